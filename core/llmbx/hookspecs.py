@@ -1,0 +1,189 @@
+"""The whole contract between llmbx and its plugins, on one page.
+
+A plugin is a module (or object) named by an entry point in the group `llmbx`. It implements any of these functions,
+each marked with `@llmbx.hookimpl`. "Asked of all" hooks are collected from every plugin; "asked of the chosen
+framework" hooks go to the one plugin whose workload is being run; "asked of each chosen profiler" hooks go to the
+profilers that the run names, in order. Every value that crosses is a frozen record from `llmbx.model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from .flops import Flops
+    from .launchers.base import Launcher
+    from .logs.parser import LogFormat, LogParser
+    from .model import Finding, Image, ImageRequest, Launch, RunSpec, Workload
+    from .runtimes.base import Runtime
+
+hookspec = pluggy.HookspecMarker("llmbx")
+hookimpl = pluggy.HookimplMarker("llmbx")
+
+
+@hookspec
+def register_workloads() -> Sequence[Workload]:
+    """The workloads this plugin can run, with sizes, recipes, defaults and published references.
+
+    When: once, by any command that names a workload. Asked of all. Must be quick: data only, no framework import.
+
+    Example::
+
+        @hookimpl
+        def register_workloads():
+            return [load_workload(resources.files(__package__) / "catalog" / "toy.toml")]
+    """
+
+
+@hookspec
+def check_spec(spec: RunSpec) -> Sequence[Finding]:
+    """Rules of the framework that the resolved run breaks, beyond those that hold for every framework.
+
+    When: before anything starts. Asked of the chosen framework. Return every finding at once, or an empty list.
+
+    Example::
+
+        @hookimpl
+        def check_spec(spec):
+            if spec.dtype == "fp8" and spec.gpu_type == "a100":
+                return [Finding(rule="dtype", problem="A100 has no FP8", fix="use --dtype bf16")]
+            return []
+    """
+
+
+@hookspec(firstresult=True)
+def prepare_image(spec: RunSpec) -> ImageRequest | None:
+    """Which environment or container image the run needs: a pure value, nothing is fetched here.
+
+    When: after the run is resolved and valid. Asked of the chosen framework. Core has the runtime fetch and verify
+    what is asked for.
+
+    Example::
+
+        @hookimpl
+        def prepare_image(spec):
+            return ImageRequest(environment=load_environment(LOCKS / "toy.toml"), reference="docker.io#library/python:3.12")
+    """
+
+
+@hookspec(firstresult=True)
+def build_command(spec: RunSpec, image: Image) -> Launch | None:
+    """The launch: how many ranks on how many nodes, which files they need, and the phases with one rank's argv each.
+
+    When: once the image is known. Asked of the chosen framework. Pure: the same arguments give the same launch, so it
+    is tested against golden files. The argv is that of ONE rank (no torchrun, no srun): ranks find themselves through
+    LLMBX_RANK, LLMBX_LOCAL_RANK, LLMBX_WORLD_SIZE, LLMBX_LOCAL_WORLD_SIZE, LLMBX_MASTER_ADDR and LLMBX_MASTER_PORT.
+
+    Example::
+
+        @hookimpl
+        def build_command(spec, image):
+            phase = Phase(role="train", argv=(image.python, "train.py", str(spec.steps)))
+            return Launch(nodes=1, ranks_per_node=1, gpus_per_rank=0, phases=(phase,), files={"train.py": SOURCE})
+    """
+
+
+@hookspec(firstresult=True)
+def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
+    """The launch with a profiler around it: a new value, made from `launch`.
+
+    When: after `build_command`, once for each profiler that the run names, in order; each gets what the one before
+    returned. Asked of each chosen profiler. None leaves the launch as it is.
+
+    Example::
+
+        @hookimpl
+        def wrap_command(spec, launch):
+            first = launch.phases[0]
+            timed = first.replace(prefixes=(*first.prefixes, Prefix(argv=("/usr/bin/time", "-v"))))
+            return launch.replace(phases=(timed, *launch.phases[1:]))
+    """
+
+
+@hookspec
+def log_formats() -> Sequence[LogFormat]:
+    """The log formats this plugin reads, each with a sniffer, a parser and its usual measuring window.
+
+    When: by `llmbx parse`, which asks every format how sure it is of a file. Asked of all.
+
+    Example::
+
+        @hookimpl
+        def log_formats():
+            return [LogFormat(name="toy", title="Toy", sniff=lambda text: "toy step" in text, parser=ToyParser)]
+    """
+
+
+@hookspec(firstresult=True)
+def parse_log(spec: RunSpec | None) -> LogParser | None:
+    """An incremental parser for the log of this run (or, without a spec, of the plugin's newest format).
+
+    When: live, while the run goes on, and once more over the whole log when it has ended. Asked of the chosen
+    framework.
+
+    Example::
+
+        @hookimpl
+        def parse_log(spec):
+            return ToyParser()
+    """
+
+
+@hookspec(firstresult=True)
+def compute_flops(spec: RunSpec) -> Flops | None:
+    """Model FLOPs of one sample, under both conventions of counting attention, with the formula's id.
+
+    When: by `show`, by the size estimate and when a run is measured. Asked of the chosen framework.
+
+    Example::
+
+        @hookimpl
+        def compute_flops(spec):
+            return Flops(full=6.0 * parameters * tokens, causal=6.0 * parameters * tokens, formula="6ND")
+    """
+
+
+@hookspec
+def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
+    """What the artefacts of a profiled run show, for its report.
+
+    When: after a run with this profiler has ended. Asked of each chosen profiler.
+
+    Example::
+
+        @hookimpl
+        def analyze(spec, run_dir):
+            return [Finding(rule="trace", problem="no trace was written", fix="see trace.log", warning=True)]
+    """
+
+
+@hookspec
+def register_runtimes() -> Sequence[Runtime]:
+    """Runtimes: ways to give a program its libraries (a virtual environment, Docker, Apptainer …).
+
+    When: once, by any command that runs something. Asked of all; core registers its own through the same hook.
+
+    Example::
+
+        @hookimpl
+        def register_runtimes():
+            return [PodmanRuntime()]
+    """
+
+
+@hookspec
+def register_launchers() -> Sequence[Launcher]:
+    """Launchers: ways to start the ranks of a run (local processes, Slurm …).
+
+    When: once, by any command that runs or follows something. Asked of all; core registers its own the same way.
+
+    Example::
+
+        @hookimpl
+        def register_launchers():
+            return [KubernetesLauncher()]
+    """

@@ -1,0 +1,34 @@
+"""The interface of a launcher: what starts the ranks of a run and knows how they stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from ..model import Job, JobStatus, Launch, RunSpec, Wrapping
+
+
+class Launcher(Protocol):
+    """A way to start ranks. Every launcher renders a script that runs without llmbx, and starts exactly that script."""
+
+    name: str
+    summary: str
+    takes_srun_flags: bool
+
+    def available(self) -> str | None:
+        """Why this launcher cannot be used here (one line), or None when it can."""
+
+    def render(self, spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
+        """The script (one wrapping per phase): a pure function, tested against golden files."""
+
+    def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
+        """Start the script and return at once. Raises `InfraError` when it cannot be started."""
+
+    def status(self, job: Job, run_dir: Path) -> JobStatus:
+        """How the job stands now, from any process on any machine that can see the run folder."""
+
+    def cancel(self, job: Job, run_dir: Path) -> None:
+        """Stop the job and everything it started; returns when it has been told to stop."""
+
+    def dump_stacks(self, job: Job, run_dir: Path) -> None:
+        """Ask every rank to write its stacks to its log (SIGUSR1)."""

@@ -1,0 +1,1 @@
+"""Reading training logs: bytes to lines, lines to steps and events."""

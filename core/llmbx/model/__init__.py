@@ -1,0 +1,57 @@
+"""The frozen values that flow from the command line to the report. Imports nothing of llmbx outside this folder."""
+
+from .base import Scalar, Value
+from .image import Environment, Image, ImageRequest
+from .job import Job, JobStatus
+from .launch import Capture, Launch, Mount, Phase, Prefix, Wrapping
+from .result import Result
+from .spec import CheckpointSpec, Finding, ProfileSpec, RunSpec, TraceSpec
+from .step import Event, Step
+from .workload import (
+    Checkpointing,
+    Convention,
+    ImageSource,
+    ModelShape,
+    Parallelism,
+    Recipe,
+    Reference,
+    Row,
+    Setting,
+    Size,
+    Workload,
+)
+
+__all__ = [
+    "Capture",
+    "CheckpointSpec",
+    "Checkpointing",
+    "Convention",
+    "Environment",
+    "Event",
+    "Finding",
+    "Image",
+    "ImageRequest",
+    "ImageSource",
+    "Job",
+    "JobStatus",
+    "Launch",
+    "ModelShape",
+    "Mount",
+    "Parallelism",
+    "Phase",
+    "Prefix",
+    "ProfileSpec",
+    "Recipe",
+    "Reference",
+    "Result",
+    "Row",
+    "RunSpec",
+    "Scalar",
+    "Setting",
+    "Size",
+    "Step",
+    "TraceSpec",
+    "Value",
+    "Workload",
+    "Wrapping",
+]

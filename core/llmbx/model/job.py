@@ -1,0 +1,29 @@
+"""A run that was started, and how it stands."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import Value
+
+JobState = Literal["pending", "running", "ended", "lost"]
+
+
+class Job(Value, frozen=True):
+    """A started run: which launcher has it, under which id (always a string), and since when (epoch seconds)."""
+
+    launcher: str
+    job_id: str
+    submitted: float
+
+
+class JobStatus(Value, frozen=True):
+    """How a job stands. `exit_code` is known once it has ended; `reason` is the launcher's own word."""
+
+    state: JobState
+    exit_code: int | None = None
+    reason: str = ""
+    rank: int | None = None
+    phase: str | None = None
+    verdict: str | None = None
+    """A status of `result.json` that the launcher knows for sure (timeout, node_fail, preempted, out_of_memory, cancelled)."""

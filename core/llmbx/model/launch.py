@@ -1,0 +1,82 @@
+"""What is to be started: a topology, files, and phases. Pure data; nothing here starts anything."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import Value
+
+
+class Prefix(Value, frozen=True):
+    """An argv put in front of a rank's own, on the ranks that `ranks` names ("all", "first", "0,8,15", "0-7").
+
+    `local_first` narrows the prefix to the first rank of each node.
+    """
+
+    argv: tuple[str, ...]
+    ranks: str = "all"
+    local_first: bool = False
+
+
+class Capture(Value, frozen=True):
+    """A profile that a phase itself takes (steps [start, stop) from zero, with which tool, and whether it must exist)."""
+
+    start: int
+    stop: int
+    tool: str
+    required: bool = False
+
+
+class Phase(Value, frozen=True):
+    """One launcher step: one srun, or one group of local processes. Its end is a barrier for all ranks.
+
+    `argv` is the command of ONE rank. `env` is exported by value, `forward` by name (secrets). `needs` and `makes`
+    are paths, relative to the run folder, that must exist before and after. A phase is skipped when the file
+    `skip_if` exists when its turn comes.
+    """
+
+    role: str
+    argv: tuple[str, ...]
+    env: dict[str, str] = {}
+    forward: tuple[str, ...] = ()
+    prefixes: tuple[Prefix, ...] = ()
+    ranks: Literal["all", "first"] = "all"
+    needs: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+    skip_if: str | None = None
+    capture: Capture | None = None
+
+
+class Mount(Value, frozen=True):
+    """A folder or file of the host, visible in the container at the same path unless `target` says otherwise."""
+
+    source: str
+    target: str | None = None
+    read_only: bool = False
+
+
+class Launch(Value, frozen=True):
+    """Everything a launcher needs. `files` (path relative to the run folder -> bytes) are written before the start."""
+
+    nodes: int
+    ranks_per_node: int
+    gpus_per_rank: int
+    phases: tuple[Phase, ...]
+    files: dict[str, bytes] = {}
+    mounts: tuple[Mount, ...] = ()
+
+    @property
+    def world_size(self) -> int:
+        """Ranks in all."""
+        return self.nodes * self.ranks_per_node
+
+
+class Wrapping(Value, frozen=True):
+    """How a runtime puts a rank into its container.
+
+    `argv` goes in front of the rank shim; `launcher_flags` are srun's (Pyxis); `host_env` is set outside the container.
+    """
+
+    argv: tuple[str, ...] = ()
+    launcher_flags: tuple[str, ...] = ()
+    host_env: dict[str, str] = {}

@@ -1,0 +1,133 @@
+"""`result.json`, schema version 1. Unknown is None, never 0; every object is always there."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import Value
+from .workload import Convention, Parallelism
+
+Status = Literal[
+    "completed", "failed", "cancelled", "timeout", "node_fail", "out_of_memory", "preempted", "lost"
+]
+
+
+class WorkloadFacts(Value, frozen=True):
+    """Which workload was measured, at which size and scale. Lengths in tokens, batches in samples."""
+
+    plugin: str | None = None
+    name: str | None = None
+    size: str | None = None
+    dtype: str | None = None
+    gpu_type: str | None = None
+    gpus: int | None = None
+    sequence_length: int | None = None
+    global_batch_size: int | None = None
+    micro_batch_size: int | None = None
+    parallelism: Parallelism | None = None
+
+
+class Window(Value, frozen=True):
+    """The measured steps: inclusive, in the log's own numbers; `excluded` are numbers inside it that do not count."""
+
+    first: int | None = None
+    last: int | None = None
+    policy: str | None = None
+    excluded: tuple[int, ...] = ()
+    reason: str | None = None
+
+
+class StepTime(Value, frozen=True):
+    """Seconds a step over the window; `std` is the sample standard deviation (n - 1)."""
+
+    mean: float | None = None
+    std: float | None = None
+    median: float | None = None
+    min: float | None = None
+    max: float | None = None
+
+
+class Tflops(Value, frozen=True):
+    """TFLOP/s per GPU over the window; `source` is "log", or "recomputed" where the log rounds the figure away."""
+
+    mean: float | None = None
+    std: float | None = None
+    source: Literal["log", "recomputed"] | None = None
+
+
+class Mfu(Value, frozen=True):
+    """Model FLOPs utilisation, a fraction of the named peak (dense TFLOP/s per GPU)."""
+
+    value: float | None = None
+    formula: str | None = None
+    convention: Convention | None = None
+    peak_tflops: float | None = None
+    peak_name: str | None = None
+
+
+class Loss(Value, frozen=True):
+    """The first and the last loss that the log prints."""
+
+    first: float | None = None
+    last: float | None = None
+
+
+class ImageFacts(Value, frozen=True):
+    """Which image or environment ran, and the digest that proves it."""
+
+    ref: str | None = None
+    digest: str | None = None
+
+
+class FlopsPerSample(Value, frozen=True):
+    """Model FLOPs of one sample (forward and backward) under both conventions of counting attention."""
+
+    full: float | None = None
+    causal: float | None = None
+
+
+class Timing(Value, frozen=True):
+    """Seconds in the queue, preparing the image, from start to the end of the first step, and in all."""
+
+    queue_s: float | None = None
+    prepare_s: float | None = None
+    first_step_s: float | None = None
+    total_s: float | None = None
+
+
+class Result(Value, frozen=True):
+    """The measured and judged outcome of one run."""
+
+    run_id: str
+    status: Status
+    data_valid: bool
+    schema_version: int = 1
+    workload: WorkloadFacts = WorkloadFacts()
+    exit_code: int | None = None
+    cause: str | None = None
+    window: Window = Window()
+    steps_measured: int = 0
+    steps_seen: int = 0
+    step_time_s: StepTime = StepTime()
+    tflops_per_gpu: Tflops = Tflops()
+    tokens_per_s: float | None = None
+    tokens_per_s_per_gpu: float | None = None
+    mfu: Mfu = Mfu()
+    days_per_1t_tokens: float | None = None
+    loss: Loss = Loss()
+    peak_memory_gb: float | None = None
+    recipe: str | None = None
+    runtime: str | None = None
+    launcher: str | None = None
+    job_id: str | None = None
+    attempt: int = 0
+    image: ImageFacts = ImageFacts()
+    versions: dict[str, str] = {}
+    profiled: bool = False
+    traced: bool = False
+    comparable: bool = False
+    not_comparable_because: tuple[str, ...] = ()
+    flops_per_sample: FlopsPerSample = FlopsPerSample()
+    timing: Timing = Timing()
+    gpu_hours: float | None = None
+    warnings: tuple[str, ...] = ()
