@@ -45,7 +45,8 @@ class RunSpec(Value, frozen=True):
 
     `steps` is the total number of training steps. `window` is a policy in the log's own step numbers ("35-44",
     "last", "auto"). `settings` holds the framework's own keys; `env` what the user or the recipe exports to the
-    ranks; `secrets` the names (never the values) that are forwarded. `origins` says where each value came from.
+    ranks; `secrets` the names (never the values) that are forwarded. `profilers` are the plugins that wrap the launch,
+    in order. `scheduler` holds the scheduler's options by long name. `origins` says where each value came from.
     """
 
     plugin: str
@@ -83,6 +84,7 @@ class RunSpec(Value, frozen=True):
     stall_timeout_s: float | None = None
     profile: ProfileSpec | None = None
     trace: TraceSpec | None = None
+    profilers: tuple[str, ...] = ()
     checkpoint: CheckpointSpec = CheckpointSpec()
     checkpoint_facts: Checkpointing | None = None
     cluster: str | None = None

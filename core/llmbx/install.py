@@ -1,0 +1,84 @@
+"""Where llmbx keeps what it makes: `LLMB_INSTALL` and the folders in it, laid out as the recipes lay them out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from .errors import UsageError
+from .model import Value
+
+RECORD = "run.json"
+
+
+class Install(Value, frozen=True):
+    """The top folder of all artefacts, and where its place came from. `workload_root` is `LLMB_WORKLOAD` when set."""
+
+    root: str
+    origin: str
+    workload_root: str | None = None
+
+    @property
+    def path(self) -> Path:
+        """The folder itself."""
+        return Path(self.root)
+
+    @property
+    def images(self) -> Path:
+        """Container images."""
+        return self.path / "images"
+
+    @property
+    def venvs(self) -> Path:
+        """Environments that llmbx built."""
+        return self.path / "venvs"
+
+    def experiments(self, folder: str) -> Path:
+        """Where the runs of a workload lie (`folder` as in the catalog)."""
+        base = Path(self.workload_root) if self.workload_root else self.path / "workloads" / folder
+        return base / "experiments"
+
+    def run_dirs(self) -> Iterator[Path]:
+        """Every run folder of this install, in no particular order."""
+        roots = [self.path / "workloads"]
+        patterns = [(root, f"*/experiments/*/*/*/{RECORD}") for root in roots]
+        if self.workload_root:
+            patterns.append((Path(self.workload_root), f"experiments/*/*/*/{RECORD}"))
+        seen: set[Path] = set()
+        for root, pattern in patterns:
+            for record in root.glob(pattern):
+                if record.parent not in seen:
+                    seen.add(record.parent)
+                    yield record.parent
+
+    def ensure(self) -> None:
+        """Make the top folder and prove that it can be written. Raises `UsageError` with what to do."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot make {self._place()}: {error.strerror}; set LLMB_INSTALL to a folder you own") from None
+        probe = self.path / f".llmbx-write-{os.getpid()}"
+        try:
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise UsageError(
+                f"cannot write to {self._place()}: {error.strerror}; set LLMB_INSTALL to a folder you can write to"
+            ) from None
+
+    def _place(self) -> str:
+        return f"{self.root} ({self.origin})"
+
+
+def find_install(environ: Mapping[str, str], option: str | None = None) -> Install:
+    """The install that the option, `LLMB_INSTALL` or the XDG data folder names. Touches nothing."""
+    workload = environ.get("LLMB_WORKLOAD") or None
+    if option:
+        return Install(root=str(Path(option).expanduser().absolute()), origin="--install", workload_root=workload)
+    if environ.get("LLMB_INSTALL"):
+        root = Path(environ["LLMB_INSTALL"]).expanduser().absolute()
+        return Install(root=str(root), origin="LLMB_INSTALL", workload_root=workload)
+    data = environ.get("XDG_DATA_HOME") or "~/.local/share"
+    root = (Path(data).expanduser() / "llmbx").absolute()
+    return Install(root=str(root), origin="default", workload_root=workload)

@@ -1,0 +1,246 @@
+"""Discovery of plugins by entry point, selection of the one to ask, and tracing of every hook call."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import pluggy
+
+from . import hookspecs
+from .errors import LlmbxError, UsageError, did_you_mean
+from .flops import Flops
+from .launchers.base import Launcher
+from .logs.parser import LogFormat, LogParser
+from .model import Finding, Image, ImageRequest, Launch, RunSpec, Value, Workload
+from .runtimes.base import Runtime
+
+GROUP = "llmbx"
+HOOKS = tuple(name for name, member in vars(hookspecs).items() if getattr(member, "llmbx_spec", None) is not None)
+
+T = TypeVar("T")
+
+
+class PluginInfo(Value, frozen=True):
+    """One plugin as `llmbx plugins` lists it; `error` says why it could not be loaded."""
+
+    name: str
+    distribution: str
+    version: str
+    module: str
+    hooks: tuple[str, ...] = ()
+    error: str | None = None
+
+
+class Framework:
+    """The chosen framework's hooks: each call goes to this one plugin, with its name in any error."""
+
+    def __init__(self, plugins: Plugins, name: str) -> None:
+        self.name = name
+        self._plugins = plugins
+
+    def check_spec(self, spec: RunSpec) -> list[Finding]:
+        """The framework's own findings (see `hookspecs.check_spec`)."""
+        return [f for found in self._plugins.ask(self.name, "check_spec", spec=spec) or [] for f in found]
+
+    def prepare_image(self, spec: RunSpec) -> ImageRequest:
+        """What the run needs around it (see `hookspecs.prepare_image`)."""
+        return self._must("prepare_image", ImageRequest, spec=spec)
+
+    def build_command(self, spec: RunSpec, image: Image) -> Launch:
+        """The launch (see `hookspecs.build_command`)."""
+        return self._must("build_command", Launch, spec=spec, image=image)
+
+    def parse_log(self, spec: RunSpec | None) -> LogParser:
+        """A fresh parser (see `hookspecs.parse_log`)."""
+        return self._must("parse_log", object, spec=spec)
+
+    def compute_flops(self, spec: RunSpec) -> Flops | None:
+        """FLOPs of one sample, or None when the plugin has no formula (see `hookspecs.compute_flops`)."""
+        answer: Flops | None = self._plugins.ask(self.name, "compute_flops", spec=spec)
+        return answer
+
+    def _must(self, hook: str, kind: type, **arguments: Any) -> Any:
+        answer = self._plugins.ask(self.name, hook, **arguments)
+        if not isinstance(answer, kind) or answer is None:
+            got = "nothing" if answer is None else f"a {type(answer).__name__}"
+            raise LlmbxError(f"plugin '{self.name}': {hook} returned {got}, expected a {kind.__name__}")
+        return answer
+
+
+class Plugins:
+    """All plugins that could be loaded, and what is known of those that could not."""
+
+    def __init__(self, manager: pluggy.PluginManager, infos: list[PluginInfo]) -> None:
+        self.manager = manager
+        self.infos = infos
+
+    @property
+    def broken(self) -> list[PluginInfo]:
+        """Plugins that could not be loaded."""
+        return [info for info in self.infos if info.error]
+
+    def ask(self, plugin: str, hook: str, **arguments: Any) -> Any:
+        """Call one hook of one plugin. An exception of the plugin's becomes an error that names it."""
+        chosen = self.manager.get_plugin(plugin)
+        if chosen is None:
+            raise UsageError(f"no plugin named '{plugin}'{did_you_mean(plugin, self.frameworks())}")
+        others = [p for p in self.manager.get_plugins() if p is not chosen]
+        try:
+            return self.manager.subset_hook_caller(hook, remove_plugins=others)(**arguments)
+        except LlmbxError:
+            raise
+        except Exception as error:
+            if os.environ.get("LLMBX_DEBUG"):
+                raise
+            raise LlmbxError(
+                f"plugin '{plugin}' failed in {hook}: {type(error).__name__}: {error} (LLMBX_DEBUG=1 shows the traceback)"
+            ) from error
+
+    def gather(self, hook: str) -> Iterable[tuple[str, Any]]:
+        """Every plugin's answer to a hook that is asked of all; a plugin that fails is set aside as broken."""
+        for name, plugin in self.manager.list_name_plugin():
+            if plugin is None or not self._implements(plugin, hook):
+                continue
+            try:
+                for answer in self.ask(name, hook):
+                    yield name, answer
+            except LlmbxError as error:
+                self._set_aside(name, str(error))
+
+    def frameworks(self) -> list[str]:
+        """Names of the plugins that have workloads."""
+        return [n for n, p in self.manager.list_name_plugin() if p and self._implements(p, "register_workloads")]
+
+    def framework(self, name: str) -> Framework:
+        """The hooks of one framework."""
+        if name not in self.frameworks():
+            raise UsageError(f"no framework plugin named '{name}'{did_you_mean(name, self.frameworks())}")
+        return Framework(self, name)
+
+    @functools.cached_property
+    def workloads(self) -> list[Workload]:
+        """Every workload of every plugin, with its plugin's name."""
+        return [w.replace(plugin=n) for n, found in self.gather("register_workloads") for w in found]
+
+    def workload(self, name: str, plugin: str | None = None) -> Workload:
+        """The workload of that name or alias. Raises `UsageError` when none or several plugins have it."""
+        if plugin is not None:
+            self.framework(plugin)
+        candidates = [w for w in self.workloads if plugin in (None, w.plugin)]
+        found = [w for w in candidates if name == w.name or name in w.aliases]
+        owners = sorted({w.plugin for w in found})
+        if len(owners) > 1:
+            raise UsageError(
+                f"workload '{name}' is claimed by the plugins {' and '.join(owners)}; choose one with --plugin {owners[0]}"
+            )
+        if not found:
+            where = f" in plugin '{plugin}'" if plugin else ""
+            names = [n for w in candidates for n in (w.name, *w.aliases)]
+            hint = did_you_mean(name, names)
+            if hint.startswith(" (known"):
+                hint = f" (known: {', '.join(sorted(w.name for w in candidates))})"
+            raise UsageError(f"no workload named '{name}'{where}{hint}")
+        return found[0]
+
+    def log_formats(self) -> list[LogFormat]:
+        """Every log format of every plugin."""
+        return [f for _, found in self.gather("log_formats") for f in found]
+
+    def runtimes(self) -> dict[str, Runtime]:
+        """Every runtime by name."""
+        return {r.name: r for _, found in self.gather("register_runtimes") for r in found}
+
+    def launchers(self) -> dict[str, Launcher]:
+        """Every launcher by name."""
+        return {item.name: item for _, found in self.gather("register_launchers") for item in found}
+
+    def runtime(self, name: str) -> Runtime:
+        """The runtime of that name, or a `UsageError` with a suggestion."""
+        return self._choose("runtime", name, self.runtimes())
+
+    def launcher(self, name: str) -> Launcher:
+        """The launcher of that name, or a `UsageError` with a suggestion."""
+        return self._choose("launcher", name, self.launchers())
+
+    def profilers(self) -> list[str]:
+        """Names of the plugins that wrap launches."""
+        return [n for n, p in self.manager.list_name_plugin() if p and self._implements(p, "wrap_command")]
+
+    def _choose(self, what: str, name: str, known: dict[str, T]) -> T:
+        if name not in known:
+            raise UsageError(f"no {what} named '{name}'{did_you_mean(name, known)}")
+        return known[name]
+
+    def _implements(self, plugin: Any, hook: str) -> bool:
+        return any(caller.name == hook for caller in self.manager.get_hookcallers(plugin) or [])
+
+    def _set_aside(self, name: str, error: str) -> None:
+        self.manager.unregister(name=name)
+        self.infos = [i.replace(error=error) if i.name == name else i for i in self.infos]
+        print(f"llmbx: {error}; going on without it", file=sys.stderr)
+
+
+@functools.cache
+def load() -> Plugins:
+    """Load every plugin named by an entry point of the group `llmbx`; a broken one is reported, never fatal."""
+    manager = pluggy.PluginManager("llmbx")
+    manager.add_hookspecs(hookspecs)
+    if os.environ.get("LLMBX_TRACE_HOOKS", "") not in ("", "0"):
+        trace(manager, lambda line: print(line, file=sys.stderr))
+    infos = [_register(manager, point) for point in importlib.metadata.entry_points(group=GROUP)]
+    for info in infos:
+        if info.error:
+            print(f"llmbx: plugin '{info.name}' ({info.distribution}) cannot be loaded: {info.error}", file=sys.stderr)
+    return Plugins(manager, sorted(infos, key=lambda info: info.name))
+
+
+def trace(manager: pluggy.PluginManager, emit: Callable[[str], None]) -> None:
+    """Emit one line before and one after every hook call, with the plugins asked and what came back."""
+
+    def before(hook: str, implementations: Any, arguments: Any) -> None:
+        asked = ", ".join(i.plugin_name for i in implementations) or "nobody"
+        emit(f"hook {hook}({', '.join(arguments)}) -> {asked}")
+
+    def after(outcome: Any, hook: str, implementations: Any, arguments: Any) -> None:
+        error = outcome.exception
+        answer = f"raised {type(error).__name__}: {error}" if error else _brief(outcome.get_result())
+        emit(f"hook {hook} <- {answer}")
+
+    manager.add_hookcall_monitoring(before, after)
+
+
+def _brief(answer: Any) -> str:
+    if isinstance(answer, list):
+        return f"[{', '.join(_brief(a) for a in answer)}]"
+    if isinstance(answer, tuple):
+        return f"{len(answer)} items"
+    return "None" if answer is None else type(answer).__name__
+
+
+def _register(manager: pluggy.PluginManager, point: importlib.metadata.EntryPoint) -> PluginInfo:
+    info = PluginInfo(
+        name=point.name,
+        distribution=point.dist.name if point.dist else "?",
+        version=point.dist.version if point.dist else "?",
+        module=point.value,
+    )
+    try:
+        plugin = point.load()
+        manager.register(plugin, name=point.name)
+        _check_hooks(manager, plugin)
+    except Exception as error:
+        if manager.has_plugin(point.name):
+            manager.unregister(name=point.name)
+        return info.replace(error=f"{type(error).__name__}: {error}")
+    return info.replace(hooks=tuple(sorted(c.name for c in manager.get_hookcallers(plugin) or [])))
+
+
+def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
+    for caller in manager.get_hookcallers(plugin) or []:
+        if caller.spec is None:
+            raise LlmbxError(f"it implements an unknown hook '{caller.name}'{did_you_mean(caller.name, HOOKS)}")
