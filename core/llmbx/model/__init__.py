@@ -2,7 +2,7 @@
 
 from .base import Scalar, Value
 from .image import Environment, Image, ImageRequest
-from .job import Job, JobStatus
+from .job import Job, JobStatus, Owner
 from .launch import Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .result import Result
 from .spec import CheckpointSpec, Finding, ProfileSpec, RunSpec, TraceSpec
@@ -37,6 +37,7 @@ __all__ = [
     "Launch",
     "ModelShape",
     "Mount",
+    "Owner",
     "Parallelism",
     "Phase",
     "Prefix",

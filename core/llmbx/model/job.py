@@ -18,12 +18,25 @@ class Job(Value, frozen=True):
 
 
 class JobStatus(Value, frozen=True):
-    """How a job stands. `exit_code` is known once it has ended; `reason` is the launcher's own word."""
+    """How a job stands. `exit_code` is known once it has ended; `reason` is the launcher's own word.
+
+    `rank` and `phase` are those that failed first, `started` and `ended` epoch seconds of the ranks, where known.
+    """
 
     state: JobState
     exit_code: int | None = None
     reason: str = ""
     rank: int | None = None
     phase: str | None = None
+    started: float | None = None
+    ended: float | None = None
     verdict: str | None = None
     """A status of `result.json` that the launcher knows for sure (timeout, node_fail, preempted, out_of_memory, cancelled)."""
+
+
+class Owner(Value, frozen=True):
+    """The llmbx process that prepares a run: a process id with its start time (epoch seconds) on one host."""
+
+    pid: int
+    started: float
+    host: str
