@@ -25,20 +25,35 @@ def disk_errors(what: str) -> Iterator[None]:
 
 def write_atomic(path: Path, content: bytes | str, mode: int = 0o644) -> None:
     """Write `path` whole or not at all (temporary file beside it, flushed, renamed). Raises `InfraError`."""
-    data = content.encode() if isinstance(content, str) else content
-    with disk_errors(str(path)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    with disk_errors(str(path)), _written_beside(path, content, mode) as temporary:
+        temporary.replace(path)
+
+
+def write_exclusive(path: Path, content: bytes | str, mode: int = 0o644) -> bool:
+    """Write `path` whole unless it exists; False when somebody else was first. Raises `InfraError`."""
+    with disk_errors(str(path)), _written_beside(path, content, mode) as temporary:
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).chmod(mode & ~_umask())
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def _written_beside(path: Path, content: bytes | str, mode: int) -> Iterator[Path]:
+    """A flushed temporary file beside `path` with this content; removed at the end if it is still there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(mode & ~_umask())
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _umask() -> int:

@@ -14,6 +14,10 @@ class Launcher(Protocol):
     name: str
     summary: str
     takes_srun_flags: bool
+    attended: bool
+    """Whether a run lives only as long as its user waits: Ctrl-C cancels it, and llmbx enforces its time limit."""
+    poll_s: float
+    """How often `status` may be asked, in seconds: files are cheap, a scheduler is not."""
 
     def available(self) -> str | None:
         """Why this launcher cannot be used here (one line), or None when it can."""

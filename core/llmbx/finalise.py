@@ -1,0 +1,141 @@
+"""Turning a run's files into its result, once: live at the end of a run, or later by any verb that finds one ended."""
+
+from __future__ import annotations
+
+from .files import disk_errors, write_exclusive
+from .host import alive
+from .judge import judge
+from .launchers.base import Launcher
+from .logs.collect import Log, collect_file
+from .measure import Figures, measure
+from .model import JobStatus, Result, RunSpec
+from .model.result import ImageFacts, Timing, WorkloadFacts
+from .plugins import Plugins
+from .record import RESULT, Record, Run, pretty, read_result, write_steps
+
+
+def finalise(run: Run, plugins: Plugins) -> Result | None:
+    """The run's result: the one on disk, a new one if the run has ended, or None while it goes on.
+
+    Safe to call from several processes at once: the first one to write wins, all return the same result.
+    """
+    known = read_result(run.path)
+    if known is not None:
+        return known
+    status = job_status(run, plugins)
+    return None if status.state in ("pending", "running") else _write(run, plugins, status)
+
+
+def job_status(run: Run, plugins: Plugins) -> JobStatus:
+    """How the run's job stands; a run without a job is being prepared, or its llmbx died."""
+    record = run.record
+    if record.job is not None:
+        return plugins.launcher(record.job.launcher).status(record.job, run.path)
+    living = alive(record.owner) if record.owner else False
+    if living:
+        return JobStatus(state="pending", reason="being prepared")
+    if living is None and record.owner:
+        return JobStatus(state="pending", reason=f"being prepared on {record.owner.host}")
+    return JobStatus(state="lost", reason="llmbx ended before the run was started")
+
+
+def conclude(run: Run, plugins: Plugins, status: JobStatus) -> Result:
+    """Write the result of a run that never started or whose end the caller knows better than the launcher."""
+    return read_result(run.path) or _write(run, plugins, status)
+
+
+def launcher_of(run: Run, plugins: Plugins) -> Launcher:
+    """The launcher that has the run's job."""
+    assert run.record.job is not None
+    return plugins.launcher(run.record.job.launcher)
+
+
+def read_log(run: Run, plugins: Plugins) -> Log:
+    """Steps and events of the run's log as its framework's grammar reads them; empty when there is no log."""
+    parser = plugins.framework(run.record.spec.plugin).parse_log(run.record.spec)
+    return collect_file(parser, run.log)
+
+
+def _write(run: Run, plugins: Plugins, status: JobStatus) -> Result:
+    spec = run.record.spec
+    log = read_log(run, plugins)
+    verdict = judge(spec, status, log.steps, log.events)
+    flops = plugins.framework(spec.plugin).compute_flops(spec)
+    figures = measure(spec, log.steps, flops)
+    result = build_result(run.record, status, figures).replace(
+        status=verdict.status, data_valid=verdict.data_valid, cause=verdict.cause
+    )
+    with disk_errors(f"the result of {run.record.run_id}"):
+        write_steps(run.path, log.steps)
+        won = write_exclusive(run.path / RESULT, pretty(result))
+    return result if won else read_result(run.path) or result
+
+
+def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
+    """The result of a run, its verdict still open (`failed`)."""
+    spec = record.spec
+    reasons = not_comparable(spec, record)
+    total = status.ended - status.started if status.started and status.ended else None
+    return Result(
+        run_id=record.run_id,
+        status="failed",
+        data_valid=False,
+        workload=_workload(spec),
+        exit_code=status.exit_code,
+        recipe=spec.recipe,
+        runtime=spec.runtime,
+        launcher=spec.launcher,
+        job_id=record.job.job_id if record.job else None,
+        attempt=record.attempt,
+        image=ImageFacts(
+            ref=record.image.reference if record.image else None, digest=record.image.digest if record.image else None
+        ),
+        versions=record.versions,
+        profiled=spec.profile is not None,
+        traced=spec.trace is not None,
+        comparable=not reasons,
+        not_comparable_because=reasons,
+        timing=Timing(queue_s=_queue(record, status), prepare_s=record.prepare_s, total_s=total),
+        gpu_hours=spec.gpus * total / 3600 if total is not None and spec.gpu_type != "cpu" else None,
+        **{name: getattr(figures, name) for name in figures.__struct_fields__},
+    )
+
+
+def not_comparable(spec: RunSpec, record: Record) -> tuple[str, ...]:
+    """Why this run's figure must not be held against a published one; empty when nothing speaks against it."""
+    reasons = []
+    if spec.mini:
+        reasons.append("a mini is a small proxy of the workload, not the workload")
+    elif spec.proxy:
+        reasons.append("a proxy: the model is not the size it is named after")
+    if spec.gpu_type == "cpu":
+        reasons.append("measured on CPU")
+    if spec.profile:
+        reasons.append("profiled")
+    if spec.trace:
+        reasons.append("communication was traced")
+    if spec.forced:
+        reasons.append("rules were overridden with --force: " + ", ".join(spec.forced))
+    return tuple(reasons)
+
+
+def _workload(spec: RunSpec) -> WorkloadFacts:
+    return WorkloadFacts(
+        plugin=spec.plugin,
+        name=spec.workload,
+        size=spec.size,
+        dtype=spec.dtype,
+        gpu_type=spec.gpu_type,
+        gpus=spec.gpus,
+        sequence_length=spec.model.sequence_length,
+        global_batch_size=spec.global_batch_size,
+        micro_batch_size=spec.micro_batch_size,
+        parallelism=spec.parallelism,
+    )
+
+
+def _queue(record: Record, status: JobStatus) -> float | None:
+    if record.job is None or status.started is None:
+        return None
+    return max(0.0, status.started - record.job.submitted)
+

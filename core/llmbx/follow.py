@@ -1,0 +1,126 @@
+"""Following a started run from its files: steps as they appear, until the job has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from .launchers.base import Launcher
+from .logs.lines import LineReader
+from .logs.parser import LogParser
+from .model import Event, JobStatus, Step
+from .record import Run
+
+POLL_S = 0.2
+STACK_GRACE_S = 3.0
+
+
+class Sink(Protocol):
+    """What is told of a run's progress."""
+
+    def step(self, step: Step) -> None:
+        """A step is known (perhaps again, more completely)."""
+
+    def event(self, event: Event) -> None:
+        """The log said something else."""
+
+    def status(self, status: JobStatus) -> None:
+        """The job's state, about once a second."""
+
+
+class Follower:
+    """Reads a growing log through the framework's grammar."""
+
+    def __init__(self, log: Path, parser: LogParser, sink: Sink) -> None:
+        self.log = log
+        self.parser = parser
+        self.sink = sink
+        self.lines = LineReader()
+        self.offset = 0
+        self.last_growth = time.monotonic()
+
+    def read(self) -> None:
+        """Read what is new, if the log exists yet."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(self.offset)
+                while chunk := file.read(1 << 20):
+                    self.offset += len(chunk)
+                    self.last_growth = time.monotonic()
+                    self._feed(self.lines.feed(chunk))
+        except FileNotFoundError:
+            return
+
+    def close(self) -> None:
+        """Read what is left; an unfinished last line counts."""
+        self.read()
+        self._feed(self.lines.close())
+        for record in self.parser.close():
+            self._tell(record)
+
+    def _feed(self, lines: list[str]) -> None:
+        for line in lines:
+            for record in self.parser.feed(line):
+                self._tell(record)
+
+    def _tell(self, record: Step | Event) -> None:
+        if isinstance(record, Step):
+            self.sink.step(record)
+        else:
+            self.sink.event(record)
+
+
+def follow(
+    run: Run,
+    launcher: Launcher,
+    parser: LogParser,
+    sink: Sink,
+    *,
+    deadline_s: float | None = None,
+    now: Callable[[], float] = time.monotonic,
+) -> JobStatus:
+    """Follow until the job has ended; returns how. KeyboardInterrupt passes through: the caller decides what it means.
+
+    A log that does not grow for the spec's `stall_timeout_s` has the ranks' stacks dumped into it and the job
+    cancelled; so has a run that takes longer than `deadline_s` seconds, without the stacks.
+    """
+    assert run.record.job is not None
+    job, follower = run.record.job, Follower(run.log, parser, sink)
+    start = asked = now()
+    status = launcher.status(job, run.path)
+    while status.state in ("pending", "running"):
+        follower.read()
+        ended = _overdue(run, status, follower, now() - start, deadline_s)
+        if ended is not None:
+            _stop(run, launcher, follower, ended)
+            return ended
+        time.sleep(POLL_S)
+        if now() - asked >= launcher.poll_s:
+            status, asked = launcher.status(job, run.path), now()
+            sink.status(status)
+    follower.close()
+    return status
+
+
+def _overdue(
+    run: Run, status: JobStatus, follower: Follower, elapsed_s: float, deadline_s: float | None
+) -> JobStatus | None:
+    stall = run.record.spec.stall_timeout_s
+    if status.state == "running" and stall and time.monotonic() - follower.last_growth > stall:
+        reason = f"stalled: nothing was logged for {stall:g} s; the ranks' stacks are at the end of the log"
+        return JobStatus(state="ended", reason=reason, verdict="stalled", started=status.started, ended=time.time())
+    if deadline_s and elapsed_s > deadline_s:
+        reason = f"the time limit of {deadline_s / 60:g} minutes was reached"
+        return JobStatus(state="ended", reason=reason, verdict="timeout", started=status.started, ended=time.time())
+    return None
+
+
+def _stop(run: Run, launcher: Launcher, follower: Follower, ended: JobStatus) -> None:
+    assert run.record.job is not None
+    if ended.verdict == "stalled":
+        launcher.dump_stacks(run.record.job, run.path)
+        time.sleep(STACK_GRACE_S)
+    launcher.cancel(run.record.job, run.path)
+    follower.close()

@@ -1,0 +1,98 @@
+"""What became of a run: status, validity and cause, from the launcher's word and the log's. Never a false pass."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from .measure import finite
+from .model import Event, JobStatus, RunSpec, Step, Value
+from .model.result import Status
+
+PRIORITY = ("out_of_memory", "nan", "nccl_error", "network_error", "import_error", "gated", "exception", "killed")
+"""Which fatal event explains a failure best, when several are in the log."""
+
+
+class Verdict(Value, frozen=True):
+    """Status, whether the measured data can be trusted, and one line that says why (None for a plain success)."""
+
+    status: Status
+    data_valid: bool
+    cause: str | None = None
+
+
+def judge(spec: RunSpec, job: JobStatus, steps: Sequence[Step], events: Sequence[Event]) -> Verdict:
+    """The verdict on an ended run.
+
+    Completed takes three things: the process succeeded, the last expected step was seen, and every loss is finite.
+    A run whose data is whole but whose teardown failed keeps `data_valid` with its exit code and cause.
+    """
+    bad = next((s for s in steps if not (finite(s.loss) and finite(s.grad_norm))), None)
+    whole = reached_end(spec, steps) and bad is None
+    if bad is not None:
+        what = "loss" if not finite(bad.loss) else "gradient norm"
+        return Verdict(status=_status(job, events, "failed"), data_valid=False, cause=f"the {what} is not finite at step {bad.number}")
+    if job.verdict is not None:
+        return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=_cause(job, events) or job.reason or None)
+    if job.state == "lost":
+        return Verdict(status="lost", data_valid=whole, cause=job.reason or "the job is gone and left no exit code")
+    if job.exit_code == 0 and whole:
+        return Verdict(status="completed", data_valid=True)
+    if job.exit_code == 0:
+        return Verdict(status="failed", data_valid=False, cause=_short(spec, steps))
+    cause = _cause(job, events) or _exit(job)
+    if whole:
+        cause = f"after the last step: {cause}"
+    return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=cause)
+
+
+def reached_end(spec: RunSpec, steps: Sequence[Step]) -> bool:
+    """Whether the last expected step was seen: the one that the log announces, else the last of `spec.steps`."""
+    if not steps:
+        return False
+    last = steps[-1]
+    return last.number >= last.total if last.total is not None else last.number >= spec.steps - 1
+
+
+def _status(job: JobStatus, events: Sequence[Event], otherwise: Status) -> Status:
+    if job.verdict in ("timeout", "node_fail", "preempted", "out_of_memory", "cancelled"):
+        return job.verdict  # type: ignore[return-value]
+    if any(event.kind == "out_of_memory" for event in events):
+        return "out_of_memory"
+    return otherwise
+
+
+def _cause(job: JobStatus, events: Sequence[Event]) -> str | None:
+    fatal = [event for event in events if event.fatal]
+    for kind in PRIORITY:
+        for event in fatal:
+            if event.kind == kind:
+                return _line(event, job)
+    return _line(fatal[0], job) if fatal else None
+
+
+def _line(event: Event, job: JobStatus) -> str:
+    rank = event.rank if event.rank is not None else job.rank
+    text = event.text.strip()
+    text = text if len(text) <= 300 else text[:297] + "…"
+    return f"rank {rank}: {text}" if rank is not None else text
+
+
+def _exit(job: JobStatus) -> str:
+    where = f"rank {job.rank} " if job.rank is not None else "the run "
+    if job.phase:
+        where += f"(phase {job.phase}) "
+    code = job.exit_code
+    if code is not None and code > 128:
+        try:
+            name = signal.Signals(code - 128).name
+        except ValueError:
+            name = f"signal {code - 128}"
+        return f"{where}was ended by {name} (exit code {code})" + (f"; {job.reason}" if job.reason else "")
+    return f"{where}ended with exit code {code}" + (f"; {job.reason}" if job.reason else "")
+
+
+def _short(spec: RunSpec, steps: Sequence[Step]) -> str:
+    if not steps:
+        return "the program ended with exit code 0 but its log holds no training step"
+    return f"the program ended with exit code 0 after step {steps[-1].number}, before the last of {spec.steps} steps"

@@ -1,0 +1,178 @@
+"""One run from its specification to its result: validate, prepare, render, start, follow, finalise.
+
+Each stage is a function of frozen values; the rooms it goes through (framework, profilers, runtime, launcher) are the
+plugins'. Nothing here knows any of them by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from .check import common_findings
+from .errors import InfraError, LlmbxError, UsageError
+from .files import write_atomic
+from .finalise import conclude, finalise
+from .follow import Sink, follow
+from .install import Install
+from .launchers.base import Launcher
+from .model import Finding, Image, JobStatus, Launch, Result, RunSpec, Wrapping
+from .plugins import Framework, Plugins
+from .record import SCRIPT, Record, Run, claim_folder, new_record, write_record
+from .runtimes.base import Progress, Runtime
+
+
+@dataclasses.dataclass(frozen=True)
+class Rooms:
+    """The plugins that one run goes through."""
+
+    plugins: Plugins
+    framework: Framework
+    runtime: Runtime
+    launcher: Launcher
+    install: Install
+
+
+@dataclasses.dataclass(frozen=True)
+class Rendered:
+    """A run that is ready to start: the launch, how each phase is wrapped, and the script that starts it."""
+
+    launch: Launch
+    wrappings: tuple[Wrapping, ...]
+    script: str
+
+
+def enter(spec: RunSpec, plugins: Plugins, install: Install) -> tuple[RunSpec, Rooms]:
+    """The rooms of this run; `auto` in the spec is replaced by what was chosen, with the reason as its origin."""
+    from .runtimes.select import choose_runtime
+
+    framework = plugins.framework(spec.plugin)
+    request = framework.prepare_image(spec)
+    launcher = plugins.launcher(spec.launcher)
+    name, reason = choose_runtime(spec, request, launcher, plugins.runtimes())
+    origin = spec.origins.get("runtime", "") if spec.runtime == name else reason
+    spec = spec.replace(runtime=name, origins={**spec.origins, "runtime": origin})
+    return spec, Rooms(plugins, framework, plugins.runtime(name), launcher, install)
+
+
+def findings(spec: RunSpec, framework: Framework) -> list[Finding]:
+    """Every rule that the spec breaks: those that always hold, then the framework's."""
+    return [*common_findings(spec), *framework.check_spec(spec)]
+
+
+def admit(spec: RunSpec, found: list[Finding], force: bool) -> RunSpec:
+    """The spec, if its findings allow it to run; `force` overrides them and is recorded. Raises `UsageError`."""
+    errors = [finding for finding in found if not finding.warning]
+    if not errors:
+        return spec
+    if force:
+        admitted: RunSpec = spec.replace(forced=tuple(dict.fromkeys(finding.rule for finding in errors)))
+        return admitted
+    lines = [f"  {finding.problem}; {finding.fix}" for finding in errors]
+    count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
+    raise UsageError("\n".join([f"{spec.workload} {spec.size} cannot run as asked ({count}; --force overrides):", *lines]))
+
+
+def render(spec: RunSpec, rooms: Rooms, image: Image, folder: Path) -> Rendered:
+    """The launch with its profilers, wrapped by the runtime, as the launcher's script. Pure."""
+    launch = rooms.framework.build_command(spec, image)
+    for profiler in spec.profilers:
+        launch = rooms.plugins.ask(profiler, "wrap_command", spec=spec, launch=launch) or launch
+    wrappings = tuple(rooms.runtime.wrap(spec, launch, phase, image, folder) for phase in launch.phases)
+    return Rendered(launch, wrappings, rooms.launcher.render(spec, launch, wrappings, folder))
+
+
+def plan(spec: RunSpec, rooms: Rooms) -> tuple[Image, Path, Rendered]:
+    """What a run would start, without fetching or writing anything (`--dry-run`)."""
+    image = rooms.runtime.plan(rooms.framework.prepare_image(spec), rooms.install.path)
+    name = spec.experiment
+    folder = rooms.install.experiments(spec.folder) / name / f"{name}_TIMESTAMP" / name
+    return image, folder, render(spec, rooms, image, folder)
+
+
+def start(
+    spec: RunSpec, rooms: Rooms, progress: Progress, *, command: tuple[str, ...] = (), offline: bool = False,
+    group: str | None = None, repeats: str | None = None,
+) -> Run:  # fmt: skip
+    """Make the run's folder, prepare the image, write everything and start the job.
+
+    A run that cannot be prepared or is interrupted meanwhile keeps its folder with a truthful result.
+    """
+    run_id, folder = claim_folder(rooms.install, spec)
+    record = new_record(run_id, spec, command=command, group=group, repeats=repeats)
+    write_record(folder, record)
+    try:
+        return _start(rooms, record, folder, progress, offline)
+    except (KeyboardInterrupt, LlmbxError) as error:
+        conclude(Run(folder=str(folder), record=record), rooms.plugins, _not_started(error))
+        raise
+
+
+def _start(rooms: Rooms, record: Record, folder: Path, progress: Progress, offline: bool) -> Run:
+    spec, began = record.spec, time.monotonic()
+    image = rooms.runtime.prepare(rooms.framework.prepare_image(spec), rooms.install.path, progress, offline)
+    rendered = render(spec, rooms, image, folder)
+    write_files(folder, rendered)
+    record = record.replace(
+        commands={phase.role: phase.argv for phase in rendered.launch.phases},
+        image=image,
+        versions=image.versions,
+        prepare_s=round(time.monotonic() - began, 3),
+    )
+    write_record(folder, record)
+    job = rooms.launcher.submit(folder / SCRIPT, spec, folder)
+    record = record.replace(job=job)
+    write_record(folder, record)
+    return Run(folder=str(folder), record=record)
+
+
+def write_files(folder: Path, rendered: Rendered) -> None:
+    """Write the launch's files and the script into the run folder."""
+    for name, content in rendered.launch.files.items():
+        write_atomic(folder / name, content)
+    write_atomic(folder / SCRIPT, rendered.script, mode=0o755)
+
+
+def _not_started(error: BaseException) -> JobStatus:
+    if isinstance(error, KeyboardInterrupt):
+        return JobStatus(state="ended", exit_code=130, verdict="cancelled", reason="interrupted before the start")
+    code = error.exit_code if isinstance(error, LlmbxError) else 1
+    return JobStatus(state="ended", exit_code=code, verdict="not_started", reason=str(error).splitlines()[0])
+
+
+def attend(run: Run, rooms: Rooms, sink: Sink) -> Result:
+    """Follow a started run to its end and finalise it. Ctrl-C cancels a job that only lives as long as its user does."""
+    parser = rooms.framework.parse_log(run.record.spec)
+    limit = run.record.spec.walltime_minutes
+    try:
+        status = follow(run, rooms.launcher, parser, sink, deadline_s=limit * 60 if limit and rooms.launcher.attended else None)
+    except KeyboardInterrupt:
+        if not rooms.launcher.attended or run.record.job is None:
+            raise
+        rooms.launcher.cancel(run.record.job, run.path)
+        return conclude(run, rooms.plugins, _cancelled(rooms.launcher.status(run.record.job, run.path)))
+    if status.verdict is not None:
+        return conclude(run, rooms.plugins, status)
+    result = finalise(run, rooms.plugins)
+    if result is None:
+        raise InfraError(f"{run.record.run_id}: the job ended but its launcher says it is still running")
+    return result
+
+
+def _cancelled(status: JobStatus) -> JobStatus:
+    if status.state == "ended" and status.exit_code == 0:
+        return status
+    cancelled: JobStatus = status.replace(state="ended", exit_code=130, verdict="cancelled", reason="interrupted by Ctrl-C")
+    return cancelled
+
+
+def exit_code(result: Result) -> int:
+    """The process's exit code for a result, as documented: 0, 1, 4 or 130 (slower than allowed is the caller's 3)."""
+    codes: Mapping[str, int] = {"completed": 0, "node_fail": 4, "preempted": 4, "lost": 4}
+    if result.status == "cancelled" and result.exit_code == 130:
+        return 130
+    if result.status == "failed" and result.exit_code == 4:
+        return 4
+    return codes.get(result.status, 1)
