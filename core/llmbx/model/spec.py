@@ -76,6 +76,7 @@ class RunSpec(Value, frozen=True):
     flops_convention: Convention = "full"
     image: ImageSource | None = None
     environment: str | None = None
+    architecture: dict[str, Scalar] = {}
     settings: dict[str, Scalar] = {}
     env: dict[str, str] = {}
     secrets: tuple[str, ...] = ()

@@ -59,8 +59,9 @@ class Row(Value, frozen=True):
     """One configuration row of a recipe: for which size, dtypes, GPU types and scales, and with what settings.
 
     `gpus` holds single scales ("512"), doubling ranges ("128-1024", every power-of-two multiple of the first) or
-    "any". `gbs` is a number or an expression of GPUs ("GPUs*2", "GPUs/2"). `printed` keeps what the source prints
-    where llmbx derives or corrects the value (`dp`, `ga`, or a letter that breaks a rule); `note` says why.
+    "any"; `gpu_types` may be "any" too. `gbs` is a number or an expression of GPUs ("GPUs*2", "GPUs/2"). `printed`
+    keeps what the source prints where llmbx derives or corrects the value (`dp`, `ga`, or a letter that breaks a
+    rule); `note` says what was corrected and why. `env` is exported to the ranks on top of the recipe's.
     """
 
     size: str
@@ -81,6 +82,7 @@ class Row(Value, frozen=True):
     recompute_layers: int = 0
     offload_layers: int = 0
     settings: dict[str, Scalar] = {}
+    env: dict[str, str] = {}
     printed: dict[str, Scalar] = {}
     note: str = ""
 
@@ -90,6 +92,8 @@ class Recipe(Value, frozen=True):
 
     `released` orders recipes ("25.10"); the newest that has the asked size, dtype, GPU type and scale is the default.
     `window` is the recipe's own measuring window (see `WindowPolicy`), in the step numbers its log prints.
+    `profile_name` may hold {workload} {size} {dtype} {gpus} {job} {node} {rank} {local_rank} {pid}.
+    `walltime_minutes` is by size, GPU type or "default", looked up in that order.
     """
 
     name: str
@@ -121,9 +125,14 @@ class Checkpointing(Value, frozen=True):
 
 
 class Size(Value, frozen=True):
-    """One size of a workload: its shape, and what it needs."""
+    """One size of a workload: its shape, and what it needs.
+
+    `architecture` holds what the shape does not: activation, position embedding, router … in the framework plugin's words.
+    `minimum_gpus` is by GPU type, as the sources state it.
+    """
 
     model: ModelShape
+    architecture: dict[str, Scalar] = {}
     title: str = ""
     parameters: str = ""
     proxy: bool = False
@@ -142,18 +151,25 @@ class Setting(Value, frozen=True):
 
 
 class Reference(Value, frozen=True):
-    """A published figure. Unknown members are None; `mfu` is a fraction. `disputed` says why the row is doubted."""
+    """A published figure. Unknown members are None; `mfu` is a fraction. `disputed` says why the row is doubted.
+
+    `kind` tells a row of a performance table from a worked example or a sample of a tool's output. `peak_tflops` and
+    `model_flops` (of one sample) are those that the source computes `mfu` with.
+    """
 
     source: str
     size: str
     dtype: str
     gpu_type: str
     gpus: int
+    kind: Literal["table", "example"] = "table"
     step_time_s: float | None = None
+    step_time_std_s: float | None = None
     tokens_per_s: float | None = None
     mfu: float | None = None
     days_per_1t_tokens: float | None = None
     tflops_per_gpu: float | None = None
+    tflops_per_gpu_std: float | None = None
     global_batch_size: int | None = None
     recipe: str | None = None
     peak_tflops: float | None = None
