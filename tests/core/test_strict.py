@@ -19,7 +19,7 @@ class Leaf(Value, frozen=True):
 class Tree(Value, frozen=True):
     name: str
     leaves: tuple[Leaf, ...] = ()
-    named: dict[str, Leaf] = {}
+    named: dict[str, Leaf] | None = None
     best: Leaf | None = None
 
 
@@ -38,7 +38,7 @@ def test_a_fitting_file_becomes_the_record(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ('nmae = "oak"', "unknown key 'nmae' (did you mean 'name'?)"),
-        ('name = "x"\n[[leaves]]\nsize = 1\n[[leaves]]\nszie = 3', "at leaves[1]: unknown key 'szie' (did you mean 'size'"),
+        ('name = "x"\n[[leaves]]\nszie = 1', "at leaves[0]: unknown key 'szie' (did you mean 'size'?)"),
         ('name = "x"\n[named.a]\nsise = 3', "at named[...]: unknown key 'sise' (did you mean 'size'?)"),
         ('name = "x"\n[best]\nkin = 3', "at best: unknown key 'kin' (did you mean 'kind'?)"),
         ('name = "x"\n[best]\nsize = "3"', "at best.size: Expected int, got str"),
