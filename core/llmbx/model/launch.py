@@ -19,12 +19,18 @@ class Prefix(Value, frozen=True):
 
 
 class Capture(Value, frozen=True):
-    """A profile that a phase itself takes (steps [start, stop) from zero, with which tool, and whether it must exist)."""
+    """A profile that a phase itself takes (steps [start, stop) from zero, with which tool, and whether it must exist).
+
+    `ranks` take part ("all", "first", "0,8"). `output` is where the file must lie, relative to the run folder and
+    without its ending, for a later phase that needs it; empty: wherever the tool puts its files.
+    """
 
     start: int
     stop: int
     tool: str
     required: bool = False
+    ranks: str = "first"
+    output: str = ""
 
 
 class Phase(Value, frozen=True):

@@ -46,7 +46,8 @@ class RunSpec(Value, frozen=True):
     `steps` is the total number of training steps. `window` is a policy in the log's own step numbers ("35-44",
     "last", "auto"). `settings` holds the framework's own keys; `env` what the user or the recipe exports to the
     ranks; `secrets` the names (never the values) that are forwarded. `profilers` are the plugins that wrap the launch,
-    in order. `scheduler` holds the scheduler's options by long name. `origins` says where each value came from.
+    in order. `scheduler` holds the scheduler's options by long name. `doubts` are findings made while resolving (a scale
+    that the catalog does not have, say). `origins` says where each value came from.
     """
 
     plugin: str
@@ -88,11 +89,13 @@ class RunSpec(Value, frozen=True):
     profilers: tuple[str, ...] = ()
     checkpoint: CheckpointSpec = CheckpointSpec()
     checkpoint_facts: Checkpointing | None = None
+    install: str | None = None
     cluster: str | None = None
     scheduler: dict[str, str] = {}
     tags: tuple[str, ...] = ()
     forced: tuple[str, ...] = ()
     corrected: tuple[str, ...] = ()
+    doubts: tuple[Finding, ...] = ()
     origins: dict[str, str] = {}
 
     @property
