@@ -94,8 +94,7 @@ def follow(
         follower.read()
         ended = _overdue(run, status, follower, now() - start, deadline_s)
         if ended is not None:
-            _stop(run, launcher, follower, ended)
-            return ended
+            return _stop(run, launcher, follower, ended)
         time.sleep(POLL_S)
         if now() - asked >= launcher.poll_s:
             status, asked = launcher.status(job, run.path), now()
@@ -117,10 +116,13 @@ def _overdue(
     return None
 
 
-def _stop(run: Run, launcher: Launcher, follower: Follower, ended: JobStatus) -> None:
+def _stop(run: Run, launcher: Launcher, follower: Follower, ended: JobStatus) -> JobStatus:
     assert run.record.job is not None
     if ended.verdict == "stalled":
         launcher.dump_stacks(run.record.job, run.path)
         time.sleep(STACK_GRACE_S)
     launcher.cancel(run.record.job, run.path)
     follower.close()
+    final = launcher.status(run.record.job, run.path)
+    stopped: JobStatus = ended.replace(exit_code=final.exit_code, started=final.started or ended.started)
+    return stopped

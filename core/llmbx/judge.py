@@ -12,6 +12,9 @@ from .model.result import Status
 PRIORITY = ("out_of_memory", "nan", "nccl_error", "network_error", "import_error", "gated", "exception", "killed")
 """Which fatal event explains a failure best, when several are in the log."""
 
+STOPPED = ("cancelled", "timeout", "stalled", "not_started", "preempted", "node_fail")
+"""Verdicts whose reason is known from outside the log; what the ranks print while they are stopped is not the cause."""
+
 
 class Verdict(Value, frozen=True):
     """Status, whether the measured data can be trusted, and one line that says why (None for a plain success)."""
@@ -33,7 +36,7 @@ def judge(spec: RunSpec, job: JobStatus, steps: Sequence[Step], events: Sequence
         what = "loss" if not finite(bad.loss) else "gradient norm"
         return Verdict(status=_status(job, events, "failed"), data_valid=False, cause=f"the {what} is not finite at step {bad.number}")
     if job.verdict is not None:
-        return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=_cause(job, events) or job.reason or None)
+        return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=_known_cause(job, events))
     if job.state == "lost":
         return Verdict(status="lost", data_valid=whole, cause=job.reason or "the job is gone and left no exit code")
     if job.exit_code == 0 and whole:
@@ -60,6 +63,13 @@ def _status(job: JobStatus, events: Sequence[Event], otherwise: Status) -> Statu
     if any(event.kind == "out_of_memory" for event in events):
         return "out_of_memory"
     return otherwise
+
+
+def _known_cause(job: JobStatus, events: Sequence[Event]) -> str | None:
+    """The cause of a run that was stopped from outside: the launcher's or llmbx's word before the log's."""
+    if job.verdict in STOPPED and job.reason:
+        return job.reason
+    return _cause(job, events) or job.reason or None
 
 
 def _cause(job: JobStatus, events: Sequence[Event]) -> str | None:

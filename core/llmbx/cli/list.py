@@ -1,0 +1,68 @@
+"""List the workloads that can be run, with their sizes, dtypes, GPU types and scales."""
+
+from __future__ import annotations
+
+import click
+
+from ..model import Workload
+from .output import Row, format_option, print_rows
+
+COLUMNS = ("plugin", "workload", "size", "dtypes", "gpu_types", "gpus")
+
+
+@click.command("list")
+@click.option("--plugin", help="Only this plugin's workloads.")
+@click.argument("workload", required=False)
+@format_option
+def command(plugin: str | None, workload: str | None, format_: str) -> None:
+    """List the workloads that can be run.
+
+    One row a size. A WORKLOAD (name or alias) narrows the list. `llmbx show` prints what one run of it would be.
+
+    \b
+    Examples:
+      llmbx list
+      llmbx list llama3.1
+      llmbx list --plugin nemo --format json
+    """
+    from ..plugins import load
+
+    plugins = load()
+    if plugin:
+        plugins.framework(plugin)
+    chosen = [plugins.workload(workload, plugin)] if workload else [
+        w for w in plugins.workloads if plugin in (None, w.plugin)
+    ]
+    rows = [row for w in sorted(chosen, key=lambda w: (w.plugin, w.name)) for row in _rows(w)]
+    print_rows(rows, COLUMNS, format_, empty="no plugin has a workload")
+
+
+def _rows(workload: Workload) -> list[Row]:
+    rows = []
+    for size in workload.sizes:
+        found = [row for recipe in workload.recipes for row in recipe.rows if row.size == size]
+        rows.append(
+            {
+                "plugin": workload.plugin,
+                "workload": workload.name,
+                "size": size,
+                "dtypes": _unique(item for row in found for item in row.dtypes),
+                "gpu_types": _unique(item for row in found for item in row.gpu_types),
+                "gpus": _span([item for row in found for item in row.gpus]),
+                "aliases": list(workload.aliases),
+                "recipes": [recipe.name for recipe in workload.recipes if any(r.size == size for r in recipe.rows)],
+                "folder": workload.folder,
+            }
+        )
+    return rows
+
+
+def _unique(items: object) -> list[str]:
+    return list(dict.fromkeys(items))  # type: ignore[call-overload]
+
+
+def _span(texts: list[str]) -> str:
+    numbers = sorted({int(part) for text in texts for part in text.split("-") if part.isdigit()})
+    if not numbers:
+        return "any"
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"

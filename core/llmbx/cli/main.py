@@ -1,0 +1,102 @@
+"""The `llmbx` command: finds its verbs by entry point, loads only the one that runs, and turns errors into one line."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from .. import __version__
+from ..errors import LlmbxError, did_you_mean
+
+GROUP = "llmbx.commands"
+
+ORDER = ("run", "profile", "sweep", "list", "show", "jobs", "status", "logs", "cancel", "parse", "report", "compare",
+         "audit", "nccl", "nsys", "image", "doctor", "plugins")  # fmt: skip
+"""The order of the verbs in `--help`: what one does first comes first; third parties' verbs follow by name."""
+
+EPILOG = """\b
+Try:
+  llmbx run --plugin nemo grok1              train a small Grok-1 here and measure it
+  llmbx show nemo grok1 --gpu-type gb200     what a real run would be, and why
+  llmbx list                                 everything that can be run
+Exit codes: 0 done and valid; 1 the run failed; 2 wrong usage or configuration;
+3 slower than the reference or baseline allows; 4 infrastructure; 130 interrupted."""
+
+
+class Verbs(click.Group):
+    """A group whose commands are entry points; `--help` reads their summaries without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        names = self._points().keys()
+        return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        point = self._points().get(cmd_name)
+        if point is None:
+            return None
+        command = point.load()
+        if not isinstance(command, click.Command):
+            raise LlmbxError(f"verb '{cmd_name}' ({point.value}) is not a click command")
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in self._points():
+            raise click.UsageError(f"no command named '{args[0]}'{did_you_mean(args[0], self._points())}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, summary(self._points()[name])) for name in self.list_commands(ctx)]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+    def _points(self) -> dict[str, importlib.metadata.EntryPoint]:
+        if not hasattr(self, "_found"):
+            self._found = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
+        return self._found
+
+
+def summary(point: importlib.metadata.EntryPoint) -> str:
+    """The first line of the verb's module docstring, read from its source: nothing is imported."""
+    try:
+        spec = importlib.util.find_spec(point.module)
+        source = Path(spec.origin).read_text() if spec and spec.origin else ""
+        text = ast.get_docstring(ast.parse(source)) or ""
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return "(cannot be loaded)"
+    return text.splitlines()[0] if text else ""
+
+
+@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EPILOG)
+@click.version_option(__version__, "--version", message="llmbx %(version)s")
+def cli() -> None:
+    """Run LLM pre-training benchmarks, and say whether the number is right."""
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with the documented code."""
+    try:
+        code = cli.main(prog_name="llmbx", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except LlmbxError as error:
+        click.echo(f"llmbx: {error}", err=True)
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("llmbx: interrupted", err=True)
+        code = 130
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): not an error; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)

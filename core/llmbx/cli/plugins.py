@@ -1,0 +1,35 @@
+"""List the plugins that were found, their versions, hooks and origins, and those that are broken."""
+
+from __future__ import annotations
+
+import click
+
+from .output import format_option, print_rows
+
+COLUMNS = ("name", "version", "distribution", "status", "hooks")
+
+
+@click.command("plugins")
+@format_option
+def command(format_: str) -> None:
+    """List the plugins that were found.
+
+    A plugin is a package with an entry point in the group `llmbx`. A broken one is listed with its error and never
+    takes down the others. LLMBX_TRACE_HOOKS=1 before any command prints every hook call.
+    """
+    from ..plugins import load
+
+    plugins = load()
+    plugins.workloads  # noqa: B018 - asks every plugin, so that one which fails here is listed as broken
+    rows = [
+        {
+            "name": info.name,
+            "version": info.version,
+            "distribution": info.distribution,
+            "module": info.module,
+            "status": f"broken: {info.error}" if info.error else "ok",
+            "hooks": list(info.hooks),
+        }
+        for info in plugins.infos
+    ]
+    print_rows(rows, COLUMNS, format_, empty="no plugin found")

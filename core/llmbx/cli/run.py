@@ -1,0 +1,184 @@
+"""Run a workload, follow it live, measure it, and say whether the number is right."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from ..errors import UsageError
+from ..model import Result, RunSpec
+from ..request import Request
+from .options import World, run_options, world
+from .output import print_json
+
+TOLERANCE = 0.05
+"""A figure may be this fraction slower than the published one before the exit code says so."""
+
+
+@click.command("run")
+@click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing.")
+@click.option("--emit-script", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write the script that would be started; it runs without llmbx.")
+@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Run it so many times.")
+@click.option("--from", "source", metavar="RUN", help="Repeat an earlier run (its id, or a prefix of it).")
+@click.option("--detach", is_flag=True, help="Return once the job is started.")
+@click.option("--offline", is_flag=True, help="Use only what is already here.")
+@click.option("-p", "--profile", is_flag=True, default=None, help="Profile the recipe's usual steps.")
+@click.option("--tolerance", default="5%", show_default=True, help="How much slower than the reference is too slow.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
+@run_options
+def command(
+    request: Request | None, dry_run: bool, emit_script: Path | None, repeat: int, source: str | None, detach: bool,
+    offline: bool, profile: bool | None, tolerance: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Run a workload and measure it.
+
+    On a machine without a GPU and without a cluster profile this trains the workload's mini: the same layer types, few
+    and narrow, with the real framework on the CPU. Its environment is built once. With a GPU type and a scale it is the
+    recipe's own configuration. Progress goes to stderr, the result to stdout.
+
+    \b
+    Examples:
+      llmbx run --plugin nemo grok1
+      llmbx run llama3.1 --steps 20 --set tp=2 --gpus 2
+      llmbx run grok1 --gpu-type gb200 --gpus 128 --dtype fp8 --dry-run
+      llmbx run -w pretrain_grok1 -s 314b --dtype fp8 --scale 128 -p
+    """
+    from ..units import fraction
+
+    allowed = fraction(tolerance, "--tolerance")
+    here = world()
+    spec = _spec(request, source, profile, here)
+    if dry_run or emit_script:
+        _preview(spec, here, request, emit_script)
+        return
+    results = [_once(spec, here, request, detach, offline, as_json, source, group=_group(repeat)) for _ in range(repeat)]
+    done = [result for result in results if result is not None]
+    if len(done) > 1:
+        _joined(done, spec)
+    sys.exit(_worst(done, spec, here, allowed))
+
+
+def _spec(request: Request | None, source: str | None, profile: bool | None, here: World) -> RunSpec:
+    if source is not None:
+        if request is not None:
+            raise UsageError("--from repeats a run as it was: give no workload with it")
+        from ..history import find_run
+
+        return find_run(here.install, source).record.spec
+    if request is None:
+        raise UsageError("which workload? `llmbx list` names them")
+    return here.resolve(request.replace(profile=profile) if profile else request)
+
+
+def _preview(spec: RunSpec, here: World, request: Request | None, emit_script: Path | None) -> None:
+    from ..files import write_atomic
+    from ..pipeline import admit, enter, findings, plan
+    from ..report.preview import preview
+
+    spec, rooms = enter(spec, here.plugins, here.install)
+    found = findings(spec, rooms.framework)
+    spec = admit(spec, found, bool(request and request.force))
+    image, folder, rendered = plan(spec, rooms)
+    if emit_script is not None:
+        write_atomic(emit_script, rendered.script, mode=0o755)
+        click.echo(f"wrote {emit_script}", err=True)
+    else:
+        click.echo(preview(spec, image, folder, rendered, found, os.environ), nl=False)
+
+
+def _once(
+    spec: RunSpec, here: World, request: Request | None, detach: bool, offline: bool, as_json: bool, source: str | None,
+    group: str | None,
+) -> Result | None:  # fmt: skip
+    from ..pipeline import admit, attend, enter, findings, start
+    from ..report.progress import Progress
+
+    here.install.ensure()
+    spec, rooms = enter(spec, here.plugins, here.install)
+    found = findings(spec, rooms.framework)
+    spec = admit(spec, found, bool(request and request.force))
+    progress = Progress(spec)
+    for line in _opening(spec, here):
+        progress.note(line)
+    for finding in found:
+        progress.note(f"note: {finding.problem}; {finding.fix}")
+    run = start(spec, rooms, progress.note, command=tuple(sys.argv[1:]), offline=offline, group=group, repeats=source)
+    job = run.record.job
+    if detach:
+        click.echo(run.record.run_id)
+        click.echo(f"started job {job.job_id if job else '?'}; follow it: llmbx logs --follow {run.record.run_id}", err=True)
+        return None
+    progress.note(f"started: log in {run.log}")
+    try:
+        result = attend(run, rooms, progress)
+    except KeyboardInterrupt:
+        progress.close()
+        click.echo(f"detached; follow: llmbx logs --follow {run.record.run_id}; cancel: llmbx cancel {run.record.run_id}", err=True)
+        raise
+    progress.close()
+    _print(result, run.folder, here, spec, as_json)
+    return result
+
+
+def _opening(spec: RunSpec, here: World) -> list[str]:
+    where = "CPU" if spec.gpu_type == "cpu" else f"{spec.gpus} x {spec.gpu_type}"
+    lines = [f"{spec.workload} {spec.size} {spec.dtype} on {where}, {spec.steps} steps, recipe {spec.recipe}, "
+             f"runtime {spec.runtime}, launcher {spec.launcher}"]  # fmt: skip
+    if here.install.origin == "default":
+        lines.append(f"artefacts go to {here.install.root} (LLMB_INSTALL moves them)")
+    if spec.mini:
+        lines.append("this is a mini: its figures cannot be compared with published ones")
+    lines += [f"note: {text}" for text in spec.corrected]
+    return lines
+
+
+def _print(result: Result, folder: str, here: World, spec: RunSpec, as_json: bool) -> None:
+    from ..report.terminal import render
+    from .show import reference
+
+    if as_json:
+        print_json(result)
+    else:
+        click.echo(render(result, folder, reference(spec, here)), nl=False)
+
+
+def _group(repeat: int) -> str | None:
+    return f"repeat-{os.getpid()}-{int(time.time())}" if repeat > 1 else None
+
+
+def _joined(results: list[Result], spec: RunSpec) -> None:
+    from .. import stats
+
+    means = [r.step_time_s.mean for r in results if r.status == "completed" and r.step_time_s.mean is not None]
+    summary = stats.summary(means)
+    if summary["mean"] is None:
+        return
+    spread = f" ± {summary['std']:.4f}" if summary["std"] is not None else ""
+    click.echo(f"{len(means)} of {len(results)} repeats: step time {summary['mean']:.4f} s{spread} over runs "
+               f"(min {summary['min']:.4f}, max {summary['max']:.4f})")  # fmt: skip
+
+
+def _worst(results: list[Result], spec: RunSpec, here: World, allowed: float) -> int:
+    from ..pipeline import exit_code
+
+    codes = {exit_code(result) for result in results} or {0}
+    for code in (130, 4, 1):
+        if code in codes:
+            return code
+    return 3 if any(_too_slow(result, spec, here, allowed) for result in results) else 0
+
+
+def _too_slow(result: Result, spec: RunSpec, here: World, allowed: float) -> bool:
+    from .show import reference
+
+    published = reference(spec, here)
+    if not result.comparable or published is None or not published.step_time_s or not result.step_time_s.mean:
+        return False
+    if published.disputed:
+        return False
+    return bool(result.step_time_s.mean > published.step_time_s * (1 + allowed))

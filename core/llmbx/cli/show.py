@@ -1,0 +1,147 @@
+"""Show what one run would be: the resolved configuration, and where each value comes from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..model import RunSpec
+from ..request import Request
+from .options import World, run_options, world
+from .output import cell, format_option, print_json, print_rows
+
+
+@click.command("show")
+@format_option
+@run_options
+def command(request: Request | None, format_: str) -> None:
+    """Show what one run would be, and where each value comes from.
+
+    Nothing is started or fetched. The same options as for `llmbx run` are understood; what is not given comes from the
+    environment, the cluster profile or the catalog, in that order.
+
+    \b
+    Examples:
+      llmbx show grok1
+      llmbx show nemo llama3.1 --size 405b --gpu-type h100 --gpus 1024
+      llmbx show llama4 --dtype fp8 --gpu-type h100 --format json
+    """
+    if request is None:
+        raise click.UsageError("which workload? `llmbx list` names them")
+    here = world()
+    spec = here.resolve(request)
+    facts = describe(spec, here)
+    if format_ == "json":
+        print_json(facts)
+        return
+    print_rows(rows(spec, facts), ("setting", "value", "origin"), format_)
+    for finding in _findings(spec, here):
+        click.echo(f"{'note' if finding.warning else 'problem'}: {finding.problem}; {finding.fix}", err=True)
+
+
+def describe(spec: RunSpec, here: World) -> dict[str, Any]:
+    """The resolved run as the JSON object that `show --format json` prints."""
+    from .. import hardware
+
+    flops = here.plugins.framework(spec.plugin).compute_flops(spec)
+    peak = hardware.peak(spec.gpu_type, spec.dtype)
+    return {
+        "plugin": spec.plugin,
+        "workload": spec.workload,
+        "size": spec.size,
+        "dtype": spec.dtype,
+        "gpu_type": spec.gpu_type,
+        "gpus": spec.gpus,
+        "nodes": spec.nodes,
+        "gpus_per_node": spec.gpus_per_node,
+        "recipe": spec.recipe,
+        "driver": spec.driver,
+        "sequence_length": spec.model.sequence_length,
+        "layers": spec.model.layers,
+        "hidden_size": spec.model.hidden_size,
+        "model": spec.model,
+        "global_batch_size": spec.global_batch_size,
+        "micro_batch_size": spec.micro_batch_size,
+        "gradient_accumulation": spec.gradient_accumulation,
+        "parallelism": spec.parallelism,
+        "cuda_graphs": spec.cuda_graphs,
+        "recompute_layers": spec.recompute_layers,
+        "offload_layers": spec.offload_layers,
+        "steps": spec.steps,
+        "window": spec.window,
+        "flops_per_sample": {
+            "full": flops.full if flops else None,
+            "causal": flops.causal if flops else None,
+            "formula": flops.formula if flops else None,
+            "convention": spec.flops_convention,
+        },
+        "peak_tflops": {
+            "value": peak.tflops if peak else None,
+            "name": peak.name if peak else None,
+            "source": peak.source if peak else None,
+        },
+        "image": spec.image.reference if spec.image else None,
+        "environment": spec.environment,
+        "runtime": spec.runtime,
+        "launcher": spec.launcher,
+        "walltime_minutes": spec.walltime_minutes,
+        "settings": spec.settings,
+        "env": spec.env,
+        "scheduler": spec.scheduler,
+        "reference": reference(spec, here),
+        "corrected": spec.corrected,
+        "findings": _findings(spec, here),
+        "origins": spec.origins,
+    }
+
+
+def reference(spec: RunSpec, here: World) -> Any:
+    """The published row for exactly this workload, size, dtype, GPU type and scale, or None."""
+    workload = here.plugins.workload(spec.workload, spec.plugin)
+    wanted = (spec.size, spec.dtype, spec.gpu_type, spec.gpus)
+    found = [r for r in workload.references if (r.size, r.dtype, r.gpu_type, r.gpus) == wanted]
+    exact = [r for r in found if r.recipe in (None, spec.recipe)]
+    return (exact or [None])[0]
+
+
+def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """The same as rows of setting, value and origin, for people."""
+    letters = {f"{name} ": getattr(spec.parallelism, name) for name in spec.parallelism.__struct_fields__}
+    shown: dict[str, Any] = {
+        "workload": f"{spec.plugin} {spec.workload}",
+        **{k: facts[k] for k in ("size", "dtype", "gpu_type", "gpus", "nodes", "recipe", "driver", "image", "environment")},
+        **{k: facts[k] for k in ("sequence_length", "layers", "hidden_size")},
+        **{name.strip(): value for name, value in letters.items()},
+        **{k: facts[k] for k in ("micro_batch_size", "global_batch_size", "gradient_accumulation", "cuda_graphs",
+                                 "recompute_layers", "offload_layers", "steps", "window")},
+        "flops_per_sample": _flops_text(facts["flops_per_sample"]),
+        "peak_tflops": _peak_text(facts["peak_tflops"]),
+        **{k: facts[k] for k in ("runtime", "launcher", "walltime_minutes")},
+        **{f"settings.{key}": value for key, value in spec.settings.items()},
+        **{f"env.{key}": value for key, value in spec.env.items()},
+        **{f"scheduler.{key}": value for key, value in spec.scheduler.items()},
+    }  # fmt: skip
+    return [
+        {"setting": key, "value": cell(value), "origin": spec.origins.get(key, "")}
+        for key, value in shown.items()
+        if value is not None
+    ]
+
+
+def _flops_text(flops: dict[str, Any]) -> str | None:
+    if flops["full"] is None:
+        return None
+    return f"{flops['full']:.4g} full, {flops['causal']:.4g} causal ({flops['formula']}; MFU by {flops['convention']})"
+
+
+def _peak_text(peak: dict[str, Any]) -> str:
+    if peak["value"] is None:
+        return "unknown: MFU will be null; [gpus.NAME.peaks] in llmbx.toml sets one"
+    return f"{peak['value']:g} ({peak['name']}; {peak['source']})"
+
+
+def _findings(spec: RunSpec, here: World) -> Any:
+    from ..pipeline import findings
+
+    return findings(spec, here.plugins.framework(spec.plugin))

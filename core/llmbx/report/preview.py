@@ -1,0 +1,59 @@
+"""What a run would start, as text (`--dry-run`): argv, environment, mounts, walltime, GPU-hours, the script itself."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..model import Finding, Image, Launch, Phase, RunSpec
+from ..pipeline import Rendered
+from ..secrets import REDACTED, is_secret, scrub
+
+
+def preview(
+    spec: RunSpec, image: Image, folder: Path, rendered: Rendered, found: list[Finding], environ: Mapping[str, str]
+) -> str:
+    """The preview, without the value of any secret. Pure but for `environ`, whose secrets are removed from the text."""
+    launch = rendered.launch
+    lines = [
+        f"{spec.workload} {spec.size} {spec.dtype}: {launch.nodes} node(s) x {launch.ranks_per_node} rank(s), "
+        f"{spec.gpus} x {spec.gpu_type}, recipe {spec.recipe}",
+        f"folder    {folder}",
+        f"image     {image.reference} ({image.kind}, {spec.runtime}: {spec.origins.get('runtime', '')})",
+        f"launcher  {spec.launcher} ({spec.origins.get('launcher', '')})",
+        f"walltime  {_walltime(spec)}",
+    ]
+    for phase, wrapping in zip(launch.phases, rendered.wrappings, strict=True):
+        lines += ["", f"phase {phase.role} ({'every rank' if phase.ranks == 'all' else 'first rank only'})"]
+        lines += [f"  argv      {shlex.join([*wrapping.argv, *phase.argv])}"]
+        lines += [f"  srun      {shlex.join(wrapping.launcher_flags)}"] if wrapping.launcher_flags else []
+        lines += [f"  env       {name}={text}" for name, text in _environment(phase)]
+    lines += ["", *_mounts(launch), *_origins(spec)]
+    lines += [f"note: {finding.problem}; {finding.fix}" for finding in found]
+    lines += ["", f"script {folder / 'run.sh'}", "", rendered.script.rstrip()]
+    return scrub("\n".join(lines) + "\n", environ)
+
+
+def _walltime(spec: RunSpec) -> str:
+    if spec.walltime_minutes is None:
+        return "no limit"
+    text = f"{spec.walltime_minutes} min"
+    if spec.gpu_type != "cpu":
+        text += f", at most {spec.gpus * spec.walltime_minutes / 60:,.1f} GPU-hours"
+    return text
+
+
+def _environment(phase: Phase) -> list[tuple[str, str]]:
+    shown = [(name, REDACTED if is_secret(name) else value) for name, value in sorted(phase.env.items())]
+    return [*shown, *((name, "(forwarded by name)") for name in phase.forward)]
+
+
+def _mounts(launch: Launch) -> list[str]:
+    return [
+        f"mount     {m.source} -> {m.target or m.source}{' (read-only)' if m.read_only else ''}" for m in launch.mounts
+    ]
+
+
+def _origins(spec: RunSpec) -> list[str]:
+    return [f"origin    {name}: {origin}" for name, origin in spec.origins.items()]

@@ -1,0 +1,93 @@
+"""Live progress of a run, on stderr: one line that moves on a terminal, a line now and then through a pipe."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections import deque
+from typing import Any
+
+from ..model import Event, JobStatus, RunSpec, Step
+
+ROLLING = 10
+PLAIN_EVERY_S = 10.0
+
+
+class Progress:
+    """Counts steps and says how it goes: step k/N, rolling seconds a step, loss, time to go."""
+
+    def __init__(self, spec: RunSpec, out: Any = None) -> None:
+        self.spec = spec
+        self.out = out or sys.stderr
+        self.moving = bool(self.out.isatty())
+        self.times: deque[float] = deque(maxlen=ROLLING)
+        self.last: Step | None = None
+        self.seen: set[tuple[int, int]] = set()
+        self.printed = 0.0
+        self.state = ""
+
+    def step(self, step: Step) -> None:
+        """A step is known (perhaps again, more completely)."""
+        key = (step.attempt, step.number)
+        if key not in self.seen and step.time_s is not None:
+            self.seen.add(key)
+            self.times.append(step.time_s)
+        self.last = step
+        self._say(self.line(), final=len(self.seen) >= self.spec.steps)
+
+    def event(self, event: Event) -> None:
+        """Fatal events are said at once."""
+        if event.fatal:
+            self._clear()
+            print(f"  {event.text[:200]}", file=self.out, flush=True)
+
+    def status(self, status: JobStatus) -> None:
+        """A changed state of the job is said (pending with its reason, running)."""
+        text = f"{status.state}: {status.reason}" if status.reason else status.state
+        if text != self.state and status.state == "pending":
+            self._say(f"waiting for the job: {text}")
+        self.state = text
+
+    def note(self, text: str) -> None:
+        """One line about what is being prepared."""
+        self._clear()
+        print(text, file=self.out, flush=True)
+
+    def close(self) -> None:
+        """End the moving line."""
+        if self.moving and self.last is not None:
+            print(file=self.out, flush=True)
+
+    def line(self) -> str:
+        """`step 23/50  0.352 s/step  loss 2.931  0:09 to go`; unknown parts are left out."""
+        assert self.last is not None
+        parts = [f"step {len(self.seen)}/{self.spec.steps}"]
+        if self.times:
+            pace = statistics.fmean(self.times)
+            parts.append(f"{pace:.3f} s/step")
+        if self.last.loss is not None:
+            parts.append(f"loss {self.last.loss:.3f}")
+        if self.times:
+            parts.append(f"{clock(pace * max(0, self.spec.steps - len(self.seen)))} to go")
+        return "  ".join(parts)
+
+    def _say(self, text: str, final: bool = False) -> None:
+        now = time.monotonic()
+        if self.moving:
+            print(f"\r\x1b[2K  {text}", end="", file=self.out, flush=True)
+        elif final or now - self.printed >= PLAIN_EVERY_S:
+            print(f"  {text}", file=self.out, flush=True)
+            self.printed = now
+
+    def _clear(self) -> None:
+        if self.moving:
+            print("\r\x1b[2K", end="", file=self.out)
+
+
+def clock(seconds: float) -> str:
+    """Seconds as `m:ss` or `h:mm:ss`."""
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    minutes, second = divmod(rest, 60)
+    return f"{hours}:{minutes:02d}:{second:02d}" if hours else f"{minutes}:{second:02d}"
