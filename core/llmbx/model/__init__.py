@@ -3,7 +3,7 @@
 from .base import Scalar, Value
 from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner
-from .launch import Capture, Launch, Mount, Phase, Prefix, Wrapping
+from .launch import RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .result import Result
 from .spec import CheckpointSpec, Finding, ProfileSpec, RunSpec, TraceSpec
 from .step import Event, Step
@@ -22,6 +22,7 @@ from .workload import (
 )
 
 __all__ = [
+    "RANK_VARIABLES",
     "Capture",
     "CheckpointSpec",
     "Checkpointing",

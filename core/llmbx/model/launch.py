@@ -6,9 +6,28 @@ from typing import Literal
 
 from .base import Value
 
+RANK_VARIABLES = (
+    "LLMBX_RANK",
+    "LLMBX_LOCAL_RANK",
+    "LLMBX_WORLD_SIZE",
+    "LLMBX_LOCAL_WORLD_SIZE",
+    "LLMBX_NODE_RANK",
+    "LLMBX_MASTER_ADDR",
+    "LLMBX_MASTER_PORT",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_NTASKS",
+    "SLURM_STEP_TASKS_PER_NODE",
+    "SLURM_LAUNCH_NODE_IPADDR",
+    "SLURM_JOB_ID",
+)
+"""What a launcher sets around a rank and the rank shim reads inside its container; runtimes forward them by name."""
+
 
 class Prefix(Value, frozen=True):
-    """An argv put in front of a rank's own, on the ranks that `ranks` names ("all", "first", "0,8,15", "0-7").
+    """An argv put in front of a rank's own, on the ranks that `ranks` names ("all", "first", "0,8,15", "0-7",
+    "first,mid,last"; `mid` is rank world size // 2). Several stand in the order of the command line, outermost first.
 
     `local_first` narrows the prefix to the first rank of each node.
     """
@@ -62,7 +81,11 @@ class Mount(Value, frozen=True):
 
 
 class Launch(Value, frozen=True):
-    """Everything a launcher needs. `files` (path relative to the run folder -> bytes) are written before the start."""
+    """Everything a launcher needs. `files` (path relative to the run folder -> bytes) are written before the start.
+
+    `ranks_per_numa_node` binds each rank to the cores and the memory of NUMA node (local rank // this), where numactl
+    is there to do so; None binds nothing.
+    """
 
     nodes: int
     ranks_per_node: int
@@ -70,6 +93,7 @@ class Launch(Value, frozen=True):
     phases: tuple[Phase, ...]
     files: dict[str, bytes] = {}
     mounts: tuple[Mount, ...] = ()
+    ranks_per_numa_node: int | None = None
 
     @property
     def world_size(self) -> int:

@@ -46,8 +46,9 @@ class RunSpec(Value, frozen=True):
     `steps` is the total number of training steps. `window` is a policy in the log's own step numbers ("35-44",
     "last", "auto"). `settings` holds the framework's own keys; `env` what the user or the recipe exports to the
     ranks; `secrets` the names (never the values) that are forwarded. `profilers` are the plugins that wrap the launch,
-    in order. `scheduler` holds the scheduler's options by long name. `doubts` are findings made while resolving (a scale
-    that the catalog does not have, say). `origins` says where each value came from.
+    in order. `scheduler` holds the scheduler's options by long name (an empty value is a switch), `srun` options of its
+    launch command, `setup` lines of shell that the job script runs first. `doubts` are findings made while resolving
+    (a scale that the catalog does not have, say). `origins` says where each value came from.
     """
 
     plugin: str
@@ -92,6 +93,8 @@ class RunSpec(Value, frozen=True):
     install: str | None = None
     cluster: str | None = None
     scheduler: dict[str, str] = {}
+    srun: dict[str, str] = {}
+    setup: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     forced: tuple[str, ...] = ()
     corrected: tuple[str, ...] = ()
