@@ -19,7 +19,9 @@ def disk_errors(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise InfraError(f"the disk is full: {what} could not be written; free space or move LLMB_INSTALL") from error
+            raise InfraError(
+                f"the disk is full: {what} could not be written; free space or move LLMB_INSTALL"
+            ) from error
         raise InfraError(f"{what} could not be written: {error.strerror or error}") from error
 
 

@@ -138,4 +138,3 @@ def _queue(record: Record, status: JobStatus) -> float | None:
     if record.job is None or status.started is None:
         return None
     return max(0.0, status.started - record.job.submitted)
-

@@ -124,5 +124,4 @@ def _stop(run: Run, launcher: Launcher, follower: Follower, ended: JobStatus) ->
     launcher.cancel(run.record.job, run.path)
     follower.close()
     final = launcher.status(run.record.job, run.path)
-    stopped: JobStatus = ended.replace(exit_code=final.exit_code, started=final.started or ended.started)
-    return stopped
+    return ended.replace(exit_code=final.exit_code, started=final.started or ended.started)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from .errors import LlmbxError, UsageError, did_you_mean
 from .finalise import finalise, job_status
@@ -58,7 +59,7 @@ def entry(run: Run, plugins: Plugins) -> Entry:
     """One run with its status."""
     record = run.record
     result = settle(run, plugins)
-    facts = {
+    facts: dict[str, Any] = {
         "run_id": record.run_id,
         "workload": record.spec.workload,
         "size": record.spec.size,
@@ -100,7 +101,9 @@ def find_run(install: Install, text: str) -> Run:
     exact = [run for run in known if run.record.run_id == text or (run.record.job and run.record.job.job_id == text)]
     found = exact or [run for run in known if run.record.run_id.startswith(text)]
     if not found:
-        hint = did_you_mean(text, [run.record.run_id for run in known[:50]]) if known else f"; {install.root} has no runs"
+        hint = (
+            did_you_mean(text, [run.record.run_id for run in known[:50]]) if known else f"; {install.root} has no runs"
+        )
         raise UsageError(f"no run '{text}'{hint}")
     if len(found) > 1:
         newest = ", ".join(run.record.run_id for run in found[:3])

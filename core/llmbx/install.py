@@ -57,7 +57,9 @@ class Install(Value, frozen=True):
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"cannot make {self._place()}: {error.strerror}; set LLMB_INSTALL to a folder you own") from None
+            raise UsageError(
+                f"cannot make {self._place()}: {error.strerror}; set LLMB_INSTALL to a folder you own"
+            ) from None
         probe = self.path / f".llmbx-write-{os.getpid()}"
         try:
             probe.touch()

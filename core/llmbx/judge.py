@@ -34,7 +34,11 @@ def judge(spec: RunSpec, job: JobStatus, steps: Sequence[Step], events: Sequence
     whole = reached_end(spec, steps) and bad is None
     if bad is not None:
         what = "loss" if not finite(bad.loss) else "gradient norm"
-        return Verdict(status=_status(job, events, "failed"), data_valid=False, cause=f"the {what} is not finite at step {bad.number}")
+        return Verdict(
+            status=_status(job, events, "failed"),
+            data_valid=False,
+            cause=f"the {what} is not finite at step {bad.number}",
+        )
     if job.verdict is not None:
         return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=_known_cause(job, events))
     if job.state == "lost":

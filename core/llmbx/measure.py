@@ -41,7 +41,11 @@ class Figures(Value, frozen=True):
 
 
 def measure(
-    spec: RunSpec, steps: Sequence[Step], flops: Flops | None, policy: str | None = None, first_number: int | None = None
+    spec: RunSpec,
+    steps: Sequence[Step],
+    flops: Flops | None,
+    policy: str | None = None,
+    first_number: int | None = None,
 ) -> Figures:
     """The figures of a run.
 

@@ -68,11 +68,12 @@ def admit(spec: RunSpec, found: list[Finding], force: bool) -> RunSpec:
     if not errors:
         return spec
     if force:
-        admitted: RunSpec = spec.replace(forced=tuple(dict.fromkeys(finding.rule for finding in errors)))
-        return admitted
+        return spec.replace(forced=tuple(dict.fromkeys(finding.rule for finding in errors)))
     lines = [f"  {finding.problem}; {finding.fix}" for finding in errors]
     count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
-    raise UsageError("\n".join([f"{spec.workload} {spec.size} cannot run as asked ({count}; --force overrides):", *lines]))
+    raise UsageError(
+        "\n".join([f"{spec.workload} {spec.size} cannot run as asked ({count}; --force overrides):", *lines])
+    )
 
 
 def render(spec: RunSpec, rooms: Rooms, image: Image, folder: Path) -> Rendered:
@@ -147,7 +148,9 @@ def attend(run: Run, rooms: Rooms, sink: Sink) -> Result:
     parser = rooms.framework.parse_log(run.record.spec)
     limit = run.record.spec.walltime_minutes
     try:
-        status = follow(run, rooms.launcher, parser, sink, deadline_s=limit * 60 if limit and rooms.launcher.attended else None)
+        status = follow(
+            run, rooms.launcher, parser, sink, deadline_s=limit * 60 if limit and rooms.launcher.attended else None
+        )
     except KeyboardInterrupt:
         if not rooms.launcher.attended or run.record.job is None:
             raise
@@ -164,8 +167,7 @@ def attend(run: Run, rooms: Rooms, sink: Sink) -> Result:
 def _cancelled(status: JobStatus) -> JobStatus:
     if status.state == "ended" and status.exit_code == 0:
         return status
-    cancelled: JobStatus = status.replace(state="ended", exit_code=130, verdict="cancelled", reason="interrupted by Ctrl-C")
-    return cancelled
+    return status.replace(state="ended", exit_code=130, verdict="cancelled", reason="interrupted by Ctrl-C")
 
 
 def exit_code(result: Result) -> int:

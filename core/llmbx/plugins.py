@@ -49,15 +49,18 @@ class Framework:
 
     def prepare_image(self, spec: RunSpec) -> ImageRequest:
         """What the run needs around it (see `hookspecs.prepare_image`)."""
-        return self._must("prepare_image", ImageRequest, spec=spec)
+        request: ImageRequest = self._must("prepare_image", ImageRequest, spec=spec)
+        return request
 
     def build_command(self, spec: RunSpec, image: Image) -> Launch:
         """The launch (see `hookspecs.build_command`)."""
-        return self._must("build_command", Launch, spec=spec, image=image)
+        launch: Launch = self._must("build_command", Launch, spec=spec, image=image)
+        return launch
 
     def parse_log(self, spec: RunSpec | None) -> LogParser:
         """A fresh parser (see `hookspecs.parse_log`)."""
-        return self._must("parse_log", object, spec=spec)
+        parser: LogParser = self._must("parse_log", object, spec=spec)
+        return parser
 
     def compute_flops(self, spec: RunSpec) -> Flops | None:
         """FLOPs of one sample, or None when the plugin has no formula (see `hookspecs.compute_flops`)."""

@@ -74,7 +74,9 @@ def resolve(
     layers = Layers(request, environ, profile)
     target = _target(layers, workload, gpus)
     recipe, row = catalog.find(workload, **target, recipe=request.recipe)
-    layers.note("recipe", recipe.name, "--recipe" if request.recipe else f"newest recipe with this row ({recipe.source})")
+    layers.note(
+        "recipe", recipe.name, "--recipe" if request.recipe else f"newest recipe with this row ({recipe.source})"
+    )
     typed = read_settings(request.settings, workload)
     size = workload.sizes[target["size"]]
     spec = RunSpec(
@@ -116,7 +118,12 @@ def _target(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuT
     size = layers.find("size") or _default_size(layers, workload, gpu_type)
     if size not in workload.sizes:
         raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
-    if gpu_type == "cpu" and size != "mini" and "gpu_type" in layers.origins and not layers.origins["gpu_type"].startswith("--"):
+    if (
+        gpu_type == "cpu"
+        and size != "mini"
+        and "gpu_type" in layers.origins
+        and not layers.origins["gpu_type"].startswith("--")
+    ):
         raise UsageError(
             f"{workload.name} {size} needs a GPU cluster and this machine has no GPU: "
             f"add --gpu-type ({', '.join(catalog.known_gpu_types(workload, size))}), or use --size mini"
@@ -202,8 +209,7 @@ def _model(layers: Layers, size: Size, row: Row, typed: Mapping[str, Scalar]) ->
         changes.setdefault("layers", row.layers)
     for key in changes:
         layers.note(key, changes[key], f"--set {key}" if key in typed else "recipe row")
-    changed: ModelShape = size.model.replace(**changes)
-    return changed
+    return size.model.replace(**changes)
 
 
 def _steps(layers: Layers, recipe: Recipe) -> dict[str, Any]:

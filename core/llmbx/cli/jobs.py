@@ -49,7 +49,8 @@ def command(
     found = [
         item
         for item in entries(here.install, here.plugins)
-        if all(value in (None, getattr(item, key)) for key, value in wanted.items()) and (tag is None or tag in item.tags)
+        if all(value in (None, getattr(item, key)) for key, value in wanted.items())
+        and (tag is None or tag in item.tags)
     ]
     now = time.time()
     rows = [{**msgspec.to_builtins(item), "age": age(now - item.created)} for item in found[:limit]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
 from ..model import Workload
@@ -30,15 +32,17 @@ def command(plugin: str | None, workload: str | None, format_: str) -> None:
     plugins = load()
     if plugin:
         plugins.framework(plugin)
-    chosen = [plugins.workload(workload, plugin)] if workload else [
-        w for w in plugins.workloads if plugin in (None, w.plugin)
-    ]
+    chosen = (
+        [plugins.workload(workload, plugin)]
+        if workload
+        else [w for w in plugins.workloads if plugin in (None, w.plugin)]
+    )
     rows = [row for w in sorted(chosen, key=lambda w: (w.plugin, w.name)) for row in _rows(w)]
     print_rows(rows, COLUMNS, format_, empty="no plugin has a workload")
 
 
 def _rows(workload: Workload) -> list[Row]:
-    rows = []
+    rows: list[Row] = []
     for size in workload.sizes:
         found = [row for recipe in workload.recipes for row in recipe.rows if row.size == size]
         rows.append(
@@ -57,8 +61,8 @@ def _rows(workload: Workload) -> list[Row]:
     return rows
 
 
-def _unique(items: object) -> list[str]:
-    return list(dict.fromkeys(items))  # type: ignore[call-overload]
+def _unique(items: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(items))
 
 
 def _span(texts: list[str]) -> str:

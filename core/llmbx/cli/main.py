@@ -74,7 +74,9 @@ def summary(point: importlib.metadata.EntryPoint) -> str:
     return text.splitlines()[0] if text else ""
 
 
-@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EPILOG)
+@click.command(
+    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EPILOG
+)
 @click.version_option(__version__, "--version", message="llmbx %(version)s")
 def cli() -> None:
     """Run LLM pre-training benchmarks, and say whether the number is right."""

@@ -21,8 +21,12 @@ TOLERANCE = 0.05
 
 @click.command("run")
 @click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing.")
-@click.option("--emit-script", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Write the script that would be started; it runs without llmbx.")
+@click.option(
+    "--emit-script",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the script that would be started; it runs without llmbx.",
+)
 @click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Run it so many times.")
 @click.option("--from", "source", metavar="RUN", help="Repeat an earlier run (its id, or a prefix of it).")
 @click.option("--detach", is_flag=True, help="Return once the job is started.")
@@ -56,7 +60,9 @@ def command(
     if dry_run or emit_script:
         _preview(spec, here, request, emit_script)
         return
-    results = [_once(spec, here, request, detach, offline, as_json, source, group=_group(repeat)) for _ in range(repeat)]
+    results = [
+        _once(spec, here, request, detach, offline, as_json, source, group=_group(repeat)) for _ in range(repeat)
+    ]
     done = [result for result in results if result is not None]
     if len(done) > 1:
         _joined(done, spec)
@@ -111,14 +117,19 @@ def _once(
     job = run.record.job
     if detach:
         click.echo(run.record.run_id)
-        click.echo(f"started job {job.job_id if job else '?'}; follow it: llmbx logs --follow {run.record.run_id}", err=True)
+        click.echo(
+            f"started job {job.job_id if job else '?'}; follow it: llmbx logs --follow {run.record.run_id}", err=True
+        )
         return None
     progress.note(f"started: log in {run.log}")
     try:
         result = attend(run, rooms, progress)
     except KeyboardInterrupt:
         progress.close()
-        click.echo(f"detached; follow: llmbx logs --follow {run.record.run_id}; cancel: llmbx cancel {run.record.run_id}", err=True)
+        click.echo(
+            f"detached; follow: llmbx logs --follow {run.record.run_id}; cancel: llmbx cancel {run.record.run_id}",
+            err=True,
+        )
         raise
     progress.close()
     _print(result, run.folder, here, spec, as_json)

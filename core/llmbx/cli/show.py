@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..model import RunSpec
+from ..model import Finding, Reference, RunSpec
 from ..request import Request
 from .options import World, run_options, world
 from .output import cell, format_option, print_json, print_rows
@@ -96,13 +96,13 @@ def describe(spec: RunSpec, here: World) -> dict[str, Any]:
     }
 
 
-def reference(spec: RunSpec, here: World) -> Any:
+def reference(spec: RunSpec, here: World) -> Reference | None:
     """The published row for exactly this workload, size, dtype, GPU type and scale, or None."""
     workload = here.plugins.workload(spec.workload, spec.plugin)
     wanted = (spec.size, spec.dtype, spec.gpu_type, spec.gpus)
     found = [r for r in workload.references if (r.size, r.dtype, r.gpu_type, r.gpus) == wanted]
     exact = [r for r in found if r.recipe in (None, spec.recipe)]
-    return (exact or [None])[0]
+    return exact[0] if exact else None
 
 
 def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
@@ -141,7 +141,7 @@ def _peak_text(peak: dict[str, Any]) -> str:
     return f"{peak['value']:g} ({peak['name']}; {peak['source']})"
 
 
-def _findings(spec: RunSpec, here: World) -> Any:
+def _findings(spec: RunSpec, here: World) -> list[Finding]:
     from ..pipeline import findings
 
     return findings(spec, here.plugins.framework(spec.plugin))

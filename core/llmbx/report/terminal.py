@@ -28,7 +28,9 @@ def render(result: Result, folder: str, reference: Reference | None = None) -> s
 def _headline(result: Result) -> str:
     w = result.workload
     what = f"{w.name} {w.size} {w.dtype}"
-    where = f"{w.gpus} x {w.gpu_type}" if w.gpu_type != "cpu" else f"CPU, {w.gpus} rank{'s' if (w.gpus or 1) > 1 else ''}"
+    where = (
+        f"{w.gpus} x {w.gpu_type}" if w.gpu_type != "cpu" else f"CPU, {w.gpus} rank{'s' if (w.gpus or 1) > 1 else ''}"
+    )
     state = result.status.replace("_", " ")
     if result.status != "completed" and result.data_valid:
         state += " after its last step; the measured data is whole"
@@ -38,7 +40,9 @@ def _headline(result: Result) -> str:
 def _measured(result: Result) -> list[str]:
     time = result.step_time_s
     if time.mean is None:
-        return _entry("measured", f"no step of the window {result.window.policy or ''} ({result.steps_seen} steps seen)")
+        return _entry(
+            "measured", f"no step of the window {result.window.policy or ''} ({result.steps_seen} steps seen)"
+        )
     spread = f" ± {time.std:.3f}" if time.std is not None else ""
     lines = _entry(
         "step time",
@@ -66,7 +70,9 @@ def _compute(result: Result) -> list[str]:
         digits = 1 if tflops.mean >= 10 else 4
         lines += _entry("TFLOP/s per GPU", f"{tflops.mean:.{digits}f} ({how})")
     if mfu.value is not None:
-        lines += _entry("MFU", f"{100 * mfu.value:.2f} % of {mfu.peak_tflops:g} ({mfu.peak_name}; {mfu.convention} attention)")
+        lines += _entry(
+            "MFU", f"{100 * mfu.value:.2f} % of {mfu.peak_tflops:g} ({mfu.peak_name}; {mfu.convention} attention)"
+        )
     elif mfu.peak_tflops is None:
         kind = f"{result.workload.gpu_type} {result.workload.dtype}"
         lines += _entry("MFU", f"unknown: no peak is known for {kind}; [gpus.NAME.peaks] in llmbx.toml sets one")
