@@ -10,6 +10,7 @@ from .step import Event, Step
 from .workload import (
     Checkpointing,
     Convention,
+    Exports,
     ImageSource,
     ModelShape,
     Parallelism,
@@ -29,6 +30,7 @@ __all__ = [
     "Convention",
     "Environment",
     "Event",
+    "Exports",
     "Finding",
     "Image",
     "ImageRequest",

@@ -61,7 +61,7 @@ class Row(Value, frozen=True):
     `gpus` holds single scales ("512"), doubling ranges ("128-1024", every power-of-two multiple of the first) or
     "any"; `gpu_types` may be "any" too. `gbs` is a number or an expression of GPUs ("GPUs*2", "GPUs/2"). `printed`
     keeps what the source prints where llmbx derives or corrects the value (`dp`, `ga`, or a letter that breaks a
-    rule); `note` says what was corrected and why. `env` is exported to the ranks on top of the recipe's.
+    rule); `note` says what was corrected and why.
     """
 
     size: str
@@ -82,9 +82,17 @@ class Row(Value, frozen=True):
     recompute_layers: int = 0
     offload_layers: int = 0
     settings: dict[str, Scalar] = {}
-    env: dict[str, str] = {}
     printed: dict[str, Scalar] = {}
     note: str = ""
+
+
+class Exports(Value, frozen=True):
+    """Environment variables that a recipe exports only for these sizes, dtypes and GPU types (empty: for all)."""
+
+    env: dict[str, str]
+    sizes: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    gpu_types: tuple[str, ...] = ()
 
 
 class Recipe(Value, frozen=True):
@@ -93,7 +101,8 @@ class Recipe(Value, frozen=True):
     `released` orders recipes ("25.10"); the newest that has the asked size, dtype, GPU type and scale is the default.
     `window` is the recipe's own measuring window (see `WindowPolicy`), in the step numbers its log prints.
     `profile_name` may hold {workload} {size} {dtype} {gpus} {job} {node} {rank} {local_rank} {pid}.
-    `walltime_minutes` is by size, GPU type or "default", looked up in that order.
+    `walltime_minutes` is by size, GPU type or "default", looked up in that order. `env` is exported to the ranks, and
+    then, in order, the `exports` that apply.
     """
 
     name: str
@@ -114,6 +123,7 @@ class Recipe(Value, frozen=True):
     walltime_minutes: dict[str, int] = {}
     settings: dict[str, Scalar] = {}
     env: dict[str, str] = {}
+    exports: tuple[Exports, ...] = ()
 
 
 class Checkpointing(Value, frozen=True):
