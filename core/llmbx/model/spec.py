@@ -49,6 +49,7 @@ class RunSpec(Value, frozen=True):
     in order. `scheduler` holds the scheduler's options by long name (an empty value is a switch), `srun` options of its
     launch command, `setup` lines of shell that the job script runs first. `doubts` are findings made while resolving
     (a scale that the catalog does not have, say). `origins` says where each value came from.
+    `install` is the install's folder, for what a framework keeps for later runs (None: nothing outlives the run).
     """
 
     plugin: str
