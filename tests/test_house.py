@@ -1,0 +1,74 @@
+"""The rules of the house: lint, types, who may import whom, sizes of modules and functions."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted([*ROOT.glob("core/**/*.py"), *ROOT.glob("plugins/**/*.py")])
+PACKAGES = ["core/llmbx", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("plugins/*/llmbx_*")))]
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", *argv], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_lint() -> None:
+    done = run("ruff", "check", ".")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_format() -> None:
+    done = run("ruff", "format", "--check", ".")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_types() -> None:
+    # What runs inside an image (entry/) is checked by running it: its frameworks are not installed here.
+    done = run("mypy", "--exclude", "/entry/", *PACKAGES)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_import_rules() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_is_long(source: Path) -> None:
+    assert len(source.read_text().splitlines()) <= 500
+
+
+def test_nearly_all_modules_and_functions_are_small() -> None:
+    long_modules = [path for path in SOURCES if len(path.read_text().splitlines()) > 350]
+    assert len(long_modules) <= len(SOURCES) / 10, long_modules
+    sizes = [
+        (node.end_lineno - node.lineno + 1, f"{path.relative_to(ROOT)}:{node.name}")
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno
+    ]
+    assert [item for item in sizes if item[0] > 60] == []
+
+
+def test_core_names_no_framework() -> None:
+    """A framework's name in core is a bug: adding one must not touch core."""
+    words = ("megatron", "maxtext", "nemo", "torchtitan")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in ROOT.glob("core/**/*.py")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if any(word in line.lower() for word in words) and not _is_example(line)
+    ]
+    assert found == []
+
+
+def _is_example(line: str) -> bool:
+    """Help texts may show a command, a GPU image or a catalog name as an example."""
+    return "llmbx " in line or "nvidia/nemo" in line or "nvidia+nemo" in line
