@@ -11,17 +11,9 @@ from importlib import resources
 from typing import Any
 
 from .errors import UsageError, did_you_mean
-from .model import Value
+from .model import Peak, Value
 
 QUERY = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
-
-
-class Peak(Value, frozen=True):
-    """The dense peak of one GPU for one dtype, in TFLOP/s, with the name that results show and where it is from."""
-
-    tflops: float
-    name: str
-    source: str
 
 
 class GpuType(Value, frozen=True):

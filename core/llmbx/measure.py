@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from . import hardware, stats
+from . import stats
 from .flops import Flops
 from .model import RunSpec, Step, Value
 from .model.result import FlopsPerSample, Loss, Mfu, StepTime, Tflops, Window
@@ -118,7 +118,7 @@ def _cross_check(spec: RunSpec, printed: Sequence[float], ours: Sequence[float])
 
 
 def _mfu(spec: RunSpec, step_time_s: float | None, flops: Flops | None) -> Mfu:
-    peak = hardware.peak(spec.gpu_type, spec.dtype)
+    peak = spec.peak
     value = achieved_tflops(spec, step_time_s, flops) / peak.tflops if step_time_s and flops and peak else None
     return Mfu(
         value=value,

@@ -27,6 +27,7 @@ from .model import (
 )
 from .plugins import Plugins
 from .request import Request, from_environ
+from .scales import evaluate
 from .scheduler_options import scheduler_options
 from .secrets import secret_names
 from .settings import BATCH, LETTERS, SHAPE, SWITCHES, read_settings
@@ -61,19 +62,25 @@ class Layers:
 
 
 def resolve(
-    request: Request, plugins: Plugins, config: Config, cluster_files: Mapping[str, str], environ: Mapping[str, str]
+    request: Request,
+    plugins: Plugins,
+    config: Config,
+    cluster_files: Mapping[str, str],
+    environ: Mapping[str, str],
+    install: str | None = None,
 ) -> RunSpec:
     """The complete specification of the run. Raises `UsageError` for whatever is unknown or missing.
 
-    `cluster_files` says which file each cluster profile came from. Rules that the result may still break are found
-    by `check.findings`.
+    `cluster_files` says which file each cluster profile came from, `install` where artefacts lie. Rules that the result
+    may still break are found by `pipeline.findings`.
     """
     gpus = hardware.extend(config.gpus)
     workload = plugins.workload(request.workload, request.plugin)
     profile = choose_profile(config, cluster_files, request.cluster)
     layers = Layers(request, environ, profile)
     target = _target(layers, workload, gpus)
-    recipe, row = catalog.find(workload, **target, recipe=request.recipe)
+    choice = catalog.choose(workload, **target, recipe=request.recipe)
+    recipe, row = choice.recipe, choice.row
     layers.note(
         "recipe", recipe.name, "--recipe" if request.recipe else f"newest recipe with this row ({recipe.source})"
     )
@@ -93,8 +100,9 @@ def resolve(
         proxy=size.proxy or any(key in typed for key in SHAPE),
         flops_convention=recipe.flops_convention,
         environment=recipe.environment,
+        architecture=size.architecture,
         settings=_settings(workload, recipe, row, typed, layers),
-        env=_env(layers, recipe),
+        env=_env(layers, recipe, target),
         secrets=secret_names(environ, request.env),
         mounts=(*(profile.cluster.mounts if profile else ()), *request.mounts),
         checkpoint=_checkpoint(layers),
@@ -102,7 +110,12 @@ def resolve(
         cluster=profile.name if profile else None,
         scheduler=scheduler_options(request, environ, profile, layers.origins),
         tags=request.tags,
+        srun={key: _text(value) for key, value in profile.cluster.srun.items()} if profile else {},
+        setup=profile.cluster.setup if profile else (),
+        install=install,
+        peak=hardware.peak(target["gpu_type"], target["dtype"], gpus),
         corrected=(row.note,) if row.note else (),
+        doubts=choice.findings,
     )
     return spec.replace(origins=dict(sorted(layers.origins.items())))
 
@@ -144,11 +157,10 @@ def _default_size(layers: Layers, workload: Workload, gpu_type: str) -> str:
 
 
 def _default_dtype(layers: Layers, workload: Workload, size: str, gpu_type: str) -> str:
-    known = catalog.known_dtypes(workload, size, gpu_type)
-    if workload.default_dtype in known:
-        return str(layers.note("dtype", workload.default_dtype, f"default of {workload.name}"))
-    if known and (len(known) == 1 or size == "mini"):
-        return str(layers.note("dtype", known[0], "default of the mini" if size == "mini" else "the only dtype here"))
+    chosen = catalog.default_dtype(workload, size, gpu_type, layers.find("gpus"), layers.request.recipe)
+    if chosen is not None:
+        return str(layers.note("dtype", chosen, f"default of {workload.name} {size} on {gpu_type}"))
+    known = catalog.known_dtypes(workload, size, gpu_type, layers.request.recipe)
     if not known:
         types = ", ".join(catalog.known_gpu_types(workload, size))
         raise UsageError(f"{workload.name} {size} has no configuration for {gpu_type} (known: {types})")
@@ -160,7 +172,7 @@ def _default_scale(
 ) -> int:
     if size == "mini":
         return int(layers.note("gpus", 1, "default of the mini"))
-    known = catalog.known_scales(workload, size, dtype, gpu_type)
+    known = catalog.known_scales(workload, size, dtype, gpu_type, layers.request.recipe)
     if detected in known:
         return int(layers.note("gpus", detected, "this machine's GPUs"))
     if len(known) == 1:
@@ -175,7 +187,7 @@ def _shape(
     """Model, parallelism, batch sizes and switches: the row's, with the `--set` keys on top."""
     where = f"recipe {recipe.name} ({recipe.source})"
     row_values: dict[str, Any] = {key: getattr(row, key) for key in LETTERS}
-    row_values["fsdp"] = catalog.evaluate(row.fsdp, gpus) if isinstance(row.fsdp, str) else row.fsdp
+    row_values["fsdp"] = evaluate(row.fsdp, gpus) if isinstance(row.fsdp, str) else row.fsdp
     letters = {key: _set(layers, typed, key, row_values[key], where) for key in LETTERS}
     for key in ("tp", "pp", "cp"):
         if letters[key] < 1:
@@ -183,7 +195,7 @@ def _shape(
     dp = gpus // (letters["tp"] * letters["pp"] * letters["cp"])
     layers.note("dp", dp, "GPUs / (TP x PP x CP)")
     mbs = _set(layers, typed, "mbs", row.mbs, where)
-    gbs = _set(layers, typed, "gbs", catalog.evaluate(row.gbs, gpus), where)
+    gbs = _set(layers, typed, "gbs", evaluate(row.gbs, gpus), where)
     switches = {name: _set(layers, typed, key, getattr(row, name), where) for key, name in SWITCHES.items()}
     layers.note("gradient_accumulation", None, "GBS / (MBS x DP)")
     layers.origins.update({name: layers.origins.pop(key) for key, name in {**SWITCHES, **BATCH}.items()})
@@ -316,12 +328,12 @@ def _place(
         "launcher": launcher,
         "runtime": layers.find("runtime") or layers.note("runtime", "auto", "default"),
         "image": source,
-        "walltime_minutes": _walltime(layers, recipe, target["size"]),
+        "walltime_minutes": _walltime(layers, recipe, target),
         "stall_timeout_s": layers.request.stall_timeout_s,
     }
 
 
-def _walltime(layers: Layers, recipe: Recipe, size: str) -> int | None:
+def _walltime(layers: Layers, recipe: Recipe, target: Mapping[str, Any]) -> int | None:
     asked: int | None = layers.request.walltime_minutes
     if asked is not None:
         return int(layers.note("walltime_minutes", asked, "--walltime"))
@@ -330,10 +342,8 @@ def _walltime(layers: Layers, recipe: Recipe, size: str) -> int | None:
         for key in (layers.request.workload, "default"):
             if key in limits:
                 return int(layers.note("walltime_minutes", limits[key], layers.profile.origin))
-    for key in (size, "default"):
-        if key in recipe.walltime_minutes:
-            return int(layers.note("walltime_minutes", recipe.walltime_minutes[key], f"recipe {recipe.name}"))
-    return None
+    limit = catalog.walltime_minutes(recipe, target["size"], target["gpu_type"])
+    return None if limit is None else int(layers.note("walltime_minutes", limit, f"recipe {recipe.name}"))
 
 
 def _settings(
@@ -350,9 +360,10 @@ def _settings(
     return merged
 
 
-def _env(layers: Layers, recipe: Recipe) -> dict[str, str]:
+def _env(layers: Layers, recipe: Recipe, target: Mapping[str, Any]) -> dict[str, str]:
     profile = layers.profile
-    layered = [(recipe.env, f"recipe {recipe.name}")]
+    exported = catalog.environment(recipe, target["size"], target["dtype"], target["gpu_type"])
+    layered = [(exported, f"recipe {recipe.name}")]
     if profile:
         layered.append((profile.cluster.env, profile.origin))
     layered.append((layers.request.env, "--env"))
@@ -361,6 +372,10 @@ def _env(layers: Layers, recipe: Recipe) -> dict[str, str]:
         for key, value in values.items():
             merged[key] = layers.note(f"env.{key}", value, origin)
     return merged
+
+
+def _text(value: Scalar) -> str:
+    return "" if value is True else str(value)
 
 
 def _checkpoint(layers: Layers) -> CheckpointSpec:

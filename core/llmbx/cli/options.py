@@ -100,7 +100,7 @@ class World:
         """The specification that the request means here."""
         from ..resolve import resolve
 
-        return resolve(request, self.plugins, self.config, self.cluster_files, os.environ)
+        return resolve(request, self.plugins, self.config, self.cluster_files, os.environ, self.install.root)
 
 
 def world() -> World:

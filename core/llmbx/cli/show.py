@@ -42,10 +42,8 @@ def command(request: Request | None, format_: str) -> None:
 
 def describe(spec: RunSpec, here: World) -> dict[str, Any]:
     """The resolved run as the JSON object that `show --format json` prints."""
-    from .. import hardware
-
     flops = here.plugins.framework(spec.plugin).compute_flops(spec)
-    peak = hardware.peak(spec.gpu_type, spec.dtype)
+    peak = spec.peak
     return {
         "plugin": spec.plugin,
         "workload": spec.workload,

@@ -5,7 +5,7 @@ from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner
 from .launch import RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .result import Result
-from .spec import CheckpointSpec, Finding, ProfileSpec, RunSpec, TraceSpec
+from .spec import CheckpointSpec, Finding, Peak, ProfileSpec, RunSpec, TraceSpec
 from .step import Event, Step
 from .workload import (
     Checkpointing,
@@ -42,6 +42,7 @@ __all__ = [
     "Mount",
     "Owner",
     "Parallelism",
+    "Peak",
     "Phase",
     "Prefix",
     "ProfileSpec",

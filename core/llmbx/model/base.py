@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -13,6 +13,6 @@ Scalar = bool | int | float | str | None
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A frozen, typed record. Unknown fields are errors when it is read from TOML or JSON."""
 
-    def replace(self, **changes: Any) -> Any:
+    def replace(self, **changes: Any) -> Self:
         """A copy with `changes` applied; the original stays as it is."""
         return msgspec.structs.replace(self, **changes)

@@ -31,6 +31,14 @@ class CheckpointSpec(Value, frozen=True):
     load: str | None = None
 
 
+class Peak(Value, frozen=True):
+    """The dense peak of one GPU type and dtype: TFLOP/s per GPU, what exactly it is the peak of, and who says so."""
+
+    tflops: float
+    name: str
+    source: str
+
+
 class Finding(Value, frozen=True):
     """One broken rule: what is wrong, and what would be right. A `warning` never stops a run."""
 
@@ -92,6 +100,7 @@ class RunSpec(Value, frozen=True):
     checkpoint: CheckpointSpec = CheckpointSpec()
     checkpoint_facts: Checkpointing | None = None
     install: str | None = None
+    peak: Peak | None = None
     cluster: str | None = None
     scheduler: dict[str, str] = {}
     srun: dict[str, str] = {}
