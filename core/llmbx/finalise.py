@@ -56,12 +56,18 @@ def read_log(run: Run, plugins: Plugins) -> Log:
     return collect_file(parser, run.log)
 
 
+def first_number(spec: RunSpec, plugins: Plugins) -> int | None:
+    """The number that the framework's log gives the first step, where its grammar says so."""
+    number: int | None = getattr(plugins.framework(spec.plugin).parse_log(spec), "first_step", None)
+    return number
+
+
 def _write(run: Run, plugins: Plugins, status: JobStatus) -> Result:
     spec = run.record.spec
     log = read_log(run, plugins)
     verdict = judge(spec, status, log.steps, log.events)
     flops = plugins.framework(spec.plugin).compute_flops(spec)
-    figures = measure(spec, log.steps, flops)
+    figures = measure(spec, log.steps, flops, first_number=first_number(spec, plugins))
     result = build_result(run.record, status, figures).replace(
         status=verdict.status, data_valid=verdict.data_valid, cause=verdict.cause
     )

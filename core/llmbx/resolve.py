@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import catalog, hardware
+from . import catalog, hardware, window
 from .config import Config, Profile, choose_profile
 from .errors import UsageError, did_you_mean
 from .model import (
@@ -242,17 +242,21 @@ def _steps(layers: Layers, recipe: Recipe) -> dict[str, Any]:
 
 
 def _window(layers: Layers, recipe: Recipe, steps: int) -> str:
-    from .window import parse_policy
-
     asked: str | None = layers.find("window")
     if asked is not None:
-        parse_policy(asked)
-        return asked
-    policy = parse_policy(recipe.window)
-    if policy.last is not None and policy.last > steps:
+        policy = window.check(asked)
+        if _end(policy) > steps:
+            raise UsageError(f"--window {policy}: the run has only {steps} steps; make it longer with --steps")
+        return policy
+    if _end(window.check(recipe.window)) > steps:
         why = f"the run of {steps} steps ends before the recipe's window {recipe.window}"
         return str(layers.note("window", "auto", why))
     return str(layers.note("window", recipe.window, f"recipe {recipe.name}"))
+
+
+def _end(policy: str) -> int:
+    """The last step of an `A-B` window; 0 for the policies that fit any run."""
+    return int(policy.rpartition("-")[2]) if "-" in policy else 0
 
 
 def _profile(layers: Layers, recipe: Recipe) -> ProfileSpec | None:
