@@ -99,6 +99,7 @@ class RunSpec(Value, frozen=True):
     profilers: tuple[str, ...] = ()
     checkpoint: CheckpointSpec = CheckpointSpec()
     checkpoint_facts: Checkpointing | None = None
+    gated_tokenizer: str | None = None
     install: str | None = None
     peak: Peak | None = None
     cluster: str | None = None
