@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from llmbx.model import ModelShape, Parallelism, RunSpec
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,3 +30,42 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text()
 
     return check
+
+
+@pytest.fixture
+def make_spec() -> Callable[..., RunSpec]:
+    """`make_spec(**changes)`: a small valid specification (2 ranks, 20 steps, window 11-18) with changes."""
+
+    def make(**changes: Any) -> RunSpec:
+        base = RunSpec(
+            plugin="toy",
+            workload="line",
+            folder="fit_line",
+            size="mini",
+            dtype="bf16",
+            gpu_type="h100",
+            gpus=2,
+            gpus_per_node=2,
+            recipe="plain",
+            driver="python",
+            model=ModelShape(
+                layers=4,
+                hidden_size=64,
+                ffn_hidden_size=128,
+                heads=4,
+                query_groups=2,
+                vocab_size=1000,
+                sequence_length=128,
+            ),
+            parallelism=Parallelism(dp=2),
+            micro_batch_size=1,
+            global_batch_size=8,
+            gradient_accumulation=4,
+            steps=20,
+            window="11-18",
+            runtime="venv",
+            launcher="local",
+        )
+        return base.replace(**changes)
+
+    return make

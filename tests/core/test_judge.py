@@ -1,0 +1,82 @@
+"""Verdicts: a failed run never looks passed, and a good measurement survives a crashed teardown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from llmbx.judge import judge
+from llmbx.model import Event, JobStatus, RunSpec, Step
+
+Make = Callable[..., RunSpec]
+WHOLE = [Step(number=k, total=20, time_s=0.1, loss=1.0) for k in range(1, 21)]
+OK = JobStatus(state="ended", exit_code=0)
+
+
+def test_completed_takes_exit_code_last_step_and_finite_loss(make_spec: Make) -> None:
+    verdict = judge(make_spec(), OK, WHOLE, [])
+    assert (verdict.status, verdict.data_valid, verdict.cause) == ("completed", True, None)
+
+
+def test_steps_counted_from_zero_without_a_total(make_spec: Make) -> None:
+    log = [Step(number=k, time_s=0.1) for k in range(20)]
+    assert judge(make_spec(), OK, log, []).status == "completed"
+    assert judge(make_spec(), OK, log[:-1], []).status == "failed"
+
+
+def test_exit_zero_without_the_last_step_is_a_failure(make_spec: Make) -> None:
+    verdict = judge(make_spec(), OK, WHOLE[:-1], [])
+    assert (verdict.status, verdict.data_valid) == ("failed", False)
+    assert "after step 19" in str(verdict.cause)
+
+
+def test_exit_zero_without_any_step_is_a_failure(make_spec: Make) -> None:
+    verdict = judge(make_spec(), OK, [], [])
+    assert verdict.status == "failed" and "no training step" in str(verdict.cause)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("member", ["loss", "grad_norm"])
+def test_a_loss_that_is_not_finite_fails_whatever_the_exit_code(make_spec: Make, bad: float, member: str) -> None:
+    log = [*WHOLE[:9], WHOLE[9].replace(**{member: bad}), *WHOLE[10:]]
+    verdict = judge(make_spec(), OK, log, [])
+    assert (verdict.status, verdict.data_valid) == ("failed", False)
+    assert "not finite at step 10" in str(verdict.cause)
+
+
+def test_a_crashed_teardown_keeps_valid_data(make_spec: Make) -> None:
+    verdict = judge(make_spec(), JobStatus(state="ended", exit_code=139, rank=3), WHOLE, [])
+    assert (verdict.status, verdict.data_valid) == ("failed", True)
+    assert (
+        "after the last step" in str(verdict.cause)
+        and "SIGSEGV" in str(verdict.cause)
+        and "rank 3" in str(verdict.cause)
+    )
+
+
+def test_out_of_memory_is_told_apart_and_named_with_its_rank(make_spec: Make) -> None:
+    event = Event(kind="out_of_memory", text="CUDA out of memory. Tried to allocate 2 GiB", rank=5, fatal=True)
+    noise = Event(kind="exception", text="RuntimeError: connection closed by peer", rank=0, fatal=True)
+    verdict = judge(make_spec(), JobStatus(state="ended", exit_code=1, rank=0), WHOLE[:3], [noise, event])
+    assert verdict.status == "out_of_memory"
+    assert verdict.cause == "rank 5: CUDA out of memory. Tried to allocate 2 GiB"
+
+
+@pytest.mark.parametrize("known", ["timeout", "node_fail", "preempted", "cancelled", "out_of_memory"])
+def test_the_launchers_own_word_is_taken(make_spec: Make, known: str) -> None:
+    status = JobStatus(state="ended", exit_code=1, verdict=known, reason="because")
+    verdict = judge(make_spec(), status, WHOLE[:5], [])
+    assert (verdict.status, verdict.cause) == (known, "because")
+
+
+def test_a_stall_is_a_failure_with_that_cause(make_spec: Make) -> None:
+    status = JobStatus(state="ended", exit_code=143, verdict="stalled", reason="stalled: nothing was logged for 5 s")
+    event = Event(kind="exception", text="KeyboardInterrupt", fatal=True)
+    verdict = judge(make_spec(), status, WHOLE[:5], [event])
+    assert verdict.status == "failed" and str(verdict.cause).startswith("stalled")
+
+
+def test_a_lost_job_is_lost(make_spec: Make) -> None:
+    assert judge(make_spec(), JobStatus(state="lost"), WHOLE[:5], []).status == "lost"
