@@ -1,4 +1,4 @@
-"""List the runs of this install: what was run, how it stands, and what it measured."""
+"""List the runs of this install and how they stand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List the workloads that can be run, with their sizes, dtypes, GPU types and scales."""
+"""List the workloads that can be run."""
 
 from __future__ import annotations
 

@@ -41,9 +41,13 @@ class Verbs(click.Group):
         point = self._points().get(cmd_name)
         if point is None:
             return None
-        command = point.load()
+        try:
+            command = point.load()
+        except Exception as error:
+            owner = point.dist.name if point.dist else point.value
+            raise LlmbxError(f"command '{cmd_name}' ({owner}) cannot be loaded: {type(error).__name__}: {error}") from error
         if not isinstance(command, click.Command):
-            raise LlmbxError(f"verb '{cmd_name}' ({point.value}) is not a click command")
+            raise LlmbxError(f"command '{cmd_name}' ({point.value}) is not a click command")
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:

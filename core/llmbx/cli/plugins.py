@@ -1,4 +1,4 @@
-"""List the plugins that were found, their versions, hooks and origins, and those that are broken."""
+"""List the plugins that were found."""
 
 from __future__ import annotations
 

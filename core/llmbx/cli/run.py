@@ -1,4 +1,4 @@
-"""Run a workload, follow it live, measure it, and say whether the number is right."""
+"""Run a workload, follow it live, and measure it."""
 
 from __future__ import annotations
 

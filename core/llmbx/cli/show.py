@@ -1,4 +1,4 @@
-"""Show what one run would be: the resolved configuration, and where each value comes from."""
+"""Show what one run would be, and where each value comes from."""
 
 from __future__ import annotations
 

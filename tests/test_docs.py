@@ -1,0 +1,44 @@
+"""The generated pages say what the code says."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from llmbx import hookspecs
+from llmbx.plugins import HOOKS
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_generated_pages_are_up_to_date() -> None:
+    done = subprocess.run([sys.executable, ROOT / "docs/generate.py", "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_every_hook_says_when_what_and_how(name: str) -> None:
+    text = inspect.getdoc(getattr(hookspecs, name)) or ""
+    assert "When:" in text, "when it is called"
+    assert "Asked of" in text, "who is asked"
+    assert f"def {name}(" in text, "an example"
+
+
+def test_the_page_of_hooks_has_every_hook_and_argument() -> None:
+    page = (ROOT / "docs/hooks.md").read_text()
+    for name in HOOKS:
+        section = page.split(f"## {name}\n")[1].split("\n## ")[0]
+        for argument in inspect.signature(getattr(hookspecs, name)).parameters:
+            assert re.search(rf"\b{argument}\b", section), f"{name}: {argument}"
+
+
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md"]), ids=lambda p: p.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
+    missing = [link for link in links if not (page.parent / link).exists()]
+    assert missing == []
