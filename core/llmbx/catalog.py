@@ -8,6 +8,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from .errors import UsageError, did_you_mean
+from .fixes import either
 from .model import Finding, Recipe, Row, Value, Workload
 from .scales import ANY, admits, evaluate, scales
 
@@ -119,9 +120,7 @@ def find(
     return choice.recipe, choice.row
 
 
-def choose(
-    workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: int, recipe: str | None = None
-) -> Choice:
+def choose(workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: int, recipe: str | None = None) -> Choice:
     """Like `find`, but a GPU type, dtype or scale that the catalog lacks becomes a finding beside the nearest row.
 
     Raises `UsageError` for an unknown size or recipe, which have no nearest.
@@ -163,8 +162,8 @@ def _must_have_size(workload: Workload, size: str, recipe: str | None) -> None:
     if size not in workload.sizes:
         raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
     if not any(rows_of(workload, size, recipe)):
-        others = _unique(candidate.name for candidate, _ in rows_of(workload, size))
-        raise UsageError(f"recipe {recipe} of {workload.name} has no {size} (recipes that have it: {', '.join(others)})")
+        others = ", ".join(_unique(candidate.name for candidate, _ in rows_of(workload, size)))
+        raise UsageError(f"recipe {recipe} of {workload.name} has no {size} (recipes that have it: {others})")
 
 
 def _narrow(
@@ -186,20 +185,15 @@ def _narrow(
     if not of_scale:
         counts = sorted({count for _, row in of_dtype for count in scales(row.gpus)})
         problem = f"{what} {dtype} on {gpu_type} has no configuration for {gpus} GPUs"
-        findings.append(Finding(rule="gpus", problem=problem, fix=f"use --gpus {_either(counts)}"))
+        findings.append(Finding(rule="gpus", problem=problem, fix=f"use --gpus {either(counts)}"))
         of_scale = sorted(of_dtype, key=lambda pair: _distance(pair[1], gpus))
     return of_scale, findings
 
 
 def _lacks(rule: str, problem: str, asked: str, known: list[str]) -> Finding:
     hint = did_you_mean(asked, known)
-    fix = f"use --{rule.replace('_', '-')} {_either(known)}" + (hint if hint.startswith(" (did") else "")
+    fix = f"use --{rule.replace('_', '-')} {either(known)}" + (hint if hint.startswith(" (did") else "")
     return Finding(rule=rule, problem=problem, fix=fix)
-
-
-def _either(options: Iterable[object]) -> str:
-    texts = [str(option) for option in options]
-    return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
 def _has_gpu(row: Row, gpu_type: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a catalog file must hold beyond the types of its keys: names that exist, scales and expressions that can be read."""
+"""What a catalog file must hold beyond the types of its keys: names that exist, scales that can be read."""
 
 from __future__ import annotations
 

@@ -1,0 +1,168 @@
+"""Megatron's own rules for a run, and what the recipes' features need. All findings at once.
+
+Sources: the checks of Megatron-Core 0.16 (`transformer_config.py`, `parallel_state.py`, `schedules.py`); the recipes.
+"""
+
+from __future__ import annotations
+
+from llmbx.fixes import divisors, either, multiples_around
+from llmbx.model import Finding, RunSpec
+
+HUB = "https://huggingface.co/"
+PRE_BLACKWELL = ("a100", "h100", "h200")
+
+
+def findings(spec: RunSpec) -> list[Finding]:
+    """Every rule of Megatron that the spec breaks, each with what would be right."""
+    p = spec.parallelism
+    if min(p.tp, p.pp, p.cp, p.ep or 1, p.etp or 1, p.vp or 1, spec.model.layers) < 1:
+        return []
+    return [
+        *_split(spec),
+        *_microbatches(spec),
+        *_expert_groups(spec),
+        *_sequence(spec),
+        *_memory(spec),
+        *_precision(spec),
+        *_without_gpu(spec),
+        *_checkpoint(spec),
+        *_tokenizer(spec),
+    ]
+
+
+def stages(pp: int, vp: int | None) -> int:
+    """How many parts the layers are split into: PP x VP, or one without a pipeline."""
+    return pp * (vp or 1) if pp > 1 else 1
+
+
+def counts_ends(layers: int, parts: int) -> bool | None:
+    """How `layers` split into equal `parts`: False as they are, True with embedding and loss as a layer each (126 + 2
+    in 64), None not at all."""
+    if layers % parts == 0:
+        return False
+    return True if (layers + 2) % parts == 0 else None
+
+
+def _split(spec: RunSpec) -> list[Finding]:
+    pp, vp, layers = spec.parallelism.pp, spec.parallelism.vp or 1, spec.model.layers
+    parts = stages(pp, vp)
+    if counts_ends(layers, parts) is not None:
+        return []
+    problem = (
+        f"neither {layers} nor {layers + 2} layers (with embedding and loss) split into PP {pp} x VP {vp} = {parts}"
+    )
+    vps = [n for n in range(1, layers + 3) if counts_ends(layers, pp * n) is not None]
+    pps = [n for n in divisors(spec.gpus) if n <= layers + 2 and counts_ends(layers, stages(n, vp)) is not None]
+    fix = either(vps, "--set vp=") if vps else either([n for n in pps if vp == 1 or n > 1], "--set pp=")
+    return [Finding(rule="layers", problem=problem, fix=f"use {fix}")]
+
+
+def _microbatches(spec: RunSpec) -> list[Finding]:
+    """Interleaved stages take micro-batches in groups of PP."""
+    p, accumulation = spec.parallelism, spec.gradient_accumulation
+    if p.pp == 1 or (p.vp or 1) == 1 or accumulation % p.pp == 0:
+        return []
+    unit = spec.micro_batch_size * p.dp * p.pp
+    right = multiples_around(spec.global_batch_size, unit)
+    problem = f"VP {p.vp} takes micro-batches in groups of PP {p.pp}, and there are {accumulation} a step"
+    return [Finding(rule="microbatches", problem=problem, fix=f"use {either(right, '--set gbs=')}, or --set vp=1")]
+
+
+def _expert_groups(spec: RunSpec) -> list[Finding]:
+    """Experts are spread over EP x ETP ranks of a pipeline stage; ETP is TP where it is not given."""
+    p, model = spec.parallelism, spec.model
+    if model.experts is None or spec.gpus % p.pp:
+        return []
+    ep, etp, ranks = p.ep or 1, p.etp or p.tp, spec.gpus // p.pp
+    found = []
+    if ranks % (ep * etp):
+        right = [n for n in divisors(model.experts) if ranks % (n * etp) == 0]
+        problem = f"EP {ep} x ETP {etp} = {ep * etp} does not divide the {ranks} GPUs of a pipeline stage"
+        fix = f"use {either(right, '--set ep=')}" if right else f"use {either(divisors(ranks), '--set etp=')}"
+        found.append(Finding(rule="expert_groups", problem=problem, fix=fix))
+    width = model.moe_ffn_hidden_size or model.ffn_hidden_size
+    if width % etp:
+        problem = f"ETP {etp} does not divide the experts' width of {width}"
+        found.append(Finding(rule="etp", problem=problem, fix="use --set etp=1"))
+    return found
+
+
+def _sequence(spec: RunSpec) -> list[Finding]:
+    """Context parallelism cuts a sequence into two parts a rank; TP above 1 shards it too (sequence parallelism)."""
+    p, length = spec.parallelism, spec.model.sequence_length
+    parts = (2 * p.cp if p.cp > 1 else 1) * p.tp
+    if length % parts == 0:
+        return []
+    right = multiples_around(length, parts)
+    problem = f"a sequence of {length} tokens does not split into {parts} parts (TP {p.tp}, CP {p.cp})"
+    return [Finding(rule="sequence", problem=problem, fix=f"use {either(right, '--set seq=')}, or a smaller tp or cp")]
+
+
+def _memory(spec: RunSpec) -> list[Finding]:
+    layers, recomputed, offloaded = spec.model.layers, spec.recompute_layers, spec.offload_layers
+    found = []
+    if recomputed > layers:
+        problem = f"{recomputed} layers are to be recomputed, and there are {layers}"
+        found.append(Finding(rule="rl", problem=problem, fix=f"use a --set rl of at most {layers}"))
+    if offloaded >= layers:
+        problem = f"{offloaded} layers are to be offloaded, and at least one of {layers} must stay"
+        found.append(Finding(rule="ol", problem=problem, fix=f"use a --set ol of at most {layers - 1}"))
+    if offloaded and spec.parallelism.pp > 1:
+        problem = f"offloaded layers (OL {offloaded}) and a pipeline (PP {spec.parallelism.pp}) exclude each other"
+        found.append(Finding(rule="ol", problem=problem, fix="use --set ol=0 or --set pp=1"))
+    if offloaded and recomputed:
+        problem = f"offloaded (OL {offloaded}) and recomputed layers (RL {recomputed}) exclude each other"
+        found.append(Finding(rule="ol", problem=problem, fix="use --set ol=0 or --set rl=0"))
+    return found
+
+
+def _precision(spec: RunSpec) -> list[Finding]:
+    if spec.dtype == "fp8" and spec.settings.get("fp8_recipe") == "mx" and spec.gpu_type in PRE_BLACKWELL:
+        problem = f"MXFP8 (fp8_recipe mx) needs a Blackwell GPU, not {spec.gpu_type}"
+        return [Finding(rule="fp8_recipe", problem=problem, fix="use --set fp8_recipe=cs")]
+    return []
+
+
+def _without_gpu(spec: RunSpec) -> list[Finding]:
+    """What Megatron's torch layers, which run without a GPU, cannot do."""
+    if spec.gpu_type != "cpu":
+        return []
+    p = spec.parallelism
+    wants = (
+        ("cp", p.cp > 1, "context parallelism", "use --set cp=1"),
+        ("fsdp", bool(p.fsdp), "FSDP", "use --set fsdp=false"),
+        ("cg", spec.cuda_graphs, "CUDA graphs", "use --set cg=false"),
+        ("ol", spec.offload_layers > 0, "offloading layers", "use --set ol=0"),
+        ("tp", p.tp > 1 and spec.model.experts is not None, "tensor parallelism with experts", "use --set tp=1"),
+    )
+    return [
+        Finding(rule=rule, problem=f"{what} needs a GPU with Transformer Engine", fix=fix)
+        for rule, wanted, what, fix in wants
+        if wanted
+    ]
+
+
+def _checkpoint(spec: RunSpec) -> list[Finding]:
+    """The scales at which the recipes save and load. A mini may do both anywhere."""
+    wanted, facts = spec.checkpoint, spec.checkpoint_facts
+    if spec.mini or not (wanted.save or wanted.load):
+        return []
+    if facts is None:
+        problem = f"checkpoints of {spec.workload} {spec.size} are not covered by the recipe"
+        return [Finding(rule="checkpoint", problem=problem, fix="expect surprises, or leave it out", warning=True)]
+    found, (first, last) = [], facts.save_gpus
+    if wanted.save and not first <= spec.gpus <= last:
+        problem = f"saving a checkpoint of {spec.size} is supported on {first} to {last} GPUs, not on {spec.gpus}"
+        found.append(Finding(rule="checkpoint", problem=problem, fix=f"use --gpus {first} to {last}"))
+    if wanted.load and spec.gpus < facts.load_min_gpus:
+        problem = f"loading a checkpoint of {spec.size} is tested from {facts.load_min_gpus} GPUs, not on {spec.gpus}"
+        found.append(Finding(rule="checkpoint", problem=problem, fix=f"use --gpus {facts.load_min_gpus} or more"))
+    return found
+
+
+def _tokenizer(spec: RunSpec) -> list[Finding]:
+    if spec.settings.get("tokenizer") != "hub" or "HF_TOKEN" in spec.secrets:
+        return []
+    page = f" and access to {HUB}{spec.gated_tokenizer}" if spec.gated_tokenizer else ""
+    fix = "set HF_TOKEN, or use --set tokenizer=null, which needs none"
+    return [Finding(rule="tokenizer", problem=f"the hub's tokenizer needs HF_TOKEN{page}", fix=fix)]
