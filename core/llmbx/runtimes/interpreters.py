@@ -60,7 +60,7 @@ def find_interpreter(pythons: Sequence[str]) -> Interpreter:
                 return found
     wanted = " or ".join(pythons)
     raise InfraError(
-        f"no Python {wanted} was found on PATH or in the folders of pyenv, uv, asdf, mise and /opt (llmbx itself runs in "
+        f"no Python {wanted} was found on PATH or in the folders of pyenv, uv, asdf, mise and /opt (llmbx runs in "
         f"{running().version}); get one with `apt install python{pythons[0]}`, `uv python install {pythons[0]}` or "
         f"`pyenv install {pythons[0]}`"
     )

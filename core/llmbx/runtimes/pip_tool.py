@@ -15,11 +15,12 @@ from pathlib import Path
 from ..errors import InfraError
 
 _UNWANTED = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_DRY_RUN", "VIRTUAL_ENV")
-_NO_NETWORK = re.compile(
+_REASONS = re.compile(
     r"Connection refused|Name or service not known|Temporary failure in name resolution|Network is unreachable"
-    r"|No route to host|timed out|ProxyError|Connection reset|SSLError|NewConnectionError|getaddrinfo failed",
+    r"|No route to host|timed out|Connection reset|certificate verify failed|[45]\d\d (?:Client|Server) Error",
     re.IGNORECASE,
 )
+_NO_NETWORK = re.compile(r"Retrying \(Retry|ProxyError|SSLError|ConnectionError|HTTP error", re.IGNORECASE)
 _PLACES = ("index-url", "extra-index-url", "find-links", "no-index")
 
 
@@ -52,24 +53,16 @@ def pip_environment(environ: Mapping[str, str], temporary: Path) -> dict[str, st
     return {**kept, **fixed, "PYTHONNOUSERSITE": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": str(temporary)}
 
 
-def source_options(wheels: Path, offline: bool, configured: Mapping[str, str]) -> list[str]:
-    """Options that say where pip looks, beyond what the user configured.
-
-    `wheels` is the install's own wheelhouse, used when it exists. Offline, indexes are switched off and of the
-    configured find-links only local ones stay, so that no network call is made.
-    """
-    options = ["--find-links", str(wheels)] if wheels.is_dir() else []
-    if offline:
-        local = [link for link in configured.get("find-links", "").split() if _is_local(link)]
-        options = ["--isolated", "--no-index", *options, *(part for link in local for part in ("--find-links", link))]
-    return options
+def without_network(env: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
+    """`env` changed so that pip makes no network call: no index, and of the configured find-links the local ones."""
+    local = [link for link in configured.get("find-links", "").split() if "://" not in link or link.startswith("file:")]
+    return {**env, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": " ".join(local)}
 
 
 def configured_places(pip: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
     """The user's settings of where pip looks, by option name (values may hold credentials: never show them)."""
-    argv = [part for part in pip if part != "--python"] if "--python" not in pip else pip[: pip.index("--python")]
     found: dict[str, str] = {}
-    for line in _output([*argv, "config", "list"], env).splitlines():
+    for line in _output([*pip, "config", "list"], env).splitlines():
         key, _, value = line.partition("=")
         option = key.strip().rpartition(".")[2]
         if option in _PLACES:
@@ -81,9 +74,9 @@ def explain_failure(lines: Iterable[str], configured: Mapping[str, str], wheels:
     """One clear line from the output of a pip that failed: what could not be had, where it was sought, what to do."""
     text = "\n".join(lines)
     if "No space left on device" in text or "Errno 28" in text:
-        return "the disk is full (No space left on device): free some space and start again, it goes on where it stopped"
+        return "the disk is full (No space left on device): free some space and start again, it goes on from there"
     missing = re.search(r"No matching distribution found for (\S+)", text)
-    network = _NO_NETWORK.search(text)
+    network = _REASONS.search(text) or _NO_NETWORK.search(text)
     if not missing and not network:
         errors = re.findall(r"^ERROR: (.+)$", text, re.MULTILINE)
         return f"pip failed: {errors[-1] if errors else 'without a word'}"
@@ -106,10 +99,6 @@ def _is_recent(version: str) -> bool:
     """Whether a pip of this version knows `--python` (22.3)."""
     numbers = [int(n) for n in re.findall(r"\d+", version)[:2]]
     return numbers >= [22, 3]
-
-
-def _is_local(link: str) -> bool:
-    return link.startswith("file://") or "://" not in link
 
 
 def _output(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:

@@ -1,0 +1,31 @@
+"""prepare.py LOCK INSTALL [--offline]: prepare the environment as a command would, with its exit codes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from llmbx.environments import load_environment
+from llmbx.errors import LlmbxError
+from llmbx.model import ImageRequest
+from llmbx.runtimes.venv import VenvRuntime
+
+
+def main() -> int:
+    """Progress goes to stderr, the finished environment's interpreter to stdout."""
+    request = ImageRequest(environment=load_environment(Path(sys.argv[1])))
+    try:
+        image = VenvRuntime().prepare(
+            request, Path(sys.argv[2]), lambda line: print(line, file=sys.stderr, flush=True), "--offline" in sys.argv
+        )
+    except LlmbxError as error:
+        print(f"llmbx: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    print(image.python)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
