@@ -1,0 +1,122 @@
+"""What integration tests share: the command as a user types it, and one install with the frameworks' environments."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from llmbx.schema import shipped
+
+ROOT = Path(__file__).parents[2]
+COMMAND = Path(sys.executable).with_name("llmbx")
+Llmbx = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "integration" in Path(str(item.path)).parts:
+            item.add_marker(pytest.mark.integration)
+
+
+def clean_environment(install: Path, **extra: str) -> dict[str, str]:
+    """This process's environment without anything that changes what llmbx does, and with this install."""
+    dropped = (
+        "LLMB",
+        "GPU_TYPE",
+        "DTYPE",
+        "MODEL_SIZE",
+        "JOB_",
+        "ENABLE_",
+        "SBATCH",
+        "SLURM",
+        "HF_TOKEN",
+        "STAGE_PATH",
+    )
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    return {**kept, "LLMB_INSTALL": str(install), "LLMBX_CONFIG": str(install / "none.toml"), **extra}
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Path:
+    """An install of this test's own."""
+    return tmp_path / "install"
+
+
+@pytest.fixture(scope="session")
+def shared_install() -> Path:
+    """One install for all trainings with a real framework: each environment is built once."""
+    folder = Path(os.environ.get("LLMBX_TEST_ROOT", ROOT / ".test")) / "install"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def llmbx(install: Path) -> Llmbx:
+    """`llmbx("run", "line", install=…, env=…)`: the installed command, as a user types it; its output is text."""
+
+    def call(
+        *arguments: str,
+        env: Mapping[str, str] = {},
+        install: Path = install,
+        cwd: Path | None = None,
+        timeout: float = 600,
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [COMMAND, *arguments], env=clean_environment(install, **env), cwd=cwd, capture_output=True, text=True,
+            timeout=timeout, check=False,
+        )  # fmt: skip
+
+    return call
+
+
+@pytest.fixture
+def background(install: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """`background("run", "line")`: the command started, not waited for; ended with the test if it still runs."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(
+        *arguments: str, env: Mapping[str, str] = {}, install: Path = install, cwd: Path | None = None
+    ) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [COMMAND, *arguments], env=clean_environment(install, **env), cwd=cwd, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def only_run(install: Path) -> Callable[..., Path]:
+    """`only_run()`: the folder of the one run in the install."""
+
+    def find(install: Path = install) -> Path:
+        (record,) = install.glob("workloads/*/experiments/*/*/*/run.json")
+        return record.parent
+
+    return find
+
+
+@pytest.fixture
+def read_result() -> Callable[[Path], dict[str, Any]]:
+    """`read_result(folder)`: result.json, checked against the schema that ships with the package."""
+
+    def read(folder: Path) -> dict[str, Any]:
+        result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+        jsonschema.validate(result, shipped())
+        return result
+
+    return read

@@ -1,0 +1,299 @@
+"""Whole runs of a third party's framework, from the command to the result, and everything that can go wrong in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+Llmbx = Callable[..., subprocess.CompletedProcess[str]]
+Result = Callable[[Path], dict[str, Any]]
+
+
+def ranks_of(folder: Path) -> list[psutil.Process]:
+    """Processes that still work in a run folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.cwd() == str(folder):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def one_line(text: str) -> str:
+    """The last line of stderr, which must be a plain `llmbx: …` line without a traceback."""
+    assert "Traceback" not in text, text
+    return text.strip().splitlines()[-1]
+
+
+def test_a_run_leaves_a_whole_record(llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result) -> None:
+    done = llmbx("run", "--plugin", "toy", "line")
+    assert done.returncode == 0, done.stderr
+    folder = only_run()
+    result = read_result(folder)
+    name = "fit_line_mini_fp32_1_tp1_pp1_cp1_vp1_mbs1_gbs4"
+    assert folder.name == name and folder.parent.name.startswith(f"{name}_")
+    assert (folder / f"log-{name}.out").is_file()
+    assert (result["status"], result["data_valid"], result["exit_code"]) == ("completed", True, 0)
+    assert result["window"]["first"] == 11 and result["window"]["last"] == 18 and result["steps_measured"] == 8
+    assert result["steps_seen"] == 20 and result["loss"]["last"] < result["loss"]["first"]
+    assert result["comparable"] is False and result["not_comparable_because"]
+    assert result["mfu"]["value"] is None
+    steps = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
+    assert [step["number"] for step in steps] == list(range(1, 21))
+    mean = sum(step["time_s"] for step in steps[10:18]) / 8
+    assert result["step_time_s"]["mean"] == pytest.approx(mean)
+    assert result["tokens_per_s"] == pytest.approx(64 * 4 / mean)
+    record = json.loads((folder / "run.json").read_text())
+    assert record["spec"]["origins"]["gpu_type"] == "no GPU on this machine"
+    assert "completed" in done.stdout and record["run_id"] in done.stdout and str(folder) in done.stdout
+
+
+def test_the_emitted_script_runs_without_llmbx(llmbx: Llmbx, only_run: Callable[[], Path], tmp_path: Path) -> None:
+    """The script in the run folder is the run: started again by hand, it trains again."""
+    assert llmbx("run", "line").returncode == 0
+    folder = only_run()
+    log = next(folder.glob("log-*.out"))
+    before = log.read_text()
+    log.unlink()
+    (folder / "exit.json").unlink()
+    bare = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = subprocess.run(["bash", folder / "run.sh"], env=bare, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert log.read_text().count("toy step") == before.count("toy step") == 20
+
+
+def test_several_ranks_have_logs_of_their_own(llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result) -> None:
+    assert llmbx("run", "line", "--gpus", "3", "--set", "gbs=12").returncode == 0
+    folder = only_run()
+    for rank in range(3):
+        text = (folder / f"rank-{rank}.log").read_text()
+        assert text.startswith(f"toy rank {rank} of 3")
+    assert read_result(folder)["workload"]["gpus"] == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "cause", "valid"),
+    [
+        ("nan", "failed", "the loss is not finite at step 10", False),
+        ("oom", "out_of_memory", "out of memory", False),
+        ("exit", "failed", "exit code 7", False),
+        ("short", "failed", "after step 10", False),
+        ("crash_at_end", "failed", "after the last step", True),
+    ],
+)
+def test_a_failed_run_says_why(
+    llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result, fault: str, status: str, cause: str, valid: bool
+) -> None:
+    done = llmbx("run", "line", "--set", f"fault={fault}")
+    assert done.returncode == 1, done.stderr
+    result = read_result(only_run())
+    assert (result["status"], result["data_valid"]) == (status, valid)
+    assert cause in result["cause"]
+    assert cause in " ".join(done.stdout.split())
+
+
+def test_a_rank_that_dies_takes_the_hanging_others_down(
+    llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result
+) -> None:
+    done = llmbx("run", "line", "--gpus", "2", "--set", "fault=die", timeout=60)
+    assert done.returncode == 1
+    folder = only_run()
+    result = read_result(folder)
+    assert (
+        result["status"] in ("failed", "out_of_memory") and "rank 1" in result["cause"] and "SIGKILL" in result["cause"]
+    )
+    assert result["steps_seen"] == 10
+    assert ranks_of(folder) == []
+
+
+@pytest.mark.parametrize("fault", ["hang", "deaf"])
+def test_ctrl_c_stops_the_ranks_and_keeps_the_steps(
+    background: Callable[..., subprocess.Popen[str]], install: Path, only_run: Callable[[], Path], read_result: Result,
+    fault: str,
+) -> None:  # fmt: skip
+    process = background("run", "line", "--set", f"fault={fault}")
+    wait_for(lambda: any("toy step 10/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    folder = only_run()
+    result = read_result(folder)
+    assert (result["status"], result["steps_seen"], result["exit_code"]) == ("cancelled", 10, 130)
+    assert "Ctrl-C" in result["cause"]
+    assert ranks_of(folder) == []
+
+
+def test_killed_with_9_the_run_goes_on_and_jobs_says_what_became_of_it(
+    llmbx: Llmbx, background: Callable[..., subprocess.Popen[str]], install: Path, only_run: Callable[[], Path],
+    read_result: Result,
+) -> None:  # fmt: skip
+    process = background("run", "line", "--set", "pace=0.2")
+    wait_for(lambda: any("toy step 2/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
+    process.kill()
+    process.wait()
+    (row,) = json.loads(llmbx("jobs", "--format", "json").stdout)
+    assert row["status"] == "running" and row["workload"] == "line" and row["run_id"]
+    folder = only_run()
+    assert not (folder / "result.json").exists()
+    wait_for(lambda: (folder / "exit.json").exists())
+    (row,) = json.loads(llmbx("jobs", "--format", "json").stdout)
+    assert row["status"] == "completed"
+    assert read_result(folder)["steps_seen"] == 20
+
+
+def test_a_run_whose_ranks_were_killed_too_is_lost(
+    llmbx: Llmbx, background: Callable[..., subprocess.Popen[str]], install: Path, only_run: Callable[[], Path],
+    read_result: Result,
+) -> None:  # fmt: skip
+    process = background("run", "line", "--set", "pace=0.2")
+    wait_for(lambda: any("toy step 2/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
+    process.kill()
+    process.wait()
+    folder = only_run()
+    for rank in ranks_of(folder):
+        rank.kill()
+    wait_for(lambda: ranks_of(folder) == [])
+    (row,) = json.loads(llmbx("jobs", "--format", "json").stdout)
+    assert row["status"] in ("lost", "failed")
+    result = read_result(folder)
+    assert result["data_valid"] is False and 2 <= result["steps_seen"] < 20
+
+
+def test_a_silent_run_is_stopped_with_its_stacks(
+    llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result
+) -> None:
+    done = llmbx("run", "line", "--set", "fault=silent", "--stall-timeout", "1.5", timeout=60)
+    assert done.returncode == 1, done.stderr
+    folder = only_run()
+    result = read_result(folder)
+    assert result["status"] == "failed" and result["cause"].startswith("stalled")
+    assert 'File "train.py"' in next(folder.glob("log-*.out")).read_text()
+    assert ranks_of(folder) == []
+
+
+def test_two_runs_at_once_do_not_meet(
+    background: Callable[..., subprocess.Popen[str]], install: Path, read_result: Result
+) -> None:
+    both = [background("run", "line") for _ in range(2)]
+    for process in both:
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+    folders = [record.parent for record in install.glob("workloads/*/experiments/*/*/*/run.json")]
+    assert len(folders) == 2
+    assert [read_result(folder)["status"] for folder in folders] == ["completed"] * 2
+
+
+def test_repeats_are_joined(llmbx: Llmbx) -> None:
+    done = llmbx("run", "line", "--repeat", "2")
+    assert done.returncode == 0
+    assert "2 of 2 repeats" in done.stdout
+
+
+def test_from_repeats_a_run(llmbx: Llmbx) -> None:
+    assert llmbx("run", "line", "--set", "rate=0.2").returncode == 0
+    (first,) = json.loads(llmbx("jobs", "--format", "json").stdout)
+    assert llmbx("run", "--from", first["run_id"]).returncode == 0
+    second, _ = json.loads(llmbx("jobs", "--format", "json").stdout)
+    old, new = (json.loads((Path(row["folder"]) / "run.json").read_text()) for row in (first, second))
+    assert new["spec"]["settings"] == old["spec"]["settings"] and new["repeats"] == first["run_id"]
+
+
+def test_a_broken_rule_stops_the_run_before_anything_starts(llmbx: Llmbx, install: Path) -> None:
+    done = llmbx("run", "line", "--set", "rate=0", "--set", "gbs=6", "--gpus", "4")
+    assert done.returncode == 2
+    assert "a learning rate of 0 learns nothing; use --set rate=0.1" in done.stderr and "batch" in done.stderr.lower()
+    assert not list(install.glob("workloads/**/run.json"))
+
+
+def test_force_overrides_and_is_recorded(llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result) -> None:
+    assert llmbx("run", "line", "--set", "rate=0", "--force").returncode == 0
+    result = read_result(only_run())
+    assert any("--force" in reason for reason in result["not_comparable_because"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["lime"], "did you mean 'line'"),
+        (["line", "--size", "maxi"], "no size 'maxi'"),
+        (["line", "--dtype", "fp9"], "fp9"),
+        (["line", "--gpu-type", "h1000"], "did you mean 'h100'"),
+        (["line", "--set", "rat=1"], "did you mean 'rate'"),
+        (["line", "--window", "30-40"], "only 20 steps"),
+        (["line", "--window", "soon"], "expected A-B"),
+        (["line", "--env", "HF_TOKEN=hf_x"], "export HF_TOKEN instead"),
+        (["line", "--runtime", "dockr"], "did you mean 'docker'"),
+        (["line", "--launcher", "slrum"], "did you mean 'slurm'"),
+        (["line", "--cluster", "eos"], "no cluster named 'eos'"),
+        (["--plugin", "tyo", "line"], "did you mean 'toy'"),
+        (["line", "--from", "x"], "--from repeats a run as it was"),
+        ([], "which workload"),
+    ],
+)
+def test_a_wrong_request_is_one_line_and_exit_2(llmbx: Llmbx, install: Path, arguments: list[str], said: str) -> None:
+    done = llmbx("run", *arguments)
+    assert done.returncode == 2
+    assert said in one_line(done.stderr)
+    assert done.stdout == "" and not list(install.glob("workloads/**/run.json"))
+
+
+def test_an_install_that_cannot_be_made_is_exit_2(llmbx: Llmbx, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = llmbx("run", "line", install=tmp_path / "file" / "install")
+    assert done.returncode == 2 and "LLMB_INSTALL" in one_line(done.stderr)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Any:
+    """A file system of 640 KiB; needs root, as the tests' own set-up has on a machine of CI."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if os.geteuid() != 0:
+        assert not os.environ.get("CI"), "CI runs as root: this test must not be left out there"
+        pytest.skip("mounting a small file system needs root")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=640k", "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk_is_said_in_one_line(llmbx: Llmbx, small_disk: Path) -> None:
+    (small_disk / "ballast").write_bytes(b"x" * 500_000)
+    done = llmbx("run", "line", "--set", "fault=chatty", install=small_disk)
+    assert done.returncode in (1, 4)
+    assert "disk is full" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_read_only_install_is_exit_2(llmbx: Llmbx, small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    done = llmbx("run", "line", install=small_disk)
+    assert done.returncode == 2
+    assert "Read-only file system" in one_line(done.stderr) and "LLMB_INSTALL" in done.stderr
+
+
+def test_no_secret_is_kept_anywhere(llmbx: Llmbx, install: Path) -> None:
+    token = "hf_plantedTokenThatMustNotBeKept"
+    done = llmbx("run", "line", env={"HF_TOKEN": token, "MY_API_KEY": token})
+    assert done.returncode == 0
+    preview = llmbx("run", "line", "--dry-run", env={"HF_TOKEN": token})
+    assert token not in done.stdout + done.stderr + preview.stdout + preview.stderr
+    holders = [p for p in install.rglob("*") if p.is_file() and token.encode() in p.read_bytes()]
+    assert holders == []
