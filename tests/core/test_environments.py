@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from llmbx.environments import load_environment, lock_digest, pins
 from llmbx.errors import UsageError
 

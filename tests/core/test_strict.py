@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+
 from llmbx.errors import UsageError
 from llmbx.model import Value
 from llmbx.strict import read_toml

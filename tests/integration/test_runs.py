@@ -132,7 +132,7 @@ def test_ctrl_c_stops_the_ranks_and_keeps_the_steps(
     process = background("run", "line", "--set", f"fault={fault}")
     wait_for(lambda: any("toy step 10/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     folder = only_run()
     result = read_result(folder)
