@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_generated_pages_are_up_to_date() -> None:
-    done = subprocess.run([sys.executable, ROOT / "docs/generate.py", "--check"], capture_output=True, text=True, check=False)
+    command = [sys.executable, ROOT / "docs/generate.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -66,7 +66,8 @@ def prepare_image(spec: RunSpec) -> ImageRequest | None:
 
         @hookimpl
         def prepare_image(spec):
-            return ImageRequest(environment=load_environment(LOCKS / "toy.toml"), reference="docker.io#library/python:3.12")
+            lock = load_environment(LOCKS / "toy.toml")
+            return ImageRequest(environment=lock, reference="docker.io#library/python:3.12")
     """
 
 

@@ -112,8 +112,8 @@ def _cross_check(spec: RunSpec, printed: Sequence[float], ours: Sequence[float])
     if abs(theirs - own) <= DISAGREE * own:
         return ()
     return (
-        f"the log's {theirs:.1f} TFLOP/s per GPU differs by {100 * (theirs / own - 1):+.1f} % from {own:.1f} by formula "
-        f"({spec.flops_convention} attention): the framework counts FLOPs differently",
+        f"the log's {theirs:.1f} TFLOP/s per GPU differs by {100 * (theirs / own - 1):+.1f} % from {own:.1f} by "
+        f"formula ({spec.flops_convention} attention): the framework counts FLOPs differently",
     )
 
 

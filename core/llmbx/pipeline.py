@@ -144,7 +144,7 @@ def _not_started(error: BaseException) -> JobStatus:
 
 
 def attend(run: Run, rooms: Rooms, sink: Sink) -> Result:
-    """Follow a started run to its end and finalise it. Ctrl-C cancels a job that only lives as long as its user does."""
+    """Follow a started run to its end and finalise it. Ctrl-C cancels a run that lives with its user."""
     parser = rooms.framework.parse_log(run.record.spec)
     limit = run.record.spec.walltime_minutes
     try:

@@ -100,9 +100,8 @@ class Plugins:
         except Exception as error:
             if os.environ.get("LLMBX_DEBUG"):
                 raise
-            raise LlmbxError(
-                f"plugin '{plugin}' failed in {hook}: {type(error).__name__}: {error} (LLMBX_DEBUG=1 shows the traceback)"
-            ) from error
+            why = f"{type(error).__name__}: {error} (LLMBX_DEBUG=1 shows the traceback)"
+            raise LlmbxError(f"plugin '{plugin}' failed in {hook}: {why}") from error
 
     def gather(self, hook: str) -> Iterable[tuple[str, Any]]:
         """Every plugin's answer to a hook that is asked of all; a plugin that fails is set aside as broken."""
@@ -138,9 +137,8 @@ class Plugins:
         found = [w for w in candidates if name == w.name or name in w.aliases]
         owners = sorted({w.plugin for w in found})
         if len(owners) > 1:
-            raise UsageError(
-                f"workload '{name}' is claimed by the plugins {' and '.join(owners)}; choose one with --plugin {owners[0]}"
-            )
+            claimed = f"workload '{name}' is claimed by the plugins {' and '.join(owners)}"
+            raise UsageError(f"{claimed}; choose one with --plugin {owners[0]}")
         if not found:
             where = f" in plugin '{plugin}'" if plugin else ""
             names = [n for w in candidates for n in (w.name, *w.aliases)]

@@ -71,13 +71,13 @@ VARIABLES: dict[str, tuple[type, tuple[str, ...]]] = {
 """The recipes' environment variables by the field they are a default of; the first one set wins."""
 
 STAGE_PATH_NOTE = (
-    "STAGE_PATH is no longer used: set LLMB_INSTALL (top folder) and, if needed, LLMB_WORKLOAD (one workload's folder); "
-    "all output, logs and checkpoints now lie under LLMB_WORKLOAD"
+    "STAGE_PATH is no longer used: set LLMB_INSTALL (top folder) and, if needed, LLMB_WORKLOAD (one workload's "
+    "folder); all output, logs and checkpoints now lie under LLMB_WORKLOAD"
 )
 
 
 def from_environ(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    """Field -> (value, variable) for the recipes' variables that are set. Raises `UsageError` for an unreadable value."""
+    """Field -> (value, variable) for the recipes' variables that are set. Raises `UsageError` for a bad value."""
     found: dict[str, tuple[Any, str]] = {}
     for field, (kind, names) in VARIABLES.items():
         for name in names:

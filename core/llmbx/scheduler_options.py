@@ -41,9 +41,8 @@ def scheduler_options(
     users: dict[str, str] = {}
     for key, value, origin in _of_user(request, environ):
         if key in users and options[key] != value:
-            raise UsageError(
-                f"scheduler option {key}: {users[key]} says {options[key]!r} and {origin} says {value!r}; drop one of them"
-            )
+            both = f"{users[key]} says {options[key]!r} and {origin} says {value!r}"
+            raise UsageError(f"scheduler option {key}: {both}; drop one of them")
         options[key], users[key] = value, origin
         origins[f"scheduler.{key}"] = origin
     return options

@@ -25,9 +25,15 @@ FILTERS = ("workload", "size", "dtype", "gpu_type", "status")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=None, help="Only the newest so many.")
 @format_option
 def command(
-    workload: str | None, size: str | None, dtype: str | None, gpu_type: str | None, status: str | None, tag: str | None,
-    limit: int | None, format_: str,
-) -> None:  # fmt: skip
+    workload: str | None,
+    size: str | None,
+    dtype: str | None,
+    gpu_type: str | None,
+    status: str | None,
+    tag: str | None,
+    limit: int | None,
+    format_: str,
+) -> None:
     """List the runs of this install, newest first.
 
     A run that has ended since it was last looked at gets its result now, also when the llmbx that started it was

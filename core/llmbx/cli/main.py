@@ -45,7 +45,8 @@ class Verbs(click.Group):
             command = point.load()
         except Exception as error:
             owner = point.dist.name if point.dist else point.value
-            raise LlmbxError(f"command '{cmd_name}' ({owner}) cannot be loaded: {type(error).__name__}: {error}") from error
+            why = f"{type(error).__name__}: {error}"
+            raise LlmbxError(f"command '{cmd_name}' ({owner}) cannot be loaded: {why}") from error
         if not isinstance(command, click.Command):
             raise LlmbxError(f"command '{cmd_name}' ({point.value}) is not a click command")
         return command

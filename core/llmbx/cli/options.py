@@ -37,12 +37,12 @@ RUN_OPTIONS = (
     click.option("--launcher", help="local or slurm; default: the cluster profile's, else what the run needs."),
     click.option("--cluster", help="The cluster profile of llmbx.toml to use."),
     click.option("--slurm-arg", "scheduler", multiple=True, metavar="KEY=VALUE", help="One more sbatch option."),
-    click.option("--mount", "mounts", multiple=True, metavar="SRC[:DST][:ro]", help="Mount a folder into the container."),
+    click.option("--mount", "mounts", multiple=True, metavar="SRC[:DST][:ro]", help="Mount into the container."),
     click.option("--walltime", "walltime_minutes", type=click.IntRange(min=1), metavar="MINUTES", help="Time limit."),
     click.option("--stall-timeout", "stall_timeout_s", type=float, metavar="SECONDS",
                  help="Dump stacks and stop when the log is silent for so long."),
     click.option("--tag", "tags", multiple=True, help="A word to find the run by later."),
-    click.option("--with", "wrappers", multiple=True, metavar="PROFILER", help="Wrap the run in a profiler: nccltrace …"),
+    click.option("--with", "wrappers", multiple=True, metavar="PROFILER", help="Wrap it in a profiler: nccltrace …"),
     click.option("--force", is_flag=True, help="Run although rules are broken; the record says so."),
 )  # fmt: skip
 
@@ -62,9 +62,9 @@ def run_options(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-_NAMES = {"names", "workload", "plugin", "size", "dtype", "gpu_type", "gpus", "gpus_per_node", "recipe", "steps", "window",
-          "settings", "env", "image", "runtime", "launcher", "cluster", "scheduler", "mounts", "walltime_minutes",
-          "stall_timeout_s", "tags", "wrappers", "force"}  # fmt: skip
+_NAMES = {"names", "workload", "plugin", "size", "dtype", "gpu_type", "gpus", "gpus_per_node", "recipe", "steps",
+          "window", "settings", "env", "image", "runtime", "launcher", "cluster", "scheduler", "mounts",
+          "walltime_minutes", "stall_timeout_s", "tags", "wrappers", "force"}  # fmt: skip
 
 
 def build_request(arguments: dict[str, Any]) -> Request:

@@ -108,8 +108,8 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
     letters = {f"{name} ": getattr(spec.parallelism, name) for name in spec.parallelism.__struct_fields__}
     shown: dict[str, Any] = {
         "workload": f"{spec.plugin} {spec.workload}",
-        **{k: facts[k] for k in ("size", "dtype", "gpu_type", "gpus", "nodes", "recipe", "driver", "image", "environment")},
-        **{k: facts[k] for k in ("sequence_length", "layers", "hidden_size")},
+        **{k: facts[k] for k in ("size", "dtype", "gpu_type", "gpus", "nodes", "recipe", "driver")},
+        **{k: facts[k] for k in ("image", "environment", "sequence_length", "layers", "hidden_size")},
         **{name.strip(): value for name, value in letters.items()},
         **{k: facts[k] for k in ("micro_batch_size", "global_batch_size", "gradient_accumulation", "cuda_graphs",
                                  "recompute_layers", "offload_layers", "steps", "window")},
