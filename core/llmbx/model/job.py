@@ -31,7 +31,7 @@ class JobStatus(Value, frozen=True):
     started: float | None = None
     ended: float | None = None
     verdict: str | None = None
-    """A status of `result.json` that the launcher knows for sure (timeout, node_fail, preempted, out_of_memory, cancelled)."""
+    """What the launcher knows for sure: timeout, node_fail, preempted, out_of_memory, cancelled."""
 
 
 class Owner(Value, frozen=True):

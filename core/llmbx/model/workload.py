@@ -137,7 +137,7 @@ class Checkpointing(Value, frozen=True):
 class Size(Value, frozen=True):
     """One size of a workload: its shape, and what it needs.
 
-    `architecture` holds what the shape does not: activation, position embedding, router … in the framework plugin's words.
+    `architecture` holds what the shape does not (activation, position embedding, router …) in the plugin's own words.
     `minimum_gpus` is by GPU type, as the sources state it.
     """
 
