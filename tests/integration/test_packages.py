@@ -1,4 +1,4 @@
-"""llmbx as a wheel in a plain environment, with third parties' wheels beside it: good, broken, and contradicting ones."""
+"""llmbx as a wheel in a plain environment, with third parties' wheels beside it: good, broken, contradicting."""
 
 from __future__ import annotations
 
@@ -167,10 +167,15 @@ def test_every_documented_hook_of_a_run_is_really_called(run: Llmbx) -> None:
 
 
 def test_help_imports_no_verb_and_no_plugin(stranger: Path) -> None:
-    code = "import sys; sys.argv = ['llmbx', '--help']\nfrom llmbx.cli.main import main\ntry:\n main()\nexcept SystemExit: pass\n"
-    code += (
-        "print([m for m in sys.modules if m.startswith(('llmbx_', 'llmbx.cli.', 'rich', 'msgspec'))], file=sys.stderr)"
-    )
+    code = textwrap.dedent("""
+        import sys
+        from llmbx.cli.main import main
+        sys.argv = ["llmbx", "--help"]
+        try:
+            main()
+        except SystemExit:
+            print([m for m in sys.modules if m.startswith(("llmbx_", "llmbx.cli.", "rich", "msgspec"))], file=sys.stderr)
+    """)
     done = subprocess.run([stranger / "python", "-c", code], capture_output=True, text=True, check=True)
     assert "Run a workload" in done.stdout
     assert done.stderr.strip() == "['llmbx.cli.main']"

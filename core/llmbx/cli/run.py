@@ -33,11 +33,18 @@ TOLERANCE = 0.05
 @click.option("--offline", is_flag=True, help="Use only what is already here.")
 @click.option("-p", "--profile", is_flag=True, default=None, help="Profile the recipe's usual steps.")
 @click.option("--tolerance", default="5%", show_default=True, help="How much slower than the reference is too slow.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How to print the result.",
+)
 @run_options
 def command(
     request: Request | None, dry_run: bool, emit_script: Path | None, repeat: int, source: str | None, detach: bool,
-    offline: bool, profile: bool | None, tolerance: str, as_json: bool,
+    offline: bool, profile: bool | None, tolerance: str, format_: str,
 ) -> None:  # fmt: skip
     """Run a workload and measure it.
 
@@ -61,7 +68,7 @@ def command(
         _preview(spec, here, request, emit_script)
         return
     results = [
-        _once(spec, here, request, detach, offline, as_json, source, group=_group(repeat)) for _ in range(repeat)
+        _once(spec, here, request, detach, offline, format_, source, group=_group(repeat)) for _ in range(repeat)
     ]
     done = [result for result in results if result is not None]
     if len(done) > 1:
@@ -98,7 +105,7 @@ def _preview(spec: RunSpec, here: World, request: Request | None, emit_script: P
 
 
 def _once(
-    spec: RunSpec, here: World, request: Request | None, detach: bool, offline: bool, as_json: bool, source: str | None,
+    spec: RunSpec, here: World, request: Request | None, detach: bool, offline: bool, format_: str, source: str | None,
     group: str | None,
 ) -> Result | None:  # fmt: skip
     from ..pipeline import admit, attend, enter, findings, start
@@ -132,7 +139,7 @@ def _once(
         )
         raise
     progress.close()
-    _print(result, run.folder, here, spec, as_json)
+    _print(result, run.folder, here, spec, format_)
     return result
 
 
@@ -148,11 +155,11 @@ def _opening(spec: RunSpec, here: World) -> list[str]:
     return lines
 
 
-def _print(result: Result, folder: str, here: World, spec: RunSpec, as_json: bool) -> None:
+def _print(result: Result, folder: str, here: World, spec: RunSpec, format_: str) -> None:
     from ..report.terminal import render
     from .show import reference
 
-    if as_json:
+    if format_ == "json":
         print_json(result)
     else:
         click.echo(render(result, folder, reference(spec, here)), nl=False)
