@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from importlib.resources.abc import Traversable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .errors import UsageError, did_you_mean
 from .fixes import either
 from .model import Finding, Recipe, Row, Value, Workload
 from .scales import ANY, admits, evaluate, scales
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+    from pathlib import Path
 
 __all__ = [
     "Choice",

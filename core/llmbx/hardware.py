@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from .errors import UsageError, did_you_mean
@@ -117,7 +117,7 @@ def product_names() -> list[str]:
 def _builtin() -> dict[str, GpuType]:
     from .strict import read_toml
 
-    path = resources.files(__package__) / "data" / "hardware.toml"
+    path = Path(__file__).parent / "data" / "hardware.toml"
     tables = read_toml(path, dict[str, GpuTable])
     return {name: _overlay(_bare(name), table, f"{path}: [{name}]") for name, table in tables.items()}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.resources.abc import Traversable
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import UsageError
 from .model import Convention, Reference, Value
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+    from pathlib import Path
 
 COLUMNS = (
     "global_batch_size",

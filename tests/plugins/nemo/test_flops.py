@@ -1,0 +1,87 @@
+"""FLOPs by the recipes' formula: their worked examples, to the last printed digit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmbx.model import ModelShape
+from llmbx_nemo import flops
+from llmbx_nemo.workloads import workloads
+
+LLAMA_8B = ModelShape(
+    layers=32, hidden_size=4096, ffn_hidden_size=14336, heads=32, query_groups=8, vocab_size=128256,
+    sequence_length=8192,
+)  # fmt: skip
+GROK = ModelShape(
+    layers=64, hidden_size=6144, ffn_hidden_size=32768, heads=48, query_groups=8, vocab_size=128256,
+    sequence_length=8192, experts=8, experts_per_token=2,
+)  # fmt: skip
+MAVERICK = ModelShape(
+    layers=48, hidden_size=5120, ffn_hidden_size=16384, heads=40, query_groups=8, vocab_size=202048,
+    sequence_length=8192, experts=128, experts_per_token=1, moe_ffn_hidden_size=8192, shared_ffn_hidden_size=8192,
+    moe_layer_every=2,
+)  # fmt: skip
+
+
+def test_llama_8b_as_worked_in_its_recipe() -> None:
+    result = flops.compute(LLAMA_8B)
+    assert result.parts == {"attention": 20_937_965_568, "mlp": 33_822_867_456, "embedding": 3_152_019_456}
+    assert f"{result.full:.2E}" == "4.74E+14"
+
+
+def test_grok_as_worked_in_its_recipe() -> None:
+    """The recipe counts causal attention."""
+    parts = (flops.attention(GROK, "causal"), flops.mlp(GROK), flops.embedding(GROK))
+    assert parts == (53_150_220_288, 463_856_467_968, 4_728_029_184)
+    assert f"{flops.compute(GROK).causal:.2E}" == "4.27E+15"
+
+
+def test_maverick_by_the_formula_of_its_recipe() -> None:
+    """Its printed intermediates do not follow from its own formula; its result does."""
+    s, layers, h = 8192, 48, 5120
+    expected = 12 * s * layers * h**2 * ((1 + 8 / 40 + 0.5 * s / h) + 16384 / h * 1.5 * 1 + 202048 / 2 / layers / h)
+    assert flops.compute(MAVERICK).causal == pytest.approx(expected, rel=1e-12)
+    assert f"{flops.compute(MAVERICK).causal:.2e}" == "8.92e+14"
+
+
+@pytest.mark.parametrize(
+    ("workload", "size", "full", "causal"),
+    [  # computed apart from this code, in fractions, from the text of the formula; six digits
+        ("llama3.1", "8b", 4.74422e14, 4.21646e14),
+        ("llama3.1", "70b", 3.94391e15, 3.68003e15),
+        ("llama3.1", "405b", 2.15075e16, 2.06763e16),
+        ("llama4", "400b", 9.90930e14, 8.91973e14),
+        ("grok1", "314b", 4.43238e15, 4.27405e15),
+    ],
+)
+def test_the_sizes_of_the_catalog(workload: str, size: str, full: float, causal: float) -> None:
+    shape = next(w for w in workloads() if w.name == workload).sizes[size].model
+    result = flops.compute(shape)
+    assert (result.full, result.causal) == (pytest.approx(full, rel=5e-6), pytest.approx(causal, rel=5e-6))
+    assert result.by("full") == result.full and result.by("causal") == result.causal
+
+
+def test_the_formula_is_named() -> None:
+    assert flops.compute(GROK).formula == flops.compute(LLAMA_8B).formula != ""
+
+
+@given(
+    groups=st.integers(1, 8), per_group=st.integers(1, 8), width=st.integers(1, 128), layers=st.integers(1, 128),
+    length=st.integers(1, 16384), experts=st.integers(1, 4),
+)  # fmt: skip
+def test_conventions_differ_by_half_the_attention_matrix(
+    groups: int, per_group: int, width: int, layers: int, length: int, experts: int
+) -> None:
+    heads = groups * per_group
+    shape = ModelShape(
+        layers=layers, hidden_size=heads * width, ffn_hidden_size=64, heads=heads, query_groups=groups, vocab_size=100,
+        sequence_length=length, experts=8, experts_per_token=experts,
+    )  # fmt: skip
+    result = flops.compute(shape)
+    matrix = 12 * layers * heads * width * length * length
+    assert result.full - result.causal == pytest.approx(matrix / 2, rel=1e-6)
+    assert result.full == pytest.approx(length * sum(result.parts.values()))
+    once = flops.compute(shape.replace(experts_per_token=1))
+    assert result.parts["mlp"] == experts * once.parts["mlp"]
