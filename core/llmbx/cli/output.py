@@ -55,13 +55,14 @@ def print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     """Print `rows` as a plain table: as wide as the terminal, or as wide as its content through a pipe."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         numbers = all(isinstance(row.get(column), (int, float, type(None))) for row in rows)
         table.add_column(column.replace("_", " "), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*[cell(row.get(column)) for column in columns])
+        table.add_row(*[Text(cell(row.get(column))) for column in columns])
     console = Console() if sys.stdout.isatty() else Console(width=10_000, no_color=True)
     with console.capture() as captured:
         console.print(table)

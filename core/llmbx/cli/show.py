@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ..hardware import how_to_set_peak
 from ..model import Finding, Reference, RunSpec
 from ..request import Request
 from .options import World, run_options, world
@@ -114,7 +115,7 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
         **{k: facts[k] for k in ("micro_batch_size", "global_batch_size", "gradient_accumulation", "cuda_graphs",
                                  "recompute_layers", "offload_layers", "steps", "window")},
         "flops_per_sample": _flops_text(facts["flops_per_sample"]),
-        "peak_tflops": _peak_text(facts["peak_tflops"]),
+        "peak_tflops": _peak_text(spec),
         **{k: facts[k] for k in ("runtime", "launcher", "walltime_minutes")},
         **{f"settings.{key}": value for key, value in spec.settings.items()},
         **{f"env.{key}": value for key, value in spec.env.items()},
@@ -133,10 +134,10 @@ def _flops_text(flops: dict[str, Any]) -> str | None:
     return f"{flops['full']:.4g} full, {flops['causal']:.4g} causal ({flops['formula']}; MFU by {flops['convention']})"
 
 
-def _peak_text(peak: dict[str, Any]) -> str:
-    if peak["value"] is None:
-        return "unknown: MFU will be null; [gpus.NAME.peaks] in llmbx.toml sets one"
-    return f"{peak['value']:g} ({peak['name']}; {peak['source']})"
+def _peak_text(spec: RunSpec) -> str:
+    if spec.peak is None:
+        return how_to_set_peak(spec.gpu_type, spec.dtype)
+    return f"{spec.peak.tflops:g} ({spec.peak.name}; {spec.peak.source})"
 
 
 def _findings(spec: RunSpec, here: World) -> list[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from ..hardware import how_to_set_peak
 from ..model import Reference, Result
 from .progress import clock
 
@@ -74,8 +75,7 @@ def _compute(result: Result) -> list[str]:
             "MFU", f"{100 * mfu.value:.2f} % of {mfu.peak_tflops:g} ({mfu.peak_name}; {mfu.convention} attention)"
         )
     elif mfu.peak_tflops is None:
-        kind = f"{result.workload.gpu_type} {result.workload.dtype}"
-        lines += _entry("MFU", f"unknown: no peak is known for {kind}; [gpus.NAME.peaks] in llmbx.toml sets one")
+        lines += _entry("MFU", how_to_set_peak(result.workload.gpu_type or "?", result.workload.dtype or "?"))
     if result.days_per_1t_tokens is not None and result.comparable:
         lines += _entry("1T tokens", f"{result.days_per_1t_tokens:.2f} days")
     return lines
