@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from llmbx.errors import InfraError
 from llmbx.runtimes.interpreters import find_interpreter, preference, probe, running
 

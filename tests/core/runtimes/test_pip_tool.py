@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from llmbx.errors import InfraError
 from llmbx.runtimes import pip_tool
 from llmbx.runtimes.pip_progress import PipProgress

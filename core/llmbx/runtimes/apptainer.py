@@ -1,0 +1,74 @@
+"""The runtime `apptainer` (Singularity too): a rank inside a SIF file, with a clean environment."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ..errors import InfraError
+from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
+from . import passage
+from .base import Progress
+from .container import planned_file, present_file
+from .naming import parse_reference
+
+SUFFIX = ".sif"
+
+
+class ApptainerRuntime:
+    """Programs run with `apptainer exec`, or with `singularity exec` where only that is installed."""
+
+    name = "apptainer"
+    summary = "Apptainer or Singularity, from a SIF file in $LLMB_INSTALL/images"
+
+    def __init__(self, tool: str | None = None) -> None:
+        """`tool` is the program's name; None: apptainer, unless only singularity is on PATH."""
+        self._tool = tool
+
+    @property
+    def tool(self) -> str:
+        """The program that is called."""
+        if self._tool is None:
+            only_singularity = not shutil.which("apptainer") and shutil.which("singularity")
+            self._tool = "singularity" if only_singularity else "apptainer"
+        return self._tool
+
+    def available(self) -> str | None:
+        """Why it cannot be used here, or None."""
+        return None if shutil.which(self.tool) else "neither apptainer nor singularity is on PATH"
+
+    def plan(self, request: ImageRequest, install: Path) -> Image:
+        """The SIF file as it will lie in the install."""
+        return planned_file(request, install, SUFFIX, self.name)
+
+    def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
+        """The SIF file, if it is there. Raises `InfraError` that says how to make it."""
+        if reason := self.available():
+            raise InfraError(f"runtime apptainer: {reason}")
+        image = self.plan(request, install)
+        return present_file(image, f"{self.tool} pull {image.path} docker://{_docker_name(image.reference)}")
+
+    def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
+        """`apptainer exec` for one rank: the forwarded variables are handed over as APPTAINERENV_NAME."""
+        names = passage.forwarded(spec, phase)
+        hand_over = passage.only_set(names, f'eval "export {self.tool.upper()}ENV_$n=\\"\\$$n\\""')
+        argv = [self.tool, "--quiet", "exec", "--cleanenv", "--no-eval", "--no-home", "--writable-tmpfs"]
+        argv += ["--nv"] if launch.gpus_per_rank else []
+        for mount in passage.mounts(spec, launch, phase, run_dir, ":,"):
+            argv += ["--bind", passage.joined(mount)]
+        argv += ["--pwd", str(run_dir), image.path or image.reference]
+        return Wrapping(argv=("/bin/sh", "-c", f'{hand_over}; exec "$@"', "forward", *argv))
+
+    def check(self, install: Path) -> Finding | None:
+        """Start a container from a folder made of the host's own shell."""
+        from .tiny_root import check_with, tiny_root
+
+        if reason := self.available():
+            return Finding(rule="runtime apptainer", problem=reason, fix="install apptainer, or choose --runtime")
+        with tiny_root() as root:
+            command = [self.tool, "--quiet", "exec", "--no-home", str(root), "/bin/sh", "-c", "exit 0"]
+            return check_with(self.tool, (command,))
+
+
+def _docker_name(reference: str) -> str:
+    return reference if reference.startswith("/") else parse_reference(reference).docker

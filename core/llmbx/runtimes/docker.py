@@ -1,0 +1,99 @@
+"""The runtime `docker`: one container per rank, which shares the host's network, IPC and process namespaces."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+
+from ..errors import InfraError
+from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
+from . import passage
+from .base import Progress
+from .container import PYTHON, wanted_reference
+from .naming import is_file, parse_reference
+
+RUN_LABEL = "org.llmbx.run"
+"""Label of every container: the run's folder, by which leftovers are found."""
+
+_GPU = ("--gpus", "all", "--ulimit", "memlock=-1", "--ulimit", "stack=67108864")
+
+
+class DockerRuntime:
+    """Programs run in containers that the Docker daemon starts."""
+
+    name = "docker"
+    summary = "containers of the Docker daemon, one per rank"
+
+    def available(self) -> str | None:
+        """Why Docker cannot be used here, or None: there must be a client, and a daemon that answers."""
+        if not shutil.which("docker"):
+            return "docker is not on PATH"
+        host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+        if host.startswith("unix://") and not _listens(host.removeprefix("unix://")):
+            return f"the Docker daemon is not running (nothing answers at {host})"
+        return None
+
+    def plan(self, request: ImageRequest, install: Path) -> Image:
+        """The image as the daemon will have it."""
+        reference = wanted_reference(request, self.name)
+        name = reference if is_file(reference) else parse_reference(reference).docker
+        return Image(kind="docker", reference=name, python=PYTHON, digest=request.digest)
+
+    def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
+        """The image, if the daemon has it. Raises `InfraError` that says how to fetch it."""
+        if reason := self.available():
+            raise InfraError(f"runtime docker: {reason}")
+        import docker
+        import docker.errors
+
+        image = self.plan(request, install)
+        try:
+            found = docker.from_env().images.get(image.reference)
+        except docker.errors.ImageNotFound:
+            raise InfraError(f"Docker does not have {image.reference}: run `docker pull {image.reference}`") from None
+        except docker.errors.DockerException as error:
+            raise InfraError(f"runtime docker: {error}") from error
+        known: Image = image.replace(digest=found.id)
+        return known
+
+    def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
+        """`docker run` for one rank: variables by name, mounts at the host's paths, the user's own uid and gid."""
+        names = passage.forwarded(spec, phase)
+        argv = ["docker", "run", "--rm", "--network", "host", "--ipc", "host", "--pid", "host"]
+        argv += _GPU if launch.gpus_per_rank else ()
+        argv += ["--user", f"{os.getuid()}:{os.getgid()}", "--label", f"{RUN_LABEL}={run_dir}", "--entrypoint", ""]
+        argv += [] if "HOME" in names else ["--env", "HOME=/tmp"]
+        argv += [part for name in names for part in ("--env", name)]
+        for mount in passage.mounts(spec, launch, phase, run_dir, ":"):
+            argv += ["--volume", passage.joined(mount)]
+        return Wrapping(argv=(*argv, "--workdir", str(run_dir), image.reference))
+
+    def check(self, install: Path) -> Finding | None:
+        """Start a container from an image made of the host's own shell."""
+        from .tiny_root import check_with, tiny_archive
+
+        if reason := self.available():
+            return Finding(rule="runtime docker", problem=reason, fix="start the Docker daemon, or choose --runtime")
+        with tiny_archive() as archive:
+            tag = "llmbx-doctor:check"
+            commands = (
+                ["docker", "import", str(archive), tag],
+                ["docker", "run", "--rm", "--network", "none", tag, "/bin/sh", "-c", "exit 0"],
+            )
+            try:
+                return check_with("docker", commands)
+            finally:
+                check_with("docker", (["docker", "image", "rm", "--force", tag],))
+
+
+def _listens(path: str) -> bool:
+    """Whether a daemon accepts connections at the Unix socket `path`."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(2)
+        try:
+            client.connect(path)
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,56 @@
+"""The runtime `pyxis`: Slurm's srun starts the rank in an enroot container, so the launcher must take srun flags."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
+from . import passage
+from .base import Progress
+from .container import planned_file, present_file
+from .enroot import SUFFIX, import_command
+
+
+class PyxisRuntime:
+    """Programs run in containers that srun starts through its Pyxis plugin."""
+
+    name = "pyxis"
+    summary = "Slurm's Pyxis plugin: srun starts each rank in an enroot container"
+
+    def available(self) -> str | None:
+        """Why it cannot be used here, or None: srun must know the plugin's flags."""
+        if not shutil.which("srun"):
+            return "srun is not on PATH"
+        said = subprocess.run(["srun", "--help"], capture_output=True, text=True, check=False).stdout
+        return None if "--container-image" in said else "this Slurm has no Pyxis (srun --help lacks --container-image)"
+
+    def plan(self, request: ImageRequest, install: Path) -> Image:
+        """The squashfs file as it will lie in the install."""
+        return planned_file(request, install, SUFFIX, self.name)
+
+    def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
+        """The squashfs file, if it is there. Raises `InfraError` that says how to make it."""
+        image = self.plan(request, install)
+        return present_file(image, import_command(image))
+
+    def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
+        """srun's flags, as the recipes set them: writable, without the home folder, PMIx."""
+        mounts = passage.mounts(spec, launch, phase, run_dir, ":,")
+        flags = (
+            f"--container-image={image.path or image.reference}",
+            f"--container-mounts={','.join(passage.joined(mount) for mount in mounts)}",
+            f"--container-env={','.join(passage.forwarded(spec, phase))}",
+            f"--container-workdir={run_dir}",
+            "--no-container-mount-home",
+            "--container-writable",
+            "--mpi=pmix",
+        )
+        return Wrapping(launcher_flags=flags)
+
+    def check(self, install: Path) -> Finding | None:
+        """Start nothing on a cluster unasked: only whether srun has the plugin."""
+        if reason := self.available():
+            return Finding(rule="runtime pyxis", problem=reason, fix="ask the cluster's administrator for Pyxis")
+        return None

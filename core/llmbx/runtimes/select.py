@@ -1,0 +1,66 @@
+"""Which runtime a run uses when none is named: the cluster's, then what works here; always with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..errors import InfraError, UsageError, did_you_mean
+from ..model import ImageRequest, RunSpec
+from .base import Runtime
+
+if TYPE_CHECKING:
+    from ..launchers.base import Launcher
+
+AUTO = "auto"
+_CONTAINERS = ("pyxis", "enroot", "apptainer", "docker")
+_SRUN_FLAGS = ("pyxis",)
+
+
+def choose_runtime(
+    spec: RunSpec, request: ImageRequest, launcher: Launcher, runtimes: Mapping[str, Runtime]
+) -> tuple[str, str]:
+    """The runtime's name and why it was taken.
+
+    A runtime that the user or the cluster profile names is taken as it is. `auto` takes, in order: the host, where
+    LLMBX_PYTHON says that the libraries are here; the environment, for a run without GPUs that has one; the first
+    container tool that works here, for a run with an image; the environment. Raises `UsageError` for an unknown name or
+    a runtime that the launcher cannot serve, `InfraError` when nothing works here.
+    """
+    if spec.runtime != AUTO:
+        return _named(spec.runtime, launcher, runtimes), spec.origins.get("runtime", "as asked")
+    refused: list[str] = []
+    for name, reason in _candidates(spec, request, launcher):
+        if name not in runtimes:
+            continue
+        if why_not := runtimes[name].available():
+            refused.append(f"{name}: {why_not}")
+        else:
+            return name, f"auto: {reason}"
+    tried = "; ".join(refused) or "the workload has neither an environment nor an image"
+    raise InfraError(f"no runtime works here ({tried}): install one, or name one with --runtime")
+
+
+def _named(name: str, launcher: Launcher, runtimes: Mapping[str, Runtime]) -> str:
+    if name not in runtimes:
+        raise UsageError(f"no runtime named '{name}'{did_you_mean(name, [*runtimes, AUTO])}")
+    if name in _SRUN_FLAGS and not launcher.takes_srun_flags:
+        raise UsageError(f"runtime {name} needs a launcher that starts ranks with srun: use --launcher slurm")
+    return name
+
+
+def _candidates(spec: RunSpec, request: ImageRequest, launcher: Launcher) -> list[tuple[str, str]]:
+    """Names in order of preference, each with its reason."""
+    import os
+
+    found: list[tuple[str, str]] = []
+    if os.environ.get("LLMBX_PYTHON"):
+        found.append(("host", "LLMBX_PYTHON says that the libraries are here"))
+    if request.environment and spec.gpu_type == "cpu":
+        found.append(("venv", "a run without GPUs needs no container"))
+    if request.reference:
+        tools = [tool for tool in _CONTAINERS if launcher.takes_srun_flags or tool not in _SRUN_FLAGS]
+        found += [(tool, f"{tool} is the first container tool that works here") for tool in tools]
+    if request.environment:
+        found.append(("venv", "no container tool works here"))
+    return found

@@ -1,0 +1,83 @@
+"""Which runtime is taken, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from llmbx.errors import InfraError, UsageError
+from llmbx.model import Environment, ImageRequest, RunSpec
+from llmbx.runtimes.select import choose_runtime
+
+LOCAL = SimpleNamespace(name="local", takes_srun_flags=False)
+SLURM = SimpleNamespace(name="slurm", takes_srun_flags=True)
+ENVIRONMENT = Environment(name="toy", pythons=("3.11",), steps=())
+BOTH = ImageRequest(environment=ENVIRONMENT, reference="nvcr.io#nvidia/nemo:1")
+MakeSpec = Callable[..., RunSpec]
+
+
+def runtimes(*working: str) -> Any:
+    names = ("venv", "host", "docker", "apptainer", "enroot", "pyxis")
+    return {
+        name: SimpleNamespace(name=name, available=lambda name=name: None if name in working else "not here")
+        for name in names
+    }
+
+
+@pytest.fixture(autouse=True)
+def outside_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LLMBX_PYTHON", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("gpu_type", "launcher", "request_", "working", "name", "why"),
+    [
+        ("cpu", LOCAL, BOTH, ("venv", "docker"), "venv", "auto: a run without GPUs needs no container"),
+        ("h100", LOCAL, BOTH, ("venv", "docker"), "docker", "auto: docker is the first container tool that works here"),
+        ("h100", LOCAL, BOTH, ("venv", "docker", "apptainer"), "apptainer", "auto: apptainer is the first"),
+        ("h100", SLURM, BOTH, ("venv", "enroot", "pyxis"), "pyxis", "auto: pyxis is the first"),
+        ("h100", LOCAL, BOTH, ("venv", "enroot", "pyxis"), "enroot", "auto: enroot is the first"),
+        ("h100", LOCAL, BOTH, ("venv",), "venv", "auto: no container tool works here"),
+        ("cpu", LOCAL, ImageRequest(reference="x"), ("venv", "docker"), "docker", "auto: docker is the first"),
+    ],
+)
+def test_auto_takes_what_works_here_and_says_why(
+    gpu_type: str,
+    launcher: Any,
+    request_: ImageRequest,
+    working: tuple[str, ...],
+    name: str,
+    why: str,
+    make_spec: MakeSpec,
+) -> None:
+    chosen, reason = choose_runtime(make_spec(gpu_type=gpu_type), request_, launcher, runtimes(*working))
+    assert chosen == name
+    assert reason.startswith(why)
+
+
+def test_a_named_one_is_taken_even_where_it_does_not_work_here(make_spec: MakeSpec) -> None:
+    spec = make_spec(runtime="pyxis", origins={"runtime": "cluster profile alps"})
+    assert choose_runtime(spec, BOTH, SLURM, runtimes("venv")) == ("pyxis", "cluster profile alps")
+
+
+def test_the_host_is_taken_where_its_python_is_named(make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLMBX_PYTHON", "/opt/venv/bin/python")
+    assert choose_runtime(make_spec(), BOTH, LOCAL, runtimes("host", "venv", "docker"))[0] == "host"
+
+
+def test_an_unknown_one_is_refused_with_a_suggestion(make_spec: MakeSpec) -> None:
+    with pytest.raises(UsageError, match="did you mean 'docker'"):
+        choose_runtime(make_spec(runtime="dokcer"), BOTH, LOCAL, runtimes())
+
+
+def test_pyxis_needs_a_launcher_with_srun(make_spec: MakeSpec) -> None:
+    with pytest.raises(UsageError, match="use --launcher slurm"):
+        choose_runtime(make_spec(runtime="pyxis"), BOTH, LOCAL, runtimes("pyxis"))
+
+
+def test_when_nothing_works_every_reason_is_named(make_spec: MakeSpec) -> None:
+    with pytest.raises(InfraError, match=r"enroot: not here; apptainer: not here; docker: not here"):
+        choose_runtime(make_spec(), ImageRequest(reference="x"), LOCAL, runtimes())
