@@ -154,13 +154,13 @@ def test_a_mini_takes_any_gpu_type_and_scale(toy: Workload) -> None:
     ("asked", "says"),
     [
         ({"size": "mina"}, r"toy has no size 'mina' \(did you mean 'mini'\?\)"),
-        ({"gpu_type": "bigg"}, r"toy 1b has no configuration for bigg: use --gpu-type big or small \(did you mean 'big'\?\)"),
+        ({"gpu_type": "bigg"}, r"no configuration for bigg: use --gpu-type big or small \(did you mean 'big'\?\)"),
         ({"dtype": "fp9"}, r"toy 1b on big has no fp9 configuration: use --dtype fp8 or bf16 \(did you mean 'fp8'\?\)"),
         ({"gpus": 512}, "toy 1b fp8 on big has no configuration for 512 GPUs: use --gpus 8, 16 or 32"),
         ({"gpus": 0}, "--gpus 0: expected a number of at least 1"),
         ({"recipe": "nwe"}, r"toy has no recipe 'nwe' \(did you mean 'new'\?\)"),
         ({"recipe": "old", "size": "mini"}, r"recipe old of toy has no mini \(recipes that have it: new\)"),
-        ({"recipe": "new", "gpus": 16}, "toy 1b in recipe new fp8 on big .* 16 GPUs: use --gpus 8, or --recipe old, which has it"),
+        ({"recipe": "new", "gpus": 16}, "recipe new fp8 on big .* 16 GPUs: use --gpus 8, or --recipe old, which has"),
         ({"gpu_type": "c", "dtype": "x"}, "has no configuration for c: use .*; toy 1b on c has no x configuration"),
     ],
 )  # fmt: skip

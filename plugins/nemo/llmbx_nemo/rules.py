@@ -52,7 +52,11 @@ def _split(spec: RunSpec) -> list[Finding]:
         f"neither {layers} nor {layers + 2} layers (with embedding and loss) split into PP {pp} x VP {vp} = {parts}"
     )
     vps = [n for n in range(1, layers + 3) if counts_ends(layers, pp * n) is not None]
-    pps = [n for n in divisors(spec.gpus) if n <= layers + 2 and counts_ends(layers, stages(n, vp)) is not None]
+    pps = [
+        n
+        for n in divisors(max(1, spec.gpus // (spec.parallelism.tp * spec.parallelism.cp)))
+        if n <= layers + 2 and counts_ends(layers, stages(n, vp)) is not None
+    ]
     fix = either(vps, "--set vp=") if vps else either([n for n in pps if vp == 1 or n > 1], "--set pp=")
     return [Finding(rule="layers", problem=problem, fix=f"use {fix}")]
 
@@ -132,13 +136,11 @@ def _without_gpu(spec: RunSpec) -> list[Finding]:
         ("cp", p.cp > 1, "context parallelism", "use --set cp=1"),
         ("fsdp", bool(p.fsdp), "FSDP", "use --set fsdp=false"),
         ("cg", spec.cuda_graphs, "CUDA graphs", "use --set cg=false"),
-        ("ol", spec.offload_layers > 0, "offloading layers", "use --set ol=0"),
+        ("ol", spec.offload_layers > 0, "offloading of layers", "use --set ol=0"),
         ("tp", p.tp > 1 and spec.model.experts is not None, "tensor parallelism with experts", "use --set tp=1"),
     )
     return [
-        Finding(rule=rule, problem=f"{what} needs a GPU with Transformer Engine", fix=fix)
-        for rule, wanted, what, fix in wants
-        if wanted
+        Finding(rule=rule, problem=f"a CPU run has no {what}", fix=fix) for rule, wanted, what, fix in wants if wanted
     ]
 
 

@@ -1,0 +1,229 @@
+"""Megatron's rules: the catalog keeps them at every scale, and a run that breaks one is told what would be right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llmbx.check import common_findings
+from llmbx.config import Config
+from llmbx.model import Checkpointing, CheckpointSpec, Finding, Recipe, Row, RunSpec, Workload
+from llmbx.request import Request
+from llmbx.resolve import resolve
+from llmbx.scales import scales
+from llmbx_nemo.rules import counts_ends, findings
+from llmbx_nemo.workloads import workloads
+
+WORKLOADS = {w.name: w.replace(plugin="nemo") for w in workloads()}
+
+
+class OneWorkload:
+    """Stands in for the plugins: the resolver asks it for the workload only."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+
+    def workload(self, name: str, plugin: str | None = None) -> Workload:
+        return self._workload
+
+
+def resolved(workload: str, size: str, dtype: str, gpu_type: str, gpus: int, **changes: Any) -> RunSpec:
+    """The specification from the catalog; `changes` are `--set` keys."""
+    recipe = changes.pop("recipe", None)
+    settings = {key: str(value) for key, value in changes.items()}
+    request = Request(
+        workload=workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe, settings=settings
+    )
+    return resolve(request, OneWorkload(WORKLOADS[workload]), Config(), {}, {})  # type: ignore[arg-type]
+
+
+ROWS = [
+    pytest.param(w, r, row, dtype, gpu_type, gpus, id=f"{w.name}-{r.name}-{row.size}-{dtype}-{gpu_type}-{gpus}")
+    for w in WORKLOADS.values()
+    for r in w.recipes
+    for row in r.rows
+    for dtype in row.dtypes
+    for gpu_type in (("cpu", "h100", "gb300") if "any" in row.gpu_types else row.gpu_types)
+    for gpus in scales(row.gpus) or (1, 2, 4, 16)
+]
+
+
+@pytest.mark.parametrize(("workload", "recipe", "row", "dtype", "gpu_type", "gpus"), ROWS)
+def test_every_row_of_the_catalog_keeps_every_rule(
+    workload: Workload, recipe: Recipe, row: Row, dtype: str, gpu_type: str, gpus: int
+) -> None:
+    spec = resolved(workload.name, row.size, dtype, gpu_type, gpus, recipe=recipe.name)
+    assert spec.recipe == recipe.name
+    assert [*common_findings(spec), *findings(spec)] == []
+
+
+@pytest.mark.parametrize(
+    ("layers", "parts", "answer"),
+    [
+        (126, 64, True),
+        (62, 32, True),
+        (30, 32, True),
+        (80, 40, False),
+        (48, 24, False),
+        (64, 64, False),
+        (126, 1, False),
+        (126, 32, True),
+        (80, 64, None),
+        (125, 64, None),
+    ],
+)
+def test_embedding_and_loss_count_only_where_they_make_the_split_even(
+    layers: int, parts: int, answer: bool | None
+) -> None:
+    assert counts_ends(layers, parts) is answer
+
+
+GROK = ("grok1", "314b", "fp8", "h100", 512)
+LLAMA = ("llama3.1", "405b", "fp8", "h100", 1024)
+OFFLOADED = ("llama3.1", "70b", "fp8", "gb200", 64)
+MINI = ("grok1", "mini", "bf16", "cpu", 4)
+
+
+@pytest.mark.parametrize(
+    ("asked", "changes", "rule", "problem", "fix"),
+    [
+        (
+            LLAMA,
+            {"vp": 5},
+            "layers",
+            "neither 126 nor 128 layers (with embedding and loss) split into PP 8 x VP 5 = 40",
+            "use --set vp=1, --set vp=2, --set vp=4, --set vp=8 or --set vp=16",
+        ),
+        (
+            LLAMA,
+            {"gbs": 504},
+            "microbatches",
+            "VP 8 takes micro-batches in groups of PP 8, and there are 63 a step",
+            "use --set gbs=448 or --set gbs=512, or --set vp=1",
+        ),
+        (
+            GROK,
+            {"etp": 16},
+            "expert_groups",
+            "EP 8 x ETP 16 = 128 does not divide the 64 GPUs of a pipeline stage",
+            "use --set ep=1, --set ep=2 or --set ep=4",
+        ),
+        (
+            ("grok1", "mini", "bf16", "gb300", 12),
+            {"etp": 3},
+            "etp",
+            "ETP 3 does not divide the experts' width of 512",
+            "use --set etp=1",
+        ),
+        (
+            LLAMA,
+            {"seq": 8200},
+            "sequence",
+            "a sequence of 8200 tokens does not split into 32 parts (TP 8, CP 2)",
+            "use --set seq=8192 or --set seq=8224, or a smaller tp or cp",
+        ),
+        (
+            LLAMA,
+            {"rl": 127},
+            "rl",
+            "127 layers are to be recomputed, and there are 126",
+            "use a --set rl of at most 126",
+        ),
+        (
+            OFFLOADED,
+            {"ol": 80},
+            "ol",
+            "80 layers are to be offloaded, and at least one of 80 must stay",
+            "use a --set ol of at most 79",
+        ),
+        (
+            OFFLOADED,
+            {"rl": 5},
+            "ol",
+            "offloaded (OL 40) and recomputed layers (RL 5) exclude each other",
+            "use --set ol=0 or --set rl=0",
+        ),
+        (
+            LLAMA,
+            {"ol": 10},
+            "ol",
+            "offloaded layers (OL 10) and a pipeline (PP 8) exclude each other",
+            "use --set ol=0 or --set pp=1",
+        ),
+        (
+            LLAMA,
+            {"fp8_recipe": "mx"},
+            "fp8_recipe",
+            "MXFP8 (fp8_recipe mx) needs a Blackwell GPU, not h100",
+            "use --set fp8_recipe=cs",
+        ),
+        (MINI, {"tp": 2}, "tp", "a CPU run has no tensor parallelism with experts", "use --set tp=1"),
+        (MINI, {"cp": 2}, "cp", "a CPU run has no context parallelism", "use --set cp=1"),
+        (MINI, {"fsdp": True}, "fsdp", "a CPU run has no FSDP", "use --set fsdp=false"),
+        (MINI, {"cg": True}, "cg", "a CPU run has no CUDA graphs", "use --set cg=false"),
+        (
+            LLAMA,
+            {"tokenizer": "hub"},
+            "tokenizer",
+            "the hub's tokenizer needs HF_TOKEN and access to https://huggingface.co/meta-llama/Llama-3.1-405B",
+            "set HF_TOKEN, or use --set tokenizer=null, which needs none",
+        ),
+    ],
+)
+def test_a_broken_rule_is_found_with_its_fix(
+    asked: tuple[str, str, str, str, int], changes: dict[str, Any], rule: str, problem: str, fix: str
+) -> None:
+    spec = resolved(*asked, **changes)
+    spec = spec.replace(gated_tokenizer=WORKLOADS[spec.workload].sizes[spec.size].gated_tokenizer)
+    assert findings(spec) == [Finding(rule=rule, problem=problem, fix=fix)]
+
+
+def test_the_parallel_minis_that_run_on_a_cpu_keep_the_rules() -> None:
+    for name, changes in (
+        ("llama3.1", {"tp": 2}),
+        ("llama3.1", {"pp": 2}),
+        ("grok1", {"ep": 2}),
+        ("llama4", {"ep": 2}),
+    ):
+        spec = resolved(name, "mini", "bf16", "cpu", 2, **changes)
+        assert [*common_findings(spec), *findings(spec)] == []
+
+
+def test_pp_is_suggested_where_no_vp_fits() -> None:
+    found = findings(resolved("llama3.1", "mini", "bf16", "h100", 5, pp=5, gbs=5))
+    assert [(f.rule, f.fix) for f in found] == [("layers", "use --set pp=1")]
+
+
+@pytest.mark.parametrize(
+    ("save", "load", "gpus", "problem", "fix"),
+    [
+        (True, None, 8, "saving a checkpoint of 8b is supported on 16 to 128 GPUs, not on 8", "use --gpus 16 to 128"),
+        (True, None, 16, None, None),
+        (False, "folder", 8, "loading a checkpoint of 8b is tested from 16 GPUs, not on 8", "use --gpus 16 or more"),
+        (False, "folder", 16, None, None),
+        (False, None, 8, None, None),
+    ],
+)
+def test_scales_of_checkpoints(save: bool, load: str | None, gpus: int, problem: str | None, fix: str | None) -> None:
+    spec = resolved("llama3.1", "8b", "fp8", "h100", gpus).replace(checkpoint=CheckpointSpec(save=save, load=load))
+    assert spec.checkpoint_facts == Checkpointing(size_gb=105, save_gpus=(16, 128), load_min_gpus=16)
+    expected = [] if problem is None or fix is None else [Finding(rule="checkpoint", problem=problem, fix=fix)]
+    assert findings(spec) == expected
+
+
+def test_checkpoints_that_no_recipe_covers_are_a_warning_and_of_a_mini_are_fine() -> None:
+    wanted = CheckpointSpec(save=True)
+    found = findings(resolved(*GROK).replace(checkpoint=wanted))
+    assert [(f.rule, f.warning) for f in found] == [("checkpoint", True)]
+    assert findings(resolved(*MINI).replace(checkpoint=wanted)) == []
+
+
+def test_a_token_opens_the_hub() -> None:
+    spec = resolved(*LLAMA, tokenizer="hub").replace(secrets=("HF_TOKEN",))
+    assert findings(spec) == []
+
+
+def test_all_findings_come_at_once() -> None:
+    spec = resolved(*LLAMA, vp=5, seq=8200, ol=10, gbs=504)
+    assert [f.rule for f in findings(spec)] == ["layers", "microbatches", "sequence", "ol"]
