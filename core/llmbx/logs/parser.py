@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ..model import Event, Step
 
@@ -26,11 +26,13 @@ class LogParser(Protocol):
 class LogFormat:
     """One format: its name, how to recognise it, and its grammar.
 
-    `sniff` gets up to the first and the last 256 KiB of a log as text and says how many of its own lines it sees (0: not this
-    format). `window` is the usual measuring window for an experiment of that name, in the log's own step numbers.
+    `sniff` gets up to the first and the last 256 KiB of a log as text and says how many of its own lines it sees
+    (0: not this format). `window` is the usual measuring window for an experiment of that name, in the log's own step
+    numbers.
+    `unit` is the unit of time that users of this format are used to read: tables show it, everything else is seconds.
     """
 
-    __slots__ = ("name", "parser", "sniff", "title", "window")
+    __slots__ = ("name", "parser", "sniff", "title", "unit", "window")
 
     def __init__(
         self,
@@ -39,9 +41,11 @@ class LogFormat:
         sniff: Callable[[str], int],
         parser: Callable[[], LogParser],
         window: Callable[[str], str] = lambda experiment: "auto",
+        unit: Literal["s", "ms"] = "s",
     ) -> None:
         self.name = name
         self.title = title
         self.sniff = sniff
         self.parser = parser
         self.window = window
+        self.unit = unit

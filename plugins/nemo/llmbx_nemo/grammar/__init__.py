@@ -1,0 +1,66 @@
+"""The grammars of the NeMo family's logs: how each is recognised, read, and usually measured.
+
+Windows are those of the recipes: 35-44 for Megatron-Bridge (Llama 3.1 recipe), 11-44 for NeMo 2 (Grok-1 and Llama 4
+recipes), the last step for the Llama 3.1 recipe on NeMo 2.
+"""
+
+from __future__ import annotations
+
+import re
+
+from llmbx.errors import UsageError, did_you_mean
+from llmbx.logs.parser import LogFormat, LogParser
+
+from .megatron import MegatronParser
+from .nemo1 import BAR, Nemo1Parser
+from .nemo2 import Nemo2Parser
+
+PARSERS: dict[str, type[LogParser]] = {
+    "megatron-bridge": MegatronParser,
+    "megatron-lm": MegatronParser,
+    "nemo2": Nemo2Parser,
+    "nemo1": Nemo1Parser,
+}
+"""The grammar for each driver."""
+
+
+def parser_for(driver: str) -> LogParser:
+    """A fresh parser for what a driver prints. Raises `UsageError` for a driver without a grammar."""
+    if driver not in PARSERS:
+        raise UsageError(f"no log grammar for driver '{driver}'{did_you_mean(driver, PARSERS)}")
+    return PARSERS[driver]()
+
+
+def formats() -> list[LogFormat]:
+    """The four formats, newest first: on equal evidence the first one is taken."""
+    return [
+        LogFormat("megatron-bridge", "Megatron-Bridge", _bridge, MegatronParser, lambda experiment: "35-44", unit="ms"),
+        LogFormat("megatron-lm", "Megatron-LM", _megatron_lm, MegatronParser, lambda experiment: "35-44", unit="ms"),
+        LogFormat("nemo2", "NeMo 2", _nemo2, Nemo2Parser, _nemo2_window),
+        LogFormat("nemo1", "NeMo 1", _nemo1, Nemo1Parser),
+    ]
+
+
+def _bridge(text: str) -> int:
+    own = len(re.findall(r"MODEL_TFLOP/s/GPU|megatron[./]bridge|Non-Default Values vs Megatron Core", text))
+    return own + _megatron(text) if own else 0
+
+
+def _megatron_lm(text: str) -> int:
+    return _megatron(text)
+
+
+def _megatron(text: str) -> int:
+    return text.count("elapsed time per iteration (ms):") + text.count("[after megatron is initialized]")
+
+
+def _nemo2(text: str) -> int:
+    return len(re.findall(r"Training epoch \d+, iteration \d+/\d+", text)) + ("[NeMo " in text)
+
+
+def _nemo1(text: str) -> int:
+    return sum("train_step_timing in s=" in bar["body"] for bar in BAR.finditer(text))
+
+
+def _nemo2_window(experiment: str) -> str:
+    return "last" if re.search(r"llama_?3\.?1(?!\d)", experiment) else "11-44"

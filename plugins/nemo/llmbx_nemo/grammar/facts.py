@@ -1,0 +1,89 @@
+"""What the frameworks' logs say besides steps: ends, checkpoints, parameters, memory, failed validations.
+
+Kinds of event: `finished`, `checkpoint_saved` and `checkpoint_loaded` (`iteration`, `path`, `seconds`: what the line
+says), `fact` (`parameters`, `peak_memory_bytes`), `config_fallback`, `nan` and `unexpected_result` (`iteration`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from llmbx.model import Event
+
+Facts = dict[str, str | int | float]
+Rule = tuple[str, re.Pattern[str], Callable[[re.Match[str]], Facts]]
+
+
+def rule(kind: str, pattern: str, facts: Callable[[re.Match[str]], Facts] = lambda match: {}) -> Rule:
+    """A line that matches `pattern` is an event of this kind with these facts."""
+    return kind, re.compile(pattern), facts
+
+
+def find(rules: Iterable[Rule], text: str, rank: int | None) -> list[Event]:
+    """The event of the first rule that `text` matches, if any. A NaN in a loss is fatal, nothing else is."""
+    for kind, pattern, facts in rules:
+        if match := pattern.search(text):
+            found = facts(match)
+            if kind == "unexpected_result" and str(found.get("result", "")).lower().strip("+-") in ("nan", "inf"):
+                kind = "nan"
+            return [Event(kind=kind, text=text.strip()[:500], rank=rank, fatal=kind == "nan", facts=found)]
+    return []
+
+
+def _saved(match: re.Match[str]) -> Facts:
+    iteration: Facts = {"iteration": int(match["iteration"])}
+    return {**iteration, "path": match["path"]} if match["path"] else iteration
+
+
+def _unexpected(match: re.Match[str]) -> Facts:
+    return {"iteration": int(match["before"] or match["after"]), "result": match["result"], "message": match["message"]}
+
+
+MEGATRON: tuple[Rule, ...] = (
+    rule("finished", r"\[after training is done\]"),
+    rule("checkpoint_saved", r"successfully saved (?:local )?checkpoint from iteration +(?P<iteration>\d+)"
+         r"(?: to (?P<path>\S+))?", _saved),
+    rule("checkpoint_loaded", r"successfully loaded checkpoint from (?P<path>\S+) .*"
+         r"at iteration +(?P<iteration>\d+)", _saved),
+    rule("checkpoint_saved", r"^\s*save-checkpoint(?:-non-persistent)? \.*: \((?P<least>[\d.]+), (?P<most>[\d.]+)\)",
+         lambda m: {"seconds": float(m["most"]) / 1000}),
+    rule("checkpoint_loaded", r"^\s*load-checkpoint \.*: \((?P<least>[\d.]+), (?P<most>[\d.]+)\)",
+         lambda m: {"seconds": float(m["most"]) / 1000}),
+    rule("fact", r"Total number of parameters in billions: *(?P<billions>[\d.]+)",
+         lambda m: {"parameters": float(m["billions"]) * 1e9}),
+    rule("fact", r"number of parameters on \(tensor, pipeline\) model parallel rank "
+         r"\((?P<tp>\d+), (?P<pp>\d+)\): (?P<count>\d+)",
+         lambda m: {"rank_parameters": int(m["count"]), "tp_rank": int(m["tp"]), "pp_rank": int(m["pp"])}),
+    rule("config_fallback", r"Config variant '(?P<asked>[^']*)' not found; falling back to '(?P<used>[^']*)'",
+         lambda m: {"asked": m["asked"], "used": m["used"]}),
+    rule("unexpected_result", r"(?:iteration (?P<before>\d+): )?Unexpected result (?:tensor\()?(?P<result>[-+\w.]+)"
+         r"(?:.* at iteration #(?P<after>\d+))?.*\(message='(?P<message>[^']*)'\)", _unexpected),
+)  # fmt: skip
+
+NEMO2: tuple[Rule, ...] = (
+    rule("finished", r"Trainer\.fit` stopped: `max_steps=\d+` reached"),
+    rule("checkpoint_saved", r"Global Checkpoint Save : Rank ?: \d+ : Iteration ?: (?P<iteration>\d+) "
+         r".*Save duration ?: (?P<seconds>[\d.]+)s",
+         lambda m: {"iteration": int(m["iteration"]), "seconds": float(m["seconds"])}),
+    rule("checkpoint_loaded", r"Global Checkpoint Load : .*Time spent in load_checkpoint: (?P<seconds>[\d.]+)s",
+         lambda m: {"seconds": float(m["seconds"])}),
+    rule("fact", r"^\s*(?P<count>[\d.]+) (?P<unit>[KMBT])\s+Total params",
+         lambda m: {"parameters": float(m["count"]) * {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}[m["unit"]]}),
+    *(r for r in MEGATRON if r[0] in ("unexpected_result", "fact")),
+)  # fmt: skip
+
+_MEMORY = re.compile(
+    r"\[Rank (?P<rank>\d+)\] \(after (?P<after>\d+) iterations\) memory \((?:GB|MB)\).*?"
+    r"(?:mem-max-allocated-gigabytes: (?P<giga>[\d.]+)|max allocated: (?P<mebi>[\d.]+))"
+)
+
+
+def memory(text: str) -> Event | None:
+    """The peak that `(after N iterations) memory` reports: Megatron-Bridge in 1e9 bytes, Megatron-LM in 2^20."""
+    match = _MEMORY.search(text)
+    if match is None:
+        return None
+    peak = round(float(match["giga"]) * 1e9) if match["giga"] else round(float(match["mebi"]) * 2**20)
+    facts: Facts = {"peak_memory_bytes": peak, "iteration": int(match["after"])}
+    return Event(kind="fact", text=text.strip()[:500], rank=int(match["rank"]), facts=facts)

@@ -1,0 +1,252 @@
+"""The log of Megatron-Bridge and Megatron-LM: iterations numbered from 1, milliseconds, two writing ranks.
+
+The lines are those of `training_log` in either code base (Megatron-Bridge 0.3 to 0.6, Megatron-Core 0.16):
+`[time] iteration 45/50 | consumed samples: 5760 | elapsed time per iteration (ms): 5710.2 | ...`, and in
+Megatron-Bridge `Step Time : 5.71s GPU utilization: 1181.5MODEL_TFLOP/s/GPU`. Of a pair `13372.8/13364.7` the first is
+the step's own value, the second a running mean.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from llmbx.logs.attempts import Attempts
+from llmbx.logs.lines import split_label
+from llmbx.logs.parser import Record
+from llmbx.logs.signatures import Signatures
+from llmbx.model import Event, Step
+
+from . import facts, steptime
+from .fields import Reading, RecordReader, Schema, integer, number, resolution, thousandth
+from .pairing import Pair, Pairing
+
+SCHEMA = Schema(
+    header=r"(?: ?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] )?iteration\s+(?P<number>\d+)/\s*(?P<total>\d+|infinity)\s*\|",
+    beginning=r"(?<=\d\d:\d\d\] )i|^ ?iteration ",
+    keys={
+        "elapsed time per iteration (ms)": "time",
+        "throughput per GPU (TFLOP/s/GPU)": "tflops",
+        "compute per GPU (TFLOP/s/GPU)": "tflops",
+        "tokens per GPU (tokens/s/GPU)": "tokens",
+        "tokens/s/GPU": "tokens",
+        "consumed samples": "consumed",
+        "learning rate": "lr",
+        "global batch size": "batch",
+        "lm loss": "loss",
+        "loss scale": "scale",
+        "grad norm": "grad",
+        "number of skipped iterations": "skipped",
+        "number of nan iterations": "nan",
+    },
+    last="number of nan iterations",
+)
+
+PATIENCE = 8
+"""A line that two writers cut waits this many lines for its rest."""
+
+_START = re.compile(r"\[after megatron is initialized|\[before the start of training|Starting training loop at")
+_LOOP = re.compile(r"Starting training loop at iteration (\d+)")
+
+
+class _Cut:
+    """A line that was cut, and for how many lines it has waited for its rest."""
+
+    __slots__ = ("age", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.age = 0
+
+    def wait(self) -> bool:
+        """Wait for one more line; whether it has waited long enough."""
+        self.age += 1
+        return self.age > PATIENCE
+
+
+class MegatronParser:
+    """Incremental grammar of Megatron-Bridge's and Megatron-LM's logs."""
+
+    def __init__(self) -> None:
+        self._attempts = Attempts()
+        self._records = RecordReader(SCHEMA)
+        self._pairing = Pairing()
+        self._halves: dict[str, _Cut] = {}
+        self._broken: dict[str, _Cut] = {}
+        self._base = 0
+        self._begin()
+
+    def feed(self, line: str) -> list[Record]:
+        """What one line makes known."""
+        found: list[Record] = []
+        if (
+            "iteration" in line
+            or "TFLOP/s/GPU" in line
+            or "Step Time" in line
+            or "] i" in line
+            or self._records.waiting
+            or self._halves
+            or self._broken
+        ):
+            found += self._measures(line)
+        if _may_be_fact(line):
+            found += self._other(line)
+        return [*found, *self._note(self._signatures.feed(line))]
+
+    def close(self) -> list[Record]:
+        """What is left: figures that still waited, or the steps of a log that holds nothing but `Step Time` lines."""
+        pairs = self._pairing.close()
+        return self._tflops(pairs) if self._iterations else self._steps_of_rank_0()
+
+    def _begin(self) -> None:
+        self._signatures = Signatures()
+        self._measured: set[int] = set()
+        self._own_figure: set[int] = set()
+        self._lone: list[re.Match[str]] = []
+        self._iterations = False
+
+    def _measures(self, line: str) -> list[Record]:
+        label, _, text = split_label(line)
+        broken = self._broken.get(label)
+        parted = steptime.unshuffle(broken.text, text, self._records.parse) if broken else None
+        if parted is not None:
+            for waiting in (self._halves, self._broken):
+                waiting.pop(label, None)
+            self._records.forget(label)
+            self._figures([parted[0]])
+            return self._step(parted[1], line)
+        text = self._finish_half(label, text)
+        figures, text = steptime.peel(text)
+        self._figures(figures)
+        readings, rest = self._records.read(label, text)
+        found = [record for reading in readings for record in self._step(reading, line)]
+        figures, rest = steptime.peel(rest)
+        self._figures(figures)
+        self._remember(label, text, rest, any(reading.complete for reading in readings))
+        return found
+
+    def _finish_half(self, label: str, text: str) -> str:
+        half = self._halves.get(label)
+        done = steptime.finish(half.text, text) if half else None
+        if done is None:
+            return text
+        del self._halves[label]
+        self._figures([done[0]])
+        return done[1]
+
+    def _remember(self, label: str, text: str, rest: str, whole: bool) -> None:
+        for waiting in (self._halves, self._broken):
+            cut = waiting.get(label)
+            if cut is not None and cut.wait():
+                del waiting[label]
+        if "Step Time" in rest:
+            self._halves[label] = _Cut(rest[rest.index("Step Time") :])
+        cut_here = "Step Time" in rest or (not whole and (self._records.waiting or "TFLOP" in rest))
+        if cut_here and "S" in text:
+            self._broken[label] = _Cut(text)
+
+    def _figures(self, matches: list[re.Match[str]]) -> None:
+        for match in matches:
+            self._pairing.figure(float(match["time"]), match["tflops"])
+            if not self._iterations:
+                self._lone.append(match)
+
+    def _step(self, reading: Reading, line: str) -> list[Record]:
+        found: list[Record] = [*self._attempts.step(reading.number, line)]
+        if found:
+            self._pairing.restart()
+            self._begin()
+        self._iterations, self._lone = True, []
+        step = _step(reading, self._attempts.current)
+        if step.tflops_per_gpu is not None:
+            self._own_figure.add(step.number)
+        found.append(step)
+        if step.time_s is not None and step.number not in self._measured:
+            self._measured.add(step.number)
+            found += self._tflops(self._pairing.iteration(step.number, step.time_s, step.global_batch_size))
+        return found
+
+    def _tflops(self, pairs: list[Pair]) -> list[Record]:
+        return [
+            Step(
+                number=iteration.number,
+                tflops_per_gpu=figure.tflops,
+                tflops_resolution=resolution(figure.text),
+                attempt=self._attempts.current,
+            )
+            for iteration, figure in pairs
+            if iteration.number not in self._own_figure
+        ]
+
+    def _steps_of_rank_0(self) -> list[Record]:
+        return [
+            Step(
+                number=self._base + k,
+                time_s=float(match["time"]),
+                tflops_per_gpu=float(match["tflops"]),
+                tflops_resolution=resolution(match["tflops"]),
+                attempt=self._attempts.current,
+            )
+            for k, match in enumerate(self._lone, start=1)
+        ]
+
+    def _other(self, line: str) -> list[Record]:
+        _, rank, text = split_label(line)
+        if _START.search(text):
+            return [*self._start(text)]
+        peak = facts.memory(text) if "memory (" in text else None
+        if peak is not None:
+            used = int(peak.facts["peak_memory_bytes"])
+            step = int(peak.facts["iteration"])
+            return [peak, Step(number=step, peak_memory_bytes=used, attempt=self._attempts.current)]
+        return [*self._note(facts.find(facts.MEGATRON, text, rank))]
+
+    def _start(self, text: str) -> list[Event]:
+        events = self._attempts.start(text)
+        if events:
+            self._pairing = Pairing()
+            self._records = RecordReader(SCHEMA)
+            self._begin()
+        if loop := _LOOP.search(text):
+            self._base = int(loop[1])
+        return events
+
+    def _note(self, events: list[Event]) -> list[Event]:
+        if any(event.kind == "finished" for event in events):
+            self._signatures.finished()
+        return events
+
+
+def _may_be_fact(line: str) -> bool:
+    return (
+        "[after " in line
+        or "[before " in line
+        or "checkpoint" in line
+        or "arameters" in line
+        or "memory (" in line
+        or "nexpected result" in line
+        or "Starting training" in line
+        or "falling back" in line
+    )
+
+
+def _step(reading: Reading, attempt: int) -> Step:
+    values = reading.values
+    loss, grad = number(values.get("loss")), number(values.get("grad"))
+    # Megatron prints no loss that is not above zero, so a NaN shows in the counts beside it alone.
+    if loss is None and reading.complete and (number(values.get("nan")) or (grad is not None and math.isnan(grad))):
+        loss = math.nan
+    return Step(
+        number=reading.number,
+        time_s=thousandth(values.get("time")),
+        total=reading.total,
+        tflops_per_gpu=number(values.get("tflops")),
+        tflops_resolution=resolution(values.get("tflops")),
+        tokens_per_s_per_gpu=number(values.get("tokens")),
+        loss=loss,
+        grad_norm=grad,
+        learning_rate=number(values.get("lr")),
+        global_batch_size=integer(values.get("batch")),
+        skipped=bool(number(values.get("skipped")) or 0.0),
+        attempt=attempt,
+    )

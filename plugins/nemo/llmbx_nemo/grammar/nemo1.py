@@ -1,0 +1,63 @@
+"""The log of NeMo 1: a progress bar that is drawn anew with every step.
+
+`Epoch 0: : 100%|██████████| 50/50 [23:22<00:00, reduced_train_loss=0.186, global_step=49.00, ...]`, with
+`train_step_timing in s=24.00` among the values. The steps are numbered by `global_step`, from 0.
+"""
+
+from __future__ import annotations
+
+import re
+
+from llmbx.logs.attempts import Attempts
+from llmbx.logs.parser import Record
+from llmbx.logs.signatures import Signatures
+from llmbx.model import Step
+
+from . import facts
+from .fields import NUMBER, integer, number
+
+BAR = re.compile(r"Epoch \d+: *:? *\d*%?\|[^|]*\| *\d+/(?P<total>\d+) \[(?P<body>[^\]]*)(?P<end>\]?)")
+_PAIR = re.compile(rf"(?P<key>[A-Za-z_][\w ]*)=(?P<value>{NUMBER})(?=[,\]]|$)")
+
+
+class Nemo1Parser:
+    """Incremental grammar of NeMo 1's logs."""
+
+    def __init__(self) -> None:
+        self._attempts = Attempts()
+        self._signatures = Signatures()
+
+    def feed(self, line: str) -> list[Record]:
+        """What one line makes known."""
+        found: list[Record] = []
+        if "global_step=" in line:
+            for bar in BAR.finditer(line):
+                found += self._bar(bar, line)
+        if "Trainer.fit" in line:
+            found += facts.find(facts.NEMO2, line, None)
+            self._signatures.finished()
+        return [*found, *self._signatures.feed(line)]
+
+    def close(self) -> list[Record]:
+        """Nothing waits: every step was told as it came."""
+        return []
+
+    def _bar(self, bar: re.Match[str], line: str) -> list[Record]:
+        # A bar that is cut off ends in a value that may be cut, too.
+        body = bar["body"] if bar["end"] else bar["body"].rpartition(",")[0]
+        values = {pair["key"].strip(): pair["value"] for pair in _PAIR.finditer(body)}
+        step = integer(values.get("global_step"))
+        if step is None:
+            return []
+        restarted = self._attempts.step(step, line)
+        return [
+            *restarted,
+            Step(
+                number=step,
+                time_s=number(values.get("train_step_timing in s")),
+                total=int(bar["total"]) - 1,
+                loss=number(values.get("reduced_train_loss")),
+                learning_rate=number(values.get("lr")),
+                attempt=self._attempts.current,
+            ),
+        ]

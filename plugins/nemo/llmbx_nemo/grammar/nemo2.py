@@ -1,0 +1,114 @@
+"""The log of NeMo 2: iterations numbered from 0, seconds, one line a step.
+
+`Training epoch 0, iteration 49/49 | lr: 7.496e-06 | ... | train_step_timing in s: 12.39 | consumed_samples: 6400`, as
+the Llama 3.1 recipe (NeMo 2) quotes it; newer releases add `TFLOPS_per_GPU: 4.05e+02`. `iteration` counts within an
+epoch, so from the second epoch on `global_step` is the step's number.
+"""
+
+from __future__ import annotations
+
+import re
+
+from llmbx.logs.attempts import Attempts
+from llmbx.logs.lines import split_label
+from llmbx.logs.parser import Record
+from llmbx.logs.signatures import Signatures
+from llmbx.model import Event, Step
+
+from . import facts
+from .fields import Reading, RecordReader, Schema, integer, number, resolution
+
+SCHEMA = Schema(
+    header=r"Training epoch (?P<epoch>\d+), iteration (?P<number>\d+)/(?P<total>\d+)\s*\|",
+    beginning=r"Training e",
+    keys={
+        "train_step_timing in s": "time",
+        "TFLOPS_per_GPU": "tflops",
+        "tokens_per_sec_per_gpu": "tokens",
+        "reduced_train_loss": "loss",
+        "lr": "lr",
+        "global_batch_size": "batch",
+        "global_step": "step",
+        "peak_memory_usage": "memory",
+        "memory_allocated": "allocated",
+        "consumed_samples": "consumed",
+        "grad_norm": "grad",
+    },
+    last=None,
+)
+
+_START = re.compile(r"Initializing distributed: GLOBAL_RANK: 0,")
+
+
+class Nemo2Parser:
+    """Incremental grammar of NeMo 2's logs."""
+
+    def __init__(self) -> None:
+        self._attempts = Attempts()
+        self._records = RecordReader(SCHEMA)
+        self._signatures = Signatures()
+
+    def feed(self, line: str) -> list[Record]:
+        """What one line makes known."""
+        found: list[Record] = []
+        if "Training e" in line or self._records.waiting:
+            label, _, text = split_label(line)
+            readings, _ = self._records.read(label, text)
+            found += [record for reading in readings for record in self._step(reading, line)]
+        if _may_be_fact(line):
+            found += self._other(line)
+        return [*found, *self._signatures.feed(line)]
+
+    def close(self) -> list[Record]:
+        """Nothing waits: every step was told as it came."""
+        return []
+
+    def _step(self, reading: Reading, line: str) -> list[Record]:
+        step = _step(reading, self._attempts.current)
+        restarted = self._attempts.step(step.number, line)
+        if restarted:
+            self._signatures = Signatures()
+            step = step.replace(attempt=self._attempts.current)
+        return [*restarted, step]
+
+    def _other(self, line: str) -> list[Event]:
+        _, rank, text = split_label(line)
+        if _START.search(text):
+            restarted = self._attempts.start(text)
+            if restarted:
+                self._records, self._signatures = RecordReader(SCHEMA), Signatures()
+            return restarted
+        events = facts.find(facts.NEMO2, text, rank)
+        if any(event.kind == "finished" for event in events):
+            self._signatures.finished()
+        return events
+
+
+def _may_be_fact(line: str) -> bool:
+    return (
+        "Checkpoint" in line
+        or "Trainer.fit" in line
+        or "arameters" in line
+        or "Total params" in line
+        or "GLOBAL_RANK: 0," in line
+        or "nexpected result" in line
+    )
+
+
+def _step(reading: Reading, attempt: int) -> Step:
+    values = reading.values
+    later_epoch = reading.epoch > 0 and integer(values.get("step")) is not None
+    return Step(
+        number=integer(values["step"]) or 0 if later_epoch else reading.number,
+        time_s=number(values.get("time")),
+        total=reading.total,
+        tflops_per_gpu=number(values.get("tflops")),
+        tflops_resolution=resolution(values.get("tflops")),
+        tokens_per_s_per_gpu=number(values.get("tokens")),
+        loss=number(values.get("loss")),
+        grad_norm=number(values.get("grad")),
+        learning_rate=number(values.get("lr")),
+        global_batch_size=integer(values.get("batch")),
+        peak_memory_bytes=integer(values.get("memory")),
+        attempt=attempt,
+    )
