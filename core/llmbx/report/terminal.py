@@ -44,10 +44,11 @@ def _measured(result: Result) -> list[str]:
         return _entry(
             "measured", f"no step of the window {result.window.policy or ''} ({result.steps_seen} steps seen)"
         )
-    spread = f" ± {time.std:.3f}" if time.std is not None else ""
+    digits = 3 if time.mean >= 0.1 else 5
+    spread = f" ± {time.std:.{digits}f}" if time.std is not None else ""
     lines = _entry(
         "step time",
-        f"{time.mean:.3f} s{spread} (median {time.median:.3f}, {result.steps_measured} steps, "
+        f"{time.mean:.{digits}f} s{spread} (median {time.median:.{digits}f}, {result.steps_measured} steps, "
         f"{result.window.first}-{result.window.last})",
     )
     if result.tokens_per_s is not None:
@@ -67,9 +68,9 @@ def _compute(result: Result) -> list[str]:
     lines = []
     tflops, mfu = result.tflops_per_gpu, result.mfu
     if tflops.mean is not None:
-        how = "by the log" if tflops.source == "log" else "recomputed from step time: the log rounds it away"
-        digits = 1 if tflops.mean >= 10 else 4
-        lines += _entry("TFLOP/s per GPU", f"{tflops.mean:.{digits}f} ({how})")
+        how = "by the log" if tflops.source == "log" else "recomputed from step time and the FLOPs formula"
+        figure = f"{tflops.mean:.1f}" if tflops.mean >= 10 else f"{tflops.mean:.3g}"
+        lines += _entry("TFLOP/s per GPU", f"{figure} ({how})")
     if mfu.value is not None:
         lines += _entry(
             "MFU", f"{100 * mfu.value:.2f} % of {mfu.peak_tflops:g} ({mfu.peak_name}; {mfu.convention} attention)"
