@@ -7,6 +7,7 @@ plugins'. Nothing here knows any of them by name.
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from .errors import InfraError, LlmbxError, UsageError
 from .files import write_atomic
 from .finalise import conclude, finalise
 from .follow import Sink, follow
+from .hub import require_access
 from .install import Install
 from .launchers.base import Launcher
 from .model import Finding, Image, JobStatus, Launch, Result, RunSpec, Wrapping
@@ -113,7 +115,10 @@ def start(
 
 def _start(rooms: Rooms, record: Record, folder: Path, progress: Progress, offline: bool) -> Run:
     spec, began = record.spec, time.monotonic()
-    image = rooms.runtime.prepare(rooms.framework.prepare_image(spec), rooms.install.path, progress, offline)
+    request = rooms.framework.prepare_image(spec)
+    if not offline:
+        require_access(request.repositories, os.environ)
+    image = rooms.runtime.prepare(request, rooms.install.path, progress, offline)
     rendered = render(spec, rooms, image, folder)
     write_files(folder, rendered)
     record = record.replace(

@@ -101,6 +101,7 @@ def resolve(
         flops_convention=recipe.flops_convention,
         environment=recipe.environment,
         architecture=size.architecture,
+        gated_tokenizer=size.gated_tokenizer,
         settings=_settings(workload, recipe, row, typed, layers),
         env=_env(layers, recipe, target),
         secrets=secret_names(environ, request.env),

@@ -27,11 +27,15 @@ class Environment(Value, frozen=True):
 
 
 class ImageRequest(Value, frozen=True):
-    """What a framework asks for: an environment, a container image, or either, whichever the runtime can use."""
+    """What a framework asks for: an environment, a container image, or either, whichever the runtime can use.
+
+    `repositories` are gated repositories of the model hub that the ranks will read; access is proved before the start.
+    """
 
     environment: Environment | None = None
     reference: str | None = None
     digest: str | None = None
+    repositories: tuple[str, ...] = ()
 
 
 class Image(Value, frozen=True):
