@@ -52,7 +52,8 @@ class ApptainerRuntime:
         """`apptainer exec` for one rank: the forwarded variables are handed over as APPTAINERENV_NAME."""
         names = passage.forwarded(spec, phase)
         hand_over = passage.only_set(names, f'eval "export {self.tool.upper()}ENV_$n=\\"\\$$n\\""')
-        argv = [self.tool, "--quiet", "exec", "--cleanenv", "--no-eval", "--no-home", "--writable-tmpfs"]
+        argv = [self.tool, "--quiet", "exec", "--cleanenv", "--no-eval", "--writable-tmpfs"]
+        argv += [] if "HOME" in names else ["--home", "/tmp"]
         argv += ["--nv"] if launch.gpus_per_rank else []
         for mount in passage.mounts(spec, launch, phase, run_dir, ":,"):
             argv += ["--bind", passage.joined(mount)]

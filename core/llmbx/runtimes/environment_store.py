@@ -8,7 +8,6 @@ older one keeps it.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 import shutil
 from pathlib import Path
@@ -106,6 +105,8 @@ def image(where: Place, environment: Environment, marker: Marker | None) -> Imag
 
 def installed_packages(site: Path) -> dict[str, str]:
     """Version by normalised name of everything that is installed in `site`, sorted."""
+    import importlib.metadata
+
     found = importlib.metadata.distributions(path=[str(site)])
     return dict(sorted((normal_name(d.metadata["Name"]), d.version) for d in found))
 

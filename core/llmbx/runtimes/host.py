@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 from ..errors import InfraError
@@ -31,6 +30,8 @@ class HostRuntime:
 
     def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
         """The host with its interpreter's path and version. Raises `InfraError` when there is none that runs."""
+        import subprocess
+
         if reason := self.available():
             raise InfraError(f"runtime host: {reason}")
         python = shutil.which(self.plan(request, install).python) or ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -68,6 +67,8 @@ def find_interpreter(pythons: Sequence[str]) -> Interpreter:
 
 def probe(path: str, minor: str) -> Interpreter | None:
     """What `path` is when run, or None when it fails, hangs, is another version or lacks what pip and venv need."""
+    import subprocess
+
     try:
         done = subprocess.run([path, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -89,6 +90,8 @@ def _candidates(minor: str) -> Iterator[str]:
         place = pattern.format(v=minor, home=home, pyenv=os.environ.get("PYENV_ROOT") or home / ".pyenv")
         yield from sorted(map(str, Path("/").glob(place.lstrip("/"))), reverse=True)
     if uv := shutil.which("uv"):
+        import subprocess
+
         done = subprocess.run([uv, "python", "find", minor], capture_output=True, text=True, timeout=20, check=False)
         yield from done.stdout.split("\n")[:1] if done.returncode == 0 else ()
 

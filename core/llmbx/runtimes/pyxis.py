@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
@@ -21,6 +20,8 @@ class PyxisRuntime:
 
     def available(self) -> str | None:
         """Why it cannot be used here, or None: srun must know the plugin's flags."""
+        import subprocess
+
         if not shutil.which("srun"):
             return "srun is not on PATH"
         said = subprocess.run(["srun", "--help"], capture_output=True, text=True, check=False).stdout

@@ -59,9 +59,9 @@ def of(lock: Path, install: Path) -> Image:
     return VenvRuntime().plan(ImageRequest(environment=load_environment(lock)), install)
 
 
-def pips_of(install: Path) -> list[list[str]]:
-    found = [p.info["cmdline"] or [] for p in psutil.process_iter(["cmdline"])]
-    return [argv for argv in found if "pip" in " ".join(argv) and str(install) in " ".join(argv)]
+def pips_of(install: Path) -> list[int]:
+    found = {p.pid: " ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])}
+    return [pid for pid, line in found.items() if "pip" in line and f"{install}/venvs" in line]
 
 
 def wait_until(true: object, seconds: float = 30) -> None:
@@ -157,17 +157,20 @@ def test_stopped_in_the_middle_it_goes_on_without_fetching_again(tmp_path: Path,
     assert index.waiting.wait(60)
     process.send_signal(sign)
     assert process.wait(30) == (130 if sign == signal.SIGINT else -signal.SIGKILL)
-    if sign == signal.SIGINT:
-        wait_until(lambda: not pips_of(install), 5)
+    orphans = pips_of(install)
+    assert bool(orphans) == (sign == signal.SIGKILL), "Ctrl-C ends pip too"
     assert finished(install) == []
     assert not (install / "venvs" / LABEL).exists()
+    slow = "/files/slow-1.0-py3-none-any.whl"
+    again = start(lock, install, env)
+    wait_until(lambda: index.asked.count(slow) == 2)
+    assert not set(orphans) & set(pips_of(install)), "a leftover would write beside the new one"
     index.release.set()
-    fetched = index.asked.count("/files/alpha-1.0-py3-none-any.whl")
-    code, out, err = prepare(lock, install, env)
-    assert code == 0, err
+    out, err = again.communicate(timeout=60)
+    assert again.returncode == 0, err
     assert "going on where an earlier build stopped" in err
     assert run_in(out, "import alpha, slow; print(slow.version)") == "1.0"
-    assert index.asked.count("/files/alpha-1.0-py3-none-any.whl") == fetched == 1
+    assert index.asked.count("/files/alpha-1.0-py3-none-any.whl") == 1
     assert pips_of(install) == []
     index.shutdown()
 
@@ -196,7 +199,10 @@ def test_two_processes_build_once_and_the_second_says_who_builds(tmp_path: Path,
     said = second.stderr.readline()
     assert f"process {first.pid} on {socket.gethostname()} has the lock" in said
     index.release.set()
-    assert first.communicate(timeout=60)[0] == second.communicate(timeout=60)[0]
+    python, _ = first.communicate(timeout=60)
+    found, said = second.communicate(timeout=60)
+    assert found == python
+    assert "pinned packages" not in said, "what the first has built is not built again"
     assert (first.returncode, second.returncode) == (0, 0)
     assert index.asked.count("/files/slow-1.0-py3-none-any.whl") == 1
     index.shutdown()
@@ -243,6 +249,16 @@ def test_a_package_that_nobody_has_is_named(tmp_path: Path, env: dict[str, str])
     assert "gamma==1.0 was not found (pip looked in find-links" in one_line(err)
 
 
+def test_a_finished_environment_is_used_from_an_install_that_became_read_only(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    lock, install = write_lock(tmp_path, [["alpha==1.0"]]), tmp_path / "install"
+    assert prepare(lock, install, env)[0] == 0
+    code, out, err = prepare(lock, install, env, inside=f"mount -o bind,ro {install} {install}")
+    assert code == 0, err
+    assert Path(out.strip()).exists()
+
+
 def test_an_environment_that_fails_its_check_is_not_finished(tmp_path: Path, env: dict[str, str]) -> None:
     lock = write_lock(tmp_path, [["alpha==1.0"]], 'check = "import alpha; alpha.nothing"')
     code, _, err = prepare(lock, tmp_path / "install", env)
@@ -270,13 +286,14 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_fetched(tmp_path
     assert "needs 50 MB more" in one_line(err) and "4 MB are free" in err
 
 
-@pytest.mark.parametrize("how", ["read-only", "a file in the way"])
+@pytest.mark.parametrize("how", ["read-only", "read-only later", "a file in the way"])
 def test_an_install_that_cannot_be_written_is_a_usage_error(tmp_path: Path, env: dict[str, str], how: str) -> None:
     install = tmp_path / "install"
     inside = ""
-    if how == "read-only":
+    if how.startswith("read-only"):
         install.mkdir()
-        inside = f"mount -t tmpfs -o ro none {install}"
+        first = f"mount -t tmpfs none {install} && mkdir {install}/venvs && " if how.endswith("later") else ""
+        inside = f"{first}mount -t tmpfs -o {'remount,ro' if first else 'ro'} none {install}"
     else:
         install.write_text("")
     code, _, err = prepare(write_lock(tmp_path, [["alpha==1.0"]]), install, env, inside=inside)
