@@ -14,7 +14,7 @@ from llmbx.hub import require_access
 
 @pytest.fixture
 def hub() -> Iterator[str]:
-    """A hub on loopback: `meta/open` is readable with the token `good`, `meta/none` does not exist, the rest is gated."""
+    """A hub on loopback: `meta/open` is readable with the token `good`, `meta/none` is unknown, the rest is gated."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
