@@ -1,0 +1,127 @@
+"""What the command line means for the NeMo workloads: defaults, layers of origin, the recipes' own variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from llmbx.config import Cluster, Config
+from llmbx.errors import UsageError
+from llmbx.model import RunSpec
+from llmbx.plugins import load
+from llmbx.request import Request
+from llmbx.resolve import resolve
+
+
+def spec(workload: str, environ: Mapping[str, str] = {}, config: Config = Config(), **asked: Any) -> RunSpec:
+    files = {name: "llmbx.toml" for name in config.clusters}
+    return resolve(Request(workload=workload, **asked), load(), config, files, environ)
+
+
+@pytest.mark.parametrize("name", ["grok1", "llama3.1", "llama4"])
+def test_without_a_gpu_and_a_profile_it_is_the_mini(name: str) -> None:
+    found = spec(name)
+    assert (found.size, found.gpu_type, found.gpus, found.launcher, found.steps) == ("mini", "cpu", 1, "local", 50)
+    assert found.mini and found.window == "35-44"
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("pretrain_llama3.1", "llama3.1"),
+        ("pretrain_llama4_maverick", "llama4"),
+        ("pretraining_llama4_maverick", "llama4"),
+        ("pretrain_grok1", "grok1"),
+        ("pretraining_grok1", "grok1"),
+    ],
+)
+def test_the_recipes_names_are_aliases(alias: str, name: str) -> None:
+    assert spec(alias).workload == name
+
+
+def test_the_example_of_the_issue() -> None:
+    found = spec("llama3.1", size="405b", gpu_type="h100", gpus=1024)
+    p = found.parallelism
+    assert (p.tp, p.pp, p.cp, p.dp, p.vp, found.global_batch_size, found.gradient_accumulation) == (
+        8,
+        8,
+        2,
+        8,
+        8,
+        512,
+        64,
+    )
+    assert found.dtype == "fp8" and found.nodes == 128 and found.launcher == "slurm"
+    assert found.origins["size"] == "--size" and found.origins["gpus"] == "--gpus"
+    assert "recipe" in found.origins["tp"]
+
+
+def test_on_a_gpu_cluster_the_recipes_defaults_hold() -> None:
+    config = Config(default_cluster="c", clusters={"c": Cluster(gpu_type="gb200", launcher="slurm")})
+    assert spec("llama3.1", config=config, gpus=128).size == "405b"
+    maverick = spec("llama4", config=config, gpus=128)
+    assert (maverick.size, maverick.dtype, maverick.gpus_per_node) == ("400b", "bf16", 4)
+    assert maverick.origins["gpu_type"] == "cluster 'c' in llmbx.toml"
+
+
+def test_a_dtype_without_a_default_must_be_given() -> None:
+    with pytest.raises(UsageError, match="give --dtype bf16 or fp8"):
+        spec("grok1", size="314b", gpu_type="gb200", gpus=128)
+
+
+def test_the_layers_win_in_order() -> None:
+    config = Config(clusters={"c": Cluster(gpu_type="h100")})
+    environ = {"GPU_TYPE": "gb200", "JOB_TOTAL_GPUS": "128", "DTYPE": "fp8"}
+    asked = spec("grok1", environ, config, cluster="c", gpu_type="gb200", size="314b")
+    assert asked.origins["gpu_type"] == "--gpu-type"
+    by_environment = spec("grok1", environ, config, cluster="c", size="314b")
+    assert (by_environment.gpu_type, by_environment.origins["gpu_type"]) == ("gb200", "GPU_TYPE")
+    by_profile = spec("grok1", {"DTYPE": "fp8"}, config, cluster="c", size="314b")
+    assert (by_profile.gpu_type, by_profile.gpus) == ("h100", 512)
+
+
+def test_newest_recipe_with_the_asked_combination_is_the_default() -> None:
+    assert spec("llama3.1", size="70b", gpu_type="h100", gpus=64, dtype="fp8").recipe == "mbridge"
+    assert spec("llama3.1", size="70b", gpu_type="h100", gpus=64, dtype="bf16").recipe == "nemo2"
+    older = spec("llama3.1", size="70b", gpu_type="h100", gpus=64, dtype="fp8", recipe="nemo2")
+    assert older.window == "last" and older.driver == "nemo2"
+
+
+def test_set_changes_one_value_and_says_so() -> None:
+    found = spec("llama3.1", gpus=2, settings={"tp": "2", "seq": "64"})
+    assert (found.parallelism.tp, found.parallelism.dp, found.model.sequence_length) == (2, 1, 64)
+    assert found.origins["tp"] == "--set tp" and found.proxy
+
+
+def test_a_real_size_without_a_gpu_says_what_to_add() -> None:
+    with pytest.raises(UsageError, match="add --gpu-type"):
+        spec("grok1", size="314b")
+
+
+def test_profile_steps_are_the_recipes() -> None:
+    found = spec("llama3.1", size="70b", gpu_type="h100", gpus=64, dtype="bf16", profile=True)
+    assert found.profile is not None
+    assert (found.profile.start, found.profile.stop, found.steps) == (20, 25, 25)
+    asked = spec("grok1", environ={"ENABLE_PROFILE": "true", "RUN_CONF_PROFILE_START_STEP": "40"})
+    assert asked.profile is not None and (asked.profile.start, asked.profile.stop, asked.steps) == (40, 50, 50)
+
+
+def test_profile_and_trace_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="exclude each other"):
+        spec("grok1", environ={"ENABLE_NCCLTRACE": "true"}, profile=True)
+
+
+def test_a_traced_run_is_five_steps_and_named_so() -> None:
+    found = spec("grok1", environ={"ENABLE_NCCLTRACE": "true"})
+    assert found.steps == 5 and found.experiment.endswith("_nccltrace") and found.window == "auto"
+
+
+def test_scheduler_options_from_everywhere_and_conflicts() -> None:
+    config = Config(clusters={"c": Cluster(account="a", partition="p")})
+    environ = {"SBATCH_PARTITION": "q", "ADDITIONAL_SLURM_PARAMS": "nodelist=n1,n2;exclusive"}
+    found = spec("grok1", environ, config, cluster="c")
+    assert found.scheduler == {"account": "a", "partition": "q", "nodelist": "n1,n2", "exclusive": ""}
+    with pytest.raises(UsageError, match="SBATCH_PARTITION says 'q' and --slurm-arg says 'r'"):
+        spec("grok1", environ, config, scheduler={"partition": "r"})
