@@ -10,6 +10,7 @@ with an empty index::
     download_mb = 320
     disk_mb = 1250
     check = "import toy"
+    main = ["torch", "toy"]
 
     [variants]
     "torch==2.13.0" = [["torch==2.13.0+cpu", ""], ["torch==2.13.0", ""]]
@@ -89,6 +90,10 @@ def _problem(environment: Environment) -> str | None:
     for requirement in environment.variants:
         if requirement not in listed:
             return f"variants names '{requirement}', which no step installs{did_you_mean(requirement, listed)}"
+    packages = {split_pin(requirement)[0] for requirement in listed}
+    for name in environment.main:
+        if normal_name(name) not in packages:
+            return f"main names '{name}', which no step installs{did_you_mean(normal_name(name), packages)}"
     for build in environment.variant_mb:
         if build not in built:
             return f"variant_mb names '{build}', which is no variant{did_you_mean(build, built)}"

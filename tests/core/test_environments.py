@@ -16,6 +16,7 @@ steps = [["torch==2.13.0", "Num_Py[fast]==2.3.5"], ["toy==1.0"]]
 no_deps = [1]
 disk_mb = 1250
 check = "import toy"
+main = ["torch", "num-py"]
 [variants]
 "torch==2.13.0" = [["torch==2.13.0+cpu", ""], ["torch==2.13.0+cpu", "https://wheels.example/cpu"]]
 [variant_mb]
@@ -48,6 +49,7 @@ def test_a_lock_is_read_and_an_empty_index_means_the_configured_ones(tmp_path: P
         ('"torch==2.13.0" = [["t', '"torch==2.13.1" = [["t', "(did you mean 'torch==2.13.0'?)"),
         ('"torch==2.13.0+cpu" = [320', '"torch==2.13.0+cp" = [320', "(did you mean 'torch==2.13.0+cpu'?)"),
         ('"3.11", "3.12"', "", "pythons must name at least one interpreter"),
+        ('"num-py"', '"num-pi"', "main names 'num-pi', which no step installs (did you mean 'num-py'?)"),
         ("toy-cpu", "../toy", "name '../toy' may hold"),
     ],
 )

@@ -22,6 +22,8 @@ class Environment(Value, frozen=True):
     disk_mb: int | None = None
     check: str = ""
     """A Python statement that must succeed in the finished environment."""
+    main: tuple[str, ...] = ()
+    """Packages whose versions every record shows (empty: all that the lock pins)."""
     variant_mb: dict[str, tuple[int, int]] = {}
     """Megabytes to download and on disk, of the whole environment, where a build of `variants` makes them differ."""
 

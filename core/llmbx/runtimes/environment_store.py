@@ -92,7 +92,8 @@ def image(where: Place, environment: Environment, marker: Marker | None) -> Imag
     """The environment as an `Image`; without a marker as it will be once it is built."""
     if marker is None:
         return Image(kind="venv", reference=environment.name, python=str(where.python), path=str(where.link))
-    main = {name: marker.packages[name] for name in pins(environment) if name in marker.packages}
+    shown = [normal_name(name) for name in environment.main] or list(pins(environment))
+    main = {name: marker.packages[name] for name in shown if name in marker.packages}
     return Image(
         kind="venv",
         reference=environment.name,

@@ -96,6 +96,12 @@ def test_it_is_built_from_the_lock_and_found_again_without_a_subprocess(
     assert image.digest == "sha256:" + hashlib.sha256(b"alpha==1.0\nbeta==1.0\n").hexdigest()
 
 
+def test_only_the_main_packages_are_shown_when_the_lock_names_them(tmp_path: Path, env: dict[str, str]) -> None:
+    lock = write_lock(tmp_path, [["alpha==1.0", "beta==1.0"]], 'main = ["beta"]')
+    assert prepare(lock, tmp_path / "install", env)[0] == 0
+    assert of(lock, tmp_path / "install").versions == {"python": sys.version.split()[0], "beta": "1.0"}
+
+
 def test_a_plan_touches_nothing_and_names_the_place(tmp_path: Path) -> None:
     image = of(write_lock(tmp_path, [["alpha==1.0"]]), tmp_path / "install")
     assert image.path == str(tmp_path / "install" / "venvs" / LABEL)
