@@ -74,6 +74,7 @@ class RecordReader:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._open: dict[str, _Open] = {}
+        self._last = 0
 
     @property
     def waiting(self) -> bool:
@@ -123,9 +124,10 @@ class RecordReader:
         reading.tail = body[position:]
         if schema.last is None and (glued := schema.glued.match(reading.tail)):
             reading.values[schema.keys[glued["key"]]] = glued["value"]
-        reading.complete = schema.last in reading.values and "time" in reading.values
+        reading.complete = self._is_complete(reading)
 
     def _wait(self, label: str, reading: Reading) -> None:
+        self._last = reading.number
         if reading.complete:
             self._open.pop(label, None)
         else:
@@ -145,33 +147,41 @@ class RecordReader:
         return [], text
 
     def _mend_header(self, tail: str, text: str) -> Reading | None:
+        ways = []
         for kept in range(min(len(tail), LONGEST_TAIL), 0, -1):
             joined = tail[:kept] + text
             head = self.schema.header.match(joined)
             if head and kept < head.end() and self.schema.bare.match(joined, head.end()):
-                return self._begin(head, joined[head.end() :])
-        return None
+                ways.append((head, joined[head.end() :]))
+        # Digits of foreign text may have joined the number: the one that is next in turn is right.
+        in_turn = [way for way in ways if int(way[0]["number"]) == self._last + 1]
+        return self._begin(*(in_turn or ways)[0]) if ways else None
 
     def _mend(self, reading: Reading, tail: str, text: str) -> Reading | None:
         for kept in range(min(len(tail), LONGEST_TAIL), -1, -1):
             joined = tail[:kept] + text
             match = self.schema.known.match(joined)
-            if match and match.end() > kept and self._goes_on(joined, match.end(), tail[:kept]):
-                return self._extend(reading, joined)
+            if match and match.end() > kept and self.schema.bare.match(joined, match.end()):
+                again = self.schema.keys[match["key"]] if tail[:kept].strip() else None
+                return self._extend(reading, joined, again)
         # The field that was cut is not one that is read; what follows it may be.
         bar = text.find("|")
         if bar >= 0 and self.schema.known.match(text, bar + 1):
-            return self._extend(reading, text[bar + 1 :])
+            return self._extend(reading, text[bar + 1 :], None)
         return None
 
-    def _goes_on(self, joined: str, end: int, kept: str) -> bool:
-        barred = joined[end - 1] == "|"
-        return (barred or kept.strip() != "") and self.schema.bare.match(joined, end) is not None
+    def _extend(self, reading: Reading, body: str, again: str | None) -> Reading | None:
+        """`reading` with the values of `body`, unless one but `again` is known already: then `body` is another's."""
+        more = Reading(reading.number, reading.total, epoch=reading.epoch)
+        self._fill(more, body)
+        if any(name in reading.values and name != again for name in more.values):
+            return None
+        more.values = {**reading.values, **more.values}
+        more.complete = self._is_complete(more)
+        return more
 
-    def _extend(self, reading: Reading, body: str) -> Reading:
-        longer = Reading(reading.number, reading.total, dict(reading.values), epoch=reading.epoch)
-        self._fill(longer, body)
-        return longer
+    def _is_complete(self, reading: Reading) -> bool:
+        return self.schema.last in reading.values and "time" in reading.values
 
 
 def number(text: str | None) -> float | None:
@@ -185,12 +195,16 @@ def integer(text: str | None) -> int | None:
     return int(value) if value is not None and abs(value) < float("inf") else None
 
 
-def thousandth(text: str | None) -> float | None:
-    """A printed number of milliseconds in seconds, rounded once (662.9 is 0.6629), or None."""
-    if text is None or "e" in text.lower():
-        value = number(text)
-        return value / 1000 if value is not None else None
-    return float(f"{text}e-3") if text[-1].isdigit() else float(text) / 1000
+def seconds(text: str | None, exponent: int = 0) -> float | None:
+    """A printed time in seconds, the unit's exponent given (-3 for milliseconds; 662.9 is 0.6629); None where unknown.
+
+    No step takes no time: a zero, like nan or inf, is an unknown time.
+    """
+    if text is None or not text[-1].isdigit() or "e" in text.lower():
+        value = (number(text) or 0.0) * 10.0**exponent
+    else:
+        value = float(f"{text}e{exponent}")
+    return value if 0.0 < value < float("inf") else None
 
 
 def resolution(text: str | None) -> float | None:

@@ -18,7 +18,7 @@ from llmbx.logs.signatures import Signatures
 from llmbx.model import Event, Step
 
 from . import facts, steptime
-from .fields import Reading, RecordReader, Schema, integer, number, resolution, thousandth
+from .fields import Reading, RecordReader, Schema, integer, number, resolution, seconds
 from .pairing import Pair, Pairing
 
 SCHEMA = Schema(
@@ -238,7 +238,7 @@ def _step(reading: Reading, attempt: int) -> Step:
         loss = math.nan
     return Step(
         number=reading.number,
-        time_s=thousandth(values.get("time")),
+        time_s=seconds(values.get("time"), -3),
         total=reading.total,
         tflops_per_gpu=number(values.get("tflops")),
         tflops_resolution=resolution(values.get("tflops")),

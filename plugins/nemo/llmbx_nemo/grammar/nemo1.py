@@ -14,7 +14,7 @@ from llmbx.logs.signatures import Signatures
 from llmbx.model import Step
 
 from . import facts
-from .fields import NUMBER, integer, number
+from .fields import NUMBER, integer, number, seconds
 
 BAR = re.compile(r"Epoch \d+: *:? *\d*%?\|[^|]*\| *\d+/(?P<total>\d+) \[(?P<body>[^\]]*)(?P<end>\]?)")
 _PAIR = re.compile(rf"(?P<key>[A-Za-z_][\w ]*)=(?P<value>{NUMBER})(?=[,\]]|$)")
@@ -54,7 +54,7 @@ class Nemo1Parser:
             *restarted,
             Step(
                 number=step,
-                time_s=number(values.get("train_step_timing in s")),
+                time_s=seconds(values.get("train_step_timing in s")),
                 total=int(bar["total"]) - 1,
                 loss=number(values.get("reduced_train_loss")),
                 learning_rate=number(values.get("lr")),

@@ -16,10 +16,10 @@ from llmbx.logs.signatures import Signatures
 from llmbx.model import Event, Step
 
 from . import facts
-from .fields import Reading, RecordReader, Schema, integer, number, resolution
+from .fields import Reading, RecordReader, Schema, integer, number, resolution, seconds
 
 SCHEMA = Schema(
-    header=r"Training epoch (?P<epoch>\d+), iteration (?P<number>\d+)/(?P<total>\d+)\s*\|",
+    header=r"(?:Training epoch |^[a-z ]{0,15})(?P<epoch>\d+), iteration (?P<number>\d+)/(?P<total>\d+)\s*\|",
     beginning=r"Training e",
     keys={
         "train_step_timing in s": "time",
@@ -51,7 +51,7 @@ class Nemo2Parser:
     def feed(self, line: str) -> list[Record]:
         """What one line makes known."""
         found: list[Record] = []
-        if "Training e" in line or self._records.waiting:
+        if "Training e" in line or ", iteration " in line or self._records.waiting:
             label, _, text = split_label(line)
             readings, _ = self._records.read(label, text)
             found += [record for reading in readings for record in self._step(reading, line)]
@@ -100,7 +100,7 @@ def _step(reading: Reading, attempt: int) -> Step:
     later_epoch = reading.epoch > 0 and integer(values.get("step")) is not None
     return Step(
         number=integer(values["step"]) or 0 if later_epoch else reading.number,
-        time_s=number(values.get("time")),
+        time_s=seconds(values.get("time")),
         total=reading.total,
         tflops_per_gpu=number(values.get("tflops")),
         tflops_resolution=resolution(values.get("tflops")),

@@ -1,0 +1,214 @@
+"""From paths to rows: what `llmbx parse` prints for each training log. The rows and their tables are pure values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+from . import stats
+from .errors import InfraError, LlmbxError
+from .judge import PRIORITY
+from .logs.collect import Log, collect_file
+from .logs.find import LogFile, sniff
+from .logs.parser import LogFormat
+from .measure import Figures, finite
+from .model import Event, RunSpec, Step, Value
+from .model.result import Tflops, Window
+from .record import read_run
+from .window import choose
+
+SUCCESS = "Success"
+
+COLUMNS = (
+    "path", "experiment", "format", "status", "window", "steps_measured", "step_time_mean_s", "step_time_std_s",
+    "tflops_per_gpu_mean", "tflops_per_gpu_std", "tokens_per_s", "mfu",
+)  # fmt: skip
+"""Columns of the CSV output. JSON has every member of a row."""
+
+Measure = Callable[[RunSpec, Sequence[Step], str | None], Figures]
+"""Measures the steps of a run of llmbx: its specification, the steps, and a window that overrides its own."""
+
+
+class Row(Value, frozen=True):
+    """One log. Times in seconds, rates per second, `mfu` a fraction; unknown is None.
+
+    `status` is Success, or Failed with the reason: the number of iterations where the window was not reached. `window`
+    holds the measured steps (A-B), or the wanted ones where there are none; `window_policy` says how they were chosen.
+    `cause` is the line of the log that explains a failure.
+    """
+
+    path: str
+    experiment: str
+    format: str | None
+    status: str
+    window: str | None = None
+    window_policy: str | None = None
+    window_reason: str | None = None
+    steps_measured: int = 0
+    steps_seen: int = 0
+    step_time_mean_s: float | None = None
+    step_time_std_s: float | None = None
+    step_time_median_s: float | None = None
+    step_time_min_s: float | None = None
+    step_time_max_s: float | None = None
+    tflops_per_gpu_mean: float | None = None
+    tflops_per_gpu_std: float | None = None
+    tflops_source: Literal["log", "recomputed"] | None = None
+    tokens_per_s: float | None = None
+    mfu: float | None = None
+    attempts: int = 1
+    cause: str | None = None
+    unit: Literal["s", "ms"] = "s"
+
+    @property
+    def valid(self) -> bool:
+        """Whether the log holds a measurement."""
+        return self.status == SUCCESS
+
+
+def parse_logs(
+    logs: Iterable[LogFile], formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None
+) -> list[Row]:
+    """A row for each log. A file found in a folder that no format knows, and that is not named as a log, has none.
+
+    `window` overrides the usual window of each log's format or run. `measure` is asked for the figures of the runs of
+    llmbx. Raises `InfraError` when a log cannot be read.
+    """
+    rows = [parse_log(log, formats, window, measure) for log in logs]
+    return [row for row in rows if row is not None]
+
+
+def parse_log(
+    log: LogFile, formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None
+) -> Row | None:
+    """The row of one log (see `parse_logs`)."""
+    path = Path(log.path)
+    try:
+        format_ = sniff(path, formats) if path.exists() else None
+        read = collect_file(format_.parser(), path) if format_ else Log()
+    except OSError as error:
+        raise InfraError(f"{path}: cannot be read: {error.strerror}") from None
+    if format_ is None and log.run_dir is None and not path.name.startswith("log"):
+        return None
+    spec = _spec(log)
+    if spec is not None and measure is not None:
+        return _measured_row(log, format_, read, measure(spec, read.steps, window))
+    return _plain_row(log, format_, read, window or (format_.window(log.experiment) if format_ else "auto"))
+
+
+def _spec(log: LogFile) -> RunSpec | None:
+    """The specification of the run whose log this is; None for other logs and for a record that cannot be read."""
+    try:
+        return read_run(Path(log.run_dir)).record.spec if log.run_dir is not None else None
+    except LlmbxError:
+        return None
+
+
+def _measured_row(log: LogFile, format_: LogFormat | None, read: Log, figures: Figures) -> Row:
+    row = _row(log, format_, read, figures.window, figures.steps_measured, figures.tflops_per_gpu)
+    time = figures.step_time_s
+    full: Row = row.replace(
+        step_time_mean_s=time.mean,
+        step_time_std_s=time.std,
+        step_time_median_s=time.median,
+        step_time_min_s=time.min,
+        step_time_max_s=time.max,
+        tokens_per_s=figures.tokens_per_s,
+        mfu=figures.mfu.value,
+    )
+    return full
+
+
+def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, policy: str) -> Row:
+    window, measured = choose(read.steps, policy)
+    times = stats.summary([step.time_s for step in measured if step.time_s is not None])
+    printed = [step.tflops_per_gpu for step in measured if step.tflops_per_gpu is not None]
+    tflops = Tflops(mean=stats.mean(printed), std=stats.sample_std(printed), source="log" if printed else None)
+    row: Row = _row(log, format_, read, window, len(measured), tflops)
+    full: Row = row.replace(**{f"step_time_{name}_s": value for name, value in times.items()})
+    return full
+
+
+def _row(log: LogFile, format_: LogFormat | None, read: Log, window: Window, measured: int, tflops: Tflops) -> Row:
+    status = _status(read.steps, measured)
+    return Row(
+        path=log.path,
+        experiment=log.experiment,
+        format=format_.name if format_ else None,
+        status=status,
+        window=f"{window.first}-{window.last}" if window.first is not None else None,
+        window_policy=window.policy,
+        window_reason=window.reason,
+        steps_measured=measured,
+        steps_seen=len(read.steps),
+        tflops_per_gpu_mean=tflops.mean,
+        tflops_per_gpu_std=tflops.std,
+        tflops_source=tflops.source,
+        attempts=read.attempts,
+        cause=_cause(read.events) if status != SUCCESS else None,
+        unit=format_.unit if format_ else "s",
+    )
+
+
+def _status(steps: Sequence[Step], measured: int) -> str:
+    bad = next((step.number for step in steps if not finite(step.loss)), None)
+    if bad is not None:
+        return f"Failed (loss not finite at {bad})"
+    return SUCCESS if measured else f"Failed ({len(steps)} iterations)"
+
+
+def _cause(events: Sequence[Event]) -> str | None:
+    fatal = [event for event in events if event.fatal]
+    kinds = {kind: place for place, kind in enumerate(PRIORITY)}
+    best = min(fatal, key=lambda event: kinds.get(event.kind, len(kinds)), default=None)
+    return best.text if best is not None else None
+
+
+def table(rows: Sequence[Row], full_names: bool = False) -> str:
+    """The rows as the recipes' scripts print them: one table for each unit of time and window."""
+    groups = groupby(sorted(rows, key=_group), key=_group)
+    return "\n".join(_group_table(unit, policy, list(members), full_names) for (unit, policy), members in groups)
+
+
+def _group(row: Row) -> tuple[str, str]:
+    return row.unit, row.window_policy or ""
+
+
+def _group_table(unit: str, policy: str, rows: Sequence[Row], full_names: bool) -> str:
+    what = "Elapsed Time (ms) and TFLOPS/GPU Analysis" if unit == "ms" else "Train Step Timing and TFLOPS Analysis"
+    which = {"last": "last iteration", "auto": "steady state"}.get(policy, f"iterations {policy}")
+    heads = ["Experiment", "Status", f"Time Mean ({unit})", f"Time Std ({unit})", "TFLOPS_per_GPU Mean",
+             "TFLOPS_per_GPU Std"]  # fmt: skip
+    chosen = policy in ("last", "auto")
+    cells = [_cells(row, unit, full_names) + ([row.window or "-"] if chosen else []) for row in rows]
+    heads += ["Window"] if chosen else []
+    least = [10, 8, 13, 12, 19, 18, 8]
+    widths = [max(least[k], *(len(line[k]) for line in (heads, *cells))) for k in range(len(heads))]
+    lines = [f"{what} ({which})", "=" * 80, _line(heads, widths), " ".join("-" * width for width in widths)]
+    lines += [_line(line, widths) for line in cells]
+    if any(row.tflops_source == "recomputed" for row in rows):
+        lines.append("* recomputed from step time and model FLOPs: the log rounds the figure away or has none")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: Row, unit: str, full_names: bool) -> list[str]:
+    scale = 1000 if unit == "ms" else 1
+    mark = "*" if row.tflops_source == "recomputed" else ""
+    return [
+        row.path if full_names else row.experiment,
+        row.status,
+        _number(row.step_time_mean_s, scale, 3),
+        _number(row.step_time_std_s, scale, 3),
+        _number(row.tflops_per_gpu_mean, 1, 2) + mark,
+        _number(row.tflops_per_gpu_std, 1, 2),
+    ]
+
+
+def _number(value: float | None, scale: int, digits: int) -> str:
+    return f"{value * scale:.{digits}f}" if value is not None else "-"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return " ".join([cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])])
