@@ -1,0 +1,80 @@
+"""`exit.json`: what the script says about its own end. It is the one word that every launcher's runs leave behind."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import msgspec
+
+from ..model import JobStatus
+from .script import EXIT
+
+
+class PhaseTime(msgspec.Struct, frozen=True):
+    """One phase that ended well or was skipped; epoch seconds."""
+
+    role: str
+    skipped: bool
+    started: float
+    ended: float
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """The content of `exit.json`; epoch seconds.
+
+    `phase` and `rank` are those that failed, `signal` is what stopped the script from outside (TERM, INT, HUP),
+    `reason` why it stopped by itself, `oom_kills` how many processes the kernel of `host` killed for memory meanwhile.
+    """
+
+    exit_code: int
+    started: float
+    ended: float
+    job_id: str
+    host: str
+    phase: str | None = None
+    rank: int | None = None
+    signal: str | None = None
+    reason: str | None = None
+    oom_kills: int | None = None
+    phases: tuple[PhaseTime, ...] = ()
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether the kernel killed the rank that failed first for memory, as far as the evidence goes."""
+        return self.exit_code == 128 + signal.SIGKILL and bool(self.oom_kills)
+
+
+def read_exit(run_dir: Path) -> Exit | None:
+    """The script's last word, or None while there is none (or none that can be read: a full disk, say)."""
+    try:
+        return msgspec.json.decode((run_dir / EXIT).read_bytes(), type=Exit)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def forget_exit(run_dir: Path) -> None:
+    """Remove an earlier word, so that it is not taken for the next job's."""
+    (run_dir / EXIT).unlink(missing_ok=True)
+
+
+def exit_status(end: Exit) -> JobStatus:
+    """The status of a job whose script has had its last word."""
+    return JobStatus(
+        state="ended",
+        exit_code=end.exit_code,
+        reason=_reason(end),
+        rank=end.rank,
+        phase=end.phase,
+        started=end.started,
+        ended=end.ended,
+        verdict="cancelled" if end.signal else "out_of_memory" if end.out_of_memory else None,
+    )
+
+
+def _reason(end: Exit) -> str:
+    if end.signal:
+        return f"stopped by SIG{end.signal}"
+    if end.out_of_memory:
+        return f"the kernel killed {end.oom_kills} process(es) for memory"
+    return end.reason or ""

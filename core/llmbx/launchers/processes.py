@@ -1,0 +1,116 @@
+"""Finding the processes of a local run again, from any process of the same machine. Reads /proc, keeps nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from pathlib import Path
+
+import msgspec
+
+from ..errors import InfraError
+from ..files import write_atomic
+
+PLACE = "local.json"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_STATE, _SESSION, _START = 2, 5, 21
+"""Fields of /proc/PID/stat, counted from 0 (proc(5))."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a local run was started: process ids mean something only there, until the machine is restarted."""
+
+    host: str
+    boot_id: str
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What is left of a job: its script (`leader`), the `others` of its session, or the host that knows (`elsewhere`)."""
+
+    leader: int | None = None
+    others: tuple[int, ...] = ()
+    elsewhere: str | None = None
+    because: str = ""
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """Every process that is left, the script first, so that it does not take the others' end for a failure."""
+        return ((self.leader,) if self.leader else ()) + self.others
+
+
+def identify(pid: int, run_dir: Path) -> str:
+    """The job id of a script just started: its process id and its start in clock ticks since boot.
+
+    A recycled process id has another start. Where it was started is noted in the run folder.
+    """
+    stat = _stat(pid)
+    if stat is None:
+        raise InfraError(f"the script (process {pid}) was gone as soon as it was started")
+    write_atomic(run_dir / PLACE, msgspec.json.encode(Place(host=platform.node(), boot_id=_boot_id())))
+    return f"{pid}-{stat[_START]}"
+
+
+def look(job_id: str, run_dir: Path) -> Found:
+    """The processes of the job that are alive now."""
+    place = _place(run_dir)
+    if place and place.host != platform.node():
+        return Found(elsewhere=place.host)
+    if place and place.boot_id != _boot_id():
+        return Found(because=": the machine was restarted")
+    pid, start = (int(part) for part in job_id.split("-"))
+    leader = _stat(pid)
+    if leader is not None and leader[_START] != str(start):
+        return Found()
+    alive = leader is not None and leader[_STATE] != "Z"
+    if leader is not None and not alive:
+        _reap(pid)
+    return Found(leader=pid if alive else None, others=_members(pid, start))
+
+
+def send(pid: int, number: int) -> None:
+    """Send a signal; a process that is gone already is no error."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _reap(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def _members(session: int, start: int) -> tuple[int, ...]:
+    """Living processes of a session, without its leader, that are no older than it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == session:
+            continue
+        stat = _stat(int(entry.name))
+        if stat and int(stat[_SESSION]) == session and stat[_STATE] != "Z" and int(stat[_START]) >= start:
+            found.append(int(entry.name))
+    return tuple(sorted(found))
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat, or None when there is no such process. The name may hold spaces and brackets."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    before, _, after = text.rpartition(")")
+    name = before.split(" ", 1)
+    return [name[0], name[-1], *after.split()]
+
+
+def _place(run_dir: Path) -> Place | None:
+    try:
+        return msgspec.json.decode((run_dir / PLACE).read_bytes(), type=Place)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""

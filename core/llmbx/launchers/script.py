@@ -1,0 +1,155 @@
+"""What the scripts of all launchers share: files, exports and phases as bash. Pure text, nothing is started here."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path, PurePosixPath
+
+from ..errors import UsageError
+from ..model import RANK_VARIABLES, Launch, Phase, RunSpec, Wrapping
+from ..secrets import is_secret
+from .shim import phase_ranks, render_shim, shim_name
+
+EXIT = "exit.json"
+"""What the script leaves in the run folder when it ends (see `exits`)."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ROLE = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_END = "END_OF_FILE"
+
+
+def log_name(spec: RunSpec) -> str:
+    """The main log in the run folder."""
+    return f"log-{spec.experiment}.out"
+
+
+def batch_name(spec: RunSpec) -> str:
+    """What the script itself prints, in the run folder."""
+    return f"sbatch_{spec.experiment}.out"
+
+
+def shell(name: str) -> str:
+    """A part of the scripts that is the same for every run."""
+    return resources.files(__package__).joinpath("shell", name).read_text()
+
+
+def check_launch(launch: Launch, wrappings: Sequence[Wrapping]) -> None:
+    """Raise `UsageError` for a launch that no script can be made of."""
+    roles = [phase.role for phase in launch.phases]
+    for role in roles:
+        if not _ROLE.fullmatch(role):
+            raise UsageError(f"phase {role!r}: a role is made of a-z, 0-9, - and _, since it names a file")
+        if roles.count(role) > 1:
+            raise UsageError(f"phase {role!r}: two phases of one launch have this role")
+    if len(wrappings) != len(roles):
+        raise UsageError(f"{len(roles)} phases ({', '.join(roles)}) but {len(wrappings)} wrappings")
+    for phase in launch.phases:
+        if not phase.argv:
+            raise UsageError(f"phase {phase.role!r}: its argv is empty")
+        if any("\0" in text for text in (*phase.argv, *phase.env.values())):
+            raise UsageError(f"phase {phase.role!r}: arguments and variables cannot hold a NUL byte")
+
+
+def setting(name: str, value: str) -> str:
+    """`name=value` as a line of bash."""
+    return f"{name}={shlex.quote(value)}"
+
+
+def head(title: str, run_dir: Path, spec: RunSpec, job_id: str) -> str:
+    """The first lines after the interpreter and the scheduler's options; `job_id` is a shell word."""
+    lines = [f"# {title}", "# It needs neither llmbx nor anything else of the machine that rendered it."]
+    lines += ["set -u", setting("run_dir", str(run_dir)), setting("log", log_name(spec)), f"job_id={job_id}"]
+    return "\n".join([*lines, 'mkdir -p "$run_dir" && cd "$run_dir" || exit 1'])
+
+
+def files(launch: Launch) -> str:
+    """The launch's files and the shims, written by the script itself."""
+    shims = {shim_name(phase): render_shim(phase, launch).encode() for phase in launch.phases}
+    return "\n".join(_file(name, content) for name, content in {**launch.files, **shims}.items())
+
+
+def _file(name: str, content: bytes) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.name:
+        raise UsageError(f"file {name!r}: a launch's files lie inside the run folder")
+    lines = [] if len(path.parts) == 1 else [f"mkdir -p -- {shlex.quote(f'./{path.parent}')}"]
+    target = shlex.quote(f"./{path}")
+    if _is_text(content):
+        tool, text = "cat", content.decode()
+    else:
+        tool, text = "base64 -d", base64.encodebytes(content).decode()
+    lines.append(f"{tool} > {target} << '{_END}' || unwritten {target}\n{text}{_END}")
+    return "\n".join(lines)
+
+
+def _is_text(content: bytes) -> bool:
+    """Whether a here-document keeps every byte."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return False
+    return text.endswith("\n") and "\0" not in text and _END not in text.split("\n")
+
+
+def environment(spec: RunSpec, phase: Phase, wrapping: Wrapping) -> dict[str, str]:
+    """What the phase exports by value: the run's, the phase's, then what its runtime wants on the host. No secrets.
+
+    Raises `UsageError` for a name that no shell can export.
+    """
+    merged = {**spec.env, **phase.env, **wrapping.host_env}
+    for name in merged:
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"environment variable {name!r}: a name is made of letters, digits and _")
+    return {name: value for name, value in merged.items() if not is_secret(name)}
+
+
+def exports(variables: Mapping[str, str]) -> list[str]:
+    """One `export` a variable, each value intact."""
+    return [f"export {setting(name, value)}" for name, value in variables.items()]
+
+
+def forget_ranks() -> str:
+    """Keeps a rank that starts a run of its own from handing its place down."""
+    return "unset " + " ".join(name for name in RANK_VARIABLES if name.startswith("LLMBX_"))
+
+
+def rank_function(spec: RunSpec, phase: Phase, wrapping: Wrapping, start: Sequence[str] = ()) -> str:
+    """The bash function that becomes one rank (or, with `start` in front, all ranks) of the phase."""
+    command = shlex.join([*start, *wrapping.argv, "/bin/sh"]) + f' "$run_dir"/{shim_name(phase)}'
+    body = [*exports(environment(spec, phase, wrapping)), f"exec {command}" if start else command]
+    return "\n".join([f"{function_name(phase)}() {{", *(f"  {line}" for line in body), "}"])
+
+
+def function_name(phase: Phase) -> str:
+    """The phase's function in the script."""
+    return "rank_" + phase.role.replace("-", "_")
+
+
+def phases(launch: Launch) -> str:
+    """The phases in order, each with its checks; the end of `run` is the barrier between them."""
+    return "\n\n".join([*(_phase(phase, phase_ranks(phase, launch)) for phase in launch.phases), "finish 0"])
+
+
+def _phase(phase: Phase, ranks: int) -> str:
+    inner = [f"needs {shlex.join(phase.needs)}"] if phase.needs else []
+    stale = [path for path in phase.makes if _in_folder(path)]
+    if stale:
+        inner.append(f"forget {shlex.join(stale)}")
+    inner.append(f"run {ranks} {function_name(phase)}")
+    if phase.makes:
+        inner.append(f"makes {shlex.join(phase.makes)}")
+    inner.append("leave false")
+    first = f"enter {phase.role}"
+    if phase.skip_if is None:
+        return "\n".join([first, *inner])
+    return "\n".join(
+        [first, f"if ! skipped_for {shlex.quote(phase.skip_if)}; then", *(f"  {line}" for line in inner), "fi"]
+    )
+
+
+def _in_folder(path: str) -> bool:
+    return not path.startswith("/") and ".." not in PurePosixPath(path).parts

@@ -1,0 +1,96 @@
+# What every run script does: enter and leave phases, and leave exit.json behind.
+phase='' phases='' rank=null signal=null reason=null started=0 entered=0 ooms=null
+
+say() { printf '%(%Y-%m-%dT%H:%M:%S%z)T llmbx: %s\n' -1 "$*"; }
+now() { date +%s.%3N; }
+
+json() { # text -> JSON string
+  local text=${1//\\/\\\\}
+  text=${text//\"/\\\"}
+  printf '"%s"' "${text//[[:cntrl:]]/ }"
+}
+
+oom_kills() { # processes that the kernel has killed for memory since it was booted
+  local key value found=null
+  while read -r key value; do [ "$key" = oom_kill ] && found=$value; done 2> /dev/null < /proc/vmstat
+  echo "$found"
+}
+
+begin() {
+  rm -f exit.json
+  # room for the last word is taken now, so that a full disk cannot swallow it
+  printf '%4096s\n' '' > .exit.json || { say "cannot write in $PWD"; exit 1; }
+  started=$(now) ooms=$(oom_kills)
+  # a child that a signal meets before it has let go of these traps must not act for the script
+  trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
+  trap '[ "$BASHPID" != "$$" ] || asked HUP 1' HUP
+  trap '[ "$BASHPID" != "$$" ] || asked INT 2' INT
+  trap '[ "$BASHPID" != "$$" ] || asked TERM 15' TERM
+}
+
+finish() { # exit code
+  trap - EXIT
+  trap '' HUP INT TERM USR1
+  local where=null killed=null text
+  [ -n "$phase" ] && where=$(json "$phase")
+  [ "$ooms" != null ] && killed=$(($(oom_kills) - ooms))
+  printf -v text '{"exit_code":%d,"phase":%s,"rank":%s,"signal":%s,"reason":%s,"job_id":%s,"host":%s,' \
+    "$1" "$where" "$rank" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
+  printf -v text '%s"started":%s,"ended":%s,"oom_kills":%s,"phases":[%s]}' \
+    "$text" "$started" "$(now)" "$killed" "${phases#,}"
+  printf '%s' "$text" 1<> .exit.json
+  mv -f .exit.json exit.json
+  say "ended with exit code $1"
+  exit "$1"
+}
+
+fail() { # exit code, why
+  reason=$(json "$2")
+  say "$2"
+  finish "$1"
+}
+
+unwritten() { fail 1 "$1 could not be written in $PWD (disk full?)"; } # file
+
+interrupted() { # signal, its number
+  trap '' HUP INT TERM
+  signal=\"$1\"
+  say "got SIG$1, stopping the ranks"
+  stop
+  finish $((128 + $2))
+}
+
+enter() { # phase
+  phase=$1 entered=$(now)
+}
+
+leave() { # whether it was skipped
+  phases+=",{\"role\":$(json "$phase"),\"skipped\":$1,\"started\":$entered,\"ended\":$(now)}"
+  phase=
+}
+
+exists() { [ -e "$1" ] || compgen -G "$1" > /dev/null; }
+
+skipped_for() { # file that makes the phase unnecessary
+  [ -e "$1" ] || return 1
+  say "phase $phase is skipped: $1 exists"
+  leave true
+}
+
+needs() {
+  local path
+  for path; do exists "$path" || fail 1 "phase $phase needs $path, which does not exist"; done
+}
+
+forget() { # older files that could be taken for what the phase makes
+  local path file
+  for path; do
+    [ ! -f "$path" ] || rm -f -- "$path"
+    while IFS= read -r file; do [ ! -f "$file" ] || rm -f -- "$file"; done < <(compgen -G "$path")
+  done
+}
+
+makes() {
+  local path
+  for path; do exists "$path" || fail 1 "phase $phase ended with exit code 0 but did not make $path"; done
+}

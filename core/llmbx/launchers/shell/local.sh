@@ -1,0 +1,122 @@
+# The ranks are processes of this machine. Each has a keeper that reports its end; both are one process group.
+set -m
+grace=${LLMBX_STOP_GRACE_S:-10} # seconds between TERM and KILL
+pids=() copies=() ticker=''
+exec 9<> <(:)         # events: a rank and its exit code, or a signal and its number, or a tick
+trap 'tell USR1' USR1 # the signal for stack dumps
+
+asked() { echo "$1 $2" >&9; } # signal, its number
+
+tick() { # now and then something to look around for, as long as the script lives
+  while sleep 5 && kill -0 "$$" 2> /dev/null; do echo tick >&9; done
+}
+
+free_port() {
+  local port
+  while port=$((20000 + RANDOM % 10000)); (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do :; done
+  echo "$port"
+}
+
+keep_rank() { # rank, function that becomes it
+  trap '' USR1 # who does not know the signal for stack dumps must not die of it
+  export LLMBX_RANK=$1 LLMBX_LOCAL_RANK=$1
+  "$2" 8>&- 9>&-
+  set -- "$1" $?
+  echo "$1 $2" >&9
+  exit "$2"
+}
+
+copy_lines() { # file, offset, process: what comes after the offset while the process lives, only in whole lines
+  LC_ALL=C tail -c "+$(($2 + 1))" -s 0.1 --pid="$3" -f "$1" 2> /dev/null |
+    LC_ALL=C stdbuf -o 1M grep -a --line-buffered ''
+}
+
+tell() { # signal: to every rank and to all that it started
+  local n
+  for n in "${!pids[@]}"; do kill -s "$1" -- "-${pids[n]}" 2> /dev/null; done
+}
+
+alive() { # process group: whether one process of it is more than a zombie
+  local group=$1 file line
+  kill -0 -- "-$group" 2> /dev/null || return 1
+  for file in /proc/[0-9]*/stat; do
+    { read -r line < "$file"; } 2> /dev/null || continue
+    # shellcheck disable=SC2086 # after the name: state, parent, process group
+    set -- ${line##*) }
+    [ "$1" != Z ] && [ "$3" = "$group" ] && return
+  done
+  return 1
+}
+
+any_left() {
+  local n
+  for n in "${!pids[@]}"; do alive "${pids[n]}" && return; done
+  return 1
+}
+
+stop() { # what is left of the ranks; returns when all that they said is in the log
+  local end=$((SECONDS + grace))
+  if any_left; then
+    tell TERM
+    while any_left && ((SECONDS < end)); do sleep 0.1; done
+    tell KILL
+  fi
+  kill -- "-$ticker" 2> /dev/null
+  wait "${pids[@]}" 2> /dev/null
+  exec 8>&-
+  wait "${copies[@]}"
+}
+
+next_end() { # sets n and status: which rank ended next, of those that are waited for, and how
+  while read -r -u 9 n status; do
+    case $n in
+      tick)
+        for n in "${!waiting[@]}"; do
+          kill -0 "${pids[n]}" 2> /dev/null && continue
+          wait "${pids[n]}" # its keeper was killed and could not say
+          status=$?
+          return
+        done ;;
+      *[A-Z]) interrupted "$n" "$status" ;;
+      *) [ -n "${waiting[n]-}" ] && return ;;
+    esac
+  done
+}
+
+run() { # number of ranks, function that becomes one
+  local n out size status clock waiting=()
+  say "phase $phase: $1 rank(s)"
+  export LLMBX_WORLD_SIZE=$1 LLMBX_LOCAL_WORLD_SIZE=$1 LLMBX_NODE_RANK=0
+  export LLMBX_MASTER_ADDR=127.0.0.1 LLMBX_MASTER_PORT
+  LLMBX_MASTER_PORT=$(free_port)
+  pids=() copies=()
+  exec 8> >(exec cat) # lives as long as this script or a keeper, which hold its input open
+  clock=$!
+  tick 8>&- &
+  ticker=$!
+  for ((n = 0; n < $1; n++)); do
+    out=$log
+    [ "$1" -gt 1 ] && out=rank-$n.log
+    : >> "$out"
+    size=$(stat -c %s "$out")
+    keep_rank "$n" "$2" >> "$out" 2>&1 < /dev/null &
+    pids[n]=$! waiting[n]=$n
+    [ "$1" -gt 1 ] || continue
+    copy_lines "$out" "$size" "$clock" >> "$log" 8>&- 9>&- &
+    copies+=($!)
+  done
+  while ((${#waiting[@]})); do
+    next_end
+    unset "waiting[n]"
+    ((status == 0)) || failed "$n" "$status"
+  done
+  any_left && say "phase $phase left processes behind, stopping them"
+  stop
+}
+
+failed() { # rank, exit code
+  rank=$1
+  say "phase $phase: rank $1 ended with exit code $2"
+  stop
+  finish "$2"
+}

@@ -1,0 +1,96 @@
+"""The rank shim: a few lines of POSIX sh that run inside the container and turn a launcher's rank into the program."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from ..errors import UsageError
+from ..model import Launch, Phase, Prefix
+
+_TERM = re.compile(r"(?P<word>all|first|mid|last)|(?P<low>\d+)(-(?P<high>\d+))?")
+
+_RANK = """\
+#!/bin/sh
+# One rank of the phase "{role}": finds out which one it is and becomes the program.
+cd "${{0%/*}}" || exit 1
+trap '' USR1 # who does not know the signal for stack dumps must not die of it
+tasks=${{SLURM_STEP_TASKS_PER_NODE:-1}}
+LLMBX_RANK=${{LLMBX_RANK:-${{SLURM_PROCID:-0}}}}
+LLMBX_LOCAL_RANK=${{LLMBX_LOCAL_RANK:-${{SLURM_LOCALID:-0}}}}
+LLMBX_NODE_RANK=${{LLMBX_NODE_RANK:-${{SLURM_NODEID:-0}}}}
+LLMBX_WORLD_SIZE=${{LLMBX_WORLD_SIZE:-${{SLURM_NTASKS:-1}}}}
+LLMBX_LOCAL_WORLD_SIZE=${{LLMBX_LOCAL_WORLD_SIZE:-${{tasks%%[(,]*}}}}
+LLMBX_MASTER_ADDR=${{LLMBX_MASTER_ADDR:-${{SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}}}
+LLMBX_MASTER_PORT=${{LLMBX_MASTER_PORT:-29500}}
+export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE
+export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+"""
+
+_NUMA = """\
+if command -v numactl > /dev/null; then
+  node=$((LLMBX_LOCAL_RANK / {ranks}))
+  set -- numactl "--cpunodebind=$node" "--membind=$node" "$@"
+fi
+"""
+
+
+def shim_name(phase: Phase) -> str:
+    """The shim's file in the run folder."""
+    return f"rank-{phase.role}.sh"
+
+
+def render_shim(phase: Phase, launch: Launch) -> str:
+    """The shim of one phase. Raises `UsageError` for a rank selector that names no rank of the phase."""
+    lines = [_RANK.format(role=phase.role), f"set -- {shlex.join(phase.argv)}\n"]
+    world = phase_ranks(phase, launch)
+    lines += [_prefix(prefix, world) for prefix in reversed(phase.prefixes)]
+    if launch.ranks_per_numa_node:
+        lines.append(_NUMA.format(ranks=launch.ranks_per_numa_node))
+    return "".join([*lines, 'exec "$@"\n'])
+
+
+def phase_ranks(phase: Phase, launch: Launch) -> int:
+    """How many ranks the phase has."""
+    return launch.world_size if phase.ranks == "all" else 1
+
+
+def _prefix(prefix: Prefix, world: int) -> str:
+    put = f'set -- {shlex.join(prefix.argv)} "$@"'
+    condition = rank_condition(prefix.ranks, world)
+    if prefix.local_first:
+        condition = " && ".join(filter(None, ['[ "$LLMBX_LOCAL_RANK" -eq 0 ]', condition]))
+    return f"if {condition}; then {put}; fi\n" if condition else f"{put}\n"
+
+
+def rank_condition(selector: str, world: int) -> str:
+    """The shell condition under which `LLMBX_RANK` is among the ranks of `selector`; empty when all are.
+
+    Raises `UsageError` when the selector cannot be read or names a rank that a world of this size does not have.
+    """
+    ranges = [_range(term.strip(), selector, world) for term in selector.split(",")]
+    if (0, world - 1) in ranges:
+        return ""
+    tests = [_test(low, high) for low, high in dict.fromkeys(ranges)]
+    return tests[0] if len(tests) == 1 else "{ " + " || ".join(tests) + "; }"
+
+
+def _range(term: str, selector: str, world: int) -> tuple[int, int]:
+    match = _TERM.fullmatch(term)
+    if match is None:
+        raise UsageError(f"ranks {selector!r}: expected all, first, mid, last, a rank (8) or a range (0-7), got {term!r}")
+    words = {"all": (0, world - 1), "first": (0, 0), "mid": (world // 2, world // 2), "last": (world - 1, world - 1)}
+    if match["word"]:
+        return words[match["word"]]
+    low, high = int(match["low"]), int(match["high"] or match["low"])
+    if high < low:
+        raise UsageError(f"ranks {selector!r}: {term} ends before it starts")
+    if high >= world:
+        raise UsageError(f"ranks {selector!r}: there is no rank {high}, the run has ranks 0 to {world - 1}")
+    return low, high
+
+
+def _test(low: int, high: int) -> str:
+    if low == high:
+        return f'[ "$LLMBX_RANK" -eq {low} ]'
+    return f'[ "$LLMBX_RANK" -ge {low} ] && [ "$LLMBX_RANK" -le {high} ]'
