@@ -15,8 +15,11 @@ from llmbx.request import Request
 from llmbx.resolve import resolve
 
 
-def spec(workload: str, environ: Mapping[str, str] = {}, config: Config = Config(), **asked: Any) -> RunSpec:
-    files = {name: "llmbx.toml" for name in config.clusters}
+NO_CONFIG = Config()
+
+
+def spec(workload: str, environ: Mapping[str, str] = {}, config: Config = NO_CONFIG, **asked: Any) -> RunSpec:
+    files = dict.fromkeys(config.clusters, "llmbx.toml")
     return resolve(Request(workload=workload, **asked), load(), config, files, environ)
 
 
