@@ -1,8 +1,7 @@
 """Names of images: how each tool spells a reference, and where its file lies. Pure functions.
 
 The places are the recipes' own: `$LLMB_INSTALL/images/nvidia+nemo+25.04.01.sqsh` for `nvcr.io#nvidia/nemo:25.04.01`
-(Llama 4 Maverick recipe), `nvidia+jax+maxtext-2024.12.09.sqsh` for `ghcr.io/nvidia/jax:maxtext-2024-12-09` (Llama 2
-recipe, MaxText).
+(Llama 4 Maverick recipe); the Llama 2 recipe writes the date in a tag (2024-12-09) with dots in the file's name.
 """
 
 from __future__ import annotations
