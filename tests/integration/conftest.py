@@ -41,7 +41,7 @@ def clean_environment(install: Path, **extra: str) -> dict[str, str]:
         "STAGE_PATH",
     )
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    return {**kept, "LLMB_INSTALL": str(install), "LLMBX_CONFIG": str(install / "none.toml"), **extra}
+    return {**kept, "LLMB_INSTALL": str(install), "LLMBX_CONFIG": "/dev/null", **extra}
 
 
 @pytest.fixture
