@@ -1,0 +1,124 @@
+"""MaxText's `key=value` arguments and XLA's flags for one phase of a run, from the templates of its release."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from llmbx.model import ProfileSpec, RunSpec, Value
+
+from .mesh import mesh_of
+from .releases import Release
+
+COMBINE_BYTES = 8 << 30
+"""8 GiB: the MaxText Llama 2 recipe gives its combining thresholds as fractions of it."""
+
+OUTPUT = "maxtext"
+"""MaxText's own output folder, inside the run folder."""
+
+SEGMENTS = 32
+"""Packed sequences a sample at most: cuDNN's fused attention needs a limit (MaxText's GPU configurations have 32)."""
+
+
+class Stage(Value, frozen=True):
+    """What sets one phase's training program apart: its name, its steps, what it profiles, where executables are kept.
+
+    `compilation_cache` is a folder for compiled programs; empty: none.
+    """
+
+    role: str
+    steps: int
+    profile: ProfileSpec | None = None
+    profile_all: bool = False
+    compilation_cache: str = ""
+
+
+def arguments(spec: RunSpec, release: Release, stage: Stage) -> tuple[str, ...]:
+    """MaxText's arguments, in the order of the release's templates; the user's own (`extra`) come last and win."""
+    known = {**values(spec), "compilation_cache": stage.compilation_cache, "profile_all": _word(stage.profile_all)}
+    templates = [*release.arguments, *(() if known["model_name"] else release.shape)]
+    if stage.profile:
+        span = stage.profile.stop - stage.profile.start
+        known |= {"profile_tool": stage.profile.tool, "profile_start": stage.profile.start, "profile_steps": span}
+        templates += release.profile
+    name = spec.experiment if stage.role == "train" else f"{spec.experiment}-{stage.role}"
+    kept = str(spec.settings.get("remat_keep", "")).replace(",", " ").split()
+    extra = str(spec.settings.get("extra", "")).split()
+    return (
+        f"run_name={name}",
+        f"steps={stage.steps}",
+        *fill(templates, known),
+        *(f"{tensor}=device" for tensor in kept),
+        *extra,
+    )
+
+
+def flags(spec: RunSpec, release: Release) -> tuple[str, ...]:
+    """XLA's flags that every phase has; on a machine without a GPU only the number of forced host devices."""
+    if spec.gpu_type == "cpu":
+        return (f"--xla_force_host_platform_device_count={spec.gpus // processes(spec)}",)
+    return fill(release.flags, values(spec))
+
+
+def processes(spec: RunSpec) -> int:
+    """Processes that share a machine without a GPU."""
+    return int(spec.settings.get("processes", 1) or 1)
+
+
+def hardware(spec: RunSpec) -> str:
+    """MaxText's word for the machine: one GPU needs no distributed runtime, several have one process each."""
+    if spec.gpu_type == "cpu":
+        return "cpu"
+    return "gpu" if spec.gpus == 1 else "gpu_multiprocess"
+
+
+def values(spec: RunSpec) -> dict[str, Any]:
+    """What the templates may name; None leaves a template out."""
+    model, mesh, settings = spec.model, mesh_of(spec), spec.settings
+    named = None if spec.proxy else spec.architecture.get("model_name")
+    return {
+        **{name: getattr(mesh, name) for name in mesh.__struct_fields__},
+        **{name: getattr(model, name) for name in model.__struct_fields__},
+        **{f"{name}_bytes": _fraction(settings.get(f"{name}_divisor")) for name in COLLECTIVES},
+        "model_name": named,
+        "decoder_block": spec.architecture.get("decoder_block"),
+        "head_dim": model.hidden_size // model.heads,
+        "capacity_factor": settings.get("capacity_factor") if model.experts else None,
+        "megablox": "false" if model.experts else None,
+        "per_device_batch_size": _plain(spec.global_batch_size / (spec.gpus * spec.gradient_accumulation)),
+        "gradient_accumulation": spec.gradient_accumulation if spec.gradient_accumulation > 1 else None,
+        "remat_policy": settings.get("remat_policy", "full"),
+        "scan_layers": _word(settings.get("scan_layers", True)),
+        "attention": settings.get("attention", "dot_product"),
+        "segments": SEGMENTS if settings.get("attention") == "cudnn_flash_te" else None,
+        "dtype": {"fp32": "float32"}.get(spec.dtype),
+        "quantization": "fp8" if spec.dtype == "fp8" else "",
+        "hardware": hardware(spec),
+        "skip_distributed": "true" if spec.gpu_type == "cpu" else None,
+        "output": OUTPUT,
+    }
+
+
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
+
+
+def fill(templates: Iterable[str], known: Mapping[str, Any]) -> tuple[str, ...]:
+    """The templates with their names filled in, without those that name a value that is None."""
+    return tuple(text.format_map(known) for text in templates if all(known[name] is not None for name in _names(text)))
+
+
+def _names(template: str) -> list[str]:
+    return [name for _, name, _, _ in string.Formatter().parse(template) if name]
+
+
+def _fraction(divisor: object) -> int | None:
+    return COMBINE_BYTES // int(str(divisor)) if divisor else None
+
+
+def _plain(number: float) -> float | int:
+    return int(number) if number == int(number) else number
+
+
+def _word(value: object) -> str:
+    return "true" if value else "false"

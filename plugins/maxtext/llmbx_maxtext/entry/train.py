@@ -1,0 +1,111 @@
+"""The program of one rank: joins the other ranks, says what it finds, and becomes MaxText's own trainer.
+
+Started as `python code/train.py PHASE KEY=VALUE …` in the run folder, with `LLMBX_SPEC` naming the specification and
+`LLMBX_RANK`, `LLMBX_LOCAL_RANK`, `LLMBX_WORLD_SIZE`, `LLMBX_MASTER_ADDR` and `LLMBX_MASTER_PORT` set. The arguments
+are MaxText's, handed over as they are. Exit status 2: this image or machine cannot run the recipe, said in one line.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib.util
+import json
+import os
+import runpy
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from llmbx_maxtext.entry import profile, ranges, seen
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run one rank of the phase `argv[0]` with MaxText's arguments."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    phase, *arguments = argv
+    file = Path(os.environ.get("LLMBX_SPEC", "spec.json")).resolve()
+    spec = json.loads(file.read_text())
+    if missing := missing_program(spec):
+        stop(missing)
+    if phase == "measure" and (fault := profile.problem(spec["pgle"], thorough=False)):
+        stop(f"the PGLE profile {spec['pgle']['folder']} cannot be used: {fault}")
+    rank, world = int(os.environ.get("LLMBX_RANK", "0")), int(os.environ.get("LLMBX_WORLD_SIZE", "1"))
+    if rank == 0:
+        print(f"llmbx: phase {phase} begins ({world} rank{'s' if world > 1 else ''})", file=sys.stderr, flush=True)
+        seen.write(file.parent / "seen.json")
+    if world > 1:
+        join(spec, rank, world, os.environ)
+    if phase != "collect" and (asked := profiled_steps(spec)):
+        ranges.mark(*asked, cuda=spec["gpu_type"] != "cpu")
+    become(spec["program"], arguments)
+
+
+def profiled_steps(spec: dict[str, Any]) -> tuple[int, int] | None:
+    """The steps that an nsys around this rank is to see, half-open; None when it is not asked for."""
+    asked = spec["profile"]
+    return (asked["start"], asked["stop"]) if asked and asked["tool"] == "nsys" else None
+
+
+def missing_program(spec: dict[str, Any]) -> str | None:
+    """One line when the release of MaxText that the run needs is not here, else None."""
+    program = spec["program"]
+    if program["module"]:
+        here = importlib.util.find_spec(program["module"].split(".")[0]) is not None
+    else:
+        here = Path(program["program"]).is_file()
+    if here:
+        return None
+    image = (spec.get("image") or {}).get("reference")
+    where = f"the image {image} should have it" if image else f"its environment is '{spec.get('environment')}'"
+    what = program["module"] or program["program"]
+    return f"recipe '{spec['recipe']}' needs {program['title']}, but there is no {what} for {sys.executable}: {where}"
+
+
+def join(spec: dict[str, Any], rank: int, world: int, env: Mapping[str, str]) -> None:
+    """Join JAX's distributed runtime under llmbx's rank, wherever it was started.
+
+    MaxText would find its peers by the scheduler's variables, or a cloud's. Releases since 2025-05 see that it is done;
+    older ones begin again without asking, so the second call is made to do nothing.
+    """
+    import jax
+
+    address = f"{env['LLMBX_MASTER_ADDR']}:{env['LLMBX_MASTER_PORT']}"
+    jax.distributed.initialize(address, world, rank, local_device_ids=devices(spec, env))
+    jax.distributed.initialize = lambda *_, **__: None
+
+
+def devices(spec: dict[str, Any], env: Mapping[str, str]) -> list[int] | None:
+    """The devices that this rank takes, as JAX numbers those it can see; None for all of them.
+
+    A launcher that gives each rank its own GPU leaves only that one visible, which is then number 0.
+    """
+    if spec["gpu_type"] == "cpu":
+        return None
+    visible = [part for part in env.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
+    return [0] if len(visible) == 1 else [int(env.get("LLMBX_LOCAL_RANK", "0"))]
+
+
+def become(program: dict[str, Any], arguments: Sequence[str]) -> None:
+    """Run MaxText's trainer in this process, as `python -m MODULE CONFIG …` or `python FILE CONFIG …` would."""
+    if program["module"]:
+        package = importlib.util.find_spec(program["module"].split(".")[0])
+        assert package is not None and package.submodule_search_locations
+        config = Path(package.submodule_search_locations[0]) / program["config"]
+        sys.argv = [program["module"], str(config), *arguments]
+        runpy.run_module(program["module"], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(program["program"]).parent)
+        sys.argv = [program["program"], program["config"], *arguments]
+        runpy.run_path(program["program"], run_name="__main__")
+
+
+def stop(line: str) -> None:
+    """End with status 2 and the line on standard error."""
+    print(f"llmbx: error: {line}", file=sys.stderr, flush=True)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

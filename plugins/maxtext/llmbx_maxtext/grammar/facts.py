@@ -1,0 +1,39 @@
+"""What MaxText's log says besides steps: versions, parameters, estimated memory, its ends, and llmbx's own lines.
+
+Kinds of event: `fact` (`jax`, `jaxlib`, `parameters`, `estimated_memory_gb`), `pgle` (what became of a profile), and
+the fatal `nan`, `config_error` and `entry` (the entry script could not start or convert).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from llmbx.model import Event
+
+Facts = dict[str, str | int | float]
+
+_RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]], ...] = (
+    ("entry", True, re.compile(r"llmbx: error: (?P<what>.+)"), lambda m: {}),
+    ("pgle", False, re.compile(r"llmbx: .*PGLE profile .+"), lambda m: {}),
+    ("nan", True, re.compile(r"Aborting training due to (?:NaN|Inf) loss"), lambda m: {}),
+    ("config_error", True, re.compile(r"MAXTEXT CONFIG ERROR: .+"), lambda m: {}),
+    ("fact", False, re.compile(r"System Information: (?P<what>Jax|Jaxlib) Version: (?P<version>\S+)"),
+     lambda m: {m["what"].lower(): m["version"]}),
+    ("fact", False, re.compile(r"number parameters: (?P<billions>[\d.]+) billion"),
+     lambda m: {"parameters": round(float(m["billions"]) * 1e9)}),
+    ("fact", False, re.compile(r"\[train\] Total estimated memory size: (?P<gb>[\d.]+) GB"),
+     lambda m: {"estimated_memory_gb": float(m["gb"])}),
+)  # fmt: skip
+
+_SIGNS = ("llmbx: ", "Aborting", "CONFIG ERROR", "number param", "Version:", "estimated memory")
+
+
+def find(text: str, rank: int | None) -> list[Event]:
+    """The event that a line is, if any."""
+    if not any(sign in text for sign in _SIGNS):
+        return []
+    for kind, fatal, pattern, facts in _RULES:
+        if match := pattern.search(text):
+            return [Event(kind=kind, text=match[0].strip()[:500], rank=rank, fatal=fatal, facts=facts(match))]
+    return []

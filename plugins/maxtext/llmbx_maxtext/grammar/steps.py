@@ -1,0 +1,151 @@
+"""MaxText's step lines, from 2023 to today, and what else its log says.
+
+The line of the MaxText Llama 2 recipe is `completed step: 49, seconds: 7.908, TFLOP/s/device: 460.480,
+Tokens/s/device: 1035.970, total_weights: 524288, loss: 0.000`. In 2023 it had `TFLOP/s` and no tokens, since 2025 it
+goes on with `lm_loss`, `perplexity` and others and stands behind absl's `I1121 07:20:25.853725 140349491260288
+metric_logger.py:265]` on standard error; forks add `lr` and `grad_norm`. Steps count from 0. Every process prints every
+step: the last word counts, as it does for `grep | tail -1`.
+
+With PGLE two training phases share the log. Where the entry script announced them, the steps of the collect phase
+become events (`phase_step`, and `phase_time` with their median), and those of the measured phase steps. A log of the
+recipe's own scripts has no such lines: there the falling number tells that a new attempt has begun.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping
+
+from llmbx.logs.collect import RESTARTED
+from llmbx.logs.lines import CUT, split_label
+from llmbx.logs.parser import Record
+from llmbx.logs.signatures import Signatures
+from llmbx.model import Event, Step
+
+from ..pgle import COLLECT_START
+from .facts import Facts, find
+
+RESOLUTION = 0.001
+"""MaxText prints three decimals."""
+
+WARM = 3
+"""The first steps' times are artefacts: MaxText prints each step when the next has been dispatched."""
+
+_HEAD = re.compile(r"completed (?P<boundary>profiler activation/deactivation )?step: (?P<number>\d+)(?=[,\s]|$)")
+_STAMP = re.compile(r"[IWEF](\d{4} \d\d:\d\d:\d\d\.\d+) ")
+_KEYS = {
+    "seconds": "time_s",
+    "TFLOP/s/device": "tflops_per_gpu",
+    "TFLOP/s": "tflops_per_gpu",
+    "Tokens/s/device": "tokens_per_s_per_gpu",
+    "loss": "loss",
+    "lr": "learning_rate",
+    "learning_rate": "learning_rate",
+    "grad_norm": "grad_norm",
+}
+_KEY = "|".join(re.escape(key) for key in sorted(_KEYS, key=len, reverse=True))
+_NUMBER = r"-?(?:nan|inf|\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
+# A value ends at a comma, a space or the line's end. Where another writer's text is glued to it, only the full three
+# decimals tell that nothing is missing.
+_PAIR = re.compile(rf"(?<![\w/])(?P<key>{_KEY}): (?P<value>{_NUMBER}(?=[,\s]|$)|-?\d+\.\d{{3}}(?!\d))")
+_PHASE = re.compile(r"llmbx: phase (?P<role>[\w-]+) begins")
+
+
+class MaxTextParser:
+    """Incremental grammar. `last` is the run's last step, `untimed` are steps whose printed time is an artefact."""
+
+    def __init__(self, last: int | None = None, untimed: frozenset[int] = frozenset()) -> None:
+        self._last, self._untimed = last, untimed
+        self._signatures = Signatures()
+        self._attempt = 0
+        self._highest: int | None = None
+        self._stamp: str | None = None
+        self._phase: str | None = None
+        self._times: dict[int, float] = {}
+
+    def feed(self, line: str) -> list[Record]:
+        """What one line makes known."""
+        found: list[Record] = []
+        if "step: " in line:
+            heads = list(_HEAD.finditer(line))
+            ends = [*(head.start() for head in heads[1:]), len(line)]
+            for head, end in zip(heads, ends, strict=False):
+                found += self._step(int(head["number"]), _values(line[head.end() : end]), line)
+        if "llmbx: phase " in line and (begun := _PHASE.search(line)):
+            found += self._begin(begun["role"], line)
+        return [*found, *find(split_label(line)[2], split_label(line)[1]), *self._signatures.feed(line)]
+
+    def close(self) -> list[Record]:
+        """The time of a collect phase that nothing follows."""
+        return self._summary()
+
+    def _step(self, number: int, values: Mapping[str, float], line: str) -> list[Record]:
+        if self._phase == "collect":
+            return self._collected(number, values, line)
+        found: list[Record] = []
+        stamp = _STAMP.search(line)
+        if self._restarts(number, stamp[1] if stamp else None):
+            self._attempt, self._highest, self._stamp = self._attempt + 1, None, None
+            self._signatures = Signatures()
+            found.append(Event(kind=RESTARTED, text=line.strip(), facts={"attempt": self._attempt}))
+        if self._highest is None or number >= self._highest:
+            self._highest, self._stamp = number, stamp[1] if stamp else self._stamp
+        if number == self._last:
+            self._signatures.finished()
+        return [*found, self._record(number, values)]
+
+    def _record(self, number: int, values: Mapping[str, float]) -> Step:
+        timed = values if number not in self._untimed else {}
+        return Step(
+            number=number,
+            time_s=timed.get("time_s"),
+            total=self._last,
+            tflops_per_gpu=timed.get("tflops_per_gpu"),
+            tflops_resolution=RESOLUTION if "tflops_per_gpu" in timed else None,
+            tokens_per_s_per_gpu=timed.get("tokens_per_s_per_gpu"),
+            loss=values.get("loss"),
+            grad_norm=values.get("grad_norm"),
+            learning_rate=values.get("learning_rate"),
+            attempt=self._attempt,
+        )
+
+    def _restarts(self, number: int, stamp: str | None) -> bool:
+        """Whether a lower number begins a new attempt, and is not another process's line that arrives late."""
+        if self._phase is not None or self._highest is None or number >= self._highest - 1:
+            return False
+        return stamp is None or self._stamp is None or stamp > self._stamp
+
+    def _begin(self, role: str, line: str) -> list[Record]:
+        found: list[Record] = self._summary()
+        if self._highest is not None:
+            self._attempt, self._highest = self._attempt + 1, None
+            self._signatures = Signatures()
+            found.insert(0, Event(kind=RESTARTED, text=line.strip(), facts={"attempt": self._attempt}))
+        self._phase = role
+        return [*found, Event(kind="phase", text=line.strip(), facts={"role": role})]
+
+    def _collected(self, number: int, values: Mapping[str, float], line: str) -> list[Record]:
+        if number in self._times or "time_s" not in values:
+            return []
+        self._times[number] = values["time_s"]
+        facts: Facts = {"role": "collect", "number": number, "time_s": values["time_s"]}
+        return [Event(kind="phase_step", text=line.strip(), facts=facts)]
+
+    def _summary(self) -> list[Record]:
+        settled = [time for number, time in sorted(self._times.items()) if WARM <= number < COLLECT_START]
+        self._times = {}
+        if not settled:
+            return []
+        median = statistics.median(settled)
+        text = f"phase collect: {median:.3f} s a step (median of {len(settled)})"
+        facts: Facts = {"role": "collect", "step_time_s": median, "steps": len(settled)}
+        return [Event(kind="phase_time", text=text, facts=facts)]
+
+
+def _values(body: str) -> dict[str, float]:
+    """The values of one step line by the name of their member; a value that was cut off with its line is none."""
+    found: dict[str, float] = {}
+    for pair in _PAIR.finditer(body.removesuffix(CUT) + ("#" if body.endswith(CUT) else "")):
+        found.setdefault(_KEYS[pair["key"]], float(pair["value"]))
+    return found
