@@ -1,0 +1,68 @@
+"""Read NCCL logs: operations, message sizes, communicators, transport, and ranks that lag."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from llmbx.cli.output import format_option
+
+if TYPE_CHECKING:
+    from .report import Report
+    from .scan import Engine
+
+
+@click.command("nccl")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
+@format_option
+@click.option("--top", type=click.IntRange(min=1), default=12, show_default=True, help="Rows of each table.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "native", "python"]),
+    default="auto",
+    show_default=True,
+    help="native compiles a scanner with the C compiler, once; auto does so for large logs.",
+)
+def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine) -> None:
+    """Say what communication an NCCL log shows.
+
+    PATH is a log, or a folder with logs: of a run, or of files per rank. Logs of any size are read as a stream, also
+    compressed (.gz). `llmbx run … --with nccltrace` makes such a log.
+
+    \b
+    Examples:
+      llmbx nccl log-pretrain_grok1_314b_bf16_512.out
+      llmbx nccl nccl_trace/ --format json
+    """
+    from .analysis import read_report
+
+    report = read_report(paths, engine, lambda text: click.echo(f"llmbx: {text}", err=True))
+    if format_ == "json":
+        from llmbx.cli.output import print_json
+
+        print_json(report)
+    elif format_ == "csv":
+        from llmbx.cli.output import to_csv
+
+        from .render import OPERATIONS, vars_of
+
+        click.echo(to_csv([vars_of(row) for row in report.operations], OPERATIONS), nl=False)
+    else:
+        _print_tables(report, top)
+
+
+def _print_tables(report: Report, top: int) -> None:
+    from llmbx.cli.output import print_table
+
+    from .render import headline, sections
+
+    for line in headline(report):
+        click.echo(line)
+    for warning in report.warnings:
+        click.secho(f"warning: {warning}", fg="red")
+    for title, columns, rows in sections(report, top):
+        if rows:
+            click.secho(f"\n{title}", bold=True)
+            print_table(rows, columns)

@@ -1,0 +1,34 @@
+"""What the trace of a run says in its report; the whole of it lies beside the log as `nccl.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from llmbx.errors import UsageError
+from llmbx.files import write_atomic
+from llmbx.model import Finding
+
+from .analysis import read_report
+from .render import headline
+from .report import Report
+
+NAME = "nccl.json"
+
+
+def findings(run_dir: Path) -> list[Finding]:
+    """One finding for what the trace shows, one for each warning; a trace without a line of NCCL's is a warning."""
+    import msgspec
+
+    try:
+        report = read_report((run_dir,))
+    except UsageError as error:
+        return [Finding(rule="nccl", problem=f"the trace is empty: {error}", fix="see the run's log", warning=True)]
+    write_atomic(run_dir / NAME, msgspec.json.format(msgspec.json.encode(report), indent=2))
+    return said(report)
+
+
+def said(report: Report) -> list[Finding]:
+    """The findings of a report. All are warnings, for none of them stops a run."""
+    look = f"llmbx nccl, or {NAME} in the run folder, has the details"
+    found = [Finding(rule="nccl", problem="; ".join(headline(report)), fix=look, warning=True)]
+    return found + [Finding(rule="nccl", problem=text, fix=look, warning=True) for text in report.warnings]

@@ -1,0 +1,48 @@
+"""Which files hold NCCL's lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from llmbx.errors import UsageError
+
+from .trace import FOLDER
+
+LOGS = ("*.out", "*.log", "*.txt", "*nccl*")
+SKIPPED = ("sbatch_*", "README", "*.json", "*.jsonl", "*.sh", "*.nsys-rep", "*.sqlite")
+SKIPPED_FOLDERS = ("attempts", ".*")
+
+
+def find_logs(paths: Sequence[Path]) -> list[Path]:
+    """The logs in `paths`: a file is taken as it is, a folder is searched. Each file once, in order.
+
+    In a run folder that has a file per rank these are joined by the run's log, which holds the steps. Earlier attempts
+    are left out. Raises `UsageError` for a path that does not exist and for a folder without a log.
+    """
+    found: dict[str, Path] = {}
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"{path}: no such file or folder")
+        logs = sorted(_search(path)) if path.is_dir() else [path]
+        if not logs:
+            raise UsageError(f"{path}: no log in this folder (looked for {', '.join(LOGS)}, also with .gz)")
+        for log in logs:
+            found.setdefault(os.path.realpath(log), log)
+    return list(found.values())
+
+
+def _search(root: Path) -> Iterator[Path]:
+    for folder, below, files in os.walk(root):
+        below[:] = [name for name in below if not _matches(name, SKIPPED_FOLDERS)]
+        inside = Path(folder).name == FOLDER
+        for name in files:
+            plain = name.removesuffix(".gz")
+            if not _matches(plain, SKIPPED) and (inside or _matches(plain.lower(), LOGS)):
+                yield Path(folder) / name
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)

@@ -1,0 +1,37 @@
+"""What this plugin tells llmbx: thin hooks, each passes on to the module that knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from llmbx import hookimpl
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from llmbx.model import Finding, Launch, RunSpec
+
+
+@hookimpl
+def check_spec(spec: RunSpec) -> Sequence[Finding]:
+    """How large the trace may become, and how long the run needs; only warnings."""
+    from .trace import advice
+
+    return advice(spec) if spec.trace else []
+
+
+@hookimpl
+def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
+    """The launch with NCCL's logging switched on, where the run is traced."""
+    from .trace import traced
+
+    return traced(spec.trace, launch) if spec.trace else None
+
+
+@hookimpl
+def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
+    """What the trace shows: the transport, ranks that lag, errors. The whole report goes to `nccl.json`."""
+    from .findings import findings
+
+    return findings(run_dir)

@@ -1,0 +1,90 @@
+"""The trace switch: from a launch to the same launch with NCCL told to log its calls. Pure."""
+
+from __future__ import annotations
+
+from llmbx.errors import UsageError, did_you_mean
+from llmbx.model import Finding, Launch, Phase, RunSpec, TraceSpec
+
+from .facts import SUBSYSTEMS
+
+FOLDER = "nccl_trace"
+"""Where the files of `file_per_rank` lie, relative to the run folder, which is where ranks start."""
+
+FILE = f"{FOLDER}/nccl.%h.%p.log"
+"""NCCL puts host and process id in place of %h and %p; nothing else is replaced."""
+
+NOTE = b"nccl.HOST.PID.log is what NCCL logged in one process. Read them with: llmbx nccl .\n"
+
+LINE_BYTES = 195
+"""A collective's line, measured on the format with usual lengths of host name and addresses."""
+
+LARGE = 1 << 30
+WALLTIME_MINUTES = 15
+"""The recipes' time limit of a traced run."""
+
+
+def environment(trace: TraceSpec) -> dict[str, str]:
+    """The variables that make NCCL log. Raises `UsageError` for a subsystem that NCCL does not have."""
+    for name in trace.subsystems:
+        if name.removeprefix("^") not in SUBSYSTEMS:
+            raise UsageError(f"NCCL has no debug subsystem '{name}'{did_you_mean(name.upper(), SUBSYSTEMS)}")
+    found = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": ",".join(trace.subsystems)}
+    return {**found, "NCCL_DEBUG_FILE": FILE} if trace.file_per_rank else found
+
+
+def traced(trace: TraceSpec, launch: Launch) -> Launch:
+    """The launch with its training phase traced: the last one that all ranks take part in.
+
+    Without a file per rank the lines go into the run's log, as the recipes have it. Phases that only collect or
+    convert a profile stay as they are.
+    """
+    variables = environment(trace)
+    chosen = max((place for place, phase in enumerate(launch.phases) if phase.ranks == "all"), default=None)
+    phases = tuple(_with(phase, variables) if place == chosen else phase for place, phase in enumerate(launch.phases))
+    files = {**launch.files, f"{FOLDER}/README": NOTE} if trace.file_per_rank else launch.files
+    return launch.replace(phases=phases, files=files)
+
+
+def _with(phase: Phase, variables: dict[str, str]) -> Phase:
+    return phase.replace(env={**phase.env, **variables})
+
+
+def expected_bytes(spec: RunSpec) -> int:
+    """Roughly how large the trace becomes, from the calls that each kind of parallelism makes in a step.
+
+    A layer and micro-batch makes about 8 calls for tensor parallelism, 4 for context and 4 per expert group and peer
+    for expert parallelism; a micro-batch 4 per virtual stage for the pipeline; a step 4 per layer for its data.
+    """
+    p, layers = spec.parallelism, max(1, spec.model.layers // spec.parallelism.pp)
+    layer = 8 * (p.tp > 1) + 4 * (p.cp > 1) + 4 * (p.ep or 1) * ((p.ep or 1) > 1)
+    batch = layers * layer + 4 * (p.vp or 1) * (p.pp > 1)
+    step = spec.gradient_accumulation * batch + 4 * layers * (spec.gpus > 1)
+    return spec.gpus * spec.steps * step * LINE_BYTES
+
+
+def advice(spec: RunSpec) -> list[Finding]:
+    """What to know before the trace is started. Nothing of it stops the run."""
+    size, found = expected_bytes(spec), []
+    if spec.gpu_type == "cpu":
+        found.append(_warning("nothing uses NCCL on CPUs, so the trace will be empty", "trace a run on GPUs"))
+    elif size > LARGE:
+        found.append(
+            _warning(
+                f"the trace of {spec.steps} steps may take {size / 1e9:,.0f} GB",
+                "take fewer steps or ranks, or keep the files apart with --trace-file-per-rank",
+            )
+        )
+    else:
+        found.append(_warning("the trace can take more than 1 GB", "see that the run folder's disk has room"))
+    if spec.launcher == "slurm" and (spec.walltime_minutes or 0) > WALLTIME_MINUTES:
+        found.append(
+            _warning(
+                f"a trace of {spec.steps} steps does not need {spec.walltime_minutes} minutes",
+                f"--walltime {WALLTIME_MINUTES} starts sooner",
+            )
+        )
+    return found
+
+
+def _warning(problem: str, fix: str) -> Finding:
+    return Finding(rule="trace", problem=problem, fix=fix, warning=True)
