@@ -185,7 +185,7 @@ def test_a_silent_run_is_stopped_with_its_stacks(
     folder = only_run()
     result = read_result(folder)
     assert result["status"] == "failed" and result["cause"].startswith("stalled")
-    assert 'File "train.py"' in next(folder.glob("log-*.out")).read_text()
+    assert 'train.py", line' in next(folder.glob("log-*.out")).read_text()
     assert ranks_of(folder) == []
 
 
