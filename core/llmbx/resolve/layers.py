@@ -1,0 +1,35 @@
+"""Looking a value up through option, environment and cluster profile, and remembering where it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..config import Profile
+from ..request import Request, from_environ
+
+
+class Layers:
+    """Looks a value up through the layers and remembers where it was found."""
+
+    def __init__(self, request: Request, environ: Mapping[str, str], profile: Profile | None) -> None:
+        self.request = request
+        self.environment = from_environ(environ)
+        self.profile = profile
+        self.origins: dict[str, str] = {}
+
+    def find(self, field: str, option: str = "") -> Any:
+        """The value of option, environment or profile, or None."""
+        value = getattr(self.request, field, None)
+        if value is not None:
+            return self.note(field, value, option or "--" + field.replace("_", "-"))
+        if field in self.environment:
+            value, variable = self.environment[field]
+            return self.note(field, value, variable)
+        value = getattr(self.profile.cluster, field, None) if self.profile else None
+        return None if value is None or self.profile is None else self.note(field, value, self.profile.origin)
+
+    def note(self, field: str, value: Any, origin: str) -> Any:
+        """Remember that `field` came from `origin`; gives the value back."""
+        self.origins[field] = origin
+        return value

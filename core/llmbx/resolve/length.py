@@ -1,0 +1,96 @@
+"""How long it runs and what of it is measured, profiled or traced: these depend on each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import window
+from ..errors import UsageError
+from ..model import ProfileSpec, Recipe, TraceSpec
+from .layers import Layers
+
+TRACE_STEPS = 5
+"""How many steps a traced run takes: its log grows by gigabytes (the recipes trace five)."""
+
+
+def length(layers: Layers, recipe: Recipe) -> dict[str, Any]:
+    """Steps, window, profile and trace: they depend on each other."""
+    profile, trace = _profile(layers, recipe), _trace(layers)
+    default, origin = recipe.steps, f"recipe {recipe.name}"
+    if profile:
+        default, origin = max(recipe.profile_total_steps, profile.stop), "a profiled run's length"
+    if trace:
+        default, origin = TRACE_STEPS, "a traced run's length"
+    steps = layers.find("steps") or layers.note("steps", default, origin)
+    if steps < 1:
+        raise UsageError(f"--steps {steps}: expected a number of at least 1")
+    if profile and profile.stop > steps:
+        raise UsageError(f"--steps {steps}: the profiled steps {profile.start}-{profile.stop} lie beyond the end")
+    return {"steps": steps, "window": _window(layers, recipe, steps), "profile": profile, "trace": trace,
+            "profilers": _profilers(layers, profile, trace)}  # fmt: skip
+
+
+def _window(layers: Layers, recipe: Recipe, steps: int) -> str:
+    asked: str | None = layers.find("window")
+    if asked is not None:
+        policy = window.check(asked)
+        if _end(policy) > steps:
+            raise UsageError(f"--window {policy}: the run has only {steps} steps; make it longer with --steps")
+        return policy
+    if _end(window.check(recipe.window)) > steps:
+        why = f"the run of {steps} steps ends before the recipe's window {recipe.window}"
+        return str(layers.note("window", "auto", why))
+    return str(layers.note("window", recipe.window, f"recipe {recipe.name}"))
+
+
+def _end(policy: str) -> int:
+    """The last step of an `A-B` window; 0 for the policies that fit any run."""
+    return int(policy.rpartition("-")[2]) if "-" in policy else 0
+
+
+def _profile(layers: Layers, recipe: Recipe) -> ProfileSpec | None:
+    request = layers.request
+    if not (layers.find("profile") or request.profile_steps):
+        return None
+    start, stop = _span(request.profile_steps or recipe.profile_steps)
+    if request.profile_steps is None:
+        start = layers.find("profile_start") or start
+        stop = layers.find("profile_stop") or stop
+    if not 0 <= start < stop:
+        raise UsageError(f"profiled steps {start}-{stop}: expected A-B with A < B (half-open, counted from zero)")
+    return ProfileSpec(
+        start=start,
+        stop=stop,
+        ranks=request.profile_ranks or "first,mid,last",
+        tool=request.profile_tool or "nsys",
+        gpu_metrics=bool(layers.find("gpu_metrics")),
+    )
+
+
+def _span(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    if not (dash and first.strip().isdigit() and last.strip().isdigit()):
+        raise UsageError(f"profiled steps {text!r}: expected A-B, for example 45-50")
+    return int(first), int(last)
+
+
+def _trace(layers: Layers) -> TraceSpec | None:
+    request = layers.request
+    if not (layers.find("trace") or "nccltrace" in request.wrappers):
+        return None
+    chosen = request.trace_subsystems
+    extra = {"subsystems": tuple(chosen.upper().split(","))} if chosen else {}
+    return TraceSpec(tool="nccltrace", file_per_rank=bool(request.trace_file_per_rank), **extra)
+
+
+def _profilers(layers: Layers, profile: ProfileSpec | None, trace: TraceSpec | None) -> tuple[str, ...]:
+    if profile and trace:
+        raise UsageError(
+            "profiling and the communication trace exclude each other: the trace's log lines would be part of "
+            "what is profiled; run them one after the other"
+        )
+    chosen = [*layers.request.wrappers]
+    for tool in (profile.tool if profile else None, trace.tool if trace else None):
+        if tool and tool not in chosen:
+            chosen.append(tool)
+    return tuple(chosen)

@@ -1,0 +1,54 @@
+"""Where it runs: GPUs a node, launcher, runtime, image, time limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import catalog, hardware
+from ..errors import UsageError
+from ..model import ImageSource, Recipe
+from .layers import Layers
+
+
+def place(
+    layers: Layers, gpus: Mapping[str, hardware.GpuType], target: Mapping[str, Any], recipe: Recipe
+) -> dict[str, Any]:
+    """Where it runs: GPUs a node, launcher, runtime, image, time limits."""
+    default = hardware.gpu(target["gpu_type"], gpus).gpus_per_node
+    per_node = layers.find("gpus_per_node")
+    if per_node is None:
+        per_node = layers.note("gpus_per_node", default or target["gpus"], f"{target['gpu_type']} nodes")
+    if per_node < 1:
+        raise UsageError(f"GPUs per node: expected a number of at least 1, not {per_node}")
+    per_node = min(per_node, target["gpus"])
+    image: str | None = layers.request.image
+    source = ImageSource(reference=image, source="--image") if image else recipe.image
+    if source:
+        layers.note("image", source.reference, "--image" if image else f"recipe {recipe.name}")
+    launcher = layers.find("launcher")
+    if launcher is None:
+        several = target["gpus"] > per_node
+        reason = "the run takes several nodes" if several else "default for one node"
+        launcher = layers.note("launcher", "slurm" if several else "local", reason)
+    return {
+        "gpus_per_node": per_node,
+        "launcher": launcher,
+        "runtime": layers.find("runtime") or layers.note("runtime", "auto", "default"),
+        "image": source,
+        "walltime_minutes": _walltime(layers, recipe, target),
+        "stall_timeout_s": layers.request.stall_timeout_s,
+    }
+
+
+def _walltime(layers: Layers, recipe: Recipe, target: Mapping[str, Any]) -> int | None:
+    asked: int | None = layers.request.walltime_minutes
+    if asked is not None:
+        return int(layers.note("walltime_minutes", asked, "--walltime"))
+    if layers.profile:
+        limits = layers.profile.cluster.walltime_minutes
+        for key in (layers.request.workload, "default"):
+            if key in limits:
+                return int(layers.note("walltime_minutes", limits[key], layers.profile.origin))
+    limit = catalog.walltime_minutes(recipe, target["size"], target["gpu_type"])
+    return None if limit is None else int(layers.note("walltime_minutes", limit, f"recipe {recipe.name}"))

@@ -1,0 +1,55 @@
+"""How it is laid out: model, parallelism, batch sizes and switches; the row with the `--set` keys on top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import UsageError
+from ..model import ModelShape, Parallelism, Recipe, Row, Scalar, Size
+from ..scales import evaluate
+from ..settings import BATCH, LETTERS, SHAPE, SWITCHES
+from .layers import Layers
+
+
+def shape(
+    layers: Layers, recipe: Recipe, row: Row, size: Size, typed: Mapping[str, Scalar], gpus: int
+) -> dict[str, Any]:
+    """Model, parallelism, batch sizes and switches: the row's, with the `--set` keys on top."""
+    where = f"recipe {recipe.name} ({recipe.source})"
+    row_values: dict[str, Any] = {key: getattr(row, key) for key in LETTERS}
+    row_values["fsdp"] = evaluate(row.fsdp, gpus) if isinstance(row.fsdp, str) else row.fsdp
+    letters = {key: _set(layers, typed, key, row_values[key], where) for key in LETTERS}
+    for key in ("tp", "pp", "cp"):
+        if letters[key] < 1:
+            raise UsageError(f"--set {key}={letters[key]}: expected a number of at least 1")
+    dp = gpus // (letters["tp"] * letters["pp"] * letters["cp"])
+    layers.note("dp", dp, "GPUs / (TP x PP x CP)")
+    mbs = _set(layers, typed, "mbs", row.mbs, where)
+    gbs = _set(layers, typed, "gbs", evaluate(row.gbs, gpus), where)
+    switches = {name: _set(layers, typed, key, getattr(row, name), where) for key, name in SWITCHES.items()}
+    layers.note("gradient_accumulation", None, "GBS / (MBS x DP)")
+    layers.origins.update({name: layers.origins.pop(key) for key, name in {**SWITCHES, **BATCH}.items()})
+    return {
+        "model": _model(layers, size, row, typed),
+        "parallelism": Parallelism(**letters, dp=max(1, dp)),
+        "micro_batch_size": mbs,
+        "global_batch_size": gbs,
+        "gradient_accumulation": max(1, gbs // max(1, mbs * max(1, dp))),
+        **switches,
+    }
+
+
+def _set(layers: Layers, typed: Mapping[str, Scalar], key: str, fallback: Any, origin: str) -> Any:
+    if key in typed:
+        return layers.note(key, typed[key], f"--set {key}")
+    return layers.note(key, fallback, origin)
+
+
+def _model(layers: Layers, size: Size, row: Row, typed: Mapping[str, Scalar]) -> ModelShape:
+    changes: dict[str, Any] = {key: typed[key] for key in SHAPE if key in typed}
+    if row.layers is not None:
+        changes.setdefault("layers", row.layers)
+    for key in changes:
+        layers.note(key, changes[key], f"--set {key}" if key in typed else "recipe row")
+    return size.model.replace(**changes)

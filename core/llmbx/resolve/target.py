@@ -1,0 +1,72 @@
+"""What is run: size, dtype, GPU type and scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import catalog, hardware
+from ..errors import UsageError, did_you_mean
+from ..model import Workload
+from .layers import Layers
+
+
+def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType]) -> dict[str, Any]:
+    """Size, dtype, GPU type and scale."""
+    gpu_type, count = layers.find("gpu_type"), None
+    if gpu_type is None:
+        detected = hardware.detect(gpus)
+        gpu_type, count = detected or ("cpu", None)
+        layers.note("gpu_type", gpu_type, "this machine's GPUs" if detected else "no GPU on this machine")
+    gpu_type = hardware.gpu(gpu_type, gpus).name
+    size = layers.find("size") or _default_size(layers, workload, gpu_type)
+    if size not in workload.sizes:
+        raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
+    if (
+        gpu_type == "cpu"
+        and size != "mini"
+        and "gpu_type" in layers.origins
+        and not layers.origins["gpu_type"].startswith("--")
+    ):
+        raise UsageError(
+            f"{workload.name} {size} needs a GPU cluster and this machine has no GPU: "
+            f"add --gpu-type ({', '.join(catalog.known_gpu_types(workload, size))}), or use --size mini"
+        )
+    dtype = layers.find("dtype") or _default_dtype(layers, workload, size, gpu_type)
+    scale = layers.find("gpus") or _default_scale(layers, workload, size, dtype, gpu_type, count)
+    return {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": scale}
+
+
+def _default_size(layers: Layers, workload: Workload, gpu_type: str) -> str:
+    if gpu_type == "cpu" and "mini" in workload.sizes:
+        return str(layers.note("size", "mini", "default where there is no GPU"))
+    if workload.default_size is None and len(workload.sizes) == 1:
+        return str(layers.note("size", next(iter(workload.sizes)), "the only size"))
+    if workload.default_size is None:
+        raise UsageError(f"{workload.name} has no default size: give --size ({', '.join(workload.sizes)})")
+    return str(layers.note("size", workload.default_size, f"default of {workload.name}"))
+
+
+def _default_dtype(layers: Layers, workload: Workload, size: str, gpu_type: str) -> str:
+    chosen = catalog.default_dtype(workload, size, gpu_type, layers.find("gpus"), layers.request.recipe)
+    if chosen is not None:
+        return str(layers.note("dtype", chosen, f"default of {workload.name} {size} on {gpu_type}"))
+    known = catalog.known_dtypes(workload, size, gpu_type, layers.request.recipe)
+    if not known:
+        types = ", ".join(catalog.known_gpu_types(workload, size))
+        raise UsageError(f"{workload.name} {size} has no configuration for {gpu_type} (known: {types})")
+    raise UsageError(f"{workload.name} {size} on {gpu_type} has no default dtype: give --dtype {' or '.join(known)}")
+
+
+def _default_scale(
+    layers: Layers, workload: Workload, size: str, dtype: str, gpu_type: str, detected: int | None
+) -> int:
+    if size == "mini":
+        return int(layers.note("gpus", 1, "default of the mini"))
+    known = catalog.known_scales(workload, size, dtype, gpu_type, layers.request.recipe)
+    if detected in known:
+        return int(layers.note("gpus", detected, "this machine's GPUs"))
+    if len(known) == 1:
+        return int(layers.note("gpus", known[0], "the only scale in the catalog"))
+    scales = ", ".join(map(str, known)) or "none in the catalog"
+    raise UsageError(f"{workload.name} {size} {dtype} on {gpu_type}: give the number of GPUs with --gpus ({scales})")
