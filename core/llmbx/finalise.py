@@ -7,11 +7,14 @@ from .host import alive
 from .judge import judge
 from .launchers.base import Launcher
 from .logs.collect import Log, collect_file
+from .logs.lines import LineReader, split_label
 from .measure import Figures, measure
 from .model import JobStatus, Result, RunSpec
 from .model.result import ImageFacts, Timing, WorkloadFacts
 from .plugins import Plugins
 from .record import RESULT, Record, Run, pretty, read_result, write_steps
+
+TAIL_BYTES = 1 << 16
 
 
 def finalise(run: Run, plugins: Plugins) -> Result | None:
@@ -62,10 +65,21 @@ def first_number(spec: RunSpec, plugins: Plugins) -> int | None:
     return number
 
 
+def last_line(log: Path) -> str | None:
+    """The last line of a log that says anything, without its prefix of rank and time."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+            lines = LineReader().feed(file.read() + b"\n")
+    except OSError:
+        return None
+    return next((split_label(line)[2].strip() for line in reversed(lines) if line.strip()), None)
+
+
 def _write(run: Run, plugins: Plugins, status: JobStatus) -> Result:
     spec = run.record.spec
     log = read_log(run, plugins)
-    verdict = judge(spec, status, log.steps, log.events)
+    verdict = judge(spec, status, log.steps, log.events, last_line(run.log))
     flops = plugins.framework(spec.plugin).compute_flops(spec)
     figures = measure(spec, log.steps, flops, first_number=first_number(spec, plugins))
     result = build_result(run.record, status, figures).replace(

@@ -27,8 +27,10 @@ class Verdict(Value, frozen=True):
     cause: str | None = None
 
 
-def judge(spec: RunSpec, job: JobStatus, steps: Sequence[Step], events: Sequence[Event]) -> Verdict:
-    """The verdict on an ended run.
+def judge(
+    spec: RunSpec, job: JobStatus, steps: Sequence[Step], events: Sequence[Event], last_line: str | None = None
+) -> Verdict:
+    """The verdict on an ended run; `last_line` of its log is quoted where nothing else explains a failure.
 
     Completed takes three things: the process succeeded, the last expected step was seen, and every loss is finite.
     A run whose data is whole but whose teardown failed keeps `data_valid` with its exit code and cause.
@@ -50,7 +52,7 @@ def judge(spec: RunSpec, job: JobStatus, steps: Sequence[Step], events: Sequence
         return Verdict(status="completed", data_valid=True)
     if job.exit_code == 0:
         return Verdict(status="failed", data_valid=False, cause=_short(spec, steps))
-    cause = _cause(job, events) or _exit(job)
+    cause = _cause(job, events) or _exit(job, last_line)
     if whole:
         cause = f"after the last step: {cause}"
     return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=cause)
@@ -95,7 +97,7 @@ def _line(event: Event, job: JobStatus) -> str:
     return f"rank {rank}: {text}" if rank is not None else text
 
 
-def _exit(job: JobStatus) -> str:
+def _exit(job: JobStatus, last_line: str | None) -> str:
     where = f"rank {job.rank} " if job.rank is not None else "the run "
     if job.phase:
         where += f"(phase {job.phase}) "
@@ -106,7 +108,8 @@ def _exit(job: JobStatus) -> str:
         except ValueError:
             name = f"signal {code - 128}"
         return f"{where}was ended by {name} (exit code {code})" + (f"; {job.reason}" if job.reason else "")
-    return f"{where}ended with exit code {code}" + (f"; {job.reason}" if job.reason else "")
+    text = f"{where}ended with exit code {code}" + (f"; {job.reason}" if job.reason else "")
+    return f"{text}; its log ends with: {last_line[:300]}" if last_line else text
 
 
 def _short(spec: RunSpec, steps: Sequence[Step]) -> str:

@@ -115,6 +115,7 @@ def start(
 
 def _start(rooms: Rooms, record: Record, folder: Path, progress: Progress, offline: bool) -> Run:
     spec, began = record.spec, time.monotonic()
+    rooms.framework.parse_log(spec)  # a log that nobody can read is found out before hours of training
     request = rooms.framework.prepare_image(spec)
     if not offline:
         require_access(request.repositories, os.environ)

@@ -80,3 +80,9 @@ def test_a_stall_is_a_failure_with_that_cause(make_spec: Make) -> None:
 
 def test_a_lost_job_is_lost(make_spec: Make) -> None:
     assert judge(make_spec(), JobStatus(state="lost"), WHOLE[:5], []).status == "lost"
+
+
+def test_the_end_of_the_log_explains_what_nothing_else_does(make_spec: Make) -> None:
+    status = JobStatus(state="ended", exit_code=2, rank=0)
+    verdict = judge(make_spec(), status, [], [], "llmbx: this image has no driver")
+    assert str(verdict.cause).endswith("its log ends with: llmbx: this image has no driver")
