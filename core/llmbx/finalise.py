@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from .files import disk_errors, write_exclusive
 from .host import alive
 from .judge import judge
