@@ -52,7 +52,8 @@ def _measured(result: Result) -> list[str]:
         f"{result.window.first}-{result.window.last})",
     )
     if result.tokens_per_s is not None:
-        each = f", {result.tokens_per_s_per_gpu:,.0f} per GPU" if (result.workload.gpus or 1) > 1 else ""
+        unit = "rank" if result.workload.gpu_type == "cpu" else "GPU"
+        each = f", {result.tokens_per_s_per_gpu:,.0f} per {unit}" if (result.workload.gpus or 1) > 1 else ""
         lines += _entry("throughput", f"{result.tokens_per_s:,.0f} tokens/s{each}")
     lines += _compute(result)
     if result.loss.last is not None and result.loss.first is not None:
