@@ -21,11 +21,19 @@ class Counting:
     def __init__(self, origin: bytes = b"") -> None:
         self.tally = Tally()
         self.pending: Counter[Common] = Counter()
-        self.reader = Reader(self.tally, self._totals, lambda who, communicator: self.flush(), origin)
+        self.reader = Reader(self.tally, self._totals, lambda caller: self.flush(), origin)
         self._worth: dict[Common, tuple[int, int]] = {}
 
-    def block(self, block: bytes) -> None:
-        """Count whole lines."""
+    def run(self, blocks: Blocks) -> Tally:
+        """Count all blocks."""
+        for end in blocks:
+            self._block(bytes(memoryview(blocks.memory)[:end]))
+        self.flush()
+        self.tally.long_lines = blocks.long_lines
+        self.tally.lines += blocks.long_lines
+        return self.tally
+
+    def _block(self, block: bytes) -> None:
         lines = block.count(b"\n")
         self.tally.lines += lines
         found = CLEAN.findall(block)
@@ -63,7 +71,7 @@ class Counting:
 
     def _learn(self, common: Common) -> tuple[int, int]:
         alone = Tally()
-        Reader(alone, lambda: (0, 0), lambda who, communicator: None).repeated(canonical(*common), 1)
+        Reader(alone, lambda: (0, 0), lambda caller: None).repeated(canonical(*common), 1)
         self._worth[common] = alone.calls, alone.volume
         return self._worth[common]
 
@@ -77,10 +85,4 @@ class Counting:
 
 def count(stretch: Stretch) -> Tally:
     """What a stretch shows, read with Python alone."""
-    counting, blocks = Counting(stretch.origin), Blocks(stretch)
-    for end in blocks:
-        counting.block(bytes(memoryview(blocks.memory)[:end]))
-    counting.flush()
-    counting.tally.long_lines = blocks.long_lines
-    counting.tally.lines += blocks.long_lines
-    return counting.tally
+    return Counting(stretch.origin).run(Blocks(stretch))

@@ -13,7 +13,7 @@ from .blocks import Blocks, Stretch
 from .compiler import shared_object
 from .facts import ELEMENT_BYTES, WHOLE
 from .reader import Reader
-from .tally import Tally
+from .tally import Caller, Tally
 
 SOURCE = Path(__file__).with_name("scan.c")
 
@@ -62,7 +62,7 @@ def _loaded(path: Path) -> ctypes.CDLL | None:
     found.scan.restype = ctypes.c_uint64
     found.scan.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p]
     found.find.restype = ctypes.c_int64
-    found.find.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64]
+    found.find.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint32]
     sizes = (ctypes.c_uint64 * 3)()
     found.layout(sizes)
     mine = [ctypes.sizeof(_State), ctypes.sizeof(_Operation), ctypes.sizeof(_Caller)]
@@ -111,9 +111,9 @@ class Scanning:
     def _totals(self) -> tuple[int, int]:
         return self.tally.calls + self.state.calls, self.tally.volume + self.state.bytes
 
-    def _settle(self, who: bytes, communicator: int) -> None:
-        raw = who.removeprefix(self.reader.origin)
-        place = self.scanner.find(ctypes.addressof(self.state), raw, len(raw), communicator)
+    def _settle(self, caller: Caller) -> None:
+        who = caller[0].removeprefix(self.reader.origin)
+        place = self.scanner.find(ctypes.addressof(self.state), who, len(who), *caller[1:])
         if place >= 0:
             self._take(self.state.caller[place])
 
@@ -122,8 +122,7 @@ class Scanning:
         calls = {self.state.kind[i].value.decode(): n for i, n in enumerate(caller.calls) if n}
         if calls:
             who = ctypes.string_at(ctypes.addressof(caller), caller.length)
-            epoch = self.tally.epoch((self.reader.named(who), caller.comm))
-            epoch.ranks = caller.nranks
+            epoch = self.tally.epoch((self.reader.named(who), caller.comm, caller.nranks))
             epoch.volume += caller.bytes
             epoch.calls.update(calls)
         caller.bytes = 0

@@ -49,17 +49,21 @@ def mend(tally: Tally) -> None:
     `167node2:4711` and `node2:4711` are one when they use the same communicator address and only one of them opened it
     or, if none did, one has more calls.
     """
-    by_place: dict[tuple[int, bytes], list[bytes]] = {}
-    for who, communicator in tally.callers:
-        if found := _HOST.match(who):
-            by_place.setdefault((communicator, found[2]), []).append(who)
-    for (communicator, _), whos in by_place.items():
-        ranked = sorted(whos, key=lambda who: _weight(tally.callers[who, communicator]), reverse=True)
-        for damaged in ranked[1:]:
-            true = next((w for w in ranked if w != damaged and (w.endswith(damaged) or damaged.endswith(w))), None)
-            if true in ranked[: ranked.index(damaged)] and not _opened(tally.callers[damaged, communicator]):
-                for epoch in tally.callers.pop((damaged, communicator)):
-                    tally.callers[true, communicator][-1].add(epoch)
+    alike: dict[tuple[bytes, int, int], list[Caller]] = {}
+    for caller in tally.callers:
+        if found := _HOST.match(caller[0]):
+            alike.setdefault((found[2], *caller[1:]), []).append(caller)
+    for callers in alike.values():
+        callers.sort(key=lambda caller: _weight(tally.callers[caller]), reverse=True)
+        for place, damaged in enumerate(callers):
+            true = next((c for c in callers[:place] if _part(c[0], damaged[0])), None)
+            if true and not _opened(tally.callers[damaged]):
+                for epoch in tally.callers.pop(damaged):
+                    tally.callers[true][-1].add(epoch)
+
+
+def _part(one: bytes, other: bytes) -> bool:
+    return one.endswith(other) or other.endswith(one)
 
 
 def _opened(epochs: list[Epoch]) -> bool:
@@ -73,7 +77,7 @@ def _weight(epochs: list[Epoch]) -> tuple[bool, int]:
 def global_ranks(tally: Tally) -> dict[bytes, int]:
     """The rank of each process in the largest communicator that it opened."""
     largest: dict[bytes, tuple[int, int]] = {}
-    for (who, _), epochs in tally.callers.items():
+    for (who, _, _), epochs in tally.callers.items():
         for init in (epoch.init for epoch in epochs):
             if init and init.ranks > largest.get(who, (0, 0))[0]:
                 largest[who] = init.ranks, init.rank
@@ -94,7 +98,7 @@ def groups(tally: Tally) -> list[tuple[int, list[Member]]]:
     processes made them.
     """
     named: dict[tuple[str, int], dict[int, Member]] = {}
-    for (who, _), epoch in epochs(tally):
+    for (who, _, _), epoch in epochs(tally):
         if epoch.init and epoch.init.identity:
             members = named.setdefault((epoch.init.identity, epoch.init.ranks), {})
             known = members.get(epoch.init.rank)
@@ -108,7 +112,7 @@ def groups(tally: Tally) -> list[tuple[int, list[Member]]]:
 
 def _unnamed(tally: Tally) -> list[tuple[int, list[Member]]]:
     sizes: dict[int, list[Member]] = {}
-    for (who, _), epoch in epochs(tally):
-        sizes.setdefault(epoch.ranks, []).append(Member(None, None, who, epoch.calls))
+    for (who, _, ranks), epoch in epochs(tally):
+        sizes.setdefault(ranks, []).append(Member(None, None, who, epoch.calls))
     whole = [(n, members) for n, members in sizes.items() if n == len(members) == len({m.who for m in members})]
     return sorted(whole, key=lambda group: -group[0])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from .grammar import COUNTED, RECORD, address, messages
-from .tally import Epoch, Init, Tally, resolve
+from .tally import Caller, Epoch, Init, Tally, resolve
 
 _VIA_NET = re.compile(r" via ((?:COLL)?NET/.+?)/\d+(?:\(\d+\))?(/GDRDMA)?")
 _VIA_LOCAL = re.compile(r" via (P2P/direct pointer|P2P/\w+|SHM|\w+)")
@@ -40,7 +40,7 @@ class Reader:
         self,
         tally: Tally,
         totals: Callable[[], tuple[int, int]],
-        settle: Callable[[bytes, int], None],
+        settle: Callable[[Caller], None],
         origin: bytes = b"",
     ) -> None:
         self.tally, self.totals, self.settle, self.origin = tally, totals, settle, origin
@@ -156,9 +156,10 @@ class Reader:
         if split and not identity:
             init.parent, init.branch = int(split[1], 16), f"{split[2] or 0}.{split[3]}"
             resolve(self.tally, who, init)
-        caller = (who, int(pointer, 16))
-        self.settle(*caller)
-        self.tally.callers.setdefault(caller, []).append(Epoch(init, int(ranks)))
+        caller = (who, int(pointer, 16), int(ranks))
+        self.settle(caller)
+        self.tally.callers.setdefault(caller, []).append(Epoch(init))
+        self.tally.opened[caller[:2]] = init
 
     def _other(self, who: bytes, text: str) -> None:
         if nodes := _NODES.search(text):

@@ -134,7 +134,8 @@ static inline const char *source(const char *line, Record *r) {
     r->length = (uint32_t)(p + 1 - line);
   }
   if (r->length > WHO || bracket - line > LABEL) return 0;
-  if (bracket > line && memmem(line, (size_t)(bracket - line), "opCount", 7)) return 0;
+  size_t before = (size_t)(bracket - line);
+  if (before && (memmem(line, before, "opCount", 7) || memmem(line, before, "NCCL ", 5))) return 0;
   return p + 12;
 }
 
@@ -203,31 +204,31 @@ static Operation *operation(State *s, const Record *r) {
   }
 }
 
-static uint64_t hashed(const char *who, uint32_t length, uint64_t comm) {
-  uint64_t h = comm, word;
+static uint64_t hashed(const char *who, uint32_t length, uint64_t comm, uint32_t nranks) {
+  uint64_t h = mixed(comm, nranks), word;
   for (; length > 8; who += 8, length -= 8) memcpy(&word, who, 8), h = mixed(h, word);
   word = 0;
   memcpy(&word, who, length);
   return mixed(h, word);
 }
 
-/* The slot of (who, comm): its own if it has one, else the free one where it belongs. */
-static Caller *slot(State *s, const char *who, uint32_t length, uint64_t comm) {
-  for (uint32_t i = (uint32_t)hashed(who, length, comm) & (CALLERS - 1);; i = (i + 1) & (CALLERS - 1)) {
+/* The slot of (who, comm, nranks): its own if it has one, else the free one where it belongs. */
+static Caller *slot(State *s, const char *who, uint32_t length, uint64_t comm, uint32_t nranks) {
+  for (uint32_t i = (uint32_t)hashed(who, length, comm, nranks) & (CALLERS - 1);; i = (i + 1) & (CALLERS - 1)) {
     Caller *c = &s->caller[i];
-    if (!c->length || (c->comm == comm && c->length == length && !memcmp(c->who, who, length))) return c;
+    if (!c->length) return c;
+    if (c->comm == comm && c->nranks == nranks && c->length == length && !memcmp(c->who, who, length)) return c;
   }
 }
 
 static Caller *caller(State *s, const Record *r) {
-  Caller *c = slot(s, r->who, r->length, r->comm);
+  Caller *c = slot(s, r->who, r->length, r->comm, r->nranks);
   if (!c->length) {
     if (s->callers >= CALLERS / 4 * 3) return 0;
     s->used_caller[s->callers++] = (uint32_t)(c - s->caller);
     memcpy(c->who, r->who, r->length);
-    c->length = r->length, c->comm = r->comm;
+    c->length = r->length, c->comm = r->comm, c->nranks = r->nranks;
   }
-  c->nranks = r->nranks;
   return c;
 }
 
@@ -290,9 +291,9 @@ uint64_t scan(State *s, const char *block, uint64_t at, uint64_t end, uint32_t *
   return (uint64_t)(p - block);
 }
 
-/* Index of the caller (who, comm), or -1. */
-int64_t find(State *s, const char *who, uint32_t length, uint64_t comm) {
-  Caller *c = length && length <= WHO ? slot(s, who, length, comm) : 0;
+/* Index of the caller (who, comm, nranks), or -1. */
+int64_t find(State *s, const char *who, uint32_t length, uint64_t comm, uint32_t nranks) {
+  Caller *c = length && length <= WHO ? slot(s, who, length, comm, nranks) : 0;
   return c && c->length ? c - s->caller : -1;
 }
 

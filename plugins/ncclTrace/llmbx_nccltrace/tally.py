@@ -16,8 +16,8 @@ MOST_ERRORS = 1_000
 Size = tuple[str, int, int, int | None]
 """Operation, `ncclDataType_t`, ranks, elements (None beyond `MOST_SIZES`)."""
 
-Caller = tuple[bytes, int]
-"""Who (see `grammar.Said`) and the communicator's address in that process."""
+Caller = tuple[bytes, int, int]
+"""Who (see `grammar.Said`), the communicator's address in that process, and its ranks."""
 
 
 @dataclass(slots=True)
@@ -40,13 +40,11 @@ class Epoch:
     """The calls of one process on one communicator. An address that is used anew begins a new epoch."""
 
     init: Init | None = None
-    ranks: int = 0
     volume: int = 0
     calls: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Epoch) -> None:
         """Add the later calls of the same communicator."""
-        self.ranks = other.ranks or self.ranks
         self.volume += other.volume
         self.calls.update(other.calls)
 
@@ -64,9 +62,9 @@ class Mark:
 class Tally:
     """Everything that one stretch showed. `volume` is the bytes of all messages.
 
-    `cut` counts records of which a part is missing, by who began them; `channels` connections by transport, `facts`
-    texts by topic, `places` who had which transport or fact; `tuning` counts choices by operation, algorithm, protocol
-    and bytes.
+    `cut` counts records of which a part is missing, by who began them; `opened` is the latest communicator at each
+    address; `channels` counts connections by transport, `facts` texts by topic, and `places` says who had which;
+    `tuning` counts choices by operation, algorithm, protocol and bytes.
     """
 
     lines: int = 0
@@ -76,6 +74,7 @@ class Tally:
     nodes: int = 0
     sizes: Counter[Size] = field(default_factory=Counter)
     callers: dict[Caller, list[Epoch]] = field(default_factory=dict)
+    opened: dict[tuple[bytes, int], Init] = field(default_factory=dict)
     cut: Counter[bytes] = field(default_factory=Counter)
     marks: list[Mark] = field(default_factory=list)
     marks_lost: int = 0
@@ -109,8 +108,7 @@ class Tally:
         self.calls += calls
         self.volume += calls * size
         if who and communicator is not None:
-            epoch = self.epoch((who, communicator))
-            epoch.ranks = ranks
+            epoch = self.epoch((who, communicator, ranks))
             epoch.volume += calls * size
             epoch.calls[operation] += calls
 
@@ -156,12 +154,13 @@ def append(first: Tally, later: Tally) -> None:
         first.facts.setdefault(topic, Counter()).update(texts)
     for caller, epochs in later.callers.items():
         _append_epochs(first, caller, epochs)
+    first.opened.update(later.opened)
 
 
 def _append_epochs(tally: Tally, caller: Caller, epochs: list[Epoch]) -> None:
     known = tally.callers.get(caller)
     for epoch in epochs:
-        if epoch.init and epoch.init.identity is None:
+        if epoch.init:
             resolve(tally, caller[0], epoch.init)
     if known is None:
         tally.callers[caller] = epochs
@@ -174,8 +173,8 @@ def _append_epochs(tally: Tally, caller: Caller, epochs: list[Epoch]) -> None:
 
 def resolve(tally: Tally, who: bytes, init: Init) -> None:
     """Name a split communicator after its parent, where the parent is known by now."""
-    if init.parent is None:
+    if init.identity or init.parent is None:
         return
-    parent = tally.callers.get((who, init.parent), [Epoch()])[-1].init
+    parent = tally.opened.get((who, init.parent))
     if parent and parent.identity:
         init.identity = f"{parent.identity}/{init.branch}"
