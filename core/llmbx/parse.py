@@ -13,7 +13,7 @@ from .judge import PRIORITY
 from .logs.collect import Log, collect_file
 from .logs.find import LogFile, sniff
 from .logs.parser import LogFormat
-from .measure import Figures, finite
+from .measure import ROUNDED, Figures, finite
 from .model import Event, RunSpec, Step, Value
 from .model.result import Tflops, Window
 from .record import read_run
@@ -124,11 +124,19 @@ def _measured_row(log: LogFile, format_: LogFormat | None, read: Log, figures: F
 def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, policy: str) -> Row:
     window, measured = choose(read.steps, policy)
     times = stats.summary([step.time_s for step in measured if step.time_s is not None])
-    printed = [step.tflops_per_gpu for step in measured if step.tflops_per_gpu is not None]
-    tflops = Tflops(mean=stats.mean(printed), std=stats.sample_std(printed), source="log" if printed else None)
-    row: Row = _row(log, format_, read, window, len(measured), tflops)
+    row: Row = _row(log, format_, read, window, len(measured), _printed_tflops(measured))
     full: Row = row.replace(**{f"step_time_{name}_s": value for name, value in times.items()})
     return full
+
+
+def _printed_tflops(measured: Sequence[Step]) -> Tflops:
+    """The log's own figures; none where they are rounded away."""
+    printed = [step.tflops_per_gpu for step in measured if step.tflops_per_gpu is not None]
+    mean = stats.mean(printed)
+    coarse = max((step.tflops_resolution or 0.0 for step in measured), default=0.0)
+    if mean is None or coarse > ROUNDED * mean:
+        return Tflops()
+    return Tflops(mean=mean, std=stats.sample_std(printed), source="log")
 
 
 def _row(log: LogFile, format_: LogFormat | None, read: Log, window: Window, measured: int, tflops: Tflops) -> Row:

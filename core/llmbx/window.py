@@ -62,8 +62,12 @@ def _range(
     reached = max((step.number for step in steps), default=None)
     chosen = [step for step in usable if first <= step.number <= last]
     reason = "as asked"
-    if reached is None or reached < last:
-        chosen, reason = [], f"the log ends at step {reached}" if reached is not None else "the log holds no step"
+    if reached is None:
+        reason = "the log holds no step"
+    elif reached < last:
+        chosen, reason = [], f"the log ends at step {reached}"
+    elif not chosen:
+        reason = "no step in it has a time"
     return Window(first=first, last=last, policy=policy, excluded=inside, reason=reason), chosen
 
 
@@ -80,11 +84,12 @@ def _steady(usable: list[Step]) -> tuple[list[Step], str]:
         return usable, "the only step that has a time"
     rest = usable[1:]
     times = [step.time_s or 0.0 for step in rest]
-    later = times[len(times) // 2 :]
-    centre = stats.median(later) or 0.0
-    tolerance = max(TOLERANCE * centre, 3 * (stats.deviation(later) or 0.0))
-    warm = next((k for k in range(len(times) // 2) if _settled(times[k : k + 3], centre, tolerance)), len(times) // 2)
-    return rest[warm:], _words(usable[0].number, warm, centre, tolerance)
+    half = len(times) // 2
+    centre = stats.median(times[half:]) or 0.0
+    tolerance = max(TOLERANCE * centre, 3 * (stats.deviation(times[half:]) or 0.0))
+    warm = next((k for k in range(half) if _settled(times[k : k + 3], centre, tolerance)), None)
+    share = f"{100 * tolerance / centre:.0f} % of {centre:.4g} s" if centre else "0 s"
+    return rest[half if warm is None else warm :], _words(usable[0].number, warm, half, share)
 
 
 def _settled(times: list[float], centre: float, tolerance: float) -> bool:
@@ -92,9 +97,12 @@ def _settled(times: list[float], centre: float, tolerance: float) -> bool:
     return middle is not None and abs(times[0] - centre) <= tolerance and abs(middle - centre) <= tolerance
 
 
-def _words(first: int, warm: int, centre: float, tolerance: float) -> str:
-    share = f"{100 * tolerance / centre:.0f} % of {centre:.4g} s" if centre else "the steady time"
-    if warm == 0:
-        return f"step {first} dropped as warm-up; from then on the time stays within {share}"
-    plural = "step" if warm == 1 else "steps"
-    return f"step {first} and {warm} more {plural} dropped as warm-up, until the time settled within {share}"
+def _words(first: int, warm: int | None, half: int, share: str) -> str:
+    if warm is None and half:
+        return (
+            f"step {first} and the {half} after it dropped as warm-up; the time had not settled before within {share}"
+        )
+    if not warm:
+        return f"step {first} dropped as warm-up; after it the time was settled within {share}"
+    more = "1 more step" if warm == 1 else f"{warm} more steps"
+    return f"step {first} and {more} dropped as warm-up, until the time had settled within {share}"

@@ -51,7 +51,7 @@ MEGATRON: tuple[Rule, ...] = (
     rule("checkpoint_loaded", r"^\s*load-checkpoint \.*: \((?P<least>[\d.]+), (?P<most>[\d.]+)\)",
          lambda m: {"seconds": float(m["most"]) / 1000}),
     rule("fact", r"Total number of parameters in billions: *(?P<billions>[\d.]+)",
-         lambda m: {"parameters": float(m["billions"]) * 1e9}),
+         lambda m: {"parameters": round(float(m["billions"]) * 1e9)}),
     rule("fact", r"number of parameters on \(tensor, pipeline\) model parallel rank "
          r"\((?P<tp>\d+), (?P<pp>\d+)\): (?P<count>\d+)",
          lambda m: {"rank_parameters": int(m["count"]), "tp_rank": int(m["tp"]), "pp_rank": int(m["pp"])}),
@@ -69,7 +69,7 @@ NEMO2: tuple[Rule, ...] = (
     rule("checkpoint_loaded", r"Global Checkpoint Load : .*Time spent in load_checkpoint: (?P<seconds>[\d.]+)s",
          lambda m: {"seconds": float(m["seconds"])}),
     rule("fact", r"^\s*(?P<count>[\d.]+) (?P<unit>[KMBT])\s+Total params",
-         lambda m: {"parameters": float(m["count"]) * {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}[m["unit"]]}),
+         lambda m: {"parameters": round(float(m["count"]) * 1000 ** (" KMBT".index(m["unit"])))}),
     *(r for r in MEGATRON if r[0] in ("unexpected_result", "fact")),
 )  # fmt: skip
 

@@ -15,8 +15,14 @@ from llmbx.logs.lines import CUT
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 
+_WHOLE = r"(?:(?!0\.)\d[\d.]{4,}|0\.0*[1-9]\d{3,}|\d\.\d+[eE][-+]\d\d)"
+"""A value as `%.4g` or `%.2e` prints it at its longest: nothing can be missing even where the log ends in it."""
+
 PATIENCE = 64
 """A cut record waits this many lines for its rest."""
+
+LONGEST = 8192
+"""A longer line is not the rest of a record."""
 
 LONGEST_TAIL = 160
 """A cut field is sought in this many characters behind the last whole one."""
@@ -43,6 +49,7 @@ class Schema:
         self.other = re.compile(rf"\s*(?!(?:{words})\s*:){_OTHER_KEY}\s*:\s*\S{{1,60}}?\s*{end}")
         foreign = rf"(?=[^\s{CUT}])(?![\d.]|[eE]?[-+]?(?:\d|$))"
         self.glued = re.compile(rf"\s*(?P<key>{words})\s*:\s*(?P<value>{NUMBER}){foreign}")
+        self.cut = re.compile(rf"\s*(?P<key>{words})\s*:\s*(?P<value>{_WHOLE}){CUT}$")
         self.bare = re.compile(rf"\s*(?:$|(?:{words}|{_OTHER_KEY})\s*:)")
 
 
@@ -122,8 +129,9 @@ class RecordReader:
                 position = position if body.endswith("|") else start
                 break
         reading.tail = body[position:]
-        if schema.last is None and (glued := schema.glued.match(reading.tail)):
-            reading.values[schema.keys[glued["key"]]] = glued["value"]
+        loose = schema.glued.match(reading.tail) or schema.cut.match(reading.tail) if schema.last is None else None
+        if loose is not None:
+            reading.values[schema.keys[loose["key"]]] = loose["value"]
         reading.complete = self._is_complete(reading)
 
     def _wait(self, label: str, reading: Reading) -> None:
@@ -135,7 +143,7 @@ class RecordReader:
 
     def _resume(self, label: str, text: str) -> tuple[list[Reading], str]:
         cut = self._open.get(label)
-        if cut is None or not text.strip():
+        if cut is None or not text.strip() or len(text) > LONGEST:
             return [], text
         whole = self._mend_header(cut.tail, text) if cut.reading is None else self._mend(cut.reading, cut.tail, text)
         if whole is not None:

@@ -45,6 +45,9 @@ SCHEMA = Schema(
 PATIENCE = 8
 """A line that two writers cut waits this many lines for its rest."""
 
+LONGEST = 4096
+"""A longer line is neither of the two that may have been cut."""
+
 _START = re.compile(r"\[after megatron is initialized|\[before the start of training|Starting training loop at")
 _LOOP = re.compile(r"Starting training loop at iteration (\d+)")
 
@@ -80,7 +83,7 @@ class MegatronParser:
         """What one line makes known."""
         found: list[Record] = []
         if (
-            "iteration" in line
+            ("iteration" in line and "|" in line)
             or "TFLOP/s/GPU" in line
             or "Step Time" in line
             or "] i" in line
@@ -108,7 +111,8 @@ class MegatronParser:
     def _measures(self, line: str) -> list[Record]:
         label, _, text = split_label(line)
         broken = self._broken.get(label)
-        parted = steptime.unshuffle(broken.text, text, self._records.parse) if broken else None
+        short = broken is not None and len(text) <= LONGEST
+        parted = steptime.unshuffle(broken.text, text, self._records.parse) if broken and short else None
         if parted is not None:
             for waiting in (self._halves, self._broken):
                 waiting.pop(label, None)
@@ -140,9 +144,10 @@ class MegatronParser:
             if cut is not None and cut.wait():
                 del waiting[label]
         if "Step Time" in rest:
-            self._halves[label] = _Cut(rest[rest.index("Step Time") :])
+            start = rest.index("Step Time")
+            self._halves[label] = _Cut(rest[start : start + LONGEST])
         cut_here = "Step Time" in rest or (not whole and (self._records.waiting or "TFLOP" in rest))
-        if cut_here and "S" in text:
+        if cut_here and "S" in text and len(text) <= LONGEST:
             self._broken[label] = _Cut(text)
 
     def _figures(self, matches: list[re.Match[str]]) -> None:
@@ -221,8 +226,9 @@ def _may_be_fact(line: str) -> bool:
     return (
         "[after " in line
         or "[before " in line
-        or "checkpoint" in line
-        or "arameters" in line
+        or "successfully " in line
+        or "-checkpoint" in line
+        or "number of parameters" in line
         or "memory (" in line
         or "nexpected result" in line
         or "Starting training" in line

@@ -88,7 +88,7 @@ def _may_be_fact(line: str) -> bool:
     return (
         "Checkpoint" in line
         or "Trainer.fit" in line
-        or "arameters" in line
+        or "number of parameters" in line
         or "Total params" in line
         or "GLOBAL_RANK: 0," in line
         or "nexpected result" in line

@@ -1,0 +1,103 @@
+"""Which files are training logs, and which format each one has."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from ..errors import UsageError
+from ..install import RECORD
+from ..model import Value
+from .lines import LineReader
+from .parser import LogFormat
+
+SKIP = ("*nccltrace*", "*nsys_analysis*", "sbatch_*", "*prepare_squad_dataset_exp*", "*import_ckpt_exp*")
+"""Names, of files and of folders below the given one, that hold no training log of a performance run."""
+
+SNIFF = 256 * 1024
+"""Bytes at either end of a log that are shown to the formats."""
+
+# `log-<account>.<experiment>_<job>_<retry>.out`; a dot before a digit belongs to the experiment (llama3.1).
+_ACCOUNT = re.compile(r"^[\w-]+\.(?=[A-Za-z])")
+_RETRY = re.compile(r"(_\d{3,})_\d{1,2}$")
+
+
+class LogFile(Value, frozen=True):
+    """A log: its path, the experiment it is named after, and the run folder of llmbx that it is the main log of."""
+
+    path: str
+    experiment: str
+    run_dir: str | None = None
+
+
+def find_logs(paths: Sequence[Path]) -> list[LogFile]:
+    """The training logs in `paths`: a file is taken as it is, a folder is searched. Each log once, in order.
+
+    In a folder that llmbx made (it holds run.json) the log beside the record is the only one; elsewhere every `*.out`
+    that `SKIP` does not exclude. Raises `UsageError` for a path that does not exist.
+    """
+    found: dict[str, LogFile] = {}
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"{path}: no such file or folder")
+        for log in _search(path) if path.is_dir() else [_named(path)]:
+            found.setdefault(os.path.realpath(log.path), log)
+    return list(found.values())
+
+
+def sniff(path: Path, formats: Sequence[LogFormat]) -> LogFormat | None:
+    """The format that sees most of its own lines in the log; None when none sees any. Raises `OSError`."""
+    text = ends(path)
+    scores = [(format_.sniff(text), -place) for place, format_ in enumerate(formats)]
+    best = max(scores, default=(0, 0))
+    return formats[-best[1]] if best[0] > 0 else None
+
+
+def ends(path: Path) -> str:
+    """The first and the last 256 KiB of a file as clean text. Raises `OSError`."""
+    with path.open("rb") as file:
+        head = file.read(SNIFF)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(SNIFF, size - SNIFF))
+        tail = file.read()
+    reader, gap = LineReader(), b"\n" if size > 2 * SNIFF else b""
+    return "\n".join([*reader.feed(head + gap + tail), *reader.close()])
+
+
+def experiment_name(path: Path) -> str:
+    """The experiment a log is named after: without `log-`, the account, the retry and the suffix."""
+    name = path.name.removesuffix(".out")
+    if name.startswith("log-"):
+        name = _ACCOUNT.sub("", name.removeprefix("log-"))
+    return _RETRY.sub(r"\1", name)
+
+
+def _named(path: Path) -> LogFile:
+    own = (path.parent / RECORD).is_file() and path == _main_log(path.parent)
+    return LogFile(path=str(path), experiment=experiment_name(path), run_dir=str(path.parent) if own else None)
+
+
+def _search(root: Path) -> Iterator[LogFile]:
+    for folder, below, files in os.walk(root):
+        here = Path(folder)
+        if RECORD in files:
+            below.clear()
+            log = _main_log(here)
+            yield LogFile(path=str(log), experiment=experiment_name(log), run_dir=folder)
+            continue
+        below[:] = sorted(name for name in below if not _skipped(name))
+        for name in sorted(files):
+            if name.endswith(".out") and not _skipped(name):
+                yield LogFile(path=str(here / name), experiment=experiment_name(here / name))
+
+
+def _main_log(folder: Path) -> Path:
+    usual = folder / f"log-{folder.resolve().name}.out"
+    return usual if usual.is_file() else next(iter(sorted(folder.glob("log-*.out"))), usual)
+
+
+def _skipped(name: str) -> bool:
+    return any(fnmatch(name, pattern) for pattern in SKIP)
