@@ -60,7 +60,7 @@ def enter(spec: RunSpec, plugins: Plugins, install: Install) -> tuple[RunSpec, R
 
 
 def findings(spec: RunSpec, framework: Framework) -> list[Finding]:
-    """Every rule that the spec breaks: those that always hold, then the framework's."""
+    """Every rule that the spec breaks: those that always hold, the framework's, then the profilers'."""
     return [*common_findings(spec), *framework.check_spec(spec)]
 
 
@@ -116,7 +116,7 @@ def start(
 def _start(rooms: Rooms, record: Record, folder: Path, progress: Progress, offline: bool) -> Run:
     spec, began = record.spec, time.monotonic()
     rooms.framework.parse_log(spec)  # a log that nobody can read is found out before hours of training
-    request = rooms.framework.prepare_image(spec)
+    request = rooms.framework.prepare_image(spec).replace(accept_change=spec.accept_image_change)
     if not offline:
         require_access(request.repositories, os.environ)
     image = rooms.runtime.prepare(request, rooms.install.path, progress, offline)

@@ -32,6 +32,7 @@ class Request(Value, frozen=True):
     runtime: str | None = None
     launcher: str | None = None
     image: str | None = None
+    accept_image_change: bool = False
     cluster: str | None = None
     settings: dict[str, str] = {}
     env: dict[str, str] = {}

@@ -33,6 +33,7 @@ RUN_OPTIONS = (
     click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one setting: tp=2, gbs=64 …"),
     click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="Export a variable to every rank."),
     click.option("--image", help="Another container image (reference or file)."),
+    click.option("--accept-image-change", is_flag=True, help="Use an image although it is not the one first seen."),
     click.option("--runtime", help="venv, docker, apptainer, enroot, pyxis, host; default: what fits here."),
     click.option("--launcher", help="local or slurm; default: the cluster profile's, else what the run needs."),
     click.option("--cluster", help="The cluster profile of llmbx.toml to use."),
@@ -63,7 +64,8 @@ def run_options(function: F) -> F:
 
 
 _NAMES = {"names", "workload", "plugin", "size", "dtype", "gpu_type", "gpus", "gpus_per_node", "recipe", "steps",
-          "window", "settings", "env", "image", "runtime", "launcher", "cluster", "scheduler", "mounts",
+          "window", "settings", "env", "image",
+          "accept_image_change", "runtime", "launcher", "cluster", "scheduler", "mounts",
           "walltime_minutes", "stall_timeout_s", "tags", "wrappers", "force"}  # fmt: skip
 
 

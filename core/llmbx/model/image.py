@@ -32,12 +32,14 @@ class ImageRequest(Value, frozen=True):
     """What a framework asks for: an environment, a container image, or either, whichever the runtime can use.
 
     `repositories` are gated repositories of the model hub that the ranks will read; access is proved before the start.
+    `accept_change` (core's, from `--accept-image-change`) admits an image that is not the one first seen.
     """
 
     environment: Environment | None = None
     reference: str | None = None
     digest: str | None = None
     repositories: tuple[str, ...] = ()
+    accept_change: bool = False
 
 
 class Image(Value, frozen=True):

@@ -7,13 +7,18 @@ from .workload import Checkpointing, Convention, ImageSource, ModelShape, Parall
 
 
 class ProfileSpec(Value, frozen=True):
-    """What is to be profiled: steps [start, stop) counted from zero, and which ranks. Frameworks map it to switches."""
+    """What is to be profiled: steps [start, stop) counted from zero, and which ranks. Frameworks map it to switches.
+
+    `ranks` is "all" or rank numbers and ranges ("0,32,48-51", see `llmbx.ranks`). `name` is the recipe's name for a
+    rank's file (see `Recipe.profile_name`).
+    """
 
     start: int
     stop: int
-    ranks: str = "first,mid,last"
+    ranks: str = "first"
     tool: str = "nsys"
     gpu_metrics: bool = False
+    name: str = "profile_{job}_{node}_{rank}"
 
 
 class TraceSpec(Value, frozen=True):
@@ -57,6 +62,7 @@ class RunSpec(Value, frozen=True):
     in order. `scheduler` holds the scheduler's options by long name (an empty value is a switch), `srun` options of its
     launch command, `setup` lines of shell that the job script runs first. `doubts` are findings made while resolving
     (a scale that the catalog does not have, say). `origins` says where each value came from.
+    `accept_image_change` admits an image that is not the one first seen.
     `install` is the install's folder, for what a framework keeps for later runs (None: nothing outlives the run).
     """
 
@@ -86,6 +92,7 @@ class RunSpec(Value, frozen=True):
     offload_layers: int = 0
     flops_convention: Convention = "full"
     image: ImageSource | None = None
+    accept_image_change: bool = False
     environment: str | None = None
     architecture: dict[str, Scalar] = {}
     settings: dict[str, Scalar] = {}

@@ -36,6 +36,7 @@ def place(
         "launcher": launcher,
         "runtime": layers.find("runtime") or layers.note("runtime", "auto", "default"),
         "image": source,
+        "accept_image_change": layers.request.accept_image_change,
         "walltime_minutes": _walltime(layers, recipe, target),
         "stall_timeout_s": layers.request.stall_timeout_s,
     }

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import InfraError
 from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
 from . import passage
 from .base import Progress
-from .container import planned_file, present_file
-from .naming import parse_reference
+from .container import archive, default_variables, planned_file
+
+if TYPE_CHECKING:
+    from ..images.tool import Command, FileTool
+    from .naming import Reference
 
 SUFFIX = ".sif"
 
@@ -39,14 +43,47 @@ class ApptainerRuntime:
 
     def plan(self, request: ImageRequest, install: Path) -> Image:
         """The SIF file as it will lie in the install."""
-        return planned_file(request, install, SUFFIX, self.name)
+        return planned_file(request, install, SUFFIX, self.name, converts=True)
 
     def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
-        """The SIF file, if it is there. Raises `InfraError` that says how to make it."""
+        """The SIF file: found, imported from a registry, or made from a Docker archive."""
+        from ..images.engine import Wanted, ensure_file
+
         if reason := self.available():
             raise InfraError(f"runtime apptainer: {reason}")
         image = self.plan(request, install)
-        return present_file(image, f"{self.tool} pull {image.path} docker://{_docker_name(image.reference)}")
+        return ensure_file(Wanted(image, request, install, self.file_tool(), progress, offline, archive(request)))
+
+    def file_tool(self) -> FileTool:
+        """The commands that make SIF files and start them."""
+        from ..images.tool import FileTool
+
+        return FileTool(self.tool, SUFFIX, self._import, self._convert, self._start)
+
+    def _import(self, reference: Reference, output: Path, scratch: Path) -> Command:
+        from ..images.limits import plain_http
+
+        plain = ("--no-https",) if plain_http(reference.registry) else ()
+        return self._build(plain, f"docker://{reference.docker}", output, scratch, reference.registry)
+
+    def _convert(self, source: Path, output: Path, scratch: Path) -> Command:
+        return self._build((), f"docker-archive:{source}", output, scratch)
+
+    def _build(self, options: tuple[str, ...], source: str, output: Path, scratch: Path, registry: str = "") -> Command:
+        from ..images.credentials import login_for
+        from ..images.tool import Command
+
+        upper = self.tool.upper()
+        places = {f"{upper}_TMPDIR": str(scratch), f"{upper}_CACHEDIR": str(scratch / "cache")}
+        env = dict(default_variables(**places))
+        if registry and (login := login_for(registry)):
+            env |= {f"{upper}_DOCKER_USERNAME": login.user, f"{upper}_DOCKER_PASSWORD": login.password}
+        return Command(argv=(self.tool, "build", *options, str(output), source), env=env)
+
+    def _start(self, file: Path) -> Command:
+        from ..images.tool import Command
+
+        return Command(argv=(self.tool, "--quiet", "exec", "--cleanenv", "--no-home", str(file)))
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """`apptainer exec` for one rank: the forwarded variables are handed over as APPTAINERENV_NAME."""
@@ -69,7 +106,3 @@ class ApptainerRuntime:
         with tiny_root() as root:
             command = [self.tool, "--quiet", "exec", "--no-home", str(root), "/bin/sh", "-c", "exit 0"]
             return check_with(self.tool, (command,))
-
-
-def _docker_name(reference: str) -> str:
-    return reference if reference.startswith("/") else parse_reference(reference).docker

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
-from ..errors import InfraError, UsageError
+from ..errors import UsageError
 from ..model import Image, ImageRequest
-from .naming import image_file
+from .naming import image_file, is_file
 
 PYTHON = "python3"
 """The interpreter inside images: every recipe's image has it on PATH."""
+
+ARCHIVE = ".tar"
+"""A Docker archive, as `docker save` writes it."""
 
 
 def wanted_reference(request: ImageRequest, runtime: str) -> str:
@@ -19,15 +25,26 @@ def wanted_reference(request: ImageRequest, runtime: str) -> str:
     return request.reference
 
 
-def planned_file(request: ImageRequest, install: Path, suffix: str, runtime: str) -> Image:
-    """The image as it will lie in `install`, whether or not it is there yet."""
-    reference = wanted_reference(request, runtime)
-    path = image_file(reference, install, suffix, runtime)
+def archive(request: ImageRequest) -> Path | None:
+    """The Docker archive that `request` names, if it names one."""
+    reference = request.reference or ""
+    return Path(reference).expanduser().absolute() if is_file(reference) and reference.endswith(ARCHIVE) else None
+
+
+def planned_file(request: ImageRequest, install: Path, suffix: str, runtime: str, converts: bool = False) -> Image:
+    """The image as it will lie in `install`, whether or not it is there yet.
+
+    With `converts` a Docker archive is made into a file there too; its name tells archives of one name apart.
+    """
+    reference, source = wanted_reference(request, runtime), archive(request)
+    if converts and source is not None:
+        name = f"{source.stem}+{hashlib.sha256(str(source).encode()).hexdigest()[:12]}{suffix}"
+        path = install / "images" / name
+    else:
+        path = image_file(reference, install, suffix, runtime)
     return Image(kind=suffix[1:], reference=reference, python=PYTHON, path=str(path), digest=request.digest)
 
 
-def present_file(image: Image, command: str) -> Image:
-    """`image`, if its file is there. Raises `InfraError` that says which `command` makes it."""
-    if image.path is None or not Path(image.path).is_file():
-        raise InfraError(f"the image {image.path} is not there yet: make it with `{command}`")
-    return image
+def default_variables(**values: str) -> Mapping[str, str]:
+    """Those of `values` that the user has not set."""
+    return {name: value for name, value in values.items() if not os.environ.get(name)}

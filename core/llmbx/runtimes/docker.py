@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 from pathlib import Path
 
-from ..errors import InfraError
+from ..errors import InfraError, UsageError
 from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
 from . import passage
 from .base import Progress
-from .container import PYTHON, wanted_reference
+from .container import ARCHIVE, PYTHON, archive, wanted_reference
+from .docker_store import daemon_host, listens
 from .naming import is_file, parse_reference
 
 RUN_LABEL = "org.llmbx.run"
 """Label of every container: the run's folder, by which leftovers are found."""
+
+_KEEPER = """\
+name=llmbx-$$-${LLMBX_RANK:-${SLURM_PROCID:-0}}
+setsid sh -c 'tail --pid="$1" -s 0.2 -f /dev/null; docker rm --force "$2"; sleep 2; docker rm --force "$2"' \
+  keep $$ "$name" < /dev/null > /dev/null 2>&1 &
+shift 2
+exec docker run --name "$name" "$@"\
+"""
+"""POSIX sh that becomes `docker run`. The container belongs to the daemon: when its client is killed, whoever watches
+from outside of the client's process group must remove it."""
 
 _GPU = ("--gpus", "all", "--ulimit", "memlock=-1", "--ulimit", "stack=67108864")
 
@@ -30,45 +40,39 @@ class DockerRuntime:
         """Why Docker cannot be used here, or None: there must be a client, and a daemon that answers."""
         if not shutil.which("docker"):
             return "docker is not on PATH"
-        host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
-        if host.startswith("unix://") and not _listens(host.removeprefix("unix://")):
+        host = daemon_host()
+        if host.startswith("unix://") and not listens(host.removeprefix("unix://")):
             return f"the Docker daemon is not running (nothing answers at {host})"
         return None
 
     def plan(self, request: ImageRequest, install: Path) -> Image:
         """The image as the daemon will have it."""
         reference = wanted_reference(request, self.name)
+        if is_file(reference) and archive(request) is None:
+            raise UsageError(f"docker cannot start {reference}: it needs a Docker archive ({ARCHIVE}) or a reference")
         name = reference if is_file(reference) else parse_reference(reference).docker
         return Image(kind="docker", reference=name, python=PYTHON, digest=request.digest)
 
     def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
-        """The image, if the daemon has it. Raises `InfraError` that says how to fetch it."""
+        """The image in the daemon's store: found, pulled, or loaded from a Docker archive."""
+        from .docker_images import ensure_stored
+
         if reason := self.available():
             raise InfraError(f"runtime docker: {reason}")
-        import docker
-        import docker.errors
-
-        image = self.plan(request, install)
-        try:
-            found = docker.from_env().images.get(image.reference)
-        except docker.errors.ImageNotFound:
-            raise InfraError(f"Docker does not have {image.reference}: run `docker pull {image.reference}`") from None
-        except docker.errors.DockerException as error:
-            raise InfraError(f"runtime docker: {error}") from error
-        known: Image = image.replace(digest=found.id)
-        return known
+        return ensure_stored(self.plan(request, install), request, install, progress, offline)
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """`docker run` for one rank: variables by name, mounts at the host's paths, the user's own uid and gid."""
         names = passage.forwarded(spec, phase)
-        argv = ["docker", "run", "--rm", "--network", "host", "--ipc", "host", "--pid", "host"]
+        argv = ["docker", "run", "--rm", "--pull", "never", "--network", "host", "--ipc", "host", "--pid", "host"]
         argv += _GPU if launch.gpus_per_rank else ()
         argv += ["--user", f"{os.getuid()}:{os.getgid()}", "--label", f"{RUN_LABEL}={run_dir}", "--entrypoint", ""]
         argv += [] if "HOME" in names else ["--env", "HOME=/tmp"]
         argv += [part for name in names for part in ("--env", name)]
         for mount in passage.mounts(spec, launch, phase, run_dir, ":"):
             argv += ["--volume", passage.joined(mount)]
-        return Wrapping(argv=(*argv, "--workdir", str(run_dir), image.reference))
+        argv += ["--workdir", str(run_dir), image.reference]
+        return Wrapping(argv=("/bin/sh", "-c", _KEEPER, "keep", *argv))
 
     def check(self, install: Path) -> Finding | None:
         """Start a container from an image made of the host's own shell."""
@@ -86,14 +90,3 @@ class DockerRuntime:
                 return check_with("docker", commands)
             finally:
                 check_with("docker", (["docker", "image", "rm", "--force", tag],))
-
-
-def _listens(path: str) -> bool:
-    """Whether a daemon accepts connections at the Unix socket `path`."""
-    with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(2)
-        try:
-            client.connect(path)
-        except OSError:
-            return False
-    return True

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import InfraError
 from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
 from . import passage
 from .base import Progress
-from .container import planned_file, present_file
-from .naming import is_file, parse_reference
+from .container import default_variables, planned_file
+
+if TYPE_CHECKING:
+    from ..images.tool import Command, FileTool
+    from .naming import Reference
 
 SUFFIX = ".sqsh"
 _READ_ONLY = "none:x-create=auto,rbind,ro"
@@ -31,11 +35,12 @@ class EnrootRuntime:
         return planned_file(request, install, SUFFIX, self.name)
 
     def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
-        """The squashfs file, if it is there. Raises `InfraError` that says how to make it."""
+        """The squashfs file: found, or imported from a registry."""
+        from ..images.engine import Wanted, ensure_file
+
         if reason := self.available():
             raise InfraError(f"runtime enroot: {reason}")
-        image = self.plan(request, install)
-        return present_file(image, import_command(image))
+        return ensure_file(Wanted(self.plan(request, install), request, install, file_tool(), progress, offline))
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """`enroot start` for one rank. GPUs come with enroot's own hook, the working folder with the rank shim."""
@@ -57,8 +62,23 @@ class EnrootRuntime:
             return check_with("enroot", (command,), {"ENROOT_DATA_PATH": str(root.parent)})
 
 
-def import_command(image: Image) -> str:
-    """The command by which the recipes make the image's file."""
-    if is_file(image.reference):
-        return f"cp IMAGE {image.path}"
-    return f"enroot import --output {image.path} docker://{parse_reference(image.reference).enroot}"
+def file_tool(starts: bool = True) -> FileTool:
+    """The commands that make squashfs files and, where enroot may start containers itself, start them."""
+    from ..images.tool import FileTool
+
+    return FileTool("enroot", SUFFIX, import_command, None, _start if starts else None)
+
+
+def import_command(reference: Reference, output: Path, scratch: Path) -> Command:
+    """As the recipes import, but by digest. enroot unpacks in its own temporary folder: overlays need a local disk."""
+    from ..images.limits import plain_http
+    from ..images.tool import Command
+
+    env = default_variables(ENROOT_ALLOW_HTTP="y") if plain_http(reference.registry) else {}
+    return Command(argv=("enroot", "import", "--output", str(output), f"docker://{reference.enroot}"), env=dict(env))
+
+
+def _start(file: Path) -> Command:
+    from ..images.tool import Command
+
+    return Command(argv=("enroot", "start", str(file)))

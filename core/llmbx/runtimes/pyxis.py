@@ -8,8 +8,8 @@ from pathlib import Path
 from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
 from . import passage
 from .base import Progress
-from .container import planned_file, present_file
-from .enroot import SUFFIX, import_command
+from .container import planned_file
+from .enroot import SUFFIX, file_tool
 
 
 class PyxisRuntime:
@@ -32,9 +32,12 @@ class PyxisRuntime:
         return planned_file(request, install, SUFFIX, self.name)
 
     def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
-        """The squashfs file, if it is there. Raises `InfraError` that says how to make it."""
-        image = self.plan(request, install)
-        return present_file(image, import_command(image))
+        """The squashfs file: found, or imported with enroot where it is here (a login node may lack it)."""
+        from ..images.engine import Wanted, ensure_file
+
+        return ensure_file(
+            Wanted(self.plan(request, install), request, install, file_tool(starts=False), progress, offline)
+        )
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """srun's flags, as the recipes set them: writable, without the home folder, PMIx."""

@@ -1,0 +1,39 @@
+"""Room on the disk, looked at before an import and not found out by it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ..errors import InfraError
+
+UNPACKED = 2.5
+"""Layers of GPU images are gzip of about this ratio (NeMo 25.04: 24 GB of layers, about 60 GB unpacked)."""
+
+
+def needed_bytes(layers: int, packed_again: bool) -> int:
+    """Bytes that an import of `layers` compressed bytes takes at its peak.
+
+    A tool that packs the image again (squashfs, SIF) has the layers, the unpacked tree and the new file side by side.
+    """
+    return int(layers * (1 + UNPACKED + 1)) if packed_again else int(layers * (1 + UNPACKED))
+
+
+def require_room(folder: Path, needed: int, what: str) -> None:
+    """Raise `InfraError` when `folder`'s disk has less than `needed` bytes free."""
+    place = folder
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if free < needed:
+        raise InfraError(
+            f"{what} needs about {size(needed)} in {folder} while it is imported, where {size(free)} are free: free "
+            f"some space (`llmbx image prune`) or set LLMB_INSTALL to a folder on another disk"
+        )
+
+
+def size(count: float) -> str:
+    """Bytes for people: `61 MB`, `18.2 GB`."""
+    if count < 1e9:
+        return f"{count / 1e6:.0f} MB" if count >= 1e7 else f"{count / 1e6:.1f} MB"
+    return f"{count / 1e9:.1f} GB"

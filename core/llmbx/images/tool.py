@@ -1,0 +1,149 @@
+"""How a container tool makes image files and starts something in them: the few commands that the engine needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from ..errors import InfraError, UsageError
+from ..model import Value
+from ..runtimes.base import Progress
+from ..runtimes.naming import Reference
+from .retry import Passing, is_passing
+
+PROBE = "import sys; print('llmbx-python', sys.version.split()[0])"
+REPORT_S = 10.0
+
+_NO_PROGRAM = re.compile(r"not found|no such file|executable file", re.IGNORECASE)
+_NO_ROOM = re.compile(r"no space left|disk quota exceeded|file system full", re.IGNORECASE)
+
+
+class Command(Value, frozen=True):
+    """One command of a container tool, and the variables that it needs besides the user's."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class FileTool:
+    """A container tool whose images are files.
+
+    `importing(reference, output, scratch)` makes the file `output` of an image in a registry, `converting(archive,
+    output, scratch)` of a Docker archive (None: it cannot), `starting(file)` is what a program's argv is put after to
+    run in the image (None: it cannot be run from here).
+    """
+
+    name: str
+    suffix: str
+    importing: Callable[[Reference, Path, Path], Command]
+    converting: Callable[[Path, Path, Path], Command] | None = None
+    starting: Callable[[Path], Command] | None = None
+
+
+def run_import(command: Command, scratch: Path, what: str, deadline: float, progress: Progress) -> None:
+    """Run one import to its end.
+
+    Raises `Passing` for a failure that sounds like the network or the registry, `InfraError` for every other one and
+    when `deadline` (monotonic seconds) passes; the tool and all its children are gone then.
+    """
+    from ..runtimes.children import follow
+
+    said: list[str] = []
+    clock = _Clock(scratch, what, deadline, progress)
+
+    def line(text: str) -> None:
+        if text.strip():
+            said.append(text.strip())
+            del said[:-40]
+
+    try:
+        code = follow(command.argv, {**os.environ, **command.env}, scratch, line, clock.tick)
+    except FileNotFoundError:
+        raise InfraError(f"{command.argv[0]} is not on PATH: install it, or choose another --runtime") from None
+    if code != 0:
+        raise explain(f"{Path(command.argv[0]).name} ended with {code}", said, scratch)
+
+
+def explain(what: str, said: list[str], folder: Path) -> InfraError:
+    """The error for a tool that failed, by the last lines that it said."""
+    text = "\n".join(said)
+    if _NO_ROOM.search(text):
+        return InfraError(f"the disk of {folder.parent} is full: free some space (`llmbx image prune`) and start again")
+    last = next((line for line in reversed(said) if re.search(r"error|fatal|denied|unknown", line, re.I)), None)
+    reason = f"{what}: {_plain(last or (said[-1] if said else 'no reason given'))}"
+    return Passing(reason) if is_passing(text) else InfraError(reason)
+
+
+def python_version(command: Command, reference: str) -> str | None:
+    """The version of python3 in the image, or None when no container could be started to ask.
+
+    Raises `UsageError` when the image has no python3.
+    """
+    import subprocess
+
+    argv = [*command.argv, "python3", "-c", PROBE]
+    try:
+        done = subprocess.run(
+            argv, env={**os.environ, **command.env}, capture_output=True, text=True, timeout=120, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if found := re.search(r"llmbx-python (\S+)", done.stdout):
+        return found[1]
+    lines = [line for line in done.stderr.splitlines() if "python3" in line]
+    if any(_NO_PROGRAM.search(line) for line in lines):
+        raise UsageError(f"the image {reference} has no python3 on its PATH, with which llmbx starts programs")
+    return None
+
+
+def end_leftovers(folder: Path) -> None:
+    """Stop what a killed import left running: processes of this user whose command names `folder`."""
+    import psutil
+
+    for process in psutil.process_iter(["cmdline", "uids"]):
+        uids = process.info["uids"]
+        mine = uids and uids.real == os.getuid() and process.pid != os.getpid()
+        if mine and any(str(folder) in part for part in process.info["cmdline"] or ()):
+            with suppress(psutil.Error):
+                process.send_signal(signal.SIGKILL)
+                process.wait(5)
+
+
+class _Clock:
+    """Says now and then how far an import is, and ends it at its deadline."""
+
+    def __init__(self, scratch: Path, what: str, deadline: float, progress: Progress) -> None:
+        self.scratch, self.what, self.deadline, self.progress = scratch, what, deadline, progress
+        self.began = self.said = time.monotonic()
+        self.free = self._free()
+
+    def tick(self) -> None:
+        now = time.monotonic()
+        if now >= self.deadline:
+            from .limits import TIMEOUT
+
+            spent = f"{now - self.began:.0f} s"
+            raise InfraError(f"{self.what}: not done after {spent}, the time limit; {TIMEOUT} raises it")
+        if now - self.said >= REPORT_S:
+            from .disk import size
+
+            self.said = now
+            written = max(0, self.free - self._free())
+            self.progress(f"{self.what}: {now - self.began:.0f} s, about {size(written)} written")
+
+    def _free(self) -> int:
+        import shutil
+
+        return shutil.disk_usage(self.scratch).free
+
+
+def _plain(line: str) -> str:
+    """A tool's line without its prefix and colours."""
+    return re.sub(r"\x1b\[[0-9;]*m|^(?:FATAL|ERROR|\[ERROR\]|\[INFO\]):?\s*", "", line).strip()

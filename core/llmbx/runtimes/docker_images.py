@@ -1,0 +1,141 @@
+"""An image in the Docker daemon's store, fetched once, compared with what was first seen, and asked for its Python."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import InfraError, UsageError
+from ..files import disk_errors
+from ..images.lockfile import check_locked, remember
+from ..images.stamps import Stamp, current_stamp, read_stamp, with_identity, write_stamp
+from ..model import Image, ImageRequest
+from .container import archive
+from .docker_store import Stored, daemon_host, load, pull, stored
+from .naming import Reference, file_name, parse_reference
+
+if TYPE_CHECKING:
+    from .base import Progress
+
+
+def ensure_stored(
+    image: Image, request: ImageRequest, install: Path, progress: Progress, offline: bool = False
+) -> Image:
+    """The image as the daemon has it now. Raises `InfraError` and `UsageError` as `images.engine.ensure_file` does."""
+    source = archive(request)
+    if source is not None:
+        return _from_archive(image, request, source, install, progress)
+    reference = parse_reference(image.reference)
+    found = stored(reference.docker) or _fetch(reference, request, install, progress, offline)
+    digest = _digest(found, reference) or found.id
+    _agree(request, install, reference.docker, digest)
+    versions = _versions(found.id, reference.docker, install)
+    remember(install, reference.docker, digest, {})
+    known: Image = image.replace(digest=digest, versions=versions)
+    return known
+
+
+def _fetch(reference: Reference, request: ImageRequest, install: Path, progress: Progress, offline: bool) -> Stored:
+    """The image, pulled by the one process that has the lock."""
+    from .locks import held
+
+    name = reference.docker
+    if offline:
+        raise InfraError(
+            f"Docker does not have {name}, and --offline forbids to pull it: `llmbx image prepare` it where there is a "
+            f"network, or bring it with `llmbx image import BUNDLE`"
+        )
+    lease = install / "images" / f".docker-{file_name(name, '')}.lease"
+    with disk_errors(str(lease)):
+        lease.parent.mkdir(parents=True, exist_ok=True)
+        with held(lease, f"it pulls {name}", progress):
+            return stored(name) or _pull(reference, request, install, progress)
+
+
+def _pull(reference: Reference, request: ImageRequest, install: Path, progress: Progress) -> Stored:
+    """Ask the registry, compare digests, and have the daemon pull just that digest."""
+    from ..images.disk import size
+    from ..images.limits import limits
+    from ..images.registry import look_up
+    from ..images.retry import retrying
+
+    bounds, name = limits(), reference.docker
+    title, deadline = f"image {name}", time.monotonic() + bounds.timeout_s
+    remote = retrying(lambda: look_up(reference, bounds), title, bounds, deadline, progress)
+    _agree(request, install, name, remote.digest)
+    much = f" ({size(remote.layer_bytes)} to download)" if remote.layer_bytes else ""
+    _require_room(remote.layer_bytes, title)
+    progress(f"{title}: pulling it{much} with docker")
+    retrying(
+        lambda: pull(reference, remote.digest, deadline - time.monotonic(), progress), title, bounds, deadline, progress
+    )
+    found = stored(name)
+    if found is None or _digest(found, reference) != remote.digest:
+        raise InfraError(f"{title}: Docker pulled something else than {remote.digest}")
+    progress(f"{title}: ready, {remote.digest}")
+    return found
+
+
+def _require_room(layer_bytes: int | None, title: str) -> None:
+    """Raise `InfraError` when the disk of a daemon on this machine is too small for so many bytes of layers."""
+    from ..images.disk import needed_bytes, require_room
+    from .docker_store import data_root
+
+    if layer_bytes is not None and daemon_host().startswith("unix://") and (root := data_root()):
+        require_room(root, needed_bytes(layer_bytes, packed_again=False), title)
+
+
+def _from_archive(image: Image, request: ImageRequest, source: Path, install: Path, progress: Progress) -> Image:
+    """The image of a Docker archive, loaded unless the daemon has it already."""
+    from ..images.verify import require_whole, sha256_file
+
+    if not source.is_file():
+        raise UsageError(f"there is no image file {source}")
+    stamp = current_stamp(source, install)
+    if stamp is None or stamp.digest is None or stored(stamp.digest) is None:
+        require_whole(source)
+        progress(f"image {source.name}: loading it into Docker")
+        sha256 = sha256_file(source, progress)
+        check_locked(install, str(source), "file", sha256, request.accept_change, key=source.name)
+        loaded = Stamp(path=str(source), reference=str(source), digest=load(source), sha256=sha256)
+        stamp = with_identity(loaded, source)
+        write_stamp(stamp, install)
+    check_locked(install, str(source), "file", stamp.sha256, request.accept_change, key=source.name)
+    name = stamp.digest or ""
+    versions = _versions(name, str(source), install)
+    remember(install, str(source), None, {source.name: stamp.sha256 or ""})
+    known: Image = image.replace(reference=name, digest=stamp.sha256, versions=versions)
+    return known
+
+
+def _agree(request: ImageRequest, install: Path, name: str, digest: str) -> None:
+    if request.digest and digest != request.digest and not request.accept_change:
+        raise InfraError(
+            f"image {name}: the recipe is pinned to {request.digest}, but it is {digest}; use it all the same with "
+            f"--accept-image-change"
+        )
+    check_locked(install, name, "digest", digest, request.accept_change)
+
+
+def _digest(found: Stored, reference: Reference) -> str | None:
+    """The registry's digest of what the daemon has; Docker drops the name of its own registry."""
+    names = [f"{reference.registry}/{reference.repository}"]
+    if reference.registry == "docker.io":
+        names += [reference.repository, reference.repository.removeprefix("library/")]
+    return next((found.digests[name] for name in names if name in found.digests), None)
+
+
+def _versions(identity: str, name: str, install: Path) -> dict[str, str]:
+    """The version of the image's Python, asked once for each image id."""
+    from ..images.tool import Command, python_version
+
+    key = f"docker/{identity}"
+    stamp = read_stamp(key, install)
+    if stamp and stamp.versions:
+        return stamp.versions
+    start = ("docker", "run", "--rm", "--pull", "never", "--network", "none", "--entrypoint", "", identity)
+    version = python_version(Command(argv=start), name)
+    versions = {"python": version} if version else {}
+    write_stamp(Stamp(path=key, reference=name, tool="docker", versions=versions), install)
+    return versions
