@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .artefacts import examine, slow_down
 from .files import disk_errors, write_exclusive
 from .host import alive
 from .judge import judge
@@ -83,9 +84,15 @@ def _write(run: Run, plugins: Plugins, status: JobStatus) -> Result:
     log = read_log(run, plugins)
     verdict = judge(spec, status, log.steps, log.events, last_line(run.log))
     flops = plugins.framework(spec.plugin).compute_flops(spec)
-    figures = measure(spec, log.steps, flops, first_number=first_number(spec, plugins))
+    first = first_number(spec, plugins)
+    figures = measure(spec, log.steps, flops, first_number=first)
+    verdict, notes = examine(spec, run.path, plugins, verdict)
+    notes += slow_down(spec, log.steps, figures.step_time_s.median, first)
     result = build_result(run.record, status, figures).replace(
-        status=verdict.status, data_valid=verdict.data_valid, cause=verdict.cause
+        status=verdict.status,
+        data_valid=verdict.data_valid,
+        cause=verdict.cause,
+        warnings=(*figures.warnings, *notes),
     )
     with disk_errors(f"the result of {run.record.run_id}"):
         write_steps(run.path, log.steps)

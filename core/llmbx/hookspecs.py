@@ -43,7 +43,8 @@ def register_workloads() -> Sequence[Workload]:
 def check_spec(spec: RunSpec) -> Sequence[Finding]:
     """Rules of the framework that the resolved run breaks, beyond those that hold for every framework.
 
-    When: before anything starts. Asked of the chosen framework. Return every finding at once, or an empty list.
+    When: before anything starts. Asked of the chosen framework, and of each chosen profiler (the size of its files, say).
+    Return every finding at once, or an empty list.
 
     Example::
 
@@ -152,7 +153,8 @@ def compute_flops(spec: RunSpec) -> Flops | None:
 def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
     """What the artefacts of a profiled run show, for its report.
 
-    When: after a run with this profiler has ended. Asked of each chosen profiler.
+    When: after a run with this profiler has ended. Asked of each chosen profiler. A finding that is no `warning` (a
+    profile that was asked for is not there, say) fails the run; all of them are in its result's warnings or cause.
 
     Example::
 

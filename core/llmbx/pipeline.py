@@ -61,7 +61,7 @@ def enter(spec: RunSpec, plugins: Plugins, install: Install) -> tuple[RunSpec, R
 
 def findings(spec: RunSpec, framework: Framework) -> list[Finding]:
     """Every rule that the spec breaks: those that always hold, the framework's, then the profilers'."""
-    return [*common_findings(spec), *framework.check_spec(spec)]
+    return [*common_findings(spec), *framework.check_spec(spec), *framework.check_profilers(spec)]
 
 
 def admit(spec: RunSpec, found: list[Finding], force: bool) -> RunSpec:
@@ -81,10 +81,17 @@ def admit(spec: RunSpec, found: list[Finding], force: bool) -> RunSpec:
 def render(spec: RunSpec, rooms: Rooms, image: Image, folder: Path) -> Rendered:
     """The launch with its profilers, wrapped by the runtime, as the launcher's script. Pure."""
     launch = rooms.framework.build_command(spec, image)
-    for profiler in spec.profilers:
+    for profiler in wrappers(spec, launch, rooms.plugins):
         launch = rooms.plugins.ask(profiler, "wrap_command", spec=spec, launch=launch) or launch
     wrappings = tuple(rooms.runtime.wrap(spec, launch, phase, image, folder) for phase in launch.phases)
     return Rendered(launch, wrappings, rooms.launcher.render(spec, launch, wrappings, folder))
+
+
+def wrappers(spec: RunSpec, launch: Launch, plugins: Plugins) -> tuple[str, ...]:
+    """The profilers that wrap a launch, in order: those of the run, then those that its phases need for themselves."""
+    needed = [phase.capture.tool for phase in launch.phases if phase.capture]
+    own = [tool for tool in dict.fromkeys(needed) if tool not in spec.profilers and tool in plugins.profilers()]
+    return (*spec.profilers, *own)
 
 
 def plan(spec: RunSpec, rooms: Rooms) -> tuple[Image, Path, Rendered]:

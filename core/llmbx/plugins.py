@@ -47,6 +47,15 @@ class Framework:
         """The framework's own findings (see `hookspecs.check_spec`)."""
         return [f for found in self._plugins.ask(self.name, "check_spec", spec=spec) or [] for f in found]
 
+    def check_profilers(self, spec: RunSpec) -> list[Finding]:
+        """The findings of the profilers that the run names. Raises `UsageError` for one that is unknown."""
+        found = []
+        for name in spec.profilers:
+            if name not in self._plugins.profilers():
+                raise UsageError(f"no profiler named '{name}'{did_you_mean(name, self._plugins.profilers())}")
+            found += [f for answer in self._plugins.ask(name, "check_spec", spec=spec) or [] for f in answer]
+        return found
+
     def prepare_image(self, spec: RunSpec) -> ImageRequest:
         """What the run needs around it (see `hookspecs.prepare_image`)."""
         request: ImageRequest = self._must("prepare_image", ImageRequest, spec=spec)

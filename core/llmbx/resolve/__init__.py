@@ -48,13 +48,14 @@ def resolve(
     )
     typed = read_settings(request.settings, workload)
     size = workload.sizes[target["size"]]
+    shaped = shape(layers, recipe, row, size, typed, target["gpus"])
     spec = RunSpec(
         plugin=workload.plugin,
         workload=workload.name,
         folder=workload.folder,
         **target,
-        **shape(layers, recipe, row, size, typed, target["gpus"]),
-        **length(layers, recipe),
+        **shaped,
+        **length(layers, recipe, target["gpus"], shaped["parallelism"].pp),
         **place(layers, gpus, target, recipe),
         recipe=recipe.name,
         driver=recipe.driver,

@@ -8,14 +8,16 @@ from .. import window
 from ..errors import UsageError
 from ..model import ProfileSpec, Recipe, TraceSpec
 from .layers import Layers
+from .profiled import last_of
+from .profiled import profile as profile_of
 
 TRACE_STEPS = 5
 """How many steps a traced run takes: its log grows by gigabytes (the recipes trace five)."""
 
 
-def length(layers: Layers, recipe: Recipe) -> dict[str, Any]:
-    """Steps, window, profile and trace: they depend on each other."""
-    profile, trace = _profile(layers, recipe), _trace(layers)
+def length(layers: Layers, recipe: Recipe, world: int, stages: int) -> dict[str, Any]:
+    """Steps, window, profile and trace: they depend on each other. `stages` is the number of pipeline stages."""
+    profile, trace = profile_of(layers, recipe, world, stages), _trace(layers)
     default, origin = recipe.steps, f"recipe {recipe.name}"
     if profile:
         default, origin = max(recipe.profile_total_steps, profile.stop), "a profiled run's length"
@@ -34,44 +36,13 @@ def _window(layers: Layers, recipe: Recipe, steps: int) -> str:
     asked: str | None = layers.find("window")
     if asked is not None:
         policy = window.check(asked)
-        if _end(policy) > steps:
+        if last_of(policy) > steps:
             raise UsageError(f"--window {policy}: the run has only {steps} steps; make it longer with --steps")
         return policy
-    if _end(window.check(recipe.window)) > steps:
+    if last_of(window.check(recipe.window)) > steps:
         why = f"the run of {steps} steps ends before the recipe's window {recipe.window}"
         return str(layers.note("window", "auto", why))
     return str(layers.note("window", recipe.window, f"recipe {recipe.name}"))
-
-
-def _end(policy: str) -> int:
-    """The last step of an `A-B` window; 0 for the policies that fit any run."""
-    return int(policy.rpartition("-")[2]) if "-" in policy else 0
-
-
-def _profile(layers: Layers, recipe: Recipe) -> ProfileSpec | None:
-    request = layers.request
-    if not (layers.find("profile") or request.profile_steps):
-        return None
-    start, stop = _span(request.profile_steps or recipe.profile_steps)
-    if request.profile_steps is None:
-        start = layers.find("profile_start") or start
-        stop = layers.find("profile_stop") or stop
-    if not 0 <= start < stop:
-        raise UsageError(f"profiled steps {start}-{stop}: expected A-B with A < B (half-open, counted from zero)")
-    return ProfileSpec(
-        start=start,
-        stop=stop,
-        ranks=request.profile_ranks or "first,mid,last",
-        tool=request.profile_tool or "nsys",
-        gpu_metrics=bool(layers.find("gpu_metrics")),
-    )
-
-
-def _span(text: str) -> tuple[int, int]:
-    first, dash, last = text.partition("-")
-    if not (dash and first.strip().isdigit() and last.strip().isdigit()):
-        raise UsageError(f"profiled steps {text!r}: expected A-B, for example 45-50")
-    return int(first), int(last)
 
 
 def _trace(layers: Layers) -> TraceSpec | None:

@@ -1,0 +1,76 @@
+"""What of a run is profiled, by options, the recipes' variables and the recipe; for a new run or an old one again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .. import ranks
+from ..errors import UsageError
+from ..model import ProfileSpec, Recipe, RunSpec
+from ..request import Request
+from .layers import Layers
+
+DEFAULT_RANKS = "first,mid,last"
+"""One rank of three pipeline stages tells stages apart and fills no disk; the recipes' own default is often all."""
+
+
+def profile(layers: Layers, recipe: Recipe, world: int, stages: int) -> ProfileSpec | None:
+    """What is to be profiled of a run of `world` ranks in `stages` pipeline stages; None when nothing was asked for."""
+    request = layers.request
+    if not (layers.find("profile") or request.profile_steps):
+        return None
+    start, stop = _steps(layers, recipe)
+    selector = request.profile_ranks or DEFAULT_RANKS
+    chosen = ranks.choose(selector, world, stages, recipe.profile_ranks)
+    layers.note("profile.ranks", chosen, f"--ranks {selector}" if request.profile_ranks else f"default: {selector}")
+    return ProfileSpec(
+        start=start,
+        stop=stop,
+        ranks=chosen,
+        tool=request.profile_tool or "nsys",
+        gpu_metrics=bool(layers.find("gpu_metrics")),
+        name=recipe.profile_name,
+    )
+
+
+def again(spec: RunSpec, recipe: Recipe, request: Request, environ: Mapping[str, str]) -> RunSpec:
+    """An earlier run's specification with the profile that `request` asks for, as long as profiled runs are."""
+    layers = Layers(request, environ, None)
+    asked = profile(layers, recipe, spec.gpus, spec.parallelism.pp)
+    assert asked is not None, "the caller asks for a profile"
+    steps = request.steps or max(recipe.profile_total_steps, asked.stop)
+    if asked.stop > steps:
+        raise UsageError(f"--max-steps {steps}: the profiled steps {asked.start}-{asked.stop} lie beyond the end")
+    before = {spec.profile.tool if spec.profile else None, spec.trace.tool if spec.trace else None, asked.tool}
+    layers.note("steps", steps, "--max-steps" if request.steps else "a profiled run's length")
+    return spec.replace(
+        profile=asked,
+        trace=None,
+        profilers=(*(name for name in spec.profilers if name not in before), asked.tool),
+        steps=steps,
+        window=spec.window if last_of(spec.window) <= steps else "auto",
+        origins={**spec.origins, **layers.origins},
+    )
+
+
+def last_of(policy: str) -> int:
+    """The last step of an `A-B` window; 0 for the policies that fit any run."""
+    return int(policy.rpartition("-")[2]) if "-" in policy else 0
+
+
+def _steps(layers: Layers, recipe: Recipe) -> tuple[int, int]:
+    request = layers.request
+    start, stop = _span(request.profile_steps or recipe.profile_steps)
+    if request.profile_steps is None:
+        first, last = layers.find("profile_start"), layers.find("profile_stop")
+        start, stop = start if first is None else first, stop if last is None else last
+    if not 0 <= start < stop:
+        raise UsageError(f"profiled steps {start}-{stop}: expected A-B with A < B (half-open, counted from zero)")
+    return start, stop
+
+
+def _span(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    if not (dash and first.strip().isdigit() and last.strip().isdigit()):
+        raise UsageError(f"profiled steps {text!r}: expected A-B, for example 45-50")
+    return int(first), int(last)

@@ -1,0 +1,69 @@
+"""What a kernel's name says: short for people, whether it communicates, and which collective it is. Pure."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+_COMMUNICATION = re.compile(
+    r"nccl|rccl|msccl|nvshmem|deep_ep|hybrid_?ep|userbuffers|cross_device_reduce"
+    r"|(?:multimem|one_shot|two_shot)_(?:all_reduce|reduce_scatter|all_gather)",
+    re.IGNORECASE,
+)
+"""Communication is more than NCCL: NVSHMEM, DeepEP's and HybridEP's dispatch and combine, Transformer Engine's user
+buffers, symmetric memory and custom reductions over peers."""
+
+_COLLECTIVE = re.compile(
+    r"(AllReduce|AllGather|ReduceScatter|Broadcast|AllToAll|SendRecv|Reduce|Gather|Scatter|dispatch|combine)"
+    r"|(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)",
+    re.IGNORECASE,
+)
+_CANONICAL = {
+    name.lower(): name
+    for name in ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AllToAll", "SendRecv", "Reduce", "Gather",
+                 "Scatter")
+}  # fmt: skip
+
+TOGETHER = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AllToAll")
+"""Collectives that every rank of their communicator makes at the same time."""
+
+PEER_COPY = "[copy between GPUs]"
+COPY = "[copy]"
+SET = "[memory set]"
+GRAPH = "[CUDA graph, traced whole]"
+
+
+@functools.cache
+def is_communication(name: str) -> bool:
+    """Whether a kernel of this (whole, demangled) name moves data between ranks."""
+    return name == PEER_COPY or bool(_COMMUNICATION.search(name))
+
+
+@functools.cache
+def operation(name: str) -> str | None:
+    """The collective that a communication kernel carries out, or None."""
+    found = _COLLECTIVE.search(name)
+    if found is None:
+        return None
+    word = found[0].lower().replace("_", "")
+    return _CANONICAL.get(word, word)
+
+
+@functools.cache
+def short(name: str) -> str:
+    """A demangled name without return type, template arguments and parameters."""
+    if name.startswith("["):
+        return name
+    bare, depth = [], 0
+    for i, char in enumerate(name):
+        if char in "<(":
+            if char == "(" and depth == 0 and name.startswith("(anonymous namespace)", i):
+                bare.append("@")
+            depth += 1
+        elif char in ">)":
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            bare.append(char)
+    words = "".join(bare).split()
+    text = next((word for word in reversed(words) if word not in ("const", "[clone")), name)
+    return text.replace("@::", "").replace("@", "") or name

@@ -1,0 +1,103 @@
+"""One file read and measured: every lane of it, its ranges, and what wrote it. The work of one process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from llmbx.model import Value
+
+from ..tools import exported
+from . import activity, kernels, lane, ranges, windows
+from .database import Database, opened
+
+GAPS = 20
+"""Longest gaps that are kept of every lane."""
+
+
+class LaneProfile(Value, frozen=True):
+    """One lane: its windows and what was measured in them. Without a device: a process that ran on the CPU alone."""
+
+    process: int
+    device: int | None
+    windows: tuple[windows.Window, ...]
+    measured: lane.Measured | None
+
+
+class FileProfile(Value, frozen=True):
+    """One file (or a part of it): its lanes, ranges, and what is to be said about it."""
+
+    lanes: tuple[LaneProfile, ...]
+    ranges: tuple[ranges.Totals, ...]
+    product: str | None
+    schema: str | None
+    notes: tuple[str, ...] = ()
+
+
+def read(path: Path, selection: activity.Selection = None) -> FileProfile:
+    """Everything that is to be known of the profile at `path` (a report is exported first, to a folder of its own)."""
+    if path.suffix != ".sqlite":
+        with exported(path, os.environ) as export:
+            return read(export, selection)
+    with opened(path) as database:
+        return _read(database, selection)
+
+
+def sample_lanes(path: Path, count: int = 2_000) -> tuple[int, ...]:
+    """Keys of lanes that occur among `count` kernels spread over the file, to share the work out by; not all, maybe."""
+    with opened(path) as database:
+        table = "CUPTI_ACTIVITY_KIND_KERNEL"
+        if table not in database.tables:
+            return ()
+        (last,) = database.rows(f"SELECT max(rowid) FROM {table}").fetchone()
+        stride = max(1, (last or 0) // count)
+        lane_key = activity.lane_expression(database, table)
+        rows = database.rows(
+            "WITH RECURSIVE spread(n) AS (SELECT 1 UNION ALL SELECT n + ? FROM spread WHERE n + ? <= ?) "
+            f"SELECT DISTINCT {lane_key} FROM spread JOIN {table} ON {table}.rowid = spread.n",
+            (stride, stride, last or 0),
+        )
+        return tuple(sorted(key for (key,) in rows))
+
+
+def _read(database: Database, selection: activity.Selection) -> FileProfile:
+    first = selection is None or not selection[0]
+    steps = ranges.steps(database)
+    done = activity.read(database, selection)
+    cuts = windows.windows(database, steps, {key: lane.extent(item) for key, item in done.lanes.items()})
+    lanes = []
+    for key in sorted(done.lanes, key=lambda k: (done.lanes[k].device, done.lanes[k].process)):
+        item = done.lanes.pop(key)
+        measured = lane.measure(item, cuts[key], done.names, GAPS)
+        lanes.append(LaneProfile(process=item.process, device=item.device, windows=tuple(cuts[key]), measured=measured))
+    meta = database.meta()
+    return FileProfile(
+        lanes=tuple(lanes or (_on_cpu(steps) if selection is None else ())),
+        ranges=tuple(ranges.totals(database)) if first else (),
+        product=meta.get("EXPORT_PRODUCT_VERSION"),
+        schema=meta.get("EXPORT_SCHEMA_VERSION"),
+        notes=_notes(database, steps, done.names) if first else (),
+    )
+
+
+def _on_cpu(steps: Sequence[ranges.StepRange]) -> list[LaneProfile]:
+    """A program that left no GPU activity still has its steps."""
+    found: dict[int, list[windows.Window]] = {}
+    for step in steps:
+        found.setdefault(step.process, []).append(windows.Window(number=step.number, start=step.start, end=step.end))
+    return [
+        LaneProfile(process=process, device=None, windows=tuple(cuts), measured=None) for process, cuts in found.items()
+    ]
+
+
+def _notes(database: Database, steps: Sequence[ranges.StepRange], names: dict[int, str]) -> tuple[str, ...]:
+    notes = []
+    gpu = "CUPTI_ACTIVITY_KIND_KERNEL" in database.tables
+    if not steps:
+        notes.append("no step ranges: the capture is taken whole" if gpu else "neither GPU activity nor step ranges")
+    elif gpu and "CUPTI_ACTIVITY_KIND_RUNTIME" not in database.tables:
+        notes.append("launches were not recorded: steps are cut by their ranges on the CPU")
+    if kernels.GRAPH in names.values():
+        notes.append("CUDA graphs were traced whole: what they compute and communicate cannot be told apart")
+    return tuple(notes)

@@ -1,0 +1,139 @@
+"""An analysis as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from llmbx.cli.output import print_table
+
+from .values import Analysis, Step
+
+_TIMES = ("duration_s", "busy_s", "idle_s", "compute_s", "communication_s", "overlapped_s", "exposed_s")
+STEP_COLUMNS = ("rank", "label", "step", *_TIMES)
+FEW = 40
+"""More steps than this are not listed one by one."""
+
+_MILLISECONDS = (*_TIMES, "total_s", "mean_s", "max_s", "min_s", "start_s", "causes_s", "waits_s")
+
+
+def step_rows(analysis: Analysis) -> list[dict[str, Any]]:
+    """One row a step and rank, in seconds."""
+    return [{name: getattr(step, name) for name in STEP_COLUMNS} for step in analysis.steps]
+
+
+def render(analysis: Analysis) -> None:
+    """Print the analysis; times are in milliseconds."""
+    gpus = any(rank.kernels for rank in analysis.ranks)
+    for title, show in (
+        ("Ranks (sums over their steps, ms)", _ranks),
+        ("Steps (ms)", _steps),
+        ("Kernels by time (ms)", _kernels),
+        ("Exposed communication (ms)", _collectives),
+        ("Longest idle gaps (ms)", _gaps),
+        ("Ranges (ms)", _ranges),
+        ("Stragglers: last into collectives that all ranks make (ms)", _stragglers),
+    ):
+        rows, columns = show(analysis, gpus)
+        if rows:
+            click.echo(click.style(title, bold=True))
+            print_table(rows, columns)
+            click.echo()
+    for line in _sentences(analysis):
+        click.echo(line)
+
+
+Shown = tuple[list[dict[str, Any]], Sequence[str]]
+_FIGURES = ("busy", "idle", "compute", "communication", "overlapped", "exposed")
+
+
+def _row(item: Any, **extra: Any) -> dict[str, Any]:
+    """A value's fields without the unit in their names, seconds as milliseconds."""
+    row = {}
+    for name in item.__struct_fields__:
+        value = getattr(item, name)
+        if name in _MILLISECONDS:
+            row[name.removesuffix("_s")] = None if value is None else round(value * 1e3, 3)
+        else:
+            row[name] = value
+    return {**row, **extra}
+
+
+def _ranks(analysis: Analysis, gpus: bool) -> Shown:
+    rows = [_row(rank, rank=rank.label) for rank in analysis.ranks]
+    return rows, ("rank", "steps", "kernels", "duration", *_FIGURES) if gpus else ("rank", "steps", "duration")
+
+
+def _steps(analysis: Analysis, gpus: bool) -> Shown:
+    if len(analysis.steps) <= FEW:
+        rows = [_row(step, rank=step.label) for step in analysis.steps]
+        return rows, ("step", "rank", "duration", *_FIGURES) if gpus else ("step", "rank", "duration")
+    grouped: dict[int | None, list[Step]] = {}
+    for step in analysis.steps:
+        grouped.setdefault(step.step, []).append(step)
+    rows = [_over_ranks(number, steps) for number, steps in grouped.items()]
+    return rows, ("step", "ranks", "shortest", "longest", *(("most exposed", "rank") if gpus else ()))
+
+
+def _over_ranks(number: int | None, steps: Sequence[Step]) -> dict[str, Any]:
+    lengths = [step.duration_s * 1e3 for step in steps]
+    exposed = max(steps, key=lambda step: step.exposed_s or 0.0)
+    return {
+        "step": number,
+        "ranks": len(steps),
+        "shortest": round(min(lengths), 3),
+        "longest": round(max(lengths), 3),
+        "most exposed": None if exposed.exposed_s is None else round(exposed.exposed_s * 1e3, 3),
+        "rank": exposed.label,
+    }
+
+
+def _kernels(analysis: Analysis, gpus: bool) -> Shown:
+    rows = [_row(kernel, share=f"{kernel.share:.1%}") for kernel in analysis.top_kernels]
+    return rows, ("share", "total", "calls", "mean", "max", "kind", "name")
+
+
+def _collectives(analysis: Analysis, gpus: bool) -> Shown:
+    rows = [_row(item) for item in analysis.top_collectives]
+    return rows, ("exposed", "overlapped", "total", "calls", "mean", "operation", "name")
+
+
+def _gaps(analysis: Analysis, gpus: bool) -> Shown:
+    return [_row(gap, rank=gap.label) for gap in analysis.gaps], ("duration", "rank", "step", "start")
+
+
+def _ranges(analysis: Analysis, gpus: bool) -> Shown:
+    rows = [_row(item, range=f"{item.domain}:{item.text}" if item.domain else item.text) for item in analysis.ranges]
+    return rows, ("range", "calls", "total", "mean", "min", "max")
+
+
+def _stragglers(analysis: Analysis, gpus: bool) -> Shown:
+    if analysis.stragglers is None:
+        return [], ()
+    rows = [
+        _row(item, rank=item.label, last=f"{item.last_share:.1%}", causes_wait=round(item.causes_s * 1e3, 3))
+        for item in analysis.stragglers.ranks
+    ]
+    return rows, ("rank", "last", "causes_wait", "waits")
+
+
+def _sentences(analysis: Analysis) -> list[str]:
+    found = []
+    if analysis.exposed_share is not None:
+        found.append(f"{analysis.exposed_share:.1%} of the time is communication that no computation hides.")
+    if analysis.ceiling is not None:
+        c = analysis.ceiling
+        found.append(
+            f"Without it a step of {c.step_s * 1e3:.1f} ms would take {c.without_s * 1e3:.1f} ms at best: "
+            f"{c.speedup:.2f} times as fast is the ceiling, not a promise."
+        )
+    if analysis.stragglers is not None:
+        s = analysis.stragglers
+        found.append(
+            f"{s.matched} collectives were matched over ranks: {s.transfer_s * 1e3:.1f} ms of transfer at least, "
+            f"{s.wait_s * 1e3:.1f} ms of waiting for whoever came last"
+            + (f" ({s.unmatched} could not be matched)." if s.unmatched else ".")
+        )
+    return found + [f"note: {note}" for note in analysis.notes]

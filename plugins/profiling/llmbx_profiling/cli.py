@@ -1,0 +1,41 @@
+"""Read Nsight Systems profiles: where each step's time went, on every rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from llmbx.cli.output import format_option
+
+
+@click.command("nsys")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of each list.")
+@format_option
+def command(paths: tuple[Path, ...], top: int, format_: str) -> None:
+    """Read profiles of nsys and say where the time of each step went.
+
+    PATH is a report (.nsys-rep, read through the nsys of this machine), its export (.sqlite), or a folder of them, such
+    as a run's: all ranks are put together. The files are only read, and nothing is fetched.
+
+    Communication counts by union, once for what runs under computation (overlapped) and once for what nothing hides
+    (exposed). --format csv prints the steps alone, json everything.
+
+    \b
+    Examples:
+      llmbx nsys experiments/pretraining_grok1_mini/nsys_profile
+      llmbx nsys rank0.sqlite rank8.sqlite --format json
+    """
+    from llmbx.cli.output import print_json, to_csv
+
+    from .analysis.analyze import analyze
+    from .analysis.text import STEP_COLUMNS, render, step_rows
+
+    analysis = analyze(paths, top)
+    if format_ == "json":
+        print_json(analysis)
+    elif format_ == "csv":
+        click.echo(to_csv(step_rows(analysis), STEP_COLUMNS), nl=False)
+    else:
+        render(analysis)

@@ -1,0 +1,22 @@
+"""Whether the profilers that frameworks bring themselves left what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from llmbx.model import Finding, RunSpec
+
+
+def missing(spec: RunSpec, run_dir: Path, patterns: Sequence[str], what: str) -> list[Finding]:
+    """An error where the run folder holds no file of these patterns. (How many a program writes is its own affair.)"""
+    profile = spec.profile
+    if profile is None or any(file.stat().st_size for pattern in patterns for file in run_dir.rglob(pattern)):
+        return []
+    return [
+        Finding(
+            rule="profile_missing",
+            problem=f"the run left no {what}: the capture of steps {profile.start}-{profile.stop} never started",
+            fix=f"see that the run reaches step {profile.start}, or take --tool nsys",
+        )
+    ]
