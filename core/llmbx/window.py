@@ -3,8 +3,8 @@
 `auto` looks for the steady state. Of the steps that have a time, the first is dropped when there are others (it
 compiles, allocates, fills caches); then every step until the time has settled: a step is settled when it and the
 median of it and the two after it lie within a tolerance of the median of the later half. The tolerance is 5 % of that
-median, or three scaled median absolute deviations of the later half where that is more. At most half of the steps are
-taken for warm-up. One slow step in the middle stays in: it happened.
+median, or three scaled median absolute deviations of the later half where that is more, but never above 50 %. At most
+half of the steps are taken for warm-up. One slow step in the middle stays in: it happened.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from .model.result import Window
 
 TOLERANCE = 0.05
 """A step has settled when its time is within this fraction of the steady time."""
+
+LOOSEST = 0.5
+"""However much the time scatters, a step that is farther off than this fraction has not settled."""
 
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 _RIGHT = "expected A-B such as 35-44 (both counted, in the numbers that the log prints), last or auto"
@@ -86,7 +89,8 @@ def _steady(usable: list[Step]) -> tuple[list[Step], str]:
     times = [step.time_s or 0.0 for step in rest]
     half = len(times) // 2
     centre = stats.median(times[half:]) or 0.0
-    tolerance = max(TOLERANCE * centre, 3 * (stats.deviation(times[half:]) or 0.0))
+    scatter = 3 * (stats.deviation(times[half:]) or 0.0)
+    tolerance = min(max(TOLERANCE * centre, scatter), LOOSEST * centre)
     warm = next((k for k in range(half) if _settled(times[k : k + 3], centre, tolerance)), None)
     share = f"{100 * tolerance / centre:.0f} % of {centre:.4g} s" if centre else "0 s"
     return rest[half if warm is None else warm :], _words(usable[0].number, warm, half, share)

@@ -82,6 +82,14 @@ def test_auto_says_when_the_time_never_settled() -> None:
     assert "had not settled" in (window.reason or "")
 
 
+def test_auto_follows_a_time_that_scatters_but_not_without_limit() -> None:
+    scattered = [1.0, 1.2, 0.9, 1.15, 0.85, 1.1, 0.95, 1.2, 0.8, 1.05]
+    assert numbers(choose(steps([9.0, 1.25, *scattered, *scattered]), "auto")[1])[0] == 2
+    wild = [1.0, 9.0, 2.0, 6.0, 1.0, 8.0, 3.0, 5.0, 1.0, 7.0]
+    window, _ = choose(steps([9.0, 20.0, *wild, *wild]), "auto")
+    assert "within 50 % of" in (window.reason or "")
+
+
 def test_auto_excludes_profiled_steps() -> None:
     window, found = choose(steps([9.0, *[1.0] * 9]), "auto", {8, 9, 10})
     assert numbers(found) == [2, 3, 4, 5, 6, 7]

@@ -39,7 +39,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("nccl_error", r"Watchdog caught collective operation timeout|NCCL operations have failed or timed out"),
     ("gated", r"GatedRepoError|\bgated repo|Access to model \S+ is restricted|401 Client Error.*huggingface"),
     ("cache_missing", r"find them in the cached files|requested files in the disk cache|LocalEntryNotFoundError"),
-    ("cache_missing", r"OfflineModeIsEnabled|couldn't connect to 'https://huggingface"),
+    ("cache_missing", r"Offline\w+IsEnabled|couldn't connect to 'https://huggingface"),
     ("import_error", r"^(?:ImportError|ModuleNotFoundError): "),
     ("gpu_error", r"\b(?:CUDA|HIP) error: |\bcudaError[A-Z]\w+|[Uu]ncorrectable ECC|NVRM: Xid"),
     ("disk_full", r"No space left on device|[Dd]isk quota exceeded"),
