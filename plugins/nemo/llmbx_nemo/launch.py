@@ -1,0 +1,66 @@
+"""From a specification to what has to be started: the environment or image it needs, its files and its one phase."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import msgspec
+
+from llmbx.environments import load_environment
+from llmbx.model import Image, ImageRequest, Launch, Phase, RunSpec
+
+CODE = "code"
+SPEC = "spec.json"
+PROGRAM = "train.py"
+
+CPU_ENV = {"TORCHDYNAMO_DISABLE": "1"}
+"""torch.compile is disabled on the CPU: Megatron decorates at import, and it would need a compiler at run time."""
+
+
+def request(spec: RunSpec) -> ImageRequest:
+    """The run's environment (where there is no GPU) or container image, and the gated tokenizer if one is asked for."""
+    environment = None
+    if spec.environment and spec.gpu_type == "cpu":
+        environment = load_environment(resources.files(__package__) / "environments" / f"{spec.environment}.toml")
+    gated = spec.gated_tokenizer if spec.settings.get("tokenizer") == "hub" else None
+    return ImageRequest(
+        environment=environment,
+        reference=spec.image.reference if spec.image else None,
+        digest=spec.image.digest if spec.image else None,
+        repositories=(gated,) if gated else (),
+    )
+
+
+def launch(spec: RunSpec, image: Image) -> Launch:
+    """The launch of a run in `image`: one rank for each GPU (or CPU process), all of them in one phase."""
+    phase = Phase(
+        role="train",
+        argv=(image.python, f"{CODE}/{PROGRAM}"),
+        env=environment(spec),
+        forward=spec.secrets,
+    )
+    return Launch(
+        nodes=spec.nodes,
+        ranks_per_node=spec.gpus // spec.nodes,
+        gpus_per_rank=0 if spec.gpu_type == "cpu" else 1,
+        phases=(phase,),
+        files=files(spec),
+    )
+
+
+def environment(spec: RunSpec) -> dict[str, str]:
+    """What every rank's environment has by value."""
+    fixed = {"LLMBX_SPEC": SPEC, "PYTHONUNBUFFERED": "1"}
+    return {**fixed, **(CPU_ENV if spec.gpu_type == "cpu" else {}), **spec.env}
+
+
+def files(spec: RunSpec) -> dict[str, bytes]:
+    """The program, the modules that it imports, and the specification, by their path in the run folder."""
+    entry = resources.files(__package__) / "entry"
+    modules = {item.name: item.read_bytes() for item in entry.iterdir() if item.name.endswith(".py")}
+    return {
+        SPEC: msgspec.json.encode(spec),
+        f"{CODE}/{PROGRAM}": modules.pop(PROGRAM),
+        f"{CODE}/llmbx_nemo/__init__.py": b"",
+        **{f"{CODE}/llmbx_nemo/entry/{name}": content for name, content in sorted(modules.items())},
+    }
