@@ -18,6 +18,7 @@ TRACE_STEPS = 5
 def length(layers: Layers, recipe: Recipe, world: int, stages: int) -> dict[str, Any]:
     """Steps, window, profile and trace: they depend on each other. `stages` is the number of pipeline stages."""
     profile, trace = profile_of(layers, recipe, world, stages), _trace(layers)
+    profilers = _profilers(layers, profile, trace)
     default, origin = recipe.steps, f"recipe {recipe.name}"
     if profile:
         default, origin = max(recipe.profile_total_steps, profile.stop), "a profiled run's length"
@@ -28,8 +29,8 @@ def length(layers: Layers, recipe: Recipe, world: int, stages: int) -> dict[str,
         raise UsageError(f"--steps {steps}: expected a number of at least 1")
     if profile and profile.stop > steps:
         raise UsageError(f"--steps {steps}: the profiled steps {profile.start}-{profile.stop} lie beyond the end")
-    return {"steps": steps, "window": _window(layers, recipe, steps), "profile": profile, "trace": trace,
-            "profilers": _profilers(layers, profile, trace)}  # fmt: skip
+    measured = _window(layers, recipe, steps)
+    return {"steps": steps, "window": measured, "profile": profile, "trace": trace, "profilers": profilers}
 
 
 def _window(layers: Layers, recipe: Recipe, steps: int) -> str:
