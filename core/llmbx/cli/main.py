@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -70,13 +71,23 @@ class Verbs(click.Group):
 
 def summary(point: importlib.metadata.EntryPoint) -> str:
     """The first line of the verb's module docstring, read from its source: nothing is imported."""
+    package, *rest = point.module.split(".")
     try:
-        spec = importlib.util.find_spec(point.module)
-        source = Path(spec.origin).read_text() if spec and spec.origin else ""
+        # Only the top package is looked up: looking up a module of it would import the package.
+        found = importlib.util.find_spec(package)
+        source = _source(found, rest).read_text() if found else ""
         text = ast.get_docstring(ast.parse(source)) or ""
-    except (ImportError, OSError, SyntaxError, ValueError):
+    except (ImportError, OSError, SyntaxError, ValueError, IndexError):
         return "(cannot be loaded)"
     return text.splitlines()[0] if text else ""
+
+
+def _source(package: ModuleSpec, rest: list[str]) -> Path:
+    """The source file of the module `rest` of a package, or of the package itself."""
+    if not rest:
+        return Path(package.origin or "")
+    base = Path((package.submodule_search_locations or [])[0]).joinpath(*rest)
+    return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
 
 
 @click.command(

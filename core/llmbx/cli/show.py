@@ -37,7 +37,7 @@ def command(request: Request | None, format_: str) -> None:
         print_json(facts)
         return
     print_rows(rows(spec, facts), ("setting", "value", "origin"), format_)
-    for finding in _findings(spec, here):
+    for finding in facts["findings"]:
         click.echo(f"{'note' if finding.warning else 'problem'}: {finding.problem}; {finding.fix}", err=True)
 
 
