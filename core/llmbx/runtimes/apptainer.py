@@ -102,7 +102,9 @@ class ApptainerRuntime:
         from .tiny_root import check_with, tiny_root
 
         if reason := self.available():
-            return Finding(rule="runtime apptainer", problem=reason, fix="install apptainer, or choose --runtime")
+            return Finding(
+                rule="runtime apptainer", problem=reason, fix="install apptainer, or choose --runtime", warning=True
+            )
         with tiny_root() as root:
             command = [self.tool, "--quiet", "exec", "--no-home", str(root), "/bin/sh", "-c", "exit 0"]
             return check_with(self.tool, (command,))

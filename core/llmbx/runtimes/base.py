@@ -31,4 +31,7 @@ class Runtime(Protocol):
         """How one rank of `phase` is put into the container: a pure function."""
 
     def check(self, install: Path) -> Finding | None:
-        """Really start something in this runtime (for `llmbx doctor`); None when it worked."""
+        """Really start something in this runtime (for `llmbx doctor`); None when it worked.
+
+        A finding that is a `warning` says that the runtime is not here, any other that it is broken.
+        """

@@ -79,7 +79,9 @@ class DockerRuntime:
         from .tiny_root import check_with, tiny_archive
 
         if reason := self.available():
-            return Finding(rule="runtime docker", problem=reason, fix="start the Docker daemon, or choose --runtime")
+            absent = shutil.which("docker") is None
+            fix = "install Docker, or choose --runtime" if absent else "start the Docker daemon, or set DOCKER_HOST"
+            return Finding(rule="runtime docker", problem=reason, fix=fix, warning=absent)
         with tiny_archive() as archive:
             tag = "llmbx-doctor:check"
             commands = (

@@ -56,7 +56,9 @@ class EnrootRuntime:
         from .tiny_root import check_with, tiny_root
 
         if reason := self.available():
-            return Finding(rule="runtime enroot", problem=reason, fix="install enroot, or choose --runtime")
+            return Finding(
+                rule="runtime enroot", problem=reason, fix="install enroot, or choose --runtime", warning=True
+            )
         with tiny_root() as root:
             command = ["enroot", "start", root.name, "/bin/sh", "-c", "exit 0"]
             return check_with("enroot", (command,), {"ENROOT_DATA_PATH": str(root.parent)})

@@ -56,5 +56,6 @@ class PyxisRuntime:
     def check(self, install: Path) -> Finding | None:
         """Start nothing on a cluster unasked: only whether srun has the plugin."""
         if reason := self.available():
-            return Finding(rule="runtime pyxis", problem=reason, fix="ask the cluster's administrator for Pyxis")
+            fix = "ask the cluster's administrator for Pyxis"
+            return Finding(rule="runtime pyxis", problem=reason, fix=fix, warning=True)
         return None

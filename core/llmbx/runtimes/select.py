@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from ..launchers.base import Launcher
 
 AUTO = "auto"
-_CONTAINERS = ("pyxis", "enroot", "apptainer", "docker")
+CONTAINERS = ("pyxis", "enroot", "apptainer", "docker")
+"""The container tools in order of preference."""
+
 _SRUN_FLAGS = ("pyxis",)
 
 
@@ -59,7 +61,7 @@ def _candidates(spec: RunSpec, request: ImageRequest, launcher: Launcher) -> lis
     if request.environment and spec.gpu_type == "cpu":
         found.append(("venv", "a run without GPUs needs no container"))
     if request.reference:
-        tools = [tool for tool in _CONTAINERS if launcher.takes_srun_flags or tool not in _SRUN_FLAGS]
+        tools = [tool for tool in CONTAINERS if launcher.takes_srun_flags or tool not in _SRUN_FLAGS]
         found += [(tool, f"{tool} is the first container tool that works here") for tool in tools]
     if request.environment:
         found.append(("venv", "no container tool works here"))

@@ -1,0 +1,88 @@
+"""Check this machine: every runtime and launcher is really tried."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import InfraError
+from .options import World, world
+from .output import format_option, print_rows
+
+COLUMNS = ("what", "name", "state", "detail", "fix")
+OK, ABSENT, BROKEN = "ok", "not here", "broken"
+
+
+@click.command("doctor")
+@format_option
+def command(format_: str) -> None:
+    """Check this machine: each runtime starts a real container, each launcher is asked.
+
+    Every line is ok, not here (nothing is wrong, it is not installed) or broken, with the reason and what to do. Exit
+    code 4 when something is broken.
+    """
+    here = world()
+    rows = [{"what": what, "name": name, "state": state, "detail": detail, "fix": fix}
+            for what, name, state, detail, fix in _lines(here)]  # fmt: skip
+    print_rows(rows, COLUMNS, format_)
+    sys.exit(InfraError.exit_code if any(row["state"] == BROKEN for row in rows) else 0)
+
+
+Line = tuple[str, str, str, str | None, str | None]
+
+
+def _lines(here: World) -> Iterator[Line]:
+    yield _install(here)
+    yield _gpus()
+    for info in here.plugins.infos:
+        state = BROKEN if info.error else OK
+        fix = f"update or uninstall {info.distribution}" if info.error else None
+        yield "plugin", info.name, state, info.error or f"{info.distribution} {info.version}", fix
+    for runtime in here.plugins.runtimes().values():
+        yield _checked("runtime", runtime, here.install.path)
+    for launcher in here.plugins.launchers().values():
+        yield _checked("launcher", launcher, here.install.path)
+
+
+def _install(here: World) -> Line:
+    from ..errors import LlmbxError
+    from ..images.disk import size
+
+    try:
+        here.install.ensure()
+    except LlmbxError as error:
+        return "install", here.install.root, BROKEN, str(error), "set LLMB_INSTALL to a folder that you can write to"
+    import shutil
+
+    free = shutil.disk_usage(here.install.path).free
+    return "install", here.install.root, OK, f"{size(free)} free ({here.install.origin})", None
+
+
+def _gpus() -> Line:
+    from .. import hardware
+
+    found = hardware.detect()
+    if found:
+        return "GPU", found[0], OK, f"{found[1]} on this machine", None
+    names = hardware.product_names()
+    if names:
+        return "GPU", names[0], BROKEN, "not a GPU type that llmbx knows", "name it with --gpu-type, or in llmbx.toml"
+    return "GPU", "-", ABSENT, "no GPU on this machine: runs train minis on the CPU", None
+
+
+def _checked(what: str, tool: Any, install: Path) -> Line:
+    """One runtime or launcher: what its own check says; without one, whether it is available."""
+    check = getattr(tool, "check", None)
+    try:
+        finding = check(install) if check else None
+    except Exception as error:
+        return what, tool.name, BROKEN, f"its check failed: {type(error).__name__}: {error}", f"repair {tool.name}"
+    if finding is not None:
+        return what, tool.name, ABSENT if finding.warning else BROKEN, finding.problem, finding.fix
+    if check is None and (reason := tool.available()):
+        return what, tool.name, ABSENT, reason, None
+    return what, tool.name, OK, tool.summary, None

@@ -1,0 +1,196 @@
+"""Prepare, list, verify and prune container images."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import InfraError, UsageError
+from .options import World, run_options, world
+from .output import format_option, print_rows
+
+if TYPE_CHECKING:
+    from ..images.inventory import Entry
+    from ..model import Image, ImageRequest
+    from ..request import Request
+
+COLUMNS = ("name", "reference", "kind", "size", "digest", "imported", "state")
+
+
+@click.group("image")
+def command() -> None:
+    """Prepare, list, verify and prune container images.
+
+    Images lie in $LLMB_INSTALL/images (Docker's in its own store). Runs import what they need by themselves; these
+    commands do it ahead, or elsewhere. `images.lock` keeps the digest under which each image was first seen.
+    """
+
+
+@command.command("prepare")
+@click.option("--offline", is_flag=True, help="Use only what is already here.")
+@click.option("--digest", metavar="SHA256", help="Stop unless the image has this digest.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Give an import up after so long.")
+@run_options
+def prepare(request: Request | None, offline: bool, digest: str | None, timeout: float | None) -> None:
+    """Import the image (or build the environment) of a workload, or an image by its reference or file.
+
+    With `--launcher slurm`, or a cluster profile that has it, the import runs on a compute node with the profile's
+    account and partition.
+
+    \b
+    Examples:
+      llmbx image prepare grok1 --gpu-type h100 --gpus 512 --launcher slurm
+      llmbx image prepare nvcr.io#nvidia/nemo:25.04.01 --runtime apptainer
+    """
+    from ..images.limits import TIMEOUT
+
+    if request is None:
+        raise UsageError("which image? Name a workload, a reference or an image file")
+    if timeout is not None:
+        os.environ[TIMEOUT] = str(timeout)
+    here = world()
+    here.install.ensure()
+    wanted, name = _wanted(request, here)
+    wanted = wanted.replace(digest=digest) if digest else wanted
+    runtime = here.plugins.runtime(name)
+    if wanted.reference and _on_node(request, here):
+        sys.exit(_prepare_on_node(request, here, wanted, name, timeout))
+    image = runtime.prepare(wanted, here.install.path, lambda line: click.echo(line, err=True), offline)
+    click.echo(_line(image))
+
+
+@command.command("list")
+@format_option
+def list_(format_: str) -> None:
+    """List the images of this install, and what state they are in."""
+    from ..images.inventory import entries
+
+    here = world().install
+    print_rows([_row(entry, format_) for entry in entries(here.path)], COLUMNS, format_, empty="no image here")
+
+
+@command.command("verify")
+@click.argument("names", nargs=-1, metavar="[IMAGE]...")
+@click.option("--offline", is_flag=True, help="Do not ask registries whether a tag was re-pushed.")
+@format_option
+def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
+    """Read every byte of the images again: are they whole, are they what they were, were their tags re-pushed?
+
+    Exit code 4 when one is not.
+    """
+    from ..images.inventory import select, verified
+
+    here = world().install
+    checked = [
+        verified(entry, here.path, lambda line: click.echo(line, err=True), offline)
+        for entry in select(here.path, names)
+    ]
+    print_rows([_row(entry, format_) for entry in checked], COLUMNS, format_)
+    sys.exit(0 if all(entry.state.startswith("ok") for entry in checked) else InfraError.exit_code)
+
+
+@command.command("prune")
+@click.argument("names", nargs=-1, metavar="[IMAGE]...")
+@click.option("--dry-run", is_flag=True, help="Say what would go, and delete nothing.")
+def prune(names: tuple[str, ...], dry_run: bool) -> None:
+    """Delete what killed imports left behind and image files that are not whole, and the images that are named.
+
+    `images.lock` keeps the digests: an image that comes back must be the same.
+    """
+    from ..images.disk import size
+    from ..images.inventory import entries, leftovers, remove, select, sweep
+
+    here = world().install
+    going = select(here.path, names) if names else []
+    going += [entry for entry in entries(here.path) if entry.state.startswith("not whole") and entry not in going]
+    for path in leftovers(here.path):
+        click.echo(f"leftover {path.name}")
+    for entry in going:
+        click.echo(f"{entry.name} ({entry.state})")
+    if dry_run:
+        return
+    freed = sweep(here.path) + sum(remove(entry, here.path) for entry in going)
+    click.echo(f"{size(freed)} freed", err=True)
+
+
+def _wanted(request: Request, here: World) -> tuple[ImageRequest, str]:
+    """What is asked for and the runtime's name: of a workload, or of a reference or file by itself."""
+    from ..model import ImageRequest
+
+    bare = request.workload
+    if _is_image(bare):
+        asked = ImageRequest(reference=bare, accept_change=request.accept_image_change)
+        return asked, request.runtime or _first_container(here, bare)
+    from ..pipeline import enter
+
+    spec, rooms = enter(here.resolve(request), here.plugins, here.install)
+    asked = rooms.framework.prepare_image(spec)
+    return asked.replace(accept_change=spec.accept_image_change), spec.runtime
+
+
+def _is_image(name: str) -> bool:
+    from ..runtimes.naming import is_file
+
+    return "/" in name or "#" in name or is_file(name)
+
+
+def _first_container(here: World, name: str) -> str:
+    from ..runtimes.naming import is_file
+    from ..runtimes.select import CONTAINERS
+
+    reasons = []
+    fitting = {".sqsh": ("enroot", "pyxis"), ".sif": ("apptainer",)}.get(Path(name).suffix) if is_file(name) else None
+    for runtime in fitting or CONTAINERS:
+        reason = here.plugins.runtime(runtime).available()
+        if reason is None:
+            return runtime
+        reasons.append(f"{runtime}: {reason}")
+    raise InfraError(f"no container tool works here ({'; '.join(reasons)}): install one, or name one with --runtime")
+
+
+def _on_node(request: Request, here: World) -> bool:
+    from ..config import choose_profile
+
+    profile = choose_profile(here.config, here.cluster_files, request.cluster)
+    name = request.launcher or (profile.cluster.launcher if profile else None)
+    return bool(name and here.plugins.launcher(name).takes_srun_flags)
+
+
+def _prepare_on_node(request: Request, here: World, wanted: ImageRequest, runtime: str, timeout: float | None) -> int:
+    import shutil
+    import subprocess
+
+    from ..config import choose_profile
+    from ..images.on_node import NodeImport, srun_command
+    from ..scheduler_options import scheduler_options
+
+    if not shutil.which("srun"):
+        raise InfraError("srun is not on PATH: this machine cannot reach a compute node; --launcher local imports here")
+    profile = choose_profile(here.config, here.cluster_files, request.cluster)
+    job = NodeImport(
+        reference=wanted.reference or "", runtime=runtime, digest=wanted.digest, accept_change=wanted.accept_change,
+        timeout_s=timeout,
+    )  # fmt: skip
+    options = scheduler_options(request, os.environ, profile, {})
+    argv = srun_command(job, options, (str(Path(sys.argv[0]).absolute()),))
+    click.echo(f"importing {wanted.reference} on a compute node", err=True)
+    code = subprocess.run(argv, env={**os.environ, "LLMB_INSTALL": here.install.root}, check=False).returncode
+    return code if code in (0, 2, 4, 130) else InfraError.exit_code
+
+
+def _row(entry: Entry, format_: str) -> dict[str, object]:
+    from ..images.disk import size
+
+    shown = {name: getattr(entry, name) for name in (*COLUMNS, "path")}
+    if format_ == "table":
+        shown["size"] = None if entry.size is None else size(entry.size)
+        shown["digest"] = entry.digest[:19] if entry.digest else None
+    return shown
+
+
+def _line(image: Image) -> str:
+    return "  ".join(part for part in (image.path or image.reference, image.digest) if part)
