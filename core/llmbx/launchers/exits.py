@@ -23,8 +23,8 @@ class PhaseTime(msgspec.Struct, frozen=True):
 class Exit(msgspec.Struct, frozen=True):
     """The content of `exit.json`; epoch seconds.
 
-    `phase` and `rank` are those that failed, `signal` is what stopped the script from outside (TERM, INT, HUP),
-    `reason` why it stopped by itself, `oom_kills` how many processes the kernel of `host` killed for memory meanwhile.
+    `phase`, `rank` and `node` are those that failed first, `signal` is what stopped the script from outside (TERM, INT,
+    HUP), `reason` why it stopped by itself, `oom_kills` how many processes the kernel of `host` killed for memory.
     """
 
     exit_code: int
@@ -34,6 +34,7 @@ class Exit(msgspec.Struct, frozen=True):
     host: str
     phase: str | None = None
     rank: int | None = None
+    node: str | None = None
     signal: str | None = None
     reason: str | None = None
     oom_kills: int | None = None
@@ -77,4 +78,4 @@ def _reason(end: Exit) -> str:
         return f"stopped by SIG{end.signal}"
     if end.out_of_memory:
         return f"the kernel killed {end.oom_kills} process(es) for memory"
-    return end.reason or ""
+    return end.reason or (f"on node {end.node}" if end.node else "")

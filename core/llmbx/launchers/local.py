@@ -38,7 +38,9 @@ class LocalLauncher:
         if launch.nodes > 1:
             raise UsageError(f"the local launcher has one machine, the run needs {launch.nodes}; use --launcher slurm")
         if any(wrapping.launcher_flags for wrapping in wrappings):
-            raise UsageError(f"runtime '{spec.runtime}' works through flags of srun; use --launcher slurm or another runtime")
+            raise UsageError(
+                f"runtime '{spec.runtime}' works through flags of srun; use --launcher slurm or another runtime"
+            )
         pairs = zip(launch.phases, wrappings, strict=True)
         blocks = [
             "#!/bin/bash\n" + script.head(f"{spec.experiment}: {launch.world_size} rank(s) here", run_dir, spec, "$$"),

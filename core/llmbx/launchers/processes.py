@@ -26,7 +26,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What is left of a job: its script (`leader`), the `others` of its session, or the host that knows (`elsewhere`)."""
+    """What is left of a job: its script (`leader`), `others` of its session, or the host that knows (`elsewhere`)."""
 
     leader: int | None = None
     others: tuple[int, ...] = ()

@@ -78,7 +78,9 @@ def rank_condition(selector: str, world: int) -> str:
 def _range(term: str, selector: str, world: int) -> tuple[int, int]:
     match = _TERM.fullmatch(term)
     if match is None:
-        raise UsageError(f"ranks {selector!r}: expected all, first, mid, last, a rank (8) or a range (0-7), got {term!r}")
+        raise UsageError(
+            f"ranks {selector!r}: expected all, first, mid, last, a rank (8) or a range (0-7), got {term!r}"
+        )
     words = {"all": (0, world - 1), "first": (0, 0), "mid": (world // 2, world // 2), "last": (world - 1, world - 1)}
     if match["word"]:
         return words[match["word"]]

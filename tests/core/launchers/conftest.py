@@ -19,10 +19,10 @@ def make_spec(**changes: Any) -> RunSpec:
         layers=2, hidden_size=8, ffn_hidden_size=16, heads=2, query_groups=2, vocab_size=32, sequence_length=16
     )
     values: dict[str, Any] = {
-        "plugin": "toy", "workload": "toy", "folder": "pretrain_toy", "size": "mini", "dtype": "bf16", "gpu_type": "cpu",
-        "gpus": 1, "gpus_per_node": 8, "recipe": "toy", "driver": "toy", "model": shape, "parallelism": Parallelism(),
-        "micro_batch_size": 1, "global_batch_size": 1, "gradient_accumulation": 1, "steps": 5, "window": "auto",
-        "runtime": "host", "launcher": "local", "mini": True,
+        "plugin": "toy", "workload": "toy", "folder": "pretrain_toy", "size": "mini", "dtype": "bf16", "mini": True,
+        "gpu_type": "cpu", "gpus": 1, "gpus_per_node": 8, "recipe": "toy", "driver": "toy", "model": shape,
+        "parallelism": Parallelism(), "micro_batch_size": 1, "global_batch_size": 1, "gradient_accumulation": 1,
+        "steps": 5, "window": "auto", "runtime": "host", "launcher": "local",
     }  # fmt: skip
     return RunSpec(**{**values, **changes})
 

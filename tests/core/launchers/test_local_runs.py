@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
 from llmbx.errors import InfraError
 from llmbx.launchers.local import LocalLauncher
 from llmbx.launchers.processes import PLACE, look
@@ -41,8 +42,9 @@ def test_one_rank_writes_straight_into_the_main_log(start: Start) -> None:
 
 
 def test_a_rank_knows_its_place(start: Start) -> None:
-    say = 'echo "$LLMBX_RANK $LLMBX_LOCAL_RANK $LLMBX_WORLD_SIZE $LLMBX_LOCAL_WORLD_SIZE $LLMBX_NODE_RANK $LLMBX_MASTER_ADDR"'
-    run = start(make_launch(f'{say}; echo "port $LLMBX_MASTER_PORT"', ranks=3))
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR")
+    say = " ".join(f"$LLMBX_{name}" for name in names)
+    run = start(make_launch(f'echo "{say}"; echo "port $LLMBX_MASTER_PORT"', ranks=3))
     assert run.end().exit_code == 0
     for rank in range(3):
         place, port = (run.folder / f"rank-{rank}.log").read_text().splitlines()
@@ -78,20 +80,26 @@ def test_a_rank_that_dies_takes_the_hanging_ones_with_it(start: Start) -> None:
 
 
 def test_the_rank_that_failed_first_is_named_though_others_fail_soon_after(start: Start) -> None:
-    program = '[ "$LLMBX_RANK" = 3 ] && { touch gone; kill -9 $$; }; until [ -e gone ]; do sleep 0.05; done; sleep 0.2; exit 1'
-    status = start(make_launch(program, ranks=4)).end()
+    dies = '[ "$LLMBX_RANK" = 3 ] && { touch gone; kill -9 $$; }; '
+    notices = "until [ -e gone ]; do sleep 0.05; done; sleep 0.2; exit 1"
+    status = start(make_launch(dies + notices, ranks=4)).end()
     assert (status.exit_code, status.rank) == (137, 3)
 
 
 def test_a_rank_that_ignores_term_is_killed_after_the_grace(start: Start) -> None:
-    run = start(make_launch('[ "$LLMBX_RANK" = 0 ] && sleep 0.5 && exit 4; trap "" TERM; echo deaf; while :; do sleep 1; done', ranks=2))
+    run = start(
+        make_launch(
+            '[ "$LLMBX_RANK" = 0 ] && sleep 0.5 && exit 4; trap "" TERM; echo deaf; while :; do sleep 1; done', ranks=2
+        )
+    )
     status = run.end()
     assert (status.exit_code, status.rank) == (4, 0)
     assert look(run.job.job_id, run.folder).all == ()
 
 
 def test_what_ranks_say_while_they_are_stopped_reaches_the_log(start: Start) -> None:
-    program = 'trap "echo saved-$LLMBX_RANK; exit 0" TERM; [ "$LLMBX_RANK" = 0 ] && sleep 0.7 && exit 9; while :; do sleep 0.1; done'
+    saves = 'trap "echo saved-$LLMBX_RANK; exit 0" TERM; '
+    program = saves + '[ "$LLMBX_RANK" = 0 ] && sleep 0.7 && exit 9; while :; do sleep 0.1; done'
     run = start(make_launch(program, ranks=3))
     assert run.end().exit_code == 9
     assert sorted(line for line in run.log.splitlines() if "saved" in line) == ["saved-1", "saved-2"]
@@ -133,7 +141,8 @@ def test_ranks_go_on_when_their_script_is_killed_and_can_still_be_cancelled(star
 
 
 def test_usr1_reaches_every_rank_and_harms_none_that_does_not_know_it(start: Start) -> None:
-    program = f"import faulthandler, signal, time\nfaulthandler.register(signal.SIGUSR1)\nprint('up', flush=True)\ntime.sleep(600)"
+    lines = ("import faulthandler, signal, time", "faulthandler.register(signal.SIGUSR1)", "print('up', flush=True)")
+    program = "\n".join([*lines, "time.sleep(600)"])
     knows = shell_phase('[ "$LLMBX_RANK" = 0 ] && exec "$0" -c "$1"; echo up; sleep 2; echo unharmed')
     knows = knows.replace(argv=(*knows.argv, sys.executable, program))
     run = start(make_launch(knows, ranks=2))
@@ -173,7 +182,9 @@ def test_the_merged_log_grows_while_the_ranks_run(start: Start) -> None:
 
 
 def three_phases(skip: bool = True) -> tuple[object, ...]:
-    collect = shell_phase('echo collect $LLMBX_RANK; touch "p $LLMBX_RANK"', "collect", makes=("p *",), skip_if="cache/profile")
+    collect = shell_phase(
+        'echo collect $LLMBX_RANK; touch "p $LLMBX_RANK"', "collect", makes=("p *",), skip_if="cache/profile"
+    )
     convert = shell_phase(
         'echo convert $LLMBX_RANK/$LLMBX_WORLD_SIZE; cat p* > profile', "convert", ranks="first", needs=("p 0", "p 1"),
         makes=("profile",), skip_if="cache/profile",

@@ -1,5 +1,5 @@
 # What every run script does: enter and leave phases, and leave exit.json behind.
-phase='' phases='' rank=null signal=null reason=null started=0 entered=0 ooms=null
+phase='' phases='' rank=null node=null signal=null reason=null started=0 entered=0 ooms=null
 
 say() { printf '%(%Y-%m-%dT%H:%M:%S%z)T llmbx: %s\n' -1 "$*"; }
 now() { date +%s.%3N; }
@@ -20,6 +20,7 @@ begin() {
   rm -f exit.json
   # room for the last word is taken now, so that a full disk cannot swallow it
   printf '%4096s\n' '' > .exit.json || { say "cannot write in $PWD"; exit 1; }
+  say "starts as $job_id on $HOSTNAME"
   started=$(now) ooms=$(oom_kills)
   # a child that a signal meets before it has let go of these traps must not act for the script
   trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
@@ -34,8 +35,8 @@ finish() { # exit code
   local where=null killed=null text
   [ -n "$phase" ] && where=$(json "$phase")
   [ "$ooms" != null ] && killed=$(($(oom_kills) - ooms))
-  printf -v text '{"exit_code":%d,"phase":%s,"rank":%s,"signal":%s,"reason":%s,"job_id":%s,"host":%s,' \
-    "$1" "$where" "$rank" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
+  printf -v text '{"exit_code":%d,"phase":%s,"rank":%s,"node":%s,"signal":%s,"reason":%s,"job_id":%s,"host":%s,' \
+    "$1" "$where" "$rank" "$node" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
   printf -v text '%s"started":%s,"ended":%s,"oom_kills":%s,"phases":[%s]}' \
     "$text" "$started" "$(now)" "$killed" "${phases#,}"
   printf '%s' "$text" 1<> .exit.json

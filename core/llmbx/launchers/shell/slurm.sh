@@ -1,5 +1,5 @@
 # The ranks are the tasks of one srun for each phase.
-step=''
+step='' mine=/proc/$$/fd/2 # where srun's own messages go
 trap '' USR1 # the signal for stack dumps is for the ranks
 
 asked() { interrupted "$1" "$2"; } # signal, its number
@@ -17,14 +17,33 @@ stop() {
   wait "$step"
 }
 
+# srun ends with the highest code of all tasks, stopped ones included; its messages say which failed first
+first_failure() { # offset in the messages, code of srun: sets rank, node and status
+  local line pattern='^srun: error: ([^ :]+): tasks? ([0-9]+)([-,][-,0-9]*)?: (.+)$'
+  status=$2
+  while read -r line; do
+    [[ $line =~ $pattern ]] || continue
+    node=$(json "${BASH_REMATCH[1]}")
+    [ -n "${BASH_REMATCH[3]}" ] || rank=${BASH_REMATCH[2]}
+    case ${BASH_REMATCH[4]} in
+      "Exited with exit code "*) status=${BASH_REMATCH[4]##* } ;;
+      Aborted*) status=134 ;;
+      "Bus error"*) status=135 ;;
+      Killed*) status=137 ;;
+      "Segmentation fault"*) status=139 ;;
+    esac
+    return
+  done < <([ -f "$mine" ] && tail -c "+$(($1 + 1))" "$mine")
+}
+
 run() { # number of ranks, function that starts them
-  local status
+  local status=0 size
   say "phase $phase: $1 rank(s)"
   LLMBX_MASTER_PORT=$((LLMBX_MASTER_PORT + 1))
+  size=$(stat -L -c %s "$mine")
   "$2" < /dev/null &
   step=$!
-  wait "$step"
-  status=$?
+  wait "$step" || first_failure "$size" $?
   step=''
   ((status == 0)) || finish "$status"
 }

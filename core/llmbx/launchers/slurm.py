@@ -1,0 +1,162 @@
+"""The Slurm launcher: submits the rendered script, and tells from queue, accounting and files how it stands."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+from ..errors import InfraError
+from ..model import Job, JobStatus, Launch, RunSpec, Wrapping
+from ..secrets import is_secret
+from . import slurm_render
+from .exits import Exit, exit_status, forget_exit, read_exit
+from .slurm_evidence import Evidence, read_evidence
+from .slurm_state import PENDING, VERDICTS, Queue, SlurmState
+from .slurm_tools import Unreachable, call, environment
+
+SETTLE_S = 30.0
+"""How long after the job's last sign of life its disappearance is not believed: accounting and shared folders lag."""
+
+STOPPED = ("cancelled", "timeout", "preempted")
+"""Verdicts on jobs that were stopped from outside: what their ranks said while they were is no cause."""
+
+
+class SlurmLauncher:
+    """Starts the ranks as tasks of one srun a phase, inside a job submitted with sbatch."""
+
+    name = "slurm"
+    summary = "a job submitted with sbatch, one srun a phase"
+    takes_srun_flags = True
+    attended = False
+    poll_s = 2.0
+
+    def __init__(self) -> None:
+        self._queue = Queue()
+
+    def available(self) -> str | None:
+        """Why no job can be submitted here, or None."""
+        return None if shutil.which("sbatch") else "sbatch is not on PATH: this machine is not part of a Slurm cluster"
+
+    def render(self, spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
+        """The sbatch script. Raises `UsageError` for options that it cannot carry."""
+        return slurm_render.render(spec, launch, wrappings, run_dir)
+
+    def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
+        """Submit the script; the submitting shell's variables go with it. Raises `InfraError`, with a hint."""
+        forget_exit(run_dir)
+        variables = {**environment(), **{name: value for name, value in spec.env.items() if is_secret(name)}}
+        variables.pop("SLURM_TIME_FORMAT")
+        printed = call("sbatch", "--parsable", str(script), cwd=str(run_dir), environ=variables, timeout_s=300)
+        job_id = printed.strip().splitlines()[-1].strip() if printed.strip() else ""
+        if not job_id.partition(";")[0].isdigit():
+            raise InfraError(f"sbatch: expected a job id, got {printed.strip()!r}")
+        return Job(launcher=self.name, job_id=job_id, submitted=time.time())
+
+    def status(self, job: Job, run_dir: Path) -> JobStatus:
+        """How the job stands: Slurm's word, the script's last word, and what srun wrote, in this order of trust."""
+        try:
+            state = self._queue.look(job.job_id)
+        except Unreachable as error:
+            return self._unreachable(job, run_dir, error)
+        end = _last_word(job, run_dir)  # after the queue: a job that it calls ended has had its last word
+        if state is not None and state.live and not (end is not None and end.exit_code == 0):
+            where = f"{state.word.lower()}: {state.reason}" if state.reason else state.word.lower()
+            pending = state.word in PENDING
+            return JobStatus(
+                state="pending" if pending else "running", reason=where, started=None if pending else state.started
+            )
+        return _ended(job, run_dir, None if state and state.live else state, end)
+
+    def cancel(self, job: Job, run_dir: Path) -> None:
+        """Cancel the job; Slurm sends TERM, and KILL after its own grace."""
+        number, _, cluster = job.job_id.partition(";")
+        call("scancel", *([f"--clusters={cluster}"] if cluster else []), number)
+
+    def dump_stacks(self, job: Job, run_dir: Path) -> None:
+        """Send SIGUSR1 to every rank (not to the script)."""
+        number, _, cluster = job.job_id.partition(";")
+        call("scancel", *([f"--clusters={cluster}"] if cluster else []), "--signal=USR1", number)
+
+    def _unreachable(self, job: Job, run_dir: Path, error: Unreachable) -> JobStatus:
+        end = _last_word(job, run_dir)
+        if end is not None:
+            return _ended(job, run_dir, None, end)
+        known = self._queue.last(job.job_id)
+        if known is None:
+            raise error
+        reason = f"last seen {known.word.lower()}; {error}"
+        return JobStatus(state="pending" if known.word in PENDING else "running", reason=reason, started=known.started)
+
+
+def _last_word(job: Job, run_dir: Path) -> Exit | None:
+    """What the job's own script left; not what an earlier job left in the same folder."""
+    end = read_exit(run_dir)
+    return end if end is not None and end.job_id == job.job_id.partition(";")[0] else None
+
+
+def _ended(job: Job, run_dir: Path, state: SlurmState | None, end: Exit | None) -> JobStatus:
+    evidence = _evidence(run_dir)
+    if state is None and end is None:
+        return _gone(job, run_dir, evidence)
+    known = state or SlurmState(word="")
+    status = exit_status(end) if end is not None else JobStatus(state="ended")
+    verdict = _verdict(known, evidence, status)
+    stopped = verdict in STOPPED
+    changed: JobStatus = status.replace(
+        exit_code=status.exit_code if status.exit_code is not None else known.exit_code,
+        started=status.started or known.started,
+        ended=status.ended or known.ended,
+        rank=None if stopped else status.rank if status.rank is not None else evidence.rank,
+        verdict=verdict,
+        reason=_reason(known, evidence, status, verdict),
+    )
+    return changed
+
+
+def _verdict(state: SlurmState, evidence: Evidence, status: JobStatus) -> str | None:
+    """Slurm's own state where it is one, else what was written into the output, else what the script knows."""
+    if state.word == "COMPLETED":
+        return None
+    if state.word in VERDICTS:
+        return VERDICTS[state.word]
+    if evidence.verdict == "out_of_memory" or not state.word:
+        return evidence.verdict or status.verdict
+    return status.verdict
+
+
+def _gone(job: Job, run_dir: Path, evidence: Evidence) -> JobStatus:
+    """Slurm has forgotten the job and its script left no word."""
+    silent = time.time() - max(job.submitted, _last_sign(run_dir))
+    if silent < SETTLE_S:
+        return JobStatus(state="running", reason="not in the queue any more, waiting for its last word")
+    if evidence.verdict:
+        return JobStatus(state="ended", rank=evidence.rank, verdict=evidence.verdict, reason=_seen(evidence))
+    return JobStatus(
+        state="lost", rank=evidence.rank, reason="Slurm has forgotten the job, and its script left no word"
+    )
+
+
+def _reason(state: SlurmState, evidence: Evidence, status: JobStatus, verdict: str | None) -> str:
+    word = state.word if state.word not in ("COMPLETED", "FAILED") else ""
+    if verdict in STOPPED:
+        return " ".join(
+            filter(None, (word or status.reason or verdict, state.reason if state.reason.startswith("by ") else ""))
+        )
+    nodes = f"on one of {state.nodes}" if verdict == "node_fail" and state.nodes and not evidence.node else ""
+    said = _seen(evidence) or status.reason
+    return "; ".join(part for part in (" ".join(filter(None, (word, nodes))), said) if part)
+
+
+def _seen(evidence: Evidence) -> str:
+    where = f"node {evidence.node}: " if evidence.node else ""
+    return f"{where}{evidence.what}" if evidence.what else ""
+
+
+def _evidence(run_dir: Path) -> Evidence:
+    outputs = sorted(run_dir.glob("sbatch_*.out"))
+    return read_evidence(outputs[-1]) if outputs else Evidence()
+
+
+def _last_sign(run_dir: Path) -> float:
+    return max((path.stat().st_mtime for path in run_dir.glob("*.out")), default=0.0)

@@ -1,0 +1,148 @@
+"""The sbatch script of a run: a pure function of the run and its launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import UsageError
+from ..model import Launch, Phase, RunSpec, Wrapping
+from ..secrets import is_secret
+from . import script
+from .shim import phase_ranks
+from .slurm_params import check_params
+
+PORTS = (10000, 20000)
+"""First rendezvous port, and how many there are: below the ports that Linux hands out by itself (32768 and up)."""
+
+LITERAL = "\\"
+"""In front of a file name it keeps Slurm from reading `%` there, or in the folder's name, as a pattern (sbatch(1))."""
+
+
+def render(spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
+    """The script. Raises `UsageError` for options or values that no script can carry."""
+    script.check_launch(launch, wrappings)
+    pairs = list(zip(launch.phases, wrappings, strict=True))
+    title = f"{spec.experiment}: {launch.world_size} rank(s) on {launch.nodes} node(s)"
+    blocks = [
+        "\n".join(["#!/bin/bash", *header(spec, launch), script.head(title, run_dir, spec, "${SLURM_JOB_ID-}")]),
+        script.shell("common.sh"),
+        script.shell("slurm.sh"),
+        *(
+            script.rank_function(spec, phase, wrapping, srun(spec, launch, phase, wrapping))
+            for phase, wrapping in pairs
+        ),
+        "begin",
+        script.files(launch),
+        *spec.setup,
+        rendezvous(),
+        script.phases(launch),
+    ]
+    return "\n".join(block.rstrip("\n") + "\n" for block in blocks)
+
+
+def header(spec: RunSpec, launch: Launch) -> list[str]:
+    """The `#SBATCH` lines: what follows from the launch, then the user's options in alphabetical order."""
+    check_params(spec.scheduler, spec.origins)
+    options = {
+        "job-name": spec.experiment,
+        "nodes": str(launch.nodes),
+        "ntasks-per-node": str(launch.ranks_per_node),
+        "output": LITERAL + script.batch_name(spec),
+        "open-mode": "append",
+        **dict(sorted(_options(spec, launch).items())),
+    }
+    return [f"#SBATCH {_directive(name, value)}" for name, value in options.items()]
+
+
+def _options(spec: RunSpec, launch: Launch) -> dict[str, str]:
+    options = {**_defaults(spec), **spec.scheduler}
+    if "requeue" not in options:
+        options["no-requeue"] = ""
+    if "export" in options:
+        options["export"] = _export(options["export"], forwarded(spec, launch))
+    return {name: value for name, value in options.items() if (name, value) not in _OFF}
+
+
+_OFF = (("exclusive", "none"), ("mem", "none"))
+"""What a user writes to have llmbx's own default left out."""
+
+
+def _defaults(spec: RunSpec) -> dict[str, str]:
+    """Whole nodes with all their memory for a benchmark on GPUs; a time limit where the workload has one."""
+    options = {}
+    if not spec.mini and spec.gpu_type != "cpu":
+        if "oversubscribe" not in spec.scheduler:
+            options["exclusive"] = ""
+        if not {"mem-per-cpu", "mem-per-gpu"} & spec.scheduler.keys():
+            options["mem"] = "0"
+    if spec.walltime_minutes is not None:
+        options["time"] = f"{spec.walltime_minutes // 60:02}:{spec.walltime_minutes % 60:02}:00"
+    return options
+
+
+def forwarded(spec: RunSpec, launch: Launch) -> tuple[str, ...]:
+    """Names whose values come from the submitting shell: what phases forward, and every secret."""
+    names = [*spec.secrets, *(name for phase in launch.phases for name in (*phase.forward, *phase.env))]
+    asked = {*spec.secrets, *(name for phase in launch.phases for name in phase.forward)}
+    return tuple(dict.fromkeys(name for name in (*names, *spec.env) if name in asked or is_secret(name)))
+
+
+def _export(asked: str, names: tuple[str, ...]) -> str:
+    """What `--export` must say so that secrets pass although not everything does."""
+    if not names or asked.split(",")[0].upper() == "ALL":
+        return asked
+    kept = [] if asked.upper() in ("NONE", "NIL") else [asked]
+    return ",".join([*kept, *(name for name in names if name not in asked.split(","))])
+
+
+def _directive(name: str, value: str) -> str:
+    return f"--{name}={_quoted(value)}" if value else f"--{name}"
+
+
+def _quoted(value: str) -> str:
+    """A value as sbatch reads it back from a `#SBATCH` line: in double quotes where it is not plain."""
+    if not any(char in value for char in " \t\"'\\#"):
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def srun(spec: RunSpec, launch: Launch, phase: Phase, wrapping: Wrapping) -> list[str]:
+    """The srun that starts the ranks of one phase, up to the runtime's own command."""
+    first = phase.ranks == "first"
+    options = {
+        "export": "ALL",
+        "nodes": "1" if first else str(launch.nodes),
+        "ntasks": str(phase_ranks(phase, launch)),
+        "ntasks-per-node": "1" if first else str(launch.ranks_per_node),
+        **({"relative": "0"} if first else {}),
+        "kill-on-bad-exit": "1",
+        "output": LITERAL + script.log_name(spec),
+        "open-mode": "append",
+        **_cpus(spec.scheduler),
+        **spec.srun,
+    }
+    for name, value in spec.srun.items():
+        if "\0" in value:
+            raise UsageError(f"srun option {name}: a value cannot hold a NUL byte")
+    flags = [f"--{name}={value}" if value else f"--{name}" for name, value in options.items()]
+    label = ["--label"] if phase_ranks(phase, launch) > 1 else []
+    return ["srun", *flags, *label, *wrapping.launcher_flags]
+
+
+def _cpus(options: Mapping[str, str]) -> dict[str, str]:
+    """Since Slurm 22.05, srun does not take `--cpus-per-task` from its job any more (release notes)."""
+    return {"cpus-per-task": options["cpus-per-task"]} if options.get("cpus-per-task") else {}
+
+
+def rendezvous() -> str:
+    """Address and ports at which the ranks find each other: every phase of every job has a port of its own."""
+    first, count = PORTS
+    lines = [
+        '[ -n "${SLURM_JOB_ID-}" ] || fail 2 "this script is started with sbatch"',
+        script.forget_ranks(),
+        "LLMBX_MASTER_ADDR=$(first_address)",
+        f"LLMBX_MASTER_PORT=$(({first} + SLURM_JOB_ID * 8 % {count}))",
+        "export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT",
+    ]
+    return "\n".join(lines)

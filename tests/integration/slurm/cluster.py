@@ -1,0 +1,242 @@
+"""A private Slurm on loopback for the tests: several nodes on one host, each with eight GPUs that are not there.
+
+Debian's packages suffice: their slurmd takes `-N NAME`, needs no systemd and no cgroups, and munged runs on a socket of
+its own. Everything lies in one folder, listens on 127.0.0.1 only, and is stopped by the process ids it left there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
+DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch")
+FIRST_PORT, LAST_PORT = 27100, 27900
+SEARCH = "/usr/sbin:/sbin"
+
+CONFIG = """\
+ClusterName=llmbx
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.sock
+CredType=cred/munge
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+GresTypes=gpu
+SlurmdParameters=config_overrides
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobRequeue=1
+KillWait=3
+MinJobAge=3600
+ReturnToService=2
+MailProg=/bin/true
+PropagateResourceLimits=NONE
+SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1,batch_sched_delay=0
+{extra}
+NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=16 RealMemory=4000 Gres=gpu:8
+PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+class Cluster:
+    """A Slurm of `nodes` nodes (n1, n2 …) in `folder`."""
+
+    def __init__(self, folder: Path, nodes: int = 4, extra: str = "") -> None:
+        self.folder = folder
+        self.nodes = nodes
+        self.extra = extra
+        self.port = free_ports(nodes + 1)
+
+    @property
+    def config(self) -> Path:
+        """What `SLURM_CONF` must name."""
+        return self.folder / "slurm.conf"
+
+    def environment(self) -> dict[str, str]:
+        """The variables with which commands reach this Slurm."""
+        return {**os.environ, "SLURM_CONF": str(self.config), "PATH": f"{os.environ['PATH']}:{SEARCH}"}
+
+    def call(self, *command: str, timeout: float = 60) -> str:
+        """What a command prints; its error stream is shown when it fails."""
+        done = subprocess.run(
+            command, env=self.environment(), capture_output=True, text=True, timeout=timeout, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def start(self) -> None:
+        """Write the configuration, start the daemons and wait until every node is idle."""
+        self._write()
+        self._munge()
+        self.start_controller()
+        for number in range(1, self.nodes + 1):
+            self.start_node(f"n{number}")
+        self.wait_idle()
+
+    def start_controller(self) -> None:
+        """Start slurmctld (again); jobs and nodes are found in its saved state."""
+        self.call("slurmctld")
+
+    def start_node(self, name: str) -> None:
+        """Start the slurmd of one node."""
+        (self.folder / "spool" / name).mkdir(parents=True, exist_ok=True)
+        self.call("slurmd", "-N", name)
+
+    def wait_idle(self, timeout_s: float = 30) -> None:
+        """Wait until all nodes are idle."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            with contextlib.suppress(RuntimeError, subprocess.TimeoutExpired):
+                idle = self.call("sinfo", "--noheader", "--Node", "--states=idle", "--format=%N", timeout=5)
+                if len(set(idle.split())) == self.nodes:
+                    return
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"the nodes did not become idle: {(self.folder / 'slurmctld.log').read_text()[-2000:]}"
+                )
+            time.sleep(0.2)
+
+    def stop_daemon(self, pattern: str, number: int = signal.SIGTERM) -> None:
+        """End the daemons whose pid file matches (`slurmctld.pid`, `slurmd.n2.pid`) and wait until they are gone."""
+        for file in self.folder.glob(pattern):
+            with contextlib.suppress(ValueError, FileNotFoundError):
+                end(int(file.read_text()), number)
+            file.unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """Cancel what still runs and end every daemon."""
+        with contextlib.suppress(RuntimeError, subprocess.TimeoutExpired):
+            self.call("scancel", "--user", user(), timeout=10)
+            time.sleep(0.5)
+        for pattern in ("slurmd.*.pid", "slurmctld.pid", "munged.pid"):
+            self.stop_daemon(pattern)
+
+    def _write(self) -> None:
+        self.folder.chmod(0o755)  # munged wants its clients to reach its socket
+        for name in ("state", "spool", "dev"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        for number in range(8):  # a GRES file must be a device
+            (self.folder / "dev" / f"nvidia{number}").symlink_to("/dev/null")
+        gres = f"NodeName=n[1-{self.nodes}] Name=gpu File={self.folder}/dev/nvidia[0-7]\n"
+        (self.folder / "gres.conf").write_text(gres)
+        text = CONFIG.format(
+            folder=self.folder, port=self.port, first=self.port + 1, last=self.port + self.nodes, nodes=self.nodes,
+            host=socket.gethostname().split(".")[0], user=user(), extra=self.extra,
+        )  # fmt: skip
+        self.config.write_text(text)
+
+    def _munge(self) -> None:
+        key = self.folder / "munge.key"
+        key.touch(mode=0o600)
+        key.write_bytes(os.urandom(1024))
+        files = {"socket": "sock", "key-file": "key", "pid-file": "", "log-file": "log", "seed-file": "seed"}
+        names = {option: f"munge.{end}" if end else "munged.pid" for option, end in files.items()}
+        self.call("munged", *(f"--{option}={self.folder / name}" for option, name in names.items()))
+
+
+def end(pid: int, number: int = signal.SIGTERM, grace_s: float = 10) -> None:
+    """End one process that the tests started, and wait until it is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+        deadline = time.monotonic() + grace_s
+        while _alive(pid):
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def user() -> str:
+    """Who runs the tests, and so this Slurm."""
+    import pwd
+
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
+def free_ports(count: int) -> int:
+    """The first of `count` ports in a row that nobody listens on."""
+    for first in range(FIRST_PORT, LAST_PORT, 20):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            for port in range(first, first + count):
+                stack.enter_context(_bound(port))
+            return first
+    raise RuntimeError(f"no {count} free ports in a row between {FIRST_PORT} and {LAST_PORT}")
+
+
+@contextlib.contextmanager
+def _bound(port: int) -> Iterator[None]:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", port))
+        yield
+
+
+def missing() -> list[str]:
+    """Which of the daemons are not installed."""
+    return [name for name in DAEMONS if shutil.which(name, path=f"{os.environ['PATH']}:{SEARCH}") is None]
+
+
+def install() -> str | None:
+    """Install the packages where that is possible; returns why there is no Slurm here, or None when there is one."""
+    if not missing():
+        return None
+    if os.getuid() != 0 or shutil.which("apt-get") is None:
+        return f"Slurm is not installed ({', '.join(missing())}), and installing it takes root on Debian or Ubuntu"
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    with _no_services():
+        for command in (["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends", *PACKAGES]):
+            done = subprocess.run(["apt-get", *command], env=quiet, capture_output=True, text=True, check=False)
+    return None if not missing() else f"apt-get could not install Slurm: {done.stderr.strip()[-500:]}"
+
+
+@contextlib.contextmanager
+def _no_services(policy: Path = Path("/usr/sbin/policy-rc.d")) -> Iterator[None]:
+    """Keep apt from starting the system's own daemons meanwhile (invoke-rc.d asks this file; 101 forbids)."""
+    if policy.exists():
+        yield
+        return
+    policy.write_text("#!/bin/sh\nexit 101\n")
+    policy.chmod(0o755)
+    try:
+        yield
+    finally:
+        policy.unlink()
+
+
+if __name__ == "__main__":
+    why = install()
+    if why:
+        sys.exit(why)
+    cluster = Cluster(Path(sys.argv[1]).resolve())
+    cluster.folder.mkdir(parents=True)
+    cluster.start()
+    print(f"export SLURM_CONF={cluster.config}")
