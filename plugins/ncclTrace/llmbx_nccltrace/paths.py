@@ -12,7 +12,7 @@ from llmbx.errors import UsageError
 from .trace import FOLDER
 
 LOGS = ("*.out", "*.log", "*.txt", "*nccl*")
-SKIPPED = ("sbatch_*", "README", "*.json", "*.jsonl", "*.sh", "*.nsys-rep", "*.sqlite")
+SKIPPED = (".*", "sbatch_*", "README", "*.json", "*.jsonl", "*.sh", "*.nsys-rep", "*.sqlite")
 SKIPPED_FOLDERS = ("attempts", ".*")
 
 

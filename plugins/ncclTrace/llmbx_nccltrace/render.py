@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from .report import Communicator, Report
 from .rhythm import usual_calls
+from .words import human, many
 
 Row = Mapping[str, Any]
 
@@ -25,8 +26,8 @@ class Section(NamedTuple):
 
 def headline(report: Report) -> list[str]:
     """What was read, and the transport's verdict."""
-    files = f"{len(report.files):,} file{'' if len(report.files) == 1 else 's'}"
-    said = [f"{report.calls:,} calls in {report.lines:,} lines of {files}"]
+    where = f"{many(report.lines, 'line')} of {many(len(report.files), 'file')}"
+    said = [f"{many(report.calls, 'call')} in {where}"]
     if report.versions:
         said.append(", ".join(report.versions))
     if report.transport:
@@ -34,7 +35,7 @@ def headline(report: Report) -> list[str]:
         said.append(f"transport: {report.transport.verdict}" + (f" ({shown})" if shown else ""))
     usual = usual_calls(report.steps or ())
     if report.steps and usual is not None:
-        said.append(f"{len(report.steps):,} steps, usually {usual:,} calls each")
+        said.append(f"{many(len(report.steps), 'step')}, usually {many(usual, 'call')} each")
     return said
 
 
@@ -89,15 +90,3 @@ def _alike(report: Report) -> list[Row]:
         }
         for (ranks, calls, operations), comms in alike.items()
     ]
-
-
-def human(size: float | None) -> str | None:
-    """Bytes in the largest fitting binary unit: `16 MiB`; None stays None."""
-    if size is None:
-        return None
-    value = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            return f"{value:.4g} {unit}"
-        value /= 1024
-    return f"{value:,.4g} PiB"

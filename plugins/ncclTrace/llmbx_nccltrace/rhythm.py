@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from llmbx.logs.collect import RESTARTED
 from llmbx.logs.lines import LineReader
+from llmbx.model import Event, Step
 
 from .report import StepCalls
 from .tally import Mark, Tally
 
 if TYPE_CHECKING:
-    from llmbx.logs.parser import LogFormat
+    from llmbx.logs.parser import LogFormat, Record
 
 
 def steps(tally: Tally, formats: Sequence[LogFormat]) -> tuple[StepCalls, ...] | None:
     """The calls between the lines of consecutive steps; None when the log holds no step of a known format.
 
-    The first step's calls are those since the start of the log. Only the last attempt of a restarted run is told.
+    The first step's calls are those since the start. Only the last attempt of a restarted run is told.
     """
     format_ = _best(tally.marks, formats)
     if format_ is None:
         return None
-    parser, calls, volume = format_.parser(), 0, 0
+    calls, volume = 0, 0
     found: dict[int, StepCalls] = {}
-    seen = set[int]()
-    for mark in tally.marks:
+    for mark, record in _records(tally.marks, format_):
+        if isinstance(record, Step) and record.number not in found:
+            between = mark.calls - calls, mark.volume - volume
+            found[record.number] = StepCalls(step=record.number, calls=between[0], message_bytes=between[1])
+        elif isinstance(record, Event) and record.kind == RESTARTED:
+            found.clear()
+        else:
+            continue
+        calls, volume = mark.calls, mark.volume
+    return tuple(found.values()) or None
+
+
+def _records(marks: Sequence[Mark], format_: LogFormat) -> Iterator[tuple[Mark, Record]]:
+    """What the format reads in the lines, each with the line that made it known."""
+    parser = format_.parser()
+    for mark in marks:
         for line in LineReader().feed(mark.text.encode() + b"\n"):
             for record in parser.feed(line):
-                if getattr(record, "kind", None) == RESTARTED:
-                    found.clear()
-                    seen.clear()
-                number = getattr(record, "number", None)
-                if number is None or number in seen:
-                    continue
-                seen.add(number)
-                found[number] = StepCalls(step=number, calls=mark.calls - calls, message_bytes=mark.volume - volume)
-                calls, volume = mark.calls, mark.volume
-    return tuple(found.values()) or None
+                yield mark, record
 
 
 def _best(marks: list[Mark], formats: Sequence[LogFormat]) -> LogFormat | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -38,8 +39,9 @@ def read_logs(paths: Sequence[Path], engine: Engine = "auto", workers: int | Non
         try:
             for tally in _all(name, counter, stretches, count):
                 append(total, tally)
-        except OSError as error:
-            raise InfraError(f"{error.filename or 'a log'} could not be read: {error.strerror or error}") from error
+        except (OSError, EOFError, zlib.error) as error:
+            where = getattr(error, "filename", None) or (paths[0] if len(paths) == 1 else "a log")
+            raise InfraError(f"{where} could not be read: {getattr(error, 'strerror', None) or error}") from error
     return total, name
 
 

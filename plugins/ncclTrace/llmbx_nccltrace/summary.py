@@ -10,6 +10,7 @@ from . import calls, people, rhythm, transport
 from .facts import DATATYPES
 from .report import Lag, Problem, Report
 from .tally import MOST_SIZES, Tally
+from .words import many
 
 if TYPE_CHECKING:
     from llmbx.logs.parser import LogFormat
@@ -83,7 +84,7 @@ def _rank(rank: int | None, host: str | None, pid: int | None) -> str:
 
 def _more(count: int, thing: str) -> list[str]:
     rest = count - _MOST_SENTENCES
-    return [f"{rest:,} more {thing}{'' if rest == 1 else 's'}: see --format json"] if rest > 0 else []
+    return [f"{many(rest, f'more {thing}')}: see --format json"] if rest > 0 else []
 
 
 def _gaps(tally: Tally) -> list[str]:
@@ -92,15 +93,17 @@ def _gaps(tally: Tally) -> list[str]:
     if not tally.calls:
         said.append("no collective is logged: NCCL_DEBUG_SUBSYS must name COLL (or ALL)")
     if cut := tally.cut.total():
-        said.append(f"{cut:,} collective lines were cut or mixed with another writer's and are not counted")
+        said.append(f"{many(cut, 'call')} not counted: the line was cut or mixed with another writer's")
     if tally.long_lines:
-        said.append(f"{tally.long_lines:,} lines are too long for a log and were passed over")
+        said.append(f"{many(tally.long_lines, 'line')} passed over: too long for a log's")
     if strange := sorted({d for _, d, _, _ in tally.sizes if d >= len(DATATYPES)}):
         said.append(f"data type {', '.join(map(str, strange))} is unknown: its messages have no size")
     if folded := sum(n for (_, _, _, count), n in tally.sizes.items() if count is None):
-        said.append(f"{folded:,} calls have sizes beyond the first {MOST_SIZES:,} different ones: their count is null")
+        said.append(
+            f"{many(folded, 'call')} with sizes beyond the first {MOST_SIZES:,} different ones: their count is null"
+        )
     if tally.marks_lost:
-        said.append(f"{tally.marks_lost:,} lines of the framework were passed over: later steps are missing")
+        said.append(f"{many(tally.marks_lost, 'line')} of the framework passed over: later steps are missing")
     if tally.errors_lost:
-        said.append(f"{tally.errors_lost:,} further errors were passed over")
+        said.append(f"{many(tally.errors_lost, 'further error')} passed over")
     return said

@@ -8,6 +8,7 @@ from collections import Counter
 from .people import process
 from .report import Transport
 from .tally import Tally
+from .words import many
 
 _OFI = re.compile(r"libfabric|\bofi\b|\baws\b", re.IGNORECASE)
 
@@ -57,20 +58,16 @@ def hosts_of(tally: Tally, what: str) -> list[str]:
 
 
 def _evidence(tally: Tally) -> list[str]:
-    lines = [f"via {kind}: {_many(n, 'connection')}" for kind, n in sorted(tally.channels.items())]
-    lines += [f"Using network {name}: {_many(n, 'line')}" for name, n in sorted(_fact(tally, "network").items())]
+    lines = [f"via {kind}: {many(n, 'connection')}" for kind, n in sorted(tally.channels.items())]
+    lines += [f"Using network {name}: {many(n, 'line')}" for name, n in sorted(_fact(tally, "network").items())]
     providers = sorted(_fact(tally, "provider").items())
-    lines += [f"NET/OFI Selected Provider is {name}: {_many(n, 'line')}" for name, n in providers]
+    lines += [f"NET/OFI Selected Provider is {name}: {many(n, 'line')}" for name, n in providers]
     devices = Counter[str]()
     for text, n in _fact(tally, "devices").items():
         devices[re.sub(r"\s*\[RO\]\s*$", "", text).strip()] += n
-    lines += [f"NET/IB : Using {text}: {_many(n, 'line')}" for text, n in devices.most_common(4)]
-    lines += [f"{text}: {_many(n, 'line')}" for text, n in _fact(tally, "no_ib").items()]
+    lines += [f"NET/IB : Using {text}: {many(n, 'line')}" for text, n in devices.most_common(4)]
+    lines += [f"{text}: {many(n, 'line')}" for text, n in _fact(tally, "no_ib").items()]
     return lines
-
-
-def _many(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def doubts(tally: Tally, found: Transport | None) -> list[str]:
@@ -83,15 +80,15 @@ def doubts(tally: Tally, found: Transport | None) -> list[str]:
     shared = tally.channels["SHM"]
     if shared:
         said.append(
-            f"{_many(shared, 'connection')} inside a node go through host memory (SHM) on "
+            f"host memory (SHM) carries {many(shared, 'connection')} inside a node on "
             f"{_some(hosts_of(tally, 'SHM'))}: the GPUs cannot reach each other directly"
         )
     direct = sum(n for kind, n in tally.channels.items() if kind.startswith("NET/") and kind.endswith("/GDRDMA"))
     copied = sum(n for kind, n in tally.channels.items() if kind.startswith("NET/")) - direct
     if found.verdict != "Socket" and copied:
         said.append(
-            f"{copied:,} of {_many(copied + direct, 'network connection')} work without GPUDirect RDMA: the data takes "
-            "the way through host memory"
+            f"no GPUDirect RDMA on {copied:,} of {many(copied + direct, 'network connection')}: the data takes the way "
+            "through host memory"
         )
     return said
 
@@ -99,7 +96,7 @@ def doubts(tally: Tally, found: Transport | None) -> list[str]:
 def _sockets(tally: Tally) -> str:
     count = sum(n for kind, n in tally.channels.items() if kind.startswith("NET/Socket"))
     where = _some(hosts_of(tally, "NET/Socket") or hosts_of(tally, "network Socket"))
-    what = f"{_many(count, 'network connection')} use TCP sockets" if count else "NCCL chose sockets"
+    what = f"TCP carries {many(count, 'network connection')}" if count else "NCCL chose them as its network"
     reason = f" ({next(iter(_fact(tally, 'no_ib')))})" if _fact(tally, "no_ib") else ""
     return f"fall-back to sockets: {what} on {where}{reason}; InfiniBand, RoCE or EFA would be many times faster"
 

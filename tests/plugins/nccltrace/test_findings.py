@@ -1,0 +1,30 @@
+"""What a traced run's report says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import cast
+
+from llmbx.model import RunSpec
+from llmbx_nccltrace import plugin
+
+from .lines import coll, head
+
+SPEC = cast(RunSpec, None)
+"""`analyze` reads the folder, not the specification."""
+
+
+def test_findings_and_the_whole_report_beside_the_log(tmp_path: Path) -> None:
+    (tmp_path / "log-run.out").write_text(f"{coll()}\n{head('node9')}Channel 00/0 : 0[0] -> 8[0] via NET/Socket/0\n")
+    summary, warning = plugin.analyze(SPEC, tmp_path)
+    assert "1 call in 2 lines" in summary.problem and "Socket" in summary.problem
+    assert warning.warning and "fall-back to sockets" in warning.problem and "node9" in warning.problem
+    assert json.loads((tmp_path / "nccl.json").read_text())["calls"] == 1
+
+
+def test_an_empty_trace_is_a_warning_not_an_error(tmp_path: Path) -> None:
+    (tmp_path / "log-run.out").write_text("step 1\n")
+    (finding,) = plugin.analyze(SPEC, tmp_path)
+    assert finding.warning and "empty" in finding.problem
+    assert not (tmp_path / "nccl.json").exists()

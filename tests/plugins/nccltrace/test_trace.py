@@ -1,0 +1,81 @@
+"""The trace switch: what a traced launch looks like, and what is said before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from llmbx.errors import UsageError
+from llmbx.model import Launch, Parallelism, Phase, RunSpec, TraceSpec
+from llmbx_nccltrace import plugin
+from llmbx_nccltrace.trace import expected_bytes, traced
+
+LAUNCH = Launch(
+    nodes=2,
+    ranks_per_node=8,
+    gpus_per_rank=1,
+    phases=(
+        Phase(role="collect", argv=("python", "train.py"), env={"A": "1"}),
+        Phase(role="convert", argv=("python", "convert.py"), ranks="first"),
+        Phase(role="train", argv=("python", "train.py"), env={"A": "1", "NCCL_DEBUG": "WARN", "NCCL_NVLS_ENABLE": "0"}),
+    ),
+    files={"train.py": b"pass"},
+)
+
+
+@pytest.fixture
+def traced_run(make_spec: Callable[..., RunSpec]) -> Callable[..., RunSpec]:
+    """`traced_run(**changes)` is a traced run of 16 ranks on a cluster."""
+
+    def made(**changes: Any) -> RunSpec:
+        values = {"gpus": 16, "gpus_per_node": 8, "steps": 5, "launcher": "slurm", "trace": TraceSpec(tool="nccltrace")}
+        return make_spec(**{**values, "parallelism": Parallelism(tp=4, dp=4), **changes})
+
+    return made
+
+
+def test_only_the_training_phase_is_traced_and_the_log_gets_the_lines(
+    traced_run: Callable[..., RunSpec], golden: Callable[[str, str], None]
+) -> None:
+    launch = plugin.wrap_command(traced_run(), LAUNCH)
+    assert launch is not None
+    assert launch.phases[:2] == LAUNCH.phases[:2] and launch.files == LAUNCH.files
+    assert launch.phases[2].argv == LAUNCH.phases[2].argv
+    golden("traced.json", msgspec.json.format(msgspec.json.encode(launch), indent=2).decode() + "\n")
+
+
+def test_a_file_per_rank_lies_in_a_folder_that_is_made_first() -> None:
+    trace = TraceSpec(tool="nccltrace", subsystems=("INIT", "COLL", "NET", "TUNING", "P2P"), file_per_rank=True)
+    launch = traced(trace, LAUNCH)
+    env = launch.phases[2].env
+    assert env["NCCL_DEBUG_FILE"] == "nccl_trace/nccl.%h.%p.log"
+    assert env["NCCL_DEBUG_SUBSYS"] == "INIT,COLL,NET,TUNING,P2P"
+    assert set(launch.files) == {"train.py", "nccl_trace/README"}
+
+
+def test_a_run_that_is_not_traced_stays_as_it_is(traced_run: Callable[..., RunSpec]) -> None:
+    assert plugin.wrap_command(traced_run(trace=None), LAUNCH) is None
+    assert plugin.check_spec(traced_run(trace=None)) == []
+
+
+def test_an_unknown_subsystem_is_refused_with_the_right_one() -> None:
+    with pytest.raises(UsageError, match=r"no debug subsystem 'COL' \(did you mean 'COLL'\?\)"):
+        traced(TraceSpec(tool="nccltrace", subsystems=("INIT", "COL")), LAUNCH)
+
+
+def test_the_size_is_said_first_and_grows_with_the_run(traced_run: Callable[..., RunSpec]) -> None:
+    (finding,) = plugin.check_spec(traced_run())
+    assert finding.warning and "1 GB" in finding.problem
+    large = traced_run(gpus=2048, gradient_accumulation=64)
+    assert expected_bytes(large) > 100 * expected_bytes(traced_run())
+    (finding,) = plugin.check_spec(large)
+    assert finding.warning and f"{expected_bytes(large) / 1e9:,.0f} GB" in finding.problem
+
+
+def test_a_trace_on_cpus_and_a_long_walltime_are_warned_of(traced_run: Callable[..., RunSpec]) -> None:
+    assert any("empty" in f.problem for f in plugin.check_spec(traced_run(gpu_type="cpu")))
+    assert any("35 minutes" in f.problem for f in plugin.check_spec(traced_run(walltime_minutes=35)))
+    assert not any("minutes" in f.problem for f in plugin.check_spec(traced_run(walltime_minutes=15)))
