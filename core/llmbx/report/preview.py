@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..model import Finding, Image, Launch, Phase, RunSpec
 from ..pipeline import Rendered
 from ..secrets import REDACTED, is_secret, scrub
+
+FILE = re.compile(r"<< '(\w+)'")
+SHIM = re.compile(r"> \./rank-")
 
 
 def preview(
@@ -31,8 +35,23 @@ def preview(
         lines += [f"  env       {name}={text}" for name, text in _environment(phase)]
     lines += ["", *_mounts(launch), *_origins(spec)]
     lines += [f"note: {finding.problem}; {finding.fix}" for finding in found]
-    lines += ["", f"script {folder / 'run.sh'}", "", rendered.script.rstrip()]
+    lines += ["", f"script {folder / 'run.sh'}", "", *abridged(rendered.script)]
     return scrub("\n".join(lines) + "\n", environ)
+
+
+def abridged(script: str) -> Iterator[str]:
+    """The script's lines without the content of the files that it writes; the shims that start the ranks are kept."""
+    marker = ""
+    for line in script.rstrip().splitlines():
+        if not marker:
+            yield line
+            begun = FILE.search(line)
+            if begun and not SHIM.search(line):
+                marker = begun[1]
+                yield "... (in full with --emit-script)"
+        elif line == marker:
+            yield line
+            marker = ""
 
 
 def _walltime(spec: RunSpec) -> str:
