@@ -33,19 +33,19 @@ class Place(Value, frozen=True):
     rank: int | None = None
 
 
-def template(name: str, spec: RunSpec, nodes: int, suffix: str = "") -> str:
-    """A recipe's `profile_name` with all that is known before the start filled in, and `suffix` at its end.
+def template(name: str, spec: RunSpec, nodes: int, ranks: int) -> str:
+    """A recipe's `profile_name` with all that is known before the start filled in.
 
-    `{node}`, `{rank}`, `{local_rank}`, `{pid}` and `{job}` stay. A name that several ranks of `nodes` nodes would share
-    gets the rank at its end, so that no file overwrites another.
+    `{node}`, `{rank}`, `{local_rank}`, `{pid}` and `{job}` stay. A name that several of `ranks` ranks on `nodes` nodes
+    would share gets the rank at its end, so that no file overwrites another.
     """
     known: dict[str, Any] = {"workload": spec.workload, "size": spec.size, "dtype": spec.dtype, "gpus": spec.gpus}
     filled = _FIELD.sub(lambda m: str(known.get(m[1], m[0])), name)
     fields = set(_FIELD.findall(filled))
     one_node = nodes == 1 and fields & {"local_rank", "pid"}
-    if not ("rank" in fields or {"node", "local_rank"} <= fields or one_node):
+    if ranks > 1 and not ("rank" in fields or {"node", "local_rank"} <= fields or one_node):
         filled += "_rank{rank}"
-    return filled + suffix
+    return filled
 
 
 def for_nsys(name: str, job: str) -> str:

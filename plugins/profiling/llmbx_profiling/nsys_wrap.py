@@ -76,18 +76,16 @@ def _wanted(spec: RunSpec, launch: Launch, phase: Phase, measured: bool) -> Aske
     profile = spec.profile
     if profile is None or profile.tool != TOOL or not measured:
         return None
-    name = template(profile.name, spec, launch.nodes)
     chosen = numbers(profile.ranks, launch.world_size)
+    name = template(profile.name, spec, launch.nodes, len(chosen))
     return Asked(role=phase.role, name=f"{FOLDER}/{name}", ranks=chosen, steps=(profile.start, profile.stop))
 
 
 def _captured(spec: RunSpec, launch: Launch, phase: Phase, capture: Capture) -> Asked:
     world = launch.world_size if phase.ranks == "all" else 1
-    default = ProfileSpec(start=0, stop=1).name
-    name = capture.output or f"{FOLDER}/{template(default, spec, launch.nodes, f'-{phase.role}')}"
-    chosen = (0,) if capture.ranks == "first" else numbers(capture.ranks, world)
-    if capture.output and len(chosen) > 1 and "{" not in name:
-        name += "_rank{rank}"
+    chosen = numbers(capture.ranks, world)
+    name = capture.output or f"{FOLDER}/{ProfileSpec(start=0, stop=1).name}-{phase.role}"
+    name = template(name, spec, launch.nodes, len(chosen))
     steps = (capture.start, capture.stop)
     return Asked(role=phase.role, name=name, ranks=chosen, steps=steps, required=capture.required)
 

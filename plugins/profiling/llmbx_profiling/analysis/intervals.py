@@ -30,7 +30,11 @@ class Union:
         gaps = list(map(gt, firsts[1:], lasts))
         self.starts: list[int] = firsts[:1] + list(compress(firsts[1:], gaps))
         self.ends: list[int] = list(compress(lasts, gaps)) + lasts[-1:]
-        self.below: list[int] = [0, *accumulate(map(sub, self.ends, self.starts))]
+        lengths = list(map(sub, self.ends, self.starts))
+        if 0 in lengths:
+            self.starts, self.ends = list(compress(self.starts, lengths)), list(compress(self.ends, lengths))
+            lengths = list(filter(None, lengths))
+        self.below: list[int] = [0, *accumulate(lengths)]
 
     @classmethod
     def of(cls, unions: Iterable[Union]) -> Union:

@@ -24,6 +24,8 @@ _CANONICAL = {
                  "Scatter")
 }  # fmt: skip
 
+_CUTLASS = re.compile(r"cutlass::\w+<(\w+)>")
+
 TOGETHER = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AllToAll")
 """Collectives that every rank of their communicator makes at the same time."""
 
@@ -51,19 +53,19 @@ def operation(name: str) -> str | None:
 
 @functools.cache
 def short(name: str) -> str:
-    """A demangled name without return type, template arguments and parameters."""
-    if name.startswith("["):
-        return name
-    bare, depth = [], 0
-    for i, char in enumerate(name):
-        if char in "<(":
-            if char == "(" and depth == 0 and name.startswith("(anonymous namespace)", i):
-                bare.append("@")
-            depth += 1
-        elif char in ">)":
-            depth = max(0, depth - 1)
-        elif depth == 0:
+    """A demangled name without return type, template arguments and parameters.
+
+    CUTLASS calls all its kernels alike and tells them apart by their first template argument, so that one stays.
+    """
+    bare: list[str] = []
+    depth = 0
+    for char in name.replace("(anonymous namespace)::", ""):
+        depth += char in "<("
+        if depth == 0:
             bare.append(char)
-    words = "".join(bare).split()
-    text = next((word for word in reversed(words) if word not in ("const", "[clone")), name)
-    return text.replace("@::", "").replace("@", "") or name
+        depth = max(0, depth - (char in ">)"))
+    words = [word for word in "".join(bare).split() if word not in ("const", "clone")]
+    if name.startswith("[") or not words:
+        return name
+    kind = _CUTLASS.search(name)
+    return f"{words[-1]}<{kind[1]}>" if kind and words[-1] == kind[0].partition("<")[0] else words[-1]

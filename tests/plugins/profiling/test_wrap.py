@@ -1,0 +1,108 @@
+"""What nsys adds to a launch: on which ranks and phases, in which words, and what the run must leave."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from llmbx.launchers.shim import render_shim
+from llmbx.model import Capture, Launch, Parallelism, Phase, Prefix, ProfileSpec, RunSpec
+from llmbx.ranks import numbers
+from llmbx_profiling.nsys_wrap import ASKED, SHIELD, first_of_each_node, wrap
+
+MakeSpec = Callable[..., RunSpec]
+Golden = Callable[[str, str], None]
+
+
+def launch(nodes: int = 1, ranks: int = 2, *phases: Phase) -> Launch:
+    train = Phase(role="train", argv=("/env/bin/python", "train.py", "a b"))
+    return Launch(
+        nodes=nodes, ranks_per_node=ranks, gpus_per_rank=1, phases=phases or (train,), files={"train.py": b""}
+    )
+
+
+def show(wrapped: Launch) -> str:
+    """Every phase with its prefixes and what it makes, and what is asked for."""
+    lines = []
+    for phase in wrapped.phases:
+        lines += [f"phase {phase.role}", *(f"makes {path}" for path in phase.makes)]
+        lines += [f"ranks {prefix.ranks}: {shlex.join(prefix.argv)}" for prefix in phase.prefixes]
+        lines += [f"argv {shlex.join(phase.argv)}", ""]
+        render_shim(phase, wrapped)
+    return "\n".join(lines) + wrapped.files[ASKED].decode()
+
+
+def test_cpu(make_spec: MakeSpec, golden: Golden) -> None:
+    spec = make_spec(gpu_type="cpu", profile=ProfileSpec(start=45, stop=50, ranks="0"))
+    golden("wrap-cpu.txt", show(wrap(spec, launch())[0]))
+
+
+def test_cluster_with_gpu_metrics(make_spec: MakeSpec, golden: Golden) -> None:
+    profile = ProfileSpec(
+        start=45, stop=50, ranks="0,8,9,28", gpu_metrics=True, name="{workload}-{size}_{job}_{node}_{rank}"
+    )
+    spec = make_spec(gpus=32, gpus_per_node=8, launcher="slurm", parallelism=Parallelism(pp=4, dp=8), profile=profile)
+    golden("wrap-cluster.txt", show(wrap(spec, launch(4, 8))[0]))
+
+
+def test_phases_that_capture_for_themselves(make_spec: MakeSpec, golden: Golden) -> None:
+    """PGLE: the collect phase is captured, the measured one profiled, and neither twice."""
+    capture = Capture(start=9, stop=12, tool="nsys", required=True, output="nsys_profile/run-prof")
+    phases = (
+        Phase(role="check", argv=("true",), ranks="first"),
+        Phase(role="collect", argv=("python", "collect.py"), capture=capture),
+        Phase(role="convert", argv=("convert",), ranks="first"),
+        Phase(role="measure", argv=("python", "measure.py"), prefixes=(Prefix(argv=("nice",)),)),
+    )
+    spec = make_spec(
+        gpus=16, launcher="slurm", profile=ProfileSpec(start=10, stop=15, ranks="0", name="run_{job}-perf")
+    )
+    wrapped = wrap(spec, launch(2, 8, *phases))[0]
+    golden("wrap-pgle.txt", show(wrapped))
+    assert all(len([p for p in phase.prefixes if "nsys" in p.argv]) <= 1 for phase in wrapped.phases)
+
+
+def test_a_capture_needs_no_profile_of_the_run(make_spec: MakeSpec) -> None:
+    capture = Capture(start=1, stop=2, tool="nsys", output="nsys_profile/prof")
+    phases = (Phase(role="collect", argv=("a",), capture=capture), Phase(role="measure", argv=("b",)))
+    wrapped, asked = wrap(make_spec(), launch(1, 2, *phases))
+    assert [len(phase.prefixes) for phase in wrapped.phases] == [1, 0]
+    assert [(a.role, a.ranks, a.required) for a in asked] == [("collect", (0,), False)]
+    assert wrapped.phases[0].makes == (), "a profile that may be missing fails no phase"
+
+
+def test_nothing_asked_changes_nothing(make_spec: MakeSpec) -> None:
+    plain = launch()
+    assert wrap(make_spec(), plain) == (plain, ())
+    other_tool = make_spec(profile=ProfileSpec(start=1, stop=2, tool="torch"))
+    assert wrap(other_tool, plain) == (plain, ())
+
+
+@pytest.mark.parametrize("ranks", ["all", "0-7", "0,8,15", "3"])
+@pytest.mark.parametrize("metrics", [False, True])
+def test_every_asked_rank_gets_nsys_once(ranks: str, metrics: bool, make_spec: MakeSpec) -> None:
+    spec = make_spec(gpus=16, profile=ProfileSpec(start=1, stop=2, ranks=ranks, gpu_metrics=metrics))
+    (phase,) = wrap(spec, launch(2, 8))[0].phases
+    wrapped = [rank for prefix in phase.prefixes for rank in numbers(prefix.ranks, 16)]
+    assert sorted(wrapped) == list(numbers(ranks, 16))
+    with_metrics = [r for p in phase.prefixes if "--gpu-metrics-device=all" in p.argv for r in numbers(p.ranks, 16)]
+    assert tuple(with_metrics) == (first_of_each_node(numbers(ranks, 16), 8) if metrics else ())
+
+
+def test_what_is_asked_for_is_written_beside_the_profiles(make_spec: MakeSpec) -> None:
+    spec = make_spec(gpus=16, profile=ProfileSpec(start=45, stop=50, ranks="0,8"))
+    wrapped, asked = wrap(spec, launch(2, 8))
+    facts = json.loads(wrapped.files[ASKED])
+    assert facts["ranks_per_node"] == 8 and facts["files"] == json.loads(msgspec.json.encode(asked))
+    assert facts["files"][0]["steps"] == [45, 50] and facts["files"][0]["ranks"] == [0, 8]
+    assert SHIELD in wrapped.files and wrapped.files["train.py"] == b""
+
+
+def test_another_command_for_nsys(make_spec: MakeSpec) -> None:
+    spec = make_spec(profile=ProfileSpec(start=1, stop=2, ranks="0"))
+    (phase,) = wrap(spec, launch(), "/opt/nsys/bin/nsys")[0].phases
+    assert "/opt/nsys/bin/nsys" in phase.prefixes[0].argv and "nsys" not in phase.prefixes[0].argv
