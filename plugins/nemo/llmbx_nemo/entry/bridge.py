@@ -1,0 +1,67 @@
+"""The Megatron-Bridge driver: builds the configuration and calls `pretrain`."""
+
+from __future__ import annotations
+
+import gc
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+from llmbx_nemo.entry import checkpoints, config, execution, placeholders
+from llmbx_nemo.entry.execution import Host, Spec
+from llmbx_nemo.entry.settings import CHECKPOINTS, CONFIG_FILE, settings
+
+
+def run(spec: Spec, run_dir: Path) -> list[str]:
+    """Train. Returns why it cannot be done, one line each, or ends the process when it was."""
+    wanted = spec["checkpoint"]["load"]
+    saved_step = None if wanted is None else checkpoints.saved_step(Path(wanted))
+    if wanted is not None and saved_step is None:
+        return [checkpoints.unusable(Path(wanted))]
+    host = prepare()
+    problems = execution.problems(spec, host)
+    if problems:
+        return problems
+    try:
+        container = config.container(settings(spec, host, saved_step), execution.userbuffers(spec))
+    except config.ConfigError as error:
+        return [str(error)]
+    os.chdir(run_dir)
+    Path(CONFIG_FILE).parent.mkdir(exist_ok=True)
+    pretrain(spec, host, container)
+    return []
+
+
+def prepare() -> Host:
+    """Import Megatron for what is here: the stand-ins without CUDA, placeholders for packages that are absent."""
+    warnings.filterwarnings("ignore")
+    gc.disable()
+    import torch
+
+    cuda = torch.cuda.is_available()
+    if not cuda:
+        from llmbx_nemo.entry import standins
+
+        standins.install()
+    with placeholders.absent_packages() as absent:
+        import megatron.bridge.training.gpt_step
+        import megatron.bridge.training.pretrain  # noqa: F401
+    if not cuda:
+        standins.mend()
+    gc.enable()
+    te = cuda and "transformer_engine" not in absent
+    return Host(cuda=cuda, te=te, world=int(os.environ["WORLD_SIZE"]))
+
+
+def pretrain(spec: Spec, host: Host, container: Any) -> None:
+    """Train with the finished configuration."""
+    from megatron.bridge.training import pretrain as bridge
+    from megatron.bridge.training.gpt_step import forward_step
+
+    from llmbx_nemo.entry import callbacks
+
+    watchers = callbacks.chosen(spec, host, saves_again=hasattr(bridge, "save_checkpoint"))
+    bridge.pretrain(container, forward_step, callbacks=watchers)
+    if spec["checkpoint"]["save"] and os.environ["RANK"] == "0":
+        checkpoints.name_weights(Path(CHECKPOINTS))

@@ -1,0 +1,162 @@
+"""Puts plain settings into the configuration classes of the Megatron-Bridge that is installed.
+
+The one place that knows of differences between versions: it looks at the fields that a class has. A setting without a
+field is moved where a later version has it, left out where its absence means the same, and an error otherwise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from typing import Any
+
+from llmbx_nemo.entry.execution import Fields
+
+MOVED = {
+    "train.eval_iters": "validation.eval_iters",
+    "train.eval_interval": "validation.eval_interval",
+}
+"""Fields that later versions keep in another section."""
+
+OPTIONAL = {
+    "ddp.fsdp_double_buffer",
+    "ddp.keep_fp8_transpose_cache",
+    "ddp.suggested_communication_unit_size",
+    "logger.save_config_filepath",
+    "model.moe_permute_fusion",
+    "model.moe_shared_expert_overlap",
+    "optimizer.use_precision_aware_optimizer",
+    "scheduler.lr_warmup_iters",
+}
+"""Fields that only tune: a version without them runs the same model."""
+
+CLASSES = {
+    "train": "TrainingConfig",
+    "optimizer": "OptimizerConfig",
+    "scheduler": "SchedulerConfig",
+    "ddp": "DistributedDataParallelConfig",
+    "dataset": "GPTDatasetConfig",
+    "tokenizer": "TokenizerConfig",
+    "checkpoint": "CheckpointConfig",
+    "logger": "LoggerConfig",
+    "rng": "RNGConfig",
+    "dist": "DistributedInitConfig",
+    "rerun_state_machine": "RerunStateMachineConfig",
+    "profiling": "ProfilingConfig",
+    "validation": "ValidationConfig",
+}
+"""The class of each section, in `megatron.bridge.training.config`."""
+
+
+class ConfigError(ValueError):
+    """A setting that this Megatron-Bridge cannot take: one line."""
+
+
+def container(sections: dict[str, Fields | None], buffers: list[str] | None = None) -> Any:
+    """The `ConfigContainer` of `sections`. `buffers` names tuned overlap buffers, best first."""
+    from megatron.bridge.training import config as bridge
+
+    moved = relocate(sections, {name: fields_of(getattr(bridge, CLASSES[name], None)) for name in CLASSES})
+    parts = {
+        name: assemble(getattr(bridge, CLASSES[name]), fields, name)
+        for name, fields in moved.items()
+        if name in CLASSES and fields is not None
+    }
+    return bridge.ConfigContainer(
+        model=provider(moved["model"] or {}, parts["tokenizer"]),
+        mixed_precision=mixed_precision(moved["mixed_precision"]),
+        comm_overlap=comm_overlap(moved["comm_overlap"], buffers or []),
+        **parts,
+    )
+
+
+def fields_of(kind: Any) -> set[str]:
+    """The names that a configuration class takes; empty where the version has no such class."""
+    return {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+
+
+def relocate(sections: dict[str, Fields | None], known: dict[str, set[str]]) -> dict[str, Fields | None]:
+    """`sections` with every field in the section where the installed version has it."""
+    placed: dict[str, Fields | None] = {name: None if fields is None else {} for name, fields in sections.items()}
+    for name, fields in sections.items():
+        for field, value in (fields or {}).items():
+            section, _, target = MOVED.get(f"{name}.{field}", f"{name}.{field}").partition(".")
+            if target not in known.get(section, set()):
+                section, target = name, field
+            placed[section] = {**(placed.get(section) or {}), target: value}
+    return placed
+
+
+def assemble(kind: Any, fields: Fields, section: str) -> Any:
+    """An instance of `kind`. Raises `ConfigError` for a field that it lacks and that matters."""
+    known = fields_of(kind) | {"seq_length"}
+    for field in fields.keys() - known:
+        if f"{section}.{field}" not in OPTIONAL:
+            near = difflib.get_close_matches(field, known, n=1)
+            hint = f" (did you mean '{near[0]}'?)" if near else ""
+            raise ConfigError(f"this Megatron-Bridge has no {section}.{field}{hint}")
+    return kind(**{name: value for name, value in fields.items() if name in known})
+
+
+def provider(fields: Fields, tokenizer: Any) -> Any:
+    """The GPT model provider. The vocabulary is the tokenizer's, padded to a multiple that every rank can share."""
+    import torch
+    import torch.nn.functional as functional
+    from megatron.bridge.models.gpt_provider import GPTModelProvider
+
+    values = {
+        **fields,
+        **graph_fields(fields, GPTModelProvider),
+        "activation_func": getattr(functional, fields["activation_func"]),
+        "pipeline_dtype": getattr(torch, fields["pipeline_dtype"]),
+        "transformer_layer_spec": layer_spec(fields),
+    }
+    if hasattr(tokenizer, "use_tokenizer_vocab_size") and tokenizer.vocab_size:
+        values |= {"vocab_size": tokenizer.vocab_size, "should_pad_vocab": True}
+    return assemble(GPTModelProvider, values, "model")
+
+
+def graph_fields(fields: Fields, kind: Any) -> Fields:
+    """CUDA graph settings in the words of the installed version: later ones name the whole iteration as a kind."""
+    whole = fields.get("cuda_graph_scope") == ["full_iteration"]
+    annotation = str(next(field.type for field in dataclasses.fields(kind) if field.name == "cuda_graph_impl"))
+    return {"cuda_graph_impl": "full_iteration", "cuda_graph_scope": []} if whole and "full" in annotation else {}
+
+
+def layer_spec(fields: Fields) -> Any:
+    """Layers of Transformer Engine or of Megatron-Core itself, one by one where dense and MoE layers alternate."""
+    from megatron.bridge.models import gpt_provider
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec
+
+    te = fields["transformer_impl"] == "transformer_engine"
+    if not isinstance(fields.get("moe_layer_freq"), list):
+        return gpt_provider.default_layer_spec if te else gpt_provider.local_layer_spec
+
+    def interleaved(config: Any, vp_stage: int | None = None) -> Any:
+        return get_gpt_decoder_block_spec(config, use_transformer_engine=te, normalization="RMSNorm", vp_stage=vp_stage)
+
+    return interleaved
+
+
+def mixed_precision(fields: Fields | None) -> Any:
+    """The named recipe of Megatron-Bridge with `fields` changed; None for plain FP32."""
+    if fields is None:
+        return None
+    from megatron.bridge.training.mixed_precision import get_mixed_precision_config
+
+    config = get_mixed_precision_config(fields.get("recipe", "bf16_mixed"))
+    for name, value in fields.items():
+        if name != "recipe":
+            setattr(config, name, value)
+    return config
+
+
+def comm_overlap(fields: Fields | None, buffers: list[str]) -> Any:
+    """The overlap configuration, with tuned buffers where Megatron-Bridge has them for this very shape."""
+    if fields is None:
+        return None
+    from megatron.bridge.training import comm_overlap as bridge
+
+    values = {"tp_comm_overlap": False, **fields}
+    tuned = next((getattr(bridge, name) for name in buffers if hasattr(bridge, name)), None)
+    return bridge.CommOverlapConfig(**values, tp_comm_overlap_cfg=tuned if values["tp_comm_overlap"] else None)

@@ -1,0 +1,207 @@
+"""The whole configuration as plain values: a specification in, sections of fields out. Nothing is imported.
+
+Sections are those of Megatron-Bridge's `ConfigContainer`, in the names of version 0.3; `config.py` puts them into the
+classes of the version that is installed. Steps, samples and ranks are counted from zero.
+"""
+
+from __future__ import annotations
+
+import json
+
+from llmbx_nemo.entry import execution, shapes
+from llmbx_nemo.entry.execution import Fields, Host, Spec, setting
+
+CHECKPOINTS = "checkpoints"
+"""Where a run saves, relative to its folder."""
+
+CONFIG_FILE = "configs/ConfigContainer.yaml"
+"""Where Megatron-Bridge writes the configuration it runs, relative to the run folder."""
+
+
+def settings(spec: Spec, host: Host, saved_step: int | None = None) -> dict[str, Fields | None]:
+    """Every section of the configuration. `saved_step` is that of the checkpoint to resume from, if there is one."""
+    steps = spec["steps"] if saved_step is None else saved_step + 1
+    sections = {
+        "model": model(spec, host),
+        "train": train(spec, host, steps),
+        "optimizer": optimizer(spec, host, steps),
+        "scheduler": scheduler(steps, spec["mini"]),
+        "ddp": execution.ddp(spec, host),
+        "dataset": dataset(spec, host),
+        "tokenizer": tokenizer(spec),
+        "checkpoint": checkpoint(spec, steps, saved_step),
+        "logger": logger(),
+        "rng": {"seed": int(setting(spec, "seed", 1234)), "te_rng_tracker": spec["cuda_graphs"]},
+        "dist": dist(spec, host),
+        "rerun_state_machine": {"check_for_nan_in_loss": execution.checks_nan(spec)},
+        "profiling": profiling(spec, host),
+        "comm_overlap": execution.overlap(spec, host),
+        "mixed_precision": execution.precision(spec, host),
+    }
+    return override(sections, str(setting(spec, "overrides", "")))
+
+
+def override(sections: dict[str, Fields | None], given: str) -> dict[str, Fields | None]:
+    """`sections` with the user's own words applied: `section.field=value`, by spaces, in Megatron-Bridge's names."""
+    changed = dict(sections)
+    for word in given.split():
+        name, _, text = word.partition("=")
+        section, _, field = name.partition(".")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        changed[section] = {**(changed.get(section) or {}), field: value}
+    return changed
+
+
+def model(spec: Spec, host: Host) -> Fields:
+    """The model provider's fields: the architecture at its size, and how it is executed."""
+    return {
+        **shapes.architecture(spec["architecture"], spec["model"]),
+        **execution.parallel(spec, host),
+        **execution.kernels(spec, host),
+        **execution.graphs(spec),
+        **execution.memory(spec),
+    }
+
+
+def train(spec: Spec, host: Host, steps: int) -> Fields:
+    """Steps and batches; no evaluation. Garbage is collected in step with the other ranks on CUDA."""
+    return {
+        "train_iters": steps,
+        "micro_batch_size": spec["micro_batch_size"],
+        "global_batch_size": spec["global_batch_size"],
+        "eval_iters": 0,
+        "eval_interval": steps,
+        "manual_gc": host.cuda,
+        "manual_gc_interval": 100 if host.cuda else 0,
+    }
+
+
+def optimizer(spec: Spec, host: Host, steps: int) -> Fields:
+    """Adam. With Transformer Engine and without FSDP, BF16 runs keep its state in the precision of the recipes."""
+    rate = float(setting(spec, "lr", 3e-4))
+    precise = host.te and spec["dtype"] == "bf16" and not spec["parallelism"]["fsdp"]
+    return {
+        "optimizer": "adam",
+        "lr": rate,
+        "min_lr": rate / 10,
+        "weight_decay": 0.1,
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.95,
+        "adam_eps": 1e-8,
+        "clip_grad": 1.0,
+        "bf16": spec["dtype"] != "fp32",
+        "use_distributed_optimizer": execution.distributed_optimizer(host),
+        "use_precision_aware_optimizer": precise,
+    }
+
+
+def scheduler(steps: int, mini: bool) -> Fields:
+    """Cosine decay over the run after a short warm-up; values in a checkpoint are overridden by these."""
+    return {
+        "lr_decay_style": "cosine",
+        "lr_decay_iters": steps,
+        "lr_warmup_iters": min(5 if mini else 10, steps - 1),
+        "start_weight_decay": 0.1,
+        "end_weight_decay": 0.1,
+        "weight_decay_incr_style": "constant",
+        "override_opt_param_scheduler": True,
+    }
+
+
+def dataset(spec: Spec, host: Host) -> Fields:
+    """Mock data: generated tokens, the same for everyone, nothing read from disk."""
+    return {
+        "random_seed": int(setting(spec, "seed", 1234)),
+        "seq_length": spec["model"]["sequence_length"],
+        "blend": None,
+        "blend_per_split": None,
+        "split": "1,1,1",
+        "reset_attention_mask": False,
+        "reset_position_ids": False,
+        "eod_mask_loss": False,
+        "num_dataset_builder_threads": 1,
+        "dataloader_type": "single",
+        # the stand-ins for CUDA hold in the training thread only, so data is made there
+        "num_workers": 2 if host.cuda else 0,
+        "pin_memory": host.cuda,
+    }
+
+
+def tokenizer(spec: Spec) -> Fields:
+    """No tokenizer but its vocabulary; with the setting `tokenizer=hub` the model's own, from the hub or its cache."""
+    if setting(spec, "tokenizer", "null") == "hub":
+        return {"tokenizer_type": "HuggingFaceTokenizer", "tokenizer_model": spec["gated_tokenizer"]}
+    return {"tokenizer_type": "NullTokenizer", "vocab_size": spec["model"]["vocab_size"]}
+
+
+def checkpoint(spec: Spec, steps: int, saved_step: int | None) -> Fields:
+    """Save once, after the last step; load exactly what was asked for or stop."""
+    wanted = spec["checkpoint"]
+    return {
+        "save": CHECKPOINTS if wanted["save"] else None,
+        "save_interval": steps if wanted["save"] else None,
+        "load": wanted["load"] if saved_step is not None else None,
+        "exit_on_missing_checkpoint": True,
+        "ckpt_format": "fsdp_dtensor" if spec["parallelism"]["fsdp"] else "torch_dist",
+        "async_save": False,
+        "fully_parallel_save": True,
+    }
+
+
+def logger() -> Fields:
+    """One line a step with throughput, nothing to TensorBoard, the configuration beside the log."""
+    return {
+        "log_interval": 1,
+        "log_throughput": True,
+        "log_timers_to_tensorboard": False,
+        "tensorboard_dir": None,
+        "save_config_filepath": CONFIG_FILE,
+    }
+
+
+def dist(spec: Spec, host: Host) -> Fields:
+    """Process groups: NCCL on CUDA, gloo without."""
+    return {
+        "distributed_backend": "nccl" if host.cuda else "gloo",
+        "distributed_timeout_minutes": int(setting(spec, "distributed_timeout_minutes", 10)),
+        "use_megatron_fsdp": bool(spec["parallelism"]["fsdp"]),
+    }
+
+
+def profiling(spec: Spec, host: Host) -> Fields:
+    """Megatron-Bridge's own switch for nsys: steps [start, stop) and ranks. CUDA's profiler calls need CUDA."""
+    wanted = spec["profile"]
+    if wanted is None or wanted["tool"] != "nsys" or not host.cuda:
+        return {}
+    return {
+        "use_nsys_profiler": True,
+        "profile_step_start": wanted["start"],
+        "profile_step_end": wanted["stop"],
+        "profile_ranks": profiled_ranks(spec, host),
+    }
+
+
+def profiled_ranks(spec: Spec, host: Host) -> list[int]:
+    """The ranks that the profile is to see."""
+    return ranks(spec["profile"]["ranks"], host.world, spec["parallelism"]["pp"])
+
+
+def ranks(text: str, world: int, stages: int = 1) -> list[int]:
+    """The ranks that `text` names: "all", or numbers, ranges ("0-7") and the words first, mid and last, by commas.
+
+    The words mean the first rank of the first, the middle and the last pipeline stage.
+    """
+    words = {"first": 0, "mid": stages // 2 * (world // stages), "last": (stages - 1) * (world // stages)}
+    named: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if first == "all":
+            named.update(range(world))
+        elif first in words:
+            named.add(words[first])
+        else:
+            named.update(range(int(first), int(last if dash else first) + 1))
+    return sorted(rank for rank in named if rank < world)

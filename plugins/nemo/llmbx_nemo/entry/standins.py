@@ -1,0 +1,168 @@
+"""Stand-ins that let Megatron-Core train without CUDA. They move data to the CPU; no arithmetic is changed.
+
+Megatron has no CPU mode: below the official switches (gloo, local layers, no fusion, `allow_no_cuda`) it still asks
+torch.cuda for devices, streams and random states. Each line here stands in for one such request; the files named are
+those of Megatron-Core 0.16 and Megatron-Bridge 0.3. This module refuses to load where CUDA is available.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+if torch.cuda.is_available():
+    raise ImportError("the CPU stand-ins must not be used where CUDA is available")
+
+CPU = torch.device("cpu")
+
+
+def _answer(value: Any = None) -> Callable[..., Any]:
+    """A function of its own (torch's tables want every name to be another object) that answers `value`."""
+    return lambda *_, **__: value
+
+
+class Stream:
+    """A CUDA stream on which nothing can be late (token_dispatcher, model_provider, schedules)."""
+
+    device = CPU
+    cuda_stream = 0
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+    def wait_stream(self, *_: Any) -> None: ...
+    def wait_event(self, *_: Any) -> None: ...
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event: Event | None = None) -> Event:
+        return event or Event()
+
+
+class Event:
+    """A CUDA event: the moment at which it was recorded (timers, token_dispatcher)."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.at = 0.0
+
+    def record(self, *_: Any) -> None:
+        self.at = time.perf_counter()
+
+    def wait(self, *_: Any) -> None: ...
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, later: Event) -> float:
+        return (later.at - self.at) * 1e3
+
+
+class _Generators(tuple[Any, ...]):
+    """Every device's default generator is the CPU's (tensor_parallel/random)."""
+
+    def __getitem__(self, _: Any) -> Any:
+        return torch.default_generator
+
+
+class CudaMeansCpu(TorchFunctionMode):
+    """Reads "cuda" as "cpu" in the calls of this thread."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.Tensor.cuda or func is torch.Tensor.pin_memory:
+            return args[0]  # t.cuda(): gpt_step, get_model; pinned memory: data loaders
+        if func is torch.Tensor.record_stream:
+            return None  # token_dispatcher
+        if func is torch.Tensor.type and len(args) == 1 and not kwargs:
+            # the optimizers and clip_grads accept only 'torch.cuda.*Tensor'
+            return func(*args).replace("torch.", "torch.cuda.")
+        if func is torch.Tensor.to and len(args) > 1 and _is_cuda(args[1]):
+            args = (args[0], CPU, *args[2:])
+        if _is_cuda(kwargs.get("device")):
+            # device="cuda" literals: schedules, clip_grads, optimizer, setup, train_utils, initialize
+            kwargs = {**kwargs, "device": CPU}
+        if kwargs.get("pin_memory"):
+            kwargs = {**kwargs, "pin_memory": False}
+        return func(*args, **kwargs)
+
+
+def _is_cuda(device: Any) -> bool:
+    return isinstance(device, str | torch.device) and str(device).startswith("cuda")
+
+
+def install() -> None:
+    """Stand in for torch.cuda. Before Megatron is imported; for the life of the process."""
+    stream = Stream()
+    cuda: Any = torch.cuda
+    cuda.current_device = _answer(CPU)  # rotary embedding, router, layers, mappings, buffers, timers
+    cuda.set_device = _answer()  # initialize
+    cuda.synchronize = _answer()  # timers
+    cuda.empty_cache = _answer()  # initialize, optimizer
+    cuda.manual_seed = torch.manual_seed  # tensor_parallel/random
+    # the RNG tracker and checkpointing
+    cuda.get_rng_state = cuda.random.get_rng_state = lambda *_, **__: torch.get_rng_state()
+    cuda.set_rng_state = cuda.random.set_rng_state = lambda state, *_, **__: torch.set_rng_state(state)
+    cuda._lazy_call = lambda call, **_: call()  # RNG tracker
+    cuda.default_generators = _Generators()  # RNG tracker
+    cuda.Stream, cuda.Event = Stream, Event
+    cuda.current_stream, cuda.default_stream = _answer(stream), _answer(stream)
+    cuda.stream = _answer(contextlib.nullcontext())
+    cuda.nvtx.range_push, cuda.nvtx.range_pop = _answer(), _answer()  # core/utils
+    CudaMeansCpu().__enter__()
+
+
+def mend() -> None:
+    """Stand in for what is inside Megatron itself. After it is imported."""
+    _mend_core()
+    _mend_bridge()
+    # The tracker warns on every switch that "GPU" code moved the CPU's random state: here they are one and the same.
+    logging.getLogger("megatron.core.tensor_parallel.random").setLevel(logging.ERROR)
+
+
+def _mend_core() -> None:
+    from megatron.core.transformer.moe import moe_utils, token_dispatcher
+
+    if not hasattr(moe_utils, "te_general_gemm"):
+        moe_utils.te_general_gemm = None  # 0.16's router asks for it without Transformer Engine: a NameError
+
+    move = token_dispatcher.maybe_move_tensor_to_cpu
+
+    @functools.wraps(move)
+    def to_cpu(tensor: Any, as_numpy: bool = False, record_stream: bool = False) -> Any:
+        # the original converts to numpy only what it has moved
+        if as_numpy and torch.is_tensor(tensor) and not tensor.is_cuda:
+            return tensor.numpy()
+        return move(tensor, as_numpy=as_numpy, record_stream=record_stream)
+
+    token_dispatcher.maybe_move_tensor_to_cpu = to_cpu
+
+
+def _mend_bridge() -> None:
+    from megatron.bridge.training import initialize, setup
+
+    # the official argument, which `pretrain` does not pass on
+    setup.initialize_megatron = functools.partial(setup.initialize_megatron, allow_no_cuda=True)
+    # the package ships the compiled helpers without the Makefile that this would call
+    initialize.compile_helpers = _answer()
+
+    seed_everything = initialize._set_random_seed
+
+    @functools.wraps(seed_everything)
+    def seed(*args: Any, **kwargs: Any) -> None:
+        # the original seeds Megatron's RNG tracker only where it counts a device
+        count = torch.cuda.device_count
+        torch.cuda.device_count = _answer(1)
+        try:
+            seed_everything(*args, **kwargs)
+        finally:
+            torch.cuda.device_count = count
+
+    initialize._set_random_seed = seed
