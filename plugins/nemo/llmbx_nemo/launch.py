@@ -7,14 +7,21 @@ from importlib import resources
 import msgspec
 
 from llmbx.environments import load_environment
-from llmbx.model import Image, ImageRequest, Launch, Phase, RunSpec
+from llmbx.model import Image, ImageRequest, Launch, Mount, Phase, RunSpec
 
 CODE = "code"
 SPEC = "spec.json"
 PROGRAM = "train.py"
 
-CPU_ENV = {"TORCHDYNAMO_DISABLE": "1"}
-"""torch.compile is disabled on the CPU: Megatron decorates at import, and it would need a compiler at run time."""
+SAVED = "checkpoints/latest_checkpointed_iteration.txt"
+"""What a run on Megatron-Bridge that saves a checkpoint must leave: the file that names the step."""
+
+CPU_ENV = {"CUDA_VISIBLE_DEVICES": "", "TORCHDYNAMO_DISABLE": "1"}
+"""A CPU run uses no GPU that is there by chance. torch.compile is disabled: Megatron decorates at import, and it would
+need a compiler at run time."""
+
+OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+"""Switches that keep the model hub's libraries from the network."""
 
 
 def request(spec: RunSpec) -> ImageRequest:
@@ -38,6 +45,8 @@ def launch(spec: RunSpec, image: Image) -> Launch:
         argv=(image.python, f"{CODE}/{PROGRAM}"),
         env=environment(spec),
         forward=spec.secrets,
+        needs=(spec.checkpoint.load,) if spec.checkpoint.load else (),
+        makes=(SAVED,) if spec.checkpoint.save and spec.driver == "megatron-bridge" else (),
     )
     return Launch(
         nodes=spec.nodes,
@@ -45,13 +54,26 @@ def launch(spec: RunSpec, image: Image) -> Launch:
         gpus_per_rank=0 if spec.gpu_type == "cpu" else 1,
         phases=(phase,),
         files=files(spec),
+        mounts=(Mount(source=spec.checkpoint.load, read_only=True),) if spec.checkpoint.load else (),
     )
 
 
 def environment(spec: RunSpec) -> dict[str, str]:
     """What every rank's environment has by value."""
-    fixed = {"LLMBX_SPEC": SPEC, "PYTHONUNBUFFERED": "1"}
-    return {**fixed, **(CPU_ENV if spec.gpu_type == "cpu" else {}), **spec.env}
+    fixed = {"LLMBX_SPEC": SPEC, "PYTHONUNBUFFERED": "1", **network(spec)}
+    if spec.gpu_type == "cpu":
+        fixed |= CPU_ENV
+    asked = {name: value for name, value in spec.env.items() if spec.origins.get(f"env.{name}") == "--env"}
+    return {**spec.env, **fixed, **asked}
+
+
+def network(spec: RunSpec) -> dict[str, str]:
+    """Off the model hub, unless its tokenizer was asked for. Ranks of one machine without a GPU talk on loopback."""
+    hub = spec.settings.get("tokenizer") == "hub"
+    variables = dict.fromkeys(OFFLINE, "0" if hub else "1")
+    if spec.gpu_type == "cpu" and spec.nodes == 1:
+        variables["GLOO_SOCKET_IFNAME"] = "lo"
+    return variables
 
 
 def files(spec: RunSpec) -> dict[str, bytes]:
