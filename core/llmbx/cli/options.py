@@ -18,6 +18,9 @@ from ..request import STAGE_PATH_NOTE, Request, parse_pairs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_STEPS = click.option("--steps", "--max-steps", "steps", type=click.IntRange(min=1), help="Training steps in all.")
+_MAX_STEPS = click.option("--max-steps", "steps", type=click.IntRange(min=1), help="Training steps in all.")
+
 RUN_OPTIONS = (
     click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD"),
     click.option("-w", "--workload", help="The workload, as an option."),
@@ -28,7 +31,7 @@ RUN_OPTIONS = (
     click.option("--gpus", "--scale", "gpus", type=click.IntRange(min=1), help="Number of GPUs (ranks on CPU)."),
     click.option("--gpus-per-node", type=click.IntRange(min=1), help="GPUs in one node, where the default is wrong."),
     click.option("--recipe", help="The recipe, where the newest is not meant."),
-    click.option("--steps", "--max-steps", "steps", type=click.IntRange(min=1), help="Training steps in all."),
+    _STEPS,
     click.option("--window", help="Steps to measure: A-B (inclusive, the log's numbers), last, or auto."),
     click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one setting: tp=2, gbs=64 …"),
     click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="Export a variable to every rank."),
@@ -48,8 +51,11 @@ RUN_OPTIONS = (
 )  # fmt: skip
 
 
-def run_options(function: F) -> F:
-    """Add every option that says which run is meant; they arrive as one `Request` named `request`."""
+def run_options(function: F, own_steps: bool = False) -> F:
+    """Add every option that says which run is meant; they arrive as one `Request` named `request`.
+
+    It is None where no workload is named. `own_steps` leaves the name `--steps` to the verb; `--max-steps` stays.
+    """
 
     @click.pass_context
     def wrapped(ctx: click.Context, /, **arguments: Any) -> Any:
@@ -59,7 +65,7 @@ def run_options(function: F) -> F:
 
     wrapped.__doc__ = function.__doc__
     for option in reversed(RUN_OPTIONS):
-        wrapped = option(wrapped)
+        wrapped = (_MAX_STEPS if own_steps and option is _STEPS else option)(wrapped)
     return wrapped  # type: ignore[return-value]
 
 

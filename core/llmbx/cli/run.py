@@ -12,8 +12,8 @@ import click
 from ..errors import UsageError
 from ..model import Result, RunSpec
 from ..request import Request
+from .flow import once, preview, worst
 from .options import World, run_options, world
-from .output import print_json
 
 TOLERANCE = 0.05
 """A figure may be this fraction slower than the published one before the exit code says so."""
@@ -64,16 +64,27 @@ def command(
     allowed = fraction(tolerance, "--tolerance")
     here = world()
     spec = _spec(request, source, profile, here)
+    force = bool(request and request.force)
     if dry_run or emit_script:
-        _preview(spec, here, request, emit_script)
+        preview(spec, here, force, emit_script)
         return
     results = [
-        _once(spec, here, request, detach, offline, format_, source, group=_group(repeat)) for _ in range(repeat)
+        once(
+            spec,
+            here,
+            force=force,
+            detach=detach,
+            offline=offline,
+            format_=format_,
+            source=source,
+            group=_group(repeat),
+        )
+        for _ in range(repeat)
     ]
     done = [result for result in results if result is not None]
     if len(done) > 1:
         _joined(done, spec)
-    sys.exit(_worst(done, spec, here, allowed))
+    sys.exit(worst(done, spec, here, allowed))
 
 
 def _spec(request: Request | None, source: str | None, profile: bool | None, here: World) -> RunSpec:
@@ -86,83 +97,6 @@ def _spec(request: Request | None, source: str | None, profile: bool | None, her
     if request is None:
         raise UsageError("which workload? `llmbx list` names them")
     return here.resolve(request.replace(profile=profile) if profile else request)
-
-
-def _preview(spec: RunSpec, here: World, request: Request | None, emit_script: Path | None) -> None:
-    from ..files import write_atomic
-    from ..pipeline import admit, enter, findings, plan
-    from ..report.preview import preview
-
-    spec, rooms = enter(spec, here.plugins, here.install)
-    found = findings(spec, rooms.framework)
-    spec = admit(spec, found, bool(request and request.force))
-    image, folder, rendered = plan(spec, rooms)
-    if emit_script is not None:
-        write_atomic(emit_script, rendered.script, mode=0o755)
-        click.echo(f"wrote {emit_script}", err=True)
-    else:
-        click.echo(preview(spec, image, folder, rendered, found, os.environ), nl=False)
-
-
-def _once(
-    spec: RunSpec, here: World, request: Request | None, detach: bool, offline: bool, format_: str, source: str | None,
-    group: str | None,
-) -> Result | None:  # fmt: skip
-    from ..pipeline import admit, attend, enter, findings, start
-    from ..report.progress import Progress
-
-    here.install.ensure()
-    spec, rooms = enter(spec, here.plugins, here.install)
-    found = findings(spec, rooms.framework)
-    spec = admit(spec, found, bool(request and request.force))
-    progress = Progress(spec)
-    for line in _opening(spec, here):
-        progress.note(line)
-    for finding in found:
-        progress.note(f"note: {finding.problem}; {finding.fix}")
-    run = start(spec, rooms, progress.note, command=tuple(sys.argv[1:]), offline=offline, group=group, repeats=source)
-    job = run.record.job
-    if detach:
-        click.echo(run.record.run_id)
-        click.echo(
-            f"started job {job.job_id if job else '?'}; follow it: llmbx logs --follow {run.record.run_id}", err=True
-        )
-        return None
-    progress.note(f"started: log in {run.log}")
-    try:
-        result = attend(run, rooms, progress)
-    except KeyboardInterrupt:
-        progress.close()
-        click.echo(
-            f"detached; follow: llmbx logs --follow {run.record.run_id}; cancel: llmbx cancel {run.record.run_id}",
-            err=True,
-        )
-        raise
-    progress.close()
-    _print(result, run.folder, here, spec, format_)
-    return result
-
-
-def _opening(spec: RunSpec, here: World) -> list[str]:
-    where = "CPU" if spec.gpu_type == "cpu" else f"{spec.gpus} x {spec.gpu_type}"
-    lines = [f"{spec.workload} {spec.size} {spec.dtype} on {where}, {spec.steps} steps, recipe {spec.recipe}, "
-             f"runtime {spec.runtime}, launcher {spec.launcher}"]  # fmt: skip
-    if here.install.origin == "default":
-        lines.append(f"artefacts go to {here.install.root} (LLMB_INSTALL moves them)")
-    if spec.mini:
-        lines.append("this is a mini: its figures cannot be compared with published ones")
-    lines += [f"note: {text}" for text in spec.corrected]
-    return lines
-
-
-def _print(result: Result, folder: str, here: World, spec: RunSpec, format_: str) -> None:
-    from ..report.terminal import render
-    from .show import reference
-
-    if format_ == "json":
-        print_json(result)
-    else:
-        click.echo(render(result, folder, reference(spec, here)), nl=False)
 
 
 def _group(repeat: int) -> str | None:
@@ -179,24 +113,3 @@ def _joined(results: list[Result], spec: RunSpec) -> None:
     spread = f" ± {summary['std']:.4f}" if summary["std"] is not None else ""
     click.echo(f"{len(means)} of {len(results)} repeats: step time {summary['mean']:.4f} s{spread} over runs "
                f"(min {summary['min']:.4f}, max {summary['max']:.4f})")  # fmt: skip
-
-
-def _worst(results: list[Result], spec: RunSpec, here: World, allowed: float) -> int:
-    from ..pipeline import exit_code
-
-    codes = {exit_code(result) for result in results} or {0}
-    for code in (130, 4, 1):
-        if code in codes:
-            return code
-    return 3 if any(_too_slow(result, spec, here, allowed) for result in results) else 0
-
-
-def _too_slow(result: Result, spec: RunSpec, here: World, allowed: float) -> bool:
-    from .show import reference
-
-    published = reference(spec, here)
-    if not result.comparable or published is None or not published.step_time_s or not result.step_time_s.mean:
-        return False
-    if published.disputed:
-        return False
-    return bool(result.step_time_s.mean > published.step_time_s * (1 + allowed))

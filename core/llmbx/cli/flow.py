@@ -1,0 +1,117 @@
+"""What the verbs that start a run share: the preview, one run from start to result, and the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from ..model import Result, RunSpec
+from .options import World
+from .output import print_json
+
+
+def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None) -> None:
+    """Print what would be started, or write the script that would be; nothing is started."""
+    from ..files import write_atomic
+    from ..pipeline import admit, enter, findings, plan
+    from ..report.preview import preview as text
+
+    spec, rooms = enter(spec, here.plugins, here.install)
+    found = findings(spec, rooms.framework)
+    spec = admit(spec, found, force)
+    image, folder, rendered = plan(spec, rooms)
+    if emit_script is not None:
+        write_atomic(emit_script, rendered.script, mode=0o755)
+        click.echo(f"wrote {emit_script}", err=True)
+    else:
+        click.echo(text(spec, image, folder, rendered, found, os.environ), nl=False)
+
+
+def once(
+    spec: RunSpec, here: World, *, force: bool = False, detach: bool = False, offline: bool = False,
+    format_: str = "text", source: str | None = None, group: str | None = None,
+) -> Result | None:  # fmt: skip
+    """Start one run, follow it to its end and print its result; None when it was only started.
+
+    `source` is the run that this one repeats, `group` joins repeats of one command.
+    """
+    from ..pipeline import admit, attend, enter, findings, start
+    from ..report.progress import Progress
+
+    here.install.ensure()
+    spec, rooms = enter(spec, here.plugins, here.install)
+    found = findings(spec, rooms.framework)
+    spec = admit(spec, found, force)
+    progress = Progress(spec)
+    for line in _opening(spec, here):
+        progress.note(line)
+    for finding in found:
+        progress.note(f"note: {finding.problem}; {finding.fix}")
+    run = start(spec, rooms, progress.note, command=tuple(sys.argv[1:]), offline=offline, group=group, repeats=source)
+    job = run.record.job
+    if detach:
+        click.echo(run.record.run_id)
+        click.echo(
+            f"started job {job.job_id if job else '?'}; follow it: llmbx logs --follow {run.record.run_id}", err=True
+        )
+        return None
+    progress.note(f"started: log in {run.log}")
+    try:
+        result = attend(run, rooms, progress)
+    except KeyboardInterrupt:
+        progress.close()
+        click.echo(
+            f"detached; follow: llmbx logs --follow {run.record.run_id}; cancel: llmbx cancel {run.record.run_id}",
+            err=True,
+        )
+        raise
+    progress.close()
+    _print(result, run.folder, here, spec, format_)
+    return result
+
+
+def _opening(spec: RunSpec, here: World) -> list[str]:
+    where = "CPU" if spec.gpu_type == "cpu" else f"{spec.gpus} x {spec.gpu_type}"
+    lines = [f"{spec.workload} {spec.size} {spec.dtype} on {where}, {spec.steps} steps, recipe {spec.recipe}, "
+             f"runtime {spec.runtime}, launcher {spec.launcher}"]  # fmt: skip
+    if here.install.origin == "default":
+        lines.append(f"artefacts go to {here.install.root} (LLMB_INSTALL moves them)")
+    if spec.mini:
+        lines.append("this is a mini: its figures cannot be compared with published ones")
+    lines += [f"note: {text}" for text in spec.corrected]
+    return lines
+
+
+def _print(result: Result, folder: str, here: World, spec: RunSpec, format_: str) -> None:
+    from ..report.terminal import render
+    from .show import reference
+
+    if format_ == "json":
+        print_json(result)
+    else:
+        click.echo(render(result, folder, reference(spec, here)), nl=False)
+
+
+def worst(results: list[Result], spec: RunSpec, here: World, allowed: float) -> int:
+    """The exit code for these results; `allowed` is the fraction that they may be slower than the published figure."""
+    from ..pipeline import exit_code
+
+    codes = {exit_code(result) for result in results} or {0}
+    for code in (130, 4, 1):
+        if code in codes:
+            return code
+    return 3 if any(_too_slow(result, spec, here, allowed) for result in results) else 0
+
+
+def _too_slow(result: Result, spec: RunSpec, here: World, allowed: float) -> bool:
+    from .show import reference
+
+    published = reference(spec, here)
+    if not result.comparable or published is None or not published.step_time_s or not result.step_time_s.mean:
+        return False
+    if published.disputed:
+        return False
+    return bool(result.step_time_s.mean > published.step_time_s * (1 + allowed))
