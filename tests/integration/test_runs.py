@@ -297,3 +297,26 @@ def test_no_secret_is_kept_anywhere(llmbx: Llmbx, install: Path) -> None:
     assert token not in done.stdout + done.stderr + preview.stdout + preview.stderr
     holders = [p for p in install.rglob("*") if p.is_file() and token.encode() in p.read_bytes()]
     assert holders == []
+
+
+def test_a_run_in_the_background_is_seen_followed_and_cancelled_from_another_shell(
+    llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result
+) -> None:
+    started = llmbx("run", "line", "--set", "pace=0.3", "--detach")
+    assert started.returncode == 0, started.stderr
+    run_id = started.stdout.strip()
+    wait_for(lambda: "toy step 2/" in next(iter(only_run().glob("log-*.out"))).read_text())
+    status = json.loads(llmbx("status", run_id, "--format", "json").stdout)
+    assert status["status"] == "running" and status["step"] >= 2 and status["job_id"]
+    assert "toy step 1/20" in llmbx("logs", run_id[:-1]).stdout
+    cancelled = llmbx("cancel", "last")
+    assert cancelled.returncode == 0 and "cancelled after" in cancelled.stdout, cancelled.stderr
+    assert read_result(only_run())["status"] == "cancelled" and ranks_of(only_run()) == []
+    again = llmbx("cancel", run_id)
+    assert again.returncode == 2 and "has ended already" in again.stderr
+
+
+def test_following_a_detached_run_ends_with_its_result(llmbx: Llmbx) -> None:
+    run_id = llmbx("run", "line", "--set", "pace=0.05", "--detach").stdout.strip()
+    followed = llmbx("logs", "--follow", run_id)
+    assert followed.returncode == 0 and "completed" in followed.stdout and "step 20/20" in followed.stderr

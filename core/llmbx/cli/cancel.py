@@ -1,0 +1,39 @@
+"""Cancel a run: stop its ranks, keep its steps, and record that it was cancelled."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from ..errors import InfraError, UsageError
+from .options import world
+
+WAIT_S = 60.0
+
+
+@click.command("cancel")
+@click.argument("run_name", metavar="RUN")
+def command(run_name: str) -> None:
+    """Cancel a run.
+
+    RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last". The ranks are stopped, the
+    steps that were logged are kept, and the result says that the run was cancelled.
+    """
+    from ..finalise import finalise, launcher_of
+    from ..history import find_run
+
+    here = world()
+    run = find_run(here.install, run_name)
+    known = finalise(run, here.plugins)
+    if known is not None:
+        raise UsageError(f"{run.record.run_id} has ended already ({known.status})")
+    if run.record.job is None:
+        raise UsageError(f"{run.record.run_id} is still being prepared: press Ctrl-C where it was started")
+    launcher_of(run, here.plugins).cancel(run.record.job, run.path)
+    end = time.monotonic() + WAIT_S
+    while (result := finalise(run, here.plugins)) is None:
+        if time.monotonic() > end:
+            raise InfraError(f"{run.record.run_id} was told to stop and still runs; `llmbx status` says how it stands")
+        time.sleep(0.5)
+    click.echo(f"{run.record.run_id}: {result.status} after {result.steps_seen} steps")

@@ -1,0 +1,75 @@
+"""Print the log of a run; with --follow until it has ended, then its result."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from .options import world
+
+POLL_S = 0.5
+
+
+@click.command("logs")
+@click.argument("run_name", metavar="[RUN]", default="last")
+@click.option(
+    "-f", "--follow", "following", is_flag=True, help="Show progress until the run has ended, then its result."
+)
+@click.option("--rank", type=click.IntRange(min=0), help="The log of this rank, where ranks have logs of their own.")
+def command(run_name: str, following: bool, rank: int | None) -> None:
+    """Print the log of a run.
+
+    RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last" (the default). With --follow
+    the run is followed as `llmbx run` does, and measured when it has ended; Ctrl-C only stops following.
+
+    \b
+    Examples:
+      llmbx logs
+      llmbx logs --follow 4711
+      llmbx logs --rank 3 last
+    """
+    from ..errors import UsageError
+    from ..history import find_run
+
+    here = world()
+    run = find_run(here.install, run_name)
+    if following:
+        sys.exit(_follow(run_name))
+    path = run.log if rank is None else run.path / f"rank-{rank}.log"
+    if not path.is_file():
+        raise UsageError(f"{run.record.run_id} has no log {path.name} (yet)")
+    _print(path)
+
+
+def _print(path: Path) -> None:
+    with path.open("rb") as file:
+        shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+def _follow(run_name: str) -> int:
+    from ..finalise import finalise, launcher_of
+    from ..follow import follow
+    from ..history import find_run
+    from ..pipeline import exit_code
+    from ..report.progress import Progress
+    from ..report.terminal import render
+
+    here = world()
+    run = find_run(here.install, run_name)
+    while run.record.job is None and finalise(run, here.plugins) is None:
+        time.sleep(POLL_S)
+        run = find_run(here.install, run.record.run_id)
+    progress = Progress(run.record.spec)
+    if run.record.job is not None and finalise(run, here.plugins) is None:
+        parser = here.plugins.framework(run.record.spec.plugin).parse_log(run.record.spec)
+        follow(run, launcher_of(run, here.plugins), parser, progress)
+        progress.close()
+    result = finalise(run, here.plugins)
+    if result is None:
+        return 1
+    click.echo(render(result, run.folder), nl=False)
+    return exit_code(result)

@@ -1,0 +1,55 @@
+"""Say how one run stands: state, reason, step, and its result once it has one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .options import World, world
+from .output import print_json
+
+
+@click.command("status")
+@click.argument("run_name", metavar="[RUN]", default="last")
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+def command(run_name: str, format_: str) -> None:
+    """Say how one run stands.
+
+    RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last" (the default). A run that has
+    ended meanwhile gets its result now.
+    """
+    here = world()
+    facts = describe(run_name, here)
+    if format_ == "json":
+        print_json(facts)
+        return
+    for key, value in facts.items():
+        if value is not None:
+            click.echo(f"{key.replace('_', ' '):<10} {value}")
+
+
+def describe(run_name: str, here: World) -> dict[str, Any]:
+    """The run's state as `status --format json` prints it."""
+    from ..finalise import finalise, job_status, read_log
+    from ..history import find_run
+
+    run = find_run(here.install, run_name)
+    record = run.record
+    result = finalise(run, here.plugins)
+    facts: dict[str, Any] = {
+        "run_id": record.run_id,
+        "workload": record.spec.workload,
+        "status": result.status if result else None,
+        "job_id": record.job.job_id if record.job else None,
+        "launcher": record.spec.launcher,
+        "step": None,
+        "steps": record.spec.steps,
+        "reason": result.cause if result else None,
+        "log": str(run.log),
+    }
+    if result is not None:
+        return {**facts, "step": result.steps_seen}
+    status = job_status(run, here.plugins)
+    seen = read_log(run, here.plugins).steps
+    return {**facts, "status": status.state, "reason": status.reason or None, "step": len(seen)}
