@@ -10,15 +10,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import InfraError, UsageError
 from ..files import disk_errors
 from ..model import Image, ImageRequest
 from ..runtimes.base import Progress
 from ..runtimes.naming import is_file, parse_reference
-from .lockfile import check_locked, read_lock, remember
+from .lockfile import STORE, check_locked, read_lock, remember
 from .stamps import Stamp, current_stamp, with_identity, write_stamp
 from .tool import Command, FileTool, end_leftovers, python_version, run_import
+
+if TYPE_CHECKING:
+    from .registry import RemoteImage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +67,8 @@ def ensure_file(wanted: Wanted) -> Image:
     _agree(wanted, stamp.digest, stamp.sha256)
     if "python" not in stamp.versions and wanted.tool.starting is not None:
         stamp = _probed(wanted, stamp, wanted.tool.starting(wanted.path))
-    remember(wanted.install, wanted.key, stamp.digest, {wanted.path.name: stamp.sha256} if stamp.sha256 else {})
+    seen = {wanted.path.name: stamp.sha256, STORE: stamp.config}
+    remember(wanted.install, wanted.key, stamp.digest, {name: digest for name, digest in seen.items() if digest})
     found: Image = wanted.image.replace(digest=stamp.proof, versions=stamp.versions)
     return found
 
@@ -94,7 +99,7 @@ def _obtain(wanted: Wanted) -> Stamp:
         stamp = current_stamp(wanted.path, wanted.install)
         if wanted.source is not None:
             digest = _archive_digest(wanted)
-            return stamp if stamp and stamp.digest == digest else _make(wanted, digest, None)
+            return stamp if stamp and stamp.digest == digest else _make(wanted, digest)
         if stamp is not None:
             return stamp
         if wanted.path.is_file():
@@ -125,10 +130,10 @@ def _import(wanted: Wanted) -> Stamp:
     _agree(wanted, remote.digest, None)
     if remote.layer_bytes is not None:
         require_room(wanted.path.parent, needed_bytes(remote.layer_bytes, packed_again=True), wanted.title)
-    return _make(wanted, remote.digest, remote.layer_bytes)
+    return _make(wanted, remote.digest, remote)
 
 
-def _make(wanted: Wanted, digest: str | None, layer_bytes: int | None) -> Stamp:
+def _make(wanted: Wanted, digest: str, remote: RemoteImage | None = None) -> Stamp:
     """Have the tool write the file under another name, verify it, stamp it, and give it its name."""
     from .disk import size
     from .limits import limits
@@ -137,7 +142,7 @@ def _make(wanted: Wanted, digest: str | None, layer_bytes: int | None) -> Stamp:
 
     bounds = limits()
     deadline = time.monotonic() + bounds.timeout_s
-    much = f" ({size(layer_bytes)} to download)" if layer_bytes else ""
+    much = f" ({size(remote.layer_bytes)} to download)" if remote and remote.layer_bytes else ""
     wanted.progress(f"{wanted.title}: importing {wanted.source or wanted.key}{much} with {wanted.tool.name}")
     with _scratch(wanted.path) as scratch:
         output = scratch / f"image{wanted.tool.suffix}"
@@ -151,7 +156,8 @@ def _make(wanted: Wanted, digest: str | None, layer_bytes: int | None) -> Stamp:
         require_whole(output)
         sha256 = sha256_file(output, wanted.progress)
         flush(output)
-        stamp = with_identity(_new_stamp(wanted, digest), output).replace(sha256=sha256)
+        stamp = with_identity(_new_stamp(wanted, digest), output)
+        stamp = stamp.replace(sha256=sha256, config=remote.config if remote else None)
         # The stamp first: killed in between, it fits no file, while a file without one would lose its digest.
         write_stamp(stamp, wanted.install)
         output.replace(wanted.path)

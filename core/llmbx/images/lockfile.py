@@ -15,6 +15,10 @@ from ..runtimes.locks import held
 
 NAME = "images.lock"
 
+STORE = "docker"
+"""Among an entry's files: the image in the Docker daemon's store, by its id. An image that came there from an archive
+has no registry's digest, but the same id as one that was pulled."""
+
 
 class Locked(Value, frozen=True):
     """One reference: the registry's digest, the sha256 of each file made from it (by file name), and since when."""

@@ -30,10 +30,14 @@ _LARGEST_MANIFEST = 1 << 24
 
 
 class RemoteImage(Value, frozen=True):
-    """An image in a registry: the digest that the tag (an index, where it has several platforms) names now, and the
-    compressed bytes of this machine's layers; None where the registry does not say."""
+    """An image in a registry.
+
+    `digest` is what the tag names now (an index, where there are several platforms), `config` the digest of this one's
+    configuration (Docker's image id), `layer_bytes` this platform's compressed layers; None where it is not said.
+    """
 
     digest: str
+    config: str | None = None
     layer_bytes: int | None = None
 
 
@@ -52,7 +56,7 @@ def look_up(reference: Reference, limits: Limits) -> RemoteImage:
         document = _json(session.manifest(chosen)[0]) if chosen else {}
     layers = [layer.get("size") for layer in document.get("layers", ())]
     total = sum(layers) if layers and all(isinstance(count, int) for count in layers) else None
-    return RemoteImage(digest=digest, layer_bytes=total)
+    return RemoteImage(digest=digest, config=document.get("config", {}).get("digest"), layer_bytes=total)
 
 
 class _Session:

@@ -23,7 +23,8 @@ FOLDER = ".stamps"
 class Stamp(Value, frozen=True):
     """One image, seen whole: where it lies, its file's identity, what it holds and where it came from.
 
-    `digest` is the registry's (None for a file that llmbx did not import), `sha256` the file's own. An image in a
+    `digest` is the registry's (None for a file that llmbx did not import), `config` the digest of its configuration,
+    `sha256` the file's own. An image in a
     daemon's store has no file: its `path` is the daemon's id for it.
     """
 
@@ -31,6 +32,7 @@ class Stamp(Value, frozen=True):
     reference: str
     sha256: str | None = None
     digest: str | None = None
+    config: str | None = None
     size: int = 0
     mtime_ns: int = 0
     inode: int = 0

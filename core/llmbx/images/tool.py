@@ -75,8 +75,12 @@ def explain(what: str, said: list[str], folder: Path) -> InfraError:
     """The error for a tool that failed, by the last lines that it said."""
     text = "\n".join(said)
     if _NO_ROOM.search(text):
-        return InfraError(f"the disk of {folder.parent} is full: free some space (`llmbx image prune`) and start again")
-    last = next((line for line in reversed(said) if re.search(r"error|fatal|denied|unknown", line, re.I)), None)
+        return InfraError(
+            f"{what}: no space left in {folder.parent} or in the tool's temporary folder: free some space "
+            f"(`llmbx image prune`) and start again"
+        )
+    signs = (r"^\W*fatal", r"error|denied|unknown|fail")
+    last = next((line for sign in signs for line in reversed(said) if re.search(sign, line, re.I)), None)
     reason = f"{what}: {_plain(last or (said[-1] if said else 'no reason given'))}"
     return Passing(reason) if is_passing(text) else InfraError(reason)
 

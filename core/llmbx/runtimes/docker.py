@@ -22,10 +22,13 @@ name=llmbx-$$-${LLMBX_RANK:-${SLURM_PROCID:-0}}
 setsid sh -c 'tail --pid="$1" -s 0.2 -f /dev/null; docker rm --force "$2"; sleep 2; docker rm --force "$2"' \
   keep $$ "$name" < /dev/null > /dev/null 2>&1 &
 shift 2
-exec docker run --name "$name" "$@"\
+LLMBX_UMASK=$(umask) exec docker run --name "$name" --env LLMBX_UMASK "$@"\
 """
 """POSIX sh that becomes `docker run`. The container belongs to the daemon: when its client is killed, whoever watches
 from outside of the client's process group must remove it."""
+
+_UMASK = 'umask "$LLMBX_UMASK"; unset LLMBX_UMASK; exec "$@"'
+"""POSIX sh that begins every container: the daemon starts them with an umask of its own."""
 
 _GPU = ("--gpus", "all", "--ulimit", "memlock=-1", "--ulimit", "stack=67108864")
 
@@ -71,7 +74,7 @@ class DockerRuntime:
         argv += [part for name in names for part in ("--env", name)]
         for mount in passage.mounts(spec, launch, phase, run_dir, ":"):
             argv += ["--volume", passage.joined(mount)]
-        argv += ["--workdir", str(run_dir), image.reference]
+        argv += ["--workdir", str(run_dir), image.reference, "/bin/sh", "-c", _UMASK, "umask"]
         return Wrapping(argv=("/bin/sh", "-c", _KEEPER, "keep", *argv))
 
     def check(self, install: Path) -> Finding | None:

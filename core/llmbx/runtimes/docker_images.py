@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InfraError, UsageError
 from ..files import disk_errors
-from ..images.lockfile import check_locked, remember
+from ..images.lockfile import STORE, check_locked, read_lock, remember
 from ..images.stamps import Stamp, current_stamp, read_stamp, with_identity, write_stamp
 from ..model import Image, ImageRequest
 from .container import archive
@@ -28,10 +28,10 @@ def ensure_stored(
         return _from_archive(image, request, source, install, progress)
     reference = parse_reference(image.reference)
     found = stored(reference.docker) or _fetch(reference, request, install, progress, offline)
-    digest = _digest(found, reference) or found.id
+    digest = _digest(found, reference) or _locked_digest(found, reference.docker, install) or found.id
     _agree(request, install, reference.docker, digest)
     versions = _versions(found.id, reference.docker, install)
-    remember(install, reference.docker, digest, {})
+    remember(install, reference.docker, digest, {STORE: found.id})
     known: Image = image.replace(digest=digest, versions=versions)
     return known
 
@@ -124,6 +124,12 @@ def _digest(found: Stored, reference: Reference) -> str | None:
     if reference.registry == "docker.io":
         names += [reference.repository, reference.repository.removeprefix("library/")]
     return next((found.digests[name] for name in names if name in found.digests), None)
+
+
+def _locked_digest(found: Stored, name: str, install: Path) -> str | None:
+    """The registry's digest of an image that came into the store from an archive, by its id."""
+    entry = read_lock(install).images.get(name)
+    return entry.digest if entry and entry.files.get(STORE) == found.id else None
 
 
 def _versions(identity: str, name: str, install: Path) -> dict[str, str]:

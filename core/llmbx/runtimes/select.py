@@ -58,11 +58,13 @@ def _candidates(spec: RunSpec, request: ImageRequest, launcher: Launcher) -> lis
     found: list[tuple[str, str]] = []
     if os.environ.get("LLMBX_PYTHON"):
         found.append(("host", "LLMBX_PYTHON says that the libraries are here"))
-    if request.environment and spec.gpu_type == "cpu":
+    asked = spec.image is not None and spec.image.source == "--image"
+    if request.environment and spec.gpu_type == "cpu" and not asked:
         found.append(("venv", "a run without GPUs needs no container"))
     if request.reference:
         tools = [tool for tool in CONTAINERS if launcher.takes_srun_flags or tool not in _SRUN_FLAGS]
-        found += [(tool, f"{tool} is the first container tool that works here") for tool in tools]
+        because = ", for the image of --image" if asked else ""
+        found += [(tool, f"{tool} is the first container tool that works here{because}") for tool in tools]
     if request.environment:
         found.append(("venv", "no container tool works here"))
     return found
