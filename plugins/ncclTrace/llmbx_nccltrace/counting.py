@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from .blocks import Blocks, Stretch
-from .grammar import CLEAN, canonical
+from .facts import message_bytes
+from .grammar import CLEAN, COUNTED, FIGURES, address, canonical, messages
 from .reader import Reader
 from .tally import Tally
 
 Common = tuple[bytes, bytes]
 """What equal clean lines have in common: the groups of `CLEAN`."""
 
-_MOST_PENDING = 20_000
+_MOST_KNOWN = 20_000
+
+_PART = 1 << 15
+"""Bytes that are matched at once; one other line among them makes the match be done again, slower."""
+
+
+class _Record(NamedTuple):
+    """A clean line, understood: the first arguments of `Tally.record`."""
+
+    who: bytes
+    communicator: int | None
+    operation: str
+    datatype: int
+    ranks: int
+    count: int
 
 
 class Counting:
@@ -22,18 +38,22 @@ class Counting:
         self.tally = Tally()
         self.pending: Counter[Common] = Counter()
         self.reader = Reader(self.tally, self._totals, lambda caller: self.flush(), origin)
-        self._worth: dict[Common, tuple[int, int]] = {}
+        self._speakers: dict[bytes, tuple[bytes, str] | None] = {}
 
     def run(self, blocks: Blocks) -> Tally:
         """Count all blocks."""
         for end in blocks:
-            self._block(bytes(memoryview(blocks.memory)[:end]))
+            start = 0
+            while start < end:
+                stop = blocks.memory.find(b"\n", min(start + _PART, end - 1), end) + 1
+                self._part(bytes(memoryview(blocks.memory)[start:stop]))
+                start = stop
         self.flush()
         self.tally.long_lines = blocks.long_lines
         self.tally.lines += blocks.long_lines
         return self.tally
 
-    def _block(self, block: bytes) -> None:
+    def _part(self, block: bytes) -> None:
         lines = block.count(b"\n")
         self.tally.lines += lines
         found = CLEAN.findall(block)
@@ -41,7 +61,7 @@ class Counting:
             self.pending.update(found)
         else:
             self._mixed(block)
-        if len(self.pending) > _MOST_PENDING:
+        if len(self.pending) > _MOST_KNOWN:
             self.flush()
 
     def _mixed(self, block: bytes) -> None:
@@ -64,23 +84,43 @@ class Counting:
     def _totals(self) -> tuple[int, int]:
         calls, volume = self.tally.calls, self.tally.volume
         for common, times in self.pending.items():
-            worth = self._worth.get(common) or self._learn(common)
-            calls += times * worth[0]
-            volume += times * worth[1]
+            if record := self._understood(common):
+                calls += times
+                size = message_bytes(record.operation, record.datatype, record.count, record.ranks)
+                volume += times * (size or 0)
+            else:
+                self.flush()
+                return self.tally.calls, self.tally.volume
         return calls, volume
-
-    def _learn(self, common: Common) -> tuple[int, int]:
-        alone = Tally()
-        Reader(alone, lambda: (0, 0), lambda caller: None).repeated(canonical(*common), 1)
-        self._worth[common] = alone.calls, alone.volume
-        return self._worth[common]
 
     def flush(self) -> None:
         """Move what waits into the tally."""
         for common, times in self.pending.items():
-            self.reader.repeated(canonical(*common), times)
+            if record := self._understood(common):
+                self.tally.record(*record, times)
+            else:
+                self.reader.repeated(canonical(*common), times)
         self.pending.clear()
-        self._worth.clear()
+
+    def _understood(self, common: Common) -> _Record | None:
+        """The record, unless the line is not as clean as it looked."""
+        before, after = common
+        if before not in self._speakers:
+            if len(self._speakers) >= _MOST_KNOWN:
+                self._speakers.clear()
+            self._speakers[before] = self._speaker(before)
+        speaker, figures = self._speakers[before], FIGURES.fullmatch(after)
+        if speaker is None or figures is None:
+            return None
+        count, datatype, pointer, ranks = figures.groups()
+        return _Record(speaker[0], address(pointer), speaker[1], int(datatype), int(ranks), int(count))
+
+    def _speaker(self, before: bytes) -> tuple[bytes, str] | None:
+        said = list(messages(before + COUNTED))
+        name = before.rpartition(b" ")[2]
+        if len(said) != 1 or said[0].text != name + COUNTED or not name.isascii():
+            return None
+        return self.reader.named(said[0].who), name.decode()
 
 
 def count(stretch: Stretch) -> Tally:

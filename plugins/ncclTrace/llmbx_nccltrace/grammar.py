@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-RECORD = re.compile(
-    rb"([A-Za-z]\w*+): opCount [^ ]++ sendbuff [^ ]++ recvbuff [^ ]++ count (\d{1,20}+) datatype (\d{1,9}+) "
-    rb"op [^ ]++ root [^ ]++ comm ([^ ]++) \[nranks=([1-9]\d{0,6}+)\]"
+FIGURES = re.compile(
+    rb"count (\d{1,20}+) datatype (\d{1,9}+) op [^ ]++ root [^ ]++ comm ([^ ]++) \[nranks=([1-9]\d{0,6}+)\]"
 )
+"""The part of a record that counts depend on."""
+
+RECORD = re.compile(rb"([A-Za-z]\w*+): opCount [^ ]++ sendbuff [^ ]++ recvbuff [^ ]++ " + FIGURES.pattern)
 """A collective's line (NCCL's `src/enqueue.cc`) as far as it must be whole to be counted: to `[nranks=8]`."""
 
 CLEAN = re.compile(
-    rb"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[\d.,]*+\] )?([^[]*+\[\d++\] NCCL INFO [A-Za-z]\w*+): opCount [^ ]++ "
-    rb"sendbuff [^ ]++ recvbuff [^ ]++ (count [^[]*+\[nranks=\d++\]) stream [^ \n]++"
-    rb"(?: task [^ ]++ globalrank [^ \n]++)?+\n",
+    rb"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[\d.,]*+\] )?((?:\[[^]\n]*+\])?[^[]*+\[\d++\] "
+    rb"NCCL INFO [A-Za-z]\w*+): opCount [^ ]++ sendbuff [^ ]++ recvbuff [^ ]++ (count [^[]*+\[nranks=\d++\]) stream "
+    rb"[^ \n]++(?: task [^ ]++ globalrank [^ \n]++)?+\n",
     re.MULTILINE,
 )
 """Loosely, a line that is one record and nothing else: what stands before `: opCount`, and from `count` to nranks."""

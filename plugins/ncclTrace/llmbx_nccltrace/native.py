@@ -95,14 +95,14 @@ class Scanning:
         return self.tally
 
     def _block(self, memory: bytearray, address: int, end: int) -> None:
-        at, why = 0, ctypes.c_uint32()
+        at, why, view, odd = 0, ctypes.c_uint32(), memoryview(memory), self.reader.odd
         state, reason = ctypes.addressof(self.state), ctypes.addressof(why)
         while at < end:
             at = self.scanner.scan(state, address, at, end, reason)
             if self.state.odds:
                 places = struct.unpack_from(f"{2 * self.state.odds}I", self.state.odd)
                 for first, last in zip(places[::2], places[1::2], strict=True):
-                    self.reader.odd(bytes(memory[first:last]))
+                    odd(bytes(view[first:last]))
             if why.value == OPERATIONS_FULL:
                 self._drain_operations()
             elif why.value == CALLERS_FULL:

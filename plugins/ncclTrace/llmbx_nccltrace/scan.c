@@ -104,7 +104,7 @@ static const char *host(const char *start, const char *end, const char **colon) 
   if (p == start || *--p != ':') return 0;
   end = p;
   while (p > start && p[-1] != ':' && (unsigned char)p[-1] > ' ') p--;
-  return p < end && (p == start || p[-1] == ' ') ? p : 0;
+  return p < end && (p == start || p[-1] == ' ' || p[-1] == ':') ? p : 0;
 }
 
 /* The start of the line up to "[dev] NCCL INFO ": sets whom it names, returns what follows. */
@@ -123,13 +123,8 @@ static inline const char *source(const char *line, Record *r) {
     r->length = (uint32_t)(colon - name);
     bracket = name;
   } else {
-    const char *label = line;
-    if (bracket > line) { /* srun's: "  3: " */
-      while (*label == ' ') label++;
-      if (!digit(*label)) return 0;
-      while (digit(*label)) label++;
-      if (label[0] != ':' || label[1] != ' ' || label + 2 != bracket) return 0;
-    }
+    for (const char *label = line; label < bracket; label++) /* may be no time stamp and nothing of another line */
+      if ((unsigned char)*label < ' ' || *label == '-' || (label[0] == '0' && label[1] == 'x')) return 0;
     r->who = line;
     r->length = (uint32_t)(p + 1 - line);
   }

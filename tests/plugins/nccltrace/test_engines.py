@@ -18,6 +18,11 @@ from .lines import coll, head, message, opened, oracle
 Count = Callable[..., Tally]
 
 ADDRESSES = st.sampled_from(["0x55a0", "0x7ffb4713c200", "(nil)", "0x5555630c58b0"])
+LABELS = [
+    "", "3: ", " 12: ", "[2026-01-02 03:04:05] ", "2026-01-02 03:04:05,123 ", "[default3]: ", "[default3]:", "\x1b[0m",
+    "[1,26]<stdout>:", "(Worker pid=615, ip=10.7.7.6) ", "10.3.35.83: ", "[0] ", "a:b:", "x:12:", "\x01",
+    "0x5: ", "n-1: ",
+]  # fmt: skip
 COLLS = st.builds(
     coll,
     st.sampled_from(["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Send", "Recv", "AllToAllPivot"]),
@@ -31,7 +36,7 @@ COLLS = st.builds(
     number=st.integers(0, 1 << 40),
     stream=ADDRESSES,
     send=ADDRESSES,
-    label=st.sampled_from(["", "3: ", " 12: ", "[2026-01-02 03:04:05] ", "[default3]: ", "\x1b[0m"]),
+    label=st.sampled_from(LABELS),
     tail=st.sampled_from(["", " task 3 globalrank 7", "\r"]),
 )
 OTHERS = st.one_of(

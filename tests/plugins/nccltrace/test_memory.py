@@ -11,12 +11,13 @@ import pytest
 from .lines import coll
 
 READ = """
-import sys, resource
+import re, resource, sys
 from pathlib import Path
 from llmbx_nccltrace.analysis import read_report
 report = read_report([Path(sys.argv[1])], sys.argv[2])
-used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-print(report.calls, len(report.operations), used // 1024)
+own = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+print(report.calls, len(report.operations), max(own, children) // 1024)
 """
 
 

@@ -1,0 +1,137 @@
+"""Engines that were tried and not taken: each counts calls by operation, size, data type and ranks, and nothing else.
+
+They need numba, numpy, polars or duckdb, which llmbx does not. `compare.py --python` runs those that are installed.
+
+    python benchmarks/nccl/alternatives.py numba nccl.log
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+BLOCK = 1 << 22
+LINE = r"NCCL INFO (\w+): opCount \S+ sendbuff \S+ recvbuff \S+ count (\d+) datatype (\d+) op \d+ root \d+ comm \S+ \[nranks=(\d+)\]"  # noqa: E501
+
+
+def with_blocks(path: Path, work: Callable[[Any, list[int]], None], threads: int = 2) -> int:
+    """The sum of what `work(bytes as an array, totals)` adds for each block of whole lines, in two threads."""
+    import numpy as np
+
+    size, totals = path.stat().st_size, [[0] for _ in range(threads)]
+
+    def part(number: int) -> None:
+        memory = bytearray(BLOCK)
+        stop, kept = size * (number + 1) // threads, 0
+        with path.open("rb", buffering=0) as file:
+            at = size * number // threads
+            if at:
+                file.seek(at)
+                at += file.read(4096).index(b"\n") + 1
+                file.seek(at)
+            while at < stop and (read := file.readinto(memoryview(memory)[kept:])):
+                end = memory.rfind(b"\n", 0, kept + read) + 1
+                if at + end > stop:
+                    end = memory.find(b"\n", max(0, stop - at - 1)) + 1
+                work(np.frombuffer(memory, np.uint8)[:end], totals[number])
+                memory[: kept + read - end] = memory[end : kept + read]
+                at, kept = at + end, kept + read - end
+
+    running = [threading.Thread(target=part, args=(number,)) for number in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return sum(total[0] for total in totals)
+
+
+def with_numba(path: Path) -> int:
+    """A byte scanner compiled by numba, and a hash table in arrays."""
+    import numba
+    import numpy as np
+
+    @numba.njit(nogil=True, cache=True)
+    def scan(a, keys, calls):  # type: ignore[no-untyped-def]
+        found, i, n = 0, 0, len(a)
+        while i < n:
+            key, field, value, start = np.uint64(14695981039346656037), 0, np.uint64(0), i
+            while i < n and a[i] != 10:
+                c = a[i]
+                if c == 32:
+                    if field == 4 or field == 12 or field == 14:
+                        key = (key ^ value) * np.uint64(1099511628211)
+                    field, value = field + 1, np.uint64(0)
+                elif field == 4 or field == 12 or field == 14:
+                    value = value * np.uint64(31) + np.uint64(c)
+                elif field == 21:
+                    key = (key ^ np.uint64(c)) * np.uint64(1099511628211)
+                i += 1
+            i += 1
+            if field == 23 and i - start > 120:
+                place = np.int64(key & np.uint64(len(keys) - 1))
+                while calls[place] and keys[place] != key:
+                    place = (place + 1) & (len(keys) - 1)
+                keys[place] = key
+                calls[place] += 1
+                found += 1
+        return found
+
+    def work(block: Any, total: list[int]) -> None:
+        total[0] += scan(block, np.zeros(4096, np.uint64), np.zeros(4096, np.int64))
+
+    return with_blocks(path, work)
+
+
+def with_numpy(path: Path) -> int:
+    """Whole columns at once: every space is found, lines with the usual number of fields become a table of places."""
+    import numpy as np
+
+    def work(a: Any, total: list[int]) -> None:
+        spaces, ends = np.flatnonzero(a == 32), np.flatnonzero(a == 10)
+        after = np.searchsorted(spaces, ends)
+        fields = np.diff(after, prepend=0)
+        first = (after - fields)[fields == 23]
+        start, stop = spaces[first + 11] + 1, spaces[first + 12]
+        value = np.zeros(len(first), np.int64)
+        for place in range(int((stop - start).max(initial=0))):
+            at = start + place
+            digit = a[np.minimum(at, stop - 1)]
+            value = np.where(at < stop, value * 10 + digit - 48, value)
+        kinds = a[spaces[first + 3] + 1].astype(np.int64) << 40 | a[spaces[first + 13] + 1].astype(np.int64) << 48
+        _, calls = np.unique(value ^ kinds, return_counts=True)
+        total[0] += int(calls.sum())
+
+    return with_blocks(path, work)
+
+
+def with_polars(path: Path) -> int:
+    """One column of lines, groups of a regular expression, a group-by."""
+    import polars as pl
+
+    lines = pl.scan_csv(path, has_header=False, separator="\x01", quote_char=None, new_columns=["line"])
+    groups = lines.select(pl.col("line").str.extract_groups(LINE).alias("g")).unnest("g").drop_nulls()
+    return int(groups.group_by(["1", "2", "3", "4"]).len().collect(engine="streaming")["len"].sum())
+
+
+def with_duckdb(path: Path) -> int:
+    """The same in SQL."""
+    import duckdb
+
+    query = """
+        select sum(calls) from (
+            select count(*) as calls from (
+                select regexp_extract(line, $1, ['op', 'n', 'd', 'r']) as g
+                from read_csv($2, header=false, delim='\x01', quote='', escape='', columns={'line': 'VARCHAR'})
+            ) where g.op <> '' group by g
+        )"""
+    row = duckdb.connect(config={"threads": 2}).execute(query, [LINE, str(path)]).fetchone()
+    return int(row[0]) if row else 0
+
+
+ENGINES = {"numba": with_numba, "numpy": with_numpy, "polars": with_polars, "duckdb": with_duckdb}
+
+if __name__ == "__main__":
+    print(ENGINES[sys.argv[1]](Path(sys.argv[2])))

@@ -1,0 +1,108 @@
+"""Reads one NCCL log with llmbx and with what a user would use instead, in turn, and prints time, memory and ratios.
+
+The log is generated when it is not there. Every program starts anew for each reading; the file lies in the page cache.
+Programs take turns, so that a disturbance meets all of them; the best time of each counts.
+
+    python benchmarks/nccl/compare.py nccl.log --repeat 5
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+VERB = "from llmbx_nccltrace.cli import command; command()"
+ALTERNATIVES = ("numba", "numpy", "polars", "duckdb")
+
+
+class Run(NamedTuple):
+    """One reading: seconds, peak memory of the largest process in MB, and what was printed."""
+
+    seconds: float
+    megabytes: float
+    output: str
+
+
+def commands(log: Path, python: str | None) -> dict[str, list[str]]:
+    """What is compared, by name. `python` is an interpreter that has the libraries of the alternatives."""
+    llmbx = [sys.executable, "-c", VERB, str(log), "--format", "json"]
+    found = {
+        "grep -c": ["grep", "-c", ": opCount ", str(log)],
+        "regex, 2 processes": [sys.executable, str(HERE / "regex_counter.py"), str(log), "--processes", "2"],
+        "llmbx nccl": [*llmbx, "--engine", "native"],
+        "llmbx nccl, no compiler": [*llmbx, "--engine", "python"],
+    }
+    if python:
+        found["regex, 1 process"] = [sys.executable, str(HERE / "regex_counter.py"), str(log), "--processes", "1"]
+        found.update({name: [python, str(HERE / "alternatives.py"), name, str(log)] for name in ALTERNATIVES})
+    return found
+
+
+def run(command: list[str]) -> Run:
+    """Start a program, wait for it, and say what it took. Raises `SystemExit` with its errors when it fails."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        began = time.perf_counter()
+        process = subprocess.Popen(command, stdout=out, stderr=errors, text=True)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - began
+        out.seek(0)
+        errors.seek(0)
+        if status:
+            raise SystemExit(f"{' '.join(command)}: {errors.read()[-2000:]}")
+        return Run(seconds, usage.ru_maxrss / 1024, out.read())
+
+
+def counted(run_: Run) -> int:
+    """How many calls a program found."""
+    import json
+
+    return int(json.loads(run_.output)["calls"]) if run_.output.startswith("{") else int(run_.output)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("log", type=Path)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--megabytes", type=float, default=1080, help="size of the log when it is generated")
+    parser.add_argument("--python", help="an interpreter with numba, polars and duckdb: compare with these too")
+    options = parser.parse_args()
+    if not options.log.exists():
+        make = [sys.executable, str(HERE / "generate.py"), str(options.log), "--megabytes", str(options.megabytes)]
+        subprocess.run(make, check=True)
+    chosen = commands(options.log, options.python)
+    first = {name: run(command) for name, command in chosen.items()}
+    runs: dict[str, list[Run]] = {name: [] for name in chosen}
+    for _ in range(options.repeat):
+        for name, command in chosen.items():
+            runs[name].append(run(command))
+    report(options.log, first, runs)
+
+
+def report(log: Path, first: dict[str, Run], runs: dict[str, list[Run]]) -> None:
+    """Print one row a program. The first reading of each, which may compile, stands apart."""
+    size, load = log.stat().st_size, os.getloadavg()[0]
+    print(f"{log.name}: {size / 1e6:,.0f} MB, generated. {os.cpu_count()} cores, load {load:.1f}")
+    floor = min(r.seconds for r in runs["grep -c"])
+    print(
+        f"{'':24} {'best s':>8} {'median s':>9} {'first s':>8} {'x grep':>7} {'MB/s':>7} {'peak MB':>8}  {'calls':>12}"
+    )
+    for name, some in runs.items():
+        best, median = min(r.seconds for r in some), statistics.median(r.seconds for r in some)
+        print(
+            f"{name:24} {best:8.2f} {median:9.2f} {first[name].seconds:8.2f} {best / floor:7.1f} "
+            f"{size / 1e6 / best:7,.0f} {max(r.megabytes for r in some):8.0f}  {counted(first[name]):12,}"
+        )
+    ratio = min(r.seconds for r in runs["regex, 2 processes"]) / min(r.seconds for r in runs["llmbx nccl"])
+    print(f"llmbx is {ratio:.1f} times as fast as the regular expression in two processes")
+
+
+if __name__ == "__main__":
+    main()
