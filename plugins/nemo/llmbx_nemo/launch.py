@@ -16,9 +16,10 @@ PROGRAM = "train.py"
 SAVED = "checkpoints/latest_checkpointed_iteration.txt"
 """What a run on Megatron-Bridge that saves a checkpoint must leave: the file that names the step."""
 
-CPU_ENV = {"CUDA_VISIBLE_DEVICES": "", "TORCHDYNAMO_DISABLE": "1"}
-"""A CPU run uses no GPU that is there by chance. torch.compile is disabled: Megatron decorates at import, and it would
-need a compiler at run time."""
+CPU_ENV = {"CUDA_VISIBLE_DEVICES": "", "OMP_WAIT_POLICY": "passive", "TORCHDYNAMO_DISABLE": "1"}
+"""A CPU run uses no GPU that is there by chance. Threads that wait must not spin: where something else wants the cores,
+too, spinning made steps of the mini 50 times as long. torch.compile is disabled: Megatron decorates at import, and it
+would need a compiler at run time."""
 
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Switches that keep the model hub's libraries from the network."""
