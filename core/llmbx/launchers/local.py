@@ -49,7 +49,7 @@ class LocalLauncher:
             *(script.rank_function(spec, phase, wrapping) for phase, wrapping in pairs),
             "begin",
             script.files(launch),
-            *spec.setup,
+            *script.setup(spec),
             script.phases(launch),
         ]
         return "\n".join(block.rstrip("\n") + "\n" for block in blocks)

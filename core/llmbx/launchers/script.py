@@ -119,9 +119,27 @@ def forget_ranks() -> str:
 
 def rank_function(spec: RunSpec, phase: Phase, wrapping: Wrapping, start: Sequence[str] = ()) -> str:
     """The bash function that becomes one rank (or, with `start` in front, all ranks) of the phase."""
-    command = shlex.join([*start, *wrapping.argv, "/bin/sh"]) + f' "$run_dir"/{shim_name(phase)}'
-    body = [*exports(environment(spec, phase, wrapping)), f"exec {command}" if start else command]
+    words = [shlex.quote(word) for word in (*start, *wrapping.argv)]
+    command = _folded([*(["exec"] if start else []), *words, "/bin/sh", f'"$run_dir"/{shim_name(phase)}'])
+    body = [*exports(environment(spec, phase, wrapping)), command]
     return "\n".join([f"{function_name(phase)}() {{", *(f"  {line}" for line in body), "}"])
+
+
+def _folded(words: Sequence[str], width: int = 110) -> str:
+    """Quoted words as one command over several lines."""
+    lines = [words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) < width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return " \\\n    ".join(lines)
+
+
+def setup(spec: RunSpec) -> list[str]:
+    """The run's own lines, as they would run in a login shell: unset variables are no error there."""
+    lines = ["set +u", *spec.setup, "set -u", 'cd "$run_dir" || exit 1']
+    return ["\n".join(lines)] if spec.setup else []
 
 
 def function_name(phase: Phase) -> str:

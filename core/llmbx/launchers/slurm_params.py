@@ -116,7 +116,7 @@ def check_params(options: Mapping[str, str], origins: Mapping[str, str]) -> None
         if "\n" in value or "\0" in value:
             raise UsageError(f"scheduler option {_named(key, options, origins)}: a value is one line")
         if key not in OPTIONS:
-            near = difflib.get_close_matches(key, OPTIONS, n=1, cutoff=0.8)
+            near = difflib.get_close_matches(key, OPTIONS, n=1, cutoff=0.85)
             if near:
                 raise UsageError(f"scheduler option {_named(key, options, origins)}: did you mean '{near[0]}'?")
     for first, second, why in _contradictions(options):

@@ -34,7 +34,7 @@ def render(spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_d
         ),
         "begin",
         script.files(launch),
-        *spec.setup,
+        *script.setup(spec),
         rendezvous(),
         script.phases(launch),
     ]

@@ -185,7 +185,9 @@ def _exit_code(text: str) -> int | None:
     code, _, number = text.partition(":")
     if not code.isdigit():
         return None
-    return 128 + int(number) if number.isdigit() and int(number) else int(code)
+    if not number.isdigit() or number == "0":
+        return int(code)
+    return 128 + int(number) if int(number) < 65 else None  # Slurm's own marks (out of memory: 125) are no signals
 
 
 def _by_cluster(jobs: Iterable[str]) -> dict[str, list[str]]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from llmbx.launchers.local import LocalLauncher
+from llmbx.launchers.processes import look
 from llmbx.model import Job, JobStatus, Launch, ModelShape, Parallelism, Phase, RunSpec, Wrapping
 
 
@@ -64,6 +65,13 @@ class LocalRun:
             assert time.monotonic() < deadline, f"still {status}: {self.batch}"
             time.sleep(0.05)
         return status
+
+    def wait_until_gone(self, timeout_s: float = 5.0) -> None:
+        """Wait until no process of the run is left."""
+        deadline = time.monotonic() + timeout_s
+        while left := look(self.job.job_id, self.folder).all:
+            assert time.monotonic() < deadline, f"{left} are still there: {self.batch}"
+            time.sleep(0.05)
 
     def wait_for(self, text: str, name: str | None = None, timeout_s: float = 10.0) -> None:
         """Wait until the main log (or the named file) holds `text`."""

@@ -18,7 +18,7 @@ import pytest
 
 from llmbx.errors import InfraError
 from llmbx.launchers.local import LocalLauncher
-from llmbx.launchers.processes import PLACE, look
+from llmbx.launchers.processes import PLACE
 from llmbx.model import Job, Prefix, Wrapping
 
 from .conftest import LocalRun, make_launch, make_spec, shell_phase
@@ -75,7 +75,7 @@ def test_a_rank_that_dies_takes_the_hanging_ones_with_it(start: Start) -> None:
     status = run.end()
     assert time.monotonic() - before < 8
     assert (status.exit_code, status.rank, status.phase) == (5, 2, "train")
-    assert look(run.job.job_id, run.folder).all == ()
+    run.wait_until_gone()
     assert "rank 2 ended with exit code 5" in run.batch
 
 
@@ -94,7 +94,7 @@ def test_a_rank_that_ignores_term_is_killed_after_the_grace(start: Start) -> Non
     )
     status = run.end()
     assert (status.exit_code, status.rank) == (4, 0)
-    assert look(run.job.job_id, run.folder).all == ()
+    run.wait_until_gone()
 
 
 def test_what_ranks_say_while_they_are_stopped_reaches_the_log(start: Start) -> None:
@@ -105,14 +105,26 @@ def test_what_ranks_say_while_they_are_stopped_reaches_the_log(start: Start) -> 
     assert sorted(line for line in run.log.splitlines() if "saved" in line) == ["saved-1", "saved-2"]
 
 
-def test_term_to_the_script_stops_all_ranks_and_is_recorded(start: Start) -> None:
+@pytest.mark.parametrize(("name", "code"), [("TERM", 143), ("INT", 130), ("HUP", 129)])
+def test_a_signal_to_the_script_stops_all_ranks_and_is_recorded(start: Start, name: str, code: int) -> None:
     run = start(make_launch("echo up; sleep 600", ranks=2))
     run.wait_for("up\nup")
-    os.kill(run.pid, signal.SIGTERM)
+    os.kill(run.pid, signal.Signals[f"SIG{name}"])
     status = run.end()
-    assert (status.exit_code, status.verdict, status.reason) == (143, "cancelled", "stopped by SIGTERM")
-    assert exit_json(run)["signal"] == "TERM"
-    assert look(run.job.job_id, run.folder).all == ()
+    assert (status.exit_code, status.verdict, status.reason) == (code, "cancelled", f"stopped by SIG{name}")
+    assert exit_json(run)["signal"] == name
+    run.wait_until_gone()
+
+
+def test_a_rank_whose_keeper_is_killed_is_noticed(start: Start) -> None:
+    run = start(make_launch("echo up; sleep 600", ranks=2))
+    run.wait_for("up\nup")
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+    keepers = [pid for pid in children if "rank-1.log" in str(Path(f"/proc/{pid}/fd/1").readlink())]
+    os.kill(int(keepers[0]), signal.SIGKILL)
+    status = run.end()
+    assert (status.exit_code, status.rank) == (137, 1)
+    run.wait_until_gone()
 
 
 def test_cancel_stops_everything(start: Start) -> None:
@@ -121,7 +133,7 @@ def test_cancel_stops_everything(start: Start) -> None:
     run.launcher.cancel(run.job, run.folder)
     status = run.status()
     assert (status.state, status.exit_code, status.verdict) == ("ended", 143, "cancelled")
-    assert look(run.job.job_id, run.folder).all == ()
+    run.wait_until_gone()
 
 
 def test_ranks_go_on_when_their_script_is_killed_and_can_still_be_cancelled(start: Start) -> None:
@@ -300,7 +312,7 @@ def test_setup_lines_run_first_and_their_failure_ends_the_run(start: Start) -> N
 def test_processes_that_a_phase_leaves_behind_are_stopped(start: Start) -> None:
     run = start(make_launch("sleep 600 & echo done"))
     assert run.end().exit_code == 0
-    assert look(run.job.job_id, run.folder).all == ()
+    run.wait_until_gone()
     assert "left processes behind" in run.batch
 
 
@@ -362,11 +374,17 @@ def test_an_older_word_is_not_taken_for_the_new_jobs(start: Start) -> None:
     run.launcher.cancel(again, run.folder)
 
 
-def test_a_full_disk_cannot_swallow_the_last_word(start: Start) -> None:
-    run = start(make_launch("echo up; while [ ! -e go ]; do sleep 0.05; done"))
-    run.wait_for("up")
-    assert (run.folder / ".exit.json").stat().st_size > 4096
-    inode = (run.folder / ".exit.json").stat().st_ino
-    (run.folder / "go").touch()
-    assert run.end().exit_code == 0
-    assert (run.folder / "exit.json").stat().st_ino == inode
+@pytest.mark.skipif(os.geteuid() != 0, reason="a disk of its own that can be filled takes root to mount")
+def test_a_full_disk_cannot_swallow_the_last_word(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], check=True)
+    try:
+        fill = "head -c 1000000 /dev/zero > fill; echo nothing more fits here > more; exit 5"
+        run = LocalRun(disk, make_launch(fill), make_spec(), None)
+        status = run.end()
+        assert (disk / "more").stat().st_size == 0
+        assert (status.state, status.exit_code, status.rank) == ("ended", 5, 0)
+        run.wait_until_gone()
+    finally:
+        subprocess.run(["umount", disk], check=True)

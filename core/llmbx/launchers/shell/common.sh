@@ -39,9 +39,9 @@ finish() { # exit code
     "$1" "$where" "$rank" "$node" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
   printf -v text '%s"started":%s,"ended":%s,"oom_kills":%s,"phases":[%s]}' \
     "$text" "$started" "$(now)" "$killed" "${phases#,}"
+  say "ended with exit code $1"
   printf '%s' "$text" 1<> .exit.json
   mv -f .exit.json exit.json
-  say "ended with exit code $1"
   exit "$1"
 }
 

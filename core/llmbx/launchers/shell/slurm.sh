@@ -29,7 +29,7 @@ first_failure() { # offset in the messages, code of srun: sets rank, node and st
       "Exited with exit code "*) status=${BASH_REMATCH[4]##* } ;;
       Aborted*) status=134 ;;
       "Bus error"*) status=135 ;;
-      Killed*) status=137 ;;
+      Killed* | "Out Of Memory"*) status=137 ;;
       "Segmentation fault"*) status=139 ;;
     esac
     return

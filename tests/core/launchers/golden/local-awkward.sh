@@ -1,0 +1,265 @@
+#!/bin/bash
+# pretrain_toy_mini_bf16_1_tp1_pp1_cp1_vp1_mbs1_gbs1: 1 rank(s) here
+# It needs neither llmbx nor anything else of the machine that rendered it.
+set -u
+run_dir=/install/workloads/pretrain_toy/experiments/x/x_1/x
+log=log-pretrain_toy_mini_bf16_1_tp1_pp1_cp1_vp1_mbs1_gbs1.out
+job_id=$$
+mkdir -p "$run_dir" && cd "$run_dir" || exit 1
+
+# What every run script does: enter and leave phases, and leave exit.json behind.
+phase='' phases='' rank=null node=null signal=null reason=null started=0 entered=0 ooms=null
+
+say() { printf '%(%Y-%m-%dT%H:%M:%S%z)T llmbx: %s\n' -1 "$*"; }
+now() { date +%s.%3N; }
+
+json() { # text -> JSON string
+  local text=${1//\\/\\\\}
+  text=${text//\"/\\\"}
+  printf '"%s"' "${text//[[:cntrl:]]/ }"
+}
+
+oom_kills() { # processes that the kernel has killed for memory since it was booted
+  local key value found=null
+  while read -r key value; do [ "$key" = oom_kill ] && found=$value; done 2> /dev/null < /proc/vmstat
+  echo "$found"
+}
+
+begin() {
+  rm -f exit.json
+  # room for the last word is taken now, so that a full disk cannot swallow it
+  printf '%4096s\n' '' > .exit.json || { say "cannot write in $PWD"; exit 1; }
+  say "starts as $job_id on $HOSTNAME"
+  started=$(now) ooms=$(oom_kills)
+  # a child that a signal meets before it has let go of these traps must not act for the script
+  trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
+  trap '[ "$BASHPID" != "$$" ] || asked HUP 1' HUP
+  trap '[ "$BASHPID" != "$$" ] || asked INT 2' INT
+  trap '[ "$BASHPID" != "$$" ] || asked TERM 15' TERM
+}
+
+finish() { # exit code
+  trap - EXIT
+  trap '' HUP INT TERM USR1
+  local where=null killed=null text
+  [ -n "$phase" ] && where=$(json "$phase")
+  [ "$ooms" != null ] && killed=$(($(oom_kills) - ooms))
+  printf -v text '{"exit_code":%d,"phase":%s,"rank":%s,"node":%s,"signal":%s,"reason":%s,"job_id":%s,"host":%s,' \
+    "$1" "$where" "$rank" "$node" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
+  printf -v text '%s"started":%s,"ended":%s,"oom_kills":%s,"phases":[%s]}' \
+    "$text" "$started" "$(now)" "$killed" "${phases#,}"
+  say "ended with exit code $1"
+  printf '%s' "$text" 1<> .exit.json
+  mv -f .exit.json exit.json
+  exit "$1"
+}
+
+fail() { # exit code, why
+  reason=$(json "$2")
+  say "$2"
+  finish "$1"
+}
+
+unwritten() { fail 1 "$1 could not be written in $PWD (disk full?)"; } # file
+
+interrupted() { # signal, its number
+  trap '' HUP INT TERM
+  signal=\"$1\"
+  say "got SIG$1, stopping the ranks"
+  stop
+  finish $((128 + $2))
+}
+
+enter() { # phase
+  phase=$1 entered=$(now)
+}
+
+leave() { # whether it was skipped
+  phases+=",{\"role\":$(json "$phase"),\"skipped\":$1,\"started\":$entered,\"ended\":$(now)}"
+  phase=
+}
+
+exists() { [ -e "$1" ] || compgen -G "$1" > /dev/null; }
+
+skipped_for() { # file that makes the phase unnecessary
+  [ -e "$1" ] || return 1
+  say "phase $phase is skipped: $1 exists"
+  leave true
+}
+
+needs() {
+  local path
+  for path; do exists "$path" || fail 1 "phase $phase needs $path, which does not exist"; done
+}
+
+forget() { # older files that could be taken for what the phase makes
+  local path file
+  for path; do
+    [ ! -f "$path" ] || rm -f -- "$path"
+    while IFS= read -r file; do [ ! -f "$file" ] || rm -f -- "$file"; done < <(compgen -G "$path")
+  done
+}
+
+makes() {
+  local path
+  for path; do exists "$path" || fail 1 "phase $phase ended with exit code 0 but did not make $path"; done
+}
+
+# The ranks are processes of this machine. Each has a keeper that reports its end; both are one process group.
+set -m
+grace=${LLMBX_STOP_GRACE_S:-10} # seconds between TERM and KILL
+pids=() copies=() ticker=''
+exec 9<> <(:)         # events: a rank and its exit code, or a signal and its number, or a tick
+trap 'tell USR1' USR1 # the signal for stack dumps
+
+asked() { echo "$1 $2" >&9; } # signal, its number
+
+tick() { # now and then something to look around for, as long as the script lives
+  while sleep 5 && kill -0 "$$" 2> /dev/null; do echo tick >&9; done
+}
+
+free_port() {
+  local port
+  while port=$((20000 + RANDOM % 10000)); (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do :; done
+  echo "$port"
+}
+
+keep_rank() { # rank, function that becomes it
+  trap '' USR1 # who does not know the signal for stack dumps must not die of it
+  export LLMBX_RANK=$1 LLMBX_LOCAL_RANK=$1
+  "$2" 8>&- 9>&-
+  set -- "$1" $?
+  echo "$1 $2" >&9
+  exit "$2"
+}
+
+copy_lines() { # file, offset, process: what comes after the offset while the process lives, only in whole lines
+  LC_ALL=C tail -c "+$(($2 + 1))" -s 0.1 --pid="$3" -f "$1" 2> /dev/null |
+    LC_ALL=C stdbuf -o 1M grep -a --line-buffered ''
+}
+
+tell() { # signal: to every rank and to all that it started
+  local n
+  for n in "${!pids[@]}"; do kill -s "$1" -- "-${pids[n]}" 2> /dev/null; done
+}
+
+alive() { # process group: whether one process of it is more than a zombie
+  local group=$1 file line
+  kill -0 -- "-$group" 2> /dev/null || return 1
+  for file in /proc/[0-9]*/stat; do
+    { read -r line < "$file"; } 2> /dev/null || continue
+    # shellcheck disable=SC2086 # after the name: state, parent, process group
+    set -- ${line##*) }
+    [ "$1" != Z ] && [ "$3" = "$group" ] && return
+  done
+  return 1
+}
+
+any_left() {
+  local n
+  for n in "${!pids[@]}"; do alive "${pids[n]}" && return; done
+  return 1
+}
+
+stop() { # what is left of the ranks; returns when all that they said is in the log
+  local end=$((SECONDS + grace))
+  if any_left; then
+    tell TERM
+    while any_left && ((SECONDS < end)); do sleep 0.1; done
+    tell KILL
+  fi
+  kill -- "-$ticker" 2> /dev/null
+  wait "${pids[@]}" 2> /dev/null
+  exec 8>&-
+  wait "${copies[@]}"
+}
+
+next_end() { # sets n and status: which rank ended next, of those that are waited for, and how
+  while read -r -u 9 n status; do
+    case $n in
+      tick)
+        for n in "${!waiting[@]}"; do
+          kill -0 "${pids[n]}" 2> /dev/null && continue
+          wait "${pids[n]}" # its keeper was killed and could not say
+          status=$?
+          return
+        done ;;
+      *[A-Z]) interrupted "$n" "$status" ;;
+      *) [ -n "${waiting[n]-}" ] && return ;;
+    esac
+  done
+}
+
+run() { # number of ranks, function that becomes one
+  local n out size status clock waiting=()
+  say "phase $phase: $1 rank(s)"
+  export LLMBX_WORLD_SIZE=$1 LLMBX_LOCAL_WORLD_SIZE=$1 LLMBX_NODE_RANK=0
+  export LLMBX_MASTER_ADDR=127.0.0.1 LLMBX_MASTER_PORT
+  LLMBX_MASTER_PORT=$(free_port)
+  pids=() copies=()
+  exec 8> >(exec cat) # lives as long as this script or a keeper, which hold its input open
+  clock=$!
+  tick 8>&- &
+  ticker=$!
+  for ((n = 0; n < $1; n++)); do
+    out=$log
+    [ "$1" -gt 1 ] && out=rank-$n.log
+    : >> "$out"
+    size=$(stat -c %s "$out")
+    keep_rank "$n" "$2" >> "$out" 2>&1 < /dev/null &
+    pids[n]=$! waiting[n]=$n
+    [ "$1" -gt 1 ] || continue
+    copy_lines "$out" "$size" "$clock" >> "$log" 8>&- 9>&- &
+    copies+=($!)
+  done
+  while ((${#waiting[@]})); do
+    next_end
+    unset "waiting[n]"
+    ((status == 0)) || failed "$n" "$status"
+  done
+  any_left && say "phase $phase left processes behind, stopping them"
+  stop
+}
+
+failed() { # rank, exit code
+  rank=$1
+  say "phase $phase: rank $1 ended with exit code $2"
+  stop
+  finish "$2"
+}
+
+rank_train() {
+  export SPACED=' a  b '
+  export NAME='it'"'"'s $HOME & "more";
+and more'
+  export LEADING=--dash
+  /bin/sh "$run_dir"/rank-train.sh
+}
+
+begin
+
+cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
+#!/bin/sh
+# One rank of the phase "train": finds out which one it is and becomes the program.
+cd "${0%/*}" || exit 1
+trap '' USR1 # who does not know the signal for stack dumps must not die of it
+tasks=${SLURM_STEP_TASKS_PER_NODE:-1}
+LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
+LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
+LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
+LLMBX_WORLD_SIZE=${LLMBX_WORLD_SIZE:-${SLURM_NTASKS:-1}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${tasks%%[(,]*}}
+LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
+LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
+export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE
+export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+set -- python3 'it'"'"'s.py' --text 'a "b" & c; $HOME `date`' 'two
+lines' '' -x
+exec "$@"
+END_OF_FILE
+
+enter train
+run 1 rank_train
+leave false
+
+finish 0
