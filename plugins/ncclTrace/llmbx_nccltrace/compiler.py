@@ -44,7 +44,7 @@ def shared_object(source: Path, environ: Mapping[str, str]) -> Iterator[Path | N
     It is taken from the cache if it is there and belongs to this user alone. Where the cache cannot be written, it is
     compiled into a folder that lasts as long as the context.
     """
-    made_for = " ".join((*FLAGS, sys.platform, platform.machine())).encode()
+    made_for = " ".join((*FLAGS, sys.platform, platform.machine(), *platform.libc_ver())).encode()
     key = hashlib.sha256(source.read_bytes() + made_for).hexdigest()[:16]
     kept = cache_folder(environ) / f"nccl-scan-{key}.so"
     if _ours(kept):
