@@ -27,8 +27,9 @@ LLMBX_UMASK=$(umask) exec docker run --name "$name" --env LLMBX_UMASK "$@"\
 """POSIX sh that becomes `docker run`. The container belongs to the daemon: when its client is killed, whoever watches
 from outside of the client's process group must remove it."""
 
-_UMASK = 'umask "$LLMBX_UMASK"; unset LLMBX_UMASK; exec "$@"'
-"""POSIX sh that begins every container: the daemon starts them with an umask of its own."""
+_INSIDE = 'umask "$LLMBX_UMASK"; unset LLMBX_UMASK; exec "$@" 2>&1'
+"""POSIX sh that begins every container. The daemon starts them with an umask of its own, and carries stdout and stderr
+apart, so that a log would have their lines in another order than they were written."""
 
 _GPU = ("--gpus", "all", "--ulimit", "memlock=-1", "--ulimit", "stack=67108864")
 
@@ -74,7 +75,7 @@ class DockerRuntime:
         argv += [part for name in names for part in ("--env", name)]
         for mount in passage.mounts(spec, launch, phase, run_dir, ":"):
             argv += ["--volume", passage.joined(mount)]
-        argv += ["--workdir", str(run_dir), image.reference, "/bin/sh", "-c", _UMASK, "umask"]
+        argv += ["--workdir", str(run_dir), image.reference, "/bin/sh", "-c", _INSIDE, "inside"]
         return Wrapping(argv=("/bin/sh", "-c", _KEEPER, "keep", *argv))
 
     def check(self, install: Path) -> Finding | None:

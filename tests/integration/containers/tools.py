@@ -106,6 +106,8 @@ class Daemons:
         process = self._started.pop(name)
         process.kill() if hard else process.terminate()
         process.wait(30)
+        for mount in (self.folder / "exec/netns").glob("*") if name == "docker" else ():
+            run("umount", str(mount), check=False)
 
     def stop_all(self) -> None:
         """Stop what still runs."""
