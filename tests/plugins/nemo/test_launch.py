@@ -1,0 +1,97 @@
+"""What is started on a machine without a GPU, and what any launch keeps to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from llmbx.config import Config
+from llmbx.model import Image, Launch, RunSpec
+from llmbx.plugins import load
+from llmbx.request import Request
+from llmbx.resolve import resolve
+from llmbx_nemo.launch import launch, request
+
+VENV = Image(kind="venv", reference="megatron-bridge-cpu-py311", python="/llmb/venvs/x/bin/python", digest="abc")
+
+
+def spec(workload: str, environ: dict[str, str] = {}, **asked: Any) -> RunSpec:
+    return resolve(Request(workload=workload, **asked), load(), Config(), {}, environ)
+
+
+def text(found: Launch) -> str:
+    """A launch for people: one argument, variable or file a line."""
+    (phase,) = found.phases
+    lines = [f"{found.nodes} nodes x {found.ranks_per_node} ranks x {found.gpus_per_rank} GPUs"]
+    lines += [f"phase {phase.role}: {' '.join(phase.argv)}"]
+    lines += [f"env {name}={value}" for name, value in sorted(phase.env.items())]
+    lines += [f"forward {name}" for name in phase.forward]
+    lines += [f"needs {path}" for path in phase.needs] + [f"makes {path}" for path in phase.makes]
+    lines += [f"mount {mount.source}{' (read-only)' if mount.read_only else ''}" for mount in found.mounts]
+    lines += [f"file {name}" for name in found.files]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("grok1", {}),
+        ("grok1", {"gpus": 2, "settings": {"ep": "2"}}),
+        ("llama3.1", {"dtype": "fp32", "checkpoint": True}),
+        ("llama4", {"load_checkpoint": "/some/run/checkpoints"}),
+    ],
+    ids=["grok1", "grok1-ep2", "llama3.1-save", "llama4-load"],
+)
+def test_minis(golden: Callable[[str, str], None], request: Any, name: str, asked: dict[str, Any]) -> None:
+    found = launch(spec(name, environ={"HF_TOKEN": "hf_0123456789"}, **asked), VENV)
+    assert "hf_0123456789" not in text(found) + str(found.files)
+    golden(f"launch/{request.node.callspec.id}.txt", text(found))
+
+
+def test_the_specification_is_handed_over_whole() -> None:
+    asked = spec("llama4", gpu_type="gb200", gpus=128)
+    found = launch(asked, VENV)
+    assert msgspec.json.decode(found.files["spec.json"], type=RunSpec) == asked
+    assert (found.nodes, found.ranks_per_node, found.gpus_per_rank) == (32, 4, 1)
+
+
+def test_a_rank_has_all_that_it_imports() -> None:
+    files = launch(spec("grok1"), VENV).files
+    imported = {
+        line.split()[1].replace(".", "/") + "/" + name.strip()
+        for content in files.values()
+        for line in content.decode().splitlines()
+        if line.strip().startswith("from llmbx_nemo.entry import")
+        for name in line.partition(" import ")[2].partition(" as ")[0].split(",")
+    }
+    assert imported and {f"code/{module}.py" for module in imported} <= files.keys()
+    assert json.loads(files["spec.json"])["workload"] == "grok1"
+
+
+def test_the_hub_is_left_alone_unless_its_tokenizer_is_asked_for() -> None:
+    asked: dict[str, Any] = {"size": "8b", "gpu_type": "h100", "gpus": 8}
+    offline = launch(spec("llama3.1", **asked), VENV).phases[0].env
+    assert (offline["HF_HUB_OFFLINE"], offline["TRANSFORMERS_OFFLINE"]) == ("1", "1")
+    hub = spec("llama3.1", environ={"HF_TOKEN": "x" * 20}, **asked, settings={"tokenizer": "hub"})
+    assert launch(hub, VENV).phases[0].env["HF_HUB_OFFLINE"] == "0"
+    assert request(hub).repositories == ("meta-llama/Llama-3.1-405B",) and launch(hub, VENV).phases[0].forward
+    cached = spec("llama3.1", **asked, settings={"tokenizer": "hub"}, env={"HF_HUB_OFFLINE": "1"})
+    assert launch(cached, VENV).phases[0].env["HF_HUB_OFFLINE"] == "1"
+
+
+def test_what_the_user_exports_wins() -> None:
+    env = launch(spec("grok1", env={"OMP_WAIT_POLICY": "active", "MINE": "1"}), VENV).phases[0].env
+    assert (env["OMP_WAIT_POLICY"], env["MINE"], env["CUDA_VISIBLE_DEVICES"]) == ("active", "1", "")
+    gpu = launch(spec("llama3.1", size="8b", gpu_type="h100", gpus=8), VENV).phases[0].env
+    assert "CUDA_VISIBLE_DEVICES" not in gpu and gpu["NCCL_NVLS_ENABLE"] == "1"
+
+
+def test_a_cpu_run_asks_for_the_environment_and_a_gpu_run_for_the_image() -> None:
+    mini = request(spec("grok1"))
+    assert mini.environment and mini.environment.name == "megatron-bridge-cpu" and mini.environment.no_deps == (1,)
+    gpu = request(spec("grok1", gpu_type="gb200", gpus=128, dtype="bf16"))
+    assert gpu.environment is None and gpu.reference == "nvcr.io#nvidia/nemo:25.04.00"
