@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ ENTRY = Path(llmbx_nemo.__path__[0]) / "entry"
 FRAMEWORKS = {"torch", "megatron", "nemo", "nvtx", "fiddle"}
 
 
-def spec(workload: str, environ: dict[str, str] = {}, **asked: Any) -> dict[str, Any]:
+def spec(workload: str, environ: Mapping[str, str] = {}, **asked: Any) -> dict[str, Any]:
     """A resolved specification as the entry script reads it."""
     found: dict[str, Any] = msgspec.to_builtins(
         resolve(Request(workload=workload, **asked), load(), Config(), {}, environ)
@@ -105,15 +105,7 @@ def test_maverick_alternates_dense_and_moe_layers_and_skips_rope_every_fourth() 
 def test_grok_is_gelu_gated_and_its_experts_are_not_fused() -> None:
     model = planned(spec("grok1", gpu_type="gb200", gpus=128, dtype="bf16"))["model"]
     assert (model["activation_func"], model["gated_linear_unit"]) == ("gelu", True)
-    assert (
-        model["num_moe_experts"],
-        model["moe_router_topk"],
-        model["vocab_size"] if "vocab_size" in model else 0,
-    ) == (
-        8,
-        2,
-        0,
-    )
+    assert (model["num_moe_experts"], model["moe_router_topk"], model["moe_router_pre_softmax"]) == (8, 2, True)
     assert model["bias_activation_fusion"] is False and model["moe_grouped_gemm"] is True
     assert planned(spec("llama3.1", size="8b", gpu_type="gb200", gpus=8))["model"]["bias_activation_fusion"] is True
 
@@ -177,12 +169,9 @@ def test_settings_of_the_user_arrive() -> None:
     assert (plan["optimizer"]["lr"], plan["optimizer"]["min_lr"]) == (0.5, 0.05)
     assert plan["rng"]["seed"] == plan["dataset"]["random_seed"] == 7
     assert plan["dist"]["distributed_timeout_minutes"] == 3
-    hub = planned(spec("grok1", environ={"HF_TOKEN": "x" * 20}, settings={"tokenizer": "hub"}, size="314b", dtype="bf16",
-                       gpu_type="gb200", gpus=128))  # fmt: skip
-    assert hub["tokenizer"] == {
-        "tokenizer_type": "HuggingFaceTokenizer",
-        "tokenizer_model": "meta-llama/Meta-Llama-3-70B",
-    }
+    gpu: dict[str, Any] = {"size": "314b", "dtype": "bf16", "gpu_type": "gb200", "gpus": 128}
+    hub = planned(spec("grok1", {"HF_TOKEN": "x" * 20}, settings={"tokenizer": "hub"}, **gpu))["tokenizer"]
+    assert hub == {"tokenizer_type": "HuggingFaceTokenizer", "tokenizer_model": "meta-llama/Meta-Llama-3-70B"}
     assert plan["tokenizer"] == {"tokenizer_type": "NullTokenizer", "vocab_size": 1024}
 
 

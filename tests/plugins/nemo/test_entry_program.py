@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -128,7 +128,12 @@ class Validation:
 
 @dataclass
 class Model:
-    cuda_graph_impl: str = "none"
+    cuda_graph_impl: Literal["none", "local"] = "none"
+
+
+@dataclass
+class LaterModel:
+    cuda_graph_impl: Literal["none", "full_iteration"] = "none"
 
 
 def test_fields_go_where_the_installed_version_has_them() -> None:
@@ -158,9 +163,5 @@ def test_whole_iteration_graphs_have_two_names() -> None:
     fields = {"cuda_graph_impl": "local", "cuda_graph_scope": ["full_iteration"]}
     assert config.graph_fields(fields, Model) == {}
 
-    @dataclass
-    class Later:
-        cuda_graph_impl: Literal[none, full_iteration] = "none"  # type: ignore[name-defined]  # noqa: F821
-
-    assert config.graph_fields(fields, Later) == {"cuda_graph_impl": "full_iteration", "cuda_graph_scope": []}
-    assert config.graph_fields({"cuda_graph_impl": "none"}, Later) == {}
+    assert config.graph_fields(fields, LaterModel) == {"cuda_graph_impl": "full_iteration", "cuda_graph_scope": []}
+    assert config.graph_fields({"cuda_graph_impl": "none"}, LaterModel) == {}

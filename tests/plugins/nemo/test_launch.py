@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from llmbx_nemo.launch import launch, request
 VENV = Image(kind="venv", reference="megatron-bridge-cpu-py311", python="/llmb/venvs/x/bin/python", digest="abc")
 
 
-def spec(workload: str, environ: dict[str, str] = {}, **asked: Any) -> RunSpec:
+def spec(workload: str, environ: Mapping[str, str] = {}, **asked: Any) -> RunSpec:
     return resolve(Request(workload=workload, **asked), load(), Config(), {}, environ)
 
 
