@@ -31,6 +31,11 @@ def exit_json(run: LocalRun) -> dict[str, object]:
     return loaded
 
 
+def children(run: LocalRun) -> set[str]:
+    """The processes that the script itself has started and not ended."""
+    return set(Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split())
+
+
 def test_one_rank_writes_straight_into_the_main_log(start: Start) -> None:
     run = start(make_launch("echo out; echo err >&2"))
     status = run.end()
@@ -119,8 +124,7 @@ def test_a_signal_to_the_script_stops_all_ranks_and_is_recorded(start: Start, na
 def test_a_rank_whose_keeper_is_killed_is_noticed(start: Start) -> None:
     run = start(make_launch("echo up; sleep 600", ranks=2))
     run.wait_for("up\nup")
-    children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
-    keepers = [pid for pid in children if "rank-1.log" in str(Path(f"/proc/{pid}/fd/1").readlink())]
+    keepers = [pid for pid in children(run) if "rank-1.log" in str(Path(f"/proc/{pid}/fd/1").readlink())]
     os.kill(int(keepers[0]), signal.SIGKILL)
     status = run.end()
     assert (status.exit_code, status.rank) == (137, 1)
@@ -159,8 +163,10 @@ def test_usr1_reaches_every_rank_and_harms_none_that_does_not_know_it(start: Sta
     knows = knows.replace(argv=(*knows.argv, sys.executable, program))
     run = start(make_launch(knows, ranks=2))
     run.wait_for("up\nup")
+    before = children(run)
     run.launcher.dump_stacks(run.job, run.folder)
     run.wait_for('File "<string>", line 4 in <module>', "rank-0.log")
+    assert children(run) == before
     run.wait_for("unharmed", "rank-1.log")
     assert run.status().state == "running"
 
