@@ -62,6 +62,7 @@ def test_without_init_lines_ranks_are_joined_only_where_that_is_certain(read: Re
     report = read(*calls, *calls[:2])
     assert [(lag.pid, lag.calls, lag.peers) for lag in report.lagging or ()] == [(3, 1, 2)]
     assert read(*calls[:2], calls[0]).lagging is None
+    assert read(coll(nranks=2), *[coll(nranks=2, comm="0x9")] * 2).lagging is None
     assert read(*calls, *(coll(pid=pid, nranks=3, comm="0x9") for pid in (1, 2, 3, 3))).lagging is None
 
 

@@ -56,6 +56,12 @@ def test_a_file_per_rank_lies_in_a_folder_that_is_made_first() -> None:
     assert set(launch.files) == {"train.py", "nccl_trace/README"}
 
 
+def test_a_phase_of_the_first_rank_alone_is_not_the_training() -> None:
+    launch = traced(TraceSpec(tool="nccltrace"), LAUNCH.replace(phases=(LAUNCH.phases[2], LAUNCH.phases[1])))
+    assert launch.phases[0].env["NCCL_DEBUG"] == "INFO"
+    assert launch.phases[1] == LAUNCH.phases[1]
+
+
 def test_a_run_that_is_not_traced_stays_as_it_is(traced_run: Callable[..., RunSpec]) -> None:
     assert plugin.wrap_command(traced_run(trace=None), LAUNCH) is None
     assert plugin.check_spec(traced_run(trace=None)) == []

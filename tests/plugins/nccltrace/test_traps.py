@@ -212,7 +212,7 @@ def test_only_init_lines_say_which_subsystem_is_missing(read: Read) -> None:
     ],
 )
 def test_tuning_lines_of_all_versions(read: Read, line: str, op: str, algorithm: str, protocol: str) -> None:
-    report = read(head() + line, head() + line, head() + line.replace("1048576", "4096"))
+    report = read(head() + line, *(head() + line.replace("1048576", size) for size in ("4096", "8192")))
     assert report.tuning is not None
     (choice,) = report.tuning
     assert (choice.op, choice.algorithm, choice.protocol) == (op, algorithm, protocol)
