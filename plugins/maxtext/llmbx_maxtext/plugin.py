@@ -12,22 +12,13 @@ if TYPE_CHECKING:
     from llmbx.logs.parser import LogFormat, LogParser
     from llmbx.model import Finding, Image, ImageRequest, Launch, RunSpec, Workload
 
-WORKLOADS = ("llama2", "mixtral")
-
 
 @hookimpl
 def register_workloads() -> Sequence[Workload]:
     """Llama 2 (70b and a mini), and a mixture of experts (mini)."""
-    from importlib import resources
+    from .workloads import workloads
 
-    from llmbx.catalog import load_workload
-
-    here = resources.files(__package__)
-    found = []
-    for name in WORKLOADS:
-        references = here / "references" / f"{name}.toml"
-        found.append(load_workload(here / "catalog" / f"{name}.toml", references if references.is_file() else None))
-    return found
+    return workloads()
 
 
 @hookimpl

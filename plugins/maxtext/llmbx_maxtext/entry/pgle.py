@@ -46,7 +46,7 @@ def convert(profile: dict[str, Any]) -> int:
         fault = CONVERTERS[profile["road"]](profile, made / profile["content"])
         number = kept.count(profile, made / profile["content"])
         if fault or not number:
-            say(f"no PGLE profile: {fault or NOTHING[profile['road']]}")
+            say(f"error: no PGLE profile: {fault or NOTHING[profile['road']]}")
             return 1
         kept.publish(profile, made)
     finally:

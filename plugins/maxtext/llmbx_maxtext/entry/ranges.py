@@ -42,11 +42,14 @@ def mark(start: int, stop: int, cuda: bool) -> None:
     if not cuda:
         from maxtext.common import profiler
 
-        profiler.cdll = Brackets(nvtx)
+        profiler.cdll = profiler.shutil = Brackets(nvtx)
 
 
 class Brackets:
-    """Stands in for `ctypes.cdll` and the CUDA runtime in it, as far as MaxText's profiler makes use of them."""
+    """Stands in for `ctypes.cdll` and the CUDA runtime in it, as far as MaxText's profiler makes use of them.
+
+    It stands in for `shutil`, too: MaxText would look for a cloud's client there, to copy reports to.
+    """
 
     def __init__(self, nvtx: Any) -> None:
         self._nvtx = nvtx
@@ -54,6 +57,9 @@ class Brackets:
     def LoadLibrary(self, name: str) -> Brackets:
         """The library is this object."""
         return self
+
+    def which(self, name: str) -> None:
+        """No program is found."""
 
     def cudaProfilerStart(self) -> None:
         """The first profiled step begins."""

@@ -14,6 +14,7 @@ import os
 import runpy
 import signal
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,10 @@ def main(argv: Sequence[str]) -> None:
         join(spec, rank, world, os.environ)
     if phase != "collect" and (asked := profiled_steps(spec)):
         ranges.mark(*asked, cuda=spec["gpu_type"] != "cpu")
-    become(spec["program"], arguments)
+    if world == 1:
+        become(spec["program"], arguments)
+    else:
+        become_or_leave(spec["program"], arguments)
 
 
 def profiled_steps(spec: dict[str, Any]) -> tuple[int, int] | None:
@@ -99,6 +103,29 @@ def become(program: dict[str, Any], arguments: Sequence[str]) -> None:
         sys.path[0] = str(Path(program["program"]).parent)
         sys.argv = [program["program"], program["config"], *arguments]
         runpy.run_path(program["program"], run_name="__main__")
+
+
+def become_or_leave(program: dict[str, Any], arguments: Sequence[str]) -> None:
+    """Like `become`, but a failing rank leaves at once: JAX would wait minutes for its peers, who wait for this one."""
+    try:
+        become(program, arguments)
+    except SystemExit as end:
+        if not end.code:
+            raise
+        print_last(end.code)
+        os._exit(end.code if isinstance(end.code, int) else 1)
+    except BaseException:
+        traceback.print_exc()
+        print_last(None)
+        os._exit(1)
+
+
+def print_last(word: object) -> None:
+    """What Python itself would print before it leaves with `word`, then everything that is still held back."""
+    if word is not None and not isinstance(word, int):
+        print(word, file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
 
 
 def stop(line: str) -> None:

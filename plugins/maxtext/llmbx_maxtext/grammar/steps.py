@@ -71,7 +71,8 @@ class MaxTextParser:
             heads = list(_HEAD.finditer(line))
             ends = [*(head.start() for head in heads[1:]), len(line)]
             for head, end in zip(heads, ends, strict=False):
-                found += self._step(int(head["number"]), _values(line[head.end() : end]), line)
+                cut = end < len(line) or line.endswith(CUT)
+                found += self._step(int(head["number"]), _values(line[head.end() : end], cut), line)
         if "llmbx: phase " in line and (begun := _PHASE.search(line)):
             found += self._begin(begun["role"], line)
         return [*found, *find(split_label(line)[2], split_label(line)[1]), *self._signatures.feed(line)]
@@ -143,9 +144,9 @@ class MaxTextParser:
         return [Event(kind="phase_time", text=text, facts=facts)]
 
 
-def _values(body: str) -> dict[str, float]:
-    """The values of one step line by the name of their member; a value that was cut off with its line is none."""
+def _values(body: str, cut: bool) -> dict[str, float]:
+    """The values of one step line by the name of their member; `cut`: its end may be missing, and its last value with it."""
     found: dict[str, float] = {}
-    for pair in _PAIR.finditer(body.removesuffix(CUT) + ("#" if body.endswith(CUT) else "")):
+    for pair in _PAIR.finditer(body.removesuffix(CUT) + ("#" if cut else "")):
         found.setdefault(_KEYS[pair["key"]], float(pair["value"]))
     return found

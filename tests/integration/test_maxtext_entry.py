@@ -1,0 +1,270 @@
+"""The MaxText plugin's launches, started as they are: real training on CPU, and PGLE's phases as processes.
+
+PGLE's phases are tested with a small trainer in MaxText's place (tests/fixtures/small_maxtext: real JAX, over processes
+and forced devices, with real profiles), and once with MaxText itself. That a profile makes a step faster, that nsys
+records XLA's ranges and that JAX recompiles with costs takes a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llmbx.config import Config
+from llmbx.install import Install
+from llmbx.launchers.local import LocalLauncher
+from llmbx.logs.collect import Log, collect_file
+from llmbx.model import Image, JobStatus, RunSpec, Wrapping
+from llmbx.plugins import load
+from llmbx.request import Request
+from llmbx.resolve import resolve
+from llmbx.runtimes.venv import VenvRuntime
+from llmbx_maxtext.flops import compute
+from llmbx_maxtext.grammar import parser
+from llmbx_maxtext.launch import launch, request
+
+SMALL = Path(__file__).parents[1] / "fixtures" / "small_maxtext"
+TERA = 1e12
+
+
+@pytest.fixture(scope="session")
+def maxtext_python(shared_install: Path) -> str:
+    """An interpreter with MaxText: the one in LLMBX_TEST_MAXTEXT_PYTHON, or llmbx's own environment, built from its lock."""
+    given = os.environ.get("LLMBX_TEST_MAXTEXT_PYTHON")
+    if given:
+        return given
+    Install(root=str(shared_install), origin="test").ensure()
+    return VenvRuntime().prepare(request(resolved("llama2", shared_install)), shared_install, print).python
+
+
+def resolved(workload: str, install: Path, **asked: Any) -> RunSpec:
+    """The run that the command line would resolve to."""
+    found = Request(workload=workload, plugin="maxtext", gpu_type="cpu", **asked)
+    return resolve(found, load(), Config(), {}, {}, install=str(install))
+
+
+class Ended:
+    """A run that has ended: how, and what it left."""
+
+    def __init__(self, spec: RunSpec, folder: Path, status: JobStatus) -> None:
+        self.spec, self.folder, self.status = spec, folder, status
+        self.log: Log = collect_file(parser(spec), folder / f"log-{spec.experiment}.out")
+        self.text = (folder / f"log-{spec.experiment}.out").read_text()
+        self.script = (folder / f"sbatch_{spec.experiment}.out").read_text()
+
+    @property
+    def phases(self) -> dict[str, dict[str, Any]]:
+        """The phases that were entered and left, with their times."""
+        return {phase["role"]: phase for phase in json.loads((self.folder / "exit.json").read_text())["phases"]}
+
+    @property
+    def ran(self) -> list[str]:
+        """The phases that ran, in order."""
+        return [role for role, phase in self.phases.items() if not phase["skipped"]]
+
+
+Start = Callable[..., Ended]
+
+
+@pytest.fixture
+def start(tmp_path: Path, maxtext_python: str, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """`start("llama2", small=True, gpus=2, …)`: one run through the local launcher, in an install of this test's own."""
+    monkeypatch.setenv("LLMBX_STOP_GRACE_S", "2")
+    image = Image(kind="venv", reference="maxtext-cpu", python=maxtext_python, digest="sha256:test")
+
+    def run(workload: str, small: bool = False, env: Mapping[str, str] = {}, **asked: Any) -> Ended:
+        spec = resolved(workload, tmp_path / "install", **asked)
+        folder = tmp_path / f"run-{time.time_ns()}"
+        folder.mkdir()
+        for name, value in ({"PYTHONPATH": str(SMALL)} if small else {}).items() | dict(env).items():
+            monkeypatch.setenv(name, value)
+        made, launcher = launch(spec, image), LocalLauncher()
+        script = folder / "run.sh"
+        script.write_text(launcher.render(spec, made, tuple(Wrapping() for _ in made.phases), folder))
+        job = launcher.submit(script, spec, folder)
+        for name in env:
+            monkeypatch.delenv(name)
+        end = time.monotonic() + 500
+        while (status := launcher.status(job, folder)).state == "running":
+            assert time.monotonic() < end, "it does not end"
+            time.sleep(0.2)
+        return Ended(spec, folder, status)
+
+    return run
+
+
+PGLE = {"pgle": "cpu-standin", "processes": "2"}
+
+
+def rehearse(start: Start, **more: Any) -> Ended:
+    """A run with PGLE over two processes of one device each, with the small trainer."""
+    return start("llama2", small=True, gpus=2, steps=6, settings=PGLE, **more)
+
+
+def profile_folder(ended: Ended) -> Path:
+    return Path(json.loads((ended.folder / "spec.json").read_text())["pgle"]["folder"])
+
+
+def test_phases_run_in_order_and_each_is_waited_for(start: Start) -> None:
+    found = rehearse(start, env={"SMALL_SLOW": "collect:1"})
+    assert found.status.exit_code == 0, found.text
+    assert found.ran == ["check", "collect", "convert", "measure"]
+    collect, convert, measure = (found.phases[role] for role in ("collect", "convert", "measure"))
+    assert collect["ended"] - collect["started"] > 3 and collect["ended"] <= convert["started"]
+    published = (profile_folder(found) / "key.json").stat().st_mtime
+    assert convert["started"] <= published <= convert["ended"] <= measure["started"]
+    for rank in range(2):
+        lines = [line for line in (found.folder / f"rank-{rank}.log").read_text().splitlines() if "completed" in line]
+        assert len(lines) == 15 + 6
+    assert [step.number for step in found.log.steps] == list(range(6))
+
+
+def test_a_profile_is_kept_and_taken_again(start: Start) -> None:
+    first, second = rehearse(start), rehearse(start)
+    assert second.status.exit_code == 0, second.text
+    assert second.ran == ["check", "measure"]
+    assert second.phases["collect"]["skipped"] and second.phases["convert"]["skipped"]
+    assert "is valid: the phases collect and convert are skipped" in second.text
+    assert profile_folder(first) == profile_folder(second)
+    times = {event.facts["role"]: event.facts["step_time_s"] for event in first.log.events if event.kind == "phase_time"}
+    assert times.keys() == {"collect"} and float(times["collect"]) > 0
+
+
+def test_another_model_gets_a_profile_of_its_own(start: Start) -> None:
+    first = rehearse(start)
+    other = start("llama2", small=True, gpus=2, steps=6, settings={**PGLE, "layers": "2"})
+    assert profile_folder(first) != profile_folder(other) and "collect" in other.ran
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "gone", "key", "foreign"])
+def test_a_damaged_profile_is_put_aside_and_collected_anew(start: Start, damage: str) -> None:
+    folder = profile_folder(rehearse(start))
+    costs, key = folder / "costs.pbtxt", folder / "key.json"
+    whole = costs.read_bytes()
+    if damage == "cut":
+        costs.write_bytes(whole[: len(whole) // 2])
+    elif damage == "changed":
+        costs.write_bytes(whole.replace(b"cost_us: ", b"cost_us: 9", 1)[: len(whole)])
+    elif damage == "gone":
+        costs.unlink()
+    elif damage == "key":
+        key.write_text("{")
+    else:
+        facts = json.loads(key.read_text())
+        facts["facts"]["image"] = "another"
+        key.write_text(json.dumps(facts))
+    again = rehearse(start)
+    assert again.status.exit_code == 0, again.text
+    assert again.ran == ["check", "collect", "convert", "measure"]
+    assert "cannot be used" in again.text and list(folder.parent.glob(f"{folder.name}.bad-*"))
+    assert json.loads(key.read_text())["facts"]["image"] == "sha256:test" and costs.read_bytes() != b""
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_failure_while_collecting_stops_the_run(start: Start, rank: int) -> None:
+    found = rehearse(start, env={"SMALL_FAIL": f"collect:{rank}"})
+    assert found.status.exit_code != 0 and found.status.phase == "collect"
+    assert found.ran == ["check"] and not profile_folder(found).exists()
+    assert found.log.steps == []
+
+
+def test_an_empty_profile_is_never_kept_and_nothing_is_measured(start: Start) -> None:
+    found = rehearse(start, env={"SMALL_EMPTY": "1"})
+    assert (found.status.exit_code, found.status.phase) == (1, "convert")
+    assert found.ran == ["check", "collect"] and not list(profile_folder(found).parent.iterdir())
+    (event,) = [event for event in found.log.events if event.fatal]
+    assert "the trace holds no operation of XLA" in event.text
+
+
+def test_a_failure_while_measuring_keeps_the_profile(start: Start) -> None:
+    found = rehearse(start, env={"SMALL_FAIL": "measure:1"})
+    assert found.status.exit_code != 0 and found.status.phase == "measure"
+    assert found.ran == ["check", "collect", "convert"]
+    assert rehearse(start).ran == ["check", "measure"]
+
+
+def test_jaxs_own_pgle_is_not_believed_without_a_gpu(start: Start) -> None:
+    """JAX collects, finds nothing and compiles nothing anew: the run says so instead of measuring something else."""
+    found = start("llama2", gpus=1, steps=5, settings={"pgle": "jax"})
+    assert (found.status.exit_code, found.status.phase) == (1, "convert"), found.text
+    assert "JAX compiled no program with collected costs" in found.text
+    assert "PGLE collected an empty trace" in found.text and found.log.steps == []
+
+
+def test_llama2_trains(start: Start) -> None:
+    """FSDP over four forced devices: the real MaxText, its own log line, and FLOPs that agree with ours."""
+    found = start("llama2", gpus=4, steps=12)
+    assert found.status.exit_code == 0, found.text
+    assert [step.number for step in found.log.steps] == list(range(12)) and found.log.attempts == 1
+    losses = [step.loss or 0.0 for step in found.log.steps]
+    assert losses[0] > losses[-1] > 0 and losses[0] == pytest.approx(7.5, abs=0.3)  # ln 1024 = 6.9 and a little more
+    assert "Num_devices: 4, shape (1, 1, 1, 4," in found.text
+    flops = compute(found.spec.model).causal / found.spec.model.sequence_length
+    step = max(found.log.steps, key=lambda step: step.tflops_per_gpu or 0)
+    assert step.tflops_per_gpu and step.tokens_per_s_per_gpu
+    rounding = 0.0005 / step.tflops_per_gpu
+    assert step.tflops_per_gpu * TERA / step.tokens_per_s_per_gpu == pytest.approx(flops, rel=rounding + 1e-3)
+    seen = json.loads((found.folder / "seen.json").read_text())
+    assert seen["versions"]["maxtext"] == "0.2.5" and seen["affinity"] and seen["environment"]["JAX_PLATFORMS"] == "cpu"
+
+
+def test_a_mixture_of_experts_trains(start: Start) -> None:
+    found = start("mixtral", gpus=4, steps=8, settings={"ep": "2"})
+    assert found.status.exit_code == 0, found.text
+    assert [step.number for step in found.log.steps] == list(range(8))
+    assert "moe_lb_loss" in found.text and found.log.steps[-1].loss is not None
+
+
+def test_two_processes_train_as_one(start: Start) -> None:
+    found = start("llama2", gpus=2, steps=6, settings={"processes": "2"})
+    assert found.status.exit_code == 0, found.text
+    ranks = [(found.folder / f"rank-{rank}.log").read_text() for rank in range(2)]
+    assert all("Num_devices: 2" in text and "completed step: 5" in text for text in ranks)
+    assert len(found.log.steps) == 6 and found.log.attempts == 1
+
+
+def test_maxtext_itself_goes_through_pgle(start: Start) -> None:
+    found = start("llama2", gpus=2, steps=6, settings={"pgle": "cpu-standin"})
+    assert found.status.exit_code == 0, found.text
+    assert found.ran == ["check", "collect", "convert", "measure"]
+    costs = (profile_folder(found) / "costs.pbtxt").read_text().splitlines()
+    assert len(costs) > 100 and all(line.startswith('costs { name: "') for line in costs)
+    assert len(found.log.steps) == 6
+
+
+def test_a_profile_of_jax_lies_where_maxtext_puts_it(start: Start) -> None:
+    found = start("llama2", gpus=1, steps=8, profile_steps="4-6", profile_tool="xplane")
+    assert found.status.exit_code == 0, found.text
+    (profile,) = found.folder.glob("maxtext/*/tensorboard/plugins/profile/*/*.xplane.pb")
+    assert profile.stat().st_size > 100_000
+    assert [step.number for step in found.log.steps if step.time_s is None] == [6, 7]
+
+
+def test_an_argument_that_maxtext_does_not_know_is_told(start: Start) -> None:
+    found = start("llama2", steps=5, settings={"extra": "stepz=3"})
+    assert found.status.exit_code in (1, 2)
+    assert [event.kind for event in found.log.events if event.fatal][:1] == ["config_error"]
+
+
+def test_an_image_without_maxtext_is_told_in_one_line(start: Start, tmp_path: Path) -> None:
+    code = start("llama2", small=True, steps=3).folder
+    done = subprocess.run(
+        ["/usr/bin/env", "python3", "-S", "code/train.py", "train", "steps=3"],
+        cwd=code, env={"PATH": os.environ["PATH"], "LLMBX_SPEC": "spec.json"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "recipe 'mini' needs MaxText 0.2 (package maxtext)" in done.stderr
+
+
+def test_secrets_stay_out_of_what_was_seen(start: Start) -> None:
+    found = start("llama2", small=True, steps=3, env={"HF_TOKEN": "planted-secret-1234"})
+    assert found.status.exit_code == 0, found.text
+    for file in found.folder.rglob("*"):
+        assert not file.is_file() or b"planted-secret-1234" not in file.read_bytes(), file

@@ -1,0 +1,250 @@
+"""Step lines of every version of MaxText, and everything around them that must not confuse the grammar."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmbx.logs.collect import Log, collect
+from llmbx.logs.lines import LineReader
+from llmbx.model import RunSpec, Step
+from llmbx.window import choose
+from llmbx_maxtext.grammar import formats, parser, untimed
+
+Spec = Callable[..., RunSpec]
+
+ABSL = "I1121 07:20:25.853725 140349491260288 metric_logger.py:265] "
+RECIPE = (
+    "completed step: 49, seconds: 7.908, TFLOP/s/device: 460.480, Tokens/s/device: 1035.970, "
+    "total_weights: 524288, loss: 0.000"
+)
+TODAY = (
+    "completed step: 49, seconds: 0.350, TFLOP/s/device: 0.033, Tokens/s/device: 1464.665, total_weights: 512, "
+    "loss: 5.048, lm_loss: 5.048, perplexity: 155.744"
+)
+
+
+def read(*lines: str, spec: RunSpec | None = None) -> Log:
+    """The log that a fresh parser reads from the lines as a file would hold them."""
+    reader = LineReader()
+    clean = [*reader.feed("".join(line + "\n" for line in lines).encode()), *reader.close()]
+    return collect(parser(spec), clean)
+
+
+def only(*lines: str) -> Step:
+    (step,) = read(*lines).steps
+    return step
+
+
+def test_the_line_of_the_recipe() -> None:
+    assert only(RECIPE) == Step(
+        number=49, time_s=7.908, tflops_per_gpu=460.48, tflops_resolution=0.001, tokens_per_s_per_gpu=1035.97, loss=0.0
+    )
+
+
+VERSIONS = {
+    "2023": ("completed step: 7, seconds: 1.250, TFLOP/s: 61.003, loss: 9.104", (7, 1.25, 61.003, None, 9.104)),
+    "2024-03": ("completed step: 7, seconds: 1.250, TFLOP/s/device: 61.003, loss: 9.104", (7, 1.25, 61.003, None, 9.104)),
+    "2024-08": (
+        "completed step: 7, seconds: 1.250, TFLOP/s/device: 61.003, Tokens/s/device: 88.000, loss: 9.104",
+        (7, 1.25, 61.003, 88.0, 9.104),
+    ),
+    "2024-12": (RECIPE, (49, 7.908, 460.48, 1035.97, 0.0)),
+    "mtp": (RECIPE + ", main_model_loss: 0.100, mtp_loss: 0.200", (49, 7.908, 460.48, 1035.97, 0.0)),
+    "0.2.5": (ABSL + TODAY, (49, 0.35, 0.033, 1464.665, 5.048)),
+    "0.2.5, experts": (ABSL + TODAY + ", moe_lb_loss: 0.000000", (49, 0.35, 0.033, 1464.665, 5.048)),
+    "rampup": (
+        ABSL + "[Rampup Batch Size Phase], completed step: 3, seconds: 0.350, total_weights: 512, loss: 5.048, lm_loss: 5.048",
+        (3, 0.35, None, None, 5.048),
+    ),
+    "profiler boundary": (
+        ABSL + "completed profiler activation/deactivation step: 46, total_weights: 512, loss: 5.048, lm_loss: 5.048",
+        (46, None, None, None, 5.048),
+    ),
+    "elastic": (
+        ABSL + TODAY.replace("TFLOP/s/device", "live slice count: 2, TFLOP/s/device"),
+        (49, 0.35, 0.033, 1464.665, 5.048),
+    ),
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version(version: str) -> None:
+    line, (number, seconds, tflops, tokens, loss) = VERSIONS[version]
+    found = only(line)
+    assert (found.number, found.time_s, found.loss) == (number, seconds, loss)
+    assert (found.tflops_per_gpu, found.tokens_per_s_per_gpu) == (tflops, tokens)
+    assert found.tflops_resolution == (None if tflops is None else 0.001)
+
+
+def test_forks_add_learning_rate_and_gradient_norm() -> None:
+    found = only(RECIPE + ", lr: 3.000e-05, grad_norm: 1.234")
+    assert (found.learning_rate, found.grad_norm, found.loss) == (3e-05, 1.234, 0.0)
+
+
+@pytest.mark.parametrize("word", ["nan", "inf"])
+def test_a_loss_that_is_none(word: str) -> None:
+    log = read(ABSL + RECIPE.replace("loss: 0.000", f"loss: {word}"), ABSL + "Aborting training due to NaN loss.")
+    assert not math.isfinite(log.steps[0].loss or 0.0)
+    (event,) = [event for event in log.events if event.fatal]
+    assert event.kind == "nan"
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["", ABSL, "0: ", "12: " + ABSL, "[rank0]:", "2025-11-20T14:55:23Z ", "\x1b[32m", "node-1: ", "garbage � "],
+)
+def test_prefixes(prefix: str) -> None:
+    assert only(prefix + RECIPE) == only(RECIPE)
+
+
+def test_two_writers_on_one_line() -> None:
+    log = read(RECIPE.replace("49", "48", 1) + ABSL + RECIPE)
+    assert [(step.number, step.time_s, step.loss) for step in log.steps] == [(48, 7.908, 0.0), (49, 7.908, 0.0)]
+
+
+def test_a_value_that_another_writer_cut_is_none() -> None:
+    log = read("completed step: 48, seconds: 7.9completed step: 49, seconds: 7.908, TFLOP/s/device: 460.480, loss: 1.000")
+    assert [(step.number, step.time_s) for step in log.steps] == [(48, None), (49, 7.908)]
+
+
+def test_a_line_that_the_end_of_the_log_cut() -> None:
+    reader = LineReader()
+    lines = [*reader.feed((RECIPE + "\ncompleted step: 50, seconds: 7.9").encode()), *reader.close()]
+    log = collect(parser(None), lines)
+    assert [(step.number, step.time_s) for step in log.steps] == [(49, 7.908), (50, None)]
+
+
+@given(st.integers(0, len(TODAY)))
+def test_a_cut_line_never_gives_a_wrong_value(length: int) -> None:
+    reader = LineReader()
+    whole = only(TODAY)
+    for step in collect(parser(None), [*reader.feed(TODAY[:length].encode()), *reader.close()]).steps:
+        if step.number == whole.number:
+            assert step.time_s in (None, whole.time_s) and step.loss in (None, whole.loss)
+            assert step.tflops_per_gpu in (None, whole.tflops_per_gpu)
+            assert step.tokens_per_s_per_gpu in (None, whole.tokens_per_s_per_gpu)
+        else:
+            assert step.time_s is None and step.loss is None
+
+
+def numbered(number: int, seconds: float = 1.0, stamp: str = "") -> str:
+    return f"{stamp}completed step: {number}, seconds: {seconds:.3f}, TFLOP/s/device: 1.000, loss: 1.000"
+
+
+def test_every_process_prints_every_step_and_the_last_word_counts() -> None:
+    log = read(*(numbered(number, seconds) for number in range(5) for seconds in (1.0, 1.25)))
+    assert [step.time_s for step in log.steps] == [1.25] * 5 and log.attempts == 1
+
+
+def stamped(second: int) -> str:
+    return f"I1121 07:20:{second:02d}.000000 140349491260288 metric_logger.py:265] "
+
+
+def test_a_process_whose_lines_arrive_late_is_no_restart() -> None:
+    early = [numbered(number, 1.0, stamped(number)) for number in range(6)]
+    late = [numbered(number, 1.0, stamped(number)) for number in range(6)]
+    assert read(*early, *late).attempts == 1
+
+
+def test_the_recipes_two_phases_are_two_attempts() -> None:
+    """Its scripts write the profiled run of 15 steps and the measured run of 50 into one log."""
+    log = read(*(numbered(n, 9.0) for n in range(15)), *(numbered(n, 7.0) for n in range(50)))
+    assert log.attempts == 2 and len(log.steps) == 50 and {step.time_s for step in log.steps} == {7.0}
+
+
+def test_a_restart_is_told_by_its_time() -> None:
+    log = read(*(numbered(n, 9.0, stamped(n)) for n in range(10)), *(numbered(n, 7.0, stamped(20 + n)) for n in range(5)))
+    assert log.attempts == 2 and [step.number for step in log.steps] == [0, 1, 2, 3, 4]
+
+
+def phases(*roles: tuple[str, int, float]) -> Iterable[str]:
+    for role, steps, seconds in roles:
+        yield f"llmbx: phase {role} begins (1 rank)"
+        yield from (numbered(number, seconds) for number in range(steps))
+
+
+def test_the_collect_phase_is_told_and_not_measured(spec: Spec) -> None:
+    log = read(*phases(("collect", 15, 9.0), ("measure", 20, 7.0)), spec=spec("llama2", steps=20))
+    assert log.attempts == 1 and [step.number for step in log.steps] == list(range(20))
+    assert {step.time_s for step in log.steps} == {7.0}
+    (told,) = [event for event in log.events if event.kind == "phase_time"]
+    assert told.facts == {"role": "collect", "step_time_s": 9.0, "steps": 6}
+
+
+def test_a_run_that_ends_in_the_collect_phase_has_no_steps(spec: Spec) -> None:
+    log = read(*phases(("collect", 15, 9.0)), "llmbx: error: no PGLE profile: the trace holds no operation of XLA",
+               spec=spec("llama2", steps=10))  # fmt: skip
+    assert log.steps == []
+    assert [event.kind for event in log.events if event.fatal] == ["entry"]
+    assert [event.kind for event in log.events if event.kind == "phase_time"]
+
+
+def test_a_requeued_job_begins_again() -> None:
+    log = read(*phases(("train", 10, 9.0), ("train", 5, 7.0)))
+    assert log.attempts == 2 and {step.time_s for step in log.steps} == {7.0}
+
+
+def test_times_that_a_profile_makes_up_are_none(spec: Spec) -> None:
+    asked = spec("llama2", steps=18, profile_steps="6-9")
+    assert untimed(asked) == {9, 10}
+    log = read(*(numbered(number) for number in range(18)), spec=asked)
+    assert [step.number for step in log.steps if step.time_s is None] == [9, 10]
+    assert all(step.loss == 1.0 for step in log.steps)
+
+
+def test_the_recipes_own_profile_leaves_the_last_step(cluster: Spec) -> None:
+    asked = cluster("bf16", 64, settings={"seed_profile": "true"})
+    log = read(*(numbered(number, number + 1.0) for number in range(50)), spec=asked)
+    assert [step.number for step in log.steps if step.time_s is None] == list(range(10, 17))
+    window, measured = choose(log.steps, asked.window)
+    assert (window.first, window.last, measured[0].time_s) == (49, 49, 50.0)
+    assert asked.profile is None
+
+
+def test_the_run_knows_its_last_step(spec: Spec) -> None:
+    log = read(numbered(0), spec=spec("llama2", steps=20))
+    assert log.steps[0].total == 19 and read(numbered(0)).steps[0].total is None
+
+
+def test_facts() -> None:
+    log = read(
+        ABSL + "System Information: Jax Version: 0.12.0.1",
+        ABSL + "number parameters: 68.977 billion",
+        ABSL + "[train] Total estimated memory size: 71.3 GB, estimated output size: 0.0 GB",
+        "E1121 07:20:25.853725 140349491260288 pyconfig.py:1] MAXTEXT CONFIG ERROR: 'stepz' not in 'run_name'",
+        "llmbx: the PGLE profile /llmb/pgle/0123 is valid: the phases collect and convert are skipped",
+    )
+    facts = {key: value for event in log.events for key, value in event.facts.items()}
+    assert facts == {"jax": "0.12.0.1", "parameters": 68_977_000_000, "estimated_memory_gb": 71.3}
+    assert [event.kind for event in log.events if event.fatal] == ["config_error"]
+    assert "pgle" in [event.kind for event in log.events]
+
+
+def test_out_of_memory_is_told() -> None:
+    log = read(
+        numbered(3),
+        "Traceback (most recent call last):",
+        '  File "train.py", line 1, in <module>',
+        "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9663676416 bytes.",
+    )
+    assert [event.kind for event in log.events if event.fatal] == ["out_of_memory"]
+
+
+def test_the_sniffer_knows_its_own() -> None:
+    (format,) = formats()
+    assert format.sniff(f"{RECIPE}\n{ABSL}{TODAY}\n") == 2
+    assert format.sniff("iteration 1/50 | elapsed time per iteration (ms): 1.0 |\nCompleted eval step: 3, seconds: 1") == 0
+
+
+@pytest.mark.parametrize(
+    ("experiment", "policy"),
+    [("maxtext-64_70b", "last"), ("pretrain_maxtext_llama2_70b_bf16_64_tp1", "last"), ("pretrain_maxtext_llama2_mini_bf16_1", "auto")],
+)
+def test_usual_windows(experiment: str, policy: str) -> None:
+    (format,) = formats()
+    assert format.window(experiment) == policy

@@ -1,0 +1,156 @@
+"""What the plugin refuses, and what it says instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from llmbx.errors import UsageError
+from llmbx.model import CheckpointSpec, Finding, RunSpec
+from llmbx_maxtext.releases import dated, image_day, release_of, releases, road_of
+from llmbx_maxtext.rules import findings
+
+Spec = Callable[..., RunSpec]
+
+
+def rules(found: list[Finding]) -> list[str]:
+    return [finding.rule for finding in found]
+
+
+def test_what_is_in_the_catalog_breaks_no_rule(cluster: Spec, spec: Spec) -> None:
+    for dtype in ("bf16", "fp8"):
+        for gpus in (64, 128, 256, 512, 1024, 2048):
+            assert findings(cluster(dtype, gpus)) == []
+            if dtype == "bf16":
+                assert findings(cluster(dtype, gpus, "a100")) == []
+    for name in ("llama2", "mixtral"):
+        for gpus in (1, 2, 3, 4, 8):
+            assert findings(spec(name, gpus=gpus)) == []
+
+
+def test_fp8_on_a100_is_refused_with_the_reason(cluster: Spec) -> None:
+    asked = cluster("fp8", 64, "a100")
+    (found,) = findings(asked)
+    assert found.rule == "dtype" and "tensor cores" in found.problem and "--dtype bf16" in found.fix
+    assert rules(list(asked.doubts)) == ["dtype"]
+
+
+@pytest.mark.parametrize("letter", ["pp", "cp", "vp", "etp", "rl", "ol"])
+def test_letters_that_maxtext_is_not_given(spec: Spec, letter: str) -> None:
+    assert letter in rules(findings(spec("llama2", gpus=4, settings={letter: "2"})))
+
+
+def test_checkpoints(spec: Spec) -> None:
+    asked = spec("llama2").replace(checkpoint=CheckpointSpec(save=True))
+    assert rules(findings(asked)) == ["checkpoint"]
+
+
+@pytest.mark.parametrize("settings", [{"fsdp": "3"}, {"tp": "2", "fsdp": "4"}, {"fsdp": "8"}])
+def test_a_mesh_that_does_not_fit(spec: Spec, settings: dict[str, str]) -> None:
+    found = findings(spec("llama2", gpus=4, settings=settings))
+    assert rules(found) == ["mesh"] and "4 GPUs" in found[0].problem
+
+
+@pytest.mark.parametrize("settings", [{"tp": "2"}, {"fsdp": "2"}, {"fsdp": "false"}])
+def test_meshes_that_fit(spec: Spec, settings: dict[str, str]) -> None:
+    assert findings(spec("llama2", gpus=4, settings=settings)) == []
+
+
+@pytest.mark.parametrize(("gpus", "processes"), [(4, "3"), (2, "4"), (4, "0")])
+def test_processes_share_devices_evenly(spec: Spec, gpus: int, processes: str) -> None:
+    found = rules(findings(spec("llama2", gpus=gpus, settings={"processes": processes})))
+    assert found == ([] if processes == "0" else ["processes"])
+
+
+def test_processes_are_for_cpu(cluster: Spec) -> None:
+    assert rules(findings(cluster("bf16", 64, settings={"processes": "2"}))) == ["processes"]
+
+
+@pytest.mark.parametrize("road", ["nsys", "jax"])
+def test_pgle_needs_a_gpu(spec: Spec, road: str) -> None:
+    (found,) = findings(spec("llama2", settings={"pgle": road}))
+    assert found.rule == "pgle" and "cpu-standin" in found.fix
+
+
+def test_the_stand_in_is_for_cpu(cluster: Spec) -> None:
+    found = findings(cluster("bf16", 64, settings={"pgle": "cpu-standin", "maxtext": "0.2"}))
+    assert "pgle" in rules([finding for finding in found if not finding.warning])
+
+
+def test_the_old_image_has_no_automatic_pgle(cluster: Spec) -> None:
+    (found,) = findings(cluster("bf16", 64, settings={"pgle": "jax"}))
+    assert found.rule == "pgle" and "nsys" in found.fix
+
+
+def test_the_old_maxtext_does_not_run_without_a_gpu(spec: Spec) -> None:
+    assert "maxtext" in rules(findings(spec("llama2", settings={"maxtext": "2024.12"})))
+
+
+def test_an_image_without_a_date_is_guessed_aloud(cluster: Spec) -> None:
+    (found,) = findings(cluster("bf16", 64, image="registry.example#team/maxtext:latest"))
+    assert found.rule == "maxtext" and found.warning and "2024" in found.problem
+
+
+def test_another_convention_is_said(cluster: Spec) -> None:
+    (found,) = findings(cluster("bf16", 64, settings={"maxtext": "0.2"}))
+    assert found.rule == "flops" and found.warning and "causal" in found.problem
+
+
+def test_profiles(cluster: Spec, spec: Spec) -> None:
+    assert findings(spec("llama2", profile_steps="10-15", profile_tool="xplane")) == []
+    assert findings(cluster("bf16", 64, profile_steps="10-15", profile_ranks="0-7")) == []
+    assert rules(findings(spec("llama2", profile_steps="10-15", profile_tool="torch"))) == ["profile"]
+    xplane = cluster("bf16", 64, profile_steps="10-15", profile_tool="xplane", profile_ranks="0-7")
+    assert rules(findings(xplane)) == ["profile"]
+    twice = cluster("bf16", 64, profile_steps="10-15", settings={"seed_profile": "true"})
+    assert rules(findings(twice)) == ["profile"]
+
+
+def test_gpu_metrics_are_refused_with_the_reason(cluster: Spec) -> None:
+    (found,) = findings(cluster("bf16", 64, profile_steps="10-15", gpu_metrics=True))
+    assert found.rule == "profile" and "sampling" in found.problem
+    assert findings(cluster("bf16", 64, profile_steps="10-15", gpu_metrics=True, settings={"pgle": "off"})) == []
+
+
+@pytest.mark.parametrize(
+    ("reference", "day"),
+    [
+        ("ghcr.io#nvidia/jax:maxtext-2024-12-09", "2024-12-09"),
+        ("nvcr.io#nvidia/jax:25.01-maxtext-py3", "2025-01-01"),
+        ("nvcr.io#nvidia/jax:25.13-maxtext-py3", None),
+        ("registry.example:5000#team/maxtext:latest", None),
+    ],
+)
+def test_an_images_day(reference: str, day: str | None) -> None:
+    assert image_day(reference) == day
+
+
+@pytest.mark.parametrize(
+    ("tag", "name"),
+    [("2024-12-09", "2024.12"), ("2025-04-03", "2024.12"), ("2025-04-04", None), ("2026-02-19", "0.2"), ("2027-01-01", "0.2")],
+)
+def test_a_day_between_releases_is_none_of_them(tag: str, name: str | None) -> None:
+    found = dated(f"ghcr.io#nvidia/jax:maxtext-{tag}")
+    assert (found.name if found else None) == name
+
+
+def test_every_choice_of_the_catalog_is_a_release_or_road(spec: Spec) -> None:
+    from llmbx_maxtext.workloads import workloads
+
+    for workload in workloads():
+        assert set(workload.settings["maxtext"].choices) == {"by-image", *releases()}
+        roads = {road for release in releases().values() for road in release.roads}
+        assert set(workload.settings["pgle"].choices) == {"by-image", "off", *roads}
+
+
+def test_an_unknown_release_is_a_clear_error(spec: Spec) -> None:
+    asked = spec("llama2").replace(driver="maxtext-0.3")
+    with pytest.raises(UsageError, match=r"no MaxText release named '0.3' .*0.2"):
+        release_of(asked)
+
+
+def test_roads(cluster: Spec, spec: Spec) -> None:
+    assert road_of(cluster("bf16", 64)) == "nsys"
+    assert road_of(cluster("bf16", 64, settings={"maxtext": "0.2"})) == "jax"
+    assert road_of(spec("llama2")) == "off"
