@@ -77,7 +77,8 @@ def import_command(reference: Reference, output: Path, scratch: Path) -> Command
     from ..images.tool import Command
 
     env = default_variables(ENROOT_ALLOW_HTTP="y") if plain_http(reference.registry) else {}
-    return Command(argv=("enroot", "import", "--output", str(output), f"docker://{reference.enroot}"), env=dict(env))
+    source = "docker://" + reference.enroot.removeprefix("docker.io#")  # enroot's own default, by its own name
+    return Command(argv=("enroot", "import", "--output", str(output), source), env=dict(env))
 
 
 def _start(file: Path) -> Command:
