@@ -48,6 +48,7 @@ class Request(Value, frozen=True):
     profile_ranks: str | None = None
     profile_tool: str | None = None
     gpu_metrics: bool | None = None
+    keep_secrets: bool | None = None
     trace: bool | None = None
     trace_subsystems: str | None = None
     trace_file_per_rank: bool | None = None

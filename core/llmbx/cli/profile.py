@@ -29,6 +29,8 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
               help="first,mid,last (of the pipeline stages; default), all, seed (the recipe's), 0-8 …")  # fmt: skip
 @click.option("--gpu-metrics", is_flag=True, default=None, help="Sample the GPUs' counters, on one rank of each node.")
 @click.option("--tool", "profile_tool", help="nsys (default), or the framework's own: torch, xplane.")
+@click.option("--keep-secrets", is_flag=True, default=None,
+              help="Give profiled ranks their secrets (HF_TOKEN …), which their profiles then store.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing.")
 @click.option("--detach", is_flag=True, help="Return once the job is started.")
 @click.option("--offline", is_flag=True, help="Use only what is already here.")

@@ -10,7 +10,7 @@ class ProfileSpec(Value, frozen=True):
     """What is to be profiled: steps [start, stop) counted from zero, and which ranks. Frameworks map it to switches.
 
     `ranks` is "all" or rank numbers and ranges ("0,32,48-51", see `llmbx.ranks`). `name` is the recipe's name for a
-    rank's file (see `Recipe.profile_name`).
+    rank's file (see `Recipe.profile_name`). Unless `keep_secrets`, profiled ranks get no secrets: profiles store them.
     """
 
     start: int
@@ -19,6 +19,7 @@ class ProfileSpec(Value, frozen=True):
     tool: str = "nsys"
     gpu_metrics: bool = False
     name: str = "profile_{job}_{node}_{rank}"
+    keep_secrets: bool = False
 
 
 class TraceSpec(Value, frozen=True):

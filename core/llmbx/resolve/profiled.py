@@ -30,6 +30,7 @@ def profile(layers: Layers, recipe: Recipe, world: int, stages: int) -> ProfileS
         tool=request.profile_tool or "nsys",
         gpu_metrics=bool(layers.find("gpu_metrics")),
         name=recipe.profile_name,
+        keep_secrets=bool(request.keep_secrets),
     )
 
 

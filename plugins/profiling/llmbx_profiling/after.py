@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from llmbx.model import Finding
 from . import tools
 from .analysis import sources
 from .analysis.values import Analysis
-from .collect import collect
+from .collect import MARK, collect, mark
 from .names import FOLDER
 from .sizes import human
 
@@ -22,15 +23,15 @@ SMALL = 64_000_000
 ANALYSIS = f"{FOLDER}/analysis.json"
 
 
-def findings(run_dir: Path, environ: Mapping[str, str]) -> list[Finding]:
+def findings(run_dir: Path) -> list[Finding]:
     """Every finding on the profiles of the run in `run_dir`. Writes `analysis.json` beside them."""
-    found = collect(run_dir, environ)
+    found = collect(run_dir, os.environ)
     said = [finding for phase in found for finding in phase.findings]
     files = [file for phase in found for file in phase.files]
     if not files:
         return said
     size = sum(file.stat().st_size for file in files)
-    if size > SMALL or tools.find(environ) is None:
+    if size > SMALL or tools.find(os.environ) is None:
         why = f"{human(size)} of profiles" if size > SMALL else "nsys is not on this machine"
         return [
             *said,
@@ -48,8 +49,14 @@ def _read(run_dir: Path, files: Sequence[Path]) -> list[Finding]:
         analysis = analyze(files)
     except LlmbxError as error:
         return [_note("profile_unread", str(error), f"llmbx nsys {run_dir} tries again", warning=False)]
+    holding = [source for source in analysis.files if source.secrets and not Path(source.path + MARK).exists()]
+    marked = [mark(Path(source.path), source.secrets) for source in holding]
     write_atomic(run_dir / ANALYSIS, json.format(json.encode(analysis), indent=2) + b"\n")
-    return [*check_steps(analysis, sources.asked(run_dir / FOLDER).get("files", ())), *summary(analysis, run_dir)]
+    return [
+        *marked,
+        *check_steps(analysis, sources.asked(run_dir / FOLDER).get("files", ())),
+        *summary(analysis, run_dir),
+    ]
 
 
 def check_steps(analysis: Analysis, asked: Iterable[Mapping[str, object]]) -> list[Finding]:

@@ -6,15 +6,20 @@ import os
 from collections.abc import Mapping
 
 from llmbx.model import Finding, RunSpec
+from llmbx.ranks import numbers
 
 from . import tools
 from .nsys_wrap import TOOL
 from .sizes import estimate, free_space, human
 
+SIDE_BY_SIDE = (2023, 4)
+"""The oldest nsys seen to profile two programs of one machine at once. Sessions of 2022.4 share a segment of memory and
+block each other within a few starts."""
+
 
 def findings(spec: RunSpec, environ: Mapping[str, str] = os.environ) -> list[Finding]:
     """An estimate as a note; an error where the disk cannot hold it, or a local run would not find nsys."""
-    return [*_size(spec), *_tool(spec, environ)]
+    return [*_size(spec), *_tool(spec, environ), *_secrets(spec)]
 
 
 def _size(spec: RunSpec) -> list[Finding]:
@@ -40,12 +45,40 @@ def _size(spec: RunSpec) -> list[Finding]:
 
 def _tool(spec: RunSpec, environ: Mapping[str, str]) -> list[Finding]:
     # A container brings its own nsys, and a job's nodes may have one that this machine has not.
-    if spec.launcher != "local" or spec.runtime not in ("venv", "host") or tools.find(environ):
+    if spec.launcher != "local" or spec.runtime not in ("venv", "host"):
+        return []
+    nsys = tools.find(environ)
+    if nsys is None:
+        return [
+            Finding(
+                rule="profiler_missing",
+                problem=f"nsys is not on PATH ({tools.command(environ)})",
+                fix=f"install Nsight Systems, or name its command with {tools.VARIABLE}",
+            )
+        ]
+    ranks = len(numbers(spec.profile.ranks, spec.gpus)) if spec.profile else 1
+    found = tools.version(nsys)
+    if ranks == 1 or not found or found >= SIDE_BY_SIDE:
         return []
     return [
         Finding(
-            rule="profiler_missing",
-            problem=f"nsys is not on PATH ({tools.command(environ)})",
-            fix=f"install Nsight Systems, or name its command with {tools.VARIABLE}",
+            rule="profiler_version",
+            problem=f"nsys {found[0]}.{found[1]} hangs when several ranks of one machine are profiled ({ranks} are)",
+            fix="take Nsight Systems 2023.4 or newer, or --ranks first",
         )
     ]
+
+
+def _secrets(spec: RunSpec) -> list[Finding]:
+    profile = spec.profile
+    if profile is None or not spec.secrets:
+        return []
+    names = ", ".join(spec.secrets)
+    if profile.keep_secrets:
+        problem, fix = f"the profiles will hold {names}", "they are marked and never bundled; keep them to yourself"
+    elif spec.gated_tokenizer is None:
+        return []
+    else:
+        problem = f"profiled ranks start without {names}, since a profile stores its program's environment"
+        fix = f"fetch {spec.gated_tokenizer} with an unprofiled run before, or add --keep-secrets"
+    return [Finding(rule="profile_secrets", problem=problem, fix=fix, warning=True)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,20 +12,15 @@ from llmbx.errors import LlmbxError
 from llmbx.files import write_atomic
 from llmbx.model import Finding, Value
 from llmbx.ranks import spell
-from llmbx.secrets import is_secret
 
 from . import tools
-from .analysis import sources
+from .analysis import hidden, sources
 from .names import FOLDER, place
 
 REPORT = ".nsys-rep"
 STREAM = ".qdstrm"
 MARK = ".contains-secrets"
 """A file of this ending beside a profile: it holds a secret and must not leave the machine, in no bundle either."""
-
-_VARIABLE = re.compile(rb"([A-Z][A-Z0-9_]{2,60})=[^\0\s]{8,}")
-_SHORTEST = 8
-"""Shorter values occur by chance."""
 
 
 class Found(Value, frozen=True):
@@ -49,7 +43,7 @@ def _phase(run_dir: Path, entry: dict[str, Any], per_node: int, environ: Mapping
     missing = _missing(entry, name.name, files, per_node)
     if missing:
         findings.append(missing)
-    findings += [finding for file in files for finding in mark_secrets(file, environ)]
+    findings += [mark(file, names) for file in files if (names := secrets_in(file, environ))]
     return Found(files=tuple(files), findings=tuple(findings))
 
 
@@ -92,32 +86,23 @@ def _missing(entry: dict[str, Any], template: str, files: Sequence[Path], per_no
     )
 
 
-def mark_secrets(file: Path, environ: Mapping[str, str]) -> list[Finding]:
-    """A warning, and a mark beside the file, when a secret's value is in it: by `environ`, or by a variable's name."""
-    names = sorted(secrets_in(file, environ))
-    if not names:
-        return []
-    mark = file.with_name(file.name + MARK)
-    write_atomic(mark, f"This profile holds the values of: {', '.join(names)}\n")
+def mark(file: Path, names: Sequence[str]) -> Finding:
+    """Mark a profile that holds these variables' values, and close it to others; what is to be said of it."""
+    write_atomic(file.with_name(file.name + MARK), f"This profile holds the values of: {', '.join(names)}\n")
     file.chmod(0o600)
-    return [
-        Finding(
-            rule="profile_secret",
-            problem=f"{file.name} holds {', '.join(names)}: a profile stores what a rank prints and is started with",
-            fix="it is marked and never bundled; keep it to yourself",
-            warning=True,
-        )
-    ]
+    return Finding(
+        rule="profile_secret",
+        problem=f"{file.name} holds {', '.join(names)}: a profile stores what a rank prints and is started with",
+        fix="it is marked and never bundled; keep it to yourself",
+        warning=True,
+    )
 
 
-def secrets_in(file: Path, environ: Mapping[str, str]) -> set[str]:
-    """Names of the variables whose secret values the file holds."""
+def secrets_in(file: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the secrets whose values are in the bytes of a file. A report compresses most of what it holds, so that
+    finding none proves nothing: its export does (see `analysis.hidden`)."""
     if file.stat().st_size == 0:
-        return set()
-    values = {
-        name: os.fsencode(value) for name, value in environ.items() if is_secret(name) and len(value) >= _SHORTEST
-    }
+        return ()
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        found = {name for name, value in values.items() if content.find(value) >= 0}
-        named = {match[1].decode() for match in _VARIABLE.finditer(content)}
-    return found | {name for name in named if is_secret(name)}
+        wanted = hidden.values(environ).items()
+        return tuple(sorted(name for name, value in wanted if content.find(os.fsencode(value)) >= 0))

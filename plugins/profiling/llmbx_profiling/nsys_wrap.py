@@ -14,7 +14,8 @@ from .names import DOMAIN, FOLDER, for_nsys, template, wildcard
 TOOL = "nsys"
 ASKED = f"{FOLDER}/asked.json"
 """What was asked for, beside the files: what `collect` and `llmbx nsys` know ranks and steps from."""
-SHIELD = f"{FOLDER}/secrets.sh"
+SHIELD = f"{FOLDER}/no-secrets.sh"
+"""Starts a profiled rank without its secrets."""
 
 _QUIET = ("--sample=none", "--cpuctxsw=none")
 # CPU sampling needs rights that few machines give, and answers nothing that is asked here.
@@ -117,12 +118,12 @@ def _argv(spec: RunSpec, asked: Asked, command: str, extra: tuple[str, ...] = ()
     # Everything else than a scheduler's job has a folder of its own, and needs no id in the name to be told apart.
     job = "%q{SLURM_JOB_ID}" if spec.launcher == "slurm" else spec.launcher
     limits = _ON_CPU if spec.gpu_type == "cpu" else _ON_GPU
+    shield = () if spec.profile and spec.profile.keep_secrets else ("/bin/sh", SHIELD)
     return (
-        *("/bin/sh", SHIELD, "hide", "env", "NSYS_NVTX_PROFILER_REGISTER_ONLY=0", command, "profile", *limits),
+        *(*shield, "env", "NSYS_NVTX_PROFILER_REGISTER_ONLY=0", command, "profile", *limits),
         *("--capture-range-end=stop", *extra, "--force-overwrite=true", "--output", for_nsys(asked.name, job)),
-        *("/bin/sh", SHIELD, "restore"),
     )
 
 
 def _shield() -> bytes:
-    return resources.files(__package__).joinpath("secrets.sh").read_bytes()
+    return resources.files(__package__).joinpath("no_secrets.sh").read_bytes()

@@ -31,8 +31,6 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch:
 @hookimpl
 def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
     """Whether every asked rank left its profile, and what small profiles show."""
-    import os
-
     from .after import findings
 
-    return findings(run_dir, os.environ)
+    return findings(run_dir)

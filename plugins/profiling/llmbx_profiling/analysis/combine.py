@@ -35,7 +35,7 @@ def combine(files: Sequence[Path], places: Sequence[Place], profiles: Sequence[F
     total, exposed = _sum(step.duration_s for step in steps), _sum(step.exposed_s for step in steps)
     return Analysis(
         files=tuple(
-            Source(path=str(file), product=profile.product, schema=profile.schema)
+            Source(path=str(file), product=profile.product, schema=profile.schema, secrets=profile.secrets)
             for file, profile in zip(files, profiles, strict=True)
         ),
         ranks=ranks,

@@ -9,7 +9,7 @@ from pathlib import Path
 from llmbx.model import Value
 
 from ..tools import exported
-from . import activity, kernels, lane, ranges, windows
+from . import activity, hidden, kernels, lane, ranges, windows
 from .database import Database, opened
 
 GAPS = 20
@@ -33,6 +33,7 @@ class FileProfile(Value, frozen=True):
     product: str | None
     schema: str | None
     notes: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
 
 def read(path: Path, selection: activity.Selection = None) -> FileProfile:
@@ -78,6 +79,7 @@ def _read(database: Database, selection: activity.Selection) -> FileProfile:
         product=meta.get("EXPORT_PRODUCT_VERSION"),
         schema=meta.get("EXPORT_SCHEMA_VERSION"),
         notes=_notes(database, steps, done.names) if first else (),
+        secrets=hidden.secrets_in(database, os.environ) if first else (),
     )
 
 

@@ -134,11 +134,12 @@ class Ceiling(Value, frozen=True):
 
 
 class Source(Value, frozen=True):
-    """A file that was read: what wrote it, and in which schema (None where it does not say)."""
+    """A file that was read: what wrote it, in which schema (None where it does not say), and whose secrets it holds."""
 
     path: str
     product: str | None = None
     schema: str | None = None
+    secrets: tuple[str, ...] = ()
 
 
 class Analysis(Value, frozen=True):

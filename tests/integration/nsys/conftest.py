@@ -1,0 +1,101 @@
+"""The distribution's Nsight Systems, unpacked once, and a run folder whose ranks are profiled with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from llmbx.launchers.shim import render_shim
+from llmbx.model import Launch, ModelShape, Parallelism, Phase, ProfileSpec, RunSpec
+from llmbx_profiling.nsys_wrap import wrap
+
+HERE = Path(__file__).parent
+SUITES = ("bookworm", "trixie")
+"""Debian's releases with Nsight Systems 2022.4 and 2023.4: two schemas of the export."""
+
+Profiled = Callable[..., Path]
+
+
+@pytest.fixture(scope="session", params=SUITES)
+def nsys(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The nsys command of one release."""
+    return unpacked(request.param, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def one_nsys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The nsys command of the newer release, for what does not differ: the older one hangs beside another of itself."""
+    return unpacked(SUITES[1], tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def old_nsys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The nsys command of the older release."""
+    return unpacked(SUITES[0], tmp_path_factory)
+
+
+def unpacked(suite: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = os.environ.get("LLMBX_TEST_ROOT")
+    folder = (Path(root) if root else tmp_path_factory.getbasetemp()) / f"nsys-{suite}"
+    if not folder.is_dir():
+        subprocess.run([HERE / "install.sh", folder, suite], check=True)
+    return folder / "usr" / "bin" / "nsys"
+
+
+@pytest.fixture
+def profiled(make_spec: Callable[..., RunSpec], tmp_path: Path) -> Profiled:
+    """`profiled(nsys, ranks=1, code=0, …)`: the folder of a run of ranks that train nothing, profiled with `nsys`."""
+
+    def run(nsys: Path, ranks: int = 1, code: int = 0, keep_secrets: bool = False, **env: str) -> Path:
+        folder = tmp_path / "run"
+        name = "{workload}-{size}_{job}_{node}_{local_rank}"
+        profile = ProfileSpec(start=45, stop=50, ranks="all", name=name, keep_secrets=keep_secrets)
+        spec = make_spec(gpu_type="cpu", gpus=ranks, gpus_per_node=ranks, steps=60, profile=profile)
+        phase = Phase(role="train", argv=(sys.executable, str(HERE / "steps.py"), "45", "50", "60"))
+        plain = Launch(nodes=1, ranks_per_node=ranks, gpus_per_rank=0, phases=(phase,))
+        launch = wrap(spec, plain, str(nsys))[0]
+        shim = render_shim(launch.phases[0], launch).encode()
+        for name, content in {**launch.files, "rank-train.sh": shim}.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        started = [start_rank(folder, rank, ranks, env) for rank in range(ranks)]
+        ended = [(process.wait(timeout=120), process) for process in started]
+        assert {rc for rc, _ in ended} == {code}, (folder / "rank-0.log").read_text()
+        return folder
+
+    return run
+
+
+def start_rank(folder: Path, rank: int, ranks: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    place = {"LLMBX_RANK": str(rank), "LLMBX_LOCAL_RANK": str(rank), "LLMBX_WORLD_SIZE": str(ranks)}
+    temporary = folder / f"tmp-{rank}"
+    temporary.mkdir()
+    with (folder / f"rank-{rank}.log").open("wb") as log:
+        return subprocess.Popen(
+            ["/bin/sh", folder / "rank-train.sh"], env={**os.environ, **env, **place, "TMPDIR": str(temporary)},
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def make_spec() -> Callable[..., RunSpec]:
+    """`make_spec(**changes)`: a run of the CPU's size."""
+
+    def make(**changes: object) -> RunSpec:
+        shape = ModelShape(
+            layers=1, hidden_size=8, ffn_hidden_size=8, heads=1, query_groups=1, vocab_size=8, sequence_length=8
+        )
+        values: dict[str, object] = {
+            "plugin": "toy", "workload": "line", "folder": "fit_line", "size": "mini", "dtype": "fp32",
+            "gpu_type": "cpu", "gpus": 1, "gpus_per_node": 1, "recipe": "plain", "driver": "python", "model": shape,
+            "parallelism": Parallelism(), "micro_batch_size": 1, "global_batch_size": 1, "gradient_accumulation": 1,
+            "steps": 60, "window": "auto", "runtime": "host", "launcher": "local",
+        }  # fmt: skip
+        return RunSpec(**{**values, **changes})  # type: ignore[arg-type]
+
+    return make

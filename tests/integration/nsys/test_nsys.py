@@ -1,0 +1,164 @@
+"""Real nsys around real processes: exactly the asked steps, no secret, nothing silent; and its reports read."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from llmbx.model import ProfileSpec, RunSpec
+from llmbx_profiling.after import findings
+from llmbx_profiling.before import findings as before
+from llmbx_profiling.cli import command
+from llmbx_profiling.collect import MARK
+
+Profiled = Callable[..., Path]
+TOKEN = "hf_planted_token_of_the_tests_0123456789"
+API_KEY = "an-api-key-of-the-tests"
+
+
+@pytest.fixture(autouse=True)
+def here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests' nsys is the machine's, and a token is exported, as for a user."""
+    nsys = request.getfixturevalue("nsys" if "nsys" in request.fixturenames else "one_nsys")
+    monkeypatch.setenv("LLMBX_NSYS", str(nsys))
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setenv("MY_API_KEY", API_KEY)
+
+
+def exported(nsys: Path, report: Path, folder: Path) -> sqlite3.Connection:
+    """The report in nsys's own words, without anything of llmbx."""
+    target = folder / f"{report.stem}.sqlite"
+    argv = [nsys, "export", "--type=sqlite", f"--output={target}", report]
+    subprocess.run(argv, check=True, capture_output=True)
+    return sqlite3.connect(target)
+
+
+def steps_in(connection: sqlite3.Connection) -> list[int]:
+    rows = connection.execute(
+        "SELECT int64Value FROM NVTX_EVENTS WHERE eventType = 59 AND end IS NOT NULL "
+        "AND coalesce(text, (SELECT value FROM StringIds WHERE id = textId)) = 'step' ORDER BY start"
+    )
+    return [number for (number,) in rows]
+
+
+def test_a_profile_holds_the_asked_steps_and_no_others(nsys: Path, profiled: Profiled, tmp_path: Path) -> None:
+    folder = profiled(nsys)
+    (report,) = (folder / "nsys_profile").glob("*.nsys-rep")
+    with exported(nsys, report, tmp_path) as connection:
+        assert steps_in(connection) == [45, 46, 47, 48, 49]
+    assert findings(folder) == []
+    analysis = json.loads((folder / "nsys_profile" / "analysis.json").read_text())
+    assert [(step["rank"], step["step"]) for step in analysis["steps"]] == [(0, step) for step in range(45, 50)]
+    assert all(0.012 <= step["duration_s"] < 0.5 and step["busy_s"] is None for step in analysis["steps"])
+    ranges = {(item["domain"], item["text"]): item for item in analysis["ranges"]}
+    assert ranges[("llmbx", "step")]["calls"] == ranges[(None, "forward")]["calls"] == 5
+    assert ranges[(None, "backward")]["min_s"] >= 0.008
+
+
+def test_every_rank_leaves_a_file_of_its_own(one_nsys: Path, profiled: Profiled, tmp_path: Path) -> None:
+    folder = profiled(one_nsys, ranks=2)
+    reports = sorted((folder / "nsys_profile").glob("*.nsys-rep"))
+    assert [report.name for report in reports] == ["line-mini_local_0_0.nsys-rep", "line-mini_local_0_1.nsys-rep"]
+    for report in reports:
+        with exported(one_nsys, report, tmp_path) as connection:
+            assert steps_in(connection) == [45, 46, 47, 48, 49]
+    assert findings(folder) == []
+
+
+def everything_in(nsys: Path, report: Path, folder: Path) -> bytes:
+    """All that nsys can tell of a report (which is compressed), in its wordiest forms."""
+    for kind in ("json", "sqlite", "text"):
+        argv = [nsys, "export", f"--type={kind}", f"--output={folder / f'everything.{kind}'}", report]
+        subprocess.run(argv, check=True, capture_output=True)
+    return b"".join(path.read_bytes() for path in folder.glob("everything.*"))
+
+
+def test_a_planted_token_is_not_in_the_profile(nsys: Path, profiled: Profiled, tmp_path: Path) -> None:
+    folder = profiled(nsys, PLAIN="in-the-environment")
+    report = folder / "nsys_profile" / "line-mini_local_0_0.nsys-rep"
+    told = everything_in(nsys, report, tmp_path)
+    assert b"in-the-environment" in told, "a report does hold the environment"
+    assert TOKEN.encode() not in told and API_KEY.encode() not in told
+    assert not any(TOKEN.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_token_that_is_kept_is_in_the_profile_and_that_is_said(one_nsys: Path, profiled: Profiled) -> None:
+    folder = profiled(one_nsys, keep_secrets=True, SAY_IT="1")
+    (finding,) = findings(folder)
+    assert (finding.rule, finding.warning) == ("profile_secret", True)
+    assert (folder / "nsys_profile" / f"line-mini_local_0_0.nsys-rep{MARK}").is_file()
+
+
+def test_the_programs_exit_code_passes(one_nsys: Path, profiled: Profiled) -> None:
+    folder = profiled(one_nsys, code=7, CODE="7")
+    assert len(list(folder.rglob("*.nsys-rep"))) == 1
+
+
+def test_a_range_that_never_starts_is_noticed(nsys: Path, profiled: Profiled) -> None:
+    """nsys leaves no file, exits with 0 and says nothing."""
+    folder = profiled(nsys, NEVER="1")
+    assert list(folder.rglob("*.nsys-rep")) == []
+    (finding,) = findings(folder)
+    assert not finding.warning and finding.rule == "profile_missing"
+    assert "rank 0 left no profile" in finding.problem and "steps 45-50 never started" in finding.problem
+
+
+def without_importer(nsys: Path, folder: Path) -> Path:
+    """The same nsys as an image may have it: without the part that makes a report of a stream."""
+    prefix = nsys.parents[2]
+    shutil.copytree(prefix, folder, symlinks=True, copy_function=os.link)
+    (folder / "usr/lib/x86_64-linux-gnu/nsight-systems/host-linux-x64").unlink()
+    shutil.rmtree(folder / "usr/lib/nsight-systems/host-linux-x64")
+    return folder / nsys.relative_to(prefix)
+
+
+def test_a_stream_is_finished_where_the_importer_is(one_nsys: Path, profiled: Profiled, tmp_path: Path) -> None:
+    folder = profiled(without_importer(one_nsys, tmp_path / "image"))
+    assert [path.suffix for path in (folder / "nsys_profile").glob("line-*")] == [".qdstrm"]
+    assert findings(folder) == []
+    report = folder / "nsys_profile" / "line-mini_local_0_0.nsys-rep"
+    with exported(one_nsys, report, tmp_path) as connection:
+        assert steps_in(connection) == [45, 46, 47, 48, 49]
+
+
+def test_the_verb_reads_reports_and_leaves_them_as_they_were(one_nsys: Path, profiled: Profiled) -> None:
+    folder = profiled(one_nsys, ranks=2)
+    before = {path: path.read_bytes() for path in sorted((folder / "nsys_profile").iterdir())}
+    shown = CliRunner().invoke(command, [str(folder), "--format", "json"])
+    assert shown.exit_code == 0, shown.output
+    analysis = json.loads(shown.stdout)
+    assert [rank["rank"] for rank in analysis["ranks"]] == [0, 1] and analysis["files"][0]["product"].startswith(
+        "2022.4"
+    )
+    table = CliRunner().invoke(command, [str(folder)])
+    assert "rank 1" in table.stdout and "llmbx:step" in table.stdout
+    assert {path: path.read_bytes() for path in sorted((folder / "nsys_profile").iterdir())} == before
+
+
+def test_a_report_that_nsys_cannot_read_is_one_line(one_nsys: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.nsys-rep").write_bytes(b"not a report")
+    done = CliRunner().invoke(command, [str(tmp_path)])
+    assert done.exception is not None and "broken.nsys-rep: nsys cannot export it" in str(done.exception)
+    assert "\n" not in str(done.exception)
+
+
+def test_several_ranks_with_an_nsys_that_hangs_are_refused(
+    old_nsys: Path, one_nsys: Path, make_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = make_spec(gpus=2, gpus_per_node=2, profile=ProfileSpec(start=1, stop=2, ranks="all"))
+    one = two.replace(profile=ProfileSpec(start=1, stop=2, ranks="0"))
+    monkeypatch.setenv("LLMBX_NSYS", str(old_nsys))
+    assert [f.rule for f in before(two) if not f.warning] == ["profiler_version"]
+    assert [f.rule for f in before(one) if not f.warning] == []
+    monkeypatch.setenv("LLMBX_NSYS", str(one_nsys))
+    assert [f.rule for f in before(two) if not f.warning] == []
+    monkeypatch.setenv("LLMBX_NSYS", "/nowhere/nsys")
+    assert [f.rule for f in before(one) if not f.warning] == ["profiler_missing"]
