@@ -40,10 +40,11 @@ def once(
     """
     from ..pipeline import admit, attend, enter, findings, start
     from ..report.progress import Progress
+    from ..site import site_findings
 
     here.install.ensure()
     spec, rooms = enter(spec, here.plugins, here.install)
-    found = findings(spec, rooms.framework)
+    found = [*findings(spec, rooms.framework), *site_findings(spec, here.install)]
     spec = admit(spec, found, force)
     progress = Progress(spec)
     for line in _opening(spec, here):
