@@ -9,7 +9,8 @@ class Step(Value, frozen=True):
     """One training step in the framework's own number. Seconds, TFLOP/s per GPU, bytes; None where the log is silent.
 
     `tflops_resolution` is the log's printing step (0.1 for one decimal), so that a figure lost to rounding can be told.
-    `total` is the number of steps the log announces, `attempt` counts restarts inside one file from 0.
+    `total` is the number of steps the log announces, `tokens` those of the step over all GPUs, `attempt` counts restarts
+    inside one file from 0.
     """
 
     number: int
@@ -22,6 +23,7 @@ class Step(Value, frozen=True):
     grad_norm: float | None = None
     learning_rate: float | None = None
     global_batch_size: int | None = None
+    tokens: int | None = None
     peak_memory_bytes: int | None = None
     skipped: bool = False
     attempt: int = 0

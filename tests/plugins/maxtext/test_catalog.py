@@ -66,7 +66,13 @@ def test_the_published_tables_ship_as_printed(dtype: str) -> None:
         (r.gpus, r.global_batch_size, r.step_time_s, r.tokens_per_s, r.mfu, r.days_per_1t_tokens) for r in found
     ] == printed
     for r in found:
-        assert (r.size, r.gpu_type, r.convention, r.peak_tflops, r.model_flops) == ("70b", "h100", "full", PEAK[dtype], 1.82e15)
+        assert (r.size, r.gpu_type, r.convention, r.peak_tflops, r.model_flops) == (
+            "70b",
+            "h100",
+            "full",
+            PEAK[dtype],
+            1.82e15,
+        )
         assert "MaxText Llama 2 recipe" in r.source and r.disputed is None
 
 

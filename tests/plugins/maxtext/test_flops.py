@@ -50,6 +50,15 @@ def test_maxtext_today_counts_causally(spec: Spec) -> None:
     assert compute(found.model).causal / found.model.sequence_length == pytest.approx(printed, rel=5e-4)
 
 
+# What MaxText 0.2.5 itself computed (`calculate_tflops_training_per_device`, in TFLOP for two samples).
+@pytest.mark.parametrize(
+    ("name", "size", "theirs"), [("llama2", "70b", 3509.33187821568), ("mixtral", "mini", 0.001009778688)]
+)
+def test_maxtexts_own_formula_is_the_causal_one(spec: Spec, name: str, size: str, theirs: float) -> None:
+    asked = spec(name, size=size, gpu_type="h100", gpus=64, dtype="bf16")
+    assert 2 * compute(asked.model).causal / 1e12 == pytest.approx(theirs, rel=1e-12)
+
+
 def test_a_mixture_counts_its_experts_and_its_router(spec: Spec) -> None:
     model = spec("mixtral").model
     flops = compute(model)

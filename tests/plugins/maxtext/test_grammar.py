@@ -42,13 +42,22 @@ def only(*lines: str) -> Step:
 
 def test_the_line_of_the_recipe() -> None:
     assert only(RECIPE) == Step(
-        number=49, time_s=7.908, tflops_per_gpu=460.48, tflops_resolution=0.001, tokens_per_s_per_gpu=1035.97, loss=0.0
+        number=49,
+        time_s=7.908,
+        tflops_per_gpu=460.48,
+        tflops_resolution=0.001,
+        tokens_per_s_per_gpu=1035.97,
+        loss=0.0,
+        tokens=4096 * 128,
     )
 
 
 VERSIONS = {
     "2023": ("completed step: 7, seconds: 1.250, TFLOP/s: 61.003, loss: 9.104", (7, 1.25, 61.003, None, 9.104)),
-    "2024-03": ("completed step: 7, seconds: 1.250, TFLOP/s/device: 61.003, loss: 9.104", (7, 1.25, 61.003, None, 9.104)),
+    "2024-03": (
+        "completed step: 7, seconds: 1.250, TFLOP/s/device: 61.003, loss: 9.104",
+        (7, 1.25, 61.003, None, 9.104),
+    ),
     "2024-08": (
         "completed step: 7, seconds: 1.250, TFLOP/s/device: 61.003, Tokens/s/device: 88.000, loss: 9.104",
         (7, 1.25, 61.003, 88.0, 9.104),
@@ -58,7 +67,7 @@ VERSIONS = {
     "0.2.5": (ABSL + TODAY, (49, 0.35, 0.033, 1464.665, 5.048)),
     "0.2.5, experts": (ABSL + TODAY + ", moe_lb_loss: 0.000000", (49, 0.35, 0.033, 1464.665, 5.048)),
     "rampup": (
-        ABSL + "[Rampup Batch Size Phase], completed step: 3, seconds: 0.350, total_weights: 512, loss: 5.048, lm_loss: 5.048",
+        ABSL + "[Rampup Batch Size Phase], completed step: 3, seconds: 0.350, total_weights: 512, loss: 5.048",
         (3, 0.35, None, None, 5.048),
     ),
     "profiler boundary": (
@@ -108,7 +117,9 @@ def test_two_writers_on_one_line() -> None:
 
 
 def test_a_value_that_another_writer_cut_is_none() -> None:
-    log = read("completed step: 48, seconds: 7.9completed step: 49, seconds: 7.908, TFLOP/s/device: 460.480, loss: 1.000")
+    log = read(
+        "completed step: 48, seconds: 7.9completed step: 49, seconds: 7.908, TFLOP/s/device: 460.480, loss: 1.000"
+    )
     assert [(step.number, step.time_s) for step in log.steps] == [(48, None), (49, 7.908)]
 
 
@@ -158,7 +169,9 @@ def test_the_recipes_two_phases_are_two_attempts() -> None:
 
 
 def test_a_restart_is_told_by_its_time() -> None:
-    log = read(*(numbered(n, 9.0, stamped(n)) for n in range(10)), *(numbered(n, 7.0, stamped(20 + n)) for n in range(5)))
+    log = read(
+        *(numbered(n, 9.0, stamped(n)) for n in range(10)), *(numbered(n, 7.0, stamped(20 + n)) for n in range(5))
+    )
     assert log.attempts == 2 and [step.number for step in log.steps] == [0, 1, 2, 3, 4]
 
 
@@ -238,12 +251,18 @@ def test_out_of_memory_is_told() -> None:
 def test_the_sniffer_knows_its_own() -> None:
     (format,) = formats()
     assert format.sniff(f"{RECIPE}\n{ABSL}{TODAY}\n") == 2
-    assert format.sniff("iteration 1/50 | elapsed time per iteration (ms): 1.0 |\nCompleted eval step: 3, seconds: 1") == 0
+    assert (
+        format.sniff("iteration 1/50 | elapsed time per iteration (ms): 1.0 |\nCompleted eval step: 3, seconds: 1") == 0
+    )
 
 
 @pytest.mark.parametrize(
     ("experiment", "policy"),
-    [("maxtext-64_70b", "last"), ("pretrain_maxtext_llama2_70b_bf16_64_tp1", "last"), ("pretrain_maxtext_llama2_mini_bf16_1", "auto")],
+    [
+        ("maxtext-64_70b", "last"),
+        ("pretrain_maxtext_llama2_70b_bf16_64_tp1", "last"),
+        ("pretrain_maxtext_llama2_mini_bf16_1", "auto"),
+    ],
 )
 def test_usual_windows(experiment: str, policy: str) -> None:
     (format,) = formats()

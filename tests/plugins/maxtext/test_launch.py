@@ -40,7 +40,7 @@ def arguments(found: Phase) -> dict[str, str]:
     """MaxText's arguments; each may be given once only."""
     pairs = [part.split("=", 1) for part in found.argv[3:]]
     assert len({key for key, _ in pairs}) == len(pairs)
-    return {key: value for key, value in pairs}
+    return dict(pairs)
 
 
 def flags(found: Phase) -> list[str]:
@@ -72,7 +72,8 @@ def test_the_newer_maxtext_takes_the_automatic_road(cluster: Spec, golden: Golde
 
 # From the recipe's scripts: nodes cross FSDP up to 32, from 64 on 16 of them with the rest data parallel.
 @pytest.mark.parametrize(
-    ("gpus", "dcn_fsdp", "dcn_data"), [(64, 8, 1), (128, 16, 1), (256, 32, 1), (512, 16, 4), (1024, 16, 8), (2048, 16, 16)]
+    ("gpus", "dcn_fsdp", "dcn_data"),
+    [(64, 8, 1), (128, 16, 1), (256, 32, 1), (512, 16, 4), (1024, 16, 8), (2048, 16, 16)],
 )
 @pytest.mark.parametrize("dtype", ["bf16", "fp8"])
 def test_the_split_over_nodes(cluster: Spec, dtype: str, gpus: int, dcn_fsdp: int, dcn_data: int) -> None:
@@ -232,7 +233,16 @@ def test_names_that_only_the_newer_maxtext_knows(cluster: Spec) -> None:
     new = arguments(phase(launch(cluster("bf16", 64, settings={"maxtext": "0.2"}), ENROOT), "measure"))
     old = arguments(phase(launch(cluster("bf16", 64), ENROOT), "measure"))
     assert {"max_segments_per_seq", "enable_tensorboard"} <= set(new) - set(old)
-    assert "--xla_gpu_graph_level=0" not in flags(phase(launch(cluster("bf16", 64, settings={"maxtext": "0.2"}), ENROOT), "measure"))
+    assert "--xla_gpu_graph_level=0" not in flags(
+        phase(launch(cluster("bf16", 64, settings={"maxtext": "0.2"}), ENROOT), "measure")
+    )
+
+
+def test_neither_maxtext_runs_cuda_graphs(cluster: Spec) -> None:
+    """They would hide from the profile what they run; the word for it changed."""
+    for release, flag in (("2024.12", "--xla_gpu_graph_level=0"), ("0.2", "--xla_gpu_enable_command_buffer=")):
+        found = launch(cluster("bf16", 64, settings={"maxtext": release}), ENROOT)
+        assert all(flag in flags(phase(found, role)) for role in ("collect", "measure"))
 
 
 def test_a_changed_shape_is_spelt_out(cluster: Spec) -> None:
@@ -294,7 +304,12 @@ def test_the_seed_mode_profiles_both_phases_and_is_no_profiled_run(cluster: Spec
 
 
 def test_the_users_flags_and_arguments_come_last(cluster: Spec) -> None:
-    asked = cluster("bf16", 64, env={"XLA_FLAGS": "--xla_gpu_graph_level=1"}, settings={"extra": "shardy=false enable_dropout=false"})
+    asked = cluster(
+        "bf16",
+        64,
+        env={"XLA_FLAGS": "--xla_gpu_graph_level=1"},
+        settings={"extra": "shardy=false enable_dropout=false"},
+    )
     measure = phase(launch(asked, ENROOT), "measure")
     assert flags(measure)[-1] == "--xla_gpu_graph_level=1"
     assert measure.argv[-2:] == ("shardy=false", "enable_dropout=false")

@@ -128,7 +128,13 @@ def test_an_images_day(reference: str, day: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("tag", "name"),
-    [("2024-12-09", "2024.12"), ("2025-04-03", "2024.12"), ("2025-04-04", None), ("2026-02-19", "0.2"), ("2027-01-01", "0.2")],
+    [
+        ("2024-12-09", "2024.12"),
+        ("2025-04-03", "2024.12"),
+        ("2025-04-04", None),
+        ("2026-02-19", "0.2"),
+        ("2027-01-01", "0.2"),
+    ],
 )
 def test_a_day_between_releases_is_none_of_them(tag: str, name: str | None) -> None:
     found = dated(f"ghcr.io#nvidia/jax:maxtext-{tag}")

@@ -13,6 +13,7 @@ recipe's own scripts has no such lines: there the falling number tells that a ne
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Mapping
@@ -39,6 +40,7 @@ _KEYS = {
     "TFLOP/s/device": "tflops_per_gpu",
     "TFLOP/s": "tflops_per_gpu",
     "Tokens/s/device": "tokens_per_s_per_gpu",
+    "total_weights": "tokens",
     "loss": "loss",
     "lr": "learning_rate",
     "learning_rate": "learning_rate",
@@ -108,6 +110,7 @@ class MaxTextParser:
             loss=values.get("loss"),
             grad_norm=values.get("grad_norm"),
             learning_rate=values.get("learning_rate"),
+            tokens=int(values["tokens"]) if math.isfinite(values.get("tokens", math.nan)) else None,
             attempt=self._attempt,
         )
 
@@ -145,7 +148,7 @@ class MaxTextParser:
 
 
 def _values(body: str, cut: bool) -> dict[str, float]:
-    """The values of one step line by the name of their member; `cut`: its end may be missing, and its last value with it."""
+    """A step line's values by the name of their member; of a line that was `cut` the last one is not trusted."""
     found: dict[str, float] = {}
     for pair in _PAIR.finditer(body.removesuffix(CUT) + ("#" if cut else "")):
         found.setdefault(_KEYS[pair["key"]], float(pair["value"]))

@@ -1,0 +1,260 @@
+"""What runs inside the image, by itself: profiles that are kept, checked and converted, and what a rank finds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llmbx_maxtext.entry import pgle, profile, seen, train
+
+COSTS = 'costs { name: "fusion.1" cost_us: 12.5 }\ncosts { name: "all-gather.2" cost_us: 3e2 }\n'
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> dict[str, Any]:
+    """What `spec.json` says of a profile that is not there yet."""
+    return {
+        "road": "nsys",
+        "folder": str(tmp_path / "pgle" / "0123"),
+        "content": "costs.pbtxt",
+        "digest": "0123",
+        "facts": {"image": "sha256:a", "mesh": {"dcn_fsdp": 8}},
+        "capture": str(tmp_path / "report.nsys-rep"),
+        "converter": str(tmp_path / "converter.py"),
+    }
+
+
+def publish(facts: dict[str, Any], text: str = COSTS) -> Path:
+    made = profile.workshop(facts)
+    (made / "costs.pbtxt").write_text(text)
+    profile.publish(facts, made)
+    return Path(facts["folder"])
+
+
+def test_a_published_profile_is_valid(facts: dict[str, Any]) -> None:
+    folder = publish(facts)
+    assert profile.problem(facts) is None and profile.problem(facts, thorough=False) is None
+    assert sorted(file.name for file in folder.iterdir()) == ["costs.pbtxt", "key.json"]
+    assert [entry.name for entry in folder.parent.iterdir()] == ["0123"]
+
+
+def cut(folder: Path) -> None:
+    (folder / "costs.pbtxt").write_text(COSTS[:40])
+
+
+def change(folder: Path) -> None:
+    (folder / "costs.pbtxt").write_text(COSTS.replace("12.5", "99.5"))
+
+
+def remove(folder: Path) -> None:
+    (folder / "costs.pbtxt").unlink()
+
+
+def spoil(folder: Path) -> None:
+    (folder / "key.json").write_text('{"files": []}')
+
+
+def forget(folder: Path) -> None:
+    (folder / "key.json").unlink()
+
+
+def mistake(folder: Path) -> None:
+    key = json.loads((folder / "key.json").read_text())
+    key["facts"]["image"] = "sha256:b"
+    (folder / "key.json").write_text(json.dumps(key))
+
+
+@pytest.mark.parametrize(
+    ("damage", "fault", "quick"),
+    [
+        (cut, "costs.pbtxt is damaged", True),
+        (change, "costs.pbtxt is damaged", False),
+        (remove, "costs.pbtxt is missing", True),
+        (spoil, "key.json cannot be read", True),
+        (forget, "key.json is missing", True),
+        (mistake, "it belongs to another run (image differ)", True),
+    ],
+)
+def test_every_damage_is_found(
+    facts: dict[str, Any], damage: Callable[[Path], None], fault: str, quick: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `check` finds by reading every byte; each rank of the measured phase looks at names and sizes."""
+    damage(publish(facts))
+    assert profile.problem(facts) == fault
+    assert profile.problem(facts, thorough=False) == (fault if quick else None)
+    assert pgle.check(facts) == 0 and not Path(facts["folder"]).exists()
+    assert fault in capsys.readouterr().err
+    (aside,) = Path(facts["folder"]).parent.iterdir()
+    assert aside.name.startswith("0123.bad-")
+
+
+def test_an_empty_table_is_no_profile(facts: dict[str, Any]) -> None:
+    publish(facts, "costs { }\n")
+    assert profile.problem(facts) == "it is empty"
+
+
+def test_a_valid_profile_of_another_run_that_was_faster_stays(facts: dict[str, Any]) -> None:
+    folder = publish(facts)
+    before = (folder / "key.json").stat().st_ino
+    publish(facts, COSTS.replace("12.5", "99.5"))
+    assert (folder / "key.json").stat().st_ino == before and profile.problem(facts) is None
+
+
+def test_a_damaged_profile_is_replaced(facts: dict[str, Any]) -> None:
+    change(publish(facts))
+    publish(facts)
+    assert profile.problem(facts) is None
+
+
+def test_check_says_that_there_is_none(facts: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert pgle.check(facts) == 0 and "no PGLE profile 0123 yet" in capsys.readouterr().err
+
+
+CONVERTER = """
+import argparse, pathlib
+parser = argparse.ArgumentParser()
+parser.add_argument("--profile_path")
+parser.add_argument("--post_process", action="store_true")
+parser.add_argument("--pgle_output_path")
+given = parser.parse_args()
+assert given.post_process
+text = pathlib.Path(given.profile_path).read_text()
+if text == "fail":
+    raise SystemExit(3)
+pathlib.Path(given.pgle_output_path).write_text(text)
+pathlib.Path(given.pgle_output_path + "_nvtx_kern_sum.csv").write_text("left over")
+"""
+
+
+def test_the_recipes_converter_is_called_as_the_recipe_does(facts: dict[str, Any]) -> None:
+    Path(facts["converter"]).write_text(CONVERTER)
+    Path(facts["capture"]).write_text(COSTS)
+    assert pgle.convert(facts) == 0 and profile.problem(facts) is None
+    assert sorted(file.name for file in Path(facts["folder"]).iterdir()) == ["costs.pbtxt", "key.json"]
+
+
+@pytest.mark.parametrize(("report", "fault"), [("fail", "ended with exit code 3"), ("", "no operation of XLA")])
+def test_a_conversion_that_fails_keeps_nothing(
+    facts: dict[str, Any], report: str, fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(facts["converter"]).write_text(CONVERTER)
+    Path(facts["capture"]).write_text(report)
+    assert pgle.convert(facts) == 1
+    assert fault in capsys.readouterr().err and not list(Path(facts["folder"]).parent.iterdir())
+
+
+def test_an_image_without_the_converter(facts: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    Path(facts["capture"]).write_text(COSTS)
+    assert pgle.convert(facts) == 1 and "no converter" in capsys.readouterr().err
+
+
+def builds(folder: Path, *names: str) -> None:
+    folder.mkdir()
+    for number, name in enumerate(names):
+        (folder / f"{name}-{number:064x}-cache").write_bytes(b"program")
+
+
+def test_jaxs_programs_count_when_one_was_built_twice(facts: dict[str, Any], tmp_path: Path) -> None:
+    """JAX keeps what it compiled with costs beside what it compiled to collect them."""
+    facts |= {"road": "jax", "content": "executables", "capture": str(tmp_path / "made")}
+    builds(tmp_path / "made", "jit_train_step", "jit_train_step", "jit_init")
+    assert pgle.convert(facts) == 0 and profile.problem(facts) is None
+    assert len(list((Path(facts["folder"]) / "executables").iterdir())) == 3
+
+
+@pytest.mark.parametrize("names", [(), ("jit_train_step", "jit_init")])
+def test_jaxs_programs_without_costs_are_no_profile(
+    facts: dict[str, Any], tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    facts |= {"road": "jax", "content": "executables", "capture": str(tmp_path / "made")}
+    builds(tmp_path / "made", *names)
+    assert pgle.convert(facts) == 1 and not Path(facts["folder"]).exists()
+
+
+def trace(tmp_path: Path, *events: dict[str, Any]) -> str:
+    folder = tmp_path / "profile" / "2026_01_01"
+    folder.mkdir(parents=True)
+    (folder / "host.trace.json.gz").write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
+    return str(tmp_path / "profile")
+
+
+def test_the_stand_in_makes_costs_of_the_longest_times(facts: dict[str, Any], tmp_path: Path) -> None:
+    events = [{"name": "x", "dur": dur, "args": {"hlo_op": "dot.1"}} for dur in (1.5, 9.5, 3.0)]
+    facts |= {"road": "cpu-standin", "capture": trace(tmp_path, *events, {"name": "python"})}
+    assert pgle.convert(facts) == 0
+    assert (Path(facts["folder"]) / "costs.pbtxt").read_text() == 'costs { name: "dot.1" cost_us: 9.5 }\n'
+
+
+def test_the_stand_in_finds_nothing(facts: dict[str, Any], tmp_path: Path) -> None:
+    facts |= {"road": "cpu-standin", "capture": trace(tmp_path, {"name": "python"})}
+    assert pgle.convert(facts) == 1
+
+
+@pytest.mark.parametrize(
+    ("gpu_type", "visible", "expected"),
+    [("cpu", None, None), ("h100", None, [3]), ("h100", "0,1,2,3", [3]), ("h100", "5", [0]), ("h100", "", [3])],
+)
+def test_which_device_a_rank_takes(gpu_type: str, visible: str | None, expected: list[int] | None) -> None:
+    env = {"LLMBX_LOCAL_RANK": "3"} | ({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
+    assert train.devices({"gpu_type": gpu_type}, env) == expected
+
+
+def test_steps_that_nsys_is_to_see() -> None:
+    assert train.profiled_steps({"profile": None}) is None
+    assert train.profiled_steps({"profile": {"tool": "xplane", "start": 1, "stop": 2}}) is None
+    assert train.profiled_steps({"profile": {"tool": "nsys", "start": 45, "stop": 50}}) == (45, 50)
+
+
+def program(**changes: str) -> dict[str, Any]:
+    found = {"module": "", "program": "/nowhere/train.py", "title": "MaxText of December 2024", **changes}
+    return {
+        "recipe": "pgle-25.01",
+        "program": found,
+        "image": {"reference": "ghcr.io#nvidia/jax:x"},
+        "environment": None,
+    }
+
+
+def test_a_missing_maxtext_is_told_with_what_should_have_it() -> None:
+    assert train.missing_program(program(module="json.tool")) is None
+    assert train.missing_program(program(program=__file__)) is None
+    line = train.missing_program(program()) or ""
+    assert "MaxText of December 2024" in line and "/nowhere/train.py" in line and "ghcr.io#nvidia/jax:x" in line
+    assert "no such_package.train" in (train.missing_program(program(module="such_package.train")) or "")
+
+
+def test_a_failing_rank_leaves_at_once(tmp_path: Path) -> None:
+    """Else JAX holds it back until its peers are done, who wait for it."""
+    import subprocess
+
+    file = tmp_path / "train.py"
+    file.write_text("import atexit, sys\natexit.register(print, 'held back')\nsys.exit('out of luck')\n")
+    code = (
+        "from llmbx_maxtext.entry.train import become_or_leave\n"
+        f"become_or_leave({{'module': '', 'program': {str(file)!r}, 'config': 'base.yml'}}, [])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "") and "out of luck" in done.stderr
+
+
+def test_what_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "planted")
+    seen.write(tmp_path / "seen.json")
+    text = (tmp_path / "seen.json").read_text()
+    found = json.loads(text)
+    assert "planted" not in text and found["environment"]["HF_TOKEN"] == "***"
+    assert found["python"] and found["host"] and found["cpu"]["cores"] and found["affinity"] is not None
+
+
+def test_gpus_are_named_by_the_driver(tmp_path: Path) -> None:
+    for bus in ("0000:01:00.0", "0000:41:00.0"):
+        (tmp_path / bus).mkdir()
+        (tmp_path / bus / "information").write_text("Model: \t\t NVIDIA H100 80GB HBM3\nIRQ: 1\n")
+    assert seen.gpus(tmp_path) == [{"name": "NVIDIA H100 80GB HBM3"}] * 2
+    assert seen.gpus(tmp_path / "none") == []
