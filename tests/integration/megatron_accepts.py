@@ -1,0 +1,83 @@
+"""Lets the installed Megatron-Bridge validate configurations for GPUs, on a machine without one.
+
+Reads specifications (JSON, one a line) from standard input and prints one JSON object for each: what Megatron made of
+it, or `error`. Transformer Engine is declared present with the parts that Megatron's own validation asks for.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import types
+from typing import Any
+
+from llmbx_nemo.entry import bridge, config, execution
+from llmbx_nemo.entry.execution import Host
+from llmbx_nemo.entry.settings import settings
+
+
+class FusedAdam:
+    """The signature that Megatron looks for."""
+
+    def __init__(
+        self, params: Any, store_param_remainders: bool, master_weight_dtype: Any, use_decoupled_grad: Any,
+        master_weights: Any, exp_avg_dtype: Any, exp_avg_sq_dtype: Any,
+    ) -> None: ...  # fmt: skip
+
+
+def declare_transformer_engine() -> None:
+    from megatron.bridge.training import mixed_precision
+    from megatron.core.models.common.embeddings import rope_utils
+    from megatron.core.optimizer import optimizer_config
+    from megatron.core.transformer import transformer_config
+    from megatron.core.transformer.moe import moe_utils
+
+    for name in ("transformer_engine", "transformer_engine.pytorch", "transformer_engine.pytorch.optimizers"):
+        module: Any = types.ModuleType(name)
+        module.__path__, module.__version__, module.FusedAdam = [], "2.9.0", FusedAdam
+        sys.modules[name] = module
+    kernels = ("permute", "permute_with_probs", "sort_chunks_by_index", "sort_chunks_by_index_with_probs", "unpermute")
+    for name in kernels:
+        setattr(moe_utils, f"fused_{name}", object())
+    rope_utils.fused_apply_rotary_pos_emb = rope_utils.fused_apply_rotary_pos_emb_thd = object()
+    for module in (mixed_precision, optimizer_config, transformer_config):
+        module.is_te_min_version = lambda *_, **__: True
+
+
+def accept(spec: dict[str, Any]) -> dict[str, Any]:
+    from megatron.bridge.training.config import runtime_config_update
+
+    os.environ["WORLD_SIZE"] = str(spec["gpus"])
+    host = Host(cuda=True, te=True, world=spec["gpus"])
+    container = config.container(settings(spec, host), execution.userbuffers(spec))
+    runtime_config_update(container)
+    model = container.model
+    return {
+        "data_parallel_size": container.data_parallel_size,
+        "fp8": model.fp8,
+        "fp8_recipe": str(model.fp8_recipe),
+        "tp_comm_overlap": model.tp_comm_overlap,
+        "tuned_buffers": bool(model.tp_comm_overlap and model.tp_comm_overlap_cfg),
+        "overlap_grad_reduce": container.ddp.overlap_grad_reduce,
+        "cuda_graphs": model.cuda_graph_impl,
+        "fsdp": container.dist.use_megatron_fsdp,
+    }
+
+
+def main() -> None:
+    bridge.prepare()
+    logging.disable(logging.WARNING)
+    declare_transformer_engine()
+    for line in sys.stdin:
+        try:
+            found = accept(json.loads(line))
+        except (AssertionError, ValueError, RuntimeError, TypeError, AttributeError) as error:
+            found = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("WORLD_SIZE", "1")
+    main()

@@ -1,0 +1,162 @@
+"""What runs inside, with the real framework: what Megatron-Bridge makes of every configuration, and single traits."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import llmbx_nemo
+from llmbx.config import Config
+from llmbx.model import Image, RunSpec
+from llmbx.plugins import load
+from llmbx.request import Request
+from llmbx.resolve import resolve
+from llmbx.runtimes.venv import VenvRuntime
+from llmbx.scales import scales
+from llmbx_nemo.launch import launch, request
+from llmbx_nemo.workloads import workloads
+
+HERE = Path(__file__).parent
+PLUGIN = Path(llmbx_nemo.__path__[0]).parent
+Start = Callable[..., subprocess.Popen[str]]
+
+
+def resolved(workload: str, **asked: Any) -> RunSpec:
+    return resolve(Request(workload=workload, **asked), load(), Config(), {}, {})
+
+
+@pytest.fixture(scope="session")
+def nemo_python(shared_install: Path) -> str:
+    """The interpreter of the CPU environment; LLMBX_TEST_NEMO_PYTHON names one that is there already."""
+    given = os.environ.get("LLMBX_TEST_NEMO_PYTHON")
+    return given or VenvRuntime().prepare(request(resolved("grok1")), shared_install, print).python
+
+
+@pytest.fixture
+def start(nemo_python: str, tmp_path: Path) -> Iterator[Start]:
+    """`start(spec)`: one rank of a launch, in a run folder, as the launcher would start it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(spec: RunSpec) -> subprocess.Popen[str]:
+        found = launch(spec, Image(kind="venv", reference="test", python=nemo_python))
+        for name, content in found.files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_bytes(content)
+        (phase,) = found.phases
+        process = subprocess.Popen(
+            phase.argv, cwd=tmp_path, env={**os.environ, **phase.env}, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def in_framework(python: str, *argv: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(PLUGIN), "TORCHDYNAMO_DISABLE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run([python, *argv], env=env, input=text, capture_output=True, text=True, check=False)
+
+
+def published() -> list[RunSpec]:
+    """Every row of every recipe at its smallest scale, for GPUs, as Megatron-Bridge would run it."""
+    found = []
+    for workload in workloads():
+        for recipe in workload.recipes:
+            for row in recipe.rows:
+                if row.size == "mini":
+                    continue
+                gpus = scales(row.gpus)[0]
+                for gpu_type in row.gpu_types:
+                    for dtype in row.dtypes:
+                        asked: dict[str, Any] = {"recipe": recipe.name, "size": row.size, "gpu_type": gpu_type}
+                        found.append(resolved(workload.name, dtype=dtype, gpus=gpus, **asked))
+    return found
+
+
+def test_megatron_accepts_every_published_row(nemo_python: str) -> None:
+    specs = published()
+    lines = "\n".join(msgspec.json.encode(spec).decode() for spec in specs)
+    done = in_framework(nemo_python, str(HERE / "megatron_accepts.py"), text=lines)
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(answers) == len(specs) > 30
+    for spec, answer in zip(specs, answers, strict=True):
+        assert "error" not in answer, (spec.experiment, answer)
+        assert answer["data_parallel_size"] == spec.parallelism.dp
+        assert bool(answer["fp8"]) == (spec.dtype == "fp8") and answer["fsdp"] == bool(spec.parallelism.fsdp)
+        assert (answer["cuda_graphs"] != "none") == spec.cuda_graphs
+        assert answer["overlap_grad_reduce"] == (spec.parallelism.dp > 1)
+        assert answer["tp_comm_overlap"] == (spec.parallelism.tp > 1)
+    tuned = {spec.size for spec, answer in zip(specs, answers, strict=True) if answer["tuned_buffers"]}
+    assert {"405b", "70b"} <= tuned
+
+
+def test_megatron_refuses_what_cannot_be(nemo_python: str) -> None:
+    """The check above would notice: offloading activations does not go with pipeline stages."""
+    spec = resolved("llama3.1", size="405b", gpu_type="h100", gpus=1024)
+    broken = spec.replace(offload_layers=2)
+    done = in_framework(nemo_python, str(HERE / "megatron_accepts.py"), text=msgspec.json.encode(broken).decode())
+    assert "no support for Pipeline parallelism with CPU offloading" in json.loads(done.stdout)["error"], done.stderr
+
+
+def test_the_standins_refuse_to_load_where_cuda_is(nemo_python: str) -> None:
+    text = "import torch; torch.cuda.is_available = lambda: True; import llmbx_nemo.entry.standins"
+    done = in_framework(nemo_python, "-c", text)
+    assert done.returncode == 1 and "must not be used where CUDA is available" in done.stderr
+
+
+def test_placeholders_are_gone_after_the_import(nemo_python: str) -> None:
+    text = (
+        "import os; os.environ['WORLD_SIZE'] = '1'\n"
+        "from llmbx_nemo.entry import bridge, placeholders\n"
+        "print(bridge.prepare())\n"
+        "assert 'transformer_engine' in placeholders.absent()\n"
+        "import transformer_engine\n"
+    )
+    done = in_framework(nemo_python, "-c", text)
+    assert done.stdout == "Host(cuda=False, te=False, world=1)\n"
+    assert done.stderr.strip().splitlines()[-1] == "ModuleNotFoundError: No module named 'transformer_engine'"
+
+
+def test_torch_profiles_exactly_the_steps_also_the_last_ones(start: Start, tmp_path: Path) -> None:
+    spec = resolved("llama3.1", steps=5, profile=True, profile_steps="3-5", profile_tool="torch", profile_ranks="0")
+    out, _ = start(spec).communicate(timeout=300)
+    trace = json.loads(gzip.decompress((tmp_path / "torch_profile" / "rank0.pt.trace.json.gz").read_bytes()))
+    steps = {event["name"] for event in trace["traceEvents"] if str(event.get("name")).startswith("ProfilerStep#")}
+    assert steps == {"ProfilerStep#3", "ProfilerStep#4"}, out
+
+
+def test_a_checkpoint_is_written_once(start: Start, tmp_path: Path) -> None:
+    out, _ = start(resolved("llama4", steps=2, checkpoint=True)).communicate(timeout=300)
+    assert out.count("saving checkpoint at iteration") == out.count("successfully saved checkpoint") == 1, out
+    assert list((tmp_path / "checkpoints" / "weights").glob("*.distcp"))
+    assert sorted(path.name for path in (tmp_path / "checkpoints").glob("iter_*")) == ["iter_0000002"]
+
+
+def test_a_rank_shows_its_stacks_when_asked(start: Start) -> None:
+    process = start(resolved("llama3.1", steps=500))
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "iteration        2/" in line:
+            break
+    process.send_signal(signal.SIGUSR1)
+    end = time.monotonic() + 60
+    while "most recent call first" not in process.stdout.readline():
+        assert time.monotonic() < end
+    process.terminate()
+    assert process.wait(timeout=30) == -signal.SIGTERM
