@@ -50,12 +50,16 @@ def load_workload(path: Path | Traversable, references: Path | Traversable | Non
     size or setting that is not declared, a scale or expression that cannot be read.
     """
     from .catalog_check import check_workload
-    from .references import load_references
+    from .references import load_published
     from .strict import read_toml
 
     workload = read_toml(path, Workload)
     if references is not None:
-        workload = workload.replace(references=(*workload.references, *load_references(references)))
+        published = load_published(references)
+        workload = workload.replace(
+            references=(*workload.references, *published.references),
+            examples=(*workload.examples, *published.examples),
+        )
     check_workload(workload, str(path))
     return workload
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from .errors import UsageError
-from .model import Convention, Reference, Value
+from .errors import UsageError, did_you_mean
+from .model import Convention, Example, Reference, Value
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -20,6 +20,19 @@ COLUMNS = (
     "tflops_per_gpu",
     "tflops_per_gpu_std",
 )
+
+STATES = (
+    "step_time_s",
+    "tokens_per_s",
+    "mfu_percent",
+    "days_per_1t_tokens",
+    "global_batch_size",
+    "peak_tflops",
+    "model_flops",
+    "window_first",
+    "window_last",
+)
+"""What an example may state of a run."""
 
 
 class ReferenceTable(Value, frozen=True):
@@ -47,25 +60,47 @@ class ReferenceTable(Value, frozen=True):
     days_per_1t_tokens: tuple[float, ...] = ()
     tflops_per_gpu: tuple[float, ...] = ()
     tflops_per_gpu_std: tuple[float, ...] = ()
+    sequence_length: int | None = None
     disputed: dict[str, str] = {}
 
 
 class ReferenceFile(Value, frozen=True):
-    """A file of published tables."""
+    """A file of published tables and of worked examples in prose; `workload` names the one they are of."""
 
-    tables: tuple[ReferenceTable, ...]
+    tables: tuple[ReferenceTable, ...] = ()
+    examples: tuple[Example, ...] = ()
+    workload: str | None = None
+
+
+class Published(Value, frozen=True):
+    """What a reference file holds: one `Reference` a scale, the worked examples, and the workload where it says so."""
+
+    references: tuple[Reference, ...] = ()
+    examples: tuple[Example, ...] = ()
+    workload: str | None = None
 
 
 def load_references(path: Path | Traversable) -> tuple[Reference, ...]:
     """The figures of a file of tables, one `Reference` a scale. Raises `UsageError` with the file and the place."""
+    return load_published(path).references
+
+
+def load_published(path: Path | Traversable) -> Published:
+    """Everything that the reference file `path` holds. Raises `UsageError` with the file and the place."""
     from .strict import read_toml
 
-    tables = read_toml(path, ReferenceFile).tables
-    return tuple(
+    file = read_toml(path, ReferenceFile)
+    for number, example in enumerate(file.examples):
+        for name in example.states:
+            if name not in STATES:
+                hint = did_you_mean(name, STATES)
+                raise UsageError(f"{path}: at examples[{number}].states: unknown figure '{name}'{hint}")
+    references = tuple(
         reference
-        for number, table in enumerate(tables)
+        for number, table in enumerate(file.tables)
         for reference in _references(table, f"{path}: at tables[{number}]")
     )
+    return Published(references=references, examples=file.examples, workload=file.workload)
 
 
 def _references(table: ReferenceTable, place: str) -> list[Reference]:
@@ -93,6 +128,7 @@ def _reference(table: ReferenceTable, index: int) -> Reference:
         convention=table.convention,
         peak_tflops=table.peak_tflops,
         model_flops=table.model_flops,
+        sequence_length=table.sequence_length,
         disputed=table.disputed.get(str(table.gpus[index])),
         **figures,
     )

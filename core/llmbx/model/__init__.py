@@ -10,6 +10,7 @@ from .step import Event, Step
 from .workload import (
     Checkpointing,
     Convention,
+    Example,
     Exports,
     ImageSource,
     ModelShape,
@@ -30,6 +31,7 @@ __all__ = [
     "Convention",
     "Environment",
     "Event",
+    "Example",
     "Exports",
     "Finding",
     "Image",

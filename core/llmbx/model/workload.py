@@ -164,7 +164,8 @@ class Reference(Value, frozen=True):
     """A published figure. Unknown members are None; `mfu` is a fraction. `disputed` says why the row is doubted.
 
     `kind` tells a row of a performance table from a worked example or a sample of a tool's output. `peak_tflops` and
-    `model_flops` (of one sample) are those that the source computes `mfu` with.
+    `model_flops` (of one sample) are those that the source computes `mfu` with. `sequence_length` (tokens) is needed
+    only where no workload of the catalog says it.
     """
 
     source: str
@@ -185,7 +186,30 @@ class Reference(Value, frozen=True):
     peak_tflops: float | None = None
     model_flops: float | None = None
     convention: Convention = "full"
+    sequence_length: int | None = None
     disputed: str | None = None
+
+
+class Example(Value, frozen=True):
+    """A statement of a source's prose that can be recomputed. `text` is the statement as printed.
+
+    An equation in `text` (`a = b`, or a chain of them) is computed; `formula` stands for its left side where that cannot
+    be read as printed. `states` holds figures that the text gives of a run, by name: step_time_s, tokens_per_s,
+    mfu_percent, days_per_1t_tokens, global_batch_size, peak_tflops, model_flops (of one sample), window_first,
+    window_last. They are held against the tables, the peaks, the formula and the recipe's window. `note` says what the
+    arithmetic cannot find.
+    """
+
+    source: str
+    text: str
+    formula: str | None = None
+    states: dict[str, float] = {}
+    recipe: str | None = None
+    size: str | None = None
+    dtype: str | None = None
+    gpu_type: str | None = None
+    gpus: int | None = None
+    note: str | None = None
 
 
 class Workload(Value, frozen=True):
@@ -203,3 +227,4 @@ class Workload(Value, frozen=True):
     minimum_gpu_memory_gb: dict[str, int] = {}
     settings: dict[str, Setting] = {}
     references: tuple[Reference, ...] = ()
+    examples: tuple[Example, ...] = ()
