@@ -39,6 +39,10 @@ READ_BACK = (
 )
 
 
+FIRST_NODES = {"nodelist": "n1,n2"}
+"""So that a test can name them: a job that is just ending may still hold them."""
+
+
 def exit_json(run: SlurmRun) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads((run.folder / "exit.json").read_text())
     return loaded
@@ -56,7 +60,7 @@ def test_three_phases_on_two_nodes(submit: Submit) -> None:
         makes=("profile",), skip_if="profile",
     )  # fmt: skip
     train = shell_phase(f'echo train {place}; echo "meet $LLMBX_MASTER_ADDR $LLMBX_MASTER_PORT"', needs=("profile",))
-    run = submit(make_launch(collect, convert, train))
+    run = submit(make_launch(collect, convert, train), make_spec(scheduler=FIRST_NODES))
     status = run.end()
     assert (status.exit_code, status.verdict, status.rank, status.phase) == (0, None, None, None), run.batch
     lines = run.log.splitlines()
@@ -124,7 +128,8 @@ def test_the_submitting_job_does_not_leak_into_the_new_one(submit: Submit, monke
 
 
 def test_a_failing_rank_ends_the_job_and_is_named(submit: Submit) -> None:
-    run = submit(make_launch('[ "$LLMBX_RANK" = 2 ] && sleep 1 && exit 7; sleep 600'))
+    launch = make_launch('[ "$LLMBX_RANK" = 2 ] && sleep 1 && exit 7; sleep 600')
+    run = submit(launch, make_spec(scheduler=FIRST_NODES))
     status = run.end(timeout_s=40)
     assert (status.exit_code, status.rank, status.phase, status.verdict) == (7, 2, "train", None)
     assert status.reason == "node n2: Exited with exit code 7"
@@ -132,7 +137,8 @@ def test_a_failing_rank_ends_the_job_and_is_named(submit: Submit) -> None:
 
 
 def test_a_killed_rank_is_named(submit: Submit) -> None:
-    status = submit(make_launch('[ "$LLMBX_RANK" = 1 ] && sleep 1 && kill -9 $$; sleep 600')).end(timeout_s=40)
+    launch = make_launch('[ "$LLMBX_RANK" = 1 ] && sleep 1 && kill -9 $$; sleep 600')
+    status = submit(launch, make_spec(scheduler=FIRST_NODES)).end(timeout_s=40)
     assert (status.exit_code, status.rank, status.verdict) == (137, 1, None)
     assert status.reason == "node n1: Killed"
 
