@@ -193,8 +193,8 @@ class Reference(Value, frozen=True):
 class Example(Value, frozen=True):
     """A statement of a source's prose that can be recomputed. `text` is the statement as printed.
 
-    An equation in `text` (`a = b`, or a chain of them) is computed; `formula` stands for its left side where that cannot
-    be read as printed. `states` holds figures that the text gives of a run, by name: step_time_s, tokens_per_s,
+    An equation in `text` (`a = b`, or a chain of them) is computed; `formula` stands for its left side where that is
+    not plain arithmetic. `states` holds figures that the text gives of a run, by name: step_time_s, tokens_per_s,
     mfu_percent, days_per_1t_tokens, global_batch_size, peak_tflops, model_flops (of one sample), window_first,
     window_last. They are held against the tables, the peaks, the formula and the recipe's window. `note` says what the
     arithmetic cannot find.
