@@ -14,8 +14,9 @@ from .options import World, run_options, world
 from .output import format_option, print_rows
 
 if TYPE_CHECKING:
+    from ..images.build import Recipe
     from ..images.inventory import Entry
-    from ..model import Image, ImageRequest
+    from ..model import Environment, Image, ImageRequest
     from ..request import Request
 
 COLUMNS = ("name", "reference", "kind", "size", "digest", "imported", "state")
@@ -59,7 +60,7 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
     runtime = here.plugins.runtime(name)
     if wanted.reference and _on_node(request, here):
         sys.exit(_prepare_on_node(request, here, wanted, name, timeout))
-    image = runtime.prepare(wanted, here.install.path, lambda line: click.echo(line, err=True), offline)
+    image = runtime.prepare(wanted, here.install.path, _say, offline)
     click.echo(_line(image))
 
 
@@ -85,10 +86,7 @@ def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
     from ..images.inventory import select, verified
 
     here = world().install
-    checked = [
-        verified(entry, here.path, lambda line: click.echo(line, err=True), offline)
-        for entry in select(here.path, names)
-    ]
+    checked = [verified(entry, here.path, _say, offline) for entry in select(here.path, names)]
     print_rows([_row(entry, format_) for entry in checked], COLUMNS, format_)
     sys.exit(0 if all(entry.state.startswith("ok") for entry in checked) else InfraError.exit_code)
 
@@ -115,6 +113,59 @@ def prune(names: tuple[str, ...], dry_run: bool) -> None:
         return
     freed = sweep(here.path) + sum(remove(entry, here.path) for entry in going)
     click.echo(f"{size(freed)} freed", err=True)
+
+
+@command.command("build")
+@click.option("--base", metavar="IMAGE", help="What it is built on: a reference or file with the same Python.")
+@click.option("--print", "print_", is_flag=True, help="Print the definition, and build nothing.")
+@click.option("--offline", is_flag=True, help="Build the environment from what is already here.")
+@run_options
+def build(request: Request | None, base: str | None, print_: bool, offline: bool) -> None:
+    """Build the image of a workload's environment, for runs without a GPU in a container.
+
+    It holds a base image and the environment that `llmbx run` would use without a container, package by package.
+
+    \b
+    Examples:
+      llmbx image build grok1 --runtime docker
+      llmbx run grok1 --runtime docker
+      llmbx image build llama2 --runtime apptainer --base my-debian.sif
+    """
+    from ..images.build import definition, dockerfile, recipe
+
+    if request is None or not request.runtime:
+        raise UsageError("name a workload and --runtime docker or apptainer")
+    here = world()
+    spec = here.resolve(request)
+    asked = here.plugins.framework(spec.plugin).prepare_image(spec)
+    if asked.environment is None:
+        raise UsageError(f"{spec.workload} has no environment on {spec.gpu_type}: only runs without a GPU are built")
+    venv, install = here.plugins.runtime("venv"), here.install.path
+    if print_:
+        of = recipe(asked.environment, venv.plan(asked, install), base)
+        click.echo(dockerfile(of) if request.runtime == "docker" else definition(of), nl=False)
+        return
+    here.install.ensure()
+    built = venv.prepare(asked, install, _say, offline)
+    click.echo(_build(request.runtime, asked.environment, built, recipe(asked.environment, built, base), here))
+
+
+def _build(runtime: str, environment: Environment, built: Image, of: Recipe, here: World) -> str:
+    from ..images.build import build_docker, build_file
+
+    tool = here.plugins.runtime(runtime)
+    if reason := tool.available():
+        raise InfraError(f"runtime {runtime}: {reason}")
+    if runtime == "docker":
+        return build_docker(environment, built, of, here.install.path, _say)
+    maker = getattr(tool, "file_tool", None)
+    if maker is None:
+        raise UsageError(f"images are built for docker and apptainer, not for {runtime}")
+    return str(build_file(environment, built, of, here.install.path, maker(), _say))
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _wanted(request: Request, here: World) -> tuple[ImageRequest, str]:

@@ -16,10 +16,11 @@ from ..errors import InfraError, UsageError
 from ..files import disk_errors
 from ..model import Image, ImageRequest
 from ..runtimes.base import Progress
+from ..runtimes.container import BUILT, require_importable
 from ..runtimes.naming import is_file, parse_reference
 from .lockfile import STORE, check_locked, read_lock, remember
 from .stamps import Stamp, current_stamp, with_identity, write_stamp
-from .tool import Command, FileTool, end_leftovers, python_version, run_import
+from .tool import Command, FileTool, end_leftovers, python_versions, run_import
 
 if TYPE_CHECKING:
     from .registry import RemoteImage
@@ -108,7 +109,7 @@ def _obtain(wanted: Wanted) -> Stamp:
             if (bad := problem(wanted.path)) is None:
                 return adopt(wanted)
             wanted.progress(f"{wanted.path} is not whole ({bad}): importing it again")
-        if wanted.offline:
+        if wanted.offline and not wanted.key.startswith(BUILT):
             raise InfraError(
                 f"{wanted.path} is not there, and --offline forbids to import it: `llmbx image prepare` it where there "
                 f"is a network, or bring it with `llmbx image import BUNDLE`"
@@ -123,6 +124,7 @@ def _import(wanted: Wanted) -> Stamp:
     from .registry import look_up
     from .retry import retrying
 
+    require_importable(wanted.key, wanted.tool.name)
     bounds = limits()
     deadline = time.monotonic() + bounds.timeout_s
     reference = parse_reference(wanted.image.reference)
@@ -188,10 +190,10 @@ def _agree(wanted: Wanted, digest: str | None, sha256: str | None) -> None:
 
 
 def _probed(wanted: Wanted, stamp: Stamp, command: Command) -> Stamp:
-    version = python_version(command, wanted.image.reference)
-    if version is None:
+    versions = python_versions(command, wanted.image.reference)
+    if versions is None:
         return stamp
-    known: Stamp = stamp.replace(versions={"python": version})
+    known: Stamp = stamp.replace(versions=versions)
     write_stamp(known, wanted.install)
     return known
 

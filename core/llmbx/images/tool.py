@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import signal
@@ -17,7 +18,14 @@ from ..runtimes.base import Progress
 from ..runtimes.naming import Reference
 from .retry import Passing, is_passing
 
-PROBE = "import sys; print('llmbx-python', sys.version.split()[0])"
+PROBE = """\
+import json, pathlib, sys
+facts = pathlib.Path("/opt/llmbx/environment.json")
+known = json.loads(facts.read_text()) if facts.exists() else {}
+print("llmbx-versions", json.dumps({**known, "python": sys.version.split()[0]}))\
+"""
+"""Asks an image for its Python, and an image that llmbx built for the packages in it."""
+
 REPORT_S = 10.0
 
 _NO_PROGRAM = re.compile(r"not found|no such file|executable file", re.IGNORECASE)
@@ -85,8 +93,8 @@ def explain(what: str, said: list[str], folder: Path) -> InfraError:
     return Passing(reason) if is_passing(text) else InfraError(reason)
 
 
-def python_version(command: Command, reference: str) -> str | None:
-    """The version of python3 in the image, or None when no container could be started to ask.
+def python_versions(command: Command, reference: str) -> dict[str, str] | None:
+    """Versions of python3 and, where the image says, of its main packages; None when no container could be started.
 
     Raises `UsageError` when the image has no python3.
     """
@@ -99,8 +107,8 @@ def python_version(command: Command, reference: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if found := re.search(r"llmbx-python (\S+)", done.stdout):
-        return found[1]
+    if found := re.search(r"^llmbx-versions (.+)$", done.stdout, re.MULTILINE):
+        return {str(name): str(version) for name, version in json.loads(found[1]).items()}
     lines = [line for line in done.stderr.splitlines() if "python3" in line]
     if any(_NO_PROGRAM.search(line) for line in lines):
         raise UsageError(f"the image {reference} has no python3 on its PATH, with which llmbx starts programs")

@@ -7,22 +7,45 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..errors import UsageError
-from ..model import Image, ImageRequest
+from ..environments import lock_digest
+from ..errors import InfraError, UsageError
+from ..model import Environment, Image, ImageRequest
 from .naming import image_file, is_file
 
 PYTHON = "python3"
 """The interpreter inside images: every recipe's image has it on PATH."""
+
+BUILT = "localhost/llmbx/"
+"""Where images stand that llmbx builds itself."""
 
 ARCHIVE = ".tar"
 """A Docker archive, as `docker save` writes it."""
 
 
 def wanted_reference(request: ImageRequest, runtime: str) -> str:
-    """The reference that is asked for. Raises `UsageError` when the workload names no image."""
+    """The reference that is asked for; of an environment alone, the image that `llmbx image build` makes of it.
+
+    Raises `UsageError` when the workload names neither.
+    """
+    if request.reference is None and request.environment is not None:
+        return built_reference(request.environment)
     if request.reference is None:
         raise UsageError(f"this recipe names no container image for the runtime {runtime}: give one with --image")
     return request.reference
+
+
+def built_reference(environment: Environment) -> str:
+    """The image that llmbx itself makes of an environment: named after its lock, in no registry."""
+    return f"{BUILT}{environment.name}:{lock_digest(environment)[:12]}"
+
+
+def require_importable(reference: str, runtime: str) -> None:
+    """Raise `InfraError` for an image that is built and not imported."""
+    if reference.startswith(BUILT):
+        raise InfraError(
+            f"the image {reference.removeprefix(BUILT)} has not been built yet: `llmbx image build WORKLOAD --runtime "
+            f"{runtime}` makes it of the workload's environment"
+        )
 
 
 def archive(request: ImageRequest) -> Path | None:

@@ -11,7 +11,7 @@ from ..files import disk_errors
 from ..images.lockfile import STORE, check_locked, read_lock, remember
 from ..images.stamps import Stamp, current_stamp, read_stamp, with_identity, write_stamp
 from ..model import Image, ImageRequest
-from .container import archive
+from .container import archive, require_importable
 from .docker_store import Stored, daemon_host, load, pull, stored
 from .naming import Reference, file_name, parse_reference
 
@@ -41,6 +41,7 @@ def _fetch(reference: Reference, request: ImageRequest, install: Path, progress:
     from .locks import held
 
     name = reference.docker
+    require_importable(name, "docker")
     if offline:
         raise InfraError(
             f"Docker does not have {name}, and --offline forbids to pull it: `llmbx image prepare` it where there is a "
@@ -134,14 +135,13 @@ def _locked_digest(found: Stored, name: str, install: Path) -> str | None:
 
 def _versions(identity: str, name: str, install: Path) -> dict[str, str]:
     """The version of the image's Python, asked once for each image id."""
-    from ..images.tool import Command, python_version
+    from ..images.tool import Command, python_versions
 
     key = f"docker/{identity}"
     stamp = read_stamp(key, install)
     if stamp and stamp.versions:
         return stamp.versions
     start = ("docker", "run", "--rm", "--pull", "never", "--network", "none", "--entrypoint", "", identity)
-    version = python_version(Command(argv=start), name)
-    versions = {"python": version} if version else {}
+    versions = python_versions(Command(argv=start), name) or {}
     write_stamp(Stamp(path=key, reference=name, tool="docker", versions=versions), install)
     return versions

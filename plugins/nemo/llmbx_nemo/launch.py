@@ -31,10 +31,12 @@ def request(spec: RunSpec) -> ImageRequest:
     if spec.environment and spec.gpu_type == "cpu":
         environment = load_environment(resources.files(__package__) / "environments" / f"{spec.environment}.toml")
     gated = spec.gated_tokenizer if spec.settings.get("tokenizer") == "hub" else None
+    # The recipe's image is for GPUs: without one only an image that the user names takes the environment's place.
+    image = spec.image if environment is None or (spec.image and spec.image.source == "--image") else None
     return ImageRequest(
         environment=environment,
-        reference=spec.image.reference if spec.image else None,
-        digest=spec.image.digest if spec.image else None,
+        reference=image.reference if image else None,
+        digest=image.digest if image else None,
         repositories=(gated,) if gated else (),
     )
 
