@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from .launchers.base import Launcher
+from .launchers.base import Launcher, Unreachable
 from .logs.lines import LineReader
 from .logs.parser import LogParser
 from .model import Event, JobStatus, Step
@@ -97,10 +97,19 @@ def follow(
             return _stop(run, launcher, follower, ended)
         time.sleep(POLL_S)
         if now() - asked >= launcher.poll_s:
-            status, asked = launcher.status(job, run.path), now()
+            status, asked = _ask(run, launcher, status), now()
             sink.status(status)
     follower.close()
     return status
+
+
+def _ask(run: Run, launcher: Launcher, known: JobStatus) -> JobStatus:
+    """The job's status, or the one known so far while the scheduler is silent: a run outlives its controller."""
+    assert run.record.job is not None
+    try:
+        return launcher.status(run.record.job, run.path)
+    except Unreachable as error:
+        return known.replace(reason=str(error))
 
 
 def _overdue(

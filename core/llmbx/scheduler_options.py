@@ -11,19 +11,6 @@ from .request import Request
 FIELDS = ("account", "partition", "qos", "reservation", "constraint", "nodelist", "exclude", "gres", "segment")
 """Members of a cluster profile that are options of the scheduler by the same name."""
 
-VARIABLES = {
-    "SBATCH_ACCOUNT": "account",
-    "SBATCH_PARTITION": "partition",
-    "SBATCH_QOS": "qos",
-    "SBATCH_RESERVATION": "reservation",
-    "SBATCH_CONSTRAINT": "constraint",
-    "SBATCH_EXCLUSIVE": "exclusive",
-    "SBATCH_GRES": "gres",
-    "SBATCH_GPUS_PER_NODE": "gpus-per-node",
-    "SBATCH_TIMELIMIT": "time",
-}
-"""sbatch's own input variables by the option they stand for."""
-
 
 def scheduler_options(
     request: Request, environ: Mapping[str, str], profile: Profile | None, origins: dict[str, str]
@@ -53,20 +40,19 @@ def _of_profile(profile: Profile) -> Iterator[tuple[str, str]]:
     for field in FIELDS:
         if getattr(cluster, field) is not None:
             yield field, str(getattr(cluster, field))
+    if cluster.gpus_per_node_flag and cluster.gpus_per_node is not None:
+        yield "gpus-per-node", str(cluster.gpus_per_node)
     for key, value in cluster.sbatch.items():
         if value is not False and value is not None:
             yield key, "" if value is True else str(value)
 
 
 def _of_user(request: Request, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    for variable, key in VARIABLES.items():
-        if environ.get(variable):
-            yield key, environ[variable], variable
-    text = environ.get("ADDITIONAL_SLURM_PARAMS", "")
-    if text.strip():
-        from .launchers.slurm_params import parse_params
+    from .launchers.slurm_params import from_environ, option_name, parse_params
 
-        for key, value in parse_params(text).items():
-            yield key, value, "ADDITIONAL_SLURM_PARAMS"
+    for key, (value, variable) in from_environ(environ).items():
+        yield key, value, variable
+    for key, value in parse_params(environ.get("ADDITIONAL_SLURM_PARAMS", "")).items():
+        yield key, value, "ADDITIONAL_SLURM_PARAMS"
     for key, value in request.scheduler.items():
-        yield key, value, "--slurm-arg"
+        yield option_name(key), value, "--slurm-arg"

@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
+from ..errors import InfraError
 from ..model import Job, JobStatus, Launch, RunSpec, Wrapping
+
+
+class Unreachable(InfraError):
+    """The scheduler does not answer: nothing is known of the job now, and asking again may help."""
 
 
 class Launcher(Protocol):

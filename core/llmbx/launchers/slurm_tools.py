@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from ..errors import InfraError
+from .base import Unreachable
 
 KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_DEBUG_FLAGS")
 """Variables of Slurm's commands themselves; the other `SLURM_*` and `SBATCH_*` belong to a job, or to its options."""
@@ -33,10 +34,6 @@ _HINTS = {
     ("unable to contact", "socket timed out", "connection refused", "establish a configuration"): _NO_CONTROLLER,
 }
 """What would be right, by words of the errors that users meet (in this order)."""
-
-
-class Unreachable(InfraError):
-    """The controller (or the accounting) does not answer: nothing is known, and asking again may help."""
 
 
 def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
