@@ -24,6 +24,7 @@ from .model import Finding, Image, JobStatus, Launch, Result, RunSpec, Wrapping
 from .plugins import Framework, Plugins
 from .record import SCRIPT, Record, Run, claim_folder, new_record, write_record
 from .runtimes.base import Progress, Runtime
+from .secrets import forget
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +137,9 @@ def _start(rooms: Rooms, record: Record, folder: Path, progress: Progress, offli
         prepare_s=round(time.monotonic() - began, 3),
     )
     write_record(folder, record)
+    if spec.profile and not spec.profile.keep_secrets:
+        # Fetching the image was the last that may have needed one.
+        forget(os.environ)
     job = rooms.launcher.submit(folder / SCRIPT, spec, folder)
     record = record.replace(job=job)
     write_record(folder, record)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 
 from .errors import UsageError
 
 REDACTED = "***"
 NAMES = re.compile(r"(^|_)(TOKEN|KEY|APIKEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$|S$)", re.IGNORECASE)
 """A variable whose name contains one of these words holds a secret."""
+
+_forgotten: dict[str, str] = {}
 
 FORWARDED = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "NGC_API_KEY", "WANDB_API_KEY")
 """Secrets that frameworks read; they are forwarded to the ranks by name when they are set."""
@@ -36,9 +41,38 @@ def secret_names(environ: Mapping[str, str], asked: Mapping[str, str]) -> tuple[
     return tuple(name for name in FORWARDED if environ.get(name))
 
 
+def forget(environ: MutableMapping[str, str]) -> None:
+    """Take every secret out of this process's environment, where processes that it starts and others would find it.
+
+    The kernel shows a process's first environment in /proc for as long as it lives, and profilers read that of every
+    process: there the values are overwritten. `scrub` and `known` go on knowing them.
+    """
+    _forgotten.update((name, value) for name, value in environ.items() if is_secret(name) and value)
+    _overwrite()
+    for name in _forgotten:
+        environ.pop(name, None)
+
+
+def known(environ: Mapping[str, str]) -> dict[str, str]:
+    """The secrets of `environ` and those that this process has forgotten, by name."""
+    return {**_forgotten, **{name: value for name, value in environ.items() if is_secret(name)}}
+
+
+def _overwrite() -> None:
+    import ctypes
+
+    # Only the C library knows where the first environment lies; one that does not say has no /proc either.
+    with contextlib.suppress(ValueError, OSError):
+        entries = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
+        for place in itertools.takewhile(bool, (entries[i] for i in itertools.count())):
+            name, _, value = ctypes.string_at(place).partition(b"=")
+            if is_secret(os.fsdecode(name)):
+                ctypes.memset(place + len(name) + 1, ord("*"), len(value))
+
+
 def scrub(text: str, environ: Mapping[str, str]) -> str:
-    """`text` without the value of any secret in `environ` (values shorter than 8 characters are left alone)."""
-    for name, value in environ.items():
-        if is_secret(name) and len(value) >= 8:
+    """`text` without the value of any secret that is `known` (values shorter than 8 characters are left alone)."""
+    for value in known(environ).values():
+        if len(value) >= 8:
             text = text.replace(value, REDACTED)
     return text

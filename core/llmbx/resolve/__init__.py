@@ -81,6 +81,8 @@ def resolve(
         corrected=(row.note,) if row.note else (),
         doubts=choice.findings,
     )
+    if spec.profile and not spec.profile.keep_secrets:
+        spec = spec.replace(secrets=())
     return spec.replace(origins=dict(sorted(layers.origins.items())))
 
 

@@ -47,6 +47,7 @@ def again(spec: RunSpec, recipe: Recipe, request: Request, environ: Mapping[str,
     return spec.replace(
         profile=asked,
         trace=None,
+        secrets=spec.secrets if asked.keep_secrets else (),
         profilers=(*(name for name in spec.profilers if name not in before), asked.tool),
         steps=steps,
         window=spec.window if last_of(spec.window) <= steps else "auto",

@@ -71,14 +71,14 @@ def _tool(spec: RunSpec, environ: Mapping[str, str]) -> list[Finding]:
 
 def _secrets(spec: RunSpec) -> list[Finding]:
     profile = spec.profile
-    if profile is None or not spec.secrets:
+    if profile is None:
         return []
-    names = ", ".join(spec.secrets)
     if profile.keep_secrets:
-        problem, fix = f"the profiles will hold {names}", "they are marked and never bundled; keep them to yourself"
-    elif spec.gated_tokenizer is None:
-        return []
-    else:
-        problem = f"profiled ranks start without {names}, since a profile stores its program's environment"
+        problem = f"the profiles will hold {', '.join(spec.secrets) or 'every secret'} of the environment"
+        fix = "they are marked and never bundled; keep them to yourself"
+    elif spec.gated_tokenizer and not spec.mini:
+        problem = "a profiled run gets no HF_TOKEN or other secret, since profiles store the environment"
         fix = f"fetch {spec.gated_tokenizer} with an unprofiled run before, or add --keep-secrets"
+    else:
+        return []
     return [Finding(rule="profile_secrets", problem=problem, fix=fix, warning=True)]

@@ -15,7 +15,7 @@ TOOL = "nsys"
 ASKED = f"{FOLDER}/asked.json"
 """What was asked for, beside the files: what `collect` and `llmbx nsys` know ranks and steps from."""
 SHIELD = f"{FOLDER}/no-secrets.sh"
-"""Starts a profiled rank without its secrets."""
+"""Starts a rank without secrets in its environment."""
 
 _QUIET = ("--sample=none", "--cpuctxsw=none")
 # CPU sampling needs rights that few machines give, and answers nothing that is asked here.
@@ -96,7 +96,9 @@ def _wrapped(spec: RunSpec, launch: Launch, phase: Phase, asked: Asked, command:
     if spec.profile and spec.profile.gpu_metrics and spec.gpu_type != "cpu" and phase.capture is None:
         metrics = first_of_each_node(asked.ranks, launch.ranks_per_node)
     plain = [rank for rank in asked.ranks if rank not in metrics]
-    prefixes = []
+    # A profile holds the environment of every process on its machine, so no rank may have a secret in its own.
+    keep = spec.profile is not None and spec.profile.keep_secrets
+    prefixes = [] if keep else [Prefix(argv=("/bin/sh", SHIELD))]
     if metrics:
         prefixes.append(Prefix(argv=_argv(spec, asked, command, ("--gpu-metrics-device=all",)), ranks=spell(metrics)))
     if plain:
@@ -118,9 +120,8 @@ def _argv(spec: RunSpec, asked: Asked, command: str, extra: tuple[str, ...] = ()
     # Everything else than a scheduler's job has a folder of its own, and needs no id in the name to be told apart.
     job = "%q{SLURM_JOB_ID}" if spec.launcher == "slurm" else spec.launcher
     limits = _ON_CPU if spec.gpu_type == "cpu" else _ON_GPU
-    shield = () if spec.profile and spec.profile.keep_secrets else ("/bin/sh", SHIELD)
     return (
-        *(*shield, "env", "NSYS_NVTX_PROFILER_REGISTER_ONLY=0", command, "profile", *limits),
+        *("env", "NSYS_NVTX_PROFILER_REGISTER_ONLY=0", command, "profile", *limits),
         *("--capture-range-end=stop", *extra, "--force-overwrite=true", "--output", for_nsys(asked.name, job)),
     )
 

@@ -1,11 +1,12 @@
-"""Secrets in a profile: nsys stores what the program prints and, version by version, what it was started with."""
+"""Secrets in a profile. nsys stores what the program prints, what it was started with, and the environment of every
+process of the machine that it may look at."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from llmbx.secrets import is_secret
+from llmbx.secrets import is_secret, known
 
 from .database import Database
 
@@ -18,7 +19,7 @@ _TEXTS = (("StringIds", "value"), ("META_DATA_CAPTURE", "value"))
 
 def values(environ: Mapping[str, str]) -> dict[str, str]:
     """The secrets of an environment that are worth looking for, by name."""
-    return {name: value for name, value in environ.items() if is_secret(name) and len(value) >= SHORTEST}
+    return {name: value for name, value in known(environ).items() if len(value) >= SHORTEST}
 
 
 def secrets_in(database: Database, environ: Mapping[str, str]) -> tuple[str, ...]:
