@@ -50,10 +50,12 @@ PAGES = {"commands.md": commands, "hooks.md": hooks}
 
 def main() -> int:
     """Write the pages, or with --check say which are out of date."""
-    stale = [name for name, page in PAGES.items() if (HERE / name).read_text() != page()] if "--check" in sys.argv else []
+    pages = {name: page() for name, page in PAGES.items()}
     if "--check" not in sys.argv:
-        for name, page in PAGES.items():
-            (HERE / name).write_text(page())
+        for name, text in pages.items():
+            (HERE / name).write_text(text)
+        return 0
+    stale = [name for name, text in pages.items() if (HERE / name).read_text() != text]
     for name in stale:
         print(f"docs/{name} is out of date: run python docs/generate.py", file=sys.stderr)
     return 1 if stale else 0

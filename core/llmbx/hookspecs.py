@@ -43,7 +43,7 @@ def register_workloads() -> Sequence[Workload]:
 def check_spec(spec: RunSpec) -> Sequence[Finding]:
     """Rules of the framework that the resolved run breaks, beyond those that hold for every framework.
 
-    When: before anything starts. Asked of the chosen framework, and of each chosen profiler (the size of its files, say).
+    When: before anything starts. Asked of the chosen framework, and of each chosen profiler (the size of its files).
     Return every finding at once, or an empty list.
 
     Example::

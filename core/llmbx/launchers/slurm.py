@@ -10,10 +10,11 @@ from ..errors import InfraError
 from ..model import Job, JobStatus, Launch, RunSpec, Wrapping
 from ..secrets import is_secret
 from . import slurm_render
+from .base import Unreachable
 from .exits import Exit, exit_status, forget_exit, read_exit
 from .slurm_evidence import Evidence, read_evidence
 from .slurm_state import PENDING, VERDICTS, Queue, SlurmState
-from .slurm_tools import Unreachable, call, environment
+from .slurm_tools import call, environment
 
 SETTLE_S = 30.0
 """How long after the job's last sign of life its disappearance is not believed: accounting and shared folders lag."""

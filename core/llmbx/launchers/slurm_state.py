@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ..errors import InfraError
-from .slurm_tools import Unreachable, call
+from .base import Unreachable
+from .slurm_tools import call
 
 REFRESH_S = 2.0
 """How old an answer may be before Slurm is asked again."""

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from llmbx.errors import InfraError
+from llmbx.launchers.base import Unreachable
 from llmbx.launchers.slurm import SlurmLauncher
 from llmbx.launchers.slurm_evidence import find_evidence
 from llmbx.launchers.slurm_state import Queue
-from llmbx.launchers.slurm_tools import Unreachable, environment, hint_for, message
+from llmbx.launchers.slurm_tools import environment, hint_for, message
 from llmbx.model import Job
 
 

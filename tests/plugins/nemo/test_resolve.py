@@ -14,7 +14,6 @@ from llmbx.plugins import load
 from llmbx.request import Request
 from llmbx.resolve import resolve
 
-
 NO_CONFIG = Config()
 
 
