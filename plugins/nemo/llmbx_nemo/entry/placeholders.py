@@ -117,7 +117,7 @@ class _Finder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if not any(name == root or name.startswith(f"{root}.") for root in self.roots):
             return None
-        return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         self.made.append(spec.name)
@@ -154,10 +154,10 @@ def absent_packages() -> Iterator[list[str]]:
     """While this is entered, absent packages can be imported; gives their names."""
     import_first()
     finder = _Finder(absent())
-    sys.meta_path.append(finder)  # type: ignore[arg-type]
+    sys.meta_path.append(finder)
     try:
         yield list(finder.roots)
     finally:
-        sys.meta_path.remove(finder)  # type: ignore[arg-type]
+        sys.meta_path.remove(finder)
         for name in finder.made:
             sys.modules.pop(name, None)

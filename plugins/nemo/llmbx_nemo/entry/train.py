@@ -104,10 +104,7 @@ def main() -> None:
         limit_memory(ranks)
     if os.environ["RANK"] == "0":
         seen.write(file.parent / "seen.json")
-    if spec["driver"] == "nemo2":
-        from llmbx_nemo.entry import nemo2 as driver
-    else:
-        from llmbx_nemo.entry import bridge as driver
+    driver = importlib.import_module(f"llmbx_nemo.entry.{'nemo2' if spec['driver'] == 'nemo2' else 'bridge'}")
     problems = driver.run(spec, file.parent)
     if problems:
         stop(problems)
