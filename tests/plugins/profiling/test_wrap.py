@@ -25,6 +25,10 @@ def launch(nodes: int = 1, ranks: int = 2, *phases: Phase) -> Launch:
     )
 
 
+def nsys_of(phase: Phase) -> list[Prefix]:
+    return [prefix for prefix in phase.prefixes if "profile" in prefix.argv]
+
+
 def show(wrapped: Launch) -> str:
     """Every phase with its prefixes and what it makes, and what is asked for."""
     lines = []
@@ -63,14 +67,14 @@ def test_phases_that_capture_for_themselves(make_spec: MakeSpec, golden: Golden)
     )
     wrapped = wrap(spec, launch(2, 8, *phases))[0]
     golden("wrap-pgle.txt", show(wrapped))
-    assert all(len([p for p in phase.prefixes if "nsys" in p.argv]) <= 1 for phase in wrapped.phases)
+    assert all(len(nsys_of(phase)) <= 1 for phase in wrapped.phases)
 
 
 def test_a_capture_needs_no_profile_of_the_run(make_spec: MakeSpec) -> None:
     capture = Capture(start=1, stop=2, tool="nsys", output="nsys_profile/prof")
     phases = (Phase(role="collect", argv=("a",), capture=capture), Phase(role="measure", argv=("b",)))
     wrapped, asked = wrap(make_spec(), launch(1, 2, *phases))
-    assert [len(phase.prefixes) for phase in wrapped.phases] == [1, 0]
+    assert [len(nsys_of(phase)) for phase in wrapped.phases] == [1, 0]
     assert [(a.role, a.ranks, a.required) for a in asked] == [("collect", (0,), False)]
     assert wrapped.phases[0].makes == (), "a profile that may be missing fails no phase"
 
@@ -87,7 +91,7 @@ def test_nothing_asked_changes_nothing(make_spec: MakeSpec) -> None:
 def test_every_asked_rank_gets_nsys_once(ranks: str, metrics: bool, make_spec: MakeSpec) -> None:
     spec = make_spec(gpus=16, profile=ProfileSpec(start=1, stop=2, ranks=ranks, gpu_metrics=metrics))
     (phase,) = wrap(spec, launch(2, 8))[0].phases
-    wrapped = [rank for prefix in phase.prefixes for rank in numbers(prefix.ranks, 16)]
+    wrapped = [rank for prefix in nsys_of(phase) for rank in numbers(prefix.ranks, 16)]
     assert sorted(wrapped) == list(numbers(ranks, 16))
     with_metrics = [r for p in phase.prefixes if "--gpu-metrics-device=all" in p.argv for r in numbers(p.ranks, 16)]
     assert tuple(with_metrics) == (first_of_each_node(numbers(ranks, 16), 8) if metrics else ())
@@ -105,4 +109,14 @@ def test_what_is_asked_for_is_written_beside_the_profiles(make_spec: MakeSpec) -
 def test_another_command_for_nsys(make_spec: MakeSpec) -> None:
     spec = make_spec(profile=ProfileSpec(start=1, stop=2, ranks="0"))
     (phase,) = wrap(spec, launch(), "/opt/nsys/bin/nsys")[0].phases
-    assert "/opt/nsys/bin/nsys" in phase.prefixes[0].argv and "nsys" not in phase.prefixes[0].argv
+    (prefix,) = nsys_of(phase)
+    assert "/opt/nsys/bin/nsys" in prefix.argv and "nsys" not in prefix.argv
+
+
+def test_no_rank_has_a_secret_unless_it_is_kept(make_spec: MakeSpec) -> None:
+    """nsys stores the environment of every process of its machine, also of ranks that it does not look at."""
+    profile = ProfileSpec(start=1, stop=2, ranks="3")
+    (phase,) = wrap(make_spec(gpus=16, profile=profile), launch(2, 8))[0].phases
+    assert phase.prefixes[0] == Prefix(argv=("/bin/sh", SHIELD), ranks="all")
+    (phase,) = wrap(make_spec(gpus=16, profile=profile.replace(keep_secrets=True)), launch(2, 8))[0].phases
+    assert len(phase.prefixes) == 1
