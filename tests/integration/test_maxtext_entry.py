@@ -298,3 +298,22 @@ def test_secrets_stay_out_of_what_was_seen(start: Start) -> None:
     assert found.status.exit_code == 0, found.text
     for file in found.folder.rglob("*"):
         assert not file.is_file() or b"planted-secret-1234" not in file.read_bytes(), file
+
+
+def test_the_command_as_typed(
+    llmbx: Callable[..., subprocess.CompletedProcess[str]],
+    read_result: Callable[[Path], dict[str, Any]],
+    shared_install: Path,
+) -> None:
+    """From the command to the result, in llmbx's own environment."""
+    done = llmbx("run", "--plugin", "maxtext", "llama2", "--gpus", "4", "--steps", "12", install=shared_install)
+    assert done.returncode == 0, done.stderr
+    runs = shared_install.glob("workloads/pretrain_maxtext_llama2/experiments/*/*/*/result.json")
+    folder = max(runs, key=lambda file: file.stat().st_mtime).parent
+    result = read_result(folder)
+    assert (result["status"], result["data_valid"], result["steps_seen"]) == ("completed", True, 12)
+    assert result["workload"]["plugin"] == "maxtext" and result["workload"]["gpus"] == 4
+    assert result["window"]["policy"] == "auto" and result["window"]["first"] > 0
+    assert result["mfu"]["value"] is None and result["comparable"] is False
+    assert result["flops_per_sample"]["causal"] < result["flops_per_sample"]["full"]
+    assert result["image"]["digest"] and (folder / "seen.json").is_file()

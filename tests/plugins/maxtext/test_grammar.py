@@ -152,6 +152,10 @@ def test_every_process_prints_every_step_and_the_last_word_counts() -> None:
     assert [step.time_s for step in log.steps] == [1.25] * 5 and log.attempts == 1
 
 
+def test_a_process_may_lag_by_a_step() -> None:
+    assert read(*(numbered(number) for number in (0, 1, 0, 2, 1, 3, 2, 3))).attempts == 1
+
+
 def stamped(second: int) -> str:
     return f"I1121 07:20:{second:02d}.000000 140349491260288 metric_logger.py:265] "
 

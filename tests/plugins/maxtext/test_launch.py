@@ -258,6 +258,18 @@ def test_tensor_and_expert_parallelism_stay_inside_the_node(spec: Spec) -> None:
     assert given["per_device_batch_size"] == "1"  # two samples for each of four ranks that share by two
 
 
+def test_fsdp_takes_what_tensor_parallelism_leaves_of_a_node(cluster: Spec) -> None:
+    given = arguments(phase(launch(cluster("bf16", 64, settings={"tp": "2", "fsdp": "32"}), ENROOT), "measure"))
+    assert (given["ici_tensor_parallelism"], given["ici_fsdp_parallelism"]) == ("2", "4")
+    assert (given["dcn_fsdp_parallelism"], given["dcn_data_parallelism"]) == ("8", "1")
+
+
+def test_forced_devices_are_one_node(spec: Spec) -> None:
+    found = launch(spec("llama2", gpus=4, gpus_per_node=2), VENV)
+    given = arguments(found.phases[0])
+    assert found.nodes == 1 and given["ici_fsdp_parallelism"] == "4" and given["dcn_fsdp_parallelism"] == "1"
+
+
 def test_one_process_drives_all_forced_devices(spec: Spec) -> None:
     found = launch(spec("llama2", gpus=4), VENV)
     assert (found.nodes, found.ranks_per_node, found.gpus_per_rank) == (1, 1, 4)
