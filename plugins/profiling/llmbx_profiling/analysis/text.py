@@ -55,10 +55,17 @@ def _row(item: Any, **extra: Any) -> dict[str, Any]:
     for name in item.__struct_fields__:
         value = getattr(item, name)
         if name in _MILLISECONDS:
-            row[name.removesuffix("_s")] = None if value is None else round(value * 1e3, 3)
+            row[name.removesuffix("_s")] = _ms(value)
         else:
             row[name] = value
     return {**row, **extra}
+
+
+def _ms(seconds: float | None) -> float | int | None:
+    """Milliseconds, with as many digits as matter."""
+    if seconds is None:
+        return None
+    return round(seconds * 1e3) if seconds >= 1 else round(seconds * 1e3, 3)
 
 
 def _ranks(analysis: Analysis, gpus: bool) -> Shown:
@@ -78,14 +85,14 @@ def _steps(analysis: Analysis, gpus: bool) -> Shown:
 
 
 def _over_ranks(number: int | None, steps: Sequence[Step]) -> dict[str, Any]:
-    lengths = [step.duration_s * 1e3 for step in steps]
+    lengths = [step.duration_s for step in steps]
     exposed = max(steps, key=lambda step: step.exposed_s or 0.0)
     return {
         "step": number,
         "ranks": len(steps),
-        "shortest": round(min(lengths), 3),
-        "longest": round(max(lengths), 3),
-        "most exposed": None if exposed.exposed_s is None else round(exposed.exposed_s * 1e3, 3),
+        "shortest": _ms(min(lengths)),
+        "longest": _ms(max(lengths)),
+        "most exposed": _ms(exposed.exposed_s),
         "rank": exposed.label,
     }
 
@@ -113,7 +120,7 @@ def _stragglers(analysis: Analysis, gpus: bool) -> Shown:
     if analysis.stragglers is None:
         return [], ()
     rows = [
-        _row(item, rank=item.label, last=f"{item.last_share:.1%}", causes_wait=round(item.causes_s * 1e3, 3))
+        _row(item, rank=item.label, last=f"{item.last_share:.1%}", causes_wait=_ms(item.causes_s))
         for item in analysis.stragglers.ranks
     ]
     return rows, ("rank", "last", "causes_wait", "waits")

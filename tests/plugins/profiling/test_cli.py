@@ -1,0 +1,80 @@
+"""`llmbx nsys`: tables for people, JSON and CSV for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from llmbx.errors import UsageError
+from llmbx_profiling.cli import command
+
+from .exports import Export
+
+Golden = Callable[[str, str], None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two ranks, two steps; rank 1 is late to the all-reduce of step 46."""
+    for rank in range(2):
+        made = Export()
+        made.domain(1, "llmbx")
+        for step in (45, 46):
+            t = 1_000_000 * step
+            late = 50_000 if rank == 1 and step == 46 else 0
+            made.range(t, t + 1_000_000, "step", domain=1, payload=step)
+            made.range(t + 5_000, t + 400_000, "forward")
+            made.kernel(t, t + 300_000, "void gemm_bf16<128>(int)")
+            made.kernel(t + 250_000 + late, t + 500_000, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL()")
+            made.kernel(t + 600_000, t + 900_000, "void gemm_bf16<64>(int)")
+            made.copy(t + 900_000, t + 910_000)
+        made.write(tmp_path / f"profile_rank{rank}.sqlite")
+    return tmp_path
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_tables(folder: Path, golden: Golden) -> None:
+    golden("nsys-table.txt", run(str(folder)))
+
+
+def test_a_profile_of_the_cpu(tmp_path: Path, golden: Golden) -> None:
+    made = Export()
+    made.domain(1, "llmbx")
+    made.range(0, 2_500_000, "step", domain=1, payload=45)
+    golden("nsys-cpu.txt", run(str(made.write(tmp_path / "p.sqlite"))))
+
+
+def test_json_holds_everything(folder: Path) -> None:
+    analysis = json.loads(run(str(folder), "--format", "json"))
+    assert analysis["schema_version"] == 1
+    assert {len(analysis[key]) for key in ("files", "ranks")} == {2} and len(analysis["steps"]) == 4
+    assert analysis["steps"][0]["exposed_s"] == pytest.approx(0.0002)
+    assert analysis["stragglers"]["ranks"][0]["label"] == "rank 1"
+    assert analysis["exposed_share"] == pytest.approx(0.2)
+
+
+def test_csv_has_one_line_a_step_and_rank(folder: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(run(str(folder), "--format", "csv"))))
+    assert [(row["rank"], row["step"]) for row in rows] == [("0", "45"), ("1", "45"), ("0", "46"), ("1", "46")]
+    assert float(rows[0]["busy_s"]) == pytest.approx(0.00081)
+
+
+def test_lists_are_as_long_as_asked(folder: Path) -> None:
+    analysis = json.loads(run(str(folder), "--format", "json", "--top", "1"))
+    assert [len(analysis[key]) for key in ("top_kernels", "gaps", "ranges")] == [1, 1, 1]
+
+
+def test_what_cannot_be_read_ends_the_command(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no profile in this folder"):
+        run(str(tmp_path))
