@@ -33,6 +33,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("network_error", r"(?:OPAL|PMIX) ERROR|PMIX_ERR|client socket has (?:timed out|failed)"),
     ("out_of_memory", r"(?i:\b(?:cuda|hip)\b.{0,30}out of memory)|Out of memory: Killed|: Out Of Memory\b"),
     ("out_of_memory", r"EXHAUSTED: Out of memory|OutOfMemoryError|\boom[-_]kill|OOM Killed"),
+    ("out_of_memory", r"could not create a primitive"),  # oneDNN, when an allocation fails in it
     ("out_of_memory", r"DefaultCPUAllocator: |\bMemoryError\b|std::bad_alloc|Cannot allocate memory"),
     ("peer_lost", r"Connection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"),
     ("nccl_error", r"nccl(?:System|Internal|UnhandledCuda)Error|ncclInvalid\w+|\bNCCL error|DistBackendError"),
@@ -55,7 +56,9 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("nccl_warning", r"\bNCCL WARN\b"),
 )
 
-_HOST = re.compile(r"DefaultCPUAllocator|\bMemoryError|bad_alloc|Cannot allocate|(?i:oom[-_ ]kill)|: Out Of|Killed pro")
+_HOST = re.compile(
+    r"DefaultCPUAllocator|create a primitive|\bMemoryError|bad_alloc|Cannot allocate|(?i:oom[-_ ]kill)|: Out Of|Killed pro"
+)
 _RANK = re.compile(r"\b[Rr]ank[ :]+(\d+)\b|\btask (\d+):|\blocal_rank: (\d+)")
 _DEVICE = re.compile(r"\bhca (\w+)")
 _EXIT = re.compile(r"exit ?code:? (-?\d+)")
