@@ -11,8 +11,10 @@ from llmbx.model import Finding
 from .analysis import read_report
 from .render import headline
 from .report import Report
+from .words import many
 
 NAME = "nccl.json"
+_MOST = 5
 
 
 def findings(run_dir: Path) -> list[Finding]:
@@ -28,7 +30,8 @@ def findings(run_dir: Path) -> list[Finding]:
 
 
 def said(report: Report) -> list[Finding]:
-    """The findings of a report. All are warnings, for none of them stops a run."""
-    look = f"llmbx nccl, or {NAME} in the run folder, has the details"
-    found = [Finding(rule="nccl", problem="; ".join(headline(report)), fix=look, warning=True)]
-    return found + [Finding(rule="nccl", problem=text, fix=look, warning=True) for text in report.warnings]
+    """The findings of a report, the summary first. All are warnings, for none of them fails a run."""
+    texts = ["; ".join(headline(report)), *report.warnings[:_MOST]]
+    if (rest := len(report.warnings) - _MOST) > 0:
+        texts.append(f"{many(rest, 'more warning')} of the trace")
+    return [Finding(rule="nccl", problem=text, fix="llmbx nccl says more", warning=True) for text in texts]

@@ -23,6 +23,14 @@ def test_findings_and_the_whole_report_beside_the_log(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "nccl.json").read_text())["calls"] == 1
 
 
+def test_many_warnings_are_counted_not_listed(tmp_path: Path) -> None:
+    errors = [f"node1:{n}:1 [0] a.cc:1 NCCL WARN broken" for n in range(30)]
+    (tmp_path / "log-run.out").write_text("\n".join([coll(), *errors]) + "\n")
+    found = plugin.analyze(SPEC, tmp_path)
+    assert len(found) == 7
+    assert found[-1].problem == "6 more warnings of the trace"
+
+
 def test_an_empty_trace_is_a_warning_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "log-run.out").write_text("step 1\n")
     (finding,) = plugin.analyze(SPEC, tmp_path)
