@@ -145,6 +145,8 @@ def build(request: Request | None, base: str | None, print_: bool, offline: bool
         of = recipe(asked.environment, venv.plan(asked, install), base)
         click.echo(dockerfile(of) if request.runtime == "docker" else definition(of), nl=False)
         return
+    if reason := here.plugins.runtime(request.runtime).available():
+        raise InfraError(f"runtime {request.runtime}: {reason}")
     here.install.ensure()
     built = venv.prepare(asked, install, _say, offline)
     click.echo(_build(request.runtime, asked.environment, built, recipe(asked.environment, built, base), here))
@@ -153,12 +155,9 @@ def build(request: Request | None, base: str | None, print_: bool, offline: bool
 def _build(runtime: str, environment: Environment, built: Image, of: Recipe, here: World) -> str:
     from ..images.build import build_docker, build_file
 
-    tool = here.plugins.runtime(runtime)
-    if reason := tool.available():
-        raise InfraError(f"runtime {runtime}: {reason}")
     if runtime == "docker":
         return build_docker(environment, built, of, here.install.path, _say)
-    maker = getattr(tool, "file_tool", None)
+    maker = getattr(here.plugins.runtime(runtime), "file_tool", None)
     if maker is None:
         raise UsageError(f"images are built for docker and apptainer, not for {runtime}")
     return str(build_file(environment, built, of, here.install.path, maker(), _say))

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..errors import InfraError, LlmbxError, UsageError, did_you_mean
 from ..model import Value
 from ..runtimes.base import Progress
+from ..runtimes.container import BUILT
 from ..runtimes.naming import is_file, parse_reference
 from .lockfile import read_lock
 from .stamps import Stamp, all_stamps, current_stamp, drop_stamp, read_stamp, with_identity, write_stamp
@@ -171,7 +172,7 @@ def _registry_state(entry: Entry, install: Path) -> str:
     from .registry import look_up
 
     locked = read_lock(install).images.get(entry.reference or "")
-    if locked is None or locked.digest is None:
+    if locked is None or locked.digest is None or (entry.reference or "").startswith(BUILT):
         return "ok"
     try:
         now = look_up(parse_reference(entry.reference or ""), limits()).digest

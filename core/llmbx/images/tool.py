@@ -147,8 +147,9 @@ class _Clock:
             from .disk import size
 
             self.said = now
-            written = max(0, self.free - self._free())
-            self.progress(f"{self.what}: {now - self.began:.0f} s, about {size(written)} written")
+            written = self.free - self._free()
+            much = f", about {size(written)} written" if written > 0 else ""
+            self.progress(f"{self.what}: {now - self.began:.0f} s{much}")
 
     def _free(self) -> int:
         import shutil

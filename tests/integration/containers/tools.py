@@ -26,7 +26,7 @@ PACKAGES = {
     "patchelf": "patchelf",
     "mksquashfs": "squashfs-tools",
     "newuidmap": "uidmap",
-    "tail": "coreutils",
+    "debootstrap": "debootstrap",
 }
 SEARCH = "/usr/bin:/usr/sbin:/bin:/sbin"
 PYTHON = Path("/usr/bin/python3")
@@ -167,6 +167,27 @@ def make_root(root: Path, python: bool = True) -> Path:
     return root
 
 
+def make_debian(root: Path) -> Path:
+    """A root file system of Debian with its Python and the C++ library, from the mirror that this machine uses."""
+    packages = "python3-minimal,libpython3-stdlib,libstdc++6,libgomp1"
+    program = shutil.which("debootstrap", path=SEARCH) or "debootstrap"
+    run(program, "--variant=minbase", f"--include={packages}", _release(), str(root), _mirror())
+    for rest in ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
+        shutil.rmtree(root / rest, ignore_errors=True)
+    return root
+
+
+def _release() -> str:
+    found = re.search(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.MULTILINE)
+    assert found, "this Debian does not say its name"
+    return found[1]
+
+
+def _mirror() -> str:
+    lists = [*Path("/etc/apt").glob("sources.list.d/*.sources"), *Path("/etc/apt").glob("sources.list")]
+    return next(m[1] for path in lists if (m := re.search(r"(https?://\S+/debian)/?(?=\s)", path.read_text())))
+
+
 def run(
     *argv: str, env: Mapping[str, str] | None = None, check: bool = True, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
@@ -270,11 +291,9 @@ def _unpack_apptainer(prefix: Path, environ: Mapping[str, str]) -> None:
 
 def _download(work: Path, names: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, Path]:
     """The packages `names` of Debian unstable, from the mirror that this machine uses anyway."""
-    lines = [*Path("/etc/apt").glob("sources.list.d/*.sources"), *Path("/etc/apt").glob("sources.list")]
-    mirror = next(m[1] for path in lines if (m := re.search(r"(https?://\S+/debian)/?(?=\s)", path.read_text())))
     source = work / "unstable.sources"
     key = "/usr/share/keyrings/debian-archive-keyring.gpg"
-    source.write_text(f"Types: deb\nURIs: {mirror}\nSuites: sid\nComponents: main\nSigned-By: {key}\n")
+    source.write_text(f"Types: deb\nURIs: {_mirror()}\nSuites: sid\nComponents: main\nSigned-By: {key}\n")
     settings = {
         "Dir::Etc::sourcelist": source, "Dir::Etc::sourceparts": "/dev/null", "Dir::State::Lists": work / "lists",
         "Dir::Cache": work / "cache", "APT::Sandbox::User": "root",
