@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from .facts import ALGORITHMS, POINT_TO_POINT, PROTOCOLS, bus_factor, datatype_name, message_bytes
 from .people import Member, epochs, global_ranks, groups, process
-from .report import Choice, Communicator, Lag, Operation, Sizes, Total
+from .report import Choice, Communicator, Lag, Operation, Rank, Sizes, Total
 from .tally import Tally
 
 
@@ -69,6 +69,21 @@ def histogram(rows: tuple[Operation, ...]) -> tuple[Sizes, ...]:
         Sizes(from_bytes=1 << bits - 1 if bits else 0, to_bytes=1 << bits, calls=calls, message_bytes=size)
         for bits, (calls, size) in sorted(bars.items())
     )
+
+
+def ranks(tally: Tally) -> tuple[Rank, ...]:
+    """Every process that called or opened a communicator, by rank, host and pid."""
+    known, sums = global_ranks(tally), dict[bytes, list[int]]()
+    for (who, _, _), epoch in epochs(tally):
+        some = sums.setdefault(who, [0, 0])
+        some[0] += epoch.calls.total()
+        some[1] += epoch.volume
+    rows = []
+    for who, (calls, volume) in sums.items():
+        one = process(who)
+        rank = known.get(who, one.rank)
+        rows.append(Rank(rank=rank, host=one.host, pid=one.pid, calls=calls, message_bytes=volume))
+    return tuple(sorted(rows, key=lambda r: (r.rank is None, r.rank or 0, r.host or "", r.pid or 0, r.calls)))
 
 
 def communicators(tally: Tally) -> tuple[Communicator, ...] | None:

@@ -33,8 +33,8 @@ def find_compiler(environ: Mapping[str, str]) -> list[str] | None:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where compiled code is kept: `$XDG_CACHE_HOME/llmbx` or `~/.cache/llmbx`."""
-    return Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "llmbx"
+    """Where compiled code is kept: `$XDG_CACHE_HOME/llmbx/compiled`, by default in `~/.cache`."""
+    return Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "llmbx" / "compiled"
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ class _Record(NamedTuple):
     operation: str
     datatype: int
     ranks: int
-    count: int
+    elements: int
 
 
 class Counting:
@@ -86,7 +86,7 @@ class Counting:
         for common, times in self.pending.items():
             if record := self._understood(common):
                 calls += times
-                size = message_bytes(record.operation, record.datatype, record.count, record.ranks)
+                size = message_bytes(record.operation, record.datatype, record.elements, record.ranks)
                 volume += times * (size or 0)
             else:
                 self.flush()

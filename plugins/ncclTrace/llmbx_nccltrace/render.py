@@ -27,7 +27,10 @@ class Section(NamedTuple):
 def headline(report: Report) -> list[str]:
     """What was read, and the transport's verdict."""
     where = f"{many(report.lines, 'line')} of {many(len(report.files), 'file')}"
-    said = [f"{many(report.calls, 'call')} in {where}"]
+    hosts = len({rank.host for rank in report.ranks if rank.host})
+    by = f" by {many(len(report.ranks), 'process', 'processes')}" if report.ranks else ""
+    on = f" on {many(hosts, 'host')}" if hosts else ""
+    said = [f"{many(report.calls, 'call')}{by}{on} in {where}"]
     if report.versions:
         said.append(", ".join(report.versions))
     if report.transport:

@@ -57,6 +57,16 @@ class Communicator(Value, frozen=True):
     operations: dict[str, int] = {}
 
 
+class Rank(Value, frozen=True):
+    """One process: its rank in the run where INIT lines or a label tell, and what it called."""
+
+    rank: int | None
+    host: str | None
+    pid: int | None
+    calls: int
+    message_bytes: int
+
+
 class Transport(Value, frozen=True):
     """Over what the ranks talk. `verdict`: IB, RoCE, IB+RoCE, EFA, NVLink/P2P, SHM, Socket, or a network plugin's name.
 
@@ -127,6 +137,7 @@ class Report(Value, frozen=True):
     operations: tuple[Operation, ...]
     totals: tuple[Total, ...]
     sizes: tuple[Sizes, ...]
+    ranks: tuple[Rank, ...]
     communicators: tuple[Communicator, ...] | None
     transport: Transport | None
     tuning: tuple[Choice, ...] | None

@@ -32,7 +32,7 @@ def read_logs(paths: Sequence[Path], engine: Engine = "auto", workers: int | Non
 
     `auto` compiles a scanner for large logs where there is a C compiler; `native` insists on it. Raises `InfraError`.
     """
-    count = workers or min(len(os.sched_getaffinity(0)), 8)
+    count = workers or min(_cores(), 8)
     stretches = list(_stretches(paths, count))
     with _counter(engine, sum(_size(path) for path in paths)) as (name, counter):
         total = Tally()
@@ -81,6 +81,10 @@ def _stretches(paths: Sequence[Path], workers: int) -> Iterator[Stretch]:
         bounds = [_size(path) * i // pieces for i in range(pieces)]
         for start, stop in zip(bounds, [*bounds[1:], None], strict=True):
             yield Stretch(path, start, stop, origin)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _size(path: Path) -> int:

@@ -32,6 +32,7 @@ def summarise(tally: Tally, files: Sequence[Path], formats: Sequence[LogFormat] 
         operations=rows,
         totals=calls.totals(rows),
         sizes=calls.histogram(rows),
+        ranks=calls.ranks(tally),
         communicators=calls.communicators(tally),
         transport=found,
         tuning=calls.choices(tally),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 
-def many(number: int, thing: str) -> str:
-    """`1 line`, `2,000 lines`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+def many(number: int, thing: str, things: str = "") -> str:
+    """`1 line`, `2,000 lines`; `things` where an s does not do."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
 def human(size: float | None) -> str | None:

@@ -183,6 +183,18 @@ def test_split_communicators_are_joined_by_parent_and_color(read: Read, branch: 
     assert found == {"0xfeed": (4, 0), f"0xfeed/{number}.0": (2, 2), f"0xfeed/{number}.1": (2, 2)}
 
 
+def test_each_process_and_what_it_called(read: Read) -> None:
+    lines = [
+        opened(1, 2, host="node2", pid=7),
+        opened(0, 2, pid=9),
+        coll(pid=9, nranks=2),
+        "4: " + coll(host=None, nranks=2),
+    ]
+    assert [(r.rank, r.host, r.pid, r.calls, r.message_bytes) for r in read(*lines, coll(pid=9, nranks=4)).ranks] == [
+        (0, "node1", 9, 2, 4096), (1, "node2", 7, 0, 0), (4, None, None, 1, 2048),
+    ]  # fmt: skip
+
+
 def test_what_the_log_does_not_say_is_null(read: Read) -> None:
     report = read(coll())
     assert report.communicators is None
