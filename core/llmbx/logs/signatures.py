@@ -57,7 +57,8 @@ _TABLE: tuple[tuple[str, str], ...] = (
 )
 
 _HOST = re.compile(
-    r"DefaultCPUAllocator|create a primitive|\bMemoryError|bad_alloc|Cannot allocate|(?i:oom[-_ ]kill)|: Out Of|Killed pro"
+    r"DefaultCPUAllocator|create a primitive|\bMemoryError|bad_alloc|Cannot allocate"
+    r"|(?i:oom[-_ ]kill)|: Out Of|Killed pro"
 )
 _RANK = re.compile(r"\b[Rr]ank[ :]+(\d+)\b|\btask (\d+):|\blocal_rank: (\d+)")
 _DEVICE = re.compile(r"\bhca (\w+)")
