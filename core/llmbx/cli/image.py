@@ -1,4 +1,4 @@
-"""Prepare, list, verify and prune container images."""
+"""Prepare, build, list, verify, export and prune container images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = ("name", "reference", "kind", "size", "digest", "imported", "state")
 
 @click.group("image")
 def command() -> None:
-    """Prepare, list, verify and prune container images.
+    """Prepare, build, list, verify, export and prune container images.
 
     Images lie in $LLMB_INSTALL/images (Docker's in its own store). Runs import what they need by themselves; these
     commands do it ahead, or elsewhere. `images.lock` keeps the digest under which each image was first seen.
@@ -150,6 +150,38 @@ def build(request: Request | None, base: str | None, print_: bool, offline: bool
     here.install.ensure()
     built = venv.prepare(asked, install, _say, offline)
     click.echo(_build(request.runtime, asked.environment, built, recipe(asked.environment, built, base), here))
+
+
+@command.command("export")
+@click.argument("bundle", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("names", nargs=-1, metavar="[IMAGE]...")
+def export(bundle: Path, names: tuple[str, ...]) -> None:
+    """Write images (all, or those that are named) into one file for machines without a network.
+
+    The install's wheels and its cache of tokenizers go with them, all with checksums.
+    """
+    from ..images.bundle import export as write
+    from ..images.disk import size
+    from ..images.inventory import entries, select
+
+    here = world().install
+    chosen = select(here.path, names) if names else entries(here.path)
+    manifest = write(bundle.absolute(), chosen, here.path, _say)
+    click.echo(f"{bundle}  {len(manifest.members)} files, {size(bundle.stat().st_size)}")
+
+
+@command.command("import")
+@click.argument("bundle", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--accept-image-change", is_flag=True, help="Take images although they are not the ones first seen.")
+def import_(bundle: Path, accept_image_change: bool) -> None:
+    """Bring everything in a bundle into this install; no network is used."""
+    from ..images.bundle import take
+
+    here = world().install
+    here.ensure()
+    manifest = take(bundle, here.path, accept_image_change, _say)
+    for key, entry in manifest.locked.items():
+        click.echo(f"{key}  {entry.digest or ''}".rstrip())
 
 
 def _build(runtime: str, environment: Environment, built: Image, of: Recipe, here: World) -> str:

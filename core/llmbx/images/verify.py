@@ -97,5 +97,5 @@ def _tar_problem(path: Path) -> str | None:
         with tarfile.open(path) as archive:
             names = set(archive.getnames())
     except (tarfile.TarError, EOFError, OSError) as error:
-        return f"it is no tar file that can be read to its end: {error}"
+        return f"it is no tar file that can be read to its end: {str(error).splitlines()[0].rstrip(':')}"
     return None if "manifest.json" in names else "it is no Docker archive (`docker save`): it has no manifest.json"

@@ -107,6 +107,18 @@ def _pull(reference: Reference, digest: str, deadline: float, limit: str, shown:
     client.images.get(f"{repository}@{digest}").tag(repository, reference.tag)
 
 
+def save(name: str, archive: Path) -> None:
+    """Write the image `name` with its tag into a Docker archive. Raises `InfraError`."""
+    import docker.errors
+
+    try:
+        with archive.open("wb") as file:
+            for chunk in _client(3600).images.get(name).save(named=name):
+                file.write(chunk)
+    except docker.errors.DockerException as error:
+        raise InfraError(f"Docker cannot save {name}: {error}") from error
+
+
 def load(archive: Path) -> str:
     """Load a Docker archive; the image's id. Raises `InfraError`."""
     import docker.errors

@@ -1,0 +1,76 @@
+"""Without a network: what a bundle brought runs in a network namespace that has no route."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .tools import Daemons
+
+TOOLS = ("docker", "apptainer")
+Llmbx = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def forget(daemons: Daemons, reference: str) -> None:
+    daemons.docker("image", "rm", "--force", reference, check=False)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_bundle_brings_a_run_to_a_machine_without_a_network(
+    tool: str, llmbx: Llmbx, tool_env: dict[str, str], images: dict[str, str], daemons: Daemons, install: Path,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    reference, bundle, other = f"{daemons.registry}/ci/tiny:1", tmp_path / "all.bundle", tmp_path / "other"
+    assert llmbx("image", "export", str(bundle), env=tool_env).returncode == 2, "there is nothing yet"
+    assert llmbx("image", "prepare", reference, "--runtime", tool, env=tool_env).returncode == 0
+    (install / "wheels").mkdir()
+    (install / "wheels/a-1.0-py3-none-any.whl").write_bytes(b"wheel")
+    exported = llmbx("image", "export", str(bundle), env=tool_env)
+    assert exported.returncode == 0 and "2 files" in exported.stdout, exported.stderr
+    forget(daemons, reference)
+
+    command = Path(sys.executable).with_name("llmbx")
+    env = {**tool_env, "LLMB_INSTALL": str(other), "LLMBX_CONFIG": "/dev/null"}
+
+    def offline(*arguments: str) -> subprocess.CompletedProcess[str]:
+        """The command in a network namespace with nothing in it, not even loopback."""
+        argv = ["unshare", "--net", str(command), *arguments]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+    run = ("run", "line", "--image", reference, "--runtime", tool, "--offline")
+    missing = offline(*run)
+    assert missing.returncode == 4 and "llmbx image import BUNDLE" in missing.stderr.splitlines()[-1]
+    taken = offline("image", "import", str(bundle))
+    assert taken.returncode == 0 and images["ci/tiny:1"] in taken.stdout, taken.stderr
+    assert (other / "wheels/a-1.0-py3-none-any.whl").read_bytes() == b"wheel"
+    done = offline(*run)
+    assert done.returncode == 0, done.stderr
+    results = [json.loads(path.read_text()) for path in other.glob("workloads/*/experiments/*/*/*/result.json")]
+    assert sorted(result["status"] for result in results) == ["completed", "failed"]
+    (completed,) = (result for result in results if result["status"] == "completed")
+    assert completed["image"]["digest"] == images["ci/tiny:1"]
+    forget(daemons, reference)
+
+
+def test_a_damaged_bundle_brings_nothing_that_looks_whole(
+    llmbx: Llmbx, tool_env: dict[str, str], images: dict[str, str], daemons: Daemons, tmp_path: Path
+) -> None:
+    reference, bundle, other = f"{daemons.registry}/ci/tiny:1", tmp_path / "all.bundle", tmp_path / "other"
+    assert llmbx("image", "prepare", reference, "--runtime", "apptainer", env=tool_env).returncode == 0
+    assert llmbx("image", "export", str(bundle), env=tool_env).returncode == 0
+    whole = bundle.read_bytes()
+    middle = len(whole) // 2
+    for content, words in (
+        (whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :], "is damaged"),
+        (whole[:middle], "cannot be read to its end"),
+        (b"something else", "cannot be read"),
+    ):
+        bundle.write_bytes(content)
+        done = llmbx("image", "import", str(bundle), env=tool_env, install=other)
+        assert done.returncode == 4 and words in done.stderr.splitlines()[-1], done.stderr
+        assert list(other.glob("images/*.sif")) == [] and list(other.glob("images/.*.partial*")) == []
