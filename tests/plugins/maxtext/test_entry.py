@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from llmbx_maxtext.entry import pgle, profile, seen, train
+from llmbx_maxtext.entry import pgle, profile, ranges, seen, train
 
 COSTS = 'costs { name: "fusion.1" cost_us: 12.5 }\ncosts { name: "all-gather.2" cost_us: 3e2 }\n'
 
@@ -205,10 +205,46 @@ def test_which_device_a_rank_takes(gpu_type: str, visible: str | None, expected:
     assert train.devices({"gpu_type": gpu_type}, env) == expected
 
 
-def test_steps_that_nsys_is_to_see() -> None:
-    assert train.profiled_steps({"profile": None}) is None
-    assert train.profiled_steps({"profile": {"tool": "xplane", "start": 1, "stop": 2}}) is None
-    assert train.profiled_steps({"profile": {"tool": "nsys", "start": 45, "stop": 50}}) == (45, 50)
+class Recorder:
+    """Stands in for the package nvtx, or for the CUDA runtime, and says what was called."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def push_range(self, name: str, domain: str, payload: int | None = None) -> None:
+        assert domain == "llmbx"
+        self.calls.append(name if payload is None else (name, payload))
+
+    def pop_range(self, domain: str) -> None:
+        self.calls.append("end")
+
+    def cudaProfilerStart(self) -> None:
+        self.calls.append("start")
+
+    def cudaProfilerStop(self) -> None:
+        self.calls.append("stop")
+
+
+def test_ranges_lie_where_maxtext_profiles() -> None:
+    nvtx = Recorder()
+    marks = ranges.Marks(nvtx)
+    runtime = ranges.Runtime(marks, nvtx)
+    for number in range(6):
+        if number == 2:
+            runtime.cudaProfilerStart()
+        marks.step(number)
+        if number == 4:
+            runtime.cudaProfilerStop()
+    steps = [("step", 2), "end", ("step", 3), "end", ("step", 4), "end"]
+    assert nvtx.calls == ["start", "profile", *steps, "end", "stop"]
+
+
+def test_without_a_cuda_runtime_the_ranges_are_there() -> None:
+    nvtx = Recorder()
+    runtime = ranges.Runtime(ranges.Marks(nvtx), None)
+    runtime.cudaProfilerStart()
+    runtime.cudaProfilerStop()
+    assert nvtx.calls == ["profile", "end"]
 
 
 def program(**changes: str) -> dict[str, Any]:

@@ -38,18 +38,12 @@ def main(argv: Sequence[str]) -> None:
         seen.write(file.parent / "seen.json")
     if world > 1:
         join(spec, rank, world, os.environ)
-    if phase != "collect" and (asked := profiled_steps(spec)):
-        ranges.mark(*asked, cuda=spec["gpu_type"] != "cpu")
+    if phase != "collect" and "profiler=nsys" in arguments:
+        ranges.mark(cuda=spec["gpu_type"] != "cpu")
     if world == 1:
         become(spec["program"], arguments)
     else:
         become_or_leave(spec["program"], arguments)
-
-
-def profiled_steps(spec: dict[str, Any]) -> tuple[int, int] | None:
-    """The steps that an nsys around this rank is to see, half-open; None when it is not asked for."""
-    asked = spec["profile"]
-    return (asked["start"], asked["stop"]) if asked and asked["tool"] == "nsys" else None
 
 
 def missing_program(spec: dict[str, Any]) -> str | None:
