@@ -21,6 +21,8 @@ from .pgle import (
     COLLECT_START,
     COLLECT_STEPS,
     COLLECT_STOP,
+    SEED_START,
+    SEED_STOP,
     STANDIN,
     USER_FLAGS,
     Profile,
@@ -39,10 +41,6 @@ MODULES = ("__init__.py", "entry/__init__.py", "entry/profile.py", "entry/ranges
 
 RANK_ZERO = ("0", "first", "first,mid,last")
 """Selectors of profiled ranks that mean the first alone, as MaxText has it: without pipeline stages there is one."""
-
-SEED_START = 10
-SEED_STOP = 15
-"""The steps of the measured phase that the MaxText Llama 2 recipe profiles."""
 
 
 def request(spec: RunSpec) -> ImageRequest:

@@ -33,6 +33,10 @@ COLLECT_START = 9
 COLLECT_STOP = 12
 """The collect phase: 15 steps, of which it profiles 9 to 11 (MaxText Llama 2 recipe)."""
 
+SEED_START = 10
+SEED_STOP = 15
+"""The steps of the measured phase that the recipe profiles (half-open)."""
+
 JAX_RUNS = 3
 """How often JAX's automatic PGLE profiles a program before it compiles it anew (JAX's own default)."""
 

@@ -7,7 +7,7 @@ import re
 from llmbx.logs.parser import LogFormat, LogParser
 from llmbx.model import RunSpec
 
-from ..launch import SEED_START, SEED_STOP
+from ..pgle import SEED_START, SEED_STOP
 from .steps import MaxTextParser
 
 SETTLE = 1
