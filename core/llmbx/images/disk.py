@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import InfraError
 
 UNPACKED = 2.5
-"""Layers of GPU images are gzip of about this ratio (NeMo 25.04: 24 GB of layers, about 60 GB unpacked)."""
+"""Layers of GPU images are gzip of about this ratio (24 GB of layers become about 60 GB)."""
 
 
 def needed_bytes(layers: int, packed_again: bool) -> int:

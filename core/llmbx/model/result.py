@@ -7,9 +7,7 @@ from typing import Literal
 from .base import Value
 from .workload import Convention, Parallelism
 
-Status = Literal[
-    "completed", "failed", "cancelled", "timeout", "node_fail", "out_of_memory", "preempted", "lost"
-]
+Status = Literal["completed", "failed", "cancelled", "timeout", "node_fail", "out_of_memory", "preempted", "lost"]
 
 
 class WorkloadFacts(Value, frozen=True):

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import catalog, hardware
-from ..config import Config, choose_profile
-from ..model import CheckpointSpec, Recipe, Row, RunSpec, Scalar, Workload
+from ..config import Config, Profile, choose_profile
+from ..model import CheckpointSpec, Recipe, Row, RunSpec, Scalar, Size, Workload
 from ..plugins import Plugins
 from ..request import Request
 from ..scheduler_options import scheduler_options
@@ -50,32 +50,20 @@ def resolve(
     size = workload.sizes[target["size"]]
     shaped = shape(layers, recipe, row, size, typed, target["gpus"])
     spec = RunSpec(
-        plugin=workload.plugin,
-        workload=workload.name,
-        folder=workload.folder,
+        **_of_catalog(workload, recipe, size),
+        **_of_cluster(profile, request),
         **target,
         **shaped,
         **length(layers, recipe, target["gpus"], shaped["parallelism"].pp),
         **place(layers, gpus, target, recipe),
-        recipe=recipe.name,
-        driver=recipe.driver,
         mini=target["size"] == "mini",
         proxy=size.proxy or any(key in typed for key in SHAPE),
-        flops_convention=recipe.flops_convention,
-        environment=recipe.environment,
-        architecture=size.architecture,
-        gated_tokenizer=size.gated_tokenizer,
         settings=_settings(workload, recipe, row, typed, layers),
         env=_env(layers, recipe, target),
         secrets=secret_names(environ, request.env),
-        mounts=(*(profile.cluster.mounts if profile else ()), *request.mounts),
         checkpoint=_checkpoint(layers),
-        checkpoint_facts=size.checkpoint,
-        cluster=profile.name if profile else None,
         scheduler=scheduler_options(request, environ, profile, layers.origins),
         tags=request.tags,
-        srun={key: _text(value) for key, value in profile.cluster.srun.items()} if profile else {},
-        setup=profile.cluster.setup if profile else (),
         install=install,
         peak=hardware.peak(target["gpu_type"], target["dtype"], gpus),
         corrected=(row.note,) if row.note else (),
@@ -84,6 +72,34 @@ def resolve(
     if spec.profile and not spec.profile.keep_secrets:
         spec = spec.replace(secrets=())
     return spec.replace(origins=dict(sorted(layers.origins.items())))
+
+
+def _of_catalog(workload: Workload, recipe: Recipe, size: Size) -> dict[str, Any]:
+    """What the catalog says, whatever was asked."""
+    return {
+        "plugin": workload.plugin,
+        "workload": workload.name,
+        "folder": workload.folder,
+        "recipe": recipe.name,
+        "driver": recipe.driver,
+        "flops_convention": recipe.flops_convention,
+        "environment": recipe.environment,
+        "architecture": size.architecture,
+        "gated_tokenizer": size.gated_tokenizer,
+        "checkpoint_facts": size.checkpoint,
+    }
+
+
+def _of_cluster(profile: Profile | None, request: Request) -> dict[str, Any]:
+    """What the cluster profile adds, and the mounts that were asked for."""
+    if profile is None:
+        return {"mounts": request.mounts}
+    return {
+        "cluster": profile.name,
+        "mounts": (*profile.cluster.mounts, *request.mounts),
+        "srun": {key: _text(value) for key, value in profile.cluster.srun.items()},
+        "setup": profile.cluster.setup,
+    }
 
 
 def _settings(
