@@ -1,0 +1,120 @@
+"""Images through llmbx against the bare tools: python benchmarks/images.py REFERENCE [apptainer|docker|enroot] [ROUNDS]
+
+Three comparisons, taken in turn so that both sides see the same machine: an import into nothing (aim: at most 5 % more
+than the tool), a warm `prepare` (aim: at most 50 ms), and the start of a program in a prepared image, wrapped as a rank
+is, against the tool's own start. The import needs a registry that has REFERENCE; images are removed again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from llmbx.images.limits import plain_http
+from llmbx.model import Image, ImageRequest, Launch, ModelShape, Parallelism, Phase, RunSpec
+from llmbx.plugins import load
+from llmbx.runtimes.base import Runtime
+from llmbx.runtimes.naming import Reference, parse_reference
+
+IMPORT_AIM, WARM_AIM_MS = 1.05, 50.0
+
+
+def bare_import(tool: str, reference: Reference, folder: Path) -> list[str]:
+    """What a user would type to get the image."""
+    plain = plain_http(reference.registry)
+    if tool == "docker":
+        return ["docker", "pull", "--quiet", reference.docker]
+    if tool == "enroot":
+        return ["enroot", "import", "--output", f"{folder}/bare.sqsh", f"docker://{reference.enroot}"]
+    options = ["--no-https"] if plain else []
+    return ["apptainer", "build", "--disable-cache", *options, f"{folder}/bare.sif", f"docker://{reference.docker}"]
+
+
+def bare_start(tool: str, image: Image) -> list[str]:
+    """What a user would type to start `true` in the image."""
+    if tool == "docker":
+        return ["docker", "run", "--rm", "--network", "host", image.reference, "true"]
+    if tool == "enroot":
+        return ["enroot", "start", "--rw", image.path or "", "true"]
+    return ["apptainer", "--quiet", "exec", "--cleanenv", "--writable-tmpfs", image.path or "", "true"]
+
+
+def rank(runtime: Runtime, image: Image, folder: Path) -> list[str]:
+    """`true` as a rank of a run is started."""
+    shape = ModelShape(
+        layers=1, hidden_size=1, ffn_hidden_size=1, heads=1, query_groups=1, vocab_size=1, sequence_length=1
+    )
+    spec = RunSpec(
+        plugin="bench", workload="bench", folder="bench", size="mini", dtype="bf16", gpu_type="cpu", gpus=1,
+        gpus_per_node=1, recipe="bench", driver="bench", model=shape, parallelism=Parallelism(), micro_batch_size=1,
+        global_batch_size=1, gradient_accumulation=1, steps=1, window="auto", runtime=runtime.name, launcher="local",
+    )  # fmt: skip
+    phase = Phase(role="bench", argv=("true",))
+    launch = Launch(nodes=1, ranks_per_node=1, gpus_per_rank=0, phases=(phase,))
+    return [*runtime.wrap(spec, launch, phase, image, folder).argv, "true"]
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Milliseconds that `action` takes."""
+    begun = time.perf_counter()
+    action()
+    return 1000 * (time.perf_counter() - begun)
+
+
+def run(argv: list[str]) -> None:
+    """Run a command; a failure ends the benchmark with what it said."""
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr[-500:]}")
+
+
+def main() -> int:
+    """Print the table; 1 when an aim is missed."""
+    name = sys.argv[1]
+    tool = sys.argv[2] if len(sys.argv) > 2 else "apptainer"
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
+    runtime, reference, request = load().runtime(tool), parse_reference(name), ImageRequest(reference=name)
+    times: dict[str, list[float]] = {key: [] for key in ("tool import", "llmbx import", "warm", "tool start", "rank")}
+    with tempfile.TemporaryDirectory(prefix="llmbx-bench-") as top:
+        image = runtime.plan(request, Path(top))
+        for number in range(rounds):
+            folder = Path(top) / str(number)
+            folder.mkdir()
+            forget(tool, reference)
+            times["tool import"].append(timed(lambda folder=folder: run(bare_import(tool, reference, folder))))
+            forget(tool, reference)
+
+            def prepare(folder: Path = folder) -> Image:
+                return runtime.prepare(request, folder, lambda line: None)
+
+            times["llmbx import"].append(timed(prepare))
+            times["warm"].append(timed(prepare))
+            image = prepare()
+            times["tool start"].append(timed(lambda image=image: run(bare_start(tool, image))))
+            argv = rank(runtime, image, folder)
+            times["rank"].append(timed(lambda argv=argv: run(argv)))
+            shutil.rmtree(folder)
+        forget(tool, reference)
+    middle = {key: statistics.median(values) for key, values in times.items()}
+    print(f"{tool}, {name}, {rounds} rounds, milliseconds")
+    for key, values in times.items():
+        print(f"{key:<14}{middle[key]:>10.1f}   min {min(values):.1f}")
+    ratio = middle["llmbx import"] / middle["tool import"]
+    print(f"import {ratio:.3f} of the tool (aim {IMPORT_AIM}), warm {middle['warm']:.1f} ms (aim {WARM_AIM_MS:.0f})")
+    return 0 if ratio <= IMPORT_AIM and middle["warm"] <= WARM_AIM_MS else 1
+
+
+def forget(tool: str, reference: Reference) -> None:
+    """Remove the image from Docker's store, so that the next import begins with nothing."""
+    if tool == "docker":
+        subprocess.run(["docker", "image", "rm", "--force", reference.docker], capture_output=True, check=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
