@@ -8,33 +8,51 @@ from typing import Any
 from .. import catalog, hardware
 from ..errors import UsageError, did_you_mean
 from ..model import Workload
+from ..scales import admits
 from .layers import Layers
 
 
 def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType]) -> dict[str, Any]:
     """Size, dtype, GPU type and scale."""
-    gpu_type, count = layers.find("gpu_type"), None
-    if gpu_type is None:
-        detected = hardware.detect(gpus)
-        gpu_type, count = detected or ("cpu", None)
-        layers.note("gpu_type", gpu_type, "this machine's GPUs" if detected else "no GPU on this machine")
-    gpu_type = hardware.gpu(gpu_type, gpus).name
+    gpu_type, count = _gpu_type(layers, workload, gpus)
     size = layers.find("size") or _default_size(layers, workload, gpu_type)
-    if size not in workload.sizes:
-        raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
-    if (
-        gpu_type == "cpu"
-        and size != "mini"
-        and "gpu_type" in layers.origins
-        and not layers.origins["gpu_type"].startswith("--")
-    ):
-        raise UsageError(
-            f"{workload.name} {size} needs a GPU cluster and this machine has no GPU: "
-            f"add --gpu-type ({', '.join(catalog.known_gpu_types(workload, size))}), or use --size mini"
-        )
     dtype = layers.find("dtype") or _default_dtype(layers, workload, size, gpu_type)
     scale = layers.find("gpus") or _default_scale(layers, workload, size, dtype, gpu_type, count)
     return {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": scale}
+
+
+def _gpu_type(
+    layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType]
+) -> tuple[str, int | None]:  # fmt: skip
+    """The GPU type that was asked for or is here, and how many are; on a machine without one, what the rest implies."""
+    size = layers.find("size")
+    if size is not None and size not in workload.sizes:
+        raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
+    asked = layers.find("gpu_type")
+    if asked is not None:
+        return hardware.gpu(asked, gpus).name, None
+    detected = hardware.detect(gpus)
+    if detected is not None:
+        layers.note("gpu_type", detected[0], "this machine's GPUs")
+        return detected
+    if size in (None, catalog.MINI):
+        return str(layers.note("gpu_type", "cpu", "no GPU on this machine")), None
+    return _implied(layers, workload, size), None
+
+
+def _implied(layers: Layers, workload: Workload, size: str) -> str:
+    """The one GPU type that the catalog has for this size, dtype and scale: a login node has no GPU of its own."""
+    dtype, scale = layers.find("dtype"), layers.find("gpus")
+    rows = [row for _, row in catalog.rows_of(workload, size, layers.request.recipe)]
+    fits = [row for row in rows if dtype in (None, *row.dtypes) and (scale is None or admits(row.gpus, scale))]
+    types = list(dict.fromkeys(name for row in fits for name in row.gpu_types))
+    if scale is not None and len(types) == 1:
+        return str(layers.note("gpu_type", types[0], f"the only GPU type with {scale} GPUs in the catalog"))
+    known = ", ".join(types or catalog.known_gpu_types(workload, size))
+    raise UsageError(
+        f"{workload.name} {size} needs a GPU cluster and this machine has no GPU: "
+        f"add --gpu-type ({known}), or use --size mini"
+    )
 
 
 def _default_size(layers: Layers, workload: Workload, gpu_type: str) -> str:

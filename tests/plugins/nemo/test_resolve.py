@@ -127,3 +127,13 @@ def test_scheduler_options_from_everywhere_and_conflicts() -> None:
     assert found.scheduler == {"account": "a", "partition": "q", "nodelist": "n1,n2", "exclusive": ""}
     with pytest.raises(UsageError, match="SBATCH_PARTITION says 'q' and --slurm-arg says 'r'"):
         spec("grok1", environ, config, scheduler={"partition": "r"})
+
+
+def test_the_predecessors_command_implies_the_only_gpu_type_that_fits() -> None:
+    """`run -w pretrain_grok1 -s 314b --dtype fp8 --scale 128 -p`, typed on a login node without a GPU."""
+    found = spec("pretrain_grok1", size="314b", dtype="fp8", gpus=128, profile=True)
+    assert (found.gpu_type, found.launcher, found.nodes) == ("gb200", "slurm", 32)
+    assert found.origins["gpu_type"] == "the only GPU type with 128 GPUs in the catalog"
+    assert found.profile is not None and (found.profile.start, found.profile.stop) == (45, 50)
+    with pytest.raises(UsageError, match="add --gpu-type \\(gb200, h100\\)"):
+        spec("pretrain_grok1", size="314b", dtype="fp8", gpus=512)
