@@ -16,6 +16,8 @@ ASKED = f"{FOLDER}/asked.json"
 """What was asked for, beside the files: what `collect` and `llmbx nsys` know ranks and steps from."""
 SHIELD = f"{FOLDER}/no-secrets.sh"
 """Starts a rank without secrets in its environment."""
+START = f"{FOLDER}/start.sh"
+"""Stands around nsys and again inside it, to know whether nsys got as far as starting the program."""
 
 _QUIET = ("--sample=none", "--cpuctxsw=none")
 # CPU sampling needs rights that few machines give, and answers nothing that is asked here.
@@ -53,7 +55,8 @@ def wrap(spec: RunSpec, launch: Launch, command: str = "nsys") -> tuple[Launch, 
         phases.append(phase)
     if not asked:
         return launch, ()
-    files = {**launch.files, SHIELD: _shield(), ASKED: describe(asked, launch)}
+    scripts = {SHIELD: _script("no_secrets.sh"), START: _script("start.sh")}
+    files = {**launch.files, **scripts, ASKED: describe(asked, launch)}
     return launch.replace(phases=tuple(phases), files=files), tuple(asked)
 
 
@@ -121,10 +124,11 @@ def _argv(spec: RunSpec, asked: Asked, command: str, extra: tuple[str, ...] = ()
     job = "%q{SLURM_JOB_ID}" if spec.launcher == "slurm" else spec.launcher
     limits = _ON_CPU if spec.gpu_type == "cpu" else _ON_GPU
     return (
-        *("env", "NSYS_NVTX_PROFILER_REGISTER_ONLY=0", command, "profile", *limits),
+        *("/bin/sh", START, "env", "NSYS_NVTX_PROFILER_REGISTER_ONLY=0", command, "profile", *limits),
         *("--capture-range-end=stop", *extra, "--force-overwrite=true", "--output", for_nsys(asked.name, job)),
+        *("/bin/sh", START),
     )
 
 
-def _shield() -> bytes:
-    return resources.files(__package__).joinpath("no_secrets.sh").read_bytes()
+def _script(name: str) -> bytes:
+    return resources.files(__package__).joinpath(name).read_bytes()

@@ -1,0 +1,107 @@
+"""`llmbx profile`, as typed: the real minis with real nsys, the last run again, and a capture that never starts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Llmbx = Callable[..., subprocess.CompletedProcess[str]]
+Result = Callable[[Path], dict[str, Any]]
+TOKEN = "hf_planted_token_of_the_tests_0123456789"
+
+
+@pytest.fixture
+def profile(one_nsys: Path, llmbx: Llmbx) -> Llmbx:
+    """`profile("llama3.1", …)`: `llmbx profile` where nsys is installed and a token is exported."""
+
+    def call(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        env = {"LLMBX_NSYS": str(one_nsys), "HF_TOKEN": TOKEN, **options.pop("env", {})}
+        return llmbx("profile", *arguments, env=env, **options)
+
+    return call
+
+
+def newest(install: Path) -> Path:
+    records = install.glob("workloads/*/experiments/*/*/*/run.json")
+    return max(records, key=lambda path: path.stat().st_mtime).parent
+
+
+@pytest.mark.parametrize("workload", ["llama3.1", "llama2"])
+def test_a_real_mini_is_profiled(workload: str, profile: Llmbx, shared_install: Path, read_result: Result) -> None:
+    """50 steps of which 45 to 49 are profiled: in the file are those and no others, and none of them in the window."""
+    done = profile(workload, "--steps", "45-50", install=shared_install, timeout=1200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the profile will be 1 file of about" in done.stderr
+    folder = newest(shared_install)
+    result = read_result(folder)
+    assert (result["status"], result["profiled"], result["steps_seen"]) == ("completed", True, 50)
+    assert not result["comparable"] and "profiled" in result["not_comparable_because"]
+    first = 1 if workload == "llama3.1" else 0
+    assert result["window"]["last"] < 45 + first, "no profiled step is measured"
+    assert any("profiled steps took" in text for text in result["warnings"])
+
+    analysis = json.loads((folder / "nsys_profile" / "analysis.json").read_text())
+    assert [step["step"] for step in analysis["steps"]] == [45, 46, 47, 48, 49]
+    assert all(file["secrets"] == [] for file in analysis["files"])
+    assert not any(TOKEN.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_without_a_workload_the_last_run_is_repeated(profile: Llmbx, llmbx: Llmbx, install: Path) -> None:
+    assert llmbx("run", "line", "--steps", "5", "--set", "rate=0.2").returncode == 0
+    plain = newest(install)
+    done = profile("--steps", "45-50")
+    again = newest(install)
+    spec = json.loads((again / "run.json").read_text())
+    assert spec["repeats"] == plain.parent.name and spec["spec"]["settings"]["rate"] == 0.2
+    assert (
+        spec["spec"]["steps"] == 50 and spec["spec"]["profile"]["start"] == 45 and spec["spec"]["profile"]["stop"] == 50
+    )
+    assert spec["spec"]["profilers"] == ["nsys"]
+    assert done.returncode == 1, "this framework starts no capture"
+
+
+def test_a_capture_that_never_starts_fails_the_run(profile: Llmbx, install: Path, read_result: Result) -> None:
+    """The toy framework has no ranges: nsys says nothing, llmbx does."""
+    done = profile("line", "--steps", "2-4", "--max-steps", "6")
+    assert done.returncode == 1
+    result = read_result(newest(install))
+    assert (result["status"], result["data_valid"]) == ("failed", True)
+    assert "rank 0 left no profile" in result["cause"] and "steps 2-4 never started" in result["cause"]
+    assert "rank 0 left no profile" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["line", "--steps", "50-45"], "expected A-B with A < B"),
+        (["line", "--steps", "4-9", "--max-steps", "6"], "beyond the end"),
+        (["line", "--ranks", "3"], "there is no rank 3"),
+        (["line", "--tool", "nsyss"], "did you mean 'nsys'?"),
+        (["--dtype", "fp8"], "--dtype needs a workload"),
+        ([], "no run yet"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(
+    arguments: list[str], says: str, profile: Llmbx, install: Path
+) -> None:
+    done = profile(*arguments)
+    assert done.returncode == 2 and says in done.stderr, done.stderr
+    assert list(install.glob("workloads/*/experiments/*/*/*")) == []
+
+
+def test_without_nsys_that_is_said_before_anything_starts(profile: Llmbx, install: Path) -> None:
+    done = profile("line", env={"LLMBX_NSYS": "/nowhere/nsys"})
+    assert done.returncode == 2 and "nsys is not on PATH" in done.stderr
+    assert list(install.glob("workloads/*/experiments/*/*/*")) == []
+
+
+def test_the_preview_shows_the_profiler_and_starts_nothing(profile: Llmbx, install: Path) -> None:
+    done = profile("line", "--steps", "2-4", "--max-steps", "6", "--gpus", "2", "--ranks", "all", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "profile --trace=nvtx" in done.stdout and "nsys_profile/profile_local_" in done.stdout
+    assert TOKEN not in done.stdout and not install.exists()

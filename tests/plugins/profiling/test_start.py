@@ -1,0 +1,54 @@
+"""A profiler that fails before the program starts is started again; a program that fails is not."""
+
+from __future__ import annotations
+
+import subprocess
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+SCRIPT = str(resources.files("llmbx_profiling") / "start.sh")
+PROFILER = """#!/bin/sh
+echo try >> tries
+[ "$(wc -l < tries)" -gt FAILS ] || { echo "End of file" >&2; exit 1; }
+exec "$@"
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> object:
+    (tmp_path / "nsys_profile").mkdir()
+
+    def start(fails: int, *program: str) -> tuple[subprocess.CompletedProcess[str], int]:
+        profiler = tmp_path / "profiler"
+        profiler.write_text(PROFILER.replace("FAILS", str(fails)))
+        profiler.chmod(0o755)
+        argv = ["/bin/sh", SCRIPT, profiler, "/bin/sh", SCRIPT, *program]
+        env = {"PATH": "/usr/bin:/bin", "LLMBX_RANK": "3"}
+        done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        return done, len((tmp_path / "tries").read_text().split())
+
+    return start
+
+
+def test_a_profiler_that_fails_first_is_started_again(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    done, tries = run(2, "sh", "-c", 'echo "ran with $1"; exit 7', "sh", "a b")
+    assert (done.stdout, done.returncode, tries) == ("ran with a b\n", 7, 3)
+    assert "before the program started (try 2)" in done.stderr
+    assert list((tmp_path / "nsys_profile").iterdir()) == []
+
+
+def test_a_program_that_fails_is_not_started_again(run) -> None:  # type: ignore[no-untyped-def]
+    done, tries = run(0, "sh", "-c", "echo once; exit 1")
+    assert (done.stdout, done.returncode, tries) == ("once\n", 1, 1)
+
+
+def test_a_profiler_that_never_works_ends_the_rank_with_its_code(run) -> None:  # type: ignore[no-untyped-def]
+    done, tries = run(9, "true")
+    assert (done.returncode, tries) == (1, 3)
+
+
+def test_the_program_does_not_see_the_mark(run) -> None:  # type: ignore[no-untyped-def]
+    done, _ = run(0, "env")
+    assert "LLMBX_PROFILER_MARK" not in done.stdout and "LLMBX_RANK=3" in done.stdout
