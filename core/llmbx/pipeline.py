@@ -47,14 +47,17 @@ class Rendered:
     script: str
 
 
-def enter(spec: RunSpec, plugins: Plugins, install: Install) -> tuple[RunSpec, Rooms]:
-    """The rooms of this run; `auto` in the spec is replaced by what was chosen, with the reason as its origin."""
+def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = False) -> tuple[RunSpec, Rooms]:
+    """The rooms of this run; `auto` in the spec is replaced by what was chosen, with the reason as its origin.
+
+    A `preview` needs no runtime that works on this machine.
+    """
     from .runtimes.select import choose_runtime
 
     framework = plugins.framework(spec.plugin)
     request = framework.prepare_image(spec)
     launcher = plugins.launcher(spec.launcher)
-    name, reason = choose_runtime(spec, request, launcher, plugins.runtimes())
+    name, reason = choose_runtime(spec, request, launcher, plugins.runtimes(), preview)
     origin = spec.origins.get("runtime", "") if spec.runtime == name else reason
     spec = spec.replace(runtime=name, origins={**spec.origins, "runtime": origin})
     return spec, Rooms(plugins, framework, plugins.runtime(name), launcher, install)

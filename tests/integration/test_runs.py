@@ -320,3 +320,20 @@ def test_following_a_detached_run_ends_with_its_result(llmbx: Llmbx) -> None:
     run_id = llmbx("run", "line", "--set", "pace=0.05", "--detach").stdout.strip()
     followed = llmbx("logs", "--follow", run_id)
     assert followed.returncode == 0 and "completed" in followed.stdout and "step 20/20" in followed.stderr
+
+
+def test_a_clusters_launch_is_previewed_on_a_machine_that_has_none_of_its_tools(llmbx: Llmbx, tmp_path: Path) -> None:
+    bare = {"PATH": str(tmp_path)}
+    done = llmbx("run", "grok1", "--gpu-type", "gb200", "--gpus", "128", "--dtype", "fp8", "--dry-run", env=bare)
+    assert done.returncode == 0, done.stderr
+    assert (
+        "pyxis: assumed: no runtime for it works on this machine" in done.stdout and "#SBATCH --nodes=32" in done.stdout
+    )
+    script = tmp_path / "job.sh"
+    done = llmbx(
+        "run", "grok1", "--gpu-type", "gb200", "--gpus", "128", "--dtype", "fp8", "--emit-script", str(script), env=bare
+    )
+    assert done.returncode == 0 and os.access(script, os.X_OK)
+    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
+    started = llmbx("run", "grok1", "--gpu-type", "gb200", "--gpus", "128", "--dtype", "fp8", env=bare)
+    assert started.returncode == 4 and "no runtime works here" in one_line(started.stderr)

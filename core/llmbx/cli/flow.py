@@ -19,7 +19,7 @@ def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None) -
     from ..pipeline import admit, enter, findings, plan
     from ..report.preview import preview as text
 
-    spec, rooms = enter(spec, here.plugins, here.install)
+    spec, rooms = enter(spec, here.plugins, here.install, preview=True)
     found = findings(spec, rooms.framework)
     spec = admit(spec, found, force)
     image, folder, rendered = plan(spec, rooms)

@@ -20,25 +20,27 @@ _SRUN_FLAGS = ("pyxis",)
 
 
 def choose_runtime(
-    spec: RunSpec, request: ImageRequest, launcher: Launcher, runtimes: Mapping[str, Runtime]
+    spec: RunSpec, request: ImageRequest, launcher: Launcher, runtimes: Mapping[str, Runtime], preview: bool = False
 ) -> tuple[str, str]:
     """The runtime's name and why it was taken.
 
     A runtime that the user or the cluster profile names is taken as it is. `auto` takes, in order: the host, where
     LLMBX_PYTHON says that the libraries are here; the environment, for a run without GPUs that has one; the first
     container tool that works here, for a run with an image; the environment. Raises `UsageError` for an unknown name or
-    a runtime that the launcher cannot serve, `InfraError` when nothing works here.
+    a runtime that the launcher cannot serve, `InfraError` when nothing works here; a `preview` of a run for elsewhere
+    then takes the first of them.
     """
     if spec.runtime != AUTO:
         return _named(spec.runtime, launcher, runtimes), spec.origins.get("runtime", "as asked")
     refused: list[str] = []
-    for name, reason in _candidates(spec, request, launcher):
-        if name not in runtimes:
-            continue
+    candidates = [(name, reason) for name, reason in _candidates(spec, request, launcher) if name in runtimes]
+    for name, reason in candidates:
         if why_not := runtimes[name].available():
             refused.append(f"{name}: {why_not}")
         else:
             return name, f"auto: {reason}"
+    if preview and candidates:
+        return candidates[0][0], "assumed: no runtime for it works on this machine"
     tried = "; ".join(refused) or "the workload has neither an environment nor an image"
     raise InfraError(f"no runtime works here ({tried}): install one, or name one with --runtime")
 
