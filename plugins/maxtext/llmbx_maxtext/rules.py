@@ -81,6 +81,11 @@ def _pgle(spec: RunSpec, release: Release) -> Iterator[Finding]:
     if road not in release.roads:
         problem = f"{release.title} has no PGLE by '{road}'"
         yield Finding(rule="pgle", problem=problem, fix=f"use --set pgle={' or '.join(release.roads)}")
+    if road != "jax" and any(character.isspace() for character in spec.install or ""):
+        problem = f"XLA takes its flags apart at spaces, and the profile's path would have one: {spec.install}"
+        yield Finding(
+            rule="pgle", problem=problem, fix="use an install (LLMB_INSTALL) without spaces, or --set pgle=off"
+        )
     if road == STANDIN and spec.gpu_type != "cpu":
         problem = "the stand-in converter makes costs of CPU operations, which mean nothing on a GPU"
         yield Finding(rule="pgle", problem=problem, fix=f"use --set pgle={BY_IMAGE}")

@@ -73,6 +73,12 @@ def test_pgle_needs_a_gpu(spec: Spec, road: str) -> None:
     assert found.rule == "pgle" and "cpu-standin" in found.fix
 
 
+def test_an_install_with_a_space_cannot_be_named_in_xlas_flags(cluster: Spec) -> None:
+    asked = cluster("bf16", 64).replace(install="/data/my install")
+    assert rules(findings(asked)) == ["pgle"]
+    assert findings(asked.replace(settings={**asked.settings, "pgle": "off"})) == []
+
+
 def test_the_stand_in_is_for_cpu(cluster: Spec) -> None:
     found = findings(cluster("bf16", 64, settings={"pgle": "cpu-standin", "maxtext": "0.2"}))
     assert "pgle" in rules([finding for finding in found if not finding.warning])
