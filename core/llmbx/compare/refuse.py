@@ -1,0 +1,51 @@
+"""What must be equal before two speeds may be compared: every reason why not, at once. Pure."""
+
+from __future__ import annotations
+
+from ..model import Reference, Result, RunSpec
+from .measured import Measured
+
+SAME = (
+    ("workload", "workload"),
+    ("size", "size"),
+    ("dtype", "dtype"),
+    ("gpu_type", "GPU type"),
+    ("gpus", "number of GPUs"),
+    ("global_batch_size", "global batch size"),
+)
+
+
+def unlike(a: RunSpec, b: RunSpec) -> list[str]:
+    """In what two runs differ that makes their speeds incomparable; empty when they do the same work."""
+    pairs = [(words, getattr(a, name), getattr(b, name)) for name, words in SAME]
+    pairs += [
+        (f"model's {name.replace('_', ' ')}", getattr(a.model, name), getattr(b.model, name))
+        for name in a.model.__struct_fields__
+    ]
+    return [f"the {words} differs ({one} and {other})" for words, one, other in pairs if one != other]
+
+
+def disturbed(result: Result) -> list[str]:
+    """Why a run's own figure is no measure of its speed."""
+    name = result.run_id
+    return [
+        f"{name} was {words}" for words, is_so in (("profiled", result.profiled), ("traced", result.traced)) if is_so
+    ]
+
+
+def between_runs(a: Measured, b: Measured) -> list[str]:
+    """Every reason not to compare two runs."""
+    return [*unlike(a.spec, b.spec), *disturbed(a.result), *disturbed(b.result)]
+
+
+def against_published(run: Measured, reference: Reference) -> list[str]:
+    """Every reason not to hold a run against a published row (of its size, dtype, GPU type and scale)."""
+    spec, reasons = run.spec, list(run.result.not_comparable_because)
+    for words, ours, theirs in (
+        ("recipe", spec.recipe, reference.recipe),
+        ("global batch size", spec.global_batch_size, reference.global_batch_size),
+        ("sequence length", spec.model.sequence_length, reference.sequence_length),
+    ):
+        if theirs is not None and ours != theirs:
+            reasons.append(f"the {words} differs ({theirs} was published, {ours} was run)")
+    return reasons
