@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import UsageError, did_you_mean
@@ -91,10 +92,7 @@ def load_published(path: Path | Traversable) -> Published:
 
     file = read_toml(path, ReferenceFile)
     for number, example in enumerate(file.examples):
-        for name in example.states:
-            if name not in STATES:
-                hint = did_you_mean(name, STATES)
-                raise UsageError(f"{path}: at examples[{number}].states: unknown figure '{name}'{hint}")
+        _check_states(example, f"{path}: at examples[{number}].states")
     references = tuple(
         reference
         for number, table in enumerate(file.tables)
@@ -107,10 +105,26 @@ def _references(table: ReferenceTable, place: str) -> list[Reference]:
     for key in (*COLUMNS, "mfu_percent"):
         if len(getattr(table, key)) not in (0, len(table.gpus)):
             raise UsageError(f"{place}.{key}: {len(getattr(table, key))} figures for {len(table.gpus)} scales")
+    for key in ("gpus", *COLUMNS, "mfu_percent", "peak_tflops", "model_flops", "sequence_length"):
+        value = getattr(table, key)
+        for figure in value if isinstance(value, tuple) else () if value is None else (value,):
+            _check_figure(figure, f"{place}.{key}", zero=key.endswith(("std_s", "gpu_std")))
     for scale in table.disputed:
         if scale not in map(str, table.gpus):
             raise UsageError(f"{place}.disputed: the table has no scale '{scale}'")
     return [_reference(table, index) for index in range(len(table.gpus))]
+
+
+def _check_states(example: Example, place: str) -> None:
+    for name, figure in example.states.items():
+        if name not in STATES:
+            raise UsageError(f"{place}: unknown figure '{name}'{did_you_mean(name, STATES)}")
+        _check_figure(figure, f"{place}.{name}", zero=name.startswith("window"))
+
+
+def _check_figure(figure: float, place: str, zero: bool = False) -> None:
+    if not math.isfinite(figure) or figure < 0 or (figure == 0 and not zero):
+        raise UsageError(f"{place}: {figure:g} is no figure of a run: expected a number above 0")
 
 
 def _reference(table: ReferenceTable, index: int) -> Reference:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .. import hardware
@@ -10,7 +10,7 @@ from ..config import Config
 from ..errors import UsageError
 from ..model import Reference, Workload
 from ..plugins import Plugins
-from .cells import TOLERANCE, count, disputes
+from .cells import TOLERANCE, count, disputes, printed
 from .examples import disputed_examples
 from .gather import cases_of, known_of, workload_of
 from .rows import disputed_rows
@@ -43,11 +43,13 @@ def audit_workloads(
 
 
 def audit_file(
-    path: Path, plugins: Plugins, config: Config, workload: str | None = None, tolerance: float = TOLERANCE
-) -> Audit:
+    path: Path, plugins: Plugins, config: Config, workload: str | None = None, tolerance: float = TOLERANCE,
+    warn: Callable[[str], None] = lambda line: None,
+) -> Audit:  # fmt: skip
     """The audit of a reference file, of whichever workload it is; without one its own terms are used.
 
-    Raises `UsageError` when the file cannot be read, or when nothing in it can be recomputed.
+    `warn` is told of cells that cannot be recomputed. Raises `UsageError` when the file cannot be read, or when nothing
+    in it can be recomputed.
     """
     from ..references import load_published
 
@@ -62,9 +64,12 @@ def audit_file(
         disputed=tuple(disputes(tables, known, tolerance)),
         examples=tuple(disputed_examples(published.examples, cases, known, tolerance, name)),
     )
-    if not found.cells and not published.examples:
-        terms = "give sequence_length and global_batch_size in its tables, or say --workload"
+    unknown = printed(tables) - found.cells
+    terms = "give sequence_length, global_batch_size and model_flops in its tables, or say --workload"
+    if not found.cells and (unknown or not published.examples):
         raise UsageError(f"{path}: nothing in it can be recomputed; {terms}")
+    if unknown:
+        warn(f"{path}: {unknown} of {printed(tables)} cells cannot be recomputed; {terms}")
     return found
 
 

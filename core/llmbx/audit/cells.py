@@ -21,6 +21,11 @@ def count(cases: Sequence[Case], fields: Sequence[str] = CELLS) -> int:
     )
 
 
+def printed(cases: Sequence[Case], fields: Sequence[str] = CELLS) -> int:
+    """How many figures the cases publish, whether they can be recomputed or not."""
+    return sum(getattr(case.reference, field) is not None for case in cases for field in fields)
+
+
 def disputes(
     cases: Sequence[Case], known: Known, tolerance: float = TOLERANCE, fields: Sequence[str] = CELLS
 ) -> list[Disputed]:

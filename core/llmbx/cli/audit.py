@@ -48,7 +48,9 @@ def command(
     allowed = fraction(tolerance, "--tolerance")
     plugins, (config, _) = load(), load_config()
     if file is not None:
-        found = audit_file(file, plugins, config, workload, allowed)
+        found = audit_file(
+            file, plugins, config, workload, allowed, lambda line: click.echo(f"llmbx: {line}", err=True)
+        )
     else:
         chosen = [plugins.workload(workload, plugin)] if workload else plugins.workloads
         if plugin:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from llmbx import plugins as plugins_module
 from llmbx.audit import audit_file
@@ -16,6 +20,7 @@ from llmbx.config import Config
 from llmbx.errors import UsageError
 from llmbx.model import Recipe, Row, Size, Workload
 from llmbx.plugins import Plugins
+from llmbx.references import STATES
 
 from .conftest import SHAPE, flops
 
@@ -76,9 +81,19 @@ def test_without_a_workload_the_files_own_terms_are_used(path: Path, framework: 
     ]
 
 
+def test_cells_that_cannot_be_recomputed_are_told(path: Path, framework: Callable[..., Plugins]) -> None:
+    path.write_text(FILE.replace("[[examples]]", "sequence_length = 2048\n\n[[examples]]"))
+    said: list[str] = []
+    assert audit_file(path, framework([]), Config(), warn=said.append).cells == 2
+    assert [line.partition(": ")[2][:35] for line in said] == ["2 of 4 cells cannot be recomputed; "]
+
+
 def test_a_file_in_which_nothing_can_be_recomputed_is_no_success(path: Path, framework: Callable[..., Plugins]) -> None:
     path.write_text(FILE.partition("[[examples]]")[0])
     with pytest.raises(UsageError, match=r"cluster\.toml: nothing in it can be recomputed; give sequence_length"):
+        audit_file(path, framework([]), Config())
+    path.write_text(FILE)
+    with pytest.raises(UsageError, match="nothing in it can be recomputed"):
         audit_file(path, framework([]), Config())
 
 
@@ -104,6 +119,72 @@ def test_a_mistake_in_an_example_is_told(path: Path, framework: Callable[..., Pl
     path.write_text(FILE + line)
     with pytest.raises(UsageError, match=says):
         audit_file(path, framework([toy()]), Config())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("gpus = [64, 128]", "gpus = [64, 0]", r"at tables\[0\]\.gpus: 0 is no figure of a run"),
+        ("[1.7, 1.7]", "[1.7, nan]", r"at tables\[0\]\.step_time_s: nan is no figure"),
+        ("[1.7, 1.7]", "[1.7, -1]", r"at tables\[0\]\.step_time_s: -1 is no figure"),
+        ("[154202, 154202]", "[154202, inf]", r"at tables\[0\]\.tokens_per_s: inf is no figure"),
+        ("[1.7, 1.7]", "[1.7]", r"at tables\[0\]\.step_time_s: 1 figures for 2 scales"),
+    ],
+)
+def test_a_figure_that_cannot_be_is_told(
+    path: Path, framework: Callable[..., Plugins], before: str, after: str, says: str
+) -> None:
+    path.write_text(FILE.replace(before, after))
+    with pytest.raises(UsageError, match=says):
+        audit_file(path, framework([toy()]), Config())
+
+
+numbers = st.one_of(st.integers(-2, 10**18), st.floats(allow_nan=True, allow_infinity=True))
+texts = st.text(max_size=20)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(table=st.dictionaries(st.sampled_from(["gpus", "step_time_s", "tokens_per_s", "mfu_percent", "gpu_type", "size",
+                                              "global_batch_size", "days_per_1t_tokens", "dtype", "peak_tflops",
+                                              "model_flops", "sequence_length", "tflops_per_gpu", "kind"]),
+                             st.one_of(numbers, texts, st.lists(numbers, max_size=2))),
+       text=texts, states=st.dictionaries(st.sampled_from(STATES), numbers, max_size=3))  # fmt: skip
+def test_any_file_is_audited_or_refused(
+    path: Path, framework: Callable[..., Plugins], table: dict[str, Any], text: str, states: dict[str, Any]
+) -> None:
+    run = {"source": "s", "size": "1b", "dtype": "bf16", "gpu_type": "h100", "gpus": [64, 128]}
+    base = {**run, "step_time_s": [1.5, 2.5], "global_batch_size": [8, 16], "mfu_percent": [30, 40]}
+    example = {"source": "s", "text": text, "states": states, "gpu_type": "h100", "dtype": "bf16", "size": "1b"}
+    file = {"tables": [base | table], "examples": [example]}
+    path.write_bytes(_toml(file))
+    try:
+        found = audit_file(path, framework([toy()]), Config())
+    except UsageError as error:
+        assert str(error)
+    else:
+        assert json.loads(msgspec.json.encode(found))["cells"] == found.cells
+
+
+def _toml(file: dict[str, Any]) -> bytes:
+    """Enough of TOML for plain values; JSON's strings and lists are TOML's too."""
+    lines = []
+    for name, items in file.items():
+        for item in items:
+            lines.append(f"[[{name}]]")
+            for key, value in item.items():
+                inline = isinstance(value, dict)
+                lines.append(f"{key} = " + (_inline(value) if inline else _plain(value)))
+    return "\n".join(lines).encode()
+
+
+def _inline(value: dict[str, Any]) -> str:
+    return "{ " + ", ".join(f"{key} = {_plain(item)}" for key, item in value.items()) + " }"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_plain, value)) + "]"
+    return json.dumps(value).replace("NaN", "nan").replace("Infinity", "inf")
 
 
 def test_an_example_that_says_nothing_is_an_error(path: Path, framework: Callable[..., Plugins]) -> None:
