@@ -93,11 +93,25 @@ def _write(run: Run, plugins: Plugins, status: JobStatus) -> Result:
         data_valid=verdict.data_valid,
         cause=verdict.cause,
         warnings=(*figures.warnings, *notes),
+        phase_step_time_s=_phases(run.record, log, figures),
     )
     with disk_errors(f"the result of {run.record.run_id}"):
         write_steps(run.path, log.steps)
         won = write_exclusive(run.path / RESULT, pretty(result))
     return result if won else read_result(run.path) or result
+
+
+def _phases(record: Record, log: Log, figures: Figures) -> dict[str, float]:
+    """Seconds a step by phase, the measured one last; empty where only one phase trains."""
+    found = {
+        str(event.facts["role"]): float(event.facts["step_time_s"])
+        for event in (*log.earlier, *log.events)
+        if event.kind == "phase_time"
+    }
+    measured = figures.step_time_s.mean
+    if found and measured is not None:
+        found[[*record.commands][-1]] = measured
+    return found
 
 
 def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:

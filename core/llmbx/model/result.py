@@ -94,7 +94,10 @@ class Timing(Value, frozen=True):
 
 
 class Result(Value, frozen=True):
-    """The measured and judged outcome of one run."""
+    """The measured and judged outcome of one run.
+
+    `phase_step_time_s` is filled where a run trains in several phases: mean or median seconds a step by phase.
+    """
 
     run_id: str
     status: Status
@@ -128,4 +131,5 @@ class Result(Value, frozen=True):
     flops_per_sample: FlopsPerSample = FlopsPerSample()
     timing: Timing = Timing()
     gpu_hours: float | None = None
+    phase_step_time_s: dict[str, float] = {}
     warnings: tuple[str, ...] = ()

@@ -37,8 +37,8 @@ class Progress:
         self._say(self.line(), final=len(self.seen) >= self.spec.steps)
 
     def event(self, event: Event) -> None:
-        """Fatal events are said at once."""
-        if event.fatal:
+        """Fatal events and notes are said at once."""
+        if event.fatal or event.kind == "note":
             self._clear()
             print(f"  {event.text[:200]}", file=self.out, flush=True)
 

@@ -60,6 +60,9 @@ def _measured(result: Result) -> list[str]:
         lines += _entry("loss", f"{result.loss.first:.3f} to {result.loss.last:.3f}")
     if result.peak_memory_gb is not None:
         lines += _entry("peak memory", f"{result.peak_memory_gb:.1f} GB per GPU")
+    if result.phase_step_time_s:
+        phases = ", ".join(f"{role} {seconds:.3f} s" for role, seconds in result.phase_step_time_s.items())
+        lines += _entry("by phase", f"{phases} per step")
     if result.timing.total_s is not None:
         lines += _entry("took", f"{clock(result.timing.total_s)} in all")
     return lines

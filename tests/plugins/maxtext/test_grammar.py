@@ -239,7 +239,7 @@ def test_facts() -> None:
     facts = {key: value for event in log.events for key, value in event.facts.items()}
     assert facts == {"jax": "0.12.0.1", "parameters": 68_977_000_000, "estimated_memory_gb": 71.3}
     assert [event.kind for event in log.events if event.fatal] == ["config_error"]
-    assert "pgle" in [event.kind for event in log.events]
+    assert "note" in [event.kind for event in log.events]
 
 
 def test_out_of_memory_is_told() -> None:

@@ -1,6 +1,6 @@
 """What MaxText's log says besides steps: versions, parameters, estimated memory, its ends, and llmbx's own lines.
 
-Kinds of event: `fact` (`jax`, `jaxlib`, `parameters`, `estimated_memory_gb`), `pgle` (what became of a profile), and
+Kinds of event: `fact` (`jax`, `jaxlib`, `parameters`, `estimated_memory_gb`), `note` (what became of a PGLE profile), and
 the fatal `nan`, `config_error` and `entry` (the entry script could not start or convert).
 """
 
@@ -15,7 +15,7 @@ Facts = dict[str, str | int | float]
 
 _RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]], ...] = (
     ("entry", True, re.compile(r"llmbx: error: (?P<what>.+)"), lambda m: {}),
-    ("pgle", False, re.compile(r"llmbx: .*PGLE profile .+"), lambda m: {}),
+    ("note", False, re.compile(r"llmbx: .*PGLE profile .+"), lambda m: {}),
     ("nan", True, re.compile(r"Aborting training due to (?:NaN|Inf) loss"), lambda m: {}),
     ("config_error", True, re.compile(r"MAXTEXT CONFIG ERROR: .+"), lambda m: {}),
     ("fact", False, re.compile(r"System Information: (?P<what>Jax|Jaxlib) Version: (?P<version>\S+)"),
