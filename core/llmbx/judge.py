@@ -10,8 +10,9 @@ from .model import Event, JobStatus, RunSpec, Step, Value
 from .model.result import Status
 
 PRIORITY = (
-    "out_of_memory", "nan", "entry", "config_error", "disk_full", "gated", "cache_missing", "import_error", "network_error", "nccl_error",
-    "gpu_error", "port_in_use", "file_error", "segfault", "exception", "killed", "peer_lost", "rank_exit",
+    "out_of_memory", "nan", "entry", "config_error", "disk_full", "gated", "cache_missing", "import_error",
+    "network_error", "nccl_error", "gpu_error", "port_in_use", "file_error", "segfault", "exception", "killed",
+    "peer_lost", "rank_exit",
 )  # fmt: skip
 """Which fatal event explains a failure best, when several are in the log."""
 

@@ -33,7 +33,7 @@ class Event(Value, frozen=True):
     """Something else a log says: `out_of_memory`, `nccl_error`, `finished`, `checkpoint_saved`, `fact` …
 
     `fatal` events explain a failure; `text` is the line that says so, `rank` its writer where known. A `note` is said to
-    the user at once. A `phase_time` gives the `step_time_s` of another phase than the measured one (`role`).
+    the user at once. A `phase_time` has the `step_time_s` of another phase than the measured one (`role`).
     """
 
     kind: str
