@@ -18,11 +18,11 @@ SAME = (
 def unlike(a: RunSpec, b: RunSpec) -> list[str]:
     """In what two runs differ that makes their speeds incomparable; empty when they do the same work."""
     pairs = [(words, getattr(a, name), getattr(b, name)) for name, words in SAME]
-    pairs += [
-        (f"model's {name.replace('_', ' ')}", getattr(a.model, name), getattr(b.model, name))
-        for name in a.model.__struct_fields__
+    shapes = [(name, getattr(a.model, name), getattr(b.model, name)) for name in a.model.__struct_fields__]
+    return [
+        *(f"the {words} differs ({one} and {other})" for words, one, other in pairs if one != other),
+        *(f"the models differ in {name} ({one} and {other})" for name, one, other in shapes if one != other),
     ]
-    return [f"the {words} differs ({one} and {other})" for words, one, other in pairs if one != other]
 
 
 def disturbed(result: Result) -> list[str]:

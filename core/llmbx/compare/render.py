@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -12,6 +13,8 @@ from .why import NOTABLE
 WIDTH = 100
 MOST = 15
 """How many differences are shown; the JSON has all."""
+
+DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 
 
 def render(found: Comparison) -> str:
@@ -76,7 +79,8 @@ def _differences(found: Comparison) -> list[str]:
     lines = ["", f"{title}:", *(line for d in notable[:MOST] for line in _difference(d))]
     hidden = len(found.differences) - len(notable[:MOST])
     if hidden:
-        lines.append(f"  and {hidden} more that seldom matter; --format json has them")
+        which = " that seldom matter" if len(notable) <= MOST else ""
+        lines.append(f"  and {hidden} more{which}; --format json has them")
     return lines
 
 
@@ -86,7 +90,7 @@ def _difference(d: Difference) -> list[str]:
 
 
 def _value(value: object) -> str:
-    text = "unset" if value is None else str(value)
+    text = "unset" if value is None else DIGEST.sub(r"\1…", str(value))
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 

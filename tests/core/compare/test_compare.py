@@ -139,8 +139,8 @@ def test_a_baseline_of_other_work_is_refused_with_the_reason(shelf: Shelf, compa
         ({"gpus": 16}, "the number of GPUs differs (8 and 16)"),
         ({"gpu_type": "gb200"}, "the GPU type differs (h100 and gb200)"),
         ({"size": "mini", "mini": True}, "the size differs (1b and mini)"),
-        ({"sequence_length": 256}, "the model's sequence length differs (128 and 256)"),
-        ({"layers": 8}, "the model's layers differs (4 and 8)"),
+        ({"sequence_length": 256}, "the models differ in sequence_length (128 and 256)"),
+        ({"layers": 8}, "the models differ in layers (4 and 8)"),
     ],
 )
 def test_other_work_is_refused_unless_forced(
