@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -52,21 +53,30 @@ def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
 
 
 def print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Print `rows` as a plain table: as wide as the terminal, or as wide as its content through a pipe."""
+    """Print `rows` as a plain table; cells are folded only where the terminal is narrower than the table."""
+    texts = [[cell(row.get(column)) for column in columns] for row in rows]
+    right = [all(isinstance(row.get(column), (int, float, type(None))) for row in rows) for column in columns]
+    heads = [column.replace("_", " ") for column in columns]
+    widths = [max(map(len, items)) for items in zip(heads, *texts, strict=True)]
+    if sys.stdout.isatty() and sum(widths) + 2 * len(widths) > shutil.get_terminal_size().columns:
+        _print_folded(heads, texts, right)
+        return
+    for line in (heads, *texts):
+        padded = [f"{text:>{w}}" if r else f"{text:<{w}}" for text, w, r in zip(line, widths, right, strict=True)]
+        click.echo("  ".join(padded).rstrip())
+
+
+def _print_folded(heads: list[str], texts: list[list[str]], right: list[bool]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        numbers = all(isinstance(row.get(column), (int, float, type(None))) for row in rows)
-        table.add_column(column.replace("_", " "), justify="right" if numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*[Text(cell(row.get(column))) for column in columns])
-    console = Console() if sys.stdout.isatty() else Console(width=10_000, no_color=True)
-    with console.capture() as captured:
-        console.print(table)
-    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    for head, to_the_right in zip(heads, right, strict=True):
+        table.add_column(head, justify="right" if to_the_right else "left", overflow="fold")
+    for line in texts:
+        table.add_row(*map(Text, line))
+    Console().print(table)
 
 
 def cell(value: Any) -> str:

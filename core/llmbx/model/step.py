@@ -32,8 +32,8 @@ class Step(Value, frozen=True):
 class Event(Value, frozen=True):
     """Something else a log says: `out_of_memory`, `nccl_error`, `finished`, `checkpoint_saved`, `fact` …
 
-    `fatal` events explain a failure; `text` is the line that says so, `rank` its writer where known. A `note` is said to
-    the user at once. A `phase_time` has the `step_time_s` of another phase than the measured one (`role`).
+    `fatal` events explain a failure; `text` is the line that says so, `rank` its writer where known. A `note` is
+    told to the user at once. A `phase_time` has the `step_time_s` of a phase (`role`) that is not the measured one.
     """
 
     kind: str
