@@ -1,7 +1,7 @@
 """What MaxText's log says besides steps: versions, parameters, estimated memory, its ends, and llmbx's own lines.
 
-Kinds of event: `fact` (`jax`, `jaxlib`, `parameters`, `estimated_memory_gb`), `note` (what became of a PGLE profile), and
-the fatal `nan`, `config_error` and `entry` (the entry script could not start or convert).
+Kinds of event: `fact` (`jax`, `jaxlib`, `parameters`, `estimated_memory_gb`), `note` (what became of a PGLE profile),
+and the fatal `nan`, `config_error` and `entry` (the entry script could not start or convert).
 """
 
 from __future__ import annotations
