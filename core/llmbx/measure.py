@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from . import stats
+from . import series, stats
 from .flops import Flops
 from .model import RunSpec, Step, Value
 from .model.result import FlopsPerSample, Loss, Mfu, StepTime, Tflops, Window
@@ -71,7 +71,7 @@ def measure(
         loss=_loss(steps),
         peak_memory_gb=_memory(steps),
         flops_per_sample=FlopsPerSample(full=flops.full, causal=flops.causal) if flops else FlopsPerSample(),
-        warnings=warnings,
+        warnings=(*warnings, *series.warnings(measured)),
     )
 
 

@@ -113,6 +113,4 @@ def _too_slow(result: Result, spec: RunSpec, here: World, allowed: float) -> boo
     published = reference(spec, here)
     if not result.comparable or published is None or not published.step_time_s or not result.step_time_s.mean:
         return False
-    if published.disputed:
-        return False
     return bool(result.step_time_s.mean > published.step_time_s * (1 + allowed))
