@@ -11,7 +11,6 @@ import pytest
 
 from llmbx.model import ModelShape, Parallelism, RunSpec
 
-
 # A shell that starts the tests in the background has them, and all that they start, ignore Ctrl-C: tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
