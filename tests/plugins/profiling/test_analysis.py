@@ -37,7 +37,7 @@ SHORT = {
 Row = tuple[str, int, int]
 rows = st.lists(
     st.tuples(
-        st.sampled_from((GEMM, SOFTMAX, ALLREDUCE, DISPATCH, "copy", "peer")), st.integers(0, 120), st.integers(0, 30)
+        st.sampled_from((GEMM, SOFTMAX, ALLREDUCE, DISPATCH, "copy", "peer")), st.integers(0, 120), st.integers(1, 30)
     ),
     min_size=1,
     max_size=25,
@@ -87,19 +87,19 @@ def test_every_figure_is_what_counting_nanoseconds_gives(lanes: list[list[Row]],
         assert (ns(step.compute_s), ns(step.communication_s)) == (len(computed), len(moved))
         assert (ns(step.overlapped_s), ns(step.exposed_s)) == (len(computed & moved), len(moved - computed))
     assert len(analysis.steps) == len(lanes) * len(lengths)
-    check_kernels(analysis, lanes, range(edges[0], edges[-1]))
+    check_kernels(analysis, lanes)
     check_gaps(analysis, lanes, edges)
     check_ceiling(analysis)
 
 
-def check_kernels(analysis: Analysis, lanes: list[list[Row]], span: range) -> None:
+def check_kernels(analysis: Analysis, lanes: list[list[Row]]) -> None:
     calls: Counter[str] = Counter()
     total: Counter[str] = Counter()
     exposed: Counter[str] = Counter()
     for found in lanes:
         computed = {t for n, s, length in found if n in (GEMM, SOFTMAX) for t in range(s, s + length)}
         for name, start, length in found:
-            if start in span and name != "copy":
+            if name != "copy":
                 short = SHORT[name]
                 calls[short] += 1
                 total[short] += length
@@ -278,7 +278,7 @@ def many(folder: Path) -> Path:
     random_ = random.Random(7)
     lanes = [
         [
-            (random_.choice((GEMM, SOFTMAX, ALLREDUCE)), random_.randrange(10**6), random_.randrange(400))
+            (random_.choice((GEMM, SOFTMAX, ALLREDUCE)), random_.randrange(10**6), random_.randrange(1, 400))
             for _ in range(n)
         ]
         for n in (2_000, 500, 3_000, 1, 900)

@@ -11,68 +11,63 @@ from heapq import nlargest
 from itertools import accumulate, compress, repeat
 from operator import gt, sub
 
+_FEW = 500
+"""Gaps that are looked at before the others, to know how long one must be to matter."""
+
 
 class Union:
-    """A union of intervals as disjoint, ascending segments that do not touch, with what they add up to.
+    """A union of intervals as disjoint, ascending segments that do not touch: segment i is `starts[i]` to `ends[i]`."""
 
-    `starts[i]`, `ends[i]` is segment i; `below[i]` the length of all segments before it (it has one member more).
-    """
-
-    __slots__ = ("below", "ends", "starts")
+    __slots__ = ("ends", "starts")
 
     def __init__(self, starts: Sequence[int], ends: Sequence[int]) -> None:
-        """The union of the intervals (starts[i], ends[i]), in any order; empty intervals count for nothing.
+        """The union of the intervals (starts[i], ends[i]), in any order. None of them may be empty.
 
         Starts and ends are sorted apart: the coverage drops to nothing after the i-th end exactly where the next
         start lies beyond it, so the segments need no pairs.
         """
         firsts, lasts = sorted(starts), sorted(ends)
         gaps = list(map(gt, firsts[1:], lasts))
-        self.starts: list[int] = firsts[:1] + list(compress(firsts[1:], gaps))
-        self.ends: list[int] = list(compress(lasts, gaps)) + lasts[-1:]
-        lengths = list(map(sub, self.ends, self.starts))
-        if 0 in lengths:
-            self.starts, self.ends = list(compress(self.starts, lengths)), list(compress(self.ends, lengths))
-            lengths = list(filter(None, lengths))
-        self.below: list[int] = [0, *accumulate(lengths)]
+        self.starts: list[int] = firsts[:1]
+        self.starts.extend(compress(firsts[1:], gaps))
+        self.ends: list[int] = list(compress(lasts, gaps))
+        self.ends += lasts[-1:]
 
     @classmethod
     def of(cls, unions: Iterable[Union]) -> Union:
         """The union of unions."""
+        several = [union for union in unions if union.starts]
+        if len(several) == 1:
+            return several[0]
         starts: list[int] = []
         ends: list[int] = []
-        for union in unions:
+        for union in several:
             starts += union.starts
             ends += union.ends
         return cls(starts, ends)
 
-    @property
-    def length(self) -> int:
-        """All that is covered."""
-        return self.below[-1]
-
-    def before(self, time: int) -> int:
-        """How much is covered before `time`."""
-        i = bisect_right(self.starts, time)
-        return self.below[i] - max(0, self.ends[i - 1] - time) if i else 0
-
-    def before_each(self, times: Sequence[int]) -> list[int]:
-        """`before` of many times at once."""
-        ends, below = self.ends, self.below
-        places = map(bisect_right, repeat(self.starts), times)
-        # The segment in front of a time counts whole (it is in `below[i]`) unless the time lies in it.
-        return [
-            below[i] - ends[i - 1] + time if i and ends[i - 1] > time else below[i]
-            for i, time in zip(places, times, strict=True)
-        ]
-
     def within(self, start: int, end: int) -> int:
         """How much of [start, end) is covered."""
-        return self.before(end) - self.before(start) if end > start else 0
+        low, high = bisect_right(self.ends, start), bisect_left(self.starts, end)
+        if low >= high or end <= start:
+            return 0
+        whole = sum(self.ends[low:high]) - sum(self.starts[low:high])
+        return whole - max(0, start - self.starts[low]) - max(0, self.ends[high - 1] - end)
 
     def within_each(self, starts: Sequence[int], ends: Sequence[int]) -> list[int]:
-        """`within` of many intervals at once; none of them may end before it starts."""
-        return list(map(sub, self.before_each(ends), self.before_each(starts)))
+        """`within` of many intervals at once."""
+        lows = map(bisect_right, repeat(self.ends), starts)
+        highs = map(bisect_left, repeat(self.starts), ends)
+        firsts, lasts = self.starts, self.ends
+        return [
+            sum(lasts[low:high])
+            - sum(firsts[low:high])
+            - (start - firsts[low] if start > firsts[low] else 0)
+            - (lasts[high - 1] - end if lasts[high - 1] > end else 0)
+            if low < high
+            else 0
+            for low, high, start, end in zip(lows, highs, starts, ends, strict=True)
+        ]
 
     def gaps(self, start: int, end: int) -> list[tuple[int, int]]:
         """The uncovered intervals inside [start, end), ascending."""
@@ -80,11 +75,15 @@ class Union:
         return [(a, b) for a, b in zip(firsts, lasts, strict=True) if b > a]
 
     def longest_gaps(self, start: int, end: int, count: int) -> list[tuple[int, int]]:
-        """The `count` longest of them (all where there are fewer, some more where lengths are equal), ascending."""
+        """The `count` longest of them, longest first."""
         firsts, lasts = self._edges(start, end)
         lengths = list(map(sub, lasts, firsts))
-        least = max(1, min(nlargest(count, lengths))) if count < len(lengths) else 1
-        return [(firsts[i], lasts[i]) for i, length in enumerate(lengths) if length >= least]
+        # The longest of a few are no longer than the longest of all: what is shorter need not be looked at.
+        some = nlargest(count, lengths[:: max(1, len(lengths) // _FEW)])
+        least = max(1, some[-1]) if len(some) == count else 1
+        enough = list(map(least.__le__, lengths))
+        found = zip(compress(firsts, enough), compress(lasts, enough), strict=True)
+        return nlargest(count, found, key=lambda gap: gap[1] - gap[0])
 
     def _edges(self, start: int, end: int) -> tuple[list[int], list[int]]:
         low, high = bisect_right(self.ends, start), bisect_left(self.starts, end)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import nlargest
 from operator import sub
 
 from llmbx.model import Value
 
-from .activity import COMMUNICATION, COMPUTE, Lane, Spans
+from .activity import Lane, Spans
 from .intervals import Overlap, Union
+from .kernels import COPY, GRAPH, SET
 from .windows import Window
 
 
@@ -26,7 +27,7 @@ class Figures(Value, frozen=True):
 
 
 class Calls(Value, frozen=True):
-    """All calls of one kernel inside the windows: how many, their sum, the longest, what compute hid of them (ns)."""
+    """All calls of one kernel: how many, their sum, the longest, and what compute hid of them (ns)."""
 
     calls: int
     total: int
@@ -46,108 +47,79 @@ class Measured(Value, frozen=True):
     lengths: dict[tuple[int, str], list[int]]
 
 
-class _Slice(Value, frozen=True):
-    """The spans that start in one window, in the order of their starts; `first` is the place of the first of them."""
-
-    place: int
-    first: int
-    starts: Sequence[int]
-    ends: Sequence[int]
-    names: Sequence[int]
-
-
 class _Unions:
     """What a lane computed, what it communicated and how much of that ran under compute, and all it did."""
 
     __slots__ = ("busy", "communication", "compute", "overlap")
 
     def __init__(self, lane: Lane) -> None:
-        for spans in lane.kinds:
-            spans.order()
-        self.compute, self.communication, other = (Union(spans.starts, spans.ends) for spans in lane.kinds)
+        self.compute = Union(lane.compute.starts, lane.compute.ends)
+        self.communication = Union.of(Union(spans.starts, spans.ends) for spans in lane.communication.values())
         self.overlap = Overlap(self.communication, self.compute)
+        other = Union(lane.other.starts, lane.other.ends)
         self.busy = Union.of((self.compute, self.communication, other))
 
 
 def extent(lane: Lane) -> tuple[int, int]:
     """The first start and the last end of anything on the device."""
-    filled = [spans for spans in lane.kinds if len(spans)]
-    return min(min(spans.starts) for spans in filled), max(max(spans.ends) for spans in filled)
+    return min(min(spans.starts) for spans in lane.spans), max(max(spans.ends) for spans in lane.spans)
 
 
 def measure(lane: Lane, windows: Sequence[Window], names: dict[int, str], gaps: int) -> Measured:
-    """The figures of `lane` in its windows, with its `gaps` longest gaps. A kernel belongs to where it starts."""
-    kinds, merged = lane.kinds, _Unions(lane)
-    collectives = _slices(kinds[COMMUNICATION], windows)
-    hidden = _hidden(kinds[COMMUNICATION], merged)
+    """The figures of `lane` in its windows, with its `gaps` longest gaps; its kernels over the whole capture."""
+    unions = _Unions(lane)
     return Measured(
-        kernels=len(kinds[COMPUTE]) + len(kinds[COMMUNICATION]),
-        figures=tuple(_figures(window, merged) for window in windows),
-        compute=_named(_calls(_slices(kinds[COMPUTE], windows)), names),
-        communication=_named(_with_hidden(collectives, hidden), names),
-        gaps=_gaps(merged.busy, windows, gaps),
-        lengths=_lengths(collectives, names),
+        kernels=sum(tally.calls for name, tally in lane.tallies.items() if names.get(name) not in (COPY, SET, GRAPH)),
+        figures=tuple(_figures(window, unions) for window in windows),
+        compute=_compute(lane, names),
+        communication=_communication(lane, names, unions),
+        gaps=_gaps(unions.busy, windows, gaps),
+        lengths=_lengths(lane, windows, names),
     )
 
 
-def _figures(window: Window, merged: _Unions) -> Figures:
+def _figures(window: Window, unions: _Unions) -> Figures:
     span = (window.start, window.end)
     return Figures(
         duration=window.end - window.start,
-        busy=merged.busy.within(*span),
-        compute=merged.compute.within(*span),
-        communication=merged.communication.within(*span),
-        overlapped=merged.overlap.within(*span),
+        busy=unions.busy.within(*span),
+        compute=unions.compute.within(*span),
+        communication=unions.communication.within(*span),
+        overlapped=unions.overlap.within(*span),
     )
 
 
-def _slices(spans: Spans, windows: Sequence[Window]) -> list[_Slice]:
-    found = []
-    for place, window in enumerate(windows):
-        part = slice(bisect_left(spans.starts, window.start), bisect_left(spans.starts, window.end))
-        found.append(
-            _Slice(
-                place=place, first=part.start, starts=spans.starts[part], ends=spans.ends[part], names=spans.names[part]
-            )
-        )
-    return found
-
-
-def _calls(slices: Sequence[_Slice]) -> dict[int, Calls]:
-    lengths: dict[int, list[int]] = {}
-    add_length: dict[int, Callable[[int], None]] = {}
-    for piece in slices:
-        for name, length in zip(piece.names, map(sub, piece.ends, piece.starts), strict=True):
-            try:
-                add_length[name](length)
-            except KeyError:
-                lengths[name] = [length]
-                add_length[name] = lengths[name].append
-    return {name: Calls(calls=len(all_), total=sum(all_), longest=max(all_)) for name, all_ in lengths.items()}
-
-
-def _hidden(spans: Spans, merged: _Unions) -> Sequence[int]:
-    """How much compute ran beside each communication kernel."""
-    if array("q", merged.communication.starts) == spans.starts:
-        return merged.overlap.each
-    return merged.compute.within_each(spans.starts, spans.ends)
-
-
-def _with_hidden(slices: Sequence[_Slice], hidden: Sequence[int]) -> dict[int, Calls]:
-    calls = _calls(slices)
-    sums = dict.fromkeys(calls, 0)
-    for piece in slices:
-        for name, overlap in zip(piece.names, hidden[piece.first : piece.first + len(piece.names)], strict=True):
-            sums[name] += overlap
-    return {name: figures.replace(overlapped=sums[name]) for name, figures in calls.items()}
-
-
-def _named(calls: dict[int, Calls], names: dict[int, str]) -> dict[str, Calls]:
+def _compute(lane: Lane, names: dict[int, str]) -> dict[str, Calls]:
     found: dict[str, Calls] = {}
-    for name, figures in calls.items():
+    for name, tally in lane.tallies.items():
         text = names.get(name, f"kernel {name}")
-        found[text] = add(found[text], figures) if text in found else figures
+        if name not in lane.communication and text not in (COPY, SET, GRAPH):
+            calls = Calls(calls=tally.calls, total=tally.total, longest=tally.longest)
+            found[text] = add(found[text], calls) if text in found else calls
     return found
+
+
+def _communication(lane: Lane, names: dict[int, str], unions: _Unions) -> dict[str, Calls]:
+    found: dict[str, Calls] = {}
+    hidden = _hidden(lane, unions)
+    for name in lane.communication:
+        tally = lane.tallies[name]
+        calls = Calls(calls=tally.calls, total=tally.total, longest=tally.longest, overlapped=hidden[name])
+        text = names[name]
+        found[text] = add(found[text], calls) if text in found else calls
+    return found
+
+
+def _hidden(lane: Lane, unions: _Unions) -> dict[int, int]:
+    """How much of each name's communication compute ran beside."""
+    segments = unions.communication.starts
+    if sum(len(spans.starts) for spans in lane.communication.values()) == len(segments):
+        # No two calls touch, so the segments are the calls.
+        by_start = dict(zip(segments, unions.overlap.each, strict=True))
+        return {name: sum(map(by_start.__getitem__, spans.starts)) for name, spans in lane.communication.items()}
+    return {
+        name: sum(unions.compute.within_each(spans.starts, spans.ends)) for name, spans in lane.communication.items()
+    }
 
 
 def add(one: Calls, other: Calls) -> Calls:
@@ -169,9 +141,27 @@ def _gaps(busy: Union, windows: Sequence[Window], count: int) -> tuple[tuple[int
     return tuple(nlargest(count, found, key=lambda gap: gap[2]))
 
 
-def _lengths(slices: Sequence[_Slice], names: dict[int, str]) -> dict[tuple[int, str], list[int]]:
-    found: dict[tuple[int, str], list[int]] = {}
-    for piece in slices:
-        for name, length in zip(piece.names, map(sub, piece.ends, piece.starts), strict=True):
-            found.setdefault((piece.place, names.get(name, f"kernel {name}")), []).append(length)
+def _lengths(lane: Lane, windows: Sequence[Window], names: dict[int, str]) -> dict[tuple[int, str], list[int]]:
+    found = {}
+    for text, (starts, ends) in _by_text(lane, names).items():
+        for place, window in enumerate(windows):
+            low, high = bisect_left(starts, window.start), bisect_left(starts, window.end)
+            if low < high:
+                found[place, text] = list(map(sub, ends[low:high], starts[low:high]))
+    return found
+
+
+def _by_text(lane: Lane, names: dict[int, str]) -> dict[str, tuple[Sequence[int], Sequence[int]]]:
+    """Starts and ends of communication kernels by name (several ids may have one), in the order of their starts."""
+    same: dict[str, list[Spans]] = {}
+    for name, spans in lane.communication.items():
+        same.setdefault(names[name], []).append(spans)
+    found: dict[str, tuple[Sequence[int], Sequence[int]]] = {}
+    for text, several in same.items():
+        first = several[0]
+        if len(several) == 1 and array("q", sorted(first.starts)) == first.starts:
+            found[text] = first.starts, first.ends
+        else:
+            pairs = sorted(pair for spans in several for pair in zip(spans.starts, spans.ends, strict=True))
+            found[text] = [start for start, _ in pairs], [end for _, end in pairs]
     return found

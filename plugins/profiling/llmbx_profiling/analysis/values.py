@@ -48,7 +48,7 @@ class Rank(Value, frozen=True):
 
 
 class Kernel(Value, frozen=True):
-    """A kernel inside the steps, over all ranks: calls, the sum of their times, and its share of all kernel time."""
+    """A kernel over all ranks and the whole capture: calls, the sum of their times, its share of all kernels' time."""
 
     name: str
     kind: str
@@ -60,7 +60,7 @@ class Kernel(Value, frozen=True):
 
 
 class Collective(Value, frozen=True):
-    """A communication kernel inside the steps, over all ranks; `exposed_s` is what no compute of its rank hid."""
+    """A communication kernel over all ranks and the whole capture; `exposed_s` is what no compute of its rank hid."""
 
     name: str
     operation: str | None

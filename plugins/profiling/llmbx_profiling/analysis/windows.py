@@ -6,7 +6,9 @@ cut where the first kernel starts that a step launched, so that each stretch bel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from llmbx.model import Value
 
@@ -16,13 +18,12 @@ from .ranges import StepRange
 
 _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
-_NEAR = 20_000_000
-"""Nanoseconds after a step's start in which its first launch is looked for."""
-_FAR = 2_000_000_000
-"""The same for a step that launches nothing so soon."""
-_FEW = 2_000
-"""Launches after that one among which the first kernel is looked for."""
-
+_REACH = (2_000_000, 2_000_000_000)
+"""Nanoseconds after a step's start in which its first launch is looked for; a step may load data before it launches."""
+_CALLS = (200, 50_000)
+"""CUDA calls after that one among which the first kernel is looked for; a step may copy and allocate before."""
+_SPANS = 8
+"""SQLite tests every row against every span, so that close ones are looked at as one."""
 
 Edge = tuple[int, int]
 """A process or a lane, and a time."""
@@ -76,40 +77,31 @@ def _first_kernels(database: Database, steps: Sequence[StepRange]) -> dict[Edge,
     needed = {"start", "correlationId", "globalTid"}
     if not steps or not needed <= database.columns(_RUNTIME) or "correlationId" not in database.columns(_KERNEL):
         return {}
-    launches = _first_launches(database, steps)
-    if not launches:
-        return {}
-    kernels = _kernels_from(database, launches.values())
-    found = {}
-    for (process, time), number in launches.items():
-        for lane, candidates in kernels.items():
-            if lane & PROCESS in (process, 0):
-                later = [start for other, start in candidates if number <= other < number + _FEW]
-                if later:
-                    found[lane, time] = min(later)
+    starts = {(step.process, step.start) for step in steps}
+    ends = {(step.process, step.end) for step in steps} - starts
+    launches = _first_calls(database, starts, ends)
+    found: dict[Edge, int] = {}
+    missing = dict(launches)
+    for few in _CALLS:
+        found |= _kernels_after(database, missing, few)
+        seen = {(lane & PROCESS, time) for lane, time in found}
+        # After the last step nothing need be launched at all, so that its end is looked for only once.
+        missing = {edge: call for edge, call in missing.items() if edge in starts and not seen & {edge, (0, edge[1])}}
+        if not missing:
+            break
     return found
 
 
-def _kernels_from(database: Database, launches: Iterable[int]) -> dict[int, list[tuple[int, int]]]:
-    """(launch, start) by lane of the kernels that come soon after these launches."""
-    spans = _joined((number, number + _FEW) for number in launches)
-    rows = database.rows(
-        f"SELECT {lane_expression(database, _KERNEL)}, correlationId, start FROM {_KERNEL} "
-        f"WHERE {_between('correlationId', spans)}"
-    )
-    kernels: dict[int, list[tuple[int, int]]] = {}
-    for lane, number, start in rows:
-        kernels.setdefault(lane, []).append((number, start))
-    return kernels
-
-
-def _first_launches(database: Database, steps: Sequence[StepRange]) -> dict[Edge, int]:
+def _first_calls(database: Database, starts: set[Edge], ends: set[Edge]) -> dict[Edge, int]:
     """(process, time) -> number of the first CUDA call from then on; the numbers rise with time within a process."""
-    starts = {(step.process, step.start) for step in steps}
-    found = _calls_after(database, starts | {(step.process, step.end) for step in steps}, _NEAR)
-    # A step may load data for long before it launches anything; after the last one nothing need be launched at all.
-    late = starts - found.keys()
-    return {**found, **(_calls_after(database, late, _FAR) if late else {})}
+    found: dict[Edge, int] = {}
+    missing = starts | ends
+    for reach in _REACH:
+        found |= _calls_after(database, missing, reach)
+        missing = starts - found.keys()
+        if not missing:
+            break
+    return found
 
 
 def _calls_after(database: Database, edges: Iterable[Edge], reach: int) -> dict[Edge, int]:
@@ -120,22 +112,52 @@ def _calls_after(database: Database, edges: Iterable[Edge], reach: int) -> dict[
     calls: dict[int, list[tuple[int, int]]] = {}
     for process, start, number in rows:
         calls.setdefault(process, []).append((start, number))
-    found = {}
+    for found in calls.values():
+        found.sort()
+    numbers = {}
     for process, time in edges:
-        near = [number for start, number in calls.get(process, ()) if time <= start < time + reach]
-        if near:
-            found[process, time] = min(near)
+        mine = calls.get(process, [])
+        low, high = bisect_left(mine, (time,)), bisect_left(mine, (time + reach,))
+        if low < high:
+            numbers[process, time] = min(number for _, number in mine[low:high])
+    return numbers
+
+
+def _kernels_after(database: Database, launches: Mapping[Edge, int], few: int) -> dict[Edge, int]:
+    """(lane, time) -> start of the first of the kernels that `few` calls from each launch on started."""
+    if not launches:
+        return {}
+    spans = _joined((number, number + few) for number in launches.values())
+    rows = database.rows(
+        f"SELECT {lane_expression(database, _KERNEL)}, correlationId, start FROM {_KERNEL} "
+        f"WHERE {_between('correlationId', spans)}"
+    )
+    kernels: dict[int, list[tuple[int, int]]] = {}
+    for lane, number, start in rows:
+        kernels.setdefault(lane, []).append((number, start))
+    found = {}
+    for lane, candidates in kernels.items():
+        candidates.sort()
+        for (process, time), number in launches.items():
+            if lane & PROCESS in (process, 0):
+                low, high = bisect_left(candidates, (number,)), bisect_left(candidates, (number + few,))
+                if low < high:
+                    found[lane, time] = min(start for _, start in candidates[low:high])
     return found
 
 
-def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Overlapping spans made one: SQLite tests every row against every span."""
+def _joined(spans: Iterable[tuple[int, int]], most: int = _SPANS) -> list[tuple[int, int]]:
+    """Overlapping spans made one, and the closest ones, too, until there are no more than `most`."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if found and start <= found[-1][1]:
             found[-1] = (found[-1][0], max(found[-1][1], end))
         else:
             found.append((start, end))
+    while len(found) > most:
+        gaps = [later[0] - earlier[1] for earlier, later in pairwise(found)]
+        place = gaps.index(min(gaps))
+        found[place : place + 2] = [(found[place][0], found[place + 1][1])]
     return found
 
 
