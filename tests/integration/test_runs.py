@@ -337,3 +337,18 @@ def test_a_clusters_launch_is_previewed_on_a_machine_that_has_none_of_its_tools(
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
     started = llmbx("run", "grok1", "--gpu-type", "gb200", "--gpus", "128", "--dtype", "fp8", env=bare)
     assert started.returncode == 4 and "no runtime works here" in one_line(started.stderr)
+
+
+def test_show_gives_every_member_of_its_json_object(llmbx: Llmbx) -> None:
+    done = llmbx(
+        "show", "nemo", "llama3.1", "--size", "405b", "--gpu-type", "h100", "--gpus", "1024", "--format", "json"
+    )
+    facts = json.loads(done.stdout)
+    assert {
+        "workload", "size", "dtype", "gpu_type", "gpus", "recipe", "sequence_length", "layers", "hidden_size",
+        "global_batch_size", "micro_batch_size", "gradient_accumulation", "parallelism", "cuda_graphs",
+        "recompute_layers", "offload_layers", "flops_per_sample", "peak_tflops", "image", "reference", "origins",
+    } <= facts.keys()  # fmt: skip
+    assert {"tp", "pp", "cp", "ep", "etp", "dp", "vp", "fsdp"} == facts["parallelism"].keys()
+    assert facts["parallelism"]["tp"] == 8 and facts["layers"] == 126 and facts["peak_tflops"]["value"] == 1979
+    assert f"{facts['flops_per_sample']['causal']:.4g}" == "2.068e+16"

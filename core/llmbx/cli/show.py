@@ -43,32 +43,38 @@ def command(request: Request | None, format_: str) -> None:
 
 def describe(spec: RunSpec, here: World) -> dict[str, Any]:
     """The resolved run as the JSON object that `show --format json` prints."""
-    flops = here.plugins.framework(spec.plugin).compute_flops(spec)
-    peak = spec.peak
     return {
-        "plugin": spec.plugin,
-        "workload": spec.workload,
-        "size": spec.size,
-        "dtype": spec.dtype,
-        "gpu_type": spec.gpu_type,
-        "gpus": spec.gpus,
-        "nodes": spec.nodes,
-        "gpus_per_node": spec.gpus_per_node,
-        "recipe": spec.recipe,
-        "driver": spec.driver,
+        **_what(spec),
+        **_layout(spec),
+        **_yardsticks(spec, here),
+        **_where(spec),
+        "reference": reference(spec, here),
+        "corrected": spec.corrected,
+        "findings": _findings(spec, here),
+        "origins": spec.origins,
+    }
+
+
+def _what(spec: RunSpec) -> dict[str, Any]:
+    names = ("plugin", "workload", "size", "dtype", "gpu_type", "gpus", "nodes", "gpus_per_node", "recipe", "driver")
+    return {name: getattr(spec, name) for name in names}
+
+
+def _layout(spec: RunSpec) -> dict[str, Any]:
+    names = ("global_batch_size", "micro_batch_size", "gradient_accumulation", "parallelism", "cuda_graphs",
+             "recompute_layers", "offload_layers", "steps", "window")  # fmt: skip
+    return {
         "sequence_length": spec.model.sequence_length,
         "layers": spec.model.layers,
         "hidden_size": spec.model.hidden_size,
         "model": spec.model,
-        "global_batch_size": spec.global_batch_size,
-        "micro_batch_size": spec.micro_batch_size,
-        "gradient_accumulation": spec.gradient_accumulation,
-        "parallelism": spec.parallelism,
-        "cuda_graphs": spec.cuda_graphs,
-        "recompute_layers": spec.recompute_layers,
-        "offload_layers": spec.offload_layers,
-        "steps": spec.steps,
-        "window": spec.window,
+        **{name: getattr(spec, name) for name in names},
+    }
+
+
+def _yardsticks(spec: RunSpec, here: World) -> dict[str, Any]:
+    flops, peak = here.plugins.framework(spec.plugin).compute_flops(spec), spec.peak
+    return {
         "flops_per_sample": {
             "full": flops.full if flops else None,
             "causal": flops.causal if flops else None,
@@ -80,19 +86,13 @@ def describe(spec: RunSpec, here: World) -> dict[str, Any]:
             "name": peak.name if peak else None,
             "source": peak.source if peak else None,
         },
-        "image": spec.image.reference if spec.image else None,
-        "environment": spec.environment,
-        "runtime": spec.runtime,
-        "launcher": spec.launcher,
-        "walltime_minutes": spec.walltime_minutes,
-        "settings": spec.settings,
-        "env": spec.env,
-        "scheduler": spec.scheduler,
-        "reference": reference(spec, here),
-        "corrected": spec.corrected,
-        "findings": _findings(spec, here),
-        "origins": spec.origins,
     }
+
+
+def _where(spec: RunSpec) -> dict[str, Any]:
+    names = ("environment", "runtime", "launcher", "walltime_minutes", "settings", "env", "scheduler")
+    image = spec.image.reference if spec.image else None
+    return {"image": image, **{name: getattr(spec, name) for name in names}}
 
 
 def reference(spec: RunSpec, here: World) -> Reference | None:
