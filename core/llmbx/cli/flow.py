@@ -59,7 +59,7 @@ def once(
             f"started job {job.job_id if job else '?'}; follow it: llmbx logs --follow {run.record.run_id}", err=True
         )
         return None
-    progress.note(f"started: log in {run.log}")
+    progress.note(f"started {run.record.run_id}")
     try:
         result = attend(run, rooms, progress)
     except KeyboardInterrupt:
