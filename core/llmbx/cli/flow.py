@@ -19,9 +19,8 @@ def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None) -
     from ..pipeline import admit, enter, findings, plan
     from ..report.preview import preview as text
 
-    spec, rooms = enter(spec, here.plugins, here.install, preview=True)
-    found = findings(spec, rooms.framework)
-    spec = admit(spec, found, force)
+    found = findings(spec, here.plugins.framework(spec.plugin))
+    spec, rooms = enter(admit(spec, found, force), here.plugins, here.install, preview=True)
     image, folder, rendered = plan(spec, rooms)
     if emit_script is not None:
         write_atomic(emit_script, rendered.script, mode=0o755)
@@ -43,9 +42,8 @@ def once(
     from ..site import site_findings
 
     here.install.ensure()
-    spec, rooms = enter(spec, here.plugins, here.install)
-    found = [*findings(spec, rooms.framework), *site_findings(spec, here.install)]
-    spec = admit(spec, found, force)
+    found = [*findings(spec, here.plugins.framework(spec.plugin)), *site_findings(spec, here.install)]
+    spec, rooms = enter(admit(spec, found, force), here.plugins, here.install)
     progress = Progress(spec)
     for line in _opening(spec, here):
         progress.note(line)
