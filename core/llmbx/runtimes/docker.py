@@ -19,13 +19,17 @@ RUN_LABEL = "org.llmbx.run"
 
 _KEEPER = """\
 name=llmbx-$$-${LLMBX_RANK:-${SLURM_PROCID:-0}}
-setsid sh -c 'tail --pid="$1" -s 0.2 -f /dev/null; docker rm --force "$2"; sleep 2; docker rm --force "$2"' \
+setsid sh -c 'tail --pid="$1" -s 0.2 -f /dev/null
+for n in 1 2 3 4 5 6 7 8 9; do
+  docker rm --force "$2"; sleep 2; docker container inspect "$2" || [ $n = 1 ] || break
+done' \
   keep $$ "$name" < /dev/null > /dev/null 2>&1 &
 shift 2
 LLMBX_UMASK=$(umask) exec docker run --name "$name" --env LLMBX_UMASK "$@"\
 """
 """POSIX sh that becomes `docker run`. The container belongs to the daemon: when its client is killed, whoever watches
-from outside of the client's process group must remove it."""
+from outside of the client's process group must remove it. At least twice, for one that is only being made, and again
+where a busy daemon did not get to it."""
 
 _INSIDE = 'umask "$LLMBX_UMASK"; unset LLMBX_UMASK; exec "$@" 2>&1'
 """POSIX sh that begins every container. The daemon starts them with an umask of its own, and carries stdout and stderr

@@ -92,3 +92,13 @@ def prepare(tool_env: dict[str, str], install: Path) -> Iterator[Prepare]:
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A container that one test leaves behind fails that test alone: it is gone before the next one."""
+    yield
+    if "daemons" in request.fixturenames:
+        daemons: tools.Daemons = request.getfixturevalue("daemons")
+        for name in daemons.docker("ps", "--all", "--quiet").stdout.split():
+            daemons.docker("rm", "--force", name)
