@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import heapq
+import itertools
 import random
 import sqlite3
 from collections.abc import Iterator
@@ -104,10 +105,20 @@ def kernel(start: int, end: int, gpu: int, stream: int, number: int, name: int) 
             number, 65_536, None, 0)  # fmt: skip
 
 
-def calls(gpu: int, count: int) -> Iterator[tuple[Any, ...]]:
-    """The calls that launch one GPU's kernels, well before they run."""
+def called(gpu: int, count: int) -> list[int]:
+    """When one GPU's kernels are launched: one every 9 us, but no more than 1,000 ahead of the GPU, as CUDA allows."""
+    starts = [row[0] for row in launched(gpu, count)]
+    times: list[int] = []
+    now = 900_000_000
     for n in range(count):
-        start = 900_000_000 + 9_000 * n
+        now = max(now + 9_000, starts[n - 1_000] if n >= 1_000 else 0)
+        times.append(now)
+    return times
+
+
+def calls(gpu: int, count: int) -> Iterator[tuple[Any, ...]]:
+    """The calls that launch one GPU's kernels."""
+    for n, start in enumerate(called(gpu, count)):
         yield (start, start + 4_000, 0, process(gpu) | 7, 3 * n + 100, len(NAMES) - 1, 0, None)
 
 
@@ -115,10 +126,10 @@ def ranges(gpu: int, count: int) -> Iterator[tuple[Any, ...]]:
     """The steps of one process, each over an equal part of its calls."""
     thread, blank = process(gpu) | 7, (None,) * 6
     yield (0, None, 75, None, None, None, "llmbx", thread, None, None, 1, None, None, *blank)
-    length = 9_000 * count // STEPS
-    for n in range(STEPS):
-        start = 900_000_000 - 2_000 + n * length
-        yield (start, start + length, 59, None, None, None, None, thread, None, len(NAMES), 1, None, 45 + n, *blank)
+    times = called(gpu, count)
+    edges = [times[count * n // STEPS] - 2_000 for n in range(STEPS)] + [times[-1] + 5_000]
+    for n, (start, end) in enumerate(itertools.pairwise(edges)):
+        yield (start, end - 500, 59, None, None, None, None, thread, None, len(NAMES), 1, None, 45 + n, *blank)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from llmbx.errors import InfraError, UsageError
 from llmbx_profiling.analysis import analyze as whole
 from llmbx_profiling.analysis.analyze import analyze
+from llmbx_profiling.analysis.engines import PURE
 from llmbx_profiling.analysis.values import Analysis
 
 from .exports import VERSIONS, Export
@@ -33,6 +34,8 @@ SHORT = {
     DISPATCH: "deep_ep::internode::dispatch",
     "peer": "[copy between GPUs]",
 }
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 Row = tuple[str, int, int]
 rows = st.lists(
@@ -68,12 +71,13 @@ def ns(seconds: float | None) -> int:
     return round(seconds * 1e9)
 
 
-@settings(deadline=None)
+# The engine is the same for all examples of one test: hypothesis need not set it anew.
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(rows, min_size=1, max_size=3), st.lists(st.integers(1, 40), min_size=2, max_size=4))
 def test_every_figure_is_what_counting_nanoseconds_gives(lanes: list[list[Row]], lengths: list[int]) -> None:
     edges = [10 + sum(lengths[:n]) for n in range(len(lengths) + 1)]
     with tempfile.TemporaryDirectory() as folder:
-        analysis = analyze([export_of(lanes, edges).write(Path(folder) / "x.sqlite")], workers=1)
+        analysis = analyze([export_of(lanes, edges).write(Path(folder) / "x.sqlite")])
     compute, communication = (GEMM, SOFTMAX), (ALLREDUCE, DISPATCH, "peer")
     for step in analysis.steps:
         assert step.step is not None and (step.rank is None) == (len(lanes) == 1)
@@ -154,23 +158,48 @@ def test_every_version_of_the_schema_is_read(version: str, tmp_path: Path) -> No
         assert analysis.files[0].product == f"{version}.1"
 
 
-def test_a_step_on_the_device_begins_with_its_first_kernel(tmp_path: Path) -> None:
-    """The GPU lags behind the program: step 1's kernels run when the CPU is in step 2 already."""
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("late", [5, 40_000_000])
+def test_a_step_on_the_device_begins_with_its_first_kernel(late: int, ordered: bool, tmp_path: Path) -> None:
+    """The GPU lags behind the program, the program may load data before it calls, and rows have no order to rely on."""
     made = Export()
+    scale = max(1, late // 5)
     made.domain(1, "llmbx")
     for number in range(3):
-        made.range(100 * number, 100 * number + 90, "step", domain=1, payload=number)
+        t = 100 * number * scale
+        made.range(t, t + 90 * scale, "step", domain=1, payload=number)
         for k in range(4):
             call = 1000 + 10 * number + k
-            made.call(100 * number + 5 + k, call)
-            made.kernel(5_000 * number + 1_000 * k + 400, 5_000 * number + 1_000 * k + 900, "gemm", call=call)
+            made.call(t + late + k, call)
+            start = t + 90 * scale + 5_000 * number + 1_000 * k
+            made.kernel(start, start + 500, "gemm", call=call)
+    if not ordered:
+        random.Random(3).shuffle(made.calls)
+        random.Random(4).shuffle(made.kernels)
     analysis = analyze([made.write(tmp_path / "p.sqlite")])
+    apart = 100 * scale + 5_000
     assert [(ns(s.start_s), ns(s.duration_s), ns(s.busy_s)) for s in analysis.steps] == [
-        (400, 5_000, 2_000),
-        (5_400, 5_000, 2_000),
-        (10_400, 3_500, 2_000),
+        (90 * scale, apart, 2_000),
+        (90 * scale + apart, apart, 2_000),
+        (90 * scale + 2 * apart, 3_500, 2_000),
     ]
     assert analysis.notes == ()
+
+
+def test_many_processes_are_cut_each_by_its_own_steps(tmp_path: Path) -> None:
+    """Eight processes far apart in time: more edges than are looked at singly."""
+    made = Export()
+    expected = {}
+    for pid in range(1, 9):
+        made.domain(1, "llmbx", pid)
+        for number in range(4):
+            t = 10_000_000_000 * number + 700_000_000 * pid
+            made.range(t, t + 1_000, "step", domain=1, payload=number, pid=pid)
+            made.call(t + 10, 100 * number + 1, pid)
+            made.kernel(t + 5_000 + pid, t + 6_000, "gemm", device=pid - 1, pid=pid, call=100 * number + 1)
+            expected[pid - 1, number] = t + 5_000 + pid
+    analysis = analyze([made.write(tmp_path / "p.sqlite")])
+    assert {(s.rank, s.step): ns(s.start_s) for s in analysis.steps} == expected
 
 
 def test_without_steps_the_capture_is_taken_whole(tmp_path: Path) -> None:
@@ -274,11 +303,11 @@ def test_reading_leaves_the_file_and_its_folder_as_they_were(tmp_path: Path) -> 
 
 
 def many(folder: Path) -> Path:
-    """Lanes of different sizes, one too small to be found in a sample."""
-    random_ = random.Random(7)
+    """Lanes of different sizes, blocks of one lane and blocks of several."""
+    chance = random.Random(7)
     lanes = [
         [
-            (random_.choice((GEMM, SOFTMAX, ALLREDUCE)), random_.randrange(10**6), random_.randrange(1, 400))
+            (chance.choice((GEMM, SOFTMAX, ALLREDUCE, "copy")), chance.randrange(10**6), chance.randrange(1, 400))
             for _ in range(n)
         ]
         for n in (2_000, 500, 3_000, 1, 900)
@@ -287,19 +316,28 @@ def many(folder: Path) -> Path:
 
 
 def test_several_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = many(tmp_path)
-    alone = analyze([path], workers=1)
-    assert [rank.kernels for rank in alone.ranks] == [2_000, 500, 3_000, 1, 900]
-    monkeypatch.setattr(whole, "SPLIT", 1)
-    for workers in (2, 3, 16):
-        assert analyze([path], workers=workers) == alone
+    for rank in range(3):
+        (tmp_path / f"p_rank{rank}.sqlite").write_bytes(many(tmp_path).read_bytes())
+    (tmp_path / "p.sqlite").unlink()
+    alone = analyze([tmp_path], workers=1)
+    assert [rank.label for rank in alone.ranks] == [f"rank {rank} gpu {gpu}" for rank in range(3) for gpu in range(5)]
+    monkeypatch.setattr(whole, "WORTH", 1)
+    for workers in (2, 16):
+        assert analyze([tmp_path], workers=workers) == alone
 
 
-def test_sqlite_without_json_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rows", [7, 100, 50_000])
+def test_with_and_without_numpy_and_json_the_same_is_found(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = many(tmp_path)
-    expected = analyze([path], workers=1)
-    monkeypatch.setattr("llmbx_profiling.analysis.database._has_json", lambda connection: False)
-    assert analyze([path], workers=1) == expected
+    expected = analyze([path])
+    monkeypatch.setattr("llmbx_profiling.analysis.database._BLOCK", rows)
+    for without_numpy in ("", "1"):
+        monkeypatch.setenv(PURE, without_numpy)
+        for has_json in (True, False):
+            monkeypatch.setattr("llmbx_profiling.analysis.database._has_json", lambda connection, has=has_json: has)
+            assert analyze([path]) == expected
 
 
 def test_rows_in_any_order_give_the_same(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx_profiling.analysis import intervals as intervals_module
-from llmbx_profiling.analysis.intervals import Overlap, Union
+from llmbx_profiling.analysis import intervals as plain
+from llmbx_profiling.analysis import vectors
 
 Intervals = list[tuple[int, int]]
 times = st.integers(-8, 50)
@@ -16,8 +18,11 @@ intervals = st.lists(
 )
 
 
-def union(found: Intervals) -> Union:
-    return Union([start for start, _ in found], [end for _, end in found])
+pytestmark = pytest.mark.parametrize("kit", [plain, vectors], ids=["plain", "numpy"])
+
+
+def union(kit: Any, found: Intervals) -> Any:
+    return kit.Union([start for start, _ in found], [end for _, end in found])
 
 
 def points(found: Intervals) -> set[int]:
@@ -26,16 +31,16 @@ def points(found: Intervals) -> set[int]:
 
 @settings(deadline=None)
 @given(intervals, times, times)
-def test_a_union_covers_what_its_intervals_cover(found: Intervals, start: int, end: int) -> None:
-    made, covered = union(found), points(found)
+def test_a_union_covers_what_its_intervals_cover(kit: Any, found: Intervals, start: int, end: int) -> None:
+    made, covered = union(kit, found), points(found)
     assert points(list(zip(made.starts, made.ends, strict=True))) == covered
     assert made.within(start, end) == len(covered & set(range(start, end)))
 
 
 @settings(deadline=None)
 @given(intervals)
-def test_segments_are_apart_and_ascend(found: Intervals) -> None:
-    made = union(found)
+def test_segments_are_apart_and_ascend(kit: Any, found: Intervals) -> None:
+    made = union(kit, found)
     edges = [time for pair in zip(made.starts, made.ends, strict=True) for time in pair]
     assert edges == sorted(edges)
     assert all(later > earlier for earlier, later in zip(made.ends, made.starts[1:], strict=False))
@@ -43,42 +48,46 @@ def test_segments_are_apart_and_ascend(found: Intervals) -> None:
 
 @settings(deadline=None)
 @given(intervals, intervals)
-def test_many_at_once_is_one_by_one(found: Intervals, asked: Intervals) -> None:
-    made = union(found)
+def test_many_at_once_is_one_by_one(kit: Any, found: Intervals, asked: Intervals) -> None:
+    made = union(kit, found)
     each = made.within_each([start for start, _ in asked], [end for _, end in asked])
     assert each == [len(points(found) & points([pair])) for pair in asked]
 
 
 @settings(deadline=None)
 @given(intervals, intervals, times, times)
-def test_an_overlap_is_what_both_cover(one: Intervals, other: Intervals, start: int, end: int) -> None:
-    overlap = Overlap(union(one), union(other))
+def test_an_overlap_is_what_both_cover(kit: Any, one: Intervals, other: Intervals, start: int, end: int) -> None:
+    overlap = kit.Overlap(union(kit, one), union(kit, other))
     assert overlap.within(start, end) == len(points(one) & points(other) & set(range(start, end)))
     assert sum(overlap.each) == len(points(one) & points(other))
 
 
 @settings(deadline=None)
 @given(intervals, intervals)
-def test_a_union_of_unions_covers_what_either_covers(one: Intervals, other: Intervals) -> None:
-    made = Union.of([union(one), union(other)])
+def test_a_union_of_unions_covers_what_either_covers(kit: Any, one: Intervals, other: Intervals) -> None:
+    made = kit.Union.of([union(kit, one), union(kit, other)])
     assert points(list(zip(made.starts, made.ends, strict=True))) == points(one) | points(other)
 
 
 @settings(deadline=None)
-@given(intervals, times, times)
-def test_gaps_are_what_is_not_covered(found: Intervals, start: int, end: int) -> None:
-    gaps = union(found).gaps(start, end)
-    assert points(gaps) == set(range(start, end)) - points(found)
-    assert all(b > a for a, b in gaps) and gaps == sorted(gaps)
-
-
-@settings(deadline=None)
 @given(intervals, times, times, st.integers(1, 4), st.sampled_from([1, 2, 500]))
-def test_the_longest_gaps_are_the_longest(found: Intervals, start: int, end: int, count: int, few: int) -> None:
-    made = union(found)
+def test_the_longest_gaps_are_the_longest(
+    kit: Any, found: Intervals, start: int, end: int, count: int, few: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals_module, "_FEW", few)
-        longest = made.longest_gaps(start, end, count)
-    lengths = sorted((b - a for a, b in made.gaps(start, end)), reverse=True)
-    assert [b - a for a, b in longest] == lengths[:count]
-    assert set(longest) <= set(made.gaps(start, end))
+        patch.setattr(plain, "_FEW", few)
+        longest = union(kit, found).longest_gaps(start, end, count)
+    runs = open_runs(found, start, end)
+    assert [b - a for a, b in longest] == sorted((b - a for a, b in runs), reverse=True)[:count]
+    assert set(longest) <= set(runs)
+
+
+def open_runs(found: Intervals, start: int, end: int) -> Intervals:
+    """Runs of nanoseconds of the window that nothing covers."""
+    runs: list[list[int]] = []
+    for time in sorted(set(range(start, end)) - points(found)):
+        if runs and runs[-1][1] == time:
+            runs[-1][1] = time + 1
+        else:
+            runs.append([time, time + 1])
+    return [(a, b) for a, b in runs]

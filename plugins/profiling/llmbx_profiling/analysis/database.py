@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,6 +19,9 @@ PROCESS = ~0xFFFFFF
 _BLOCK = 50_000
 """Rows of a block: few enough to stay in the processor's cache as lists, enough that a query costs nothing."""
 
+_SAMPLE = 400
+"""Rows that are looked at to see whether a table is in some order."""
+
 _decode = msgspec.json.Decoder(list[int]).decode
 
 _MAGIC = b"SQLite format 3\0"
@@ -30,6 +34,7 @@ class Database:
         self.path = path
         self._connection = connection
         self._columns: dict[str, frozenset[str]] = {}
+        self._samples: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
         self._has_json = _has_json(connection)
         self.tables = frozenset(
             name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
@@ -62,6 +67,30 @@ class Database:
                 block = tuple(zip(*self.rows(f"SELECT {', '.join(columns)} {condition}"), strict=True))
             if block and block[0]:
                 yield block
+
+    def rows_near(self, table: str, column: str, low: int, high: int) -> str:
+        """A condition that all rows with `column` from `low` to `high` fit, and few others where the table is in order.
+
+        nsys writes by time. A sample tells whether a table is in a column's order; rows may be somewhat out of place.
+        """
+        rows, values = self._sample(table, column)
+        if not rows:
+            return "1"
+        first, last = bisect_left(values, low) - 2, bisect_right(values, high) + 1
+        conditions = [f"rowid >= {rows[first]}"] if first >= 0 else []
+        conditions += [f"rowid <= {rows[last]}"] if last < len(rows) else []
+        return " AND ".join(conditions) or "1"
+
+    def _sample(self, table: str, column: str) -> tuple[list[int], list[int]]:
+        """Some rows of a table, evenly spread, and what they hold; nothing where that is not ascending."""
+        if (table, column) not in self._samples:
+            (last,) = self.rows(f"SELECT max(rowid) FROM {table}").fetchone()
+            spread = ",".join(str(1 + (last or 0) * i // _SAMPLE) for i in range(_SAMPLE))
+            found = list(self.rows(f"SELECT rowid, {column} FROM {table} WHERE rowid IN ({spread}) ORDER BY rowid"))
+            values = [value for _, value in found]
+            sorted_ = None not in values and values == sorted(values)
+            self._samples[table, column] = ([row for row, _ in found], values) if sorted_ else ([], [])
+        return self._samples[table, column]
 
     def strings(self, wanted: set[int]) -> dict[int, str]:
         """The texts of these ids; an id without a text is left out."""

@@ -69,14 +69,10 @@ class Union:
             for low, high, start, end in zip(lows, highs, starts, ends, strict=True)
         ]
 
-    def gaps(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The uncovered intervals inside [start, end), ascending."""
-        firsts, lasts = self._edges(start, end)
-        return [(a, b) for a, b in zip(firsts, lasts, strict=True) if b > a]
-
     def longest_gaps(self, start: int, end: int, count: int) -> list[tuple[int, int]]:
-        """The `count` longest of them, longest first."""
-        firsts, lasts = self._edges(start, end)
+        """The `count` longest uncovered intervals inside [start, end), longest first."""
+        low, high = bisect_right(self.ends, start), bisect_left(self.starts, end)
+        firsts, lasts = [start, *self.ends[low:high]], [*self.starts[low:high], end]
         lengths = list(map(sub, lasts, firsts))
         # The longest of a few are no longer than the longest of all: what is shorter need not be looked at.
         some = nlargest(count, lengths[:: max(1, len(lengths) // _FEW)])
@@ -84,10 +80,6 @@ class Union:
         enough = list(map(least.__le__, lengths))
         found = zip(compress(firsts, enough), compress(lasts, enough), strict=True)
         return nlargest(count, found, key=lambda gap: gap[1] - gap[0])
-
-    def _edges(self, start: int, end: int) -> tuple[list[int], list[int]]:
-        low, high = bisect_right(self.ends, start), bisect_left(self.starts, end)
-        return [start, *self.ends[low:high]], [*self.starts[low:high], end]
 
 
 class Overlap:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 from heapq import nlargest
 from operator import sub
 
 from llmbx.model import Value
 
-from .activity import Lane, Spans
-from .intervals import Overlap, Union
-from .kernels import COPY, GRAPH, SET
+from .engines import Union, chosen
+from .lanes import Lane, Shelf, Spans
 from .windows import Window
 
 
@@ -53,28 +53,31 @@ class _Unions:
     __slots__ = ("busy", "communication", "compute", "overlap")
 
     def __init__(self, lane: Lane) -> None:
-        self.compute = Union(lane.compute.starts, lane.compute.ends)
-        self.communication = Union.of(Union(spans.starts, spans.ends) for spans in lane.communication.values())
-        self.overlap = Overlap(self.communication, self.compute)
-        other = Union(lane.other.starts, lane.other.ends)
-        self.busy = Union.of((self.compute, self.communication, other))
+        engine = chosen()
+        self.compute = engine.union(lane.compute.starts, lane.compute.ends)
+        self.communication = engine.joined(engine.union(s.starts, s.ends) for s in lane.communication.values())
+        self.overlap = engine.overlap(self.communication, self.compute)
+        other = engine.union(lane.other.starts, lane.other.ends)
+        self.busy = engine.joined((self.compute, self.communication, other))
 
 
 def extent(lane: Lane) -> tuple[int, int]:
     """The first start and the last end of anything on the device."""
-    return min(min(spans.starts) for spans in lane.spans), max(max(spans.ends) for spans in lane.spans)
+    firsts = [getattr(spans.starts, "min", partial(min, spans.starts))() for spans in lane.spans]
+    lasts = [getattr(spans.ends, "max", partial(max, spans.ends))() for spans in lane.spans]
+    return int(min(firsts)), int(max(lasts))
 
 
-def measure(lane: Lane, windows: Sequence[Window], names: dict[int, str], gaps: int) -> Measured:
+def measure(lane: Lane, windows: Sequence[Window], shelf: Shelf, gaps: int) -> Measured:
     """The figures of `lane` in its windows, with its `gaps` longest gaps; its kernels over the whole capture."""
     unions = _Unions(lane)
     return Measured(
-        kernels=sum(tally.calls for name, tally in lane.tallies.items() if names.get(name) not in (COPY, SET, GRAPH)),
+        kernels=sum(tally.calls for name, tally in lane.tallies.items() if shelf.is_kernel(name)),
         figures=tuple(_figures(window, unions) for window in windows),
-        compute=_compute(lane, names),
-        communication=_communication(lane, names, unions),
+        compute=_compute(lane, shelf),
+        communication=_communication(lane, shelf.names, unions),
         gaps=_gaps(unions.busy, windows, gaps),
-        lengths=_lengths(lane, windows, names),
+        lengths=_lengths(lane, windows, shelf.names),
     )
 
 
@@ -89,11 +92,11 @@ def _figures(window: Window, unions: _Unions) -> Figures:
     )
 
 
-def _compute(lane: Lane, names: dict[int, str]) -> dict[str, Calls]:
+def _compute(lane: Lane, shelf: Shelf) -> dict[str, Calls]:
     found: dict[str, Calls] = {}
     for name, tally in lane.tallies.items():
-        text = names.get(name, f"kernel {name}")
-        if name not in lane.communication and text not in (COPY, SET, GRAPH):
+        text = shelf.names.get(name, f"kernel {name}")
+        if name not in lane.communication and shelf.is_kernel(name):
             calls = Calls(calls=tally.calls, total=tally.total, longest=tally.longest)
             found[text] = add(found[text], calls) if text in found else calls
     return found
@@ -115,7 +118,7 @@ def _hidden(lane: Lane, unions: _Unions) -> dict[int, int]:
     segments = unions.communication.starts
     if sum(len(spans.starts) for spans in lane.communication.values()) == len(segments):
         # No two calls touch, so the segments are the calls.
-        by_start = dict(zip(segments, unions.overlap.each, strict=True))
+        by_start = dict(zip(map(int, segments), unions.overlap.each, strict=True))
         return {name: sum(map(by_start.__getitem__, spans.starts)) for name, spans in lane.communication.items()}
     return {
         name: sum(unions.compute.within_each(spans.starts, spans.ends)) for name, spans in lane.communication.items()

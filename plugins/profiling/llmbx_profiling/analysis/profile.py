@@ -26,7 +26,7 @@ class LaneProfile(Value, frozen=True):
 
 
 class FileProfile(Value, frozen=True):
-    """One file (or a part of it): its lanes, ranges, and what is to be said about it."""
+    """One file: its lanes, its ranges, and what is to be said about it."""
 
     lanes: tuple[LaneProfile, ...]
     ranges: tuple[ranges.Totals, ...]
@@ -36,50 +36,32 @@ class FileProfile(Value, frozen=True):
     secrets: tuple[str, ...] = ()
 
 
-def read(path: Path, selection: activity.Selection = None) -> FileProfile:
+def read(path: Path) -> FileProfile:
     """Everything that is to be known of the profile at `path` (a report is exported first, to a folder of its own)."""
     if path.suffix != ".sqlite":
         with exported(path, os.environ) as export:
-            return read(export, selection)
+            return read(export)
     with opened(path) as database:
-        return _read(database, selection)
+        return _read(database)
 
 
-def sample_lanes(path: Path, count: int = 2_000) -> tuple[int, ...]:
-    """Keys of lanes that occur among `count` kernels spread over the file, to share the work out by; not all, maybe."""
-    with opened(path) as database:
-        table = "CUPTI_ACTIVITY_KIND_KERNEL"
-        if table not in database.tables:
-            return ()
-        (last,) = database.rows(f"SELECT max(rowid) FROM {table}").fetchone()
-        stride = max(1, (last or 0) // count)
-        lane_key = activity.lane_expression(database, table)
-        rows = database.rows(
-            "WITH RECURSIVE spread(n) AS (SELECT 1 UNION ALL SELECT n + ? FROM spread WHERE n + ? <= ?) "
-            f"SELECT DISTINCT {lane_key} FROM spread JOIN {table} ON {table}.rowid = spread.n",
-            (stride, stride, last or 0),
-        )
-        return tuple(sorted(key for (key,) in rows))
-
-
-def _read(database: Database, selection: activity.Selection) -> FileProfile:
-    first = selection is None or not selection[0]
+def _read(database: Database) -> FileProfile:
     steps = ranges.steps(database)
-    done = activity.read(database, selection)
-    cuts = windows.windows(database, steps, {key: lane.extent(item) for key, item in done.lanes.items()})
+    shelf = activity.read(database)
+    cuts = windows.windows(database, steps, {key: lane.extent(item) for key, item in shelf.lanes.items()})
     lanes = []
-    for key in sorted(done.lanes, key=lambda k: (done.lanes[k].device, done.lanes[k].process)):
-        item = done.lanes.pop(key)
-        measured = lane.measure(item, cuts[key], done.names, GAPS)
+    for key in sorted(shelf.lanes, key=lambda k: (shelf.lanes[k].device, shelf.lanes[k].process)):
+        item = shelf.lanes.pop(key)
+        measured = lane.measure(item, cuts[key], shelf, GAPS)
         lanes.append(LaneProfile(process=item.process, device=item.device, windows=tuple(cuts[key]), measured=measured))
     meta = database.meta()
     return FileProfile(
-        lanes=tuple(lanes or (_on_cpu(steps) if selection is None else ())),
-        ranges=tuple(ranges.totals(database)) if first else (),
+        lanes=tuple(lanes or _on_cpu(steps)),
+        ranges=tuple(ranges.totals(database)),
         product=meta.get("EXPORT_PRODUCT_VERSION"),
         schema=meta.get("EXPORT_SCHEMA_VERSION"),
-        notes=_notes(database, steps, done.names) if first else (),
-        secrets=hidden.secrets_in(database, os.environ) if first else (),
+        notes=_notes(database, steps, shelf.names),
+        secrets=hidden.secrets_in(database, os.environ),
     )
 
 

@@ -19,7 +19,7 @@ from .ranges import StepRange
 _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _REACH = (2_000_000, 2_000_000_000)
-"""Nanoseconds after a step's start in which its first launch is looked for; a step may load data before it launches."""
+"""Nanoseconds after a step's start in which its first call is looked for; a step may load data before it calls."""
 _CALLS = (200, 50_000)
 """CUDA calls after that one among which the first kernel is looked for; a step may copy and allocate before."""
 _SPANS = 8
@@ -105,13 +105,14 @@ def _first_calls(database: Database, starts: set[Edge], ends: set[Edge]) -> dict
 
 
 def _calls_after(database: Database, edges: Iterable[Edge], reach: int) -> dict[Edge, int]:
-    spans = _joined((time, time + reach) for _, time in edges)
-    rows = database.rows(
-        f"SELECT globalTid & {PROCESS}, start, correlationId FROM {_RUNTIME} WHERE {_between('start', spans)}"
-    )
     calls: dict[int, list[tuple[int, int]]] = {}
-    for process, start, number in rows:
-        calls.setdefault(process, []).append((start, number))
+    for low, high in _joined((time, time + reach) for _, time in edges):
+        rows = database.rows(
+            f"SELECT globalTid & {PROCESS}, start, correlationId FROM {_RUNTIME} "
+            f"WHERE start BETWEEN {low} AND {high} AND {database.rows_near(_RUNTIME, 'start', low, high)}"
+        )
+        for process, start, number in rows:
+            calls.setdefault(process, []).append((start, number))
     for found in calls.values():
         found.sort()
     numbers = {}
@@ -124,25 +125,25 @@ def _calls_after(database: Database, edges: Iterable[Edge], reach: int) -> dict[
 
 
 def _kernels_after(database: Database, launches: Mapping[Edge, int], few: int) -> dict[Edge, int]:
-    """(lane, time) -> start of the first of the kernels that `few` calls from each launch on started."""
-    if not launches:
-        return {}
+    """(lane, time) -> start of the first of the kernels that the `few` calls from each launch on started."""
     spans = _joined((number, number + few) for number in launches.values())
+    if not spans:
+        return {}
     rows = database.rows(
-        f"SELECT {lane_expression(database, _KERNEL)}, correlationId, start FROM {_KERNEL} "
-        f"WHERE {_between('correlationId', spans)}"
+        f"SELECT {lane_expression(database, _KERNEL)}, correlationId, start FROM {_KERNEL} WHERE "
+        + " OR ".join(f"correlationId BETWEEN {low} AND {high}" for low, high in spans)
     )
     kernels: dict[int, list[tuple[int, int]]] = {}
     for lane, number, start in rows:
         kernels.setdefault(lane, []).append((number, start))
     found = {}
-    for lane, candidates in kernels.items():
-        candidates.sort()
+    for lane, mine in kernels.items():
+        mine.sort()
         for (process, time), number in launches.items():
             if lane & PROCESS in (process, 0):
-                low, high = bisect_left(candidates, (number,)), bisect_left(candidates, (number + few,))
-                if low < high:
-                    found[lane, time] = min(start for _, start in candidates[low:high])
+                near = mine[bisect_left(mine, (number,)) : bisect_left(mine, (number + few,))]
+                if near:
+                    found[lane, time] = min(start for _, start in near)
     return found
 
 
@@ -159,7 +160,3 @@ def _joined(spans: Iterable[tuple[int, int]], most: int = _SPANS) -> list[tuple[
         place = gaps.index(min(gaps))
         found[place : place + 2] = [(found[place][0], found[place + 1][1])]
     return found
-
-
-def _between(column: str, spans: Sequence[tuple[int, int]]) -> str:
-    return " OR ".join(f"{column} BETWEEN {start} AND {end}" for start, end in spans)
