@@ -71,7 +71,7 @@ def advice(spec: RunSpec) -> list[Finding]:
         found.append(
             _warning(
                 f"the trace of {spec.steps} steps may take {size / 1e9:,.0f} GB",
-                "take fewer steps or ranks, or keep the files apart with --trace-file-per-rank",
+                "--steps takes fewer",
             )
         )
     else:
