@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from llmbx.model import ModelShape, Parallelism, RunSpec
 
 # A shell that starts the tests in the background has them, and all that they start, ignore Ctrl-C: tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The gate tries the same generated cases each time; developers' machines go on looking for new ones.
+settings.register_profile("gate", derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("search", deadline=None)
+settings.load_profile("gate" if os.environ.get("CI") else "search")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import sqlite3
 import tempfile
 from collections import Counter
 from itertools import pairwise
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from llmbx.errors import InfraError, UsageError
 from llmbx_profiling.analysis import analyze as whole
 from llmbx_profiling.analysis.analyze import analyze
+from llmbx_profiling.analysis.database import opened
 from llmbx_profiling.analysis.engines import PURE
 from llmbx_profiling.analysis.values import Analysis
 
@@ -289,6 +291,20 @@ def test_collectives_that_ranks_make_unequally_often_are_not_matched(tmp_path: P
     assert found is not None and (found.matched, found.unmatched) == (1, 2)
 
 
+def test_a_name_that_is_stored_twice_is_one_kernel(tmp_path: Path) -> None:
+    made = Export()
+    for name in ("gemm", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL()"):
+        made.kernel(0, 10, name)
+        made.kernel(20, 50, f"{name} again")
+    path = made.write(tmp_path / "p.sqlite")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE StringIds SET value = replace(value, ' again', '')")
+    connection.close()
+    analysis = analyze([path])
+    assert [(k.calls, ns(k.total_s), ns(k.max_s)) for k in analysis.top_kernels] == [(2, 40, 30), (2, 40, 30)]
+    assert [(c.calls, ns(c.overlapped_s)) for c in analysis.top_collectives] == [(2, 40)]
+
+
 def digest(folder: Path) -> dict[str, tuple[str, int]]:
     return {p.name: (hashlib.sha256(p.read_bytes()).hexdigest(), p.stat().st_mtime_ns) for p in folder.iterdir()}
 
@@ -300,6 +316,19 @@ def test_reading_leaves_the_file_and_its_folder_as_they_were(tmp_path: Path) -> 
     (tmp_path / "p.sqlite").chmod(0o444)
     analyze([tmp_path])
     assert digest(tmp_path) == before
+
+
+def test_not_even_a_journal_is_left_beside_the_file(tmp_path: Path) -> None:
+    path = export_of([[(GEMM, 5, 9)]], [0, 30]).write(tmp_path / "p.sqlite")
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+    before = digest(tmp_path)
+    seen = []
+    with opened(path) as database:
+        list(database.rows("SELECT * FROM StringIds"))
+        seen = [file.name for file in tmp_path.iterdir()]
+    assert seen == ["p.sqlite"] and digest(tmp_path) == before
 
 
 def many(folder: Path) -> Path:
