@@ -120,7 +120,7 @@ def test_a_rank_that_dies_takes_the_hanging_others_down(
     assert (
         result["status"] in ("failed", "out_of_memory") and "rank 1" in result["cause"] and "SIGKILL" in result["cause"]
     )
-    assert 5 <= result["steps_seen"] <= 10, "the other rank may be a step behind when this one dies"
+    assert result["steps_seen"] == 10
     assert ranks_of(folder) == []
 
 
