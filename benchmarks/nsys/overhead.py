@@ -11,10 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+from llmbx.install import find_install
 
 LLMBX = str(Path(sys.executable).with_name("llmbx"))
 STEPS = range(6, 25)
@@ -45,10 +48,8 @@ def measured(command: list[str]) -> float:
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}: {done.stdout}{done.stderr}")
     run_id = json.loads(done.stdout)["run_id"]
-    log = next(line for line in done.stderr.splitlines() if line.startswith("started: log in "))
-    folder = Path(log.removeprefix("started: log in ")).parent
-    assert run_id in str(folder)
-    steps = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
+    (log,) = find_install(os.environ).path.glob(f"workloads/*/experiments/*/{run_id}/*/steps.jsonl")
+    steps = [json.loads(line) for line in log.read_text().splitlines()]
     return statistics.median(step["time_s"] for step in steps if step["number"] in STEPS)
 
 

@@ -62,9 +62,8 @@ def test_phases_that_capture_for_themselves(make_spec: MakeSpec, golden: Golden)
         Phase(role="convert", argv=("convert",), ranks="first"),
         Phase(role="measure", argv=("python", "measure.py"), prefixes=(Prefix(argv=("nice",)),)),
     )
-    spec = make_spec(
-        gpus=16, launcher="slurm", profile=ProfileSpec(start=10, stop=15, ranks="0", name="run_{job}-perf")
-    )
+    profile = ProfileSpec(start=10, stop=15, ranks="0", name="run_{job}-perf", gpu_metrics=True)
+    spec = make_spec(gpus=16, launcher="slurm", profile=profile)
     wrapped = wrap(spec, launch(2, 8, *phases))[0]
     golden("wrap-pgle.txt", show(wrapped))
     assert all(len(nsys_of(phase)) <= 1 for phase in wrapped.phases)
