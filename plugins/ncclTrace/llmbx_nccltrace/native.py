@@ -48,7 +48,7 @@ class _State(ctypes.Structure):
 
 
 @contextmanager
-def library(environ: Mapping[str, str] = os.environ) -> Iterator[ctypes.CDLL | None]:
+def scanner(environ: Mapping[str, str] = os.environ) -> Iterator[ctypes.CDLL | None]:
     """The compiled scanner, or None where it cannot be had."""
     with shared_object(SOURCE, environ) as path:
         yield _loaded(path) if path else None

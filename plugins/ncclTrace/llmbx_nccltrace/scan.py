@@ -52,9 +52,9 @@ def _counter(engine: Engine, size: int) -> Iterator[tuple[str, Count]]:
         return
     from . import native
 
-    with native.library(os.environ) as scanner:
-        if scanner:
-            yield "native", partial(native.count, scanner)
+    with native.scanner(os.environ) as compiled:
+        if compiled:
+            yield "native", partial(native.count, compiled)
         elif engine == "native":
             raise InfraError("no C compiler was found: install gcc or clang, or use --engine python, which is slower")
         else:

@@ -23,7 +23,7 @@ Count = Callable[..., Tally]
 @pytest.fixture(scope="session")
 def scanner() -> Iterator[object]:
     """The compiled scanner; it must be there, for these tests compare it with the other engine."""
-    with native.library(os.environ) as found:
+    with native.scanner(os.environ) as found:
         assert found is not None, "these tests need a C compiler"
         yield found
 

@@ -48,8 +48,8 @@ def test_a_cache_that_others_can_write_is_not_trusted(environ: dict[str, str]) -
 
 def test_without_a_cache_it_lasts_as_long_as_it_is_needed(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("in the way")
-    with native.library({"XDG_CACHE_HOME": str(tmp_path / "cache")}) as scanner:
-        assert scanner is not None
+    with native.scanner({"XDG_CACHE_HOME": str(tmp_path / "cache")}) as compiled:
+        assert compiled is not None
     assert (tmp_path / "cache").read_text() == "in the way"
 
 
@@ -57,8 +57,8 @@ def test_a_file_in_the_cache_that_is_no_scanner_is_not_used(environ: dict[str, s
     path = made(environ)
     assert path is not None
     path.write_bytes(b"not a library")
-    with native.library(environ) as scanner:
-        assert scanner is None
+    with native.scanner(environ) as compiled:
+        assert compiled is None
 
 
 def test_which_compiler(tmp_path: Path) -> None:
