@@ -305,7 +305,7 @@ def test_a_run_in_the_background_is_seen_followed_and_cancelled_from_another_she
     started = llmbx("run", "line", "--set", "pace=0.3", "--detach")
     assert started.returncode == 0, started.stderr
     run_id = started.stdout.strip()
-    wait_for(lambda: "toy step 2/" in next(iter(only_run().glob("log-*.out"))).read_text())
+    wait_for(lambda: any("toy step 2/" in log.read_text() for log in only_run().glob("log-*.out")))
     status = json.loads(llmbx("status", run_id, "--format", "json").stdout)
     assert status["status"] == "running" and status["step"] >= 2 and status["job_id"]
     assert "toy step 1/20" in llmbx("logs", run_id[:-1]).stdout
