@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..model import Result, RunSpec
 from .options import World
 from .output import print_json
+
+if TYPE_CHECKING:
+    from ..pipeline import Rooms
 
 
 def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None) -> None:
@@ -19,8 +23,9 @@ def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None) -
     from ..pipeline import admit, enter, findings, plan
     from ..report.preview import preview as text
 
-    found = findings(spec, here.plugins.framework(spec.plugin))
-    spec, rooms = enter(admit(spec, found, force), here.plugins, here.install, preview=True)
+    spec, rooms = enter(spec, here.plugins, here.install, preview=True)
+    found = findings(spec, rooms.framework)
+    spec = admit(spec, found, force)
     image, folder, rendered = plan(spec, rooms)
     if emit_script is not None:
         write_atomic(emit_script, rendered.script, mode=0o755)
@@ -37,13 +42,14 @@ def once(
 
     `source` is the run that this one repeats, `group` joins repeats of one command.
     """
-    from ..pipeline import admit, attend, enter, findings, start
+    from ..pipeline import admit, attend, findings, start
     from ..report.progress import Progress
     from ..site import site_findings
 
     here.install.ensure()
-    found = [*findings(spec, here.plugins.framework(spec.plugin)), *site_findings(spec, here.install)]
-    spec, rooms = enter(admit(spec, found, force), here.plugins, here.install)
+    spec, rooms = _enter(spec, here, force)
+    found = [*findings(spec, rooms.framework), *site_findings(spec, here.install)]
+    spec = admit(spec, found, force)
     progress = Progress(spec)
     for line in _opening(spec, here):
         progress.note(line)
@@ -70,6 +76,18 @@ def once(
     progress.close()
     _print(result, run.folder, here, spec, format_)
     return result
+
+
+def _enter(spec: RunSpec, here: World, force: bool) -> tuple[RunSpec, Rooms]:
+    """The rooms of this run. What is wrong with the specification is said before what is missing on the machine."""
+    from ..errors import InfraError
+    from ..pipeline import admit, enter, findings
+
+    try:
+        return enter(spec, here.plugins, here.install)
+    except InfraError:
+        admit(spec, findings(spec, here.plugins.framework(spec.plugin)), force)
+        raise
 
 
 def _opening(spec: RunSpec, here: World) -> list[str]:

@@ -27,6 +27,12 @@ BLOBS = r"/blobs/"
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
+@pytest.fixture(autouse=True)
+def empty_store(images: dict[str, str], daemons: Daemons) -> None:
+    """Docker downloads no layer that an image of an earlier test has: a fault would not be met."""
+    daemons.forget_images()
+
+
 def end(process: subprocess.Popen[str], seconds: float = 120) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=seconds)
     assert "Traceback" not in err, err

@@ -132,6 +132,13 @@ class Daemons:
         assert found, pushed
         return found[1]
 
+    def forget_images(self) -> None:
+        """Drop every image of the registry from the daemon, so that the next pull has to fetch its layers."""
+        listed = self.docker("image", "ls", "--no-trunc", "--digests", "--format", "{{.ID}} {{.Repository}}").stdout
+        ids = {line.split()[0] for line in listed.splitlines() if "/ci/" in line}
+        if ids:
+            self.docker("image", "rm", "--force", *ids)
+
     def _spawn(self, name: str, *argv: str) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
             environ = {**os.environ, "PATH": f"{SEARCH}:{os.environ['PATH']}"}
