@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -35,6 +36,15 @@ class Launcher(Protocol):
 
     def status(self, job: Job, run_dir: Path) -> JobStatus:
         """How the job stands now, from any process on any machine that can see the run folder."""
+
+    def watch(self, jobs: Sequence[Job]) -> None:
+        """Be told that these jobs will be asked for, so that one question to a scheduler can answer for all."""
+
+    def find(self, runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
+        """The jobs that were started in these run folders, for runs whose llmbx died before it could write down the id.
+
+        A folder without a job is left out. Raises `Unreachable` when nobody can say.
+        """
 
     def cancel(self, job: Job, run_dir: Path) -> None:
         """Stop the job and everything it started; returns when it has been told to stop."""

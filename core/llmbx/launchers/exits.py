@@ -1,14 +1,18 @@
-"""`exit.json`: what the script says about its own end. It is the one word that every launcher's runs leave behind."""
+"""What the script says about its own start, and in `exit.json` about its end: every launcher's runs leave both."""
 
 from __future__ import annotations
 
+import re
 import signal
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
-from ..model import JobStatus
-from .script import EXIT
+from ..model import JobStatus, RunSpec
+from .script import EXIT, batch_name
+
+_START = re.compile(rb"^(\d{4}-\S+) llmbx: starts as (\S+) on (\S*)$", re.MULTILINE)
 
 
 class PhaseTime(msgspec.Struct, frozen=True):
@@ -52,6 +56,26 @@ def read_exit(run_dir: Path) -> Exit | None:
         return msgspec.json.decode((run_dir / EXIT).read_bytes(), type=Exit)
     except (OSError, msgspec.DecodeError):
         return None
+
+
+class Start(msgspec.Struct, frozen=True):
+    """The script's first word: its job id (the scheduler's, or its process id), host, and when (epoch seconds)."""
+
+    job_id: str
+    host: str
+    at: float
+
+
+def read_start(run_dir: Path, spec: RunSpec) -> Start | None:
+    """The script's latest first word in what it printed, or None when it has not started."""
+    try:
+        found = _START.findall((run_dir / batch_name(spec)).read_bytes())
+    except OSError:
+        return None
+    if not found:
+        return None
+    time, job_id, host = (part.decode(errors="replace") for part in found[-1])
+    return Start(job_id=job_id, host=host, at=datetime.fromisoformat(time).timestamp())
 
 
 def forget_exit(run_dir: Path) -> None:

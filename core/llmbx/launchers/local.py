@@ -6,12 +6,13 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import InfraError, UsageError
 from ..model import Job, JobStatus, Launch, RunSpec, Wrapping
 from . import processes, script
-from .exits import exit_status, forget_exit, read_exit
+from .exits import exit_status, forget_exit, read_exit, read_start
 
 STOP_GRACE = "LLMBX_STOP_GRACE_S"
 """The variable that says how many seconds the script gives its ranks between TERM and KILL (10 when it is not set)."""
@@ -77,6 +78,19 @@ class LocalLauncher:
             reason = f"its script was killed, {len(found.others)} of its processes go on"
             return JobStatus(state="running", reason=reason, started=job.submitted)
         return JobStatus(state="lost", reason=f"its script ended without a word{found.because}", started=job.submitted)
+
+    def watch(self, jobs: Sequence[Job]) -> None:
+        """Nothing: a local run is looked for in its folder."""
+
+    def find(self, runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
+        """The jobs of these run folders, by the process id that each script wrote first."""
+        found = {}
+        for run_dir, spec in runs.items():
+            start = read_start(run_dir, spec)
+            if start is not None:
+                identity = processes.recall(int(start.job_id), start.host, run_dir)
+                found[run_dir] = Job(launcher=self.name, job_id=identity, submitted=start.at)
+        return found
 
     def cancel(self, job: Job, run_dir: Path) -> None:
         """Have the script stop its ranks; what is left after a grace is killed. Raises `InfraError` on another host."""

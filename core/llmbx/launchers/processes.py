@@ -51,6 +51,19 @@ def identify(pid: int, run_dir: Path) -> str:
     return f"{pid}-{stat[_START]}"
 
 
+def recall(pid: int, host: str, run_dir: Path) -> str:
+    """The job id of a script that another process started: `pid` on `host`, as the script itself said."""
+    place = run_dir / PLACE
+    if host != platform.node():
+        if not place.exists():
+            write_atomic(place, msgspec.json.encode(Place(host=host, boot_id="")))
+        return f"{pid}-0"
+    with contextlib.suppress(OSError, InfraError):
+        if os.fsencode(run_dir) in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return identify(pid, run_dir)
+    return f"{pid}-0"
+
+
 def look(job_id: str, run_dir: Path) -> Found:
     """The processes of the job that are alive now."""
     place = _place(run_dir)

@@ -17,6 +17,9 @@ from .shim import phase_ranks, render_shim, shim_name
 EXIT = "exit.json"
 """What the script leaves in the run folder when it ends (see `exits`)."""
 
+GIVEN_UP = "given-up"
+"""A file in the run folder that keeps a script from doing anything: the run was counted as never started."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _END = "END_OF_FILE"

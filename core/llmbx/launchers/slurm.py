@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import InfraError
@@ -13,6 +14,7 @@ from . import slurm_render
 from .base import Unreachable
 from .exits import Exit, exit_status, forget_exit, read_exit
 from .slurm_evidence import Evidence, read_evidence
+from .slurm_find import find_jobs
 from .slurm_state import PENDING, VERDICTS, Queue, SlurmState
 from .slurm_tools import call, environment
 
@@ -67,7 +69,17 @@ class SlurmLauncher:
             return JobStatus(
                 state="pending" if pending else "running", reason=where, started=None if pending else state.started
             )
+        if end is None:  # only then is the exit code worth a question of its own
+            state = self._queue.with_exit(job.job_id)
         return _ended(job, run_dir, None if state and state.live else state, end)
+
+    def watch(self, jobs: Sequence[Job]) -> None:
+        """Ask for all these jobs at once, when the next of them is asked for."""
+        self._queue.watch(job.job_id for job in jobs)
+
+    def find(self, runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
+        """The jobs of these run folders: by what their scripts left there, else by the folder that Slurm has noted."""
+        return find_jobs(runs)
 
     def cancel(self, job: Job, run_dir: Path) -> None:
         """Cancel the job; Slurm sends TERM, and KILL after its own grace."""

@@ -67,7 +67,9 @@ class Queue:
         self._call = command
         self._now = now
         self._watched: set[str] = set()
+        self._unseen: set[str] = set()
         self._known: dict[str, SlurmState] = {}
+        self._coded: set[str] = set()
         self._asked = float("-inf")
         self._accounting = True
         self._silence: Unreachable | None = None
@@ -80,10 +82,25 @@ class Queue:
         age = self._now() - self._asked
         if self._silence is not None and age < SILENCE_S:
             raise self._silence
-        if job_id not in self._watched or age >= REFRESH_S:
+        if job_id not in self._watched or job_id in self._unseen or age >= REFRESH_S:
             self._watched.add(job_id)
             self._refresh()
         return self._known.get(job_id)
+
+    def watch(self, job_ids: Iterable[str]) -> None:
+        """Have the next question ask for these jobs too."""
+        new = {job for job in job_ids if job not in self._known and job not in self._watched}
+        self._watched |= new
+        self._unseen |= new
+
+    def with_exit(self, job_id: str) -> SlurmState | None:
+        """What is known of an ended job, with the exit code that the controller remembers: one question for each."""
+        known = self._known.get(job_id)
+        if known is None or known.live or known.exit_code is not None or job_id in self._coded:
+            return known
+        self._coded.add(job_id)
+        self._known[job_id] = self._with_exit(job_id.partition(";")[2], _number(job_id), known)
+        return self._known[job_id]
 
     def last(self, job_id: str) -> SlurmState | None:
         """What was known of the job when Slurm last answered."""
@@ -99,6 +116,7 @@ class Queue:
                 elif job in self._known:
                     del self._known[job]
         self._asked = self._now()
+        self._unseen.clear()
         self._watched = {job for job in self._watched if job not in self._known or self._known[job].live}
 
     def _ask(self, cluster: str, ids: Iterable[str]) -> dict[str, SlurmState]:
@@ -111,7 +129,7 @@ class Queue:
         return found
 
     def _queue(self, cluster: str, ids: Iterable[str]) -> dict[str, SlurmState]:
-        """What the controller remembers; ended jobs are asked for their exit code one by one, once each."""
+        """What the controller remembers."""
         numbers = {_number(job): job for job in ids}
         arguments = ("--noheader", "--states=all", f"--jobs={','.join(numbers)}", "--format=%i|%T|%S|%e|%N|%r")
         try:
@@ -126,8 +144,7 @@ class Queue:
         for line in text.splitlines():
             fields = line.split("|", 5)
             if len(fields) == 6 and fields[0] in numbers:
-                state = _state(*fields[1:])
-                found[numbers[fields[0]]] = state if state.live else self._with_exit(cluster, fields[0], state)
+                found[numbers[fields[0]]] = _state(*fields[1:])
         return found
 
     def _with_exit(self, cluster: str, number: str, state: SlurmState) -> SlurmState:

@@ -394,3 +394,29 @@ def test_a_full_disk_cannot_swallow_the_last_word(tmp_path: Path) -> None:
         run.wait_until_gone()
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+def test_a_run_is_found_again_although_nobody_wrote_down_its_id(start: Start) -> None:
+    run = start(make_launch("echo up; while [ ! -e go ]; do sleep 0.05; done; exit 3"))
+    run.wait_for("up")
+    job = run.launcher.find({run.folder: run.spec})[run.folder]
+    assert job.job_id == run.job.job_id and abs(job.submitted - run.job.submitted) < 5
+    assert run.launcher.status(job, run.folder).state == "running"
+    (run.folder / "go").touch()
+    run.end()
+    again = run.launcher.find({run.folder: run.spec})[run.folder]
+    assert run.launcher.status(again, run.folder).exit_code == 3
+    assert run.launcher.find({run.folder.parent: run.spec}) == {}
+
+
+def test_a_run_that_was_given_up_does_nothing(start: Start) -> None:
+    run = start(make_launch("echo up"))
+    run.end()
+    (run.folder / "given-up").touch()
+    for path in run.folder.glob("*.out"):
+        path.unlink()
+    again = run.launcher.submit(run.script, run.spec, run.folder)
+    while run.launcher.status(again, run.folder).state == "running":
+        time.sleep(0.05)
+    assert "this run was given up before it started" in run.batch
+    assert not (run.folder / f"log-{run.spec.experiment}.out").exists()

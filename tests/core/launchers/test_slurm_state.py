@@ -61,13 +61,29 @@ def queue(slurm: FakeSlurm) -> Queue:
 def test_many_jobs_are_asked_for_in_one_question(slurm: FakeSlurm, queue: Queue) -> None:
     ids = [str(number) for number in range(1, 501)]
     slurm.queue = dict.fromkeys(ids, "RUNNING|100|N/A|n1|None")
-    for job in ids:
-        queue._watched.add(job)
+    queue.watch(ids)
     assert all((queue.look(job) or pytest.fail(job)).word == "RUNNING" for job in ids)
+    assert slurm.count("squeue") == 1 and len(slurm.asked) == 1
     slurm.clock = 10.0
     slurm.asked.clear()
     assert all(queue.look(job) is not None for job in ids)
     assert slurm.count("squeue") == 1 and len(slurm.asked) == 1
+
+
+def test_jobs_that_are_watched_later_are_asked_for_at_once_and_together(slurm: FakeSlurm, queue: Queue) -> None:
+    slurm.queue = dict.fromkeys(("1", "2", "3"), "RUNNING|100|N/A|n1|None")
+    queue.look("1")
+    queue.watch(["1", "2", "3"])
+    assert [state.word for job in ("2", "3", "1") if (state := queue.look(job))] == ["RUNNING"] * 3
+    assert slurm.count("squeue") == 2
+
+
+def test_ended_jobs_cost_no_question_each(slurm: FakeSlurm, queue: Queue) -> None:
+    ids = [str(number) for number in range(1, 501)]
+    slurm.queue = dict.fromkeys(ids, "COMPLETED|100|110|n1|None")
+    queue.watch(ids)
+    assert all((queue.look(job) or pytest.fail(job)).word == "COMPLETED" for job in ids)
+    assert len(slurm.asked) == 1
 
 
 def test_an_answer_is_kept_for_a_moment_and_an_end_for_good(slurm: FakeSlurm, queue: Queue) -> None:
@@ -79,11 +95,12 @@ def test_an_answer_is_kept_for_a_moment_and_an_end_for_good(slurm: FakeSlurm, qu
     slurm.clock = 1.9
     assert queue.look("7") is state
     slurm.clock = 2.1
-    ended = queue.look("7")
+    assert queue.look("7") is not None
+    ended = queue.with_exit("7")
     assert ended is not None and (ended.word, ended.exit_code, ended.started, ended.ended) == ("FAILED", 5, 100, 110)
     slurm.clock = 1000.0
     asked = len(slurm.asked)
-    assert queue.look("7") is ended and len(slurm.asked) == asked
+    assert queue.look("7") is ended and queue.with_exit("7") is ended and len(slurm.asked) == asked
 
 
 @pytest.mark.parametrize(
