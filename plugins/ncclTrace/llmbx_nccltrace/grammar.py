@@ -25,9 +25,12 @@ CLEAN = re.compile(
 COUNTED = b": opCount "
 """Every collective's line has it once; what has it and is no `RECORD` was cut."""
 
+_SOURCE = rb"[^\s:]+:\d+ (?:\([^)\s]*\) )?"
 _SPEAKER = re.compile(
     rb"(?:(?P<host>[^\s:]+):(?P<pid>\d+):\d+ )?\[(?P<device>-?\d+)\] "
-    rb"(?P<source>[^\s:]+:\d+ (?:\([^)\s]*\) )?)?NCCL (?P<level>INFO|WARN) (?:\[\d+\] )?"
+    rb"(?P<source>" + _SOURCE + rb")?NCCL (?P<level>INFO|WARN) "
+    # Some messages begin with a number in brackets; where another header follows it, it is that header's device.
+    rb"(?:\[\d+\] (?!(?:" + _SOURCE + rb")?NCCL (?:INFO|WARN) ))?"
 )
 _STAMP = re.compile(rb"\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)?\]?\s*")
 _ANSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")

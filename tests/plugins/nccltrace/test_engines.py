@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from llmbx_nccltrace.facts import DATATYPES
@@ -69,13 +68,12 @@ def damaged(draw: st.DrawFn) -> str:
 @example(text=coll()[:150] + coll(host="node2") + "\n", block=400, cuts=[])
 @example(text=coll() + "\n" + coll(count=5), block=400, cuts=[10])
 @example(text="node1:4:4 [0] a.cc:1 NCCL WARN refused" + coll() + "\n", block=400, cuts=[])
+@example(text="node1:4:4 [0] a.cc:1 NCCL WARN " + coll(host=None) + "\n", block=400, cuts=[])
 @example(text=coll()[35:60] + " " + coll(host="node2") + "\n", block=400, cuts=[])
 @example(text="\n".join([coll(), opened(0, 8), coll(), opened(0, 4, identity="0xb"), coll()]), block=400, cuts=[250])
 def test_engines_agree_with_a_plain_reading(
     count: Count, tmp_path: Path, text: str, block: int, cuts: list[int]
 ) -> None:
-    # A warning cut off right before a call without its host: the oracle counts the call, the engines do not (open).
-    assume(not re.search(r"NCCL WARN ?\[\d+\] NCCL INFO", text))
     path = tmp_path / "log"
     path.write_bytes(text.encode())
     sizes, cut, lines = oracle(text)
