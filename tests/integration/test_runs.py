@@ -223,6 +223,14 @@ def test_a_broken_rule_stops_the_run_before_anything_starts(llmbx: Llmbx, instal
     assert not list(install.glob("workloads/**/run.json"))
 
 
+def test_a_trace_reaches_every_rank_as_it_was_asked_for(llmbx: Llmbx) -> None:
+    asked = ("--trace-subsystems", "init,coll,tuning", "--trace-file-per-rank")
+    done = llmbx("run", "line", "--with", "nccltrace", *asked, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "export NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING" in done.stdout
+    assert "nccl_trace/nccl.%h.%p.log" in done.stdout
+
+
 def test_force_overrides_and_is_recorded(llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result) -> None:
     assert llmbx("run", "line", "--set", "rate=0", "--force").returncode == 0
     result = read_result(only_run())
@@ -244,6 +252,8 @@ def test_force_overrides_and_is_recorded(llmbx: Llmbx, only_run: Callable[[], Pa
         (["line", "--launcher", "slrum"], "did you mean 'slurm'"),
         (["line", "--cluster", "eos"], "no cluster named 'eos'"),
         (["--plugin", "tyo", "line"], "did you mean 'toy'"),
+        (["line", "--trace-subsystems", "COLL"], "nothing is traced: add --with nccltrace"),
+        (["line", "--with", "nccltrace", "--trace-subsystems", "COL"], "did you mean 'COLL'?"),
         (["line", "--from", "x"], "--from repeats a run as it was"),
         ([], "which workload"),
     ],

@@ -47,6 +47,8 @@ RUN_OPTIONS = (
                  help="Dump stacks and stop when the log is silent for so long."),
     click.option("--tag", "tags", multiple=True, help="A word to find the run by later."),
     click.option("--with", "wrappers", multiple=True, metavar="PROFILER", help="Wrap it in a profiler: nccltrace …"),
+    click.option("--trace-subsystems", metavar="NAMES", help="What a traced run logs; default: INIT,COLL,NET."),
+    click.option("--trace-file-per-rank", is_flag=True, default=None, help="A traced run logs to one file a process."),
     click.option("--force", is_flag=True, help="Run although rules are broken; the record says so."),
 )  # fmt: skip
 
@@ -72,7 +74,8 @@ def run_options(function: F, own_steps: bool = False) -> F:
 _NAMES = {"names", "workload", "plugin", "size", "dtype", "gpu_type", "gpus", "gpus_per_node", "recipe", "steps",
           "window", "settings", "env", "image",
           "accept_image_change", "runtime", "launcher", "cluster", "scheduler", "mounts",
-          "walltime_minutes", "stall_timeout_s", "tags", "wrappers", "force"}  # fmt: skip
+          "walltime_minutes", "stall_timeout_s", "tags", "wrappers", "trace_subsystems",
+          "trace_file_per_rank", "force"}  # fmt: skip
 
 
 def build_request(arguments: dict[str, Any]) -> Request:

@@ -11,8 +11,14 @@ from .layers import Layers
 from .profiled import last_of
 from .profiled import profile as profile_of
 
+TRACER = "nccltrace"
+"""The plugin that `ENABLE_NCCLTRACE` asks for."""
+
 TRACE_STEPS = 5
 """How many steps a traced run takes: its log grows by gigabytes (the recipes trace five)."""
+
+TRACE_WALLTIME_MINUTES = 15
+"""The recipes' time limit of a traced run: a short job starts sooner."""
 
 
 def length(layers: Layers, recipe: Recipe, world: int, stages: int) -> dict[str, Any]:
@@ -46,13 +52,21 @@ def _window(layers: Layers, recipe: Recipe, steps: int) -> str:
     return str(layers.note("window", recipe.window, f"recipe {recipe.name}"))
 
 
+def is_traced(layers: Layers) -> bool:
+    """Whether the communication trace was asked for."""
+    return bool(layers.find("trace")) or TRACER in layers.request.wrappers
+
+
 def _trace(layers: Layers) -> TraceSpec | None:
     request = layers.request
-    if not (layers.find("trace") or "nccltrace" in request.wrappers):
-        return None
     chosen = request.trace_subsystems
+    if not is_traced(layers):
+        if chosen or request.trace_file_per_rank:
+            option = "--trace-subsystems" if chosen else "--trace-file-per-rank"
+            raise UsageError(f"{option} says how to trace, and nothing is traced: add --with {TRACER}")
+        return None
     extra = {"subsystems": tuple(chosen.upper().split(","))} if chosen else {}
-    return TraceSpec(tool="nccltrace", file_per_rank=bool(request.trace_file_per_rank), **extra)
+    return TraceSpec(tool=TRACER, file_per_rank=bool(request.trace_file_per_rank), **extra)
 
 
 def _profilers(layers: Layers, profile: ProfileSpec | None, trace: TraceSpec | None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from .. import catalog, hardware
 from ..errors import UsageError
 from ..model import ImageSource, Recipe
 from .layers import Layers
+from .length import TRACE_WALLTIME_MINUTES, is_traced
 
 
 def place(
@@ -46,6 +47,13 @@ def _walltime(layers: Layers, recipe: Recipe, target: Mapping[str, Any]) -> int 
     asked: int | None = layers.request.walltime_minutes
     if asked is not None:
         return int(layers.note("walltime_minutes", asked, "--walltime"))
+    limit = _usual_walltime(layers, recipe, target)
+    if is_traced(layers) and (limit is None or limit > TRACE_WALLTIME_MINUTES):
+        return int(layers.note("walltime_minutes", TRACE_WALLTIME_MINUTES, "a traced run's length"))
+    return limit
+
+
+def _usual_walltime(layers: Layers, recipe: Recipe, target: Mapping[str, Any]) -> int | None:
     if layers.profile:
         limits = layers.profile.cluster.walltime_minutes
         for key in (layers.request.workload, "default"):

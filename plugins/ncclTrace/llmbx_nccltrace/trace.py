@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.errors import UsageError, did_you_mean
+from llmbx.errors import did_you_mean
 from llmbx.model import Finding, Launch, Phase, RunSpec, TraceSpec
 
 from .facts import SUBSYSTEMS
@@ -19,15 +19,10 @@ LINE_BYTES = 195
 """A collective's line, measured on the format with usual lengths of host name and addresses."""
 
 LARGE = 1 << 30
-WALLTIME_MINUTES = 15
-"""The recipes' time limit of a traced run."""
 
 
 def environment(trace: TraceSpec) -> dict[str, str]:
-    """The variables that make NCCL log. Raises `UsageError` for a subsystem that NCCL does not have."""
-    for name in trace.subsystems:
-        if name.removeprefix("^") not in SUBSYSTEMS:
-            raise UsageError(f"NCCL has no debug subsystem '{name}'{did_you_mean(name.upper(), SUBSYSTEMS)}")
+    """The variables that make NCCL log."""
     found = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": ",".join(trace.subsystems)}
     return {**found, "NCCL_DEBUG_FILE": FILE} if trace.file_per_rank else found
 
@@ -63,8 +58,8 @@ def expected_bytes(spec: RunSpec) -> int:
 
 
 def advice(spec: RunSpec) -> list[Finding]:
-    """What to know before the trace is started. Nothing of it stops the run."""
-    size, found = expected_bytes(spec), []
+    """What to know before the trace is started; only a subsystem that NCCL does not have stops the run."""
+    size, found = expected_bytes(spec), _unknown(spec.trace)
     if spec.gpu_type == "cpu":
         found.append(_warning("nothing uses NCCL on CPUs, so the trace will be empty", "trace a run on GPUs"))
     elif size > LARGE:
@@ -76,14 +71,16 @@ def advice(spec: RunSpec) -> list[Finding]:
         )
     else:
         found.append(_warning("the trace can take more than 1 GB", "see that the run folder's disk has room"))
-    if spec.launcher == "slurm" and (spec.walltime_minutes or 0) > WALLTIME_MINUTES:
-        found.append(
-            _warning(
-                f"a trace of {spec.steps} steps does not need {spec.walltime_minutes} minutes",
-                f"--walltime {WALLTIME_MINUTES} starts sooner",
-            )
-        )
     return found
+
+
+def _unknown(trace: TraceSpec | None) -> list[Finding]:
+    names = [name for name in (trace.subsystems if trace else ()) if name.removeprefix("^") not in SUBSYSTEMS]
+    fix = f"--trace-subsystems takes {', '.join(SUBSYSTEMS)}"
+    return [
+        Finding(rule="trace", problem=f"NCCL has no debug subsystem '{name}'{did_you_mean(name, SUBSYSTEMS)}", fix=fix)
+        for name in names
+    ]
 
 
 def _warning(problem: str, fix: str) -> Finding:

@@ -120,6 +120,24 @@ def test_a_traced_run_is_five_steps_and_named_so() -> None:
     assert found.steps == 5 and found.experiment.endswith("_nccltrace") and found.window == "auto"
 
 
+def test_a_traced_run_asks_for_a_short_time_unless_told_otherwise() -> None:
+    job = {"size": "314b", "gpu_type": "h100", "gpus": 512, "dtype": "fp8", "wrappers": ("nccltrace",)}
+    assert spec("grok1", **job).walltime_minutes == 15
+    assert spec("grok1", **job, walltime_minutes=40).walltime_minutes == 40
+    short = Config(clusters={"c": Cluster(walltime_minutes={"default": 10})})
+    assert spec("grok1", config=short, **job, cluster="c").walltime_minutes == 10
+    usual = spec("grok1", **{**job, "wrappers": ()}).walltime_minutes
+    assert usual is not None and usual > 15
+
+
+def test_what_is_traced_is_asked_for_in_words() -> None:
+    asked = {"trace_subsystems": "init,tuning", "trace_file_per_rank": True}
+    trace = spec("grok1", wrappers=("nccltrace",), **asked).trace
+    assert trace is not None and trace.subsystems == ("INIT", "TUNING") and trace.file_per_rank
+    with pytest.raises(UsageError, match="nothing is traced: add --with nccltrace"):
+        spec("grok1", **asked)
+
+
 def test_scheduler_options_from_everywhere_and_conflicts() -> None:
     config = Config(clusters={"c": Cluster(account="a", partition="p")})
     environ = {"SBATCH_PARTITION": "q", "ADDITIONAL_SLURM_PARAMS": "nodelist=n1,n2;exclusive"}
