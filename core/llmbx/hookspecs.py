@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .flops import Flops
     from .launchers.base import Launcher
     from .logs.parser import LogFormat, LogParser
-    from .model import Finding, Image, ImageRequest, Launch, RunSpec, Workload
+    from .model import Figure, Finding, Image, ImageRequest, Launch, RunSpec, Workload
     from .runtimes.base import Runtime
 
 hookspec = pluggy.HookspecMarker("llmbx")
@@ -161,6 +161,21 @@ def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
         @hookimpl
         def analyze(spec, run_dir):
             return [Finding(rule="trace", problem="no trace was written", fix="see trace.log", warning=True)]
+    """
+
+
+@hookspec
+def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
+    """Figures of a profiled or traced run that `llmbx compare --gate` can hold against another run's.
+
+    When: by `compare` with a gate. Asked of each profiler of the run. A figure that the artefacts do not show is left
+    out, never 0.
+
+    Example::
+
+        @hookimpl
+        def figures(spec, run_dir):
+            return [Figure(name="exposed_communication", unit="s", values=(0.021, 0.019), step_s=0.31)]
     """
 
 

@@ -23,13 +23,20 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 @click.option("--baseline", metavar="TAG", help="Hold the run against the runs that have this tag.")
 @click.option("--reference", is_flag=True, help="Hold the run against the published row for it.")
 @click.option("--tolerance", default="5%", show_default=True, help="How much slower is still the same.")
+@click.option(
+    "--gate",
+    metavar="FIGURE",
+    default="step_time",
+    show_default=True,
+    help="Judge by another figure: exposed_communication of profiled runs …",
+)
 @click.option("--window", metavar="A-B|last|auto", help="Measure the runs anew over these steps.")
 @click.option("--single", is_flag=True, help="Take only the runs that are named, not their repeats.")
 @click.option("--force", is_flag=True, help="Compare although it makes no sense; the output says why.")
 @format_option
 def command(
     runs: tuple[str, ...], baseline: str | None, reference: bool, tolerance: str, window: str | None, single: bool,
-    force: bool, format_: str,
+    force: bool, format_: str, gate: str,
 ) -> None:  # fmt: skip
     """Compare a run with another (A, then B), with a baseline, or with what was published.
 
@@ -40,6 +47,9 @@ def command(
 
     What does not do the same work is refused: another batch, sequence length, dtype, size or scale, a profiled run, a
     mini against a published figure. MFU is compared under one convention of counting attention.
+
+    Profiled and traced runs are compared with --gate FIGURE: by what their profilers measured, such as
+    exposed_communication, where --tolerance is a part of a step.
 
     Exit code 3 when B is slower.
 
@@ -54,19 +64,21 @@ def command(
 
     allowed = fraction(tolerance, "--tolerance")
     policy = check(window) if window is not None else None
-    _usage(runs, baseline, reference)
+    _usage(runs, baseline, reference, gate)
     here = world()
     chosen = _runs(runs or ("last",), here, policy, force, single)
     if reference:
         found = _published(chosen[-1], here, allowed, force)
     else:
-        found = _against(chosen, here, baseline, policy, allowed, force)
+        found = _against(chosen, here, baseline, policy, allowed, force, gate)
     _print(found, format_)
     if found.verdict == "slower":
         click.get_current_context().exit(SLOWER)
 
 
-def _usage(runs: tuple[str, ...], baseline: str | None, reference: bool) -> None:
+def _usage(runs: tuple[str, ...], baseline: str | None, reference: bool, gate: str) -> None:
+    if reference and gate != "step_time":
+        raise UsageError(f"--gate {gate}: nothing of the kind is published; --reference judges by step_time")
     if reference and baseline:
         raise UsageError("--reference and --baseline exclude each other")
     if reference or baseline:
@@ -91,14 +103,17 @@ def _runs(texts: tuple[str, ...], here: World, policy: str | None, force: bool, 
 
 
 def _against(
-    chosen: list[list[Measured]], here: World, tag: str | None, policy: str | None, allowed: float, force: bool
-) -> Comparison:
-    from ..compare import compare_runs
+    chosen: list[list[Measured]], here: World, tag: str | None, policy: str | None, allowed: float, force: bool,
+    name: str,
+) -> Comparison:  # fmt: skip
+    from ..compare import Gate, compare_runs
     from ..compare.select import baseline
+    from ..confidence import LEVEL
 
     if tag is not None:
         chosen = [baseline(here.install, tag, chosen[-1], here.plugins, policy), chosen[-1]]
-    return compare_runs(chosen[0], chosen[1], allowed, force=force, baseline=tag)
+    gate = None if name == "step_time" else Gate(name, chosen[0], chosen[1], here.plugins, LEVEL)
+    return compare_runs(chosen[0], chosen[1], allowed, force=force, baseline=tag, gate=gate)
 
 
 def _published(runs: list[Measured], here: World, allowed: float, force: bool) -> Comparison:

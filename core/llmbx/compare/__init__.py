@@ -9,6 +9,7 @@ from ..confidence import LEVEL, Change, Interval, change, change_of_repeats, exa
 from ..errors import UsageError
 from ..launchers.exits import read_exit
 from ..model import Reference, RunSpec
+from .gates import STEP_TIME, Gate
 from .measured import Measured, measured, step_time, times
 from .metrics import of_published, of_runs
 from .refuse import against_published, between_runs
@@ -20,6 +21,7 @@ __all__ = [
     "NOTABLE",
     "Comparison",
     "Difference",
+    "Gate",
     "Measured",
     "Metric",
     "Side",
@@ -32,25 +34,31 @@ __all__ = [
 
 def compare_runs(
     a: Sequence[Measured], b: Sequence[Measured], tolerance: float, *, force: bool = False, baseline: str | None = None,
-    level: float = LEVEL,
+    level: float = LEVEL, gate: Gate | None = None,
 ) -> Comparison:  # fmt: skip
     """B against A, each one run or several repeats (newest last). `baseline` is the tag that A was found by.
 
+    The verdict is on the step time, or on the figure of profiled runs that `gate` holds.
+
     Raises `UsageError` with every reason when they cannot be compared, unless forced.
     """
-    reasons = _reasons([reason for one in a for other in b for reason in between_runs(one, other)])
+    reasons = _reasons([reason for one in a for other in b for reason in between_runs(one, other, gate is not None)])
     _admit(reasons, force, f"{_name(a)} and {_name(b)}")
     side_a, side_b = _side(a, level, baseline), _side(b, level)
-    moved = _change(a, b, side_a, side_b, level)
-    verdict, reason = judge(moved, tolerance)
+    if gate is None:
+        moved = _change(a, b, side_a, side_b, level)
+        verdict, reason = judge(moved, tolerance)
+    else:
+        verdict, reason, moved = gate.judge(tolerance)
     return Comparison(
+        gate=gate.figure.name if gate else STEP_TIME,
         verdict=verdict,
         reason=reason,
         change=moved,
         tolerance=tolerance,
         a=side_a,
         b=side_b,
-        metrics=tuple(of_runs(a, b)),
+        metrics=(*((gate.metric,) if gate else ()), *of_runs(a, b)),
         differences=tuple(differences(a[-1].record, b[-1].record, (_places(a), _places(b)))),
         warnings=(*_of_noise(a, b), *_of_windows(a, b), *_of_steps(a, "A"), *_of_steps(b, "B")),
         not_comparable_because=reasons,

@@ -33,9 +33,16 @@ def disturbed(result: Result) -> list[str]:
     ]
 
 
-def between_runs(a: Measured, b: Measured) -> list[str]:
-    """Every reason not to compare two runs."""
+def between_runs(a: Measured, b: Measured, profiles: bool = False) -> list[str]:
+    """Every reason not to compare two runs, or, with `profiles`, what was profiled of them."""
+    if profiles:
+        return [*unlike(a.spec, b.spec), *_other_profiles(a.spec, b.spec)]
     return [*unlike(a.spec, b.spec), *disturbed(a.result), *disturbed(b.result)]
+
+
+def _other_profiles(a: RunSpec, b: RunSpec) -> list[str]:
+    what = [(spec.profilers, spec.profile and spec.profile.ranks) for spec in (a, b)]
+    return [] if what[0] == what[1] else [f"other profilers or ranks were profiled ({what[0]} and {what[1]})"]
 
 
 def against_published(run: Measured, reference: Reference) -> list[str]:

@@ -48,8 +48,8 @@ class Difference(Value, frozen=True):
 class Comparison(Value, frozen=True):
     """The verdict on B with its reason, and what may explain it.
 
-    `change` is that of the step time (0.05: B takes 5 % longer). `tolerance` is a fraction. `not_comparable_because`
-    is empty unless the comparison was forced.
+    `change` is that of the step time (0.05: B takes 5 % longer), or of the figure that `gate` names. `tolerance` is a
+    fraction. `not_comparable_because` is empty unless the comparison was forced.
     """
 
     verdict: Verdict
@@ -62,3 +62,4 @@ class Comparison(Value, frozen=True):
     differences: tuple[Difference, ...]
     warnings: tuple[str, ...] = ()
     not_comparable_because: tuple[str, ...] = ()
+    gate: str = "step_time"

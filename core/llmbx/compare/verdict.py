@@ -6,13 +6,13 @@ from ..confidence import Change
 from .values import Verdict
 
 
-def judge(change: Change, tolerance: float) -> tuple[Verdict, str]:
-    """The verdict on a change of the step time, and why.
+def judge(change: Change, tolerance: float, told: str | None = None) -> tuple[Verdict, str]:
+    """The verdict on a change of the step time (or of what `told` tells of), and why.
 
     Slower (or faster) takes both: an interval that leaves no change out, and a change beyond `tolerance` (a fraction).
     """
     size, how = abs(change.fraction), "more" if change.fraction > 0 else "less"
-    told = f"steps take {100 * size:.1f} % {how} time ({interval(change)})"
+    told = told or f"steps take {100 * size:.1f} % {how} time ({interval(change)})"
     allowed = f"the {100 * tolerance:g} % allowed"
     if change.significant and size > tolerance:
         return ("slower" if change.fraction > 0 else "faster"), f"{told}, more than {allowed}"

@@ -1,6 +1,7 @@
 """The frozen values that flow from the command line to the report. Imports nothing of llmbx outside this folder."""
 
 from .base import Scalar, Value
+from .figure import Figure
 from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner
 from .launch import RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
@@ -33,6 +34,7 @@ __all__ = [
     "Event",
     "Example",
     "Exports",
+    "Figure",
     "Finding",
     "Image",
     "ImageRequest",

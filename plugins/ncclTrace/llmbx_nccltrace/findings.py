@@ -6,7 +6,7 @@ from pathlib import Path
 
 from llmbx.errors import UsageError
 from llmbx.files import write_atomic
-from llmbx.model import Finding
+from llmbx.model import Figure, Finding
 
 from .analysis import read_report
 from .render import headline
@@ -35,3 +35,16 @@ def said(report: Report) -> list[Finding]:
     if (rest := len(report.warnings) - _MOST) > 0:
         texts.append(f"{many(rest, 'more warning')} of the trace")
     return [Finding(rule="nccl", problem=text, fix="llmbx nccl says more", warning=True) for text in texts]
+
+
+def figures(run_dir: Path) -> list[Figure]:
+    """What was communicated in each step, where the log has the steps' lines; nothing where the trace is empty."""
+    try:
+        report = read_report((run_dir,))
+    except UsageError:
+        return []
+    steps = report.steps or ()
+    return [
+        Figure(name="communication_volume", unit="bytes", values=tuple(float(s.message_bytes) for s in steps)),
+        Figure(name="communication_calls", unit="calls", values=tuple(float(s.calls) for s in steps)),
+    ]

@@ -10,7 +10,7 @@ from llmbx import hookimpl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llmbx.model import Finding, Launch, RunSpec
+    from llmbx.model import Figure, Finding, Launch, RunSpec
 
 
 @hookimpl
@@ -35,3 +35,11 @@ def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
     from .findings import findings
 
     return findings(run_dir)
+
+
+@hookimpl
+def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
+    """Messages and bytes of each traced step, over all ranks."""
+    from .findings import figures
+
+    return figures(run_dir)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llmbx import hookimpl
-from llmbx.model import Finding, Launch, RunSpec
+from llmbx.model import Figure, Finding, Launch, RunSpec
 
 
 @hookimpl
@@ -34,3 +34,11 @@ def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
     from .after import findings
 
     return findings(run_dir)
+
+
+@hookimpl
+def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
+    """Of the profiled steps: what the GPUs computed, communicated, and waited for."""
+    from .figures import figures
+
+    return figures(run_dir)

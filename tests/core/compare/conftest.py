@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pluggy
 import pytest
 
@@ -15,7 +16,7 @@ from llmbx.finalise import build_result
 from llmbx.flops import Flops
 from llmbx.install import Install
 from llmbx.measure import measure
-from llmbx.model import Image, JobStatus, Peak, Reference, RunSpec, Step, Workload
+from llmbx.model import Figure, Image, JobStatus, Peak, ProfileSpec, Reference, RunSpec, Step, Workload
 from llmbx.model.workload import Recipe, Row, Size
 from llmbx.plugins import Plugins
 from llmbx.record import Record, Run, write_record, write_result, write_steps
@@ -134,3 +135,27 @@ def row(spec: RunSpec) -> Reference:
         tokens_per_s=rate, mfu=64 * FLOPS.full / 8 / 989e12, days_per_1t_tokens=1e12 / rate / 86400,
         global_batch_size=64, convention="full",
     )  # fmt: skip
+
+
+class Profiler:
+    """A profiler whose figures are those of a file beside the run's log."""
+
+    @hookimpl
+    def figures(self, spec: RunSpec, run_dir: Path) -> list[Figure]:
+        file = run_dir / "exposed.json"
+        return [msgspec.json.decode(file.read_bytes(), type=Figure)] if file.exists() else []
+
+
+@pytest.fixture
+def profiled(shelf: Shelf, plugins: Plugins) -> Callable[..., Run]:
+    """`profiled(values, step_s=1.0)`: a profiled run of steps of 1 s that communicated so long without any cover."""
+    plugins.manager.register(Profiler(), name="watch")
+
+    def put(values: Sequence[float], step_s: float | None = 1.0, **changes: Any) -> Run:
+        values_of = ProfileSpec(start=45, stop=50, tool="watch")
+        run = shelf.put(noise(7, 1.0), result={"profiled": True}, profile=values_of, profilers=("watch",), **changes)
+        figure = Figure(name="exposed_communication", unit="s", values=tuple(values), step_s=step_s)
+        (run.path / "exposed.json").write_bytes(msgspec.json.encode(figure))
+        return run
+
+    return put

@@ -38,3 +38,17 @@ def test_an_empty_trace_is_a_warning_not_an_error(tmp_path: Path) -> None:
     (finding,) = plugin.analyze(SPEC, tmp_path)
     assert finding.warning and "empty" in finding.problem
     assert not (tmp_path / "nccl.json").exists()
+
+
+def test_the_volume_of_each_step_is_a_figure_that_runs_can_be_compared_by(tmp_path: Path) -> None:
+    line = "[2025-01-01 00:00:0{0}] iteration {0}/ 5 | consumed samples: 4 | elapsed time per iteration (ms): 9.1 |"
+    lines = [coll(), line.format(1), coll(), coll(), line.format(2), coll(count=2048), line.format(3)]
+    (tmp_path / "log-run.out").write_text("\n".join(lines) + "\n")
+    volume, calls = plugin.figures(SPEC, tmp_path)
+    assert (volume.name, volume.unit, volume.values) == ("communication_volume", "bytes", (2048.0, 4096.0, 4096.0))
+    assert calls.values == (1.0, 2.0, 1.0) and volume.step_s is None
+
+
+def test_an_empty_trace_has_no_figures(tmp_path: Path) -> None:
+    (tmp_path / "log-run.out").write_text("step 1\n")
+    assert plugin.figures(SPEC, tmp_path) == []

@@ -1,0 +1,53 @@
+"""What `llmbx compare` may hold against another run's profile, from the analysis of a run's profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from llmbx.model import Figure
+
+from .analysis.values import Analysis, Step
+from .names import FOLDER
+
+PARTS = (
+    ("exposed_communication", "exposed_s"),
+    ("communication", "communication_s"),
+    ("compute", "compute_s"),
+    ("idle", "idle_s"),
+)
+"""Names of figures and the members of a step that they are taken from."""
+
+
+def figures(run_dir: Path) -> list[Figure]:
+    """The parts of the profiled steps in seconds, each the mean over ranks. Reads the profiles of the run.
+
+    A part that some rank's profile does not show is left out. Raises `UsageError` and `InfraError` as `analyze` does.
+    """
+    from .analysis.analyze import analyze
+
+    return of_analysis(analyze([run_dir / FOLDER]))
+
+
+def of_analysis(analysis: Analysis) -> list[Figure]:
+    """The figures of an analysis."""
+    ranks_of: dict[int | None, list[Step]] = {}
+    for step in analysis.steps:
+        ranks_of.setdefault(step.step, []).append(step)
+    found = []
+    for name, member in PARTS:
+        values = [_mean(getattr(step, member) for step in ranks) for ranks in ranks_of.values()]
+        known = [value for value in values if value is not None]
+        if known and len(known) == len(values):
+            found.append(Figure(name=name, unit="s", values=tuple(known), step_s=_duration(analysis.steps)))
+    return found
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    every = list(values)
+    known = [value for value in every if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(every) else None
+
+
+def _duration(steps: Sequence[Step]) -> float:
+    return sum(step.duration_s for step in steps) / len(steps)
