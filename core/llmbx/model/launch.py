@@ -73,11 +73,15 @@ class Phase(Value, frozen=True):
 
 
 class Mount(Value, frozen=True):
-    """A folder or file of the host, visible in the container at the same path unless `target` says otherwise."""
+    """A folder or file of the host, visible in the container at the same path unless `target` says otherwise.
+
+    An `optional` one is left out on a node that has no `source` (Pyxis cannot: there it must be on every node).
+    """
 
     source: str
     target: str | None = None
     read_only: bool = False
+    optional: bool = False
 
 
 class Launch(Value, frozen=True):

@@ -92,10 +92,12 @@ class ApptainerRuntime:
         argv = [self.tool, "--quiet", "exec", "--cleanenv", "--no-eval", "--writable-tmpfs"]
         argv += [] if "HOME" in names else ["--home", "/tmp"]
         argv += ["--nv"] if launch.gpus_per_rank else []
-        for mount in passage.mounts(spec, launch, phase, run_dir, ":,"):
+        mounts, bind = passage.mounts(spec, launch, phase, run_dir, ":,"), f"{self.tool.upper()}_BIND"
+        for mount in (mount for mount in mounts if not mount.optional):
             argv += ["--bind", passage.joined(mount)]
+        lend = passage.if_there(mounts, lambda joined: f'export {bind}="${{{bind}:+${bind},}}"{joined}')
         argv += ["--pwd", str(run_dir), image.path or image.reference]
-        return Wrapping(argv=("/bin/sh", "-c", f'{hand_over}; exec "$@"', "forward", *argv))
+        return Wrapping(argv=("/bin/sh", "-c", f'{hand_over}; {lend}exec "$@"', "forward", *argv))
 
     def check(self, install: Path) -> Finding | None:
         """Start a container from a folder made of the host's own shell."""

@@ -25,7 +25,7 @@ for n in 1 2 3 4 5 6 7 8 9; do
 done' \
   keep $$ "$name" < /dev/null > /dev/null 2>&1 &
 shift 2
-LLMBX_UMASK=$(umask) exec docker run --name "$name" --env LLMBX_UMASK "$@"\
+{lend}LLMBX_UMASK=$(umask) exec docker run --name "$name" --env LLMBX_UMASK "$@"\
 """
 """POSIX sh that becomes `docker run`. The container belongs to the daemon: when its client is killed, whoever watches
 from outside of the client's process group must remove it. At least twice, for one that is only being made, and again
@@ -77,10 +77,12 @@ class DockerRuntime:
         argv += ["--user", f"{os.getuid()}:{os.getgid()}", "--label", f"{RUN_LABEL}={run_dir}", "--entrypoint", ""]
         argv += [] if "HOME" in names else ["--env", "HOME=/tmp"]
         argv += [part for name in names for part in ("--env", name)]
-        for mount in passage.mounts(spec, launch, phase, run_dir, ":"):
+        mounts = passage.mounts(spec, launch, phase, run_dir, ":")
+        lend = passage.if_there(mounts, lambda joined: f'set -- --volume {joined} "$@"')
+        for mount in (mount for mount in mounts if not mount.optional):
             argv += ["--volume", passage.joined(mount)]
         argv += ["--workdir", str(run_dir), image.reference, "/bin/sh", "-c", _INSIDE, "inside"]
-        return Wrapping(argv=("/bin/sh", "-c", _KEEPER, "keep", *argv))
+        return Wrapping(argv=("/bin/sh", "-c", _KEEPER.replace("{lend}", lend), "keep", *argv))
 
     def check(self, install: Path) -> Finding | None:
         """Start a container from an image made of the host's own shell."""

@@ -45,10 +45,11 @@ class EnrootRuntime:
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """`enroot start` for one rank. GPUs come with enroot's own hook, the working folder with the rank shim."""
         flags = passage.only_set(passage.forwarded(spec, phase), 'flags="$flags --env $n"')
-        argv = []
-        for mount in passage.mounts(spec, launch, phase, run_dir, ": \t"):
+        argv, mounts = [], passage.mounts(spec, launch, phase, run_dir, ": \t")
+        for mount in (mount for mount in mounts if not mount.optional):
             argv += ["--mount", passage.joined(mount, _READ_ONLY)]
-        start = f'flags=; {flags}; exec enroot start --rw $flags "$@"'
+        lend = passage.if_there(mounts, lambda joined: f'set -- --mount {joined} "$@"', _READ_ONLY)
+        start = f'flags=; {flags}; {lend}exec enroot start --rw $flags "$@"'
         return Wrapping(argv=("/bin/sh", "-c", start, "forward", *argv, image.path or image.reference))
 
     def check(self, install: Path) -> Finding | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..errors import UsageError
@@ -47,6 +49,13 @@ def joined(mount: Mount, read_only: str = "ro") -> str:
     """`source:target`, with `:ro` (or the tool's own word for it) when it must not be written."""
     text = f"{mount.source}:{mount.target or mount.source}"
     return f"{text}:{read_only}" if mount.read_only else text
+
+
+def if_there(wanted: Iterable[Mount], action: Callable[[str], str], read_only: str = "ro") -> str:
+    """POSIX sh that does `action` (given a quoted `joined` mount) for each optional mount whose source a node has."""
+    optional = [mount for mount in wanted if mount.optional]
+    lines = [f"[ ! -e {shlex.quote(m.source)} ] || {action(shlex.quote(joined(m, read_only)))}" for m in optional]
+    return "".join(f"{line}; " for line in lines)
 
 
 def only_set(names: tuple[str, ...], action: str) -> str:

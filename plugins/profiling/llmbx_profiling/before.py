@@ -9,6 +9,7 @@ from llmbx.model import Finding, RunSpec
 from llmbx.ranks import numbers
 
 from . import tools
+from .lending import OWN_FILES
 from .nsys_wrap import TOOL
 from .sizes import estimate, free_space, human
 
@@ -45,7 +46,7 @@ def _size(spec: RunSpec) -> list[Finding]:
 
 def _tool(spec: RunSpec, environ: Mapping[str, str]) -> list[Finding]:
     # A container brings its own nsys, and a job's nodes may have one that this machine has not.
-    if spec.launcher != "local" or spec.runtime not in ("venv", "host"):
+    if spec.launcher != "local" or spec.runtime not in OWN_FILES:
         return []
     nsys = tools.find(environ)
     if nsys is None:

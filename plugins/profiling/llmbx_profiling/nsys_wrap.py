@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterable
 from importlib import resources
 
-from llmbx.model import Capture, Launch, Phase, Prefix, ProfileSpec, RunSpec, Value
+from llmbx.model import Capture, Launch, Mount, Phase, Prefix, ProfileSpec, RunSpec, Value
 from llmbx.ranks import numbers, spell
 
+from .lending import LIBRARIES, Lent
 from .names import DOMAIN, FOLDER, for_nsys, template, wildcard
 
 TOOL = "nsys"
@@ -38,8 +39,12 @@ class Asked(Value, frozen=True):
     required: bool = True
 
 
-def wrap(spec: RunSpec, launch: Launch, command: str = "nsys") -> tuple[Launch, tuple[Asked, ...]]:
+def wrap(
+    spec: RunSpec, launch: Launch, command: str = "nsys", lent: Lent | None = None
+) -> tuple[Launch, tuple[Asked, ...]]:
     """`launch` with nsys (named or found by `command` where a rank runs) around every phase that is to be profiled.
+
+    Where `command` is not found there, the machine's nsys that is `lent` takes its place.
 
     The phase that is measured gets the profile of `spec.profile`; a phase with a `capture` by nsys gets that one
     instead, so that there is never one nsys inside another. Also says which files the run then has to leave.
@@ -51,13 +56,22 @@ def wrap(spec: RunSpec, launch: Launch, command: str = "nsys") -> tuple[Launch, 
         wanted = _wanted(spec, launch, phase, phase is measured)
         if wanted:
             asked.append(wanted)
-            phase = _wrapped(spec, launch, phase, wanted, command)
+            phase = _wrapped(spec, launch, phase, wanted, (lent.program if lent else "", command))
         phases.append(phase)
     if not asked:
         return launch, ()
     scripts = {SHIELD: _script("no_secrets.sh"), START: _script("start.sh")}
     files = {**launch.files, **scripts, ASKED: describe(asked, launch)}
-    return launch.replace(phases=tuple(phases), files=files), tuple(asked)
+    mounts = (*launch.mounts, *_mounts(lent)) if lent else launch.mounts
+    return launch.replace(phases=tuple(phases), files=files, mounts=mounts), tuple(asked)
+
+
+def _mounts(lent: Lent) -> list[Mount]:
+    places = {lent.folder: lent.folder, **{path: f"{LIBRARIES}/{name}" for name, path in lent.libraries.items()}}
+    return [
+        Mount(source=source, target=None if target == source else target, read_only=True, optional=True)
+        for source, target in places.items()
+    ]
 
 
 def measured_phase(launch: Launch) -> Phase | None:
@@ -94,7 +108,7 @@ def _captured(spec: RunSpec, launch: Launch, phase: Phase, capture: Capture) -> 
     return Asked(role=phase.role, name=name, ranks=chosen, steps=steps, required=capture.required)
 
 
-def _wrapped(spec: RunSpec, launch: Launch, phase: Phase, asked: Asked, command: str) -> Phase:
+def _wrapped(spec: RunSpec, launch: Launch, phase: Phase, asked: Asked, command: tuple[str, str]) -> Phase:
     metrics: tuple[int, ...] = ()
     if spec.profile and spec.profile.gpu_metrics and spec.gpu_type != "cpu" and phase.capture is None:
         metrics = first_of_each_node(asked.ranks, launch.ranks_per_node)
@@ -119,12 +133,12 @@ def first_of_each_node(chosen: Iterable[int], ranks_per_node: int) -> tuple[int,
     return tuple(nodes.values())
 
 
-def _argv(spec: RunSpec, asked: Asked, command: str, extra: tuple[str, ...] = ()) -> tuple[str, ...]:
+def _argv(spec: RunSpec, asked: Asked, command: tuple[str, str], extra: tuple[str, ...] = ()) -> tuple[str, ...]:
     # Everything else than a scheduler's job has a folder of its own, and needs no id in the name to be told apart.
     job = "%q{SLURM_JOB_ID}" if spec.launcher == "slurm" else spec.launcher
     limits = _ON_CPU if spec.gpu_type == "cpu" else _ON_GPU
     return (
-        *("/bin/sh", START, "env", "NSYS_NVTX_PROFILER_REGISTER_ONLY=0", command, "profile", *limits),
+        *("/bin/sh", START, *command, "profile", *limits),
         *("--capture-range-end=stop", *extra, "--force-overwrite=true", "--output", for_nsys(asked.name, job)),
         *("/bin/sh", START),
     )

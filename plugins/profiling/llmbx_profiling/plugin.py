@@ -22,10 +22,11 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch:
     """nsys around the phases and ranks that are to be profiled."""
     import os
 
+    from .lending import lendable
     from .nsys_wrap import wrap
     from .tools import command
 
-    return wrap(spec, launch, command(os.environ))[0]
+    return wrap(spec, launch, command(os.environ), lendable(spec, os.environ))[0]
 
 
 @hookimpl

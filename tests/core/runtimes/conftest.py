@@ -39,7 +39,8 @@ def make_launch() -> MakeLaunch:
 
     def make(gpus_per_rank: int = 1, **env: str) -> Launch:
         phase = Phase(role="train", argv=("python3", "train.py", "a b"), env={"TOY_MODE": "x y", **env})
-        mounts = (Mount(source="/install/tools", read_only=True),)
+        lent = Mount(source="/opt/tools", target="/opt/tool", read_only=True, optional=True)
+        mounts = (Mount(source="/install/tools", read_only=True), lent)
         return Launch(nodes=1, ranks_per_node=8, gpus_per_rank=gpus_per_rank, phases=(phase,), mounts=mounts)
 
     return make

@@ -26,7 +26,7 @@ PACKAGES = {
     "patchelf": "patchelf",
     "mksquashfs": "squashfs-tools",
     "newuidmap": "uidmap",
-    "debootstrap": "debootstrap",
+    "mmdebstrap": "mmdebstrap",
 }
 SEARCH = "/usr/bin:/usr/sbin:/bin:/sbin"
 PYTHON = Path("/usr/bin/python3")
@@ -174,20 +174,20 @@ def make_root(root: Path, python: bool = True) -> Path:
     return root
 
 
-def make_debian(root: Path) -> Path:
-    """A root file system of Debian with its Python and the C++ library, from the mirror that this machine uses."""
-    packages = "python3-minimal,libpython3-stdlib,libstdc++6,libgomp1"
-    program = shutil.which("debootstrap", path=SEARCH) or "debootstrap"
-    run(program, "--variant=minbase", f"--include={packages}", _release(), str(root), _mirror())
+DEBIAN = ("base-files", "base-passwd", "coreutils", "dash", "grep", "libc-bin", "sed", "python3-minimal",
+          "libpython3-stdlib", "libstdc++6", "libgomp1")  # fmt: skip
+"""What an image of a real framework needs of Debian: a shell with its tools, Python, the C++ and OpenMP libraries."""
+
+
+def make_debian(root: Path, suite: str) -> Path:
+    """A root file system of Debian's packages, unpacked from the mirror that this machine uses."""
+    program = shutil.which("mmdebstrap", path=SEARCH) or "mmdebstrap"
+    run(program, "--quiet", "--variant=extract", f"--include={','.join(DEBIAN)}", suite, str(root), _mirror())
+    for name in ("passwd", "group"):
+        shutil.copy(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
     for rest in ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
         shutil.rmtree(root / rest, ignore_errors=True)
     return root
-
-
-def _release() -> str:
-    found = re.search(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.MULTILINE)
-    assert found, "this Debian does not say its name"
-    return found[1]
 
 
 def _mirror() -> str:

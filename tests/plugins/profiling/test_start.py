@@ -24,7 +24,7 @@ def run(tmp_path: Path) -> object:
         profiler = tmp_path / "profiler"
         profiler.write_text(PROFILER.replace("FAILS", str(fails)))
         profiler.chmod(0o755)
-        argv = ["/bin/sh", SCRIPT, profiler, "/bin/sh", SCRIPT, *program]
+        argv = ["/bin/sh", SCRIPT, "", profiler, "/bin/sh", SCRIPT, *program]
         env = {"PATH": "/usr/bin:/bin", "LLMBX_RANK": "3"}
         done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
         return done, len((tmp_path / "tries").read_text().split())
@@ -52,3 +52,54 @@ def test_a_profiler_that_never_works_ends_the_rank_with_its_code(run) -> None:  
 def test_the_program_does_not_see_the_mark(run) -> None:  # type: ignore[no-untyped-def]
     done, _ = run(0, "env")
     assert "LLMBX_PROFILER_MARK" not in done.stdout and "LLMBX_RANK=3" in done.stdout
+
+
+LENT = """#!/bin/sh
+case $LD_LIBRARY_PATH in /opt/llmbx/lib*) ;; *) [ "$NEEDS" ] && exit 127 ;; esac
+[ "$1" = --version ] && exit
+echo "lent with $1, libraries ${LD_LIBRARY_PATH-none}"
+shift
+exec "$@"
+"""
+SHOW = 'echo "program with libraries ${LD_LIBRARY_PATH-none}, own ${LLMBX_OWN_LIBRARIES-none}"'
+
+
+def start_lent(folder: Path, command: str, lent: Path | str, **env: str) -> subprocess.CompletedProcess[str]:
+    (folder / "nsys_profile").mkdir()
+    argv = ["/bin/sh", SCRIPT, str(lent), command, "profile", "/bin/sh", SCRIPT, "/bin/sh", "-c", SHOW]
+    environ = {"PATH": "/usr/bin:/bin", "LLMBX_RANK": "0", **env}
+    return subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+
+
+def lent_program(folder: Path) -> Path:
+    program = folder / "lent"
+    program.write_text(LENT)
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("env", "profiler", "program"),
+    [
+        ({}, "none", "none"),
+        ({"NEEDS": "1"}, "/opt/llmbx/lib", "none"),
+        ({"NEEDS": "1", "LD_LIBRARY_PATH": "/own"}, "/opt/llmbx/lib:/own", "/own"),
+    ],
+)
+def test_where_the_image_has_no_profiler_the_lent_one_is_started(
+    env: dict[str, str], profiler: str, program: str, tmp_path: Path
+) -> None:
+    """It gets the lent libraries only where it does not start without them, and the program never does."""
+    done = start_lent(tmp_path, "nsys-of-no-image", lent_program(tmp_path), **env)
+    expected = f"lent with profile, libraries {profiler}\nprogram with libraries {program}, own none\n"
+    assert (done.stdout, done.returncode) == (expected, 0), done.stderr
+
+
+def test_the_images_own_profiler_comes_first(tmp_path: Path) -> None:
+    done = start_lent(tmp_path, "env", lent_program(tmp_path))
+    assert "lent" not in done.stdout and "profile" in done.stderr, "env was started, which knows no profile"
+
+
+def test_without_any_profiler_that_is_said(tmp_path: Path) -> None:
+    done = start_lent(tmp_path, "nsys-of-no-image", "")
+    assert done.returncode == 127 and "nsys-of-no-image is not on PATH where the ranks run" in done.stderr

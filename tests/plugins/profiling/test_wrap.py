@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,7 +14,8 @@ import pytest
 from llmbx.launchers.shim import render_shim
 from llmbx.model import Capture, Launch, Parallelism, Phase, Prefix, ProfileSpec, RunSpec
 from llmbx.ranks import numbers
-from llmbx_profiling.nsys_wrap import ASKED, SHIELD, first_of_each_node, wrap
+from llmbx_profiling.lending import Lent, lendable
+from llmbx_profiling.nsys_wrap import ASKED, SHIELD, START, first_of_each_node, wrap
 
 MakeSpec = Callable[..., RunSpec]
 Golden = Callable[[str, str], None]
@@ -110,6 +113,54 @@ def test_another_command_for_nsys(make_spec: MakeSpec) -> None:
     (phase,) = wrap(spec, launch(), "/opt/nsys/bin/nsys")[0].phases
     (prefix,) = nsys_of(phase)
     assert "/opt/nsys/bin/nsys" in prefix.argv and "nsys" not in prefix.argv
+
+
+def test_the_machines_nsys_is_lent_to_images(make_spec: MakeSpec) -> None:
+    spec = make_spec(runtime="docker", profile=ProfileSpec(start=1, stop=2, ranks="0"))
+    lent = Lent(program="/opt/n/target/nsys", folder="/opt/n", libraries={"libelf.so.1": "/lib/libelf.so.1"})
+    wrapped = wrap(spec, launch(), "nsys", lent)[0]
+    (prefix,) = nsys_of(wrapped.phases[0])
+    assert prefix.argv[:5] == ("/bin/sh", START, "/opt/n/target/nsys", "nsys", "profile")
+    assert [(m.source, m.target, m.read_only, m.optional) for m in wrapped.mounts] == [
+        ("/opt/n", None, True, True),
+        ("/lib/libelf.so.1", "/opt/llmbx/lib/libelf.so.1", True, True),
+    ]
+    plain = make_spec(profile=None)
+    assert wrap(plain, launch(), "nsys", lent)[0].mounts == (), "nothing is profiled"
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str]:
+    """An environment that finds an nsys of Debian's layout, a link to a program in a folder of its own."""
+    folder = tmp_path / "lib/nsight-systems/target-linux-x64"
+    folder.mkdir(parents=True)
+    shutil.copy("/bin/ls", folder / "nsys")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/nsys").symlink_to(folder / "nsys")
+    return {"PATH": f"{tmp_path}/bin:/usr/bin"}
+
+
+def test_what_is_lent(installed: dict[str, str], make_spec: MakeSpec, tmp_path: Path) -> None:
+    lent = lendable(make_spec(runtime="apptainer"), installed)
+    assert lent is not None and lent.folder == str(tmp_path / "lib/nsight-systems")
+    assert lent.program == f"{lent.folder}/target-linux-x64/nsys"
+    assert "libselinux.so.1" in lent.libraries and Path(lent.libraries["libselinux.so.1"]).is_file()
+    assert not any(name.startswith(("libc.", "ld-linux")) for name in lent.libraries), "an image has its own C library"
+
+
+@pytest.mark.parametrize("runtime", ["venv", "host"])
+def test_a_rank_outside_of_an_image_needs_nothing_lent(
+    runtime: str, installed: dict[str, str], make_spec: MakeSpec
+) -> None:
+    assert lendable(make_spec(runtime=runtime), installed) is None
+
+
+def test_a_program_among_all_others_is_not_lent(make_spec: MakeSpec, tmp_path: Path) -> None:
+    """A wrapper script in /usr/local/bin would take that whole folder along."""
+    (tmp_path / "nsys").write_text("#!/bin/sh\n")
+    (tmp_path / "nsys").chmod(0o755)
+    assert lendable(make_spec(runtime="docker"), {"PATH": str(tmp_path)}) is None
+    assert lendable(make_spec(runtime="docker"), {"PATH": "/nowhere"}) is None
 
 
 def test_no_rank_has_a_secret_unless_it_is_kept(make_spec: MakeSpec) -> None:
