@@ -26,6 +26,7 @@ __all__ = [
     "known_gpu_types",
     "known_scales",
     "load_workload",
+    "load_workloads",
     "newest_first",
     "rows_of",
     "scales",
@@ -62,6 +63,18 @@ def load_workload(path: Path | Traversable, references: Path | Traversable | Non
         )
     check_workload(workload, str(path))
     return workload
+
+
+def load_workloads(root: Path, names: Iterable[str]) -> list[Workload]:
+    """The workloads `root`/catalog/NAME.toml, each with `root`/references/NAME.toml where there are published figures.
+
+    Raises `UsageError` like `load_workload`.
+    """
+    references = {name: root / "references" / f"{name}.toml" for name in names}
+    return [
+        load_workload(root / "catalog" / f"{name}.toml", published if published.is_file() else None)
+        for name, published in references.items()
+    ]
 
 
 def newest_first(recipes: Iterable[Recipe]) -> list[Recipe]:

@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import msgspec
 
 from .errors import UsageError, did_you_mean
-from .model import Environment
+from .model import Environment, ImageRequest, RunSpec
 from .strict import read_toml
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -49,6 +50,22 @@ def load_environment(path: Path | Traversable) -> Environment:
     variants = {key: tuple((build, index or None) for build, index in v) for key, v in environment.variants.items()}
     loaded: Environment = environment.replace(variants=variants)
     return loaded
+
+
+def needed(spec: RunSpec, package: str) -> ImageRequest:
+    """What a run needs: the environment (of `package`'s locks) where there is no GPU, else the recipe's image.
+
+    The recipe's image is for GPUs: without one only an image that the user names takes the environment's place.
+    """
+    environment = None
+    if spec.environment and spec.gpu_type == "cpu":
+        environment = load_environment(resources.files(package) / "environments" / f"{spec.environment}.toml")
+    image = spec.image if environment is None or (spec.image and spec.image.source == "--image") else None
+    return ImageRequest(
+        environment=environment,
+        reference=image.reference if image else None,
+        digest=image.digest if image else None,
+    )
 
 
 def lock_digest(environment: Environment) -> str:

@@ -5,29 +5,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import re
 from collections.abc import Mapping, MutableMapping
 
+from .entry.secrets import NAMES, REDACTED, is_secret, redact
 from .errors import UsageError
 
-REDACTED = "***"
-NAMES = re.compile(r"(^|_)(TOKEN|KEY|APIKEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$|S$)", re.IGNORECASE)
-"""A variable whose name contains one of these words holds a secret."""
+__all__ = ["FORWARDED", "NAMES", "REDACTED", "forget", "is_secret", "known", "redact", "scrub", "secret_names"]
 
 _forgotten: dict[str, str] = {}
 
 FORWARDED = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "NGC_API_KEY", "WANDB_API_KEY")
 """Secrets that frameworks read; they are forwarded to the ranks by name when they are set."""
-
-
-def is_secret(name: str) -> bool:
-    """Whether a variable of this name holds a secret."""
-    return bool(NAMES.search(name))
-
-
-def redact(environ: Mapping[str, str]) -> dict[str, str]:
-    """The same variables with the values of secrets replaced."""
-    return {name: REDACTED if is_secret(name) and value else value for name, value in environ.items()}
 
 
 def secret_names(environ: Mapping[str, str], asked: Mapping[str, str]) -> tuple[str, ...]:

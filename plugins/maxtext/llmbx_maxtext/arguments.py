@@ -57,12 +57,12 @@ def arguments(spec: RunSpec, release: Release, stage: Stage) -> tuple[str, ...]:
 def flags(spec: RunSpec, release: Release) -> tuple[str, ...]:
     """XLA's flags that every phase has; on a machine without a GPU only the number of forced host devices."""
     if spec.gpu_type == "cpu":
-        return (f"--xla_force_host_platform_device_count={spec.gpus // processes(spec)}",)
+        return (f"--xla_force_host_platform_device_count={spec.gpus // (spec.nodes * processes(spec))}",)
     return fill(release.flags, values(spec))
 
 
 def processes(spec: RunSpec) -> int:
-    """Processes that share a machine without a GPU."""
+    """Processes on each machine without a GPU."""
     return int(spec.settings.get("processes", 1) or 1)
 
 

@@ -1,6 +1,6 @@
 """From a run's specification to what has to be started: the environment it needs, its topology, files and phases.
 
-On a machine without a GPU one process drives all forced host devices (`--gpus 4` is FSDP over four). On GPUs every rank
+On a machine without a GPU one process drives all its forced host devices (`--gpus 4` is FSDP over four). On GPUs every rank
 drives one: with `hardware=gpu_multiprocess` MaxText leaves it to JAX to find its peers, JAX under Slurm gives each task
 one device, and the MaxText Llama 2 recipe starts as many tasks a node as it has GPUs. A lone GPU needs no distributed
 runtime (`hardware=gpu`).
@@ -8,12 +8,8 @@ runtime (`hardware=gpu`).
 
 from __future__ import annotations
 
-import json
-from importlib import resources
-
-import msgspec
-
-from llmbx.environments import load_environment
+from llmbx.carry import CODE, SPEC, carried
+from llmbx.environments import needed
 from llmbx.model import Capture, Image, ImageRequest, Launch, Mount, Phase, ProfileSpec, RunSpec
 
 from .arguments import Stage, arguments, flags, processes
@@ -33,40 +29,27 @@ from .pgle import (
 )
 from .releases import Release, release_of
 
-CODE = "code"
-SPEC = "spec.json"
 PROGRAMS = ("train.py", "pgle.py")
-MODULES = ("__init__.py", "entry/__init__.py", "entry/profile.py", "entry/ranges.py", "entry/seen.py")
-"""What of this package runs inside the environment or image: the programs, and the modules that they import."""
+"""What of this package is started inside the environment or image."""
 
 RANK_ZERO = ("0", "first", "first,mid,last")
 """Selectors of profiled ranks that mean the first alone, as MaxText has it: without pipeline stages there is one."""
 
 
 def request(spec: RunSpec) -> ImageRequest:
-    """The run's environment (where there is no GPU) or container image."""
-    environment = None
-    if spec.environment and spec.gpu_type == "cpu":
-        environment = load_environment(resources.files(__package__) / "environments" / f"{spec.environment}.toml")
-    # The recipe's image is for GPUs: without one only an image that the user names takes the environment's place.
-    image = spec.image if environment is None or (spec.image and spec.image.source == "--image") else None
-    return ImageRequest(
-        environment=environment,
-        reference=image.reference if image else None,
-        digest=image.digest if image else None,
-    )
+    """The environment (where there is no GPU) or container image of the run."""
+    return needed(spec, __package__)
 
 
 def launch(spec: RunSpec, image: Image) -> Launch:
     """The launch of a run in `image`: one phase, or with PGLE four of which a cached profile makes two unnecessary."""
     release = release_of(spec)
     profile = profile_of(spec, image, release)
-    nodes = 1 if spec.gpu_type == "cpu" else spec.nodes
-    ranks = processes(spec) if spec.gpu_type == "cpu" else spec.gpus // nodes
+    ranks = processes(spec) if spec.gpu_type == "cpu" else spec.gpus // spec.nodes
     return Launch(
-        nodes=nodes,
+        nodes=spec.nodes,
         ranks_per_node=ranks,
-        gpus_per_rank=spec.gpus // (nodes * ranks),
+        gpus_per_rank=spec.gpus // (spec.nodes * ranks),
         phases=phases(spec, image, release, profile),
         files=files(spec, release, profile),
         mounts=mounts(spec, profile),
@@ -137,17 +120,7 @@ def environment(spec: RunSpec, release: Release, stage: Stage, profile: Profile 
 
 def files(spec: RunSpec, release: Release, profile: Profile | None) -> dict[str, bytes]:
     """What is written into the run folder: the specification and the code that runs inside."""
-    package = resources.files(__package__)
-    job = {
-        **msgspec.to_builtins(spec),
-        "program": msgspec.to_builtins(release),
-        "pgle": msgspec.to_builtins(profile) if profile else None,
-    }
-    return {
-        SPEC: (json.dumps(job, indent=1) + "\n").encode(),
-        **{f"{CODE}/{name}": package.joinpath("entry", name).read_bytes() for name in PROGRAMS},
-        **{f"{CODE}/{__package__}/{name}": package.joinpath(name).read_bytes() for name in MODULES},
-    }
+    return carried(spec, __package__, PROGRAMS, {"program": release, "pgle": profile})
 
 
 def mounts(spec: RunSpec, profile: Profile | None) -> tuple[Mount, ...]:

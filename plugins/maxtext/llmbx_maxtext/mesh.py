@@ -8,8 +8,8 @@ from llmbx.model import RunSpec, Value
 class Mesh(Value, frozen=True):
     """Degrees along MaxText's axes. The product of all is the number of devices.
 
-    `nodes` machines have `local` devices each; on a machine without a GPU the forced host devices of all processes
-    are one node, since MaxText refuses dcn axes there.
+    `nodes` machines have `local` devices each; without GPUs the forced host devices of all machines and processes count
+    as one node, since MaxText refuses dcn axes there.
     """
 
     nodes: int

@@ -52,9 +52,10 @@ def _mesh(spec: RunSpec) -> Iterator[Finding]:
         fix = "choose degrees whose product divides the GPUs, and TP x EP a node"
         yield Finding(rule="mesh", problem=problem, fix=fix)
     count = processes(spec)
-    if count < 1 or spec.gpus % count:
-        problem = f"{spec.gpus} devices cannot be shared by {count} processes"
-        yield Finding(rule="processes", problem=problem, fix="use a divisor of --gpus for --set processes")
+    if count < 1 or spec.gpus % (spec.nodes * count):
+        where = f"{spec.nodes} machines of {count}" if spec.nodes > 1 else str(count)
+        problem = f"{spec.gpus} devices cannot be shared by {where} processes"
+        yield Finding(rule="processes", problem=problem, fix="use a divisor of a machine's devices for --set processes")
     elif count > 1 and spec.gpu_type != "cpu":
         problem = "processes is for machines without a GPU: on GPUs every rank drives one"
         yield Finding(rule="processes", problem=problem, fix="leave --set processes out")

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
-import msgspec
-
-from llmbx.environments import load_environment
+from llmbx.carry import CODE, SPEC, carried
+from llmbx.environments import needed
 from llmbx.model import Image, ImageRequest, Launch, Mount, Phase, RunSpec
-
-CODE = "code"
-SPEC = "spec.json"
-PROGRAM = "train.py"
 
 SAVED = "checkpoints/latest_checkpointed_iteration.txt"
 """What a run on Megatron-Bridge that saves a checkpoint must leave: the file that names the step."""
@@ -27,25 +20,16 @@ OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 def request(spec: RunSpec) -> ImageRequest:
     """The run's environment (where there is no GPU) or container image, and the gated tokenizer if one is asked for."""
-    environment = None
-    if spec.environment and spec.gpu_type == "cpu":
-        environment = load_environment(resources.files(__package__) / "environments" / f"{spec.environment}.toml")
     gated = spec.gated_tokenizer if spec.settings.get("tokenizer") == "hub" else None
-    # The recipe's image is for GPUs: without one only an image that the user names takes the environment's place.
-    image = spec.image if environment is None or (spec.image and spec.image.source == "--image") else None
-    return ImageRequest(
-        environment=environment,
-        reference=image.reference if image else None,
-        digest=image.digest if image else None,
-        repositories=(gated,) if gated else (),
-    )
+    found: ImageRequest = needed(spec, __package__).replace(repositories=(gated,) if gated else ())
+    return found
 
 
 def launch(spec: RunSpec, image: Image) -> Launch:
     """The launch of a run in `image`: one rank for each GPU (or CPU process), all of them in one phase."""
     phase = Phase(
         role="train",
-        argv=(image.python, f"{CODE}/{PROGRAM}"),
+        argv=(image.python, f"{CODE}/train.py"),
         env=environment(spec),
         forward=spec.secrets,
         needs=(spec.checkpoint.load,) if spec.checkpoint.load else (),
@@ -56,7 +40,7 @@ def launch(spec: RunSpec, image: Image) -> Launch:
         ranks_per_node=spec.gpus // spec.nodes,
         gpus_per_rank=0 if spec.gpu_type == "cpu" else 1,
         phases=(phase,),
-        files=files(spec),
+        files=carried(spec, __package__),
         mounts=(Mount(source=spec.checkpoint.load, read_only=True),) if spec.checkpoint.load else (),
     )
 
@@ -77,15 +61,3 @@ def network(spec: RunSpec) -> dict[str, str]:
     if spec.gpu_type == "cpu" and spec.nodes == 1:
         variables["GLOO_SOCKET_IFNAME"] = "lo"
     return variables
-
-
-def files(spec: RunSpec) -> dict[str, bytes]:
-    """The program, the modules that it imports, and the specification, by their path in the run folder."""
-    entry = resources.files(__package__) / "entry"
-    modules = {item.name: item.read_bytes() for item in entry.iterdir() if item.name.endswith(".py")}
-    return {
-        SPEC: msgspec.json.encode(spec),
-        f"{CODE}/{PROGRAM}": modules.pop(PROGRAM),
-        f"{CODE}/llmbx_nemo/__init__.py": b"",
-        **{f"{CODE}/llmbx_nemo/entry/{name}": content for name, content in sorted(modules.items())},
-    }

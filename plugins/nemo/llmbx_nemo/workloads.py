@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from llmbx.catalog import load_workload
+from llmbx.catalog import load_workloads
 from llmbx.model import Workload
 
 NAMES = ("llama3.1", "llama4", "grok1")
@@ -12,5 +12,4 @@ NAMES = ("llama3.1", "llama4", "grok1")
 
 def workloads() -> list[Workload]:
     """Every workload, complete. Raises `UsageError` where a file of the catalog is wrong."""
-    root = Path(__file__).parent
-    return [load_workload(root / "catalog" / f"{name}.toml", root / "references" / f"{name}.toml") for name in NAMES]
+    return load_workloads(Path(__file__).parent, NAMES)

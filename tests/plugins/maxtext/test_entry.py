@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from llmbx_maxtext.entry import pgle, profile, ranges, seen, train
+from llmbx.entry.ranges import Marks
+from llmbx.entry.rank import Rank
+from llmbx_maxtext.entry import kept, pgle, ranges, train
 
 COSTS = 'costs { name: "fusion.1" cost_us: 12.5 }\ncosts { name: "all-gather.2" cost_us: 3e2 }\n'
 
@@ -31,15 +33,15 @@ def facts(tmp_path: Path) -> dict[str, Any]:
 
 
 def publish(facts: dict[str, Any], text: str = COSTS) -> Path:
-    made = profile.workshop(facts)
+    made = kept.workshop(facts)
     (made / "costs.pbtxt").write_text(text)
-    profile.publish(facts, made)
+    kept.publish(facts, made)
     return Path(facts["folder"])
 
 
 def test_a_published_profile_is_valid(facts: dict[str, Any]) -> None:
     folder = publish(facts)
-    assert profile.problem(facts) is None and profile.problem(facts, thorough=False) is None
+    assert kept.problem(facts) is None and kept.problem(facts, thorough=False) is None
     assert sorted(file.name for file in folder.iterdir()) == ["costs.pbtxt", "key.json"]
     assert [entry.name for entry in folder.parent.iterdir()] == ["0123"]
 
@@ -86,8 +88,8 @@ def test_every_damage_is_found(
 ) -> None:
     """What `check` finds by reading every byte; each rank of the measured phase looks at names and sizes."""
     damage(publish(facts))
-    assert profile.problem(facts) == fault
-    assert profile.problem(facts, thorough=False) == (fault if quick else None)
+    assert kept.problem(facts) == fault
+    assert kept.problem(facts, thorough=False) == (fault if quick else None)
     assert pgle.check(facts) == 0 and not Path(facts["folder"]).exists()
     assert fault in capsys.readouterr().err
     (aside,) = Path(facts["folder"]).parent.iterdir()
@@ -96,20 +98,20 @@ def test_every_damage_is_found(
 
 def test_an_empty_table_is_no_profile(facts: dict[str, Any]) -> None:
     publish(facts, "costs { }\n")
-    assert profile.problem(facts) == "it is empty"
+    assert kept.problem(facts) == "it is empty"
 
 
 def test_a_valid_profile_of_another_run_that_was_faster_stays(facts: dict[str, Any]) -> None:
     folder = publish(facts)
     before = (folder / "key.json").stat().st_ino
     publish(facts, COSTS.replace("12.5", "99.5"))
-    assert (folder / "key.json").stat().st_ino == before and profile.problem(facts) is None
+    assert (folder / "key.json").stat().st_ino == before and kept.problem(facts) is None
 
 
 def test_a_damaged_profile_is_replaced(facts: dict[str, Any]) -> None:
     change(publish(facts))
     publish(facts)
-    assert profile.problem(facts) is None
+    assert kept.problem(facts) is None
 
 
 def test_check_says_that_there_is_none(facts: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +137,7 @@ pathlib.Path(given.pgle_output_path + "_nvtx_kern_sum.csv").write_text("left ove
 def test_the_recipes_converter_is_called_as_the_recipe_does(facts: dict[str, Any]) -> None:
     Path(facts["converter"]).write_text(CONVERTER)
     Path(facts["capture"]).write_text(COSTS)
-    assert pgle.convert(facts) == 0 and profile.problem(facts) is None
+    assert pgle.convert(facts) == 0 and kept.problem(facts) is None
     assert sorted(file.name for file in Path(facts["folder"]).iterdir()) == ["costs.pbtxt", "key.json"]
 
 
@@ -164,7 +166,7 @@ def test_jaxs_programs_count_when_one_was_built_twice(facts: dict[str, Any], tmp
     """JAX keeps what it compiled with costs beside what it compiled to collect them."""
     facts |= {"road": "jax", "content": "executables", "capture": str(tmp_path / "made")}
     builds(tmp_path / "made", "jit_train_step", "jit_train_step", "jit_init")
-    assert pgle.convert(facts) == 0 and profile.problem(facts) is None
+    assert pgle.convert(facts) == 0 and kept.problem(facts) is None
     assert len(list((Path(facts["folder"]) / "executables").iterdir())) == 3
 
 
@@ -201,8 +203,9 @@ def test_the_stand_in_finds_nothing(facts: dict[str, Any], tmp_path: Path) -> No
     [("cpu", None, None), ("h100", None, [3]), ("h100", "0,1,2,3", [3]), ("h100", "5", [0]), ("h100", "", [3])],
 )
 def test_which_device_a_rank_takes(gpu_type: str, visible: str | None, expected: list[int] | None) -> None:
-    env = {"LLMBX_LOCAL_RANK": "3"} | ({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
-    assert train.devices({"gpu_type": gpu_type}, env) == expected
+    this = Rank(number=11, local=3, world=16, local_world=8, node=1, address="10.0.0.7", port=12008)
+    env = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    assert train.devices({"gpu_type": gpu_type}, this, env) == expected
 
 
 class Recorder:
@@ -227,7 +230,7 @@ class Recorder:
 
 def test_ranges_lie_where_maxtext_profiles() -> None:
     nvtx = Recorder()
-    marks = ranges.Marks(nvtx)
+    marks = Marks(nvtx)
     runtime = ranges.Runtime(marks, nvtx)
     for number in range(6):
         if number == 2:
@@ -241,7 +244,7 @@ def test_ranges_lie_where_maxtext_profiles() -> None:
 
 def test_without_a_cuda_runtime_the_ranges_are_there() -> None:
     nvtx = Recorder()
-    runtime = ranges.Runtime(ranges.Marks(nvtx), None)
+    runtime = ranges.Runtime(Marks(nvtx), None)
     runtime.cudaProfilerStart()
     runtime.cudaProfilerStop()
     assert nvtx.calls == ["profile", "end"]
@@ -277,20 +280,3 @@ def test_a_failing_rank_leaves_at_once(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "") and "out of luck" in done.stderr
-
-
-def test_what_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_TOKEN", "planted")
-    seen.write(tmp_path / "seen.json")
-    text = (tmp_path / "seen.json").read_text()
-    found = json.loads(text)
-    assert "planted" not in text and found["environment"]["HF_TOKEN"] == "***"
-    assert found["python"] and found["host"] and found["cpu"]["cores"] and found["affinity"] is not None
-
-
-def test_gpus_are_named_by_the_driver(tmp_path: Path) -> None:
-    for bus in ("0000:01:00.0", "0000:41:00.0"):
-        (tmp_path / bus).mkdir()
-        (tmp_path / bus / "information").write_text("Model: \t\t NVIDIA H100 80GB HBM3\nIRQ: 1\n")
-    assert seen.gpus(tmp_path) == [{"name": "NVIDIA H100 80GB HBM3"}] * 2
-    assert seen.gpus(tmp_path / "none") == []

@@ -264,10 +264,16 @@ def test_fsdp_takes_what_tensor_parallelism_leaves_of_a_node(cluster: Spec) -> N
     assert (given["dcn_fsdp_parallelism"], given["dcn_data_parallelism"]) == ("8", "1")
 
 
-def test_forced_devices_are_one_node(spec: Spec) -> None:
-    found = launch(spec("llama2", gpus=4, gpus_per_node=2), VENV)
+@pytest.mark.parametrize(("processes", "devices"), [("1", 4), ("2", 2)])
+def test_machines_without_gpus_have_processes_with_devices_of_their_own(
+    spec: Spec, processes: str, devices: int
+) -> None:
+    """To MaxText all of them are one node: it refuses dcn axes without GPUs."""
+    found = launch(spec("llama2", gpus=8, gpus_per_node=4, settings={"processes": processes}), VENV)
+    assert (found.nodes, found.ranks_per_node, found.gpus_per_rank) == (2, int(processes), devices)
+    assert flags(found.phases[0]) == [f"--xla_force_host_platform_device_count={devices}"]
     given = arguments(found.phases[0])
-    assert found.nodes == 1 and given["ici_fsdp_parallelism"] == "4" and given["dcn_fsdp_parallelism"] == "1"
+    assert given["ici_fsdp_parallelism"] == "8" and given["dcn_fsdp_parallelism"] == "1"
 
 
 def test_one_process_drives_all_forced_devices(spec: Spec) -> None:

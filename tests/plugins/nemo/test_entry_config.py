@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import llmbx_nemo
 from llmbx.config import Config
 from llmbx.plugins import load
 from llmbx.request import Request
@@ -23,9 +19,6 @@ from llmbx_nemo.entry import execution, shapes
 from llmbx_nemo.entry.execution import Host
 from llmbx_nemo.entry.settings import ranks, settings
 from llmbx_nemo.workloads import workloads
-
-ENTRY = Path(llmbx_nemo.__path__[0]) / "entry"
-FRAMEWORKS = {"torch", "megatron", "nemo", "nvtx", "fiddle"}
 
 
 def spec(workload: str, environ: Mapping[str, str] = {}, **asked: Any) -> dict[str, Any]:
@@ -253,18 +246,3 @@ def test_tuned_buffers_are_looked_for_by_shape() -> None:
     assert names[0] == "userbuffers_fp8_h100_h16384_tp8_cp2_mbs1_seqlen8192"
     blackwell = execution.userbuffers(spec("llama3.1", size="405b", gpu_type="gb300", gpus=128))
     assert blackwell[-1] == "userbuffers_fp8_b200_h16384_tp2_mbs1_seqlen8192"
-
-
-@pytest.mark.parametrize("file", sorted(ENTRY.glob("*.py")), ids=lambda path: path.name)
-def test_the_entry_runs_where_llmbx_is_not(file: Path) -> None:
-    """Python 3.10 can read it, and it imports the standard library, the framework and itself."""
-    tree = ast.parse(file.read_text(), feature_version=(3, 10))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        else:
-            continue
-        for name in names:
-            assert name.split(".")[0] in sys.stdlib_module_names | FRAMEWORKS or name.startswith("llmbx_nemo.entry")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,16 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import llmbx_nemo
-from llmbx_nemo.entry import checkpoints, config, seen, train
+from llmbx.carry import carried
+from llmbx.entry import rank
+from llmbx.model import ImageSource, RunSpec
+from llmbx_nemo.entry import checkpoints, config, train
 
 ENTRY = Path(llmbx_nemo.__path__[0]) / "entry"
 
 
-def test_ranks_come_from_llmbx_and_a_lone_process_needs_none() -> None:
-    ours = {"LLMBX_RANK": "3", "LLMBX_WORLD_SIZE": "8", "LLMBX_MASTER_ADDR": "node7", "RANK": "0"}
-    found = train.rank_environment(ours)
-    assert (found["RANK"], found["WORLD_SIZE"], found["MASTER_ADDR"]) == ("3", "8", "node7")
-    assert train.rank_environment({})["WORLD_SIZE"] == "1" and train.rank_environment({"RANK": "2"})["RANK"] == "2"
+def test_torch_finds_its_peers_as_llmbx_does() -> None:
+    this = rank.Rank(number=3, local=1, world=8, local_world=2, node=1, address="10.0.0.7", port=12008)
+    assert train.rank_environment(this) == {
+        "RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "12008",
+    }  # fmt: skip
 
 
 @given(st.integers(1, 512), st.integers(1, 512))
@@ -36,7 +40,12 @@ def test_threads_fit_the_cores(cores: int, ranks: int) -> None:
 def test_a_missing_driver_is_said_in_one_line_with_the_image_that_has_it() -> None:
     spec = {"driver": "nemo2", "recipe": "nemo2", "image": {"reference": "nvcr.io#nvidia/nemo:25.04.00"}}
     line = train.missing_driver(spec)
-    assert line and "NeMo 2" in line and "the image nvcr.io#nvidia/nemo:25.04.00 has it" in line and "\n" not in line
+    assert (
+        line
+        and "NeMo 2" in line
+        and "the image nvcr.io#nvidia/nemo:25.04.00 should have it" in line
+        and "\n" not in line
+    )
     built = train.missing_driver(
         {"driver": "megatron-bridge", "recipe": "mini", "image": None, "environment": "megatron-bridge-cpu"}
     )
@@ -44,18 +53,15 @@ def test_a_missing_driver_is_said_in_one_line_with_the_image_that_has_it() -> No
     assert "unknown" in (train.missing_driver({"driver": "abacus"}) or "")
 
 
-def test_the_program_stops_with_status_2_before_anything_else_when_its_driver_is_missing(tmp_path: Path) -> None:
+def test_the_program_stops_with_status_2_before_anything_else_when_its_driver_is_missing(
+    tmp_path: Path, make_spec: Callable[..., RunSpec]
+) -> None:
     """Started as in a run folder: the code lies beside it, and nothing of llmbx is installed."""
-    code = tmp_path / "code"
-    (code / "llmbx_nemo" / "entry").mkdir(parents=True)
-    for name in ("__init__.py", "seen.py"):
-        (code / "llmbx_nemo" / "entry" / name).write_bytes((ENTRY / name).read_bytes())
-    (code / "llmbx_nemo" / "__init__.py").touch()
-    (code / "train.py").write_bytes((ENTRY / "train.py").read_bytes())
-    spec = {"driver": "nemo2", "recipe": "nemo2", "image": {"reference": "nvcr.io#nvidia/nemo:25.04.00"}}
-    (tmp_path / "spec.json").write_text(json.dumps(spec))
-    argv = [sys.executable, "-I", "-c", f"import sys, runpy; sys.path.insert(0, {str(code)!r}); "
-            f"runpy.run_path({str(code / 'train.py')!r}, run_name='__main__')"]  # fmt: skip
+    spec = make_spec(driver="nemo2", image=ImageSource(reference="nvcr.io#nvidia/nemo:25.04.00", source="test"))
+    for name, content in carried(spec, "llmbx_nemo").items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    argv = [sys.executable, "-S", "code/train.py"]
     for local_rank, lines in (("0", 1), ("1", 0)):
         env = {"PATH": os.environ["PATH"], "LLMBX_LOCAL_RANK": local_rank}
         done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
@@ -75,27 +81,6 @@ def test_memory_is_limited_to_the_ranks_share(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(4000000 * 1024 // 2), "refused"]
-
-
-def test_seen_hides_secrets_and_keeps_the_rest() -> None:
-    env = {"HF_TOKEN": "abc", "MY_API_KEY": "def", "TOKENIZERS_PARALLELISM": "False", "PATH": "/bin"}
-    assert seen.redacted(env) == {
-        "HF_TOKEN": "***",
-        "MY_API_KEY": "***",
-        "PATH": "/bin",
-        "TOKENIZERS_PARALLELISM": "False",
-    }
-
-
-@given(st.sets(st.integers(0, 300)))
-def test_compact_lists_can_be_read_back(numbers: set[int]) -> None:
-    text = seen.compact(numbers)
-    spans = [part.split("-") for part in text.split(",") if part]
-    assert {n for span in spans for n in range(int(span[0]), int(span[-1]) + 1)} == numbers
-
-
-def test_versions_are_read_without_an_import() -> None:
-    assert seen.versions(["pytest", "no-such-package"]) == {"pytest": pytest.__version__}
 
 
 def test_a_checkpoint_folder_is_the_parent_of_weights(tmp_path: Path) -> None:

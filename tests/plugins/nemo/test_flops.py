@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmbx.flops import attention, embedding, mlp
 from llmbx.model import ModelShape
 from llmbx_nemo import flops
 from llmbx_nemo.workloads import workloads
@@ -33,7 +34,7 @@ def test_llama_8b_as_worked_in_its_recipe() -> None:
 
 def test_grok_as_worked_in_its_recipe() -> None:
     """The recipe counts causal attention."""
-    parts = (flops.attention(GROK, "causal"), flops.mlp(GROK), flops.embedding(GROK))
+    parts = (attention(GROK, "causal"), mlp(GROK), embedding(GROK))
     assert parts == (53_150_220_288, 463_856_467_968, 4_728_029_184)
     assert f"{flops.compute(GROK).causal:.2E}" == "4.27E+15"
 

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from llmbx_maxtext.entry import profile as kept
+from llmbx.entry import rank
+from llmbx.entry.rank import say
+from llmbx_maxtext.entry import kept
 
 
 def main(role: str) -> int:
     """Do the phase `role`; the exit status."""
-    spec = json.loads(Path(os.environ.get("LLMBX_SPEC", "spec.json")).read_text())
-    return {"check": check, "convert": convert}[role](spec["pgle"])
+    spec, _ = rank.begin()
+    phases: dict[str, Callable[[dict[str, Any]], int]] = {"check": check, "convert": convert}
+    return phases[role](spec["pgle"])
 
 
 def check(profile: dict[str, Any]) -> int:
@@ -106,11 +109,6 @@ NOTHING = {
     "jax": "JAX compiled no program with collected costs (it needs a GPU, and no other profiler beside it)",
     "cpu-standin": "the trace holds no operation of XLA",
 }
-
-
-def say(line: str) -> None:
-    """One line for the log."""
-    print(f"llmbx: {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

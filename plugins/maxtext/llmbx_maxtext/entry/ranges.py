@@ -1,4 +1,4 @@
-"""NVTX ranges for an nsys that looks on: `profile` around the profiled steps, `step` (with its number) around each.
+"""NVTX ranges where MaxText itself profiles with nsys.
 
 MaxText brackets the profiled steps with the CUDA runtime's profiler calls, after it has waited for the device; here the
 ranges are opened and closed in the same places. A step lasts until the next begins, or the profile ends: JAX returns
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-import sys
 from typing import Any
 
-DOMAIN = "llmbx"
+from llmbx.entry.ranges import Marks, nvtx_module
+
 RUNTIME = "libcudart.so"
 CLOUD = ("gcloud", "gsutil")
 """Clients that MaxText would copy its reports with."""
@@ -20,16 +20,14 @@ CLOUD = ("gcloud", "gsutil")
 
 def mark(cuda: bool) -> None:
     """Mark what MaxText profiles from now on. Without the package nvtx there are no ranges, which is said."""
-    try:
-        import nvtx
-    except ImportError:
-        print(f"llmbx: {sys.executable} has no nvtx: the profile has no step ranges", file=sys.stderr, flush=True)
+    nvtx = nvtx_module()
+    if nvtx is None:
         return
     import jax
 
     marks = Marks(nvtx)
 
-    class Step(jax.profiler.StepTraceAnnotation):  # type: ignore[misc]
+    class Step(jax.profiler.StepTraceAnnotation):
         """JAX's own mark of one step."""
 
         def __init__(self, name: str, **facts: Any) -> None:
@@ -47,38 +45,6 @@ def mark(cuda: bool) -> None:
 
     ctypes.cdll.LoadLibrary = library  # type: ignore[method-assign]
     shutil.which = program  # type: ignore[assignment]
-
-
-class Marks:
-    """The ranges that are open: none, the profile's, or the profile's and one step's in it."""
-
-    def __init__(self, nvtx: Any) -> None:
-        self._nvtx = nvtx
-        self._depth = 0
-
-    def begin(self) -> None:
-        """The profile begins."""
-        self._push("profile")
-
-    def step(self, number: int) -> None:
-        """The step `number` begins, and ends the one before."""
-        if self._depth == 2:
-            self._pop()
-        if self._depth:
-            self._push("step", payload=number)
-
-    def end(self) -> None:
-        """The profile ends."""
-        while self._depth:
-            self._pop()
-
-    def _push(self, name: str, **facts: int) -> None:
-        self._nvtx.push_range(name, domain=DOMAIN, **facts)
-        self._depth += 1
-
-    def _pop(self) -> None:
-        self._nvtx.pop_range(domain=DOMAIN)
-        self._depth -= 1
 
 
 class Runtime:

@@ -7,40 +7,40 @@ are MaxText's, handed over as they are. Exit status 2: this image or machine can
 
 from __future__ import annotations
 
-import faulthandler
 import importlib.util
-import json
 import os
 import runpy
-import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llmbx_maxtext.entry import profile, ranges, seen
+from llmbx.entry import rank, seen
+from llmbx_maxtext.entry import kept, ranges
+
+PACKAGES = ("maxtext", "jax", "jaxlib", "flax", "optax")
+"""Packages whose versions belong to a result."""
 
 
 def main(argv: Sequence[str]) -> None:
     """Run one rank of the phase `argv[0]` with MaxText's arguments."""
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
     phase, *arguments = argv
-    file = Path(os.environ.get("LLMBX_SPEC", "spec.json")).resolve()
-    spec = json.loads(file.read_text())
+    spec, folder = rank.begin()
+    this = rank.this()
     if missing := missing_program(spec):
-        stop(missing)
-    if phase == "measure" and (fault := profile.problem(spec["pgle"], thorough=False)):
-        stop(f"the PGLE profile {spec['pgle']['folder']} cannot be used: {fault}")
-    rank, world = int(os.environ.get("LLMBX_RANK", "0")), int(os.environ.get("LLMBX_WORLD_SIZE", "1"))
-    if rank == 0:
-        print(f"llmbx: phase {phase} begins ({world} rank{'s' if world > 1 else ''})", file=sys.stderr, flush=True)
-        seen.write(file.parent / "seen.json")
-    if world > 1:
-        join(spec, rank, world, os.environ)
+        rank.stop(missing)
+    if phase == "measure" and (fault := kept.problem(spec["pgle"], thorough=False)):
+        rank.stop(f"the PGLE profile {spec['pgle']['folder']} cannot be used: {fault}")
+    rank.say_where(this)
+    if this.first:
+        rank.say(f"phase {phase} begins ({this.world} rank{'s' if this.world > 1 else ''})")
+        seen.write(folder, PACKAGES)
+    if this.world > 1:
+        join(spec, this)
     if phase != "collect" and "profiler=nsys" in arguments:
         ranges.mark(cuda=spec["gpu_type"] != "cpu")
-    if world == 1:
+    if this.world == 1:
         become(spec["program"], arguments)
     else:
         become_or_leave(spec["program"], arguments)
@@ -49,19 +49,14 @@ def main(argv: Sequence[str]) -> None:
 def missing_program(spec: dict[str, Any]) -> str | None:
     """One line when the release of MaxText that the run needs is not here, else None."""
     program = spec["program"]
-    if program["module"]:
-        here = importlib.util.find_spec(program["module"].split(".")[0]) is not None
-    else:
-        here = Path(program["program"]).is_file()
-    if here:
+    module, file = program["module"], program["program"]
+    if rank.importable(module.split(".")[0]) if module else Path(file).is_file():
         return None
-    image = (spec.get("image") or {}).get("reference")
-    where = f"the image {image} should have it" if image else f"its environment is '{spec.get('environment')}'"
-    what = program["module"] or program["program"]
-    return f"recipe '{spec['recipe']}' needs {program['title']}, but there is no {what} for {sys.executable}: {where}"
+    what = f"{program['title']}, but there is no {module or file} for {sys.executable}"
+    return f"recipe '{spec['recipe']}' needs {what}: {rank.origin(spec)}"
 
 
-def join(spec: dict[str, Any], rank: int, world: int, env: Mapping[str, str]) -> None:
+def join(spec: dict[str, Any], this: rank.Rank) -> None:
     """Join JAX's distributed runtime under llmbx's rank, wherever it was started.
 
     MaxText would find its peers by the scheduler's variables, or a cloud's. Releases since 2025-05 see that it is done;
@@ -69,12 +64,12 @@ def join(spec: dict[str, Any], rank: int, world: int, env: Mapping[str, str]) ->
     """
     import jax
 
-    address = f"{env['LLMBX_MASTER_ADDR']}:{env['LLMBX_MASTER_PORT']}"
-    jax.distributed.initialize(address, world, rank, local_device_ids=devices(spec, env))
+    taken = devices(spec, this, os.environ)
+    jax.distributed.initialize(f"{this.address}:{this.port}", this.world, this.number, local_device_ids=taken)
     jax.distributed.initialize = lambda *_, **__: None
 
 
-def devices(spec: dict[str, Any], env: Mapping[str, str]) -> list[int] | None:
+def devices(spec: dict[str, Any], this: rank.Rank, env: Mapping[str, str]) -> list[int] | None:
     """The devices that this rank takes, as JAX numbers those it can see; None for all of them.
 
     A launcher that gives each rank its own GPU leaves only that one visible, which is then number 0.
@@ -82,7 +77,7 @@ def devices(spec: dict[str, Any], env: Mapping[str, str]) -> list[int] | None:
     if spec["gpu_type"] == "cpu":
         return None
     visible = [part for part in env.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
-    return [0] if len(visible) == 1 else [int(env.get("LLMBX_LOCAL_RANK", "0"))]
+    return [0] if len(visible) == 1 else [this.local]
 
 
 def become(program: dict[str, Any], arguments: Sequence[str]) -> None:
@@ -120,12 +115,6 @@ def print_last(word: object) -> None:
         print(word, file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
-
-
-def stop(line: str) -> None:
-    """End with status 2 and the line on standard error."""
-    print(f"llmbx: error: {line}", file=sys.stderr, flush=True)
-    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -7,20 +7,17 @@ switch for torch's profiler begins a step early and writes nothing when the run 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from megatron.bridge.training.callbacks import Callback
 
+from llmbx.entry.ranges import Marks, nvtx_module
 from llmbx_nemo.entry.execution import Host, Spec
 from llmbx_nemo.entry.settings import profiled_ranks
 
 TRACES = "torch_profile"
 """Where traces of torch's profiler go, relative to the run folder: `rank<N>.pt.trace.json.gz`."""
-
-DOMAIN = "llmbx"
-"""NVTX domain of the ranges: `profile` around the profiled steps, and one `step` with its number around each."""
 
 
 def chosen(spec: Spec, host: Host, saves_again: bool) -> list[Callback]:
@@ -37,45 +34,32 @@ def chosen(spec: Spec, host: Host, saves_again: bool) -> list[Callback]:
     return found
 
 
-def nvtx_module() -> Any:
-    """The package nvtx; None, which is said, where it is not installed."""
-    try:
-        import nvtx
-    except ImportError:
-        print(f"llmbx: {sys.executable} has no nvtx: the profile has no step ranges", file=sys.stderr, flush=True)
-        return None
-    return nvtx
-
-
-class SaveOnce(Callback):  # type: ignore[misc]
+class SaveOnce(Callback):
     """The loop has saved the last step: keep `pretrain` from writing the same checkpoint again."""
 
     def on_train_end(self, context: Any) -> None:
         context.state.cfg.checkpoint.save = None
 
 
-class Ranges(Callback):  # type: ignore[misc]
+class Ranges(Callback):
     """NVTX ranges for a profiler that looks on. Without CUDA they also say when it is to look."""
 
     def __init__(self, start: int, stop: int, nvtx: Any, cuda: bool) -> None:
-        self.start, self.stop, self.nvtx, self.cuda = start, stop, nvtx, cuda
+        self.start, self.stop, self.marks = start, stop, Marks(nvtx, whole=not cuda)
 
     def on_train_step_start(self, context: Any) -> None:
         step = context.state.train_state.step
-        if step == self.start and not self.cuda:
-            self.nvtx.push_range("profile", domain=DOMAIN)
-        if self.start <= step < self.stop:
-            self.nvtx.push_range("step", domain=DOMAIN, payload=step)
+        if step == self.start:
+            self.marks.begin()
+        self.marks.step(step)
 
     def on_train_step_end(self, context: Any) -> None:
-        step = context.state.train_state.step
-        if self.start <= step < self.stop:
-            self.nvtx.pop_range(domain=DOMAIN)
-        if step == self.stop - 1 and not self.cuda:
-            self.nvtx.pop_range(domain=DOMAIN)
+        self.marks.pause()
+        if context.state.train_state.step == self.stop - 1:
+            self.marks.end()
 
 
-class TorchProfile(Callback):  # type: ignore[misc]
+class TorchProfile(Callback):
     """Torch's profiler over the profiled steps of one rank, each marked as `ProfilerStep#N`."""
 
     def __init__(self, start: int, stop: int, rank: int, cuda: bool) -> None:

@@ -11,6 +11,7 @@ The placeholders exist only inside the context; what is imported later gets an h
 from __future__ import annotations
 
 import importlib
+import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
@@ -107,7 +108,7 @@ class _Module(types.ModuleType):
         return value
 
 
-class _Finder:
+class _Finder(importlib.abc.Loader):
     """Finds the modules of the absent packages."""
 
     def __init__(self, roots: Sequence[str]) -> None:

@@ -7,18 +7,14 @@ machine cannot run the recipe, said in one line each.
 
 from __future__ import annotations
 
-import faulthandler
-import importlib.util
-import json
+import importlib
 import os
 import resource
-import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from llmbx_nemo.entry import seen
+from llmbx.entry import rank, seen
 
 DRIVERS = {
     "megatron-bridge": ("megatron.bridge", "Megatron-Bridge"),
@@ -26,23 +22,25 @@ DRIVERS = {
 }
 """Each driver's module and its name for people."""
 
-RANK_VARIABLES = {
-    "RANK": ("LLMBX_RANK", "0"),
-    "LOCAL_RANK": ("LLMBX_LOCAL_RANK", "0"),
-    "WORLD_SIZE": ("LLMBX_WORLD_SIZE", "1"),
-    "LOCAL_WORLD_SIZE": ("LLMBX_LOCAL_WORLD_SIZE", "1"),
-    "MASTER_ADDR": ("LLMBX_MASTER_ADDR", "127.0.0.1"),
-    "MASTER_PORT": ("LLMBX_MASTER_PORT", "29500"),
-}
-"""What torch.distributed reads, where it comes from, and the value for a lone process."""
+PACKAGES = (
+    "torch", "megatron-core", "megatron-bridge", "nemo-toolkit", "flash-attn", "transformers", "triton",
+)  # fmt: skip
+"""Packages whose versions belong to a result."""
 
 CPU_THREADS = 8
 """More threads than this slow a mini down."""
 
 
-def rank_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """torch.distributed's variables from llmbx's; a lone process when neither is set."""
-    return {name: env.get(ours) or env.get(name) or lone for name, (ours, lone) in RANK_VARIABLES.items()}
+def rank_environment(this: rank.Rank) -> dict[str, str]:
+    """The variables that torch.distributed reads: where a launcher like torchrun would set them, this rank does."""
+    return {
+        "RANK": str(this.number),
+        "LOCAL_RANK": str(this.local),
+        "WORLD_SIZE": str(this.world),
+        "LOCAL_WORLD_SIZE": str(this.local_world),
+        "MASTER_ADDR": this.address,
+        "MASTER_PORT": str(this.port),
+    }
 
 
 def threads(cores: int, ranks: int) -> int:
@@ -67,47 +65,48 @@ def missing_driver(spec: dict[str, Any]) -> str | None:
     if driver not in DRIVERS:
         return f"driver '{driver}' is unknown here (known: {', '.join(DRIVERS)})"
     module, name = DRIVERS[driver]
-    if importable(module):
+    if rank.importable(module):
         return None
-    image = (spec.get("image") or {}).get("reference")
-    where = f"the image {image} has it" if image else f"its environment is '{spec.get('environment')}'"
+    where = rank.origin(spec)
     return f"recipe '{spec['recipe']}' needs {name}, which {sys.executable} cannot import ({module}): {where}"
 
 
-def importable(module: str) -> bool:
-    """Whether `module` is installed, found without importing it."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
+def gpus() -> list[dict[str, Any]]:
+    """This rank's CUDA devices, with CUDA and NCCL as torch was built; empty without a device."""
+    import torch
 
-
-def stop(lines: list[str]) -> None:
-    """End with status 2; the first rank of each node says why, on standard error."""
-    for line in lines if os.environ["LOCAL_RANK"] == "0" else ():
-        print(f"llmbx: error: {line}", file=sys.stderr, flush=True)
-    sys.exit(2)
+    if not torch.cuda.is_available():
+        return []
+    shared = {"cuda": torch.version.cuda, "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+    devices = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    return [
+        {
+            "name": device.name,
+            "memory_bytes": device.total_memory,
+            "multiprocessors": device.multi_processor_count,
+            "capability": f"{device.major}.{device.minor}",
+            **shared,
+        }
+        for device in devices
+    ]
 
 
 def main() -> None:
     """Run one rank."""
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
-    file = Path(os.environ.get("LLMBX_SPEC", "spec.json")).resolve()
-    spec = json.loads(file.read_text())
-    os.environ.update(rank_environment(os.environ))
-    missing = missing_driver(spec)
-    if missing:
-        stop([missing])
+    spec, folder = rank.begin()
+    this = rank.this()
+    os.environ.update(rank_environment(this))
+    if missing := missing_driver(spec):
+        rank.stop(missing)
+    rank.say_where(this)
     if spec["gpu_type"] == "cpu":
-        ranks = int(os.environ["LOCAL_WORLD_SIZE"])
-        os.environ.setdefault("OMP_NUM_THREADS", str(threads(len(os.sched_getaffinity(0)), ranks)))
-        limit_memory(ranks)
-    if os.environ["RANK"] == "0":
-        seen.write(file.parent / "seen.json")
+        os.environ.setdefault("OMP_NUM_THREADS", str(threads(len(os.sched_getaffinity(0)), this.local_world)))
+        limit_memory(this.local_world)
+    if this.first:
+        seen.write(folder, PACKAGES, gpus())
     driver = importlib.import_module(f"llmbx_nemo.entry.{'nemo2' if spec['driver'] == 'nemo2' else 'bridge'}")
-    problems = driver.run(spec, file.parent)
-    if problems:
-        stop(problems)
+    if problems := driver.run(spec, folder):
+        rank.stop(*problems)
 
 
 if __name__ == "__main__":

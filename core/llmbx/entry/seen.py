@@ -1,59 +1,45 @@
-"""`seen.json`: what rank 0 really found. Environment (secrets removed), libraries, driver, devices, affinity."""
+"""`seen.json`: what the first rank really found. Environment (secrets removed), libraries, driver, GPUs, affinity."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-SECRET = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-"""Names whose values are never written."""
+from llmbx.entry import secrets
 
-PACKAGES = (
-    "maxtext",
-    "jax",
-    "jaxlib",
-    "flax",
-    "optax",
-    "transformer-engine",
-    "nvidia-nccl-cu12",
-    "nvidia-nccl-cu13",
-    "numpy",
-)
+FILE = "seen.json"
+
+COMMON = ("numpy", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "transformer-engine")
+"""Packages of which every framework makes use."""
 
 
-def write(path: Path) -> None:
-    """Write the facts to `path`, whole or not at all."""
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(facts(), indent=1, sort_keys=True) + "\n")
-    part.replace(path)
+def write(folder: Path, packages: Iterable[str], gpus: Sequence[dict[str, Any]] | None = None) -> None:
+    """Write the facts into `folder`, whole or not at all; `gpus` where the framework tells more than the driver."""
+    part = folder / f".{FILE}.part"
+    part.write_text(json.dumps(facts(packages, gpus), indent=1, sort_keys=True) + "\n")
+    part.replace(folder / FILE)
 
 
-def facts() -> dict[str, Any]:
-    """Everything seen. JAX is not imported: it would take its devices before the ranks have joined."""
+def facts(packages: Iterable[str], gpus: Sequence[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """Everything seen. No framework is imported: it might take its devices before the ranks have joined."""
     return {
         "python": platform.python_version(),
         "executable": sys.executable,
         "host": platform.node(),
         "system": platform.platform(),
-        "versions": versions(PACKAGES),
+        "versions": versions((*packages, *COMMON)),
         "cpu": {"model": cpu_model(), "cores": os.cpu_count()},
         "affinity": compact(os.sched_getaffinity(0)),
-        "gpus": gpus(),
+        "gpus": driver_gpus() if gpus is None else list(gpus),
         "driver": driver_version(),
-        "environment": redacted(os.environ),
+        "environment": secrets.redact(os.environ),
     }
-
-
-def redacted(env: Mapping[str, str]) -> dict[str, str]:
-    """`env` with the values of secrets replaced by asterisks, by name."""
-    return {name: "***" if SECRET.search(name) else value for name, value in sorted(env.items())}
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
@@ -91,7 +77,7 @@ def driver_version(file: Path = Path("/sys/module/nvidia/version")) -> str | Non
         return None
 
 
-def gpus(folder: Path = Path("/proc/driver/nvidia/gpus")) -> list[dict[str, Any]]:
+def driver_gpus(folder: Path = Path("/proc/driver/nvidia/gpus")) -> list[dict[str, Any]]:
     """This node's GPUs as the driver names them; empty without one."""
     return [{"name": _after("Model", file)} for file in sorted(folder.glob("*/information"))]
 

@@ -1,0 +1,39 @@
+"""What the first rank finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmbx.entry import seen
+
+
+def test_what_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "planted")
+    seen.write(tmp_path, ("pytest", "no-such-package"))
+    (file,) = tmp_path.iterdir()
+    found = json.loads(file.read_text())
+    assert file.name == "seen.json" and "planted" not in file.read_text()
+    assert found["environment"]["HF_TOKEN"] == "***" and found["versions"]["pytest"] == pytest.__version__
+    assert "no-such-package" not in found["versions"]
+    assert found["python"] and found["host"] and found["cpu"]["cores"] and found["affinity"] is not None
+
+
+def test_gpus_are_named_by_the_framework_or_by_the_driver(tmp_path: Path) -> None:
+    for bus in ("0000:01:00.0", "0000:41:00.0"):
+        (tmp_path / bus).mkdir()
+        (tmp_path / bus / "information").write_text("Model: \t\t NVIDIA H100 80GB HBM3\nIRQ: 1\n")
+    assert seen.driver_gpus(tmp_path) == [{"name": "NVIDIA H100 80GB HBM3"}] * 2
+    assert seen.driver_gpus(tmp_path / "none") == []
+    assert seen.facts((), [{"name": "H100", "nccl": "2.27.5"}])["gpus"] == [{"name": "H100", "nccl": "2.27.5"}]
+
+
+@given(st.sets(st.integers(0, 300)))
+def test_compact_lists_can_be_read_back(numbers: set[int]) -> None:
+    text = seen.compact(numbers)
+    spans = [part.split("-") for part in text.split(",") if part]
+    assert {n for span in spans for n in range(int(span[0]), int(span[-1]) + 1)} == numbers

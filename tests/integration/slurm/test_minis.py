@@ -1,0 +1,66 @@
+"""The real frameworks across two nodes of a real Slurm: one srun, and ranks that find each other by address."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Llmbx = Callable[..., subprocess.CompletedProcess[str]]
+Result = Callable[[Path], dict[str, Any]]
+
+TWO_NODES = ("--gpus-per-node", "1", "--launcher", "slurm", "--steps", "8", "--slurm-arg", "nodelist=n1,n2")
+"""Two processes, each the only one of its node. The nodes are named, since a job just ending may hold others."""
+
+PLACE = re.compile(r"(\d+): llmbx: node (\d+) \((\w+)\) has rank (\d+) of (\d+)")
+
+
+@pytest.fixture
+def train(
+    llmbx: Llmbx, shared_install: Path, slurm: Any
+) -> Callable[..., tuple[subprocess.CompletedProcess[str], Path]]:
+    """`train("nemo", "grok1", …)`: a run across two nodes, in the shared install, and its folder."""
+
+    def run(plugin: str, *arguments: str) -> tuple[subprocess.CompletedProcess[str], Path]:
+        environment = {"SLURM_CONF": str(slurm.config)}
+        done = llmbx("run", "--plugin", plugin, *arguments, *TWO_NODES, install=shared_install, env=environment)
+        found = re.search(r"^  files +(\S+)$", done.stdout, re.MULTILINE)
+        assert found, done.stdout + done.stderr
+        return done, Path(found[1])
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("plugin", "arguments", "together"),
+    [
+        ("nemo", ("grok1", "--gpus", "2", "--set", "ep=2"), r"world_size: 2|data-parallel size: 2|world size: 2"),
+        ("maxtext", ("llama2", "--gpus", "2"), r"Num_devices: 2, shape"),
+    ],
+    ids=["nemo", "maxtext"],
+)
+def test_a_mini_trains_across_two_nodes(
+    train: Callable[..., Any], read_result: Result, plugin: str, arguments: tuple[str, ...], together: str
+) -> None:
+    done, folder = train(plugin, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = read_result(folder)
+    assert (result["status"], result["data_valid"], result["steps_seen"]) == ("completed", True, 8)
+    assert (result["launcher"], result["workload"]["gpus"]) == ("slurm", 2) and result["job_id"].isdigit()
+    assert result["loss"]["last"] < result["loss"]["first"]
+
+    log = (folder / f"log-{folder.name}.out").read_text()
+    places = sorted(PLACE.findall(log))
+    assert places == [("0", "0", "n1", "0", "2"), ("1", "1", "n2", "1", "2")]
+    assert re.search(together, log), "the framework itself counts both processes"
+    seen = json.loads((folder / "seen.json").read_text())["environment"]
+    assert seen["SLURMD_NODENAME"] == "n1" and seen["LLMBX_MASTER_ADDR"] == "127.0.0.1"
+
+    script = (folder / "run.sh").read_text()
+    assert script.count("exec srun ") == 1 and "--nodes=2 --ntasks=2 --ntasks-per-node=1" in script
+    assert "torchrun" not in script

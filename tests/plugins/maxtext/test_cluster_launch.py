@@ -1,0 +1,38 @@
+"""What a GPU cluster gets: argv, environment, mounts and the whole job script, by version of image and package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Shown = Callable[..., str]
+
+IMAGES = {
+    "image-2024.12": {},
+    "image-25.01": {"image": "nvcr.io#nvidia/jax:25.01-maxtext-py3"},
+    "package-0.2": {"image": "ghcr.io#nvidia/jax:maxtext-2026-03-01"},
+}
+"""The recipe's image, its successor with the same MaxText, and one that has the package."""
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_launch_by_image(golden: Callable[[str, str], None], shown: Shown, name: str) -> None:
+    asked: dict[str, Any] = {"size": "70b", "gpu_type": "h100", "gpus": 512, "dtype": "fp8", **IMAGES[name]}
+    golden(f"cluster/llama2-70b-h100-512-fp8-{name}.txt", shown("llama2", **asked))
+
+
+@pytest.mark.parametrize("runtime", ["apptainer", "enroot", "docker"])
+def test_every_runtime_renders_pgle(shown: Shown, runtime: str) -> None:
+    """Four phases, each in the container; nsys only around the collect phase, inside the container."""
+    text = shown("llama2", size="70b", gpu_type="h100", gpus=64, dtype="bf16", runtime=runtime)
+    starts = {role: text.split(f"rank_{role}() {{")[1].split("\n}\n")[0] for role in ROLES}
+    for role, start in starts.items():
+        assert f"rank-{role}.sh" in start and runtime in start and start.count("srun ") == 1
+        assert ("--ntasks=1 " in start) == (role in ("check", "convert"))
+    shims = {role: text.split(f"cat > ./rank-{role}.sh")[1].split("END_OF_FILE\n")[0] for role in ROLES}
+    assert [role for role, shim in shims.items() if "nsys profile" in shim] == ["collect"]
+
+
+ROLES = ("check", "collect", "convert", "measure")

@@ -1,0 +1,36 @@
+"""How many ranks a node of each GPU type gets under Slurm, from every framework plugin alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from llmbx.config import Config
+from llmbx.hardware import builtin
+from llmbx.install import Install
+from llmbx.pipeline import enter, plan
+from llmbx.plugins import load
+from llmbx.request import Request
+from llmbx.resolve import resolve
+
+
+def tasks(plugin: str, workload: str, gpu_type: str, environ: Mapping[str, str]) -> str:
+    """The options of sbatch and srun that say how many ranks go where, for 16 GPUs."""
+    asked = Request(workload=workload, plugin=plugin, size="mini", dtype="bf16", gpu_type=gpu_type, gpus=16,
+                    launcher="slurm", runtime="host")  # fmt: skip
+    spec, rooms = enter(resolve(asked, load(), Config(), {}, environ), load(), Install(root="/install", origin="test"))
+    script = plan(spec, rooms)[2].script
+    header = re.findall(r"^#SBATCH (--n(?:odes|tasks)\S*)$", script, re.MULTILINE)
+    started = re.findall(r"exec srun .*?(--nodes=\S+ --ntasks=\S+ --ntasks-per-node=\S+)", script)
+    return f"{' '.join(header)} | srun {' '.join(started)}"
+
+
+def test_tasks_per_node(golden: Callable[[str, str], None]) -> None:
+    """Eight on most systems, four on those with four GPUs a node; GPUS_PER_NODE says otherwise."""
+    lines = []
+    for plugin, workload in (("nemo", "llama3.1"), ("maxtext", "llama2")):
+        for gpu_type in (name for name in builtin() if name != "cpu"):
+            for environ in ({}, {"GPUS_PER_NODE": "2"}):
+                told = " GPUS_PER_NODE=2" if environ else ""
+                lines.append(f"{plugin} {gpu_type}{told}: {tasks(plugin, workload, gpu_type, environ)}")
+    golden("tasks-per-node.txt", "\n".join(lines) + "\n")
