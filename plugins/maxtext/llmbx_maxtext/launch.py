@@ -1,6 +1,6 @@
 """From a run's specification to what has to be started: the environment it needs, its topology, files and phases.
 
-On a machine without a GPU one process drives all its forced host devices (`--gpus 4`: FSDP over four). On GPUs every rank
+Without a GPU one process drives all forced host devices of its machine (`--gpus 4`: FSDP over four). On GPUs every rank
 drives one: with `hardware=gpu_multiprocess` MaxText leaves it to JAX to find its peers, JAX under Slurm gives each task
 one device, and the MaxText Llama 2 recipe starts as many tasks a node as it has GPUs. A lone GPU needs no distributed
 runtime (`hardware=gpu`).
