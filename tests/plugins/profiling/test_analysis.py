@@ -19,7 +19,6 @@ from llmbx.errors import InfraError, UsageError
 from llmbx_profiling.analysis import analyze as whole
 from llmbx_profiling.analysis.analyze import analyze
 from llmbx_profiling.analysis.database import opened
-from llmbx_profiling.analysis.engines import PURE
 from llmbx_profiling.analysis.values import Analysis
 
 from .exports import VERSIONS, Export
@@ -36,8 +35,6 @@ SHORT = {
     DISPATCH: "deep_ep::internode::dispatch",
     "peer": "[copy between GPUs]",
 }
-
-pytestmark = pytest.mark.usefixtures("engine")
 
 Row = tuple[str, int, int]
 rows = st.lists(
@@ -73,7 +70,6 @@ def ns(seconds: float | None) -> int:
     return round(seconds * 1e9)
 
 
-# The engine is the same for all examples of one test: hypothesis need not set it anew.
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(rows, min_size=1, max_size=3), st.lists(st.integers(1, 40), min_size=2, max_size=4))
 def test_every_figure_is_what_counting_nanoseconds_gives(lanes: list[list[Row]], lengths: list[int]) -> None:
@@ -356,17 +352,13 @@ def test_several_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("rows", [7, 100, 50_000])
-def test_with_and_without_numpy_and_json_the_same_is_found(
-    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_and_without_json_the_same_is_found(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = many(tmp_path)
     expected = analyze([path])
     monkeypatch.setattr("llmbx_profiling.analysis.database._BLOCK", rows)
-    for without_numpy in ("", "1"):
-        monkeypatch.setenv(PURE, without_numpy)
-        for has_json in (True, False):
-            monkeypatch.setattr("llmbx_profiling.analysis.database._has_json", lambda connection, has=has_json: has)
-            assert analyze([path]) == expected
+    for has_json in (True, False):
+        monkeypatch.setattr("llmbx_profiling.analysis.database._has_json", lambda connection, has=has_json: has)
+        assert analyze([path]) == expected
 
 
 def test_rows_in_any_order_give_the_same(tmp_path: Path) -> None:

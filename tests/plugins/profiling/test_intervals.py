@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx_profiling.analysis import intervals as plain
-from llmbx_profiling.analysis import vectors
+from llmbx_profiling.analysis.intervals import Overlap, Union
 
 Intervals = list[tuple[int, int]]
 times = st.integers(-8, 50)
@@ -18,11 +14,8 @@ intervals = st.lists(
 )
 
 
-pytestmark = pytest.mark.parametrize("kit", [plain, vectors], ids=["plain", "numpy"])
-
-
-def union(kit: Any, found: Intervals) -> Any:
-    return kit.Union([start for start, _ in found], [end for _, end in found])
+def union(found: Intervals) -> Union:
+    return Union([start for start, _ in found], [end for _, end in found])
 
 
 def points(found: Intervals) -> set[int]:
@@ -31,16 +24,16 @@ def points(found: Intervals) -> set[int]:
 
 @settings(deadline=None)
 @given(intervals, times, times)
-def test_a_union_covers_what_its_intervals_cover(kit: Any, found: Intervals, start: int, end: int) -> None:
-    made, covered = union(kit, found), points(found)
+def test_a_union_covers_what_its_intervals_cover(found: Intervals, start: int, end: int) -> None:
+    made, covered = union(found), points(found)
     assert points(list(zip(made.starts, made.ends, strict=True))) == covered
     assert made.within(start, end) == len(covered & set(range(start, end)))
 
 
 @settings(deadline=None)
 @given(intervals)
-def test_segments_are_apart_and_ascend(kit: Any, found: Intervals) -> None:
-    made = union(kit, found)
+def test_segments_are_apart_and_ascend(found: Intervals) -> None:
+    made = union(found)
     edges = [time for pair in zip(made.starts, made.ends, strict=True) for time in pair]
     assert edges == sorted(edges)
     assert all(later > earlier for earlier, later in zip(made.ends, made.starts[1:], strict=False))
@@ -48,35 +41,31 @@ def test_segments_are_apart_and_ascend(kit: Any, found: Intervals) -> None:
 
 @settings(deadline=None)
 @given(intervals, intervals)
-def test_many_at_once_is_one_by_one(kit: Any, found: Intervals, asked: Intervals) -> None:
-    made = union(kit, found)
+def test_many_at_once_is_one_by_one(found: Intervals, asked: Intervals) -> None:
+    made = union(found)
     each = made.within_each([start for start, _ in asked], [end for _, end in asked])
     assert each == [len(points(found) & points([pair])) for pair in asked]
 
 
 @settings(deadline=None)
 @given(intervals, intervals, times, times)
-def test_an_overlap_is_what_both_cover(kit: Any, one: Intervals, other: Intervals, start: int, end: int) -> None:
-    overlap = kit.Overlap(union(kit, one), union(kit, other))
+def test_an_overlap_is_what_both_cover(one: Intervals, other: Intervals, start: int, end: int) -> None:
+    overlap = Overlap(union(one), union(other))
     assert overlap.within(start, end) == len(points(one) & points(other) & set(range(start, end)))
     assert sum(overlap.each) == len(points(one) & points(other))
 
 
 @settings(deadline=None)
 @given(intervals, intervals)
-def test_a_union_of_unions_covers_what_either_covers(kit: Any, one: Intervals, other: Intervals) -> None:
-    made = kit.Union.of([union(kit, one), union(kit, other)])
+def test_a_union_of_unions_covers_what_either_covers(one: Intervals, other: Intervals) -> None:
+    made = Union.of([union(one), union(other)])
     assert points(list(zip(made.starts, made.ends, strict=True))) == points(one) | points(other)
 
 
 @settings(deadline=None)
-@given(intervals, times, times, st.integers(1, 4), st.sampled_from([1, 2, 500]))
-def test_the_longest_gaps_are_the_longest(
-    kit: Any, found: Intervals, start: int, end: int, count: int, few: int
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plain, "_FEW", few)
-        longest = union(kit, found).longest_gaps(start, end, count)
+@given(intervals, times, times, st.integers(1, 4))
+def test_the_longest_gaps_are_the_longest(found: Intervals, start: int, end: int, count: int) -> None:
+    longest = union(found).longest_gaps(start, end, count)
     runs = open_runs(found, start, end)
     assert [b - a for a, b in longest] == sorted((b - a for a, b in runs), reverse=True)[:count]
     assert set(longest) <= set(runs)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from . import engines, kernels
+from . import kernels
 from .database import Database
 from .lanes import Shelf
+from .sorting import Sorter
 
 _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 _COPY_PEER = 10
@@ -20,7 +21,7 @@ _OTHERS = (
 def read(database: Database) -> Shelf:
     """The GPU activity of a profile, in one pass over each table; empty without any."""
     shelf = Shelf()
-    sorter = engines.chosen().sorter(shelf)
+    sorter = Sorter(shelf)
     if _KERNEL in database.tables:
         column = name_column(database)
         shelf.names.update(_names(database, column))
@@ -62,7 +63,7 @@ def _names(database: Database, column: str) -> dict[int, str]:
     return dict(database.rows("SELECT id, value FROM StringIds"))
 
 
-def _collect(database: Database, table: str, name: str, sorter: engines.Sorter) -> None:
+def _collect(database: Database, table: str, name: str, sorter: Sorter) -> None:
     """Sort a table's rows into lanes. A row without an end (the capture stopped in it) or a length is left out."""
     lane = lane_expression(database, table)
     for starts, ends, keys, names in database.blocks(

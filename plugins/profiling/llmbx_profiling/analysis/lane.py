@@ -5,13 +5,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import partial
 from heapq import nlargest
 from operator import sub
 
 from llmbx.model import Value
 
-from .engines import Union, chosen
+from .intervals import Overlap, Union, numbers
 from .lanes import Lane, Shelf, Spans
 from .windows import Window
 
@@ -53,19 +52,18 @@ class _Unions:
     __slots__ = ("busy", "communication", "compute", "overlap")
 
     def __init__(self, lane: Lane) -> None:
-        engine = chosen()
-        self.compute = engine.union(lane.compute.starts, lane.compute.ends)
-        self.communication = engine.joined(engine.union(s.starts, s.ends) for s in lane.communication.values())
-        self.overlap = engine.overlap(self.communication, self.compute)
-        other = engine.union(lane.other.starts, lane.other.ends)
-        self.busy = engine.joined((self.compute, self.communication, other))
+        self.compute = Union(lane.compute.starts, lane.compute.ends)
+        self.communication = Union.of(Union(s.starts, s.ends) for s in lane.communication.values())
+        self.overlap = Overlap(self.communication, self.compute)
+        other = Union(lane.other.starts, lane.other.ends)
+        self.busy = Union.of((self.compute, self.communication, other))
 
 
 def extent(lane: Lane) -> tuple[int, int]:
     """The first start and the last end of anything on the device."""
-    firsts = [getattr(spans.starts, "min", partial(min, spans.starts))() for spans in lane.spans]
-    lasts = [getattr(spans.ends, "max", partial(max, spans.ends))() for spans in lane.spans]
-    return int(min(firsts)), int(max(lasts))
+    firsts = [int(numbers(spans.starts).min()) for spans in lane.spans]
+    lasts = [int(numbers(spans.ends).max()) for spans in lane.spans]
+    return min(firsts), max(lasts)
 
 
 def measure(lane: Lane, windows: Sequence[Window], shelf: Shelf, gaps: int) -> Measured:
