@@ -19,7 +19,7 @@ from .finalise import conclude, finalise
 from .follow import Sink, follow
 from .hub import require_access
 from .install import Install
-from .launchers.base import Launcher
+from .launchers.base import Launcher, placed
 from .model import Finding, Image, JobStatus, Launch, Result, RunSpec, Wrapping
 from .plugins import Framework, Plugins
 from .record import SCRIPT, Record, Run, claim_folder, new_record, write_record
@@ -56,7 +56,7 @@ def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = Fal
 
     framework = plugins.framework(spec.plugin)
     request = framework.prepare_image(spec)
-    launcher = plugins.launcher(spec.launcher)
+    launcher = placed(plugins.launcher(spec.launcher), spec)
     name, reason = choose_runtime(spec, request, launcher, plugins.runtimes(), preview)
     origin = spec.origins.get("runtime", "") if spec.runtime == name else reason
     spec = spec.replace(runtime=name, origins={**spec.origins, "runtime": origin})

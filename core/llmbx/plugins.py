@@ -90,6 +90,7 @@ class Plugins:
     def __init__(self, manager: pluggy.PluginManager, infos: list[PluginInfo]) -> None:
         self.manager = manager
         self.infos = infos
+        self._launchers: dict[str, Launcher] | None = None
 
     @property
     def broken(self) -> list[PluginInfo]:
@@ -167,7 +168,10 @@ class Plugins:
 
     def launchers(self) -> dict[str, Launcher]:
         """Every launcher by name."""
-        return {item.name: item for _, found in self.gather("register_launchers") for item in found}
+        if self._launchers is None:  # they remember what the scheduler said: there is one of each
+            found = [item for _, items in self.gather("register_launchers") for item in items]
+            self._launchers = {item.name: item for item in found}
+        return self._launchers
 
     def runtime(self, name: str) -> Runtime:
         """The runtime of that name, or a `UsageError` with a suggestion."""

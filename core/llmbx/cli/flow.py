@@ -51,7 +51,7 @@ def once(
     found = [*findings(spec, rooms.framework), *site_findings(spec, here.install)]
     spec = admit(spec, found, force)
     progress = Progress(spec)
-    for line in _opening(spec, here):
+    for line in _opening(spec, here, rooms.launcher.summary):
         progress.note(line)
     for finding in found:
         progress.note(f"note: {finding.problem}; {finding.fix}")
@@ -90,10 +90,12 @@ def _enter(spec: RunSpec, here: World, force: bool) -> tuple[RunSpec, Rooms]:
         raise
 
 
-def _opening(spec: RunSpec, here: World) -> list[str]:
+def _opening(spec: RunSpec, here: World, how: str) -> list[str]:
     where = "CPU" if spec.gpu_type == "cpu" else f"{spec.gpus} x {spec.gpu_type}"
     lines = [f"{spec.workload} {spec.size} {spec.dtype} on {where}, {spec.steps} steps, recipe {spec.recipe}, "
              f"runtime {spec.runtime}, launcher {spec.launcher}"]  # fmt: skip
+    if how != here.plugins.launcher(spec.launcher).summary:
+        lines.append(how)
     if here.install.origin == "default":
         lines.append(f"artefacts go to {here.install.root} (LLMB_INSTALL moves them)")
     if spec.mini:

@@ -51,3 +51,12 @@ class Launcher(Protocol):
 
     def dump_stacks(self, job: Job, run_dir: Path) -> None:
         """Ask every rank to write its stacks to its log (SIGUSR1)."""
+
+
+def placed(launcher: Launcher, spec: RunSpec) -> Launcher:
+    """The launcher for where llmbx runs: one whose scheduler has given us machines already uses those.
+
+    A launcher that knows of such places has a method `inside(spec)`. Raises `UsageError` for a place that is too small.
+    """
+    inside = getattr(launcher, "inside", None)
+    return launcher if inside is None else inside(spec)  # type: ignore[no-any-return]

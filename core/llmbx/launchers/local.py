@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..errors import InfraError, UsageError
+from ..errors import UsageError
 from ..model import Job, JobStatus, Launch, RunSpec, Wrapping
-from . import processes, script
-from .exits import exit_status, forget_exit, read_exit, read_start
-
-STOP_GRACE = "LLMBX_STOP_GRACE_S"
-"""The variable that says how many seconds the script gives its ranks between TERM and KILL (10 when it is not set)."""
-SCRIPT_GRACE_S = 10.0
-"""How much longer `cancel` waits for the script itself, before it kills everything that the script started."""
+from . import detached, processes, script
+from .exits import forget_exit, read_start
+from .script import batch_name
 
 
 class LocalLauncher:
@@ -58,26 +52,12 @@ class LocalLauncher:
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
         """Start the script in a session of its own; it outlives this process."""
         forget_exit(run_dir)
-        pid = _start(script, run_dir / f"sbatch_{spec.experiment}.out", run_dir)
-        return Job(launcher=self.name, job_id=processes.identify(pid, run_dir), submitted=time.time())
+        process = detached.start(script, run_dir / batch_name(spec), run_dir)
+        return Job(launcher=self.name, job_id=process, submitted=time.time())
 
     def status(self, job: Job, run_dir: Path) -> JobStatus:
         """How the run stands: its script's last word, else whether the script or at least some of its ranks live."""
-        end = read_exit(run_dir)
-        if end is not None:
-            return exit_status(end)
-        found = processes.look(job.job_id, run_dir)
-        if found.elsewhere:
-            return JobStatus(state="running", reason=f"runs on {found.elsewhere}", started=job.submitted)
-        if found.leader:
-            return JobStatus(state="running", started=job.submitted)
-        end = read_exit(run_dir)  # it may have had its last word since
-        if end is not None:
-            return exit_status(end)
-        if found.others:
-            reason = f"its script was killed, {len(found.others)} of its processes go on"
-            return JobStatus(state="running", reason=reason, started=job.submitted)
-        return JobStatus(state="lost", reason=f"its script ended without a word{found.because}", started=job.submitted)
+        return detached.status(job.job_id, run_dir, job.submitted)
 
     def watch(self, jobs: Sequence[Job]) -> None:
         """Nothing: a local run is looked for in its folder."""
@@ -94,39 +74,8 @@ class LocalLauncher:
 
     def cancel(self, job: Job, run_dir: Path) -> None:
         """Have the script stop its ranks; what is left after a grace is killed. Raises `InfraError` on another host."""
-        found = self._here(job, run_dir)
-        if found.leader:
-            processes.send(found.leader, signal.SIGTERM)
-        deadline = time.monotonic() + float(os.environ.get(STOP_GRACE, 10)) + SCRIPT_GRACE_S
-        while found.leader and time.monotonic() < deadline:
-            time.sleep(0.1)
-            found = processes.look(job.job_id, run_dir)
-        for pid in found.all:
-            processes.send(pid, signal.SIGKILL)
+        detached.stop(job.job_id, run_dir)
 
     def dump_stacks(self, job: Job, run_dir: Path) -> None:
         """Have the script pass SIGUSR1 to its ranks."""
-        leader = self._here(job, run_dir).leader
-        if leader:
-            processes.send(leader, signal.SIGUSR1)
-
-    def _here(self, job: Job, run_dir: Path) -> processes.Found:
-        found = processes.look(job.job_id, run_dir)
-        if found.elsewhere:
-            raise InfraError(f"job {job.job_id} runs on {found.elsewhere}, it can only be reached there")
-        return found
-
-
-def _start(script: Path, output: Path, run_dir: Path) -> int:
-    import subprocess
-
-    try:
-        with output.open("ab") as out:
-            process = subprocess.Popen(
-                ["bash", os.fspath(script)],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=run_dir, start_new_session=True,
-            )  # fmt: skip
-    except OSError as error:
-        raise InfraError(f"{script} could not be started: {error.strerror or error}") from error
-    process.returncode = 0  # followed through its files; `processes.look` takes its exit code off the kernel's hands
-    return process.pid
+        detached.dump_stacks(job.job_id, run_dir)

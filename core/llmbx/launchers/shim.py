@@ -28,8 +28,8 @@ export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 """
 
 _NUMA = """\
-if command -v numactl > /dev/null; then
-  node=$((LLMBX_LOCAL_RANK / {ranks}))
+node=$((LLMBX_LOCAL_RANK / {ranks}))
+if command -v numactl > /dev/null && [ -d "/sys/devices/system/node/node$node" ]; then
   set -- numactl "--cpunodebind=$node" "--membind=$node" "$@"
 fi
 """

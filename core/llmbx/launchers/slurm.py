@@ -10,7 +10,7 @@ from pathlib import Path
 from ..errors import InfraError
 from ..model import Job, JobStatus, Launch, RunSpec, Wrapping
 from ..secrets import is_secret
-from . import slurm_render
+from . import detached, slurm_render
 from .base import Unreachable
 from .exits import Exit, exit_status, forget_exit, read_exit
 from .slurm_evidence import Evidence, read_evidence
@@ -41,6 +41,15 @@ class SlurmLauncher:
         """Why no job can be submitted here, or None."""
         return None if shutil.which("sbatch") else "sbatch is not on PATH: this machine is not part of a Slurm cluster"
 
+    def inside(self, spec: RunSpec) -> SlurmLauncher:
+        """The launcher for where llmbx runs: inside an allocation its steps are used, and nothing is submitted.
+
+        Raises `UsageError` for an allocation that is too small or has ended.
+        """
+        from .slurm_inside import inside
+
+        return inside(spec) or self
+
     def render(self, spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
         """The sbatch script. Raises `UsageError` for options that it cannot carry."""
         return slurm_render.render(spec, launch, wrappings, run_dir)
@@ -48,8 +57,7 @@ class SlurmLauncher:
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
         """Submit the script; the submitting shell's variables go with it. Raises `InfraError`, with a hint."""
         forget_exit(run_dir)
-        variables = {**environment(), **{name: value for name, value in spec.env.items() if is_secret(name)}}
-        variables.pop("SLURM_TIME_FORMAT")
+        variables = submitted_environment(spec)
         printed = call("sbatch", "--parsable", str(script), cwd=str(run_dir), environ=variables, timeout_s=300)
         job_id = printed.strip().splitlines()[-1].strip() if printed.strip() else ""
         if not job_id.partition(";")[0].isdigit():
@@ -58,6 +66,8 @@ class SlurmLauncher:
 
     def status(self, job: Job, run_dir: Path) -> JobStatus:
         """How the job stands: Slurm's word, the script's last word, and what srun wrote, in this order of trust."""
+        if job.process is not None:
+            return self._beside(job, job.process, run_dir)
         try:
             state = self._queue.look(job.job_id)
         except Unreachable as error:
@@ -82,14 +92,41 @@ class SlurmLauncher:
         return find_jobs(runs)
 
     def cancel(self, job: Job, run_dir: Path) -> None:
-        """Cancel the job; Slurm sends TERM, and KILL after its own grace."""
+        """Cancel the job; Slurm sends TERM, and KILL after its own grace.
+
+        Inside an allocation only the run's steps end.
+        """
+        if job.process is not None:
+            detached.stop(job.process, run_dir)
+            return
         number, _, cluster = job.job_id.partition(";")
         call("scancel", *([f"--clusters={cluster}"] if cluster else []), number)
 
     def dump_stacks(self, job: Job, run_dir: Path) -> None:
         """Send SIGUSR1 to every rank (not to the script)."""
+        if job.process is not None:
+            detached.dump_stacks(job.process, run_dir)
+            return
         number, _, cluster = job.job_id.partition(";")
         call("scancel", *([f"--clusters={cluster}"] if cluster else []), "--signal=USR1", number)
+
+    def _beside(self, job: Job, process: str, run_dir: Path) -> JobStatus:
+        """How a run inside an allocation stands; the allocation's own end counts where its script left no word."""
+        end = _last_word(job, run_dir)
+        if end is not None:
+            return _ended(job, run_dir, None, end)
+        status = detached.status(process, run_dir, job.submitted)
+        if status.state == "running" and not status.reason:
+            return status
+        try:
+            state = self._queue.look(job.job_id)
+        except Unreachable:
+            return status
+        if state is not None and state.word in VERDICTS:
+            return _ended(job, run_dir, state, None)
+        if status.state == "running" and (state is None or not state.live):
+            return JobStatus(state="lost", reason="its allocation has ended, and its script left no word")
+        return status
 
     def _unreachable(self, job: Job, run_dir: Path, error: Unreachable) -> JobStatus:
         end = _last_word(job, run_dir)
@@ -100,6 +137,13 @@ class SlurmLauncher:
             raise error
         reason = f"last seen {known.word.lower()}; {error}"
         return JobStatus(state="pending" if known.word in PENDING else "running", reason=reason, started=known.started)
+
+
+def submitted_environment(spec: RunSpec) -> dict[str, str]:
+    """The variables that a run's script starts with: this shell's but for those of a job around it, and its secrets."""
+    variables = {**environment(), **{name: value for name, value in spec.env.items() if is_secret(name)}}
+    variables.pop("SLURM_TIME_FORMAT")
+    return variables
 
 
 def _last_word(job: Job, run_dir: Path) -> Exit | None:

@@ -10,6 +10,7 @@ from ..model import Launch, Phase, RunSpec, Wrapping
 from ..secrets import is_secret
 from . import script
 from .shim import phase_ranks
+from .slurm_allocation import STEP_OPTIONS, Allocation
 from .slurm_params import check_params
 
 PORTS = (10000, 20000)
@@ -19,26 +20,41 @@ LITERAL = "\\"
 """In front of a file name it keeps Slurm from reading `%` there, or in the folder's name, as a pattern (sbatch(1))."""
 
 
-def render(spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
-    """The script. Raises `UsageError` for options or values that no script can carry."""
+def render(
+    spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path, allocation: Allocation | None = None
+) -> str:
+    """The script: for sbatch, or to run inside `allocation`, where only its steps' options count.
+
+    Raises `UsageError` for options or values that no script can carry.
+    """
     script.check_launch(launch, wrappings)
     pairs = list(zip(launch.phases, wrappings, strict=True))
     title = f"{spec.experiment}: {launch.world_size} rank(s) on {launch.nodes} node(s)"
+    job_id = allocation.job_id if allocation else "${SLURM_JOB_ID-}"
+    options = [] if allocation else header(spec, launch)
     blocks = [
-        "\n".join(["#!/bin/bash", *header(spec, launch), script.head(title, run_dir, spec, "${SLURM_JOB_ID-}")]),
+        "\n".join(["#!/bin/bash", *options, script.head(title, run_dir, spec, job_id), *_inside(allocation)]),
         script.shell("common.sh"),
         script.shell("slurm.sh"),
         *(
-            script.rank_function(spec, phase, wrapping, srun(spec, launch, phase, wrapping))
+            script.rank_function(spec, phase, wrapping, srun(spec, launch, phase, wrapping, allocation))
             for phase, wrapping in pairs
         ),
         "begin",
         script.files(launch),
         *script.setup(spec),
-        rendezvous(),
+        rendezvous("SLURM_JOB_ID" if allocation is None else "$$"),
         script.phases(launch),
     ]
     return "\n".join(block.rstrip("\n") + "\n" for block in blocks)
+
+
+def _inside(allocation: Allocation | None) -> list[str]:
+    """What a step needs to know of the allocation; nothing else of the job around it reaches the ranks."""
+    if allocation is None:
+        return []
+    known = {"SLURM_JOB_ID": allocation.job_id, "SLURM_JOB_NODELIST": ",".join(allocation.hosts)}
+    return [*script.exports(known)]
 
 
 def header(spec: RunSpec, launch: Launch) -> list[str]:
@@ -107,7 +123,9 @@ def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def srun(spec: RunSpec, launch: Launch, phase: Phase, wrapping: Wrapping) -> list[str]:
+def srun(
+    spec: RunSpec, launch: Launch, phase: Phase, wrapping: Wrapping, allocation: Allocation | None = None
+) -> list[str]:
     """The srun that starts the ranks of one phase, up to the runtime's own command."""
     first = phase.ranks == "first"
     options = {
@@ -115,11 +133,12 @@ def srun(spec: RunSpec, launch: Launch, phase: Phase, wrapping: Wrapping) -> lis
         "nodes": "1" if first else str(launch.nodes),
         "ntasks": str(phase_ranks(phase, launch)),
         "ntasks-per-node": "1" if first else str(launch.ranks_per_node),
-        **({"relative": "0"} if first else {}),
+        **({"relative": "0"} if first and allocation is None else {}),
         "kill-on-bad-exit": "1",
         "output": LITERAL + script.log_name(spec),
         "open-mode": "append",
         **_cpus(spec.scheduler),
+        **_step(spec, launch, allocation, first),
         **spec.srun,
     }
     for name, value in spec.srun.items():
@@ -130,19 +149,31 @@ def srun(spec: RunSpec, launch: Launch, phase: Phase, wrapping: Wrapping) -> lis
     return ["srun", *flags, *label, *wrapping.launcher_flags]
 
 
+def _step(spec: RunSpec, launch: Launch, allocation: Allocation | None, first: bool) -> dict[str, str]:
+    """What places a step inside an allocation: its nodes, and what it takes of them."""
+    if allocation is None:
+        return {}
+    hosts = allocation.hosts[: 1 if first else launch.nodes]
+    taken = {name: spec.scheduler[name] for name in STEP_OPTIONS if spec.scheduler.get(name)}
+    return {"nodelist": ",".join(hosts), **({"overlap": ""} if allocation.overlap else {}), **taken}
+
+
 def _cpus(options: Mapping[str, str]) -> dict[str, str]:
     """Since Slurm 22.05, srun does not take `--cpus-per-task` from its job any more (release notes)."""
     return {"cpus-per-task": options["cpus-per-task"]} if options.get("cpus-per-task") else {}
 
 
-def rendezvous() -> str:
-    """Address and ports at which the ranks find each other: every phase of every job has a port of its own."""
+def rendezvous(seed: str = "SLURM_JOB_ID") -> str:
+    """Address and ports at which the ranks find each other: every phase of every job has a port of its own.
+
+    `seed` is a number to the shell that tells jobs apart, or runs inside one allocation.
+    """
     first, count = PORTS
     lines = [
         '[ -n "${SLURM_JOB_ID-}" ] || fail 2 "this script is started with sbatch"',
         script.forget_ranks(),
         "LLMBX_MASTER_ADDR=$(first_address)",
-        f"LLMBX_MASTER_PORT=$(({first} + SLURM_JOB_ID * 8 % {count}))",
+        f"LLMBX_MASTER_PORT=$(({first} + {seed} * 8 % {count}))",
         "export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT",
     ]
     return "\n".join(lines)

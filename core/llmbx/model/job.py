@@ -10,11 +10,15 @@ JobState = Literal["pending", "running", "ended", "lost"]
 
 
 class Job(Value, frozen=True):
-    """A started run: which launcher has it, under which id (always a string), and since when (epoch seconds)."""
+    """A started run: which launcher has it, under which id (always a string), and since when (epoch seconds).
+
+    `process` is the run's own script where the job is an allocation that was there before it.
+    """
 
     launcher: str
     job_id: str
     submitted: float
+    process: str | None = None
 
 
 class JobStatus(Value, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,9 +30,7 @@ def place(
         layers.note("image", source.reference, "--image" if image else f"recipe {recipe.name}")
     launcher = layers.find("launcher")
     if launcher is None:
-        several = target["gpus"] > per_node
-        reason = "the run takes several nodes" if several else "default for one node"
-        launcher = layers.note("launcher", "slurm" if several else "local", reason)
+        launcher = layers.note("launcher", *_launcher(layers.allocation, target["gpus"] > per_node))
     return {
         "gpus_per_node": per_node,
         "launcher": launcher,
@@ -41,6 +40,15 @@ def place(
         "walltime_minutes": _walltime(layers, recipe, target),
         "stall_timeout_s": layers.request.stall_timeout_s,
     }
+
+
+def _launcher(allocation: str | None, several: bool) -> tuple[str, str]:
+    """The launcher where none was asked for, and why."""
+    if allocation and shutil.which("srun"):
+        return "slurm", f"inside Slurm job {allocation}"
+    if several:
+        return "slurm", "the run takes several nodes"
+    return "local", "default for one node"
 
 
 def _walltime(layers: Layers, recipe: Recipe, target: Mapping[str, Any]) -> int | None:

@@ -16,6 +16,8 @@ from llmbx.errors import UsageError
 from llmbx.launchers.local import LocalLauncher
 from llmbx.launchers.shim import rank_condition, render_shim
 from llmbx.launchers.slurm import SlurmLauncher
+from llmbx.launchers.slurm_allocation import Allocation
+from llmbx.launchers.slurm_inside import InsideLauncher
 from llmbx.model import Launch, Phase, Prefix, RunSpec, Wrapping
 
 from .conftest import make_launch, make_spec, shell_phase
@@ -62,6 +64,10 @@ def slurm(launch: Launch, spec: RunSpec | None = None, *wrappings: Wrapping) -> 
     return SlurmLauncher().render(spec, launch, wraps, RUN_DIR)
 
 
+def inside(launch: Launch, spec: RunSpec, allocation: Allocation) -> str:
+    return InsideLauncher(allocation).render(spec, launch, tuple(Wrapping() for _ in launch.phases), RUN_DIR)
+
+
 CASES: dict[str, Callable[[], str]] = {
     "local-1-rank.sh": lambda: local(make_launch("echo hello", files={"spec.json": b"{}\n"})),
     "local-4-ranks.sh": lambda: local(
@@ -84,6 +90,11 @@ CASES: dict[str, Callable[[], str]] = {
         PYXIS,
     ),
     "slurm-three-phases.sh": lambda: slurm(make_launch(*pgle(), nodes=2, ranks=1), make_spec(gpus=2, launcher="slurm")),
+    "slurm-inside.sh": lambda: inside(
+        make_launch(shell_phase("work"), shell_phase("last", "last", ranks="first"), nodes=2, ranks=4),
+        make_spec(gpus=8, scheduler={"account": "not here", "gpus-per-node": "4", "cpus-per-task": "2"}),
+        Allocation("4711", ("n2", "n3"), 32, 16, overlap=True),
+    ),
 }  # fmt: skip
 
 
@@ -118,11 +129,13 @@ def test_the_shim_is_portable_shell(tmp_path: Path) -> None:
         subprocess.run([shell, "-n", shim], check=True)
 
 
-BOUND = "numactl --cpunodebind=1 --membind=1 echo done"
+BOUND = "numactl --cpunodebind=0 --membind=0 echo done"
 
 
-@pytest.mark.parametrize(("there", "expected"), [(True, BOUND), (False, "done")])
-def test_ranks_are_bound_to_their_numa_node_where_numactl_is(tmp_path: Path, there: bool, expected: str) -> None:
+@pytest.mark.parametrize(("there", "local", "expected"), [(True, 3, BOUND), (True, 4000, "done"), (False, 3, "done")])
+def test_ranks_are_bound_to_their_numa_node_where_that_and_numactl_are(
+    tmp_path: Path, there: bool, local: int, expected: str
+) -> None:
     launch = make_launch(Phase(role="train", argv=("echo", "done")), ranks=8, ranks_per_numa_node=4)
     shim = tmp_path / "rank.sh"
     shim.write_text(render_shim(launch.phases[0], launch))
@@ -133,7 +146,7 @@ def test_ranks_are_bound_to_their_numa_node_where_numactl_is(tmp_path: Path, the
     if there:
         (tools / "numactl").write_text('#!/bin/sh\necho numactl "$@"\n')
         (tools / "numactl").chmod(0o755)
-    variables = {"PATH": str(tools), "SLURM_LOCALID": "5", "SLURM_PROCID": "13"}
+    variables = {"PATH": str(tools), "SLURM_LOCALID": str(local), "SLURM_PROCID": "13"}
     done = subprocess.run(["/bin/sh", shim], env=variables, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == expected
 

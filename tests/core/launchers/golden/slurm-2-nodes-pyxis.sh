@@ -203,8 +203,8 @@ LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
 export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE
 export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 set -- /bin/sh -c work
-if command -v numactl > /dev/null; then
-  node=$((LLMBX_LOCAL_RANK / 4))
+node=$((LLMBX_LOCAL_RANK / 4))
+if command -v numactl > /dev/null && [ -d "/sys/devices/system/node/node$node" ]; then
   set -- numactl "--cpunodebind=$node" "--membind=$node" "$@"
 fi
 exec "$@"

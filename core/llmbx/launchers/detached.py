@@ -1,0 +1,81 @@
+"""A run's script as a process of this machine, detached from its starter like a batch job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import InfraError
+from ..model import JobStatus
+from . import processes
+from .exits import exit_status, read_exit
+
+STOP_GRACE = "LLMBX_STOP_GRACE_S"
+"""The variable that says how many seconds the script gives its ranks between TERM and KILL (10 when it is not set)."""
+SCRIPT_GRACE_S = 10.0
+"""How much longer `stop` waits for the script itself, before it kills everything that the script started."""
+
+
+def start(script: Path, output: Path, run_dir: Path, environ: Mapping[str, str] | None = None) -> str:
+    """Start the script in a session of its own, which outlives this process; returns by what it is found again."""
+    import subprocess
+
+    try:
+        with output.open("ab") as out:
+            process = subprocess.Popen(
+                ["bash", os.fspath(script)], env=None if environ is None else dict(environ),
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=run_dir, start_new_session=True,
+            )  # fmt: skip
+    except OSError as error:
+        raise InfraError(f"{script} could not be started: {error.strerror or error}") from error
+    process.returncode = 0  # followed through its files; `processes.look` takes its exit code off the kernel's hands
+    return processes.identify(process.pid, run_dir)
+
+
+def status(process: str, run_dir: Path, started: float) -> JobStatus:
+    """How the script stands: its last word, else whether it or at least some of its processes live."""
+    end = read_exit(run_dir)
+    if end is not None:
+        return exit_status(end)
+    found = processes.look(process, run_dir)
+    if found.elsewhere:
+        return JobStatus(state="running", reason=f"runs on {found.elsewhere}", started=started)
+    if found.leader:
+        return JobStatus(state="running", started=started)
+    end = read_exit(run_dir)  # it may have had its last word since
+    if end is not None:
+        return exit_status(end)
+    if found.others:
+        reason = f"its script was killed, {len(found.others)} of its processes go on"
+        return JobStatus(state="running", reason=reason, started=started)
+    return JobStatus(state="lost", reason=f"its script ended without a word{found.because}", started=started)
+
+
+def stop(process: str, run_dir: Path) -> None:
+    """Have the script stop its ranks; what is left after a grace is killed. Raises `InfraError` on another host."""
+    found = _here(process, run_dir)
+    if found.leader:
+        processes.send(found.leader, signal.SIGTERM)
+    deadline = time.monotonic() + float(os.environ.get(STOP_GRACE, 10)) + SCRIPT_GRACE_S
+    while found.leader and time.monotonic() < deadline:
+        time.sleep(0.1)
+        found = processes.look(process, run_dir)
+    for pid in found.all:
+        processes.send(pid, signal.SIGKILL)
+
+
+def dump_stacks(process: str, run_dir: Path) -> None:
+    """Have the script pass SIGUSR1 to its ranks. Raises `InfraError` on another host."""
+    leader = _here(process, run_dir).leader
+    if leader:
+        processes.send(leader, signal.SIGUSR1)
+
+
+def _here(process: str, run_dir: Path) -> processes.Found:
+    found = processes.look(process, run_dir)
+    if found.elsewhere:
+        raise InfraError(f"job {process} runs on {found.elsewhere}, it can only be reached there")
+    return found

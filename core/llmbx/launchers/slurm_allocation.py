@@ -1,0 +1,138 @@
+"""The Slurm allocation that llmbx itself was started in (salloc, an interactive job, a script of the user's own)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from ..errors import InfraError, UsageError
+from ..model import RunSpec
+from .base import Unreachable
+from .slurm_tools import call
+
+JOB = "SLURM_JOB_ID"
+NO_STEP = 0xFFFFFFF0
+"""Step ids from here on are no user's: batch script, interactive shell, extern (slurm.h, `SLURM_MAX_NORMAL_STEP_ID`)."""
+
+STEP_OPTIONS = ("gres", "gpus-per-node")
+"""Options of sbatch that a step inside an allocation takes as well."""
+
+_GPUS = re.compile(r"\bTRES=\S*\bgres/gpu=(\d+)")
+_GPUS_PER_NODE = re.compile(r"\bTresPerNode=\S*\bgpu(?::[\w.-]+)?[:=](\d+)")
+
+
+class Allocation(msgspec.Struct, frozen=True):
+    """What a job has for a run inside it; `gpus` is None where Slurm does not count them.
+
+    `overlap`: llmbx is itself a task of one of its steps, which holds what the run's steps need.
+    """
+
+    job_id: str
+    hosts: tuple[str, ...]
+    cpus: int
+    gpus: int | None = None
+    overlap: bool = False
+
+    def __str__(self) -> str:
+        return f"Slurm job {self.job_id} ({', '.join(self.hosts)})"
+
+
+def surrounding(environ: Mapping[str, str], command: Callable[..., str] = call) -> Allocation | None:
+    """The allocation around this process; None outside of any.
+
+    Raises `UsageError` where its job has ended (a shell that outlived it) or where several tasks of it run llmbx.
+    """
+    job = environ.get(JOB, "")
+    if not job:
+        return None
+    step = environ.get("SLURM_STEP_ID", "")
+    in_step = step.isdigit() and int(step) < NO_STEP
+    if in_step and environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
+        raise UsageError(
+            f"llmbx was started as task {environ.get('SLURM_PROCID', '?')} of {environ['SLURM_STEP_NUM_TASKS']} in step "
+            f"{job}.{step}: start it once, it starts the ranks itself (or use --launcher local)"
+        )
+    return _read(job, _ask(job, command), command, in_step)
+
+
+def _ask(job: str, command: Callable[..., str]) -> str:
+    try:
+        shown = command("scontrol", "--oneliner", "show", "job", job)
+    except Unreachable:
+        raise
+    except InfraError as error:
+        if "Invalid job id" not in str(error):
+            raise
+        shown = ""
+    text = next((line for line in shown.splitlines() if line.startswith(f"JobId={job} ")), "")
+    state = _field(text, "JobState") or "not known any more"
+    if state != "RUNNING":
+        raise UsageError(
+            f"{JOB}={job} says that this is Slurm job {job}, which is {state.lower()}: `unset {JOB}` to submit a job of "
+            "its own, or use --launcher local"
+        )
+    return text
+
+
+def _read(job: str, text: str, command: Callable[..., str], overlap: bool) -> Allocation:
+    hosts = tuple(command("scontrol", "show", "hostnames", _field(text, "NodeList")).split())
+    total, each = _GPUS.search(text), _GPUS_PER_NODE.search(text)
+    gpus = int(total[1]) if total else int(each[1]) * len(hosts) if each else None
+    return Allocation(job_id=job, hosts=hosts, cpus=int(_field(text, "NumCPUs")), gpus=gpus, overlap=overlap)
+
+
+def _field(text: str, name: str) -> str:
+    found = re.search(rf"(?:^| ){name}=(\S*)", text)
+    return found[1] if found else ""
+
+
+def narrowed(allocation: Allocation, spec: RunSpec, command: Callable[..., str] = call) -> Allocation:
+    """The part of the allocation that the run takes: the first of its nodes that `nodelist` and `exclude` leave.
+
+    Raises `UsageError`, with both numbers, where it is too small.
+    """
+    hosts = list(allocation.hosts)
+    if spec.scheduler.get("nodelist"):
+        asked = command("scontrol", "show", "hostnames", spec.scheduler["nodelist"]).split()
+        hosts = [host for host in hosts if host in asked]
+    if spec.scheduler.get("exclude"):
+        left_out = command("scontrol", "show", "hostnames", spec.scheduler["exclude"]).split()
+        hosts = [host for host in hosts if host not in left_out]
+    _check(allocation, spec, hosts)
+    return msgspec.structs.replace(allocation, hosts=tuple(hosts[: spec.nodes]))
+
+
+def _check(allocation: Allocation, spec: RunSpec, hosts: list[str]) -> None:
+    larger = f"take a larger one, or `unset {JOB}` to submit a job of its own"
+    if len(hosts) < spec.nodes:
+        those = (
+            f" that nodelist and exclude leave of {len(allocation.hosts)}" if len(hosts) < len(allocation.hosts) else ""
+        )
+        raise UsageError(
+            f"the run takes {spec.nodes} {_plural('node', spec.nodes)} and {allocation} has {len(hosts)}{those}: {larger}"
+        )
+    if spec.gpu_type == "cpu" or allocation.gpus is None:
+        return
+    here = allocation.gpus // len(allocation.hosts)
+    if here < spec.gpus_per_node:
+        raise UsageError(
+            f"the run takes {spec.gpus_per_node} {_plural('GPU', spec.gpus_per_node)} on each node and {allocation} has "
+            f"{here}: {larger}"
+        )
+
+
+def check_cpus(allocation: Allocation, ranks: int, spec: RunSpec) -> None:
+    """Raise `UsageError`, with both numbers, where the ranks need more CPUs than the allocation has."""
+    each = spec.scheduler.get("cpus-per-task") or spec.srun.get("cpus-per-task") or "1"
+    needed = ranks * int(each) if each.isdigit() else ranks
+    if needed > allocation.cpus and not {"overcommit", "O"} & spec.srun.keys():
+        raise UsageError(
+            f"the run's {ranks} ranks take {needed} CPUs and {allocation} has {allocation.cpus}: allocate it with "
+            f"--ntasks-per-node={-(-ranks // max(1, spec.nodes))} or --exclusive"
+        )
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else word + "s"

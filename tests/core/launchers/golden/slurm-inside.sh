@@ -1,0 +1,225 @@
+#!/bin/bash
+# pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1: 8 rank(s) on 2 node(s)
+# It needs neither llmbx nor anything else of the machine that rendered it.
+set -u
+run_dir=/install/workloads/pretrain_toy/experiments/x/x_1/x
+log=log-pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1.out
+job_id=4711
+mkdir -p "$run_dir" && cd "$run_dir" || exit 1
+export SLURM_JOB_ID=4711
+export SLURM_JOB_NODELIST=n2,n3
+
+# What every run script does: enter and leave phases, and leave exit.json behind.
+phase='' phases='' rank=null node=null signal=null reason=null started=0 entered=0 ooms=null
+
+say() { printf '%(%Y-%m-%dT%H:%M:%S%z)T llmbx: %s\n' -1 "$*"; }
+now() { date +%s.%3N; }
+
+json() { # text -> JSON string
+  local text=${1//\\/\\\\}
+  text=${text//\"/\\\"}
+  printf '"%s"' "${text//[[:cntrl:]]/ }"
+}
+
+oom_kills() { # processes that the kernel has killed for memory since it was booted
+  local key value found=null
+  while read -r key value; do [ "$key" = oom_kill ] && found=$value; done 2> /dev/null < /proc/vmstat
+  echo "$found"
+}
+
+begin() {
+  rm -f exit.json
+  # room for the last word is taken now, so that a full disk cannot swallow it
+  printf '%4096s\n' '' > .exit.json || { say "cannot write in $PWD"; exit 1; }
+  say "starts as $job_id on $HOSTNAME"
+  started=$(now) ooms=$(oom_kills)
+  # a child that a signal meets before it has let go of these traps must not act for the script
+  trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
+  trap '[ "$BASHPID" != "$$" ] || asked HUP 1' HUP
+  trap '[ "$BASHPID" != "$$" ] || asked INT 2' INT
+  trap '[ "$BASHPID" != "$$" ] || asked TERM 15' TERM
+}
+
+finish() { # exit code
+  trap - EXIT
+  trap '' HUP INT TERM USR1
+  local where=null killed=null text
+  [ -n "$phase" ] && where=$(json "$phase")
+  [ "$ooms" != null ] && killed=$(($(oom_kills) - ooms))
+  printf -v text '{"exit_code":%d,"phase":%s,"rank":%s,"node":%s,"signal":%s,"reason":%s,"job_id":%s,"host":%s,' \
+    "$1" "$where" "$rank" "$node" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
+  printf -v text '%s"started":%s,"ended":%s,"oom_kills":%s,"phases":[%s]}' \
+    "$text" "$started" "$(now)" "$killed" "${phases#,}"
+  say "ended with exit code $1"
+  printf '%s' "$text" 1<> .exit.json
+  mv -f .exit.json exit.json
+  exit "$1"
+}
+
+fail() { # exit code, why
+  reason=$(json "$2")
+  say "$2"
+  finish "$1"
+}
+
+unwritten() { fail 1 "$1 could not be written in $PWD (disk full?)"; } # file
+
+interrupted() { # signal, its number
+  trap '' HUP INT TERM
+  signal=\"$1\"
+  say "got SIG$1, stopping the ranks"
+  stop
+  finish $((128 + $2))
+}
+
+enter() { # phase
+  phase=$1 entered=$(now)
+}
+
+leave() { # whether it was skipped
+  phases+=",{\"role\":$(json "$phase"),\"skipped\":$1,\"started\":$entered,\"ended\":$(now)}"
+  phase=
+}
+
+exists() { [ -e "$1" ] || compgen -G "$1" > /dev/null; }
+
+skipped_for() { # file that makes the phase unnecessary
+  [ -e "$1" ] || return 1
+  say "phase $phase is skipped: $1 exists"
+  leave true
+}
+
+needs() {
+  local path
+  for path; do exists "$path" || fail 1 "phase $phase needs $path, which does not exist"; done
+}
+
+forget() { # older files that could be taken for what the phase makes
+  local path file
+  for path; do
+    [ ! -f "$path" ] || rm -f -- "$path"
+    while IFS= read -r file; do [ ! -f "$file" ] || rm -f -- "$file"; done < <(compgen -G "$path")
+  done
+}
+
+makes() {
+  local path
+  for path; do exists "$path" || fail 1 "phase $phase ended with exit code 0 but did not make $path"; done
+}
+
+# The ranks are the tasks of one srun for each phase.
+step='' mine=/proc/$$/fd/2 # where srun's own messages go
+trap '' USR1 # the signal for stack dumps is for the ranks
+
+asked() { interrupted "$1" "$2"; } # signal, its number
+
+first_address() { # of the job's first node, as the scheduler itself reaches it
+  local first address
+  first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+  address=$(scontrol show node "$first" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p')
+  echo "${address:-$first}"
+}
+
+stop() {
+  [ -n "$step" ] || return 0
+  kill -s TERM "$step" 2> /dev/null
+  wait "$step"
+}
+
+# srun ends with the highest code of all tasks, stopped ones included; its messages say which failed first
+first_failure() { # offset in the messages, code of srun: sets rank, node and status
+  local line pattern='^srun: error: ([^ :]+): tasks? ([0-9]+)([-,][-,0-9]*)?: (.+)$'
+  status=$2
+  while read -r line; do
+    [[ $line =~ $pattern ]] || continue
+    node=$(json "${BASH_REMATCH[1]}")
+    [ -n "${BASH_REMATCH[3]}" ] || rank=${BASH_REMATCH[2]}
+    case ${BASH_REMATCH[4]} in
+      "Exited with exit code "*) status=${BASH_REMATCH[4]##* } ;;
+      Aborted*) status=134 ;;
+      "Bus error"*) status=135 ;;
+      Killed* | "Out Of Memory"*) status=137 ;;
+      "Segmentation fault"*) status=139 ;;
+    esac
+    return
+  done < <([ -f "$mine" ] && tail -c "+$(($1 + 1))" "$mine")
+}
+
+run() { # number of ranks, function that starts them
+  local status=0 size
+  say "phase $phase: $1 rank(s)"
+  LLMBX_MASTER_PORT=$((LLMBX_MASTER_PORT + 1))
+  size=$(stat -L -c %s "$mine")
+  "$2" < /dev/null &
+  step=$!
+  wait "$step" || first_failure "$size" $?
+  step=''
+  ((status == 0)) || finish "$status"
+}
+
+rank_train() {
+  exec srun --export=ALL --nodes=2 --ntasks=8 --ntasks-per-node=4 --kill-on-bad-exit=1 \
+    '--output=\log-pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --cpus-per-task=2 \
+    --nodelist=n2,n3 --overlap --gpus-per-node=4 --label /bin/sh "$run_dir"/rank-train.sh
+}
+
+rank_last() {
+  exec srun --export=ALL --nodes=1 --ntasks=1 --ntasks-per-node=1 --kill-on-bad-exit=1 \
+    '--output=\log-pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --cpus-per-task=2 \
+    --nodelist=n2 --overlap --gpus-per-node=4 /bin/sh "$run_dir"/rank-last.sh
+}
+
+begin
+
+cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
+#!/bin/sh
+# One rank of the phase "train": finds out which one it is and becomes the program.
+cd "${0%/*}" || exit 1
+trap '' USR1 # who does not know the signal for stack dumps must not die of it
+tasks=${SLURM_STEP_TASKS_PER_NODE:-1}
+LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
+LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
+LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
+LLMBX_WORLD_SIZE=${LLMBX_WORLD_SIZE:-${SLURM_NTASKS:-1}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${tasks%%[(,]*}}
+LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
+LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
+export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE
+export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+set -- /bin/sh -c work
+exec "$@"
+END_OF_FILE
+cat > ./rank-last.sh << 'END_OF_FILE' || unwritten ./rank-last.sh
+#!/bin/sh
+# One rank of the phase "last": finds out which one it is and becomes the program.
+cd "${0%/*}" || exit 1
+trap '' USR1 # who does not know the signal for stack dumps must not die of it
+tasks=${SLURM_STEP_TASKS_PER_NODE:-1}
+LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
+LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
+LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
+LLMBX_WORLD_SIZE=${LLMBX_WORLD_SIZE:-${SLURM_NTASKS:-1}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${tasks%%[(,]*}}
+LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
+LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
+export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE
+export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+set -- /bin/sh -c last
+exec "$@"
+END_OF_FILE
+
+[ -n "${SLURM_JOB_ID-}" ] || fail 2 "this script is started with sbatch"
+unset LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_NODE_RANK LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+LLMBX_MASTER_ADDR=$(first_address)
+LLMBX_MASTER_PORT=$((10000 + $$ * 8 % 20000))
+export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+
+enter train
+run 8 rank_train
+leave false
+
+enter last
+run 1 rank_last
+leave false
+
+finish 0
