@@ -59,4 +59,4 @@ def placed(launcher: Launcher, spec: RunSpec) -> Launcher:
     A launcher that knows of such places has a method `inside(spec)`. Raises `UsageError` for a place that is too small.
     """
     inside = getattr(launcher, "inside", None)
-    return launcher if inside is None else inside(spec)  # type: ignore[no-any-return]
+    return launcher if inside is None else inside(spec)

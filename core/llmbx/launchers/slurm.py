@@ -21,6 +21,9 @@ from .slurm_tools import call, environment
 SETTLE_S = 30.0
 """How long after the job's last sign of life its disappearance is not believed: accounting and shared folders lag."""
 
+TOGETHER_S = 60.0
+"""A run inside an allocation that failed so shortly before or after the allocation's end failed because of it."""
+
 STOPPED = ("cancelled", "timeout", "preempted")
 """Verdicts on jobs that were stopped from outside: what their ranks said while they were is no cause."""
 
@@ -114,7 +117,7 @@ class SlurmLauncher:
         """How a run inside an allocation stands; the allocation's own end counts where its script left no word."""
         end = _last_word(job, run_dir)
         if end is not None:
-            return _ended(job, run_dir, None, end)
+            return self._beside_ended(job, run_dir, end)
         status = detached.status(process, run_dir, job.submitted)
         if status.state == "running" and not status.reason:
             return status
@@ -127,6 +130,17 @@ class SlurmLauncher:
         if status.state == "running" and (state is None or not state.live):
             return JobStatus(state="lost", reason="its allocation has ended, and its script left no word")
         return status
+
+    def _beside_ended(self, job: Job, run_dir: Path, end: Exit) -> JobStatus:
+        """The end of a run inside an allocation, which counts as the run's where both ended together."""
+        try:
+            state = self._queue.look(job.job_id) if end.exit_code else None
+        except Unreachable:
+            state = None
+        if state is not None and state.word == "COMPLETING":
+            return JobStatus(state="running", reason="its allocation is ending", started=end.started)
+        together = state is not None and state.ended is not None and abs(state.ended - end.ended) < TOGETHER_S
+        return _ended(job, run_dir, state if together and state and state.word in VERDICTS else None, end)
 
     def _unreachable(self, job: Job, run_dir: Path, error: Unreachable) -> JobStatus:
         end = _last_word(job, run_dir)

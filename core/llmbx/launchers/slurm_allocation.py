@@ -14,7 +14,7 @@ from .slurm_tools import call
 
 JOB = "SLURM_JOB_ID"
 NO_STEP = 0xFFFFFFF0
-"""Step ids from here on are no user's: batch script, interactive shell, extern (slurm.h, `SLURM_MAX_NORMAL_STEP_ID`)."""
+"""Step ids from here on are Slurm's own: batch script, interactive shell, extern (SLURM_PENDING_STEP, slurm.h)."""
 
 STEP_OPTIONS = ("gres", "gpus-per-node")
 """Options of sbatch that a step inside an allocation takes as well."""
@@ -51,8 +51,8 @@ def surrounding(environ: Mapping[str, str], command: Callable[..., str] = call) 
     in_step = step.isdigit() and int(step) < NO_STEP
     if in_step and environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
         raise UsageError(
-            f"llmbx was started as task {environ.get('SLURM_PROCID', '?')} of {environ['SLURM_STEP_NUM_TASKS']} in step "
-            f"{job}.{step}: start it once, it starts the ranks itself (or use --launcher local)"
+            f"llmbx was started as task {environ.get('SLURM_PROCID', '?')} of {environ['SLURM_STEP_NUM_TASKS']} "
+            f"in step {job}.{step}: start it once, it starts the ranks itself (or use --launcher local)"
         )
     return _read(job, _ask(job, command), command, in_step)
 
@@ -70,8 +70,8 @@ def _ask(job: str, command: Callable[..., str]) -> str:
     state = _field(text, "JobState") or "not known any more"
     if state != "RUNNING":
         raise UsageError(
-            f"{JOB}={job} says that this is Slurm job {job}, which is {state.lower()}: `unset {JOB}` to submit a job of "
-            "its own, or use --launcher local"
+            f"{JOB}={job} says that this is Slurm job {job}, which is {state.lower()}: "
+            f"`unset {JOB}` to submit a job of its own, or use --launcher local"
         )
     return text
 
@@ -107,19 +107,15 @@ def narrowed(allocation: Allocation, spec: RunSpec, command: Callable[..., str] 
 def _check(allocation: Allocation, spec: RunSpec, hosts: list[str]) -> None:
     larger = f"take a larger one, or `unset {JOB}` to submit a job of its own"
     if len(hosts) < spec.nodes:
-        those = (
-            f" that nodelist and exclude leave of {len(allocation.hosts)}" if len(hosts) < len(allocation.hosts) else ""
-        )
-        raise UsageError(
-            f"the run takes {spec.nodes} {_plural('node', spec.nodes)} and {allocation} has {len(hosts)}{those}: {larger}"
-        )
+        fewer = len(hosts) < len(allocation.hosts)
+        those = f"{len(hosts)} that nodelist and exclude leave of {len(allocation.hosts)}" if fewer else f"{len(hosts)}"
+        raise UsageError(f"the run takes {_count(spec.nodes, 'node')} and {allocation} has {those}: {larger}")
     if spec.gpu_type == "cpu" or allocation.gpus is None:
         return
     here = allocation.gpus // len(allocation.hosts)
     if here < spec.gpus_per_node:
         raise UsageError(
-            f"the run takes {spec.gpus_per_node} {_plural('GPU', spec.gpus_per_node)} on each node and {allocation} has "
-            f"{here}: {larger}"
+            f"the run takes {_count(spec.gpus_per_node, 'GPU')} on each node and {allocation} has {here}: {larger}"
         )
 
 
@@ -134,5 +130,5 @@ def check_cpus(allocation: Allocation, ranks: int, spec: RunSpec) -> None:
         )
 
 
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else word + "s"
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -52,7 +52,10 @@ class InsideLauncher(SlurmLauncher):
 
 
 def inside(spec: RunSpec) -> InsideLauncher | None:
-    """The launcher for the allocation around this process; None outside of any. Raises `UsageError` where it is small."""
+    """The launcher for the allocation around this process; None outside of any.
+
+    Raises `UsageError` for one that is too small or has ended.
+    """
     from .slurm_allocation import narrowed, surrounding
 
     allocation = surrounding(os.environ)

@@ -74,7 +74,7 @@ def test_a_shell_that_outlived_its_job_is_told_so(slurm: FakeSlurm, says: str) -
 
 def test_several_tasks_that_each_start_llmbx_are_refused() -> None:
     environ = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "3"}
-    with pytest.raises(UsageError, match="as task 3 of 4 in step 7.2: start it once"):
+    with pytest.raises(UsageError, match=r"as task 3 of 4 in step 7.2: start it once"):
         surrounding(environ, FakeSlurm())
 
 
@@ -106,5 +106,5 @@ def test_an_allocation_that_is_too_small_is_refused_with_both_numbers(changes: d
 
 def test_too_few_cpus_are_refused_with_both_numbers() -> None:
     check_cpus(ALLOCATION, 6, make_spec())
-    with pytest.raises(UsageError, match="8 ranks take 16 CPUs and .* has 6"):
+    with pytest.raises(UsageError, match=r"8 ranks take 16 CPUs and .* has 6"):
         check_cpus(ALLOCATION, 8, make_spec(scheduler={"cpus-per-task": "2"}))

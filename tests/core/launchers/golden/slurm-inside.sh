@@ -32,6 +32,8 @@ begin() {
   # room for the last word is taken now, so that a full disk cannot swallow it
   printf '%4096s\n' '' > .exit.json || { say "cannot write in $PWD"; exit 1; }
   say "starts as $job_id on $HOSTNAME"
+  # who gave the run up looks for the line above after it has made this file: one of the two sees the other
+  [ ! -e given-up ] || { say "this run was given up before it started"; exit 0; }
   started=$(now) ooms=$(oom_kills)
   # a child that a signal meets before it has let go of these traps must not act for the script
   trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
