@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -133,10 +135,11 @@ def test_a_profile_is_kept_and_taken_again(start: Start) -> None:
     assert second.phases["collect"]["skipped"] and second.phases["convert"]["skipped"]
     assert "is valid: the phases collect and convert are skipped" in second.text
     assert profile_folder(first) == profile_folder(second)
-    times = {
-        event.facts["role"]: event.facts["step_time_s"] for event in first.log.events if event.kind == "phase_time"
-    }
-    assert times.keys() == {"collect"} and float(times["collect"]) > 0
+    seen, kept = (
+        [event.facts for event in ended.log.events if event.kind == "phase_time"] for ended in (first, second)
+    )
+    assert len(seen) == len(kept) == 1 and seen[0]["role"] == kept[0]["role"] == "collect"
+    assert 0 < float(seen[0]["step_time_s"]) == pytest.approx(float(kept[0]["step_time_s"]), abs=0.0005)
 
 
 def test_another_model_gets_a_profile_of_its_own(start: Start) -> None:
@@ -301,19 +304,26 @@ def test_secrets_stay_out_of_what_was_seen(start: Start) -> None:
 
 
 def test_the_command_as_typed(
-    llmbx: Callable[..., subprocess.CompletedProcess[str]],
-    read_result: Callable[[Path], dict[str, Any]],
-    shared_install: Path,
+    maxtext_python: str, read_result: Callable[[Path], dict[str, Any]], shared_install: Path
 ) -> None:
-    """From the command to the result, in llmbx's own environment."""
-    done = llmbx("run", "--plugin", "maxtext", "llama2", "--gpus", "4", "--steps", "12", install=shared_install)
+    """As a user types it: 50 real steps, in a network namespace with nothing in it, not even loopback."""
+    command = Path(sys.executable).with_name("llmbx")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LLMB", "SLURM", "SBATCH"))}
+    done = subprocess.run(
+        ["unshare", "--net", str(command), "run", "--plugin", "maxtext", "llama2"],
+        env={**kept, "LLMB_INSTALL": str(shared_install), "LLMBX_CONFIG": "/dev/null"},
+        capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    runs = shared_install.glob("workloads/pretrain_maxtext_llama2/experiments/*/*/*/result.json")
-    folder = max(runs, key=lambda file: file.stat().st_mtime).parent
+    assert "step 50/50" in done.stderr and "to go" in done.stderr
+    found = re.search(r"^  files +(\S+)$", done.stdout, re.MULTILINE)
+    assert found, done.stdout
+    folder = Path(found[1])
     result = read_result(folder)
-    assert (result["status"], result["data_valid"], result["steps_seen"]) == ("completed", True, 12)
-    assert result["workload"]["plugin"] == "maxtext" and result["workload"]["gpus"] == 4
+    assert (result["status"], result["data_valid"], result["steps_seen"]) == ("completed", True, 50)
+    assert result["workload"]["plugin"] == "maxtext" and result["workload"]["gpus"] == 1
     assert result["window"]["policy"] == "auto" and result["window"]["first"] > 0
+    assert result["loss"]["last"] < result["loss"]["first"] - 1, "it learns"
     assert result["mfu"]["value"] is None and result["comparable"] is False
     assert result["flops_per_sample"]["causal"] < result["flops_per_sample"]["full"]
     assert result["image"]["digest"] and (folder / "seen.json").is_file()

@@ -33,6 +33,9 @@ COLLECT_START = 9
 COLLECT_STOP = 12
 """The collect phase: 15 steps, of which it profiles 9 to 11 (MaxText Llama 2 recipe)."""
 
+WARM = 3
+"""The first steps' times are artefacts: MaxText prints each step when the next has been dispatched."""
+
 SEED_START = 10
 SEED_STOP = 15
 """The steps of the measured phase that the recipe profiles (half-open)."""
@@ -55,7 +58,8 @@ class Profile(Value, frozen=True):
     """Where a run's profile is kept and what it belongs to.
 
     `folder` is absolute when the install is known (then later runs find it), else inside the run folder. `content` is
-    the file or folder in it, `facts` decide `digest`: image, model, mesh, arguments and XLA flags.
+    the file or folder in it, `facts` decide `digest`: image, model, mesh, arguments and XLA flags. `timed` are the
+    steps [first, last) of the collect phase whose time is kept with the profile: warm, and not yet profiled.
     """
 
     road: str
@@ -65,6 +69,7 @@ class Profile(Value, frozen=True):
     facts: dict[str, Any]
     capture: str
     converter: str
+    timed: tuple[int, int] = (WARM, COLLECT_START)
 
     @property
     def key(self) -> str:

@@ -29,6 +29,7 @@ def facts(tmp_path: Path) -> dict[str, Any]:
         "facts": {"image": "sha256:a", "mesh": {"dcn_fsdp": 8}},
         "capture": str(tmp_path / "report.nsys-rep"),
         "converter": str(tmp_path / "converter.py"),
+        "timed": [3, 9],
     }
 
 
@@ -116,6 +117,32 @@ def test_a_damaged_profile_is_replaced(facts: dict[str, Any]) -> None:
 
 def test_check_says_that_there_is_none(facts: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert pgle.check(facts) == 0 and "no PGLE profile 0123 yet" in capsys.readouterr().err
+
+
+COLLECTED = """\
+0: llmbx: phase collect begins (2 ranks)
+0: completed step: 4, seconds: 99.000, TFLOP/s/device: 1.000
+0: llmbx: phase collect begins (2 ranks)
+0: completed step: 2, seconds: 50.000, TFLOP/s/device: 1.000
+0: completed step: 3, seconds: 7.250, TFLOP/s/device: 1.000
+1: completed step: 3, seconds: 8.250, TFLOP/s/device: 1.000
+0: completed step: 4, seconds: 7.750, TFLOP/s/device: 1.000
+0: completed step: 9, seconds: 60.000, TFLOP/s/device: 1.000
+"""
+"""The log of a job that was requeued; steps 3 to 8 are warm and not profiled."""
+
+
+def test_the_collect_phases_step_time_is_kept_and_said(
+    facts: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert pgle.collect_time(facts, tmp_path) is None
+    Path("log-x.out").write_text(COLLECTED)
+    Path(facts["converter"]).write_text(CONVERTER)
+    Path(facts["capture"]).write_text(COSTS)
+    assert pgle.convert(facts) == 0 and kept.step_time(Path(facts["folder"])) == 7.5
+    assert pgle.check(facts) == 0
+    assert capsys.readouterr().err.endswith("are skipped\nllmbx: its collect phase took 7.500 s a step\n")
 
 
 CONVERTER = """

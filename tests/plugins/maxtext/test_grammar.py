@@ -193,6 +193,14 @@ def test_the_collect_phase_is_told_and_not_measured(spec: Spec) -> None:
     assert told.facts == {"role": "collect", "step_time_s": 9.0, "steps": 6}
 
 
+def test_a_kept_profile_says_what_a_step_took_when_it_was_collected(spec: Spec) -> None:
+    said = ("0: llmbx: the PGLE profile /llmb/pgle/0123 is valid: the phases collect and convert are skipped",
+            "0: llmbx: its collect phase took 9.250 s a step")  # fmt: skip
+    log = read(*said, *phases(("measure", 5, 7.0)), spec=spec("llama2", steps=5))
+    (told,) = [event for event in log.events if event.kind == "phase_time"]
+    assert told.facts == {"role": "collect", "step_time_s": 9.25} and len(log.steps) == 5
+
+
 def test_a_run_that_ends_in_the_collect_phase_has_no_steps(spec: Spec) -> None:
     log = read(*phases(("collect", 15, 9.0)), "llmbx: error: no PGLE profile: the trace holds no operation of XLA",
                spec=spec("llama2", steps=10))  # fmt: skip

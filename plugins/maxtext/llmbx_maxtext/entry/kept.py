@@ -1,7 +1,7 @@
 """A kept PGLE profile: what makes it valid, how it is published so that no one ever sees half of it.
 
 Its folder holds the content (a table of costs, or the programs that JAX compiled with it) and `key.json`: what it
-belongs to, and the size and checksum of each file. The folder appears whole, by one rename.
+belongs to, what a step took meanwhile, and the size and checksum of each file. The folder appears whole, by one rename.
 """
 
 from __future__ import annotations
@@ -63,10 +63,20 @@ def workshop(profile: dict[str, Any]) -> Path:
     return folder
 
 
-def publish(profile: dict[str, Any], made: Path) -> None:
-    """Give the folder `made` its key and its place. A valid profile that another run published meanwhile stays."""
+def step_time(folder: Path) -> float | None:
+    """Seconds a step when the profile was collected; None where it does not tell."""
+    found = json.loads((folder / KEY).read_text()).get("step_time_s")
+    return None if found is None else float(found)
+
+
+def publish(profile: dict[str, Any], made: Path, step_time_s: float | None = None) -> None:
+    """Give the folder `made` its key and its place. A valid profile that another run published meanwhile stays.
+
+    `step_time_s` is what a step took when it was collected.
+    """
     files = {str(file.relative_to(made)): [file.stat().st_size, digest(file)] for file in contents(made)}
-    key = {"facts": profile["facts"], "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "files": files}
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    key = {"facts": profile["facts"], "made": when, "step_time_s": step_time_s, "files": files}
     (made / KEY).write_text(json.dumps(key, indent=1) + "\n")
     folder = Path(profile["folder"])
     if folder.exists():

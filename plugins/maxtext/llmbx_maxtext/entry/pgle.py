@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +20,8 @@ from typing import Any
 from llmbx.entry import rank
 from llmbx.entry.rank import say
 from llmbx_maxtext.entry import kept
+
+STEP = re.compile(r"completed (?:profiler activation/deactivation )?step: (\d+), seconds: (\d+\.\d{3})")
 
 
 def main(role: str) -> int:
@@ -36,6 +40,8 @@ def check(profile: dict[str, Any]) -> int:
     fault = kept.problem(profile)
     if fault is None:
         say(f"the PGLE profile {folder} is valid: the phases collect and convert are skipped")
+        if (seconds := kept.step_time(folder)) is not None:
+            say(f"its collect phase took {seconds:.3f} s a step")
     else:
         aside = kept.put_aside(folder).name
         say(f"the PGLE profile {folder} cannot be used: {fault}; put aside as {aside}, it will be collected anew")
@@ -51,12 +57,24 @@ def convert(profile: dict[str, Any]) -> int:
         if fault or not number:
             say(f"error: no PGLE profile: {fault or NOTHING[profile['road']]}")
             return 1
-        kept.publish(profile, made)
+        kept.publish(profile, made, collect_time(profile, Path.cwd()))
     finally:
         shutil.rmtree(made, ignore_errors=True)
     what = "compiled programs" if profile["road"] == "jax" else "operations with a cost"
     say(f"PGLE profile {profile['folder']}: {number} {what}")
     return 0
+
+
+def collect_time(profile: dict[str, Any], folder: Path) -> float | None:
+    """Seconds a step in the collect phase that the run's log has last: the median of the timed steps; None without."""
+    logs = sorted(folder.glob("log-*.out"))
+    text = logs[0].read_text(errors="replace") if logs else ""
+    first, last = profile["timed"]
+    times: dict[int, float] = {}
+    for number, seconds in STEP.findall(text.rpartition("llmbx: phase collect begins")[2]):
+        if first <= int(number) < last:
+            times.setdefault(int(number), float(seconds))
+    return statistics.median(times.values()) if times else None
 
 
 def nsys_converter(profile: dict[str, Any], target: Path) -> str | None:

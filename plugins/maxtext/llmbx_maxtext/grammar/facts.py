@@ -1,7 +1,8 @@
 """What MaxText's log says besides steps: versions, parameters, estimated memory, its ends, and llmbx's own lines.
 
 Kinds of event: `fact` (`jax`, `jaxlib`, `parameters`, `estimated_memory_gb`), `note` (what became of a PGLE profile),
-and the fatal `nan`, `config_error` and `entry` (the entry script could not start or convert).
+`phase_time` (a step of the run that made the profile), and the fatal `nan`, `config_error` and `entry` (the entry
+script could not start or convert).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ Facts = dict[str, str | int | float]
 _RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]], ...] = (
     ("entry", True, re.compile(r"llmbx: error: (?P<what>.+)"), lambda m: {}),
     ("note", False, re.compile(r"llmbx: .*PGLE profile .+"), lambda m: {}),
+    ("phase_time", False, re.compile(r"llmbx: its collect phase took (?P<seconds>[\d.]+) s a step"),
+     lambda m: {"role": "collect", "step_time_s": float(m["seconds"])}),
     ("nan", True, re.compile(r"Aborting training due to (?:NaN|Inf) loss"), lambda m: {}),
     ("config_error", True, re.compile(r"MAXTEXT CONFIG ERROR: .+"), lambda m: {}),
     ("fact", False, re.compile(r"System Information: (?P<what>Jax|Jaxlib) Version: (?P<version>\S+)"),

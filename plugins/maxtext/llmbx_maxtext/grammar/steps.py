@@ -24,14 +24,11 @@ from llmbx.logs.parser import Record
 from llmbx.logs.signatures import Signatures
 from llmbx.model import Event, Step
 
-from ..pgle import COLLECT_START
+from ..pgle import COLLECT_START, WARM
 from .facts import Facts, find
 
 RESOLUTION = 0.001
 """MaxText prints three decimals."""
-
-WARM = 3
-"""The first steps' times are artefacts: MaxText prints each step when the next has been dispatched."""
 
 _HEAD = re.compile(r"completed (?P<boundary>profiler activation/deactivation )?step: (?P<number>\d+)(?=[,\s]|$)")
 _STAMP = re.compile(r"[IWEF](\d{4} \d\d:\d\d:\d\d\.\d+) ")
