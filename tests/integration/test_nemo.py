@@ -120,8 +120,8 @@ def test_a_diverged_loss_is_a_failure(train: Callable[..., Any], read_result: Re
 
 
 def test_out_of_memory_is_told_with_its_cause(train: Callable[..., Any], read_result: Result) -> None:
-    done, folder = train("llama3.1", "--steps", "4", "--set", "hidden_size=8192", "--set", "ffn_hidden_size=28672",
-                         "--set", "layers=80")  # fmt: skip
+    done, folder = train("llama3.1", "--steps", "4", "--set", "hidden_size=1024", "--set",
+                         "ffn_hidden_size=40000000")  # fmt: skip
     assert done.returncode == 1
     result = read_result(folder)
     assert result["status"] == "out_of_memory" and "memory" in result["cause"]
