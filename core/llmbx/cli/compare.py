@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from ..model import Reference, RunSpec
 
 SLOWER = 3
+TAG = "tag:"
 COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, metavar="[A] B")
-@click.option("--baseline", metavar="TAG", help="Hold the run against the runs that have this tag.")
+@click.option("--baseline", metavar="TAG", help="Hold the run against the newest with this tag.")
 @click.option("--reference", is_flag=True, help="Hold the run against the published row for it.")
 @click.option("--tolerance", default="5%", show_default=True, help="How much slower is still the same.")
 @click.option(
@@ -41,7 +42,8 @@ def command(
     """Compare a run with another (A, then B), with a baseline, or with what was published.
 
     A run is its id, the beginning of it, its folder, its job id, or `last`, which is also the default of B with
-    --baseline and --reference. The repeats of a run are taken with it. The verdict on B is `faster`, `slower` or `same
+    --baseline and --reference; or tag:NAME, which beside another run is the newest valid run with this tag that does
+    the same work. The repeats of a run are taken with it. The verdict on B is `faster`, `slower` or `same
     within noise`: a difference counts when its 95 % interval leaves no change out and it is beyond the tolerance.
     What the two records do not have in common follows, the likeliest cause first.
 
@@ -91,9 +93,17 @@ def _usage(runs: tuple[str, ...], baseline: str | None, reference: bool, gate: s
 
 def _runs(texts: tuple[str, ...], here: World, policy: str | None, force: bool, single: bool) -> list[list[Measured]]:
     """Each named run with its repeats; two repeats of one command stand for themselves."""
-    from ..compare.select import with_repeats
+    from ..compare.select import baseline, with_repeats
     from ..history import find_run
 
+    if sum(text.startswith(TAG) for text in texts) == 1 and len(texts) == 2:
+        (other,) = _runs(tuple(text for text in texts if not text.startswith(TAG)), here, policy, force, single)
+        return [
+            baseline(here.install, text.removeprefix(TAG), other, here.plugins, policy)
+            if text.startswith(TAG)
+            else other
+            for text in texts
+        ]
     named = [find_run(here.install, text) for text in texts]
     if len(named) == 2 and named[0].record.run_id == named[1].record.run_id:
         raise UsageError(f"both runs are {named[0].record.run_id}")

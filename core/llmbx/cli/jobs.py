@@ -1,66 +1,238 @@
-"""List the runs of this install and how they stand."""
+"""List the runs of this install and how they stand; tag them."""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from ..errors import UsageError, did_you_mean
-from .options import world
+from ..model import Scalar
+from .options import place
 from .output import format_option, print_rows
 
+if TYPE_CHECKING:
+    from ..history import Listing, Selection
+    from ..install import Install
+    from ..plugins import Plugins
+
 COLUMNS = ("run_id", "workload", "size", "dtype", "gpus", "status", "step_time_s", "tflops_per_gpu", "age")
-FILTERS = ("workload", "size", "dtype", "gpu_type", "status")
+FILTERS = ("workload", "size", "dtype", "gpu_type", "gpus", "status")
+SHOWN = 100
+"""How many runs a table has unless more are asked for."""
 
 
-@click.command("jobs")
-@click.option("--workload", help="Only runs of this workload (name or alias).")
-@click.option("--size", help="Only this size.")
-@click.option("--dtype", help="Only this dtype.")
-@click.option("--gpu-type", help="Only this GPU type.")
-@click.option("--status", help="Only runs with this status: completed, failed, running …")
-@click.option("--tag", help="Only runs with this tag.")
-@click.option("-n", "--limit", type=click.IntRange(min=1), default=None, help="Only the newest so many.")
+def _several(*names: str, help: str, **more: Any) -> Callable[..., Any]:
+    return click.option(*names, multiple=True, help=help, **more)
+
+
+@click.group("jobs", invoke_without_command=True)
+@_several("--workload", help="Only runs of this workload (name or alias).")
+@_several("--size", help="Only this size.")
+@_several("--dtype", help="Only this dtype.")
+@_several("--gpu-type", help="Only this GPU type.")
+@_several("--gpus", "--scale", "gpus", type=click.IntRange(min=1), help="Only this scale.")
+@_several("--status", help="Only runs with this status: completed, failed, running …")
+@_several("--tag", "tags", help="Only runs with this tag.")
+@click.option("--since", metavar="WHEN", help="Only runs from then on: 2026-11-20, '2026-11-20 14:30', 7d, 12h.")
+@click.option("--until", metavar="WHEN", help="Only runs up to then; a day counts whole.")
+@click.option("--where", metavar="CONDITION", help='Only runs that fulfil it: "step_time_s.mean < 8 and gpus >= 64".')
+@click.option("--sort", metavar="COLUMN", help="Sort by it; -COLUMN: the largest first. Several with commas.")
+@click.option("--columns", metavar="A,B,…", help="Print these columns; +A,B adds them to the usual ones.")
+@click.option("-n", "--limit", type=click.IntRange(min=0), default=None,
+              help=f"At most so many, 0 for all.  [default: {SHOWN} in a table, else all]")  # fmt: skip
 @format_option
+@click.pass_context
 def command(
-    workload: str | None,
-    size: str | None,
-    dtype: str | None,
-    gpu_type: str | None,
-    status: str | None,
-    tag: str | None,
-    limit: int | None,
-    format_: str,
-) -> None:
-    """List the runs of this install, newest first.
+    context: click.Context, /, tags: tuple[str, ...], since: str | None, until: str | None, where: str | None,
+    sort: str | None, columns: str | None, limit: int | None, format_: str, **filters: tuple[Scalar, ...],
+) -> None:  # fmt: skip
+    """List the runs of this install and how they stand, newest first; tag them.
 
     A run that has ended since it was last looked at gets its result now, also when the llmbx that started it was
-    killed. The folder of a run holds everything: run.json, result.json, steps.jsonl, the log and the script.
+    killed. An option that is given several times takes any of its values; of tags, all.
+
+    Columns are the members of result.json by dotted name (step_time_s.mean, mfu.value, timing.queue_s, window.first …),
+    for short also step_time_s, mfu, gpus, gbs, tp …, and created, tags, group, folder, age. In --where, texts are put
+    in quotes; there are and, or, not, in, brackets, + - * /. What a run does not know fulfils no condition but !=.
 
     \b
     Examples:
-      llmbx jobs
       llmbx jobs --workload grok1 --status failed --format json
+      llmbx jobs --since 7d --tag accepted --sort -mfu --columns run_id,mfu,step_time_s
+      llmbx jobs --where "step_time_s.std / step_time_s.mean > 0.02 and 'drift' not in tags"
+      llmbx jobs tag last accepted
     """
-    from ..history import entries
+    if context.invoked_subcommand is not None:
+        given = [p for p in context.command.params if _given(context, p)]
+        if given:
+            raise UsageError(f"{given[0].opts[-1]} is for listing, not for `jobs {context.invoked_subcommand}`")
+        return
+    _list(_selection(filters, tags, (since, until, where, sort), limit, format_), columns, format_)
 
-    here = world()
-    wanted = {"workload": workload, "size": size, "dtype": dtype, "gpu_type": gpu_type, "status": status}
-    if workload:
-        wanted["workload"] = here.plugins.workload(workload).name
-    if status:
-        _check_status(status)
-    found = [
-        item
-        for item in entries(here.install, here.plugins)
-        if all(value in (None, getattr(item, key)) for key, value in wanted.items())
-        and (tag is None or tag in item.tags)
-    ]
+
+@command.command("rebuild")
+def rebuild() -> None:
+    """Make the index of runs anew from their folders.
+
+    The index lies in the cache folder ($XDG_CACHE_HOME, else ~/.cache) and keeps itself up to date; this is for folders
+    that were changed by hand. It may be deleted at any time: nothing is kept only there.
+    """
+    from .. import history
+
+    install, _ = place()
+    began = time.monotonic()
+    with _Progress() as progress:
+        found = history.rebuild(install, progress)
+    click.echo(f"{found} run{'s' if found != 1 else ''} of {install.root} in {time.monotonic() - began:.1f} s")
+
+
+@command.command("tag")
+@click.argument("run_name", metavar="RUN")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+def tag(run_name: str, names: tuple[str, ...]) -> None:
+    """Give a run tags: words to find it by, and to compare with (`llmbx compare --baseline NAME`).
+
+    RUN is a run id, the beginning of it, its folder, its job id, `last`, or tag:NAME for the newest with that tag.
+    """
+    _change(run_name, add=names)
+
+
+@command.command("untag")
+@click.argument("run_name", metavar="RUN")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+def untag(run_name: str, names: tuple[str, ...]) -> None:
+    """Take tags from a run."""
+    _change(run_name, remove=names)
+
+
+def _change(run_name: str, add: tuple[str, ...] = (), remove: tuple[str, ...] = ()) -> None:
+    from ..history import find_run
+    from ..history.tags import change_tags, tags_of
+
+    install, _ = place()
+    run = find_run(install, run_name)
+    missing = [name for name in remove if name not in tags_of(run)]
+    if missing:
+        raise UsageError(f"{run.record.run_id} has no tag '{missing[0]}'{did_you_mean(missing[0], tags_of(run))}")
+    tags = change_tags(run, add, remove)
+    click.echo(f"{run.record.run_id}: {', '.join(tags) or 'no tags'}")
+
+
+def _selection(
+    filters: dict[str, tuple[Scalar, ...]], tags: tuple[str, ...], texts: tuple[str | None, ...], limit: int | None,
+    format_: str,
+) -> Selection:  # fmt: skip
+    from ..history import Selection
+    from ..history.columns import SHORT
+    from ..history.moments import moment
+
+    since, until, where, sort = texts
+    for status in filters["status"]:
+        _check_status(str(status))
+    equal = {SHORT.get(name, name): values for name, values in filters.items() if values}
+    if limit is None and format_ == "table":
+        limit = SHOWN
+    return Selection(
+        equal={name: _lower(name, values) for name, values in equal.items()},
+        tags=tags,
+        since=moment(since, "--since") if since else None,
+        until=moment(until, "--until", end_of_day=True) if until else None,
+        where=where,
+        sort=sort,
+        limit=limit or None,
+    )
+
+
+def _lower(name: str, values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+    """Sizes, dtypes and GPU types are written in small letters."""
+    small = name in ("workload.size", "workload.dtype", "workload.gpu_type")
+    return tuple(value.lower() if small and isinstance(value, str) else value for value in values)
+
+
+def _list(wanted: Selection, columns: str | None, format_: str) -> None:
+    from ..history import listed
+
+    install, plugins = place()
+    names = _columns(columns) if columns or format_ != "json" else None
+    wanted = _with_aliases(wanted, install, plugins)
+    with _Progress() as progress:
+        found = listed(install, plugins, wanted, None if names is None else _stored(names), progress)
+    if names is None:
+        click.echo("[\n" + ",\n".join(found.documents) + "\n]" if found.documents else "[]")
+    else:
+        shown = _readers(names, os.path.realpath(install.root))
+        rows = [dict(zip(names, values, strict=True)) for values in found.rows]
+        for name in shown.keys() & {*names}:
+            for row in rows:
+                row[name] = shown[name](row[name])
+        print_rows(rows, names, format_, empty=_nothing(found, install.root))
+    _remarks(found, len(found.rows) or len(found.documents), format_)
+
+
+def _with_aliases(wanted: Selection, install: Install, plugins: Callable[[], Plugins]) -> Selection:
+    """The workloads by their own names: the plugins are asked only for names that no run has."""
+    asked = wanted.equal.get("workload.name")
+    if not asked:
+        return wanted
+    from ..history import known_workloads
+
+    known = known_workloads(install)
+    names = tuple(name if name in known else plugins().workload(str(name)).name for name in asked)
+    changed: Selection = wanted.replace(equal={**wanted.equal, "workload.name": names})
+    return changed
+
+
+def _columns(text: str | None) -> tuple[str, ...]:
+    from ..history.query import column
+
+    names = [name.strip() for name in (text or "").lstrip("+").split(",") if name.strip()]
+    for name in names:
+        if name not in ("age", "folder"):
+            column(name, "--columns")
+    usual = COLUMNS if not text or text.startswith("+") else ()
+    if not (*usual, *names):
+        raise UsageError("--columns: expected names of columns, such as run_id,mfu,tags")
+    return tuple(dict.fromkeys((*usual, *names)))
+
+
+def _stored(names: Sequence[str]) -> list[str]:
+    from ..history.columns import full_name
+
+    return ["created" if name == "age" else full_name(name) or name for name in names]
+
+
+def _readers(names: Sequence[str], root: str) -> Mapping[str, Callable[[Any], Any]]:
+    """How the columns are shown that are not shown as they are stored."""
+    from ..history.columns import COLUMNS as KINDS
+    from ..history.columns import full_name
+
     now = time.time()
-    rows = [{**msgspec.to_builtins(item), "age": age(now - item.created)} for item in found[:limit]]
-    print_rows(rows, COLUMNS, format_, empty=f"no runs in {here.install.root}")
+    special: dict[str, Callable[[Any], Any]] = {
+        "age": lambda value: age(now - value),
+        "folder": lambda value: value if value.startswith("/") else f"{root}/{value}",
+    }
+    kinds = {name: KINDS.get(full_name(name) or "") for name in names}
+    flags = {name: lambda value: None if value is None else bool(value) for name in names if kinds[name] == "flag"}
+    tags = {name: lambda value: ", ".join((value or "").split()) or None for name in names if kinds[name] == "words"}
+    return {**special, **flags, **tags}
+
+
+def _nothing(found: Listing, root: str) -> str:
+    return f"none of the {found.runs} runs in {root} fits" if found.runs else f"no runs in {root}"
+
+
+def _remarks(found: Listing, shown: int, format_: str) -> None:
+    if found.fitting > shown and format_ == "table":
+        click.echo(f"{shown} of {found.fitting} runs; --limit 0 lists all", err=True)
+    for folder, why in found.damaged[:3]:
+        click.echo(f"llmbx: note: {folder} cannot be read: {why}", err=True)
+    if len(found.damaged) > 3:
+        click.echo(f"llmbx: note: {len(found.damaged) - 3} more folders cannot be read", err=True)
 
 
 def age(seconds: float) -> str:
@@ -71,12 +243,42 @@ def age(seconds: float) -> str:
     return f"{max(0, int(seconds))} s"
 
 
+def _given(context: click.Context, parameter: click.Parameter) -> bool:
+    return context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
+
+
 def _check_status(status: str) -> None:
     from typing import get_args
 
+    from ..history.read import DAMAGED, UNKNOWN
     from ..model.job import JobState
     from ..model.result import Status
 
-    known = (*get_args(Status), *get_args(JobState))
+    known = (*get_args(Status), *get_args(JobState), UNKNOWN, DAMAGED)
     if status not in known:
         raise UsageError(f"--status {status}: no such status{did_you_mean(status, known)}")
+
+
+class _Progress:
+    """Says on stderr how far the reading of folders has come, once it takes longer than a moment."""
+
+    def __init__(self) -> None:
+        self.began = self.said = time.monotonic()
+        self.open = False
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __call__(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        terminal = sys.stderr.isatty()
+        if now - self.began < 1 or now - self.said < (0.2 if terminal else 5):
+            return
+        self.said = now
+        text = f"reading runs: {done} of {of} experiments, {now - self.began:.0f} s"
+        click.echo(f"\r{text}" if terminal else f"llmbx: {text}", err=True, nl=not terminal)
+        self.open = terminal
+
+    def __exit__(self, *_: Any) -> None:
+        if self.open:
+            click.echo(err=True)

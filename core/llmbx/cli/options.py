@@ -89,6 +89,10 @@ def build_request(arguments: dict[str, Any]) -> Request:
     for key, option in (("settings", "--set"), ("env", "--env")):
         arguments[key] = parse_pairs(option, arguments.get(key, ()))
     arguments["scheduler"] = _scheduler(arguments.get("scheduler", ()))
+    if arguments.get("tags"):
+        from ..history.tags import check_tags
+
+        arguments["tags"] = check_tags(arguments["tags"])
     for key in ("size", "dtype", "gpu_type"):
         arguments[key] = arguments[key].lower() if arguments.get(key) else None
     return Request(workload=workload or names[0], **arguments)
@@ -112,6 +116,12 @@ class World:
         from ..resolve import resolve
 
         return resolve(request, self.plugins, self.config, self.cluster_files, os.environ, self.install.root)
+
+
+def place() -> tuple[Install, Callable[[], Plugins]]:
+    """The install, and the plugins for when they are needed: a verb that reads files alone starts faster."""
+    config, _ = load_config()
+    return find_install(os.environ, config.install), load
 
 
 def world() -> World:

@@ -66,7 +66,7 @@ def _new(request: Request, profile: dict[str, Any], here: World) -> RunSpec:
 
 def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
     """The last run's specification with a profile, and its id. Raises `UsageError` where there is none."""
-    from ..history import find_run, runs
+    from ..history import Selection, find_run, select
     from ..resolve.profiled import again
 
     context = click.get_current_context()
@@ -74,7 +74,7 @@ def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
     others = [p for p in context.command.params if p.name in about_the_run and _given(context, p)]
     if others:
         raise UsageError(f"{others[0].opts[0]} needs a workload: without one the last run is repeated as it was")
-    if not runs(here.install):
+    if not select(here.install, Selection(limit=1)):
         raise UsageError("there is no run yet that could be repeated: name a workload (`llmbx list`)")
     run = find_run(here.install, "last")
     spec = run.record.spec

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import UsageError, did_you_mean
-from ..history import runs
+from ..history import Selection, known_tags, select
 from ..install import Install
 from ..model import Reference, RunSpec, Workload
 from ..plugins import Plugins
 from ..record import Run
 from .measured import Measured, measured
 from .refuse import unlike
+from .why import same_setup
 
 
 def with_repeats(
@@ -22,22 +23,23 @@ def with_repeats(
     group = named.record.group
     if single or group is None:
         return [chosen]
-    others = [run for run in runs(install) if run.record.group == group and run.record.run_id != named.record.run_id]
+    alike = select(install, Selection(equal={"group": (group,)}))
+    others = [run for run in alike if run.record.run_id != named.record.run_id]
     return _oldest_first([chosen, *_valid(others, plugins, policy)])
 
 
 def baseline(
     install: Install, tag: str, of: Sequence[Measured], plugins: Plugins, policy: str | None
 ) -> list[Measured]:
-    """The valid runs with this tag that can be compared with the runs `of`, oldest first; those are left out.
+    """The newest valid run with this tag that can be compared with the runs `of` (which are left out themselves).
 
+    With it come the tagged ones that are repeats of it: of the same configuration, image and versions. Oldest first.
     Raises `UsageError` where there is none, and says why the tagged ones do not fit.
     """
-    every, own, spec = runs(install), {run.record.run_id for run in of}, of[-1].spec
-    tagged = [run for run in every if tag in run.record.spec.tags and run.record.run_id not in own]
+    own, spec = {run.record.run_id for run in of}, of[-1].spec
+    tagged = [run for run in select(install, Selection(tags=(tag,))) if run.record.run_id not in own]
     if not tagged:
-        known = {name for run in every for name in run.record.spec.tags}
-        raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, known)}")
+        raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, known_tags(install))}")
     fitting = [run for run in tagged if not unlike(run.record.spec, spec)]
     if not fitting:
         reasons = "; ".join(unlike(tagged[0].record.spec, spec))
@@ -46,7 +48,7 @@ def baseline(
     found = _valid(fitting, plugins, policy)
     if not found:
         raise UsageError(f"--baseline {tag}: none of its {len(fitting)} runs is a valid measurement")
-    return _oldest_first(found)
+    return _oldest_first([run for run in found if same_setup(found[0].record, run.record)])
 
 
 def published(spec: RunSpec, workload: Workload) -> Reference:

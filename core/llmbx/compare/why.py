@@ -19,6 +19,9 @@ from .values import Difference
 NOTABLE = 20
 """Differences below this weight seldom matter for speed; people see how many there are."""
 
+CHOSEN = 80
+"""Differences of this weight and above are of what was run, below it of where it ran and how it was started."""
+
 
 class Rule(Value, frozen=True):
     """Names that match `pattern` have this weight and are called `words` (`\\\\1`: what the pattern caught)."""
@@ -89,6 +92,11 @@ def from_recipe(spec: RunSpec, recipe: RunSpec) -> list[Difference]:
     found = [_difference(name, one.get(name), two.get(name)) for name in sorted({*one, *two})]
     known = [d for d in found if d is not None and d.what not in ("runtime", "launcher", "cluster")]
     return sorted(known, key=lambda d: (-d.weight, d.what))
+
+
+def same_setup(a: Record, b: Record) -> bool:
+    """Whether two runs differ in nothing that was chosen: configuration, exported variables, image, versions."""
+    return all(d.weight < CHOSEN for d in differences(a, b))
 
 
 def facts(record: Record) -> dict[str, Scalar]:

@@ -1,0 +1,139 @@
+"""The columns of the history: the members of a result by dotted name, and what a listing adds. Pure values."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from ..model import Scalar, Value
+
+Kind = Literal["text", "number", "count", "flag", "date", "words"]
+
+COLUMNS: dict[str, Kind] = {
+    "created": "date", "run_id": "text", "status": "text", "workload.name": "text", "workload.plugin": "text",
+    "workload.size": "text", "workload.dtype": "text", "workload.gpu_type": "text", "workload.gpus": "count",
+    "tags": "words", "data_valid": "flag", "comparable": "flag", "profiled": "flag", "traced": "flag",
+    "step_time_s.mean": "number", "step_time_s.std": "number", "step_time_s.median": "number",
+    "step_time_s.min": "number", "step_time_s.max": "number", "tflops_per_gpu.mean": "number",
+    "tflops_per_gpu.std": "number", "tflops_per_gpu.source": "text", "tokens_per_s": "number",
+    "tokens_per_s_per_gpu": "number", "mfu.value": "number", "mfu.formula": "text", "mfu.convention": "text",
+    "mfu.peak_tflops": "number", "mfu.peak_name": "text", "days_per_1t_tokens": "number",
+    "window.first": "count", "window.last": "count", "window.policy": "text", "window.reason": "text",
+    "steps_measured": "count", "steps_seen": "count", "loss.first": "number", "loss.last": "number",
+    "peak_memory_gb": "number", "recipe": "text", "runtime": "text", "launcher": "text", "job_id": "text",
+    "group": "text", "attempt": "count", "exit_code": "count", "cause": "text", "image.ref": "text",
+    "image.digest": "text", "workload.sequence_length": "count", "workload.global_batch_size": "count",
+    "workload.micro_batch_size": "count", "workload.parallelism.tp": "count", "workload.parallelism.pp": "count",
+    "workload.parallelism.cp": "count", "workload.parallelism.ep": "count", "workload.parallelism.etp": "count",
+    "workload.parallelism.dp": "count", "workload.parallelism.vp": "count", "workload.parallelism.fsdp": "count",
+    "flops_per_sample.full": "number", "flops_per_sample.causal": "number", "timing.queue_s": "number",
+    "timing.prepare_s": "number", "timing.first_step_s": "number", "timing.total_s": "number",
+    "gpu_hours": "number", "llmbx_version": "text", "experiment": "text",
+}  # fmt: skip
+"""Every column with what it holds. Names with a dot, and most others, are those of `result.json`."""
+
+SHORT = {
+    "workload": "workload.name", "plugin": "workload.plugin", "size": "workload.size", "dtype": "workload.dtype",
+    "gpu_type": "workload.gpu_type", "gpus": "workload.gpus", "scale": "workload.gpus", "date": "created",
+    "tag": "tags", "step_time_s": "step_time_s.mean", "step_time_std_s": "step_time_s.std",
+    "tflops_per_gpu": "tflops_per_gpu.mean", "mfu": "mfu.value", "loss": "loss.last", "image": "image.ref",
+    "sequence_length": "workload.sequence_length", "gbs": "workload.global_batch_size",
+    "global_batch_size": "workload.global_batch_size", "mbs": "workload.micro_batch_size",
+    "micro_batch_size": "workload.micro_batch_size", "queue_s": "timing.queue_s", "total_s": "timing.total_s",
+    **{letter: f"workload.parallelism.{letter}" for letter in ("tp", "pp", "cp", "ep", "etp", "dp", "vp", "fsdp")},
+}  # fmt: skip
+"""Other names of columns, those of `llmbx jobs` among them."""
+
+LARGEST = 2**63 - 1
+"""The largest whole number that the database holds."""
+
+Values = dict[str, Scalar]
+
+
+class Entry(Value, frozen=True):
+    """One run as `llmbx jobs` lists it; `status` is the result's, or the job's while it goes on."""
+
+    run_id: str
+    status: str
+    created: float
+    folder: str
+    workload: str | None = None
+    size: str | None = None
+    dtype: str | None = None
+    gpu_type: str | None = None
+    gpus: int | None = None
+    step_time_s: float | None = None
+    step_time_std_s: float | None = None
+    tflops_per_gpu: float | None = None
+    tokens_per_s: float | None = None
+    tokens_per_s_per_gpu: float | None = None
+    mfu: float | None = None
+    loss: float | None = None
+    steps_measured: int | None = None
+    plugin: str | None = None
+    recipe: str | None = None
+    job_id: str | None = None
+    group: str | None = None
+    data_valid: bool | None = None
+    comparable: bool | None = None
+    cause: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+def full_name(name: str) -> str | None:
+    """The column that is meant by a name or another name of it; None for an unknown one."""
+    return name if name in COLUMNS else SHORT.get(name)
+
+
+_LISTED = {name: full_name(name) or name for name in Entry.__struct_fields__}
+
+
+def known_names() -> tuple[str, ...]:
+    """Every name that a column answers to."""
+    return (*COLUMNS, *SHORT)
+
+
+def flatten(members: dict[str, Any]) -> Values:
+    """Those members of a result (or of what stands in for one) that are columns, each of its column's kind or None."""
+    found: Values = {}
+    _flatten(members, "", found)
+    return found
+
+
+def _flatten(members: dict[str, Any], prefix: str, found: Values) -> None:
+    for key, member in members.items():
+        name = prefix + key
+        if type(member) is dict:
+            _flatten(member, f"{name}.", found)
+        elif name in COLUMNS and member is not None:
+            found[name] = fit(member, COLUMNS[name])
+
+
+def fit(value: Any, kind: Kind) -> Scalar:
+    """`value` where it is of this kind, else None: a damaged file has no say in what a column holds."""
+    if kind == "text":
+        return value if type(value) is str else None
+    if kind == "flag":
+        return value if type(value) is bool else None
+    if isinstance(value, int):
+        return int(value) if -LARGEST <= value <= LARGEST else None
+    return value if type(value) is float and kind in ("number", "date") else None
+
+
+def words(tags: tuple[str, ...]) -> str:
+    """Tags as one text in which ` tag ` finds each of them."""
+    return f" {' '.join(tags)} " if tags else ""
+
+
+def entry(values: Values, folder: str) -> Entry:
+    """The run that these columns are of, as a listing has it."""
+    taken: dict[str, Any] = {name: values.get(column) for name, column in _LISTED.items()}
+    taken["tags"] = str(taken["tags"] or "").split()
+    return msgspec.convert({**taken, "folder": folder}, Entry)
+
+
+def document(values: Values, folder: str) -> str:
+    """The same as a piece of the JSON list that `llmbx jobs` prints."""
+    text = msgspec.json.format(msgspec.json.encode(entry(values, folder)), indent=2).decode()
+    return "  " + text.replace("\n", "\n  ")

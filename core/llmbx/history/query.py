@@ -1,0 +1,107 @@
+"""What is wanted of the history, as SQL over the index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..errors import UsageError
+from ..model import Scalar, Value
+from .columns import full_name
+from .index import quoted
+from .where import condition, hint
+
+if TYPE_CHECKING:
+    import sqlite3
+
+NEWEST = '"created" DESC, "run_id" DESC'
+
+
+class Selection(Value, frozen=True):
+    """Which runs, and in which order.
+
+    `equal` maps columns to the values that are wanted (any of them), `tags` must all be there, `since` and `until` are
+    epoch seconds, `where` is a condition (see `where`). `sort` names columns, each with a `-` in front for the largest
+    first; unknown values come last. `limit` is the most runs, None for all.
+    """
+
+    equal: dict[str, tuple[Scalar, ...]] = {}
+    tags: tuple[str, ...] = ()
+    since: float | None = None
+    until: float | None = None
+    where: str | None = None
+    sort: str | None = None
+    limit: int | None = None
+
+
+def rows(db: sqlite3.Connection, wanted: Selection, columns: Sequence[str]) -> list[tuple[Scalar, ...]]:
+    """These columns (by full name) of the runs that are wanted."""
+    where, values = _where(wanted)
+    names = ", ".join(map(quoted, columns))
+    return db.execute(f"SELECT {names} FROM runs{where}{_order(wanted)}{_limit(wanted)}", values).fetchall()
+
+
+def documents(db: sqlite3.Connection, wanted: Selection) -> list[str]:
+    """The runs that are wanted as pieces of a JSON list."""
+    where, values = _where(wanted)
+    found = f"SELECT id FROM runs{where}{_order(wanted)}{_limit(wanted)}"
+    texts = db.execute(
+        f"SELECT (SELECT text FROM documents WHERE documents.id = found.id) FROM ({found}) AS found", values
+    )
+    return [text for (text,) in texts]
+
+
+def folders(db: sqlite3.Connection, wanted: Selection) -> list[str]:
+    """The folders of the runs that are wanted."""
+    where, values = _where(wanted)
+    return [
+        folder for (folder,) in db.execute(f"SELECT folder FROM runs{where}{_order(wanted)}{_limit(wanted)}", values)
+    ]
+
+
+def count(db: sqlite3.Connection, wanted: Selection) -> int:
+    """How many runs are wanted, without the limit."""
+    where, values = _where(wanted)
+    number: int = db.execute(f"SELECT count(*) FROM runs{where}", values).fetchone()[0]
+    return number
+
+
+def column(name: str, option: str) -> str:
+    """The column that is meant. Raises `UsageError` with the nearest one."""
+    found = full_name(name)
+    if found is None:
+        raise UsageError(f"{option}: no column named '{name}'{hint(name)}")
+    return found
+
+
+def _where(wanted: Selection) -> tuple[str, tuple[Scalar, ...]]:
+    parts: list[str] = []
+    values: list[Scalar] = []
+    for name, allowed in wanted.equal.items():
+        parts.append(f"{quoted(name)} IN ({', '.join('?' * len(allowed))})")
+        values += allowed
+    for tag in wanted.tags:
+        parts.append(f"instr({quoted('tags')}, ?) > 0")
+        values.append(f" {tag} ")
+    for bound, sign in ((wanted.since, ">="), (wanted.until, "<")):
+        if bound is not None:
+            parts.append(f'"created" {sign} ?')
+            values.append(bound)
+    if wanted.where is not None:
+        sql, bound_values = condition(wanted.where)
+        parts.append(sql)
+        values += bound_values
+    return (f" WHERE {' AND '.join(parts)}" if parts else ""), tuple(values)
+
+
+def _order(wanted: Selection) -> str:
+    terms = []
+    for term in (wanted.sort or "").split(",") if wanted.sort else ():
+        descending = term.strip().startswith("-")
+        name = quoted(column(term.strip().lstrip("-+"), "--sort"))
+        terms.append(f"{name} IS NULL, {name} {'DESC' if descending else 'ASC'}")
+    return f" ORDER BY {', '.join([*terms, NEWEST])}"
+
+
+def _limit(wanted: Selection) -> str:
+    return f" LIMIT {wanted.limit}" if wanted.limit is not None else ""

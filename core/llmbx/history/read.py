@@ -1,0 +1,137 @@
+"""What a run's files say of it, as columns. Lenient: what another version wrote, or damaged, still finds its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..install import RECORD
+from ..model import Parallelism
+from ..record import RESULT
+from .columns import Values, flatten, words
+from .tags import read_tags
+
+UNKNOWN = "unknown"
+"""The status of a run without a result until somebody asks its launcher how it stands."""
+
+OPEN = (UNKNOWN, "pending", "running")
+"""What a run without a result may stand at."""
+
+DAMAGED = "damaged"
+"""The status of a run whose result cannot be read."""
+
+
+class Unreadable(Exception):
+    """A record that nothing can be read from; the text says why."""
+
+
+class _Model(msgspec.Struct):
+    sequence_length: int | None = None
+
+
+class _Spec(msgspec.Struct):
+    """The part of a specification that a listing shows."""
+
+    plugin: str
+    workload: str
+    size: str
+    dtype: str
+    gpu_type: str
+    gpus: int
+    recipe: str | None = None
+    runtime: str | None = None
+    launcher: str | None = None
+    micro_batch_size: int | None = None
+    global_batch_size: int | None = None
+    model: _Model = msgspec.field(default_factory=_Model)
+    parallelism: dict[str, Any] = {}
+    profile: Any = None
+    trace: Any = None
+    tags: tuple[str, ...] = ()
+
+
+class _Job(msgspec.Struct):
+    job_id: str | None = None
+
+
+class _Record(msgspec.Struct):
+    """The part of `run.json` that a listing shows."""
+
+    run_id: str
+    created: float
+    spec: _Spec
+    llmbx_version: str | None = None
+    group: str | None = None
+    attempt: int = 0
+    job: _Job | None = None
+
+
+_RECORDS = msgspec.json.Decoder(_Record)
+_RESULTS = msgspec.json.Decoder(dict[str, Any])
+_LETTERS = Parallelism.__struct_fields__
+
+
+def read_values(folder: Path) -> Values:
+    """The columns of the run in `folder`. Raises `Unreadable` when its record says nothing."""
+    try:
+        record = _RECORDS.decode((folder / RECORD).read_bytes())
+    except OSError as error:
+        raise Unreadable(error.strerror or str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Unreadable(str(error)) from None
+    own = read_tags(folder)
+    values = {**_planned(record), **_measured(folder)}
+    values.update(
+        {
+            "run_id": record.run_id,
+            "created": record.created,
+            "llmbx_version": record.llmbx_version,
+            "group": record.group,
+            "experiment": folder.name,
+            "tags": words(record.spec.tags if own is None else own),
+        }
+    )
+    return values
+
+
+def _planned(record: _Record) -> Values:
+    """What is known of a run before it has a result."""
+    spec = record.spec
+    return flatten(
+        {
+            "status": UNKNOWN,
+            "attempt": record.attempt,
+            "job_id": record.job.job_id if record.job else None,
+            "recipe": spec.recipe,
+            "runtime": spec.runtime,
+            "launcher": spec.launcher,
+            "profiled": spec.profile is not None,
+            "traced": spec.trace is not None,
+            "workload": {
+                "name": spec.workload,
+                "sequence_length": spec.model.sequence_length,
+                **{n: getattr(spec, n) for n in ("plugin", "size", "dtype", "gpu_type", "gpus")},
+                **{n: getattr(spec, n) for n in ("micro_batch_size", "global_batch_size")},
+                "parallelism": {n: spec.parallelism.get(n) for n in _LETTERS},
+            },
+        }
+    )
+
+
+def _measured(folder: Path) -> Values:
+    """The members of the result; a result that cannot be read is a run whose outcome is not known."""
+    try:
+        content = (folder / RESULT).read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        return {"status": DAMAGED, "cause": f"{RESULT}: {error.strerror}"}
+    try:
+        values = flatten(_RESULTS.decode(content))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return {"status": DAMAGED, "cause": f"{RESULT} cannot be read: {error}"}
+    if values.get("status") is None:
+        values["status"] = DAMAGED
+    return {name: value for name, value in values.items() if value is not None}

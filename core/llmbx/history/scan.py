@@ -1,0 +1,218 @@
+"""Keeping the index up to date with the run folders, also those that other machines write.
+
+A folder's time of change (ctime) moves when something is made, renamed or removed in it. One look at each experiment's
+folder therefore finds new and deleted runs; runs that have not ended are looked at every time. What changes in an ended
+run (its tags, a saved window) moves its experiment's time as well (`tags.announce`). A time that is younger than
+`SETTLED_S` proves nothing, since the clock of a file system ticks slowly: such folders are looked at again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from stat import S_ISDIR
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..install import RECORD, Install
+from .columns import COLUMNS, Values, document
+from .index import quoted
+from .read import OPEN, Unreadable, read_values
+
+if TYPE_CHECKING:
+    import sqlite3
+
+SETTLED_S = 2.0
+"""How old a time of change must be before the same time means the same content."""
+
+UNSETTLED = -1
+"""In place of a time that proves nothing."""
+
+BATCH = 500
+"""How many runs are written at a time, so that other processes get their turn."""
+
+OPEN_RUNS = f"status IN ({', '.join(repr(status) for status in OPEN)})"
+"""The condition for runs that have not ended."""
+
+_NAMES = (*COLUMNS, "path", "folder", "stamp")
+_INSERT = f"INSERT INTO runs ({', '.join(map(quoted, _NAMES))}) VALUES ({', '.join('?' * len(_NAMES))})"
+
+Progress = Callable[[int, int], None]
+"""Told how many experiments of how many have been read."""
+
+
+class Found(NamedTuple):
+    """One run folder: relative to the install where it lies in it, its experiment, its time, and what it says."""
+
+    folder: str
+    path: str
+    stamp: int
+    values: Values | None
+    why: str = ""
+
+
+def refresh(db: sqlite3.Connection, install: Install, progress: Progress | None = None) -> None:
+    """Bring the index up to date with the folders."""
+    known = dict(db.execute("SELECT path, stamp FROM experiments"))
+    there = dict(experiments(install))
+    stale = [path for path, stamp in there.items() if stamp == UNSETTLED or known.get(path) != stamp]
+    _drop(db, [path for path in known if path not in there])
+    batch: list[Found] = []
+    done: list[str] = []
+    for number, path in enumerate(stale, 1):
+        batch += _changed(db, install, path)
+        done.append(path)
+        if len(batch) >= BATCH:
+            write(db, install, batch, {path: there[path] for path in done})
+            batch, done = [], []
+            if progress:
+                progress(number, len(stale))
+    if stale:
+        write(db, install, batch, {path: there[path] for path in done})
+    refresh_open(db, install, set(stale))
+
+
+def refresh_open(db: sqlite3.Connection, install: Install, seen: Iterable[str] = ()) -> None:
+    """Read runs again that had not ended, apart from those of the experiments just `seen`."""
+    rows = db.execute(f"SELECT folder, path, stamp FROM runs WHERE {OPEN_RUNS}").fetchall()
+    skip, changed = set(seen), []
+    for folder, path, stamp in rows:
+        if path in skip:
+            continue
+        now = _stamp(install.path / folder)
+        if now is not None and (now == UNSETTLED or now != stamp):
+            changed.append(read(install, path, folder, now))
+    if changed:
+        write(db, install, changed, {})
+
+
+def experiments(install: Install) -> Iterator[tuple[str, int]]:
+    """Every experiment's folder (relative to the install where it lies in it) with its time of change."""
+    for base in _bases(install):
+        for name in _names(base):
+            stamp = _stamp(base / name)
+            if stamp is not None:
+                yield _relative(install, base / name), stamp
+
+
+def _bases(install: Install) -> Iterator[Path]:
+    workloads = install.path / "workloads"
+    for name in _names(workloads):
+        yield workloads / name / "experiments"
+    own = install.workload_root
+    if own and Path(own).parent != workloads:
+        yield Path(own) / "experiments"
+
+
+def _changed(db: sqlite3.Connection, install: Install, path: str) -> list[Found]:
+    """The runs of one experiment that the index does not have as they are; those that are gone are dropped."""
+    known = dict(db.execute("SELECT folder, stamp FROM runs WHERE path = ?", (path,)))
+    found = []
+    for folder in _run_folders(install, path):
+        stamp = _stamp(install.path / folder)
+        before = known.pop(folder, None)
+        if stamp is not None and (stamp == UNSETTLED or stamp != before):
+            found.append(read(install, path, folder, stamp))
+    _forget(db, [*known, *(item.folder for item in found if item.values is None)])
+    return found
+
+
+def _run_folders(install: Install, path: str) -> Iterator[str]:
+    """Folders with a record: EXPERIMENT/RUN/EXPERIMENT as a rule, any name in place of the last one."""
+    experiment = install.path / path
+    usual = experiment.name
+    for run in _names(experiment):
+        if os.path.isfile(f"{experiment}/{run}/{usual}/{RECORD}"):  # noqa: PTH113 (half the time of a Path's)
+            yield f"{path}/{run}/{usual}"
+            continue
+        for name in _names(experiment / run):
+            if (experiment / run / name / RECORD).is_file():
+                yield f"{path}/{run}/{name}"
+
+
+def fresh(install: Install, path: str, folder: str) -> Found:
+    """The run as its folder shows it now."""
+    stamp = _stamp(install.path / folder)
+    return read(install, path, folder, UNSETTLED if stamp is None else stamp)
+
+
+def read(install: Install, path: str, folder: str, stamp: int) -> Found:
+    """The run as its folder shows it; `stamp` is the folder's time, taken before."""
+    try:
+        return Found(folder, path, stamp, read_values(install.path / folder))
+    except Unreadable as error:
+        return Found(folder, path, stamp, None, str(error))
+
+
+def write(db: sqlite3.Connection, install: Install, found: list[Found], stamps: dict[str, int]) -> None:
+    """Put these runs into the index, and the times of the experiments that they complete."""
+    root = Path(os.path.realpath(install.root))
+    good = [item for item in found if item.values is not None]
+    db.execute("BEGIN IMMEDIATE")
+    _remove(db, [item.folder for item in good])
+    for item in good:
+        values = item.values or {}
+        row = [*(values.get(name) for name in COLUMNS), item.path, item.folder, item.stamp]
+        number = db.execute(_INSERT, row).lastrowid
+        db.execute("INSERT INTO documents VALUES (?, ?)", (number, document(values, str(root / item.folder))))
+    for path in stamps:
+        db.execute("DELETE FROM damaged WHERE path = ?", (path,))
+    db.executemany(
+        "INSERT OR REPLACE INTO damaged VALUES (?, ?, ?)",
+        [(item.folder, item.path, item.why) for item in found if item.values is None],
+    )
+    db.executemany("INSERT OR REPLACE INTO experiments VALUES (?, ?)", stamps.items())
+    db.execute("COMMIT")
+
+
+def _drop(db: sqlite3.Connection, paths: list[str]) -> None:
+    """Forget whole experiments."""
+    if not paths:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    for path in paths:
+        _remove(db, [folder for (folder,) in db.execute("SELECT folder FROM runs WHERE path = ?", (path,)).fetchall()])
+        db.execute("DELETE FROM damaged WHERE path = ?", (path,))
+        db.execute("DELETE FROM experiments WHERE path = ?", (path,))
+    db.execute("COMMIT")
+
+
+def _forget(db: sqlite3.Connection, folders: list[str]) -> None:
+    if folders:
+        db.execute("BEGIN IMMEDIATE")
+        _remove(db, folders)
+        db.execute("COMMIT")
+
+
+def _remove(db: sqlite3.Connection, folders: list[str]) -> None:
+    rows = [(folder,) for folder in folders]
+    db.executemany("DELETE FROM documents WHERE id = (SELECT id FROM runs WHERE folder = ?)", rows)
+    db.executemany("DELETE FROM runs WHERE folder = ?", rows)
+
+
+def _names(folder: Path) -> list[str]:
+    """What lies in a folder; a name that is no text (and that llmbx never gives) is left out."""
+    try:
+        return sorted(name for name in os.listdir(folder) if name.isascii() or _is_text(name))  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def _is_text(name: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _stamp(folder: Path) -> int | None:
+    """The folder's time of change in ns, `UNSETTLED` where it is too young; None where there is no such folder."""
+    try:
+        found = os.stat(folder)  # noqa: PTH116
+    except OSError:
+        return None
+    if not S_ISDIR(found.st_mode):
+        return None
+    return UNSETTLED if time.time() - found.st_ctime < SETTLED_S else found.st_ctime_ns
+
+
+def _relative(install: Install, folder: Path) -> str:
+    return str(folder.relative_to(install.path)) if folder.is_relative_to(install.path) else str(folder)

@@ -1,0 +1,64 @@
+"""Runs that had not ended when they were last looked at: how they stand now, and their result once they have ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import LlmbxError
+from ..install import Install
+from ..record import Run, read_result, read_run
+from .read import UNKNOWN
+from .scan import OPEN_RUNS, fresh, write
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from ..model import Result
+    from ..plugins import Plugins
+
+
+def settle(run: Run, plugins: Plugins) -> Result | None:
+    """The run's result if it has ended, finalised now if need be; None while it goes on."""
+    from ..finalise import finalise
+
+    return finalise(run, plugins)
+
+
+def standing(run: Run, plugins: Plugins) -> tuple[str, str | None]:
+    """How an unfinished run stands and why; a run that has ended is finalised, then its status is its result's."""
+    from ..finalise import finalise, job_status
+
+    try:
+        if read_result(run.path) is None:
+            status = job_status(run, plugins)
+            if status.state in ("pending", "running"):
+                return status.state, status.reason or None
+        result = finalise(run, plugins)
+        return (result.status, result.cause) if result else ("running", None)
+    except LlmbxError as error:
+        # Its plugin is not installed here, say: one run must not keep the others from being listed.
+        return UNKNOWN, str(error).splitlines()[0]
+
+
+def settle_all(db: sqlite3.Connection, install: Install, plugins: Plugins) -> None:
+    """Bring every run that has not ended up to date, in its folder and in the index."""
+    rows = db.execute(f"SELECT folder, path FROM runs WHERE {OPEN_RUNS}").fetchall()
+    found = []
+    for folder, path in rows:
+        try:
+            run = read_run(install.path / folder)
+        except LlmbxError:
+            continue
+        status, reason = standing(run, plugins)
+        seen = fresh(install, path, folder)
+        if seen.values is not None and seen.values["status"] == UNKNOWN:
+            seen.values.update(status=status, cause=reason)
+        found.append(seen)
+    if found:
+        write(db, install, found, {})
+
+
+def open_runs(db: sqlite3.Connection) -> int:
+    """How many runs have not ended."""
+    number: int = db.execute(f"SELECT count(*) FROM runs WHERE {OPEN_RUNS}").fetchone()[0]
+    return number

@@ -1,0 +1,66 @@
+"""The tags of a run: words to find it by, in a file of its folder; without the file, those it was started with."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from ..errors import InfraError, UsageError
+from ..files import disk_errors, write_atomic
+from ..record import Run
+
+FILE = "tags.json"
+_WORD = re.compile(r"[A-Za-z0-9][\w.+:/-]*")
+_PATIENCE_S = 10.0
+
+
+def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """The tags, each once. Raises `UsageError` for one that is no single word."""
+    for tag in tags:
+        if not _WORD.fullmatch(tag):
+            raise UsageError(f"tag '{tag}': expected one word of letters, digits and . _ + : / -, such as accepted")
+    return tuple(dict.fromkeys(tags))
+
+
+def read_tags(folder: Path) -> tuple[str, ...] | None:
+    """What the file of tags says; None where there is none, or none that can be read."""
+    try:
+        return tuple(msgspec.json.decode((folder / FILE).read_bytes(), type=list[str]))
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def tags_of(run: Run) -> tuple[str, ...]:
+    """The run's tags as they are now."""
+    known = read_tags(run.path)
+    return run.record.spec.tags if known is None else known
+
+
+def change_tags(run: Run, add: Iterable[str] = (), remove: Iterable[str] = ()) -> tuple[str, ...]:
+    """Add and remove tags of a run; what other processes do at the same time is kept. The tags it has then.
+
+    Raises `UsageError` for a word that is no tag, `InfraError` when the file cannot be written.
+    """
+    from filelock import FileLock, Timeout
+
+    added, gone = check_tags(add), set(remove)
+    with disk_errors(f"the tags of {run.record.run_id}"):
+        try:
+            with FileLock(run.path / f".{FILE}.lock", timeout=_PATIENCE_S):
+                tags = tuple(tag for tag in dict.fromkeys((*tags_of(run), *added)) if tag not in gone)
+                write_atomic(run.path / FILE, msgspec.json.encode(tags) + b"\n")
+        except Timeout:
+            raise InfraError(f"{run.record.run_id}: another process has had its tags in hand for 10 s") from None
+    announce(run.path)
+    return tags
+
+
+def announce(folder: Path) -> None:
+    """Have every index look at this ended run again, by the time of its experiment's folder."""
+    with contextlib.suppress(OSError):
+        os.utime(folder.parent.parent)

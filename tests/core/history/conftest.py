@@ -1,0 +1,73 @@
+"""Runs on a shelf (as for comparisons), and `jobs` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from llmbx import hookimpl
+from llmbx.cli import jobs as module
+from llmbx.errors import LlmbxError
+from llmbx.install import Install
+from llmbx.model import RunSpec
+from llmbx.plugins import Plugins
+
+from ..compare.conftest import SHAPE, Shelf, Toy, install, plugins, shelf, spec
+
+__all__ = ["Shelf", "install", "plugins", "shelf", "spec"]
+
+Jobs = Callable[..., Result]
+
+
+class Silent:
+    """A grammar that sees nothing in a log."""
+
+    def feed(self, line: str) -> list[Any]:
+        return []
+
+    def close(self) -> list[Any]:
+        return []
+
+
+class Reading(Toy):
+    """The toy framework, with a log that can be read."""
+
+    @hookimpl
+    def parse_log(self, spec: RunSpec | None) -> Any:
+        return Silent()
+
+
+@pytest.fixture
+def toy(spec: RunSpec) -> Toy:
+    SHAPE[:] = [spec.model]
+    return Reading()
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch, install: Install, plugins: Plugins) -> Jobs:
+    """`jobs("--status", "failed")`: the verb, on this test's install."""
+    monkeypatch.setattr(module, "place", lambda: (install, lambda: plugins))
+
+    def invoke(*arguments: str) -> Result:
+        done = CliRunner().invoke(module.command, list(arguments))
+        if isinstance(done.exception, LlmbxError):
+            raise done.exception
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done
+
+    return invoke
+
+
+@pytest.fixture
+def listed(jobs: Jobs) -> Callable[..., list[dict[str, Any]]]:
+    """The same as JSON."""
+
+    def invoke(*arguments: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(jobs(*arguments, "--format", "json").stdout)
+        return found
+
+    return invoke

@@ -1,0 +1,297 @@
+"""The index says what the folders say: whatever happens to its file, and whoever writes the folders."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llmbx.history import Selection, find_run, listed, rebuild, scan, select
+from llmbx.history.index import place
+from llmbx.history.tags import change_tags
+from llmbx.install import Install
+from llmbx.plugins import Plugins
+from llmbx.record import RESULT, read_result, write_record, write_result
+
+from ..compare.conftest import Shelf, noise
+
+
+def ids(install: Install, **wanted: Any) -> list[str]:
+    return [run.record.run_id for run in select(install, Selection(**wanted))]
+
+
+def file_of(install: Install) -> Path:
+    return place(install, os.environ)
+
+
+@pytest.fixture(autouse=True)
+def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders count as settled at once, so that what these tests see is not a second look at young folders."""
+    monkeypatch.setattr(scan, "SETTLED_S", -1.0)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The run folders whose files are read from now on."""
+    seen: list[Path] = []
+    real = scan.read_values
+
+    def read(folder: Path) -> Any:
+        seen.append(folder)
+        return real(folder)
+
+    monkeypatch.setattr(scan, "read_values", read)
+    return seen
+
+
+def test_runs_are_found_newest_first_and_read_only_once(shelf: Shelf, reads: list[Path]) -> None:
+    made = [shelf.put(noise(seed, 1.0)).record.run_id for seed in range(4)]
+    assert ids(shelf.install) == made[::-1]
+    assert len(reads) == 4
+    assert ids(shelf.install) == made[::-1]
+    assert len(reads) == 4
+    shelf.put(noise(9, 1.0), dtype="fp8")
+    assert len(ids(shelf.install)) == 5
+    assert len(reads) == 5
+
+
+@pytest.mark.parametrize(
+    "harm", ["deleted", "empty", "garbage", "cut", "middle", "schema", "newer", "tables", "folder"]
+)
+def test_an_index_that_is_damaged_is_made_anew(shelf: Shelf, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made = [shelf.put(noise(seed, 1.0)).record.run_id for seed in range(40)]
+    assert len(ids(shelf.install)) == 40
+    path = file_of(shelf.install)
+    content = path.read_bytes()
+    if harm == "deleted":
+        path.unlink()
+    elif harm == "folder":
+        shutil.rmtree(path.parent)
+    elif harm == "empty":
+        path.write_bytes(b"")
+    elif harm == "garbage":
+        path.write_bytes(bytes(range(256)) * 40)
+    elif harm == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif harm == "middle":
+        path.write_bytes(content[:4096] + b"\xff" * 20000 + content[24096:])
+    else:
+        with sqlite3.connect(path) as db:
+            if harm == "tables":
+                db.execute("DROP TABLE documents")
+                db.execute("DROP TABLE experiments")
+            else:
+                db.execute(f"PRAGMA user_version = {0 if harm == 'schema' else 999}")
+        db.close()
+    shelf.put(noise(50, 1.0))
+    assert ids(shelf.install)[1:] == made[::-1]
+    assert capsys.readouterr().err == ""
+
+
+def test_where_no_cache_can_be_written_the_folders_are_read_with_one_note(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = shelf.put(noise(1, 1.0)).record.run_id
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert ids(shelf.install) == [made]
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "cannot be used (Not a directory): reading the run folders instead" in err
+
+
+def test_a_locked_index_is_not_waited_for_without_end(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = shelf.put(noise(1, 1.0)).record.run_id
+    ids(shelf.install)
+    from llmbx.history import index
+
+    monkeypatch.setattr(index, "PATIENCE_S", 0.2)
+    with sqlite3.connect(file_of(shelf.install), isolation_level=None) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        assert ids(shelf.install) == [made]
+        db.execute("ROLLBACK")
+    db.close()
+    assert "database is locked" in capsys.readouterr().err
+
+
+def test_each_install_has_an_index_of_its_own_by_its_resolved_path(
+    shelf: Shelf, tmp_path: Path, make_spec: Callable[..., Any]
+) -> None:
+    made = shelf.put(noise(1, 1.0)).record.run_id
+    other = Install(root=str(tmp_path / "other" / "install"), origin="test")
+    (tmp_path / "link").symlink_to(shelf.install.root)
+    linked = Install(root=str(tmp_path / "link"), origin="test")
+    assert file_of(linked) == file_of(shelf.install) != file_of(other)
+    assert (ids(shelf.install), ids(other), ids(linked)) == ([made], [], [made])
+    assert select(linked, Selection())[0].folder.startswith(str(tmp_path / "link"))
+
+
+def test_what_others_do_to_the_folders_is_noticed(shelf: Shelf) -> None:
+    a, b, c = (shelf.put(noise(seed, 1.0)) for seed in range(3))
+    far = shelf.put(noise(5, 1.0), dtype="fp8")
+    assert len(ids(shelf.install)) == 4
+    shutil.rmtree(b.path.parent)
+    assert ids(shelf.install) == [far.record.run_id, c.record.run_id, a.record.run_id]
+    shutil.rmtree(far.path.parents[1])
+    assert ids(shelf.install) == [c.record.run_id, a.record.run_id]
+    change_tags(a, add=["accepted"])
+    assert ids(shelf.install, tags=("accepted",)) == [a.record.run_id]
+    moved = c.path.parents[1].rename(c.path.parents[2] / "renamed")
+    assert len(ids(shelf.install)) == 2
+    shutil.rmtree(moved.parent)
+    assert ids(shelf.install) == []
+
+
+def test_a_run_without_a_result_is_looked_at_every_time(shelf: Shelf, plugins: Plugins, reads: list[Path]) -> None:
+    """Its result may come from another machine, whose folder times say nothing here about the experiment."""
+    run = shelf.put(noise(1, 1.0))
+    result = read_result(run.path)
+    assert result is not None
+    (run.path / RESULT).unlink()
+    first = select(shelf.install, Selection(equal={"status": ("unknown",)}))
+    assert [found.record.run_id for found in first] == [run.record.run_id]
+    write_result(run.path, result)
+    assert ids(shelf.install, equal={"status": ("completed",)}) == [run.record.run_id]
+    before = len(reads)
+    assert ids(shelf.install, equal={"status": ("completed",)}) == [run.record.run_id]
+    assert len(reads) == before
+
+
+def test_a_folder_that_changed_a_moment_ago_is_not_taken_for_settled(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[Path]
+) -> None:
+    """The clock of a file system ticks slowly: a second run may be made at the same time as the first was seen."""
+    monkeypatch.setattr(scan, "SETTLED_S", 3600.0)
+    shelf.put(noise(1, 1.0))
+    assert len(ids(shelf.install)) == len(ids(shelf.install)) == 1
+    assert len(reads) == 2
+
+
+def test_a_run_that_ended_unseen_gets_its_result_by_a_listing(shelf: Shelf, plugins: Plugins) -> None:
+    run = shelf.put(noise(1, 1.0))
+    (run.path / RESULT).unlink()
+    shelf.put(noise(2, 1.0))
+    found = listed(shelf.install, lambda: plugins, Selection(), ["run_id", "status", "cause"])
+    assert found.rows[1] == (run.record.run_id, "lost", "llmbx ended before the run was started")
+    assert found.rows[0][1] == "completed"
+    assert (run.path / RESULT).is_file()
+
+
+def test_a_run_whose_plugin_is_missing_is_listed_all_the_same(shelf: Shelf, plugins: Plugins) -> None:
+    run = shelf.put(noise(1, 1.0), plugin="gone")
+    (run.path / RESULT).unlink()
+    found = listed(shelf.install, lambda: plugins, Selection(), ["status", "cause"])
+    ((status, cause),) = found.rows
+    assert status == "unknown" and "no framework plugin named 'gone'" in str(cause)
+
+
+def test_damaged_records_and_results_do_not_hide_the_others(shelf: Shelf, plugins: Plugins) -> None:
+    good, bad, half = (shelf.put(noise(seed, 1.0)) for seed in range(3))
+    (bad.path / "run.json").write_text("{]")
+    (half.path / RESULT).write_text('{"status": ["no"], "step_time_s": 3, "workload": {"gpus": 1e300}}')
+    found = listed(shelf.install, lambda: plugins, Selection(), ["run_id", "status"])
+    assert found.rows == ((half.record.run_id, "damaged"), (good.record.run_id, "completed"))
+    ((folder, why),) = found.damaged
+    assert folder == str(bad.path.relative_to(shelf.install.path)) and "JSON is malformed" in why
+    write_record(bad.path, bad.record)
+    os.utime(bad.path.parents[1])
+    again = listed(shelf.install, lambda: plugins, Selection(), ["run_id"])
+    assert (len(again.rows), again.damaged) == (3, ())
+
+
+def test_rebuild_reads_everything_again(shelf: Shelf, reads: list[Path]) -> None:
+    run = shelf.put(noise(1, 1.0))
+    ids(shelf.install)
+    result = read_result(run.path)
+    assert result is not None
+    (run.path / RESULT).write_text((run.path / RESULT).read_text().replace('"completed"', '"cancelled"'))
+    assert ids(shelf.install, equal={"status": ("completed",)}) == [run.record.run_id]
+    seen: list[tuple[int, int]] = []
+    assert rebuild(shelf.install, lambda done, of: seen.append((done, of))) == 1
+    assert ids(shelf.install, equal={"status": ("cancelled",)}) == [run.record.run_id]
+    assert len(reads) == 2
+
+
+def test_a_workload_folder_of_its_own_belongs_to_the_install(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.put(noise(1, 1.0))
+    own = Install(root=shelf.install.root, origin="test", workload_root=str(tmp_path / "mine"))
+    made = Shelf(own, shelf.spec.replace(dtype="fp8")).put(noise(2, 1.0))
+    assert made.folder.startswith(str(tmp_path / "mine"))
+    assert len(ids(own)) == 2
+    assert len(ids(shelf.install)) == 1
+    assert find_run(own, made.record.run_id).folder == made.folder
+
+
+WRITER = """
+import sys, random
+from pathlib import Path
+import msgspec
+from llmbx.history import Selection, find_run, select
+from llmbx.history.tags import change_tags
+from llmbx.install import Install
+from llmbx.record import Record, claim_folder, write_record, write_result, read_run, Run
+from llmbx.model import Result
+
+root, template, number = sys.argv[1:]
+install = Install(root=root, origin="test")
+base = msgspec.json.decode(Path(template).read_bytes(), type=Record)
+shared = find_run(install, base.run_id)
+for turn in range(6):
+    run_id, folder = claim_folder(install, base.spec)
+    write_record(folder, base.replace(run_id=run_id, created=float(run_id.rsplit("_", 1)[1])))
+    if turn % 2:
+        select(install, Selection())
+    write_result(folder, Result(run_id=run_id, status="completed", data_valid=True))
+    change_tags(shared, add=[f"w{number}-{turn}"])
+    change_tags(Run(folder=str(folder), record=read_run(folder).record), add=["mine"])
+    select(install, Selection(limit=3))
+    print(run_id)
+"""
+
+
+def test_many_processes_at_once_lose_nothing(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six processes make runs, tag one run and list, all in one experiment; one of them begins with no index."""
+    monkeypatch.undo()
+    os.environ["XDG_CACHE_HOME"] = str(shelf.install.path.parent / "cache")
+    run = shelf.put(noise(1, 1.0))
+    command = [sys.executable, "-c", WRITER, shelf.install.root, str(run.path / "run.json")]
+    started = [
+        subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for number in range(6)
+    ]
+    ended = [process.communicate() for process in started]
+    assert [err for _, err in ended] == [""] * 6
+    made = {line for out, _ in ended for line in out.split()}
+    assert len(made) == 36
+    assert set(ids(shelf.install)) == {*made, run.record.run_id}
+    assert set(ids(shelf.install, tags=("mine",), equal={"status": ("completed",)})) == made
+    wanted = tuple(f"w{number}-{turn}" for number in range(6) for turn in range(6))
+    assert ids(shelf.install, tags=wanted) == [run.record.run_id]
+
+
+def test_find_run_by_id_prefix_job_tag_and_folder(shelf: Shelf) -> None:
+    from llmbx.errors import UsageError
+    from llmbx.model import Job
+
+    a = shelf.put(noise(1, 1.0), tags=("accepted",))
+    b = shelf.put(noise(2, 1.0), record={"job": Job(launcher="slurm", job_id="4711", submitted=1.0)})
+    install = shelf.install
+    for text, run in (("last", b), (a.record.run_id, a), ("4711", b), ("tag:accepted", a), (b.folder, b)):
+        assert find_run(install, text).record.run_id == run.record.run_id
+    with pytest.raises(UsageError, match="fits 2 runs; be more exact"):
+        find_run(install, a.record.run_id[:-3])
+    with pytest.raises(UsageError, match=r"no run 'tag:acepted' \(did you mean 'tag:accepted'\?\)"):
+        find_run(install, "tag:acepted")
+    with pytest.raises(UsageError, match=r"no run '.*x' \(did you mean"):
+        find_run(install, a.record.run_id + "x")
+    with pytest.raises(UsageError, match="has no runs"):
+        find_run(Install(root=install.root + "-none", origin="test"), "x")
