@@ -25,7 +25,7 @@ Listed = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture
 def several(shelf: Shelf) -> list[str]:
-    """Six runs (oldest first): a is plain, b fp8, c of 16 GPUs (half the MFU), d failed, e tagged, f the fastest, with MFU unknown."""
+    """Six runs (oldest first): a plain, b fp8, c of 16 GPUs, d failed, e tagged, f the fastest, its MFU unknown."""
     made = [
         shelf.put(noise(1, 1.0)),
         shelf.put(noise(2, 1.1), dtype="fp8"),
