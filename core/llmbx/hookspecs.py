@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .flops import Flops
     from .launchers.base import Launcher
     from .logs.parser import LogFormat, LogParser
-    from .model import Figure, Finding, Image, ImageRequest, Launch, RunSpec, Workload
+    from .model import Figure, Finding, Image, ImageRequest, Launch, RunSpec, Section, Workload
     from .runtimes.base import Runtime
 
 hookspec = pluggy.HookspecMarker("llmbx")
@@ -176,6 +176,23 @@ def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
         @hookimpl
         def figures(spec, run_dir):
             return [Figure(name="exposed_communication", unit="s", values=(0.021, 0.019), step_s=0.31)]
+    """
+
+
+@hookspec
+def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
+    """What a report says of the run's artefacts: sections of words, figures, tables and charts, which core draws.
+
+    When: by `llmbx report`, of a run that has ended. Asked of each chosen profiler that has it. Reads what `analyze`
+    left; it must be quick, and change nothing. Every number has its unit: a value without one cannot be made.
+
+    Example::
+
+        @hookimpl
+        def report_sections(spec, run_dir):
+            found = json.loads((run_dir / "trace.json").read_text())
+            waiting = Fact(name="waiting", value=found["wait_s"], unit="s", formula="sum over ranks")
+            return [Section(name="trace", title="Trace", facts=(waiting,))]
     """
 
 

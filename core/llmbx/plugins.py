@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pluggy
@@ -16,7 +17,7 @@ from .errors import LlmbxError, UsageError, did_you_mean
 from .flops import Flops
 from .launchers.base import Launcher
 from .logs.parser import LogFormat, LogParser
-from .model import Finding, Image, ImageRequest, Launch, RunSpec, Value, Workload
+from .model import Finding, Image, ImageRequest, Launch, RunSpec, Section, Value, Workload
 from .runtimes.base import Runtime
 
 GROUP = "llmbx"
@@ -184,6 +185,17 @@ class Plugins:
     def profilers(self) -> list[str]:
         """Names of the plugins that wrap launches."""
         return [n for n, p in self.manager.list_name_plugin() if p and self._implements(p, "wrap_command")]
+
+    def report_sections(self, spec: RunSpec, run_dir: Path) -> list[Section]:
+        """What the run's profilers tell of its artefacts; one that cannot tell says why in a section of its own."""
+        found: list[Section] = []
+        for name in spec.profilers:
+            try:
+                answers = self.ask(name, "report_sections", spec=spec, run_dir=run_dir)
+                found += [section for answer in answers for section in answer]
+            except LlmbxError as error:
+                found.append(Section(name=name, title=name, warnings=(str(error),)))
+        return found
 
     def _choose(self, what: str, name: str, known: dict[str, T]) -> T:
         if name not in known:

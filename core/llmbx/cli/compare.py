@@ -12,7 +12,6 @@ from .output import format_option, print_json, to_csv
 
 if TYPE_CHECKING:
     from ..compare import Comparison, Measured
-    from ..model import Reference, RunSpec
 
 SLOWER = 3
 TAG = "tag:"
@@ -70,7 +69,9 @@ def command(
     here = world()
     chosen = _runs(runs or ("last",), here, policy, force, single)
     if reference:
-        found = _published(chosen[-1], here, allowed, force)
+        from ..compare.published import hold
+
+        found = hold(chosen[-1], here.plugins, here.config, allowed, force=force)
     else:
         found = _against(chosen, here, baseline, policy, allowed, force, gate)
     _print(found, format_)
@@ -124,37 +125,6 @@ def _against(
         chosen = [baseline(here.install, tag, chosen[-1], here.plugins, policy), chosen[-1]]
     gate = None if name == "step_time" else Gate(name, chosen[0], chosen[1], here.plugins, LEVEL)
     return compare_runs(chosen[0], chosen[1], allowed, force=force, baseline=tag, gate=gate)
-
-
-def _published(runs: list[Measured], here: World, allowed: float, force: bool) -> Comparison:
-    from ..audit import disputes_of
-    from ..compare import compare_published
-    from ..compare.select import published
-
-    spec = runs[-1].spec
-    workload = here.plugins.workload(spec.workload, spec.plugin)
-    row = published(spec, workload)
-    disputed = [
-        f"{d.field} {d.published:g}, the arithmetic gives {d.recomputed:g}"
-        + (f" (explained by {d.explanation})" if d.explanation else "")
-        for d in disputes_of(row, workload, here.plugins, here.config)
-    ]
-    recipe = _recipe(spec, row, here)
-    return compare_published(row, runs, recipe, allowed, force=force, disputed=disputed)
-
-
-def _recipe(spec: RunSpec, row: Reference, here: World) -> RunSpec | None:
-    """The configuration that the catalog has for the published row, None where it has none."""
-    from ..audit.gather import resolve_row
-
-    workload = here.plugins.workload(spec.workload, spec.plugin)
-    try:
-        return resolve_row(
-            workload, here.plugins, here.config, size=row.size, dtype=row.dtype, gpu_type=row.gpu_type, gpus=row.gpus,
-            recipe=row.recipe,
-        )  # fmt: skip
-    except UsageError:
-        return None
 
 
 def _print(found: Comparison, format_: str) -> None:

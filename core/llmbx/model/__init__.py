@@ -6,6 +6,7 @@ from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner
 from .launch import RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .result import Result
+from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
 from .spec import CheckpointSpec, Finding, Peak, ProfileSpec, RunSpec, TraceSpec
 from .step import Event, Step
 from .workload import (
@@ -26,14 +27,18 @@ from .workload import (
 
 __all__ = [
     "RANK_VARIABLES",
+    "Axis",
     "Capture",
+    "Chart",
     "CheckpointSpec",
     "Checkpointing",
+    "Column",
     "Convention",
     "Environment",
     "Event",
     "Example",
     "Exports",
+    "Fact",
     "Figure",
     "Finding",
     "Image",
@@ -48,17 +53,23 @@ __all__ = [
     "Parallelism",
     "Peak",
     "Phase",
+    "Point",
     "Prefix",
     "ProfileSpec",
     "Recipe",
     "Reference",
     "Result",
     "Row",
+    "Rule",
     "RunSpec",
     "Scalar",
+    "Section",
+    "Series",
     "Setting",
     "Size",
+    "Span",
     "Step",
+    "Table",
     "TraceSpec",
     "Value",
     "Workload",

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="native compiles a scanner with the C compiler, once; auto does so for large logs.",
 )
-def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine) -> None:
+@click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a page, too.")
+def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, page: Path | None) -> None:
     """Say what communication an NCCL log shows.
 
     PATH is a log, or a folder with logs: of a run, or of files per rank. Logs of any size are read as a stream, also
@@ -35,10 +36,17 @@ def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine) -> 
     Examples:
       llmbx nccl log-pretrain_grok1_314b_bf16_512.out
       llmbx nccl nccl_trace/ --format json
+      llmbx nccl nccl_trace/ --html trace.html
     """
     from .analysis import read_report
 
     report = read_report(paths, engine, lambda text: click.echo(f"llmbx: {text}", err=True))
+    if page is not None:
+        from llmbx.report.html import write_sections
+
+        from .sections import section
+
+        write_sections(page, "NCCL trace", (section(report),))
     if format_ == "json":
         from llmbx.cli.output import print_json
 

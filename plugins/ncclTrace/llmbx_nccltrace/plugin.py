@@ -10,7 +10,7 @@ from llmbx import hookimpl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llmbx.model import Figure, Finding, Launch, RunSpec
+    from llmbx.model import Figure, Finding, Launch, RunSpec, Section
 
 
 @hookimpl
@@ -43,3 +43,11 @@ def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
     from .findings import figures
 
     return figures(run_dir)
+
+
+@hookimpl
+def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
+    """What the trace shows, with its charts and tables."""
+    from .sections import of_run
+
+    return of_run(run_dir)

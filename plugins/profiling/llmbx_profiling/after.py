@@ -8,7 +8,7 @@ from pathlib import Path
 
 from llmbx.errors import LlmbxError
 from llmbx.files import write_atomic
-from llmbx.model import Finding
+from llmbx.model import Finding, Section
 
 from . import tools
 from .analysis import sources
@@ -38,6 +38,20 @@ def findings(run_dir: Path) -> list[Finding]:
             _note("profile_unread", f"the profiles were not read ({why})", f"llmbx nsys {run_dir} reads them"),
         ]
     return [*said, *_read(run_dir, files)]
+
+
+def sections(run_dir: Path) -> tuple[Section, ...]:
+    """What a report says of the run's profiles, from the analysis that its end left; without one, how to get it."""
+    from msgspec import DecodeError, json
+
+    from .analysis.sections import section
+
+    try:
+        analysis = json.decode((run_dir / ANALYSIS).read_bytes(), type=Analysis)
+    except (OSError, DecodeError):
+        text = f"The profiles were not read when the run ended: `llmbx nsys {run_dir}` reads them."
+        return (Section(name="nsys", title="Where the time of a step went (Nsight Systems)", text=(text,)),)
+    return (section(analysis),)
 
 
 def _read(run_dir: Path, files: Sequence[Path]) -> list[Finding]:

@@ -13,7 +13,8 @@ from llmbx.cli.output import format_option
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of each list.")
 @format_option
-def command(paths: tuple[Path, ...], top: int, format_: str) -> None:
+@click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a page, too.")
+def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) -> None:
     """Read profiles of nsys and say where the time of each step went.
 
     PATH is a report (.nsys-rep, read through the nsys of this machine), its export (.sqlite), or a folder of them, such
@@ -26,6 +27,7 @@ def command(paths: tuple[Path, ...], top: int, format_: str) -> None:
     Examples:
       llmbx nsys experiments/pretraining_grok1_mini/nsys_profile
       llmbx nsys rank0.sqlite rank8.sqlite --format json
+      llmbx nsys nsys_profile --html steps.html
     """
     from llmbx.cli.output import print_json, to_csv
 
@@ -33,6 +35,12 @@ def command(paths: tuple[Path, ...], top: int, format_: str) -> None:
     from .analysis.text import STEP_COLUMNS, render, step_rows
 
     analysis = analyze(paths, top)
+    if page is not None:
+        from llmbx.report.html import write_sections
+
+        from .analysis.sections import section
+
+        write_sections(page, "Profiles", (section(analysis),))
     if format_ == "json":
         print_json(analysis)
     elif format_ == "csv":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llmbx import hookimpl
-from llmbx.model import Figure, Finding, Launch, RunSpec
+from llmbx.model import Figure, Finding, Launch, RunSpec, Section
 
 
 @hookimpl
@@ -43,3 +43,11 @@ def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
     from .figures import figures
 
     return figures(run_dir)
+
+
+@hookimpl
+def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
+    """Where the profiled steps' time went."""
+    from .after import sections
+
+    return sections(run_dir)

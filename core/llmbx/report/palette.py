@@ -1,0 +1,64 @@
+"""The colours of a report, for light and dark: one name each, used by the page and by its charts. Pure data.
+
+Text has a contrast of at least 4.5 to 1 against the three grounds it stands on, marks of charts at least 3 to 1
+(WCAG 2.2, AA); tests/core/report/test_palette.py measures it.
+"""
+
+from __future__ import annotations
+
+import re
+
+LIGHT = {
+    "ground": "#ffffff",
+    "panel": "#f4f6f8",
+    "raised": "#e8edf2",
+    "line": "#7d8894",
+    "grid": "#dfe4e9",
+    "ink": "#14202b",
+    "soft": "#465563",
+    "link": "#0b5394",
+    "good": "#07603c",
+    "bad": "#a8201a",
+    "warn": "#7a4a00",
+    "span": "#cfe3f7",
+    "c1": "#0b5fa5",
+    "c2": "#b04a05",
+    "c3": "#067647",
+    "c4": "#7a3db8",
+    "c5": "#b42361",
+    "c6": "#4d5b6a",
+}
+
+DARK = {
+    "ground": "#11161c",
+    "panel": "#1a2129",
+    "raised": "#242d37",
+    "line": "#7f8c99",
+    "grid": "#2c3641",
+    "ink": "#eaf0f6",
+    "soft": "#b3c0cc",
+    "link": "#8cc4ff",
+    "good": "#6fdba6",
+    "bad": "#ff9d94",
+    "warn": "#f5bf6b",
+    "span": "#20384f",
+    "c1": "#6cb6ff",
+    "c2": "#f6a15c",
+    "c3": "#5fd39a",
+    "c4": "#c9a2ff",
+    "c5": "#ff8fb8",
+    "c6": "#a9b6c3",
+}
+
+SERIES = ("c1", "c2", "c3", "c4", "c5", "c6")
+"""The colours of a chart's series, in order; with more series they start again, with other shapes and dashes."""
+
+
+def css(colours: dict[str, str]) -> str:
+    """The colours as declarations of CSS variables."""
+    return " ".join(f"--{name}: {value};" for name, value in colours.items())
+
+
+def painted(svg: str, colours: dict[str, str]) -> str:
+    """An SVG whose colours are variables, with these colours in their place: for use outside a page."""
+    return re.sub(r"var\(--(\w+)\)", lambda found: colours[found[1]], svg)

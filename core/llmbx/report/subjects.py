@@ -1,0 +1,136 @@
+"""What a report is about: runs with their results and steps, joined to cells. A cell is one configuration. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..compare import Comparison, Measured
+from ..compare.measured import inside
+from ..compare.why import differences
+from ..model import Reference, Result, RunSpec, Section, Step, Value
+from ..record import Record, Run
+
+UNTOLD = 45
+"""Differences below this weight do not get into the name of a cell."""
+
+PASSING: dict[str, Any] = {
+    "origins": {},
+    "tags": (),
+    "install": None,
+    "walltime_minutes": None,
+    "stall_timeout_s": None,
+    "doubts": (),
+    "accept_image_change": False,
+}
+"""Members of a specification that make no other configuration."""
+
+
+class Subject(Value, frozen=True):
+    """One run that has ended: result, every step, and what its profilers tell of its artefacts."""
+
+    run: Run
+    result: Result
+    steps: tuple[Step, ...]
+    sections: tuple[Section, ...] = ()
+
+    @property
+    def record(self) -> Record:
+        """What is known of the run besides its result."""
+        return self.run.record
+
+    @property
+    def spec(self) -> RunSpec:
+        """What was run."""
+        return self.run.record.spec
+
+    @property
+    def measured_steps(self) -> tuple[Step, ...]:
+        """The steps of the window, without those that do not count."""
+        return tuple(step for step in self.steps if inside(step, self.result))
+
+    @property
+    def sound(self) -> bool:
+        """Whether there is a step time to speak of: measured, and of a run whose data is whole."""
+        return self.result.data_valid and self.result.step_time_s.mean is not None
+
+    @property
+    def measured(self) -> Measured:
+        """The run as a comparison takes it."""
+        return Measured(self.run, self.result, self.measured_steps)
+
+
+class Cell(Value, frozen=True):
+    """One configuration: its repeats (oldest first), what they were held against, and published rows of any scale.
+
+    `against` are comparisons with the published row and the baseline, `unheld` says why one could not be made.
+    """
+
+    name: str
+    subjects: tuple[Subject, ...]
+    against: tuple[Comparison, ...] = ()
+    unheld: tuple[str, ...] = ()
+    published: tuple[Reference, ...] = ()
+
+    @property
+    def newest(self) -> Subject:
+        """The newest run, whose configuration stands for all."""
+        return self.subjects[-1]
+
+    @property
+    def spec(self) -> RunSpec:
+        """What was run."""
+        return self.newest.spec
+
+    @property
+    def sound(self) -> tuple[Subject, ...]:
+        """The runs that have a step time."""
+        return tuple(subject for subject in self.subjects if subject.sound)
+
+
+def cells(subjects: Sequence[Subject]) -> list[Cell]:
+    """Runs of one configuration joined, in the order of their first one; each cell named by what sets it apart."""
+    joined: dict[bytes, list[Subject]] = {}
+    for subject in subjects:
+        joined.setdefault(configuration(subject.spec), []).append(subject)
+    groups = [sorted(group, key=lambda s: (s.record.created, s.record.run_id)) for group in joined.values()]
+    names = _names([group[-1].record for group in groups])
+    return [Cell(name=name, subjects=tuple(group)) for name, group in zip(names, groups, strict=True)]
+
+
+def configuration(spec: RunSpec) -> bytes:
+    """What makes two runs repeats of each other: everything that was asked for, not when or where it was kept."""
+    return msgspec.json.encode(spec.replace(**PASSING), order="sorted")
+
+
+def title(spec: RunSpec) -> str:
+    """Workload, size, dtype and scale: `grok1 314b fp8, 128 × gb200`."""
+    where = f"{spec.gpus} × {spec.gpu_type}"
+    if spec.gpu_type == "cpu":
+        where = f"CPU, {spec.gpus} rank{'s' if spec.gpus > 1 else ''}"
+    return f"{spec.workload} {spec.size} {spec.dtype}, {where}"
+
+
+def _names(records: Sequence[Record]) -> list[str]:
+    """Titles; those that several share say what differs from the first of them, and are numbered where nothing does."""
+    first: dict[str, Record] = {}
+    names: list[str] = []
+    for record in records:
+        base = title(record.spec)
+        name = base + _apart(first[base], record) if base in first else base
+        first.setdefault(base, record)
+        count = sum(1 for known in names if known == name or known.startswith(f"{name} #"))
+        names.append(f"{name} #{count + 1}" if count else name)
+    return names
+
+
+def _apart(a: Record, b: Record) -> str:
+    told = [d for d in differences(a, b) if d.weight >= UNTOLD][:3]
+    return "".join(f", {d.what} {_short(d.b)}" for d in told)
+
+
+def _short(value: Any) -> str:
+    words = "unset" if value is None else str(value)
+    return words if len(words) <= 30 else f"{words[:29]}…"

@@ -1,0 +1,70 @@
+"""Numbers as people read them: the digits that matter, never without their unit."""
+
+from __future__ import annotations
+
+import math
+
+from ..model import Fact, Scalar
+from ..model.section import is_number
+
+UNKNOWN = "unknown"
+
+
+def number(value: float) -> str:
+    """A number with the digits that matter: `1,572`, `5.431`, `0.0331`, `1.2e-07`."""
+    if isinstance(value, int) or (value == int(value) and abs(value) < 1e15 and abs(value) >= 1000):
+        return f"{value:,.0f}"
+    if not math.isfinite(value):
+        return "not finite"
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    if size and not 1e-4 <= size < 1e15:
+        return f"{value:.3g}"
+    return f"{value:.4g}"
+
+
+def short(value: float, low: float | None = None, high: float | None = None) -> str:
+    """A number with as many decimals as its interval makes sense of."""
+    if low is None or high is None or high <= low or not all(map(math.isfinite, (value, low, high))):
+        return number(value)
+    decimals = max(0, min(12, 1 - math.floor(math.log10(high - low))))
+    return f"{value:,.{decimals}f}"
+
+
+def text(value: Scalar) -> str:
+    """A plain value for a cell: unknown, yes and no in words."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return number(value) if is_number(value) else str(value)  # type: ignore[arg-type]
+
+
+def quantity(value: Scalar, unit: str) -> str:
+    """A value with its unit."""
+    joined = "" if not unit or value is None or not is_number(value) else f" {unit}"
+    return text(value) + joined
+
+
+def figure(item: Fact) -> str:
+    """A figure with unit and, where it has one, interval: `5.431 s (5.42 to 5.44)`."""
+    if not is_number(item.value):
+        return text(item.value)
+    assert isinstance(item.value, int | float)
+    value = short(item.value, item.low, item.high)
+    return f"{value} {item.unit}{between(item)}"
+
+
+def between(item: Fact) -> str:
+    """The interval of a figure in brackets, nothing where it has none."""
+    if item.low is None or item.high is None:
+        return ""
+    low, high = short(item.low, item.low, item.high), short(item.high, item.low, item.high)
+    return f" ({low} to {high})"
+
+
+def slug(words: str) -> str:
+    """A word for anchors and file names: letters, digits and dashes."""
+    kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in words.lower())
+    return "-".join(part for part in kept.split("-") if part) or "part"

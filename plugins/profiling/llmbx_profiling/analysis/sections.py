@@ -1,0 +1,165 @@
+"""An analysis as a section: for the page of `llmbx nsys --html`, and for the report of a profiled run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llmbx.model import Axis, Chart, Column, Fact, Point, Scalar, Section, Series, Table
+
+from .values import Analysis, Step
+
+FEW = 24
+"""Longer tables are folded."""
+
+SHARES = (
+    ("computing", lambda step: step.compute_s),
+    ("exposed communication", lambda step: step.exposed_s),
+    ("idle", lambda step: step.idle_s),
+)
+UNION = "by union of the kernels' times, so that nothing counts twice"
+
+Read = Callable[[Step], float | None]
+
+
+def section(analysis: Analysis) -> Section:
+    """Everything the profiles show: what a step spent its time on, then ranks, kernels, collectives, gaps, ranges."""
+    return Section(
+        name="nsys",
+        title="Where the time of a step went (Nsight Systems)",
+        text=(*_sentences(analysis), "Profiled steps are no figure: the profiler slows them down."),
+        warnings=analysis.notes,
+        facts=_facts(analysis),
+        charts=tuple(chart for chart in (_by_step(analysis), _by_rank(analysis)) if chart is not None),
+        tables=tuple(table for table in _tables(analysis) if table.rows),
+    )
+
+
+def _sentences(analysis: Analysis) -> list[str]:
+    found = [f"{len(analysis.ranks)} rank{'s' if len(analysis.ranks) != 1 else ''} in {len(analysis.files)} files."]
+    if analysis.stragglers is not None:
+        s = analysis.stragglers
+        lost = f"; {s.unmatched} could not be matched" if s.unmatched else ""
+        found.append(f"{s.matched} collectives were matched over ranks{lost}.")
+    return found
+
+
+def _facts(analysis: Analysis) -> tuple[Fact, ...]:
+    why = "the profiles hold no GPU activity"
+    share, top, s = analysis.exposed_share, analysis.ceiling, analysis.stragglers
+    none = None if s else "no collective could be matched over ranks"
+    return (
+        Fact(name="exposed communication", value=None if share is None else 100 * share, unit="%",
+               formula="communication that no computation hides / time of the steps, over all ranks",
+               note=why if share is None else None),
+        Fact(name="step", value=_ms(top.step_s) if top else None, unit="ms",
+               formula="mean over steps of the slowest rank", note=None if top else why),
+        Fact(name="step without exposed communication", value=_ms(top.without_s) if top else None, unit="ms",
+               formula="the same, its exposed communication taken out", note=None if top else why),
+        Fact(name="ceiling of the gain", value=top.speedup if top else None, unit="times as fast",
+               formula="step / step without exposed communication", note="never a promise" if top else why),
+        Fact(name="transfer", value=_ms(s.transfer_s) if s else None, unit="ms", note=none,
+               formula="sum over collectives of the shortest time that any rank spent in them"),
+        Fact(name="waiting for stragglers", value=_ms(s.wait_s) if s else None, unit="ms", note=none,
+               formula="sum over ranks of the time in collectives beyond the shortest"),
+    )  # fmt: skip
+
+
+def _by_step(analysis: Analysis) -> Chart | None:
+    """Mean over ranks of each share, step by step."""
+    steps: dict[int, list[Step]] = {}
+    for step in analysis.steps:
+        if step.step is not None:
+            steps.setdefault(step.step, []).append(step)
+    return _chart("by-step", "Where each step went", Axis(title="step", unit="number"), sorted(steps.items()),
+                  "mean over ranks")  # fmt: skip
+
+
+def _by_rank(analysis: Analysis) -> Chart | None:
+    """Mean over steps of each share, rank by rank."""
+    ranks: dict[int, list[Step]] = {}
+    for step in analysis.steps:
+        if step.rank is not None:
+            ranks.setdefault(step.rank, []).append(step)
+    if len(ranks) < 2:
+        return None
+    return _chart("by-rank", "Where each rank's steps went", Axis(title="rank", unit="number"), sorted(ranks.items()),
+                  "mean over steps")  # fmt: skip
+
+
+def _chart(name: str, title: str, x: Axis, groups: Sequence[tuple[int, list[Step]]], how: str) -> Chart | None:
+    if not groups:
+        return None
+    shares = [*SHARES, ("all", lambda step: step.duration_s)]
+    series = tuple(
+        Series(name=words, points=tuple(Point(x=key, y=_mean(steps, read)) for key, steps in groups))
+        for words, read in shares
+    )
+    known = tuple(one for one in series if any(point.y is not None for point in one.points))
+    return Chart(
+        name=name,
+        title=title,
+        x=x,
+        y=Axis(title="time", unit="ms", zero=True),
+        series=known,
+        summary=f"Time of a step by what the GPU did, {how}.",
+        formula=f"{how}, {UNION}",
+    )
+
+
+def _mean(steps: Sequence[Step], read: Read) -> float | None:
+    values = [read(step) for step in steps]
+    known = [value for value in values if value is not None]
+    return 1e3 * sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def _tables(analysis: Analysis) -> list[Table]:
+    times = ("duration", "busy", "idle", "compute", "communication", "overlapped", "exposed")
+    seconds = tuple(Column(title=name, unit="ms", formula=UNION) for name in times)
+    return [
+        _table("ranks, sums over their steps", (_RANK, Column(title="steps", unit="steps"),
+               Column(title="kernels", unit="kernels"), *seconds),
+               [(r.label, r.steps, r.kernels, *(_ms(getattr(r, f"{t}_s")) for t in times)) for r in analysis.ranks]),
+        _table("kernels by time", _KERNELS, [(k.name, k.kind, k.calls, _ms(k.total_s), _ms(k.mean_s), _ms(k.max_s),
+                                              100 * k.share) for k in analysis.top_kernels]),
+        _table("exposed communication", _COLLECTIVES,
+               [(c.name, c.operation or "", c.calls, _ms(c.exposed_s), _ms(c.overlapped_s), _ms(c.total_s),
+                 _ms(c.mean_s)) for c in analysis.top_collectives]),
+        _table("stragglers: last into collectives that all ranks make", _STRAGGLERS,
+               [(r.label, r.last, 100 * r.last_share, _ms(r.causes_s), _ms(r.waits_s))
+                for r in (analysis.stragglers.ranks if analysis.stragglers else ())]),
+        _table("longest idle gaps", (_RANK, Column(title="step"), Column(title="start in the step", unit="ms"),
+               Column(title="duration", unit="ms")),
+               [(g.label, _number(g.step), _ms(g.start_s), _ms(g.duration_s)) for g in analysis.gaps]),
+        _table("ranges", _RANGES, [(f"{r.domain}:{r.text}" if r.domain else r.text, r.calls, _ms(r.total_s),
+                                    _ms(r.mean_s), _ms(r.min_s), _ms(r.max_s)) for r in analysis.ranges]),
+        _table("every step", (Column(title="step"), _RANK, *seconds),
+               [(_number(s.step), s.label, *(_ms(getattr(s, f"{t}_s")) for t in times)) for s in analysis.steps]),
+    ]  # fmt: skip
+
+
+_RANK = Column(title="rank")
+_CALLS = Column(title="calls", unit="calls")
+_KERNELS = (Column(title="kernel"), Column(title="kind"), _CALLS, Column(title="total", unit="ms"),
+            Column(title="mean", unit="ms"), Column(title="longest", unit="ms"),
+            Column(title="share", unit="%", formula="of the time of all kernels"))  # fmt: skip
+_COLLECTIVES = (Column(title="kernel"), Column(title="operation"), _CALLS,
+                Column(title="exposed", unit="ms", formula="what no computation of its rank hid"),
+                Column(title="overlapped", unit="ms"), Column(title="total", unit="ms"),
+                Column(title="mean", unit="ms"))  # fmt: skip
+_STRAGGLERS = (_RANK, Column(title="last", unit="times"), Column(title="share", unit="%", formula="of all matched"),
+               Column(title="makes others wait", unit="ms", formula="what all others together waited for it"),
+               Column(title="waits", unit="ms"))  # fmt: skip
+_RANGES = (Column(title="range"), _CALLS, Column(title="total", unit="ms"), Column(title="mean", unit="ms"),
+           Column(title="shortest", unit="ms"), Column(title="longest", unit="ms"))  # fmt: skip
+
+
+def _table(title: str, columns: tuple[Column, ...], rows: Sequence[tuple[Scalar, ...]]) -> Table:
+    return Table(title=title, columns=columns, rows=tuple(rows), folded=len(rows) > FEW)
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else 1e3 * seconds
+
+
+def _number(step: int | None) -> str:
+    return "whole capture" if step is None else str(step)
