@@ -31,12 +31,12 @@ def section(cells: Sequence[Cell]) -> Section | None:
         of = f"{cell.name}: " if several else ""
         said += [f"{of}not compared: {why}" for why in cell.unheld]
         for found in cell.against:
-            said.append(f"{of}against {_other(found)}: {found.verdict}. {found.reason[:1].upper()}{found.reason[1:]}.")
+            said.append(f"{of}{found.verdict} against {_other(found)}: {found.reason}.")
             warnings += [f"{of}{line}" for line in _doubts(found)]
             tables += _tables(found, of)
     if not said:
         return None
-    return Section(name="against", title="Against published figures and baseline", text=tuple(said),
+    return Section(name="against", title="Against published figures and baseline", text=tuple(line[:1].upper() + line[1:] for line in said),
                    warnings=tuple(dict.fromkeys(warnings)), tables=tuple(tables))  # fmt: skip
 
 

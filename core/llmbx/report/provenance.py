@@ -92,7 +92,14 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
 def _valued(name: str, value: Scalar) -> str:
     unit = UNITS.get(name.rpartition(".")[2])
     known = value is not None and not isinstance(value, bool | str)
-    return f"{_plain(value)} {unit}" if unit and known else _plain(value)
+    if not unit or not known:
+        return _plain(value)
+    return f"{_plain(value)} {_single(unit) if value == 1 else unit}"
+
+
+def _single(unit: str) -> str:
+    """The unit of one: `rank`, `micro-batch`, `GPU`; `s` and `GiB` stay."""
+    return unit if len(unit) < 3 else unit.removesuffix("es") if unit.endswith("ches") else unit.removesuffix("s")
 
 
 def _plain(value: Scalar) -> str:

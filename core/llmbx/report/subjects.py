@@ -12,6 +12,7 @@ from ..compare.measured import inside
 from ..compare.why import differences
 from ..model import Reference, Result, RunSpec, Section, Step, Value
 from ..record import Record, Run
+from .words import text
 
 UNTOLD = 45
 """Differences below this weight do not get into the name of a cell."""
@@ -128,9 +129,9 @@ def _names(records: Sequence[Record]) -> list[str]:
 
 def _apart(a: Record, b: Record) -> str:
     told = [d for d in differences(a, b) if d.weight >= UNTOLD][:3]
-    return "".join(f", {d.what} {_short(d.b)}" for d in told)
+    return "".join(f", {d.what.replace('_', ' ')} {_short(d.b)}" for d in told)
 
 
 def _short(value: Any) -> str:
-    words = "unset" if value is None else str(value)
+    words = "unset" if value is None else text(value)
     return words if len(words) <= 30 else f"{words[:29]}…"

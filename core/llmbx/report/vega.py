@@ -168,7 +168,7 @@ def _colours(names: list[str], legend: bool) -> Json:
 
 
 def _look() -> Json:
-    axis = {"labelColor": "var(--soft)", "titleColor": "var(--ink)", "gridColor": "var(--grid)",
+    axis = {"aria": False, "labelColor": "var(--soft)", "titleColor": "var(--ink)", "gridColor": "var(--grid)",
             "domainColor": "var(--line)", "tickColor": "var(--line)", "labelFontSize": 12, "titleFontSize": 13,
             "titleFontWeight": "normal"}  # fmt: skip
     return {

@@ -12,16 +12,14 @@ UNKNOWN = "unknown"
 
 def number(value: float) -> str:
     """A number with the digits that matter: `1,572`, `5.431`, `0.0331`, `1.2e-07`."""
-    if isinstance(value, int) or (value == int(value) and abs(value) < 1e15 and abs(value) >= 1000):
-        return f"{value:,.0f}"
+    if isinstance(value, int):
+        return f"{value:,}"
     if not math.isfinite(value):
         return "not finite"
     size = abs(value)
-    if size >= 1000:
-        return f"{value:,.0f}"
-    if size and not 1e-4 <= size < 1e15:
+    if value and not 1e-4 <= size < 1e15:
         return f"{value:.3g}"
-    return f"{value:.4g}"
+    return f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
 
 
 def short(value: float, low: float | None = None, high: float | None = None) -> str:

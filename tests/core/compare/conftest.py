@@ -68,7 +68,7 @@ class Shelf:
         )
         steps = [Step(number=i, time_s=time, total=len(times) - 1, loss=1.0) for i, time in enumerate(times)]
         outcome = build_result(entry, JobStatus(state="ended", exit_code=0), measure(spec, steps, FLOPS)).replace(
-            status="completed" if valid else "failed", data_valid=valid, **(result or {})
+            **{"status": "completed" if valid else "failed", "data_valid": valid, **(result or {})}
         )
         write_record(folder, entry)
         write_steps(folder, steps)
