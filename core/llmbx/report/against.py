@@ -36,8 +36,13 @@ def section(cells: Sequence[Cell]) -> Section | None:
             tables += _tables(found, of)
     if not said:
         return None
-    return Section(name="against", title="Against published figures and baseline", text=tuple(line[:1].upper() + line[1:] for line in said),
-                   warnings=tuple(dict.fromkeys(warnings)), tables=tuple(tables))  # fmt: skip
+    return Section(
+        name="against",
+        title="Against published figures and baseline",
+        text=tuple(line[:1].upper() + line[1:] for line in said),
+        warnings=tuple(dict.fromkeys(warnings)),
+        tables=tuple(tables),
+    )
 
 
 def _other(found: Comparison) -> str:
