@@ -117,10 +117,11 @@ def prune(names: tuple[str, ...], dry_run: bool) -> None:
 
 @command.command("build")
 @click.option("--base", metavar="IMAGE", help="What it is built on: a reference or file with the same Python.")
+@click.option("--python", "minor", metavar="X.Y", help="The base's Python, where the environment admits several.")
 @click.option("--print", "print_", is_flag=True, help="Print the definition, and build nothing.")
 @click.option("--offline", is_flag=True, help="Build the environment from what is already here.")
 @run_options
-def build(request: Request | None, base: str | None, print_: bool, offline: bool) -> None:
+def build(request: Request | None, base: str | None, minor: str | None, print_: bool, offline: bool) -> None:
     """Build the image of a workload's environment, for runs without a GPU in a container.
 
     It holds a base image and the environment that `llmbx run` would use without a container, package by package.
@@ -129,7 +130,7 @@ def build(request: Request | None, base: str | None, print_: bool, offline: bool
     Examples:
       llmbx image build grok1 --runtime docker
       llmbx run grok1 --runtime docker
-      llmbx image build llama2 --runtime apptainer --base my-debian.sif
+      llmbx image build llama2 --runtime apptainer --base my-debian.sif --python 3.13
     """
     from ..images.build import definition, dockerfile, recipe
 
@@ -140,6 +141,8 @@ def build(request: Request | None, base: str | None, print_: bool, offline: bool
     asked = here.plugins.framework(spec.plugin).prepare_image(spec)
     if asked.environment is None:
         raise UsageError(f"{spec.workload} has no environment on {spec.gpu_type}: only runs without a GPU are built")
+    if minor:
+        asked = asked.replace(environment=_for_python(asked.environment, minor))
     venv, install = here.plugins.runtime("venv"), here.install.path
     if print_:
         of = recipe(asked.environment, venv.plan(asked, install), base)
@@ -155,18 +158,32 @@ def build(request: Request | None, base: str | None, print_: bool, offline: bool
 @command.command("export")
 @click.argument("bundle", type=click.Path(dir_okay=False, path_type=Path))
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
-def export(bundle: Path, names: tuple[str, ...]) -> None:
+@click.option(
+    "--environment", "workloads", multiple=True, metavar="WORKLOAD",
+    help="Also the wheels of this workload's environment, which is built first if need be. May be repeated.",
+)  # fmt: skip
+def export(bundle: Path, names: tuple[str, ...], workloads: tuple[str, ...]) -> None:
     """Write images (all, or those that are named) into one file for machines without a network.
 
     The install's wheels and its cache of tokenizers go with them, all with checksums.
+
+    \b
+    Examples:
+      llmbx image export site.bundle
+      llmbx image export minis.bundle --environment grok1 --environment llama2
     """
+    from tempfile import TemporaryDirectory
+
     from ..images.bundle import export as write
     from ..images.disk import size
     from ..images.inventory import entries, select
 
-    here = world().install
-    chosen = select(here.path, names) if names else entries(here.path)
-    manifest = write(bundle.absolute(), chosen, here.path, _say)
+    here = world()
+    install = here.install.path
+    chosen = select(install, names) if names else entries(install)
+    with TemporaryDirectory(prefix=f".{bundle.name}.wheels-", dir=bundle.absolute().parent) as folder:
+        wheels = [wheel for workload in workloads for wheel in _wheels(workload, Path(folder) / workload, here)]
+        manifest = write(bundle.absolute(), chosen, install, _say, list({path.name: path for path in wheels}.values()))
     click.echo(f"{bundle}  {len(manifest.members)} files, {size(bundle.stat().st_size)}")
 
 
@@ -182,6 +199,29 @@ def import_(bundle: Path, accept_image_change: bool) -> None:
     manifest = take(bundle, here.path, accept_image_change, _say)
     for key, entry in manifest.locked.items():
         click.echo(f"{key}  {entry.digest or ''}".rstrip())
+
+
+def _wheels(workload: str, folder: Path, here: World) -> list[Path]:
+    """The wheels of a workload's environment in `folder`. Raises `UsageError` when it has none."""
+    from ..request import Request
+    from ..runtimes.wheelhouse import gather
+
+    spec = here.resolve(Request(workload=workload))
+    asked = here.plugins.framework(spec.plugin).prepare_image(spec)
+    if asked.environment is None:
+        raise UsageError(f"{spec.workload} has no environment on {spec.gpu_type}: there are no wheels to export")
+    here.install.ensure()
+    here.plugins.runtime("venv").prepare(asked, here.install.path, _say)
+    return gather(asked.environment, here.install.path, folder, _say)
+
+
+def _for_python(environment: Environment, minor: str) -> Environment:
+    """The environment for just this Python. Raises `UsageError` when its lock was not made for it."""
+    if minor not in environment.pythons:
+        admitted = " or ".join(environment.pythons)
+        raise UsageError(f"--python {minor}: the lock of {environment.name} is for Python {admitted}")
+    narrowed: Environment = environment.replace(pythons=(minor,))
+    return narrowed
 
 
 def _build(runtime: str, environment: Environment, built: Image, of: Recipe, here: World) -> str:

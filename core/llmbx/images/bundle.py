@@ -53,12 +53,19 @@ class Manifest(Value, frozen=True):
     schema_version: int = 1
 
 
-def export(bundle: Path, chosen: Sequence[Entry], install: Path, progress: Progress) -> Manifest:
-    """Write a bundle of the images `chosen` and the install's extras. Raises `InfraError` and `UsageError`."""
+def export(
+    bundle: Path, chosen: Sequence[Entry], install: Path, progress: Progress, wheels: Sequence[Path] = ()
+) -> Manifest:
+    """Write a bundle of the images `chosen`, the install's extras, and `wheels` from elsewhere.
+
+    Raises `InfraError` and `UsageError`.
+    """
     if bundle.exists():
         raise UsageError(f"{bundle} exists: name another file")
     with disk_errors(str(bundle)), tempfile.TemporaryDirectory(prefix=f".{bundle.name}.", dir=bundle.parent) as scratch:
         files = [*_image_files(chosen, Path(scratch), progress), *_extra_files(install)]
+        there = {name for _, name, _ in files}
+        files += [(path, name, None) for path in wheels if (name := f"wheels/{path.name}") not in there]
         if not files:
             raise UsageError("there is nothing to export: prepare an image first")
         members = tuple(_member(path, name, entry, install, progress) for path, name, entry in files)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import InfraError
-from ..model import Job, JobStatus, Launch, RunSpec, Wrapping
+from ..model import Finding, Job, JobStatus, Launch, RunSpec, Wrapping
 from ..secrets import is_secret
 from . import detached, slurm_render
 from .base import Unreachable
@@ -52,6 +52,23 @@ class SlurmLauncher:
         from .slurm_inside import inside
 
         return inside(spec) or self
+
+    def check(self, install: Path) -> Finding | None:
+        """Ask the controller for its partitions (for `llmbx doctor`); a finding when it does not answer or has none."""
+        if reason := self.available():
+            return Finding(
+                rule="launcher slurm",
+                problem=reason,
+                fix="install Slurm's client, or use --launcher local",
+                warning=True,
+            )
+        try:
+            up = call("sinfo", "--noheader", "--format=%P %a", timeout_s=30).count(" up")
+        except InfraError as error:
+            return Finding(rule="launcher slurm", problem=str(error), fix="see `scontrol ping`, and SLURM_CONF")
+        if not up:
+            return Finding(rule="launcher slurm", problem="no partition is up", fix="see `sinfo -s`")
+        return None
 
     def render(self, spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
         """The sbatch script. Raises `UsageError` for options that it cannot carry."""

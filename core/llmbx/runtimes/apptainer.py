@@ -91,7 +91,7 @@ class ApptainerRuntime:
         hand_over = passage.only_set(names, f'eval "export {self.tool.upper()}ENV_$n=\\"\\$$n\\""')
         argv = [self.tool, "--quiet", "exec", "--cleanenv", "--no-eval", "--writable-tmpfs"]
         argv += [] if "HOME" in names else ["--home", "/tmp"]
-        argv += ["--nv"] if launch.gpus_per_rank else []
+        argv += ["--nv"] if passage.needs_gpus(spec, launch) else []
         mounts, bind = passage.mounts(spec, launch, phase, run_dir, ":,"), f"{self.tool.upper()}_BIND"
         for mount in (mount for mount in mounts if not mount.optional):
             argv += ["--bind", passage.joined(mount)]

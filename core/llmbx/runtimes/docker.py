@@ -20,16 +20,17 @@ RUN_LABEL = "org.llmbx.run"
 _KEEPER = """\
 name=llmbx-$$-${LLMBX_RANK:-${SLURM_PROCID:-0}}
 setsid sh -c 'tail --pid="$1" -s 0.2 -f /dev/null
-for n in 1 2 3 4 5 6 7 8 9; do
-  docker rm --force "$2"; sleep 2; docker container inspect "$2" || [ $n = 1 ] || break
-done' \
-  keep $$ "$name" < /dev/null > /dev/null 2>&1 &
+gone=0 tries=0
+while [ $gone -lt 2 ] && [ $tries -lt 20 ]; do
+  docker rm --force "$2"; tries=$((tries + 1)); sleep 2
+  left=$(docker ps --all --quiet --filter "name=^/$2\$") && [ -z "$left" ] && gone=$((gone + 1)) || gone=0
+done' keep $$ "$name" < /dev/null > /dev/null 2>&1 &
 shift 2
 {lend}LLMBX_UMASK=$(umask) exec docker run --name "$name" --env LLMBX_UMASK "$@"\
 """
 """POSIX sh that becomes `docker run`. The container belongs to the daemon: when its client is killed, whoever watches
-from outside of the client's process group must remove it. At least twice, for one that is only being made, and again
-where a busy daemon did not get to it."""
+from outside of the client's process group must remove it: until the daemon has said twice that there is none, for one
+that is only being made. No answer is not taken for that; a daemon that never answers again is given up."""
 
 _INSIDE = 'umask "$LLMBX_UMASK"; unset LLMBX_UMASK; exec "$@" 2>&1'
 """POSIX sh that begins every container. The daemon starts them with an umask of its own, and carries stdout and stderr
@@ -73,7 +74,7 @@ class DockerRuntime:
         """`docker run` for one rank: variables by name, mounts at the host's paths, the user's own uid and gid."""
         names = passage.forwarded(spec, phase)
         argv = ["docker", "run", "--rm", "--pull", "never", "--network", "host", "--ipc", "host", "--pid", "host"]
-        argv += _GPU if launch.gpus_per_rank else ()
+        argv += _GPU if passage.needs_gpus(spec, launch) else ()
         argv += ["--user", f"{os.getuid()}:{os.getgid()}", "--label", f"{RUN_LABEL}={run_dir}", "--entrypoint", ""]
         argv += [] if "HOME" in names else ["--env", "HOME=/tmp"]
         argv += [part for name in names for part in ("--env", name)]

@@ -51,6 +51,11 @@ def joined(mount: Mount, read_only: str = "ro") -> str:
     return f"{text}:{read_only}" if mount.read_only else text
 
 
+def needs_gpus(spec: RunSpec, launch: Launch) -> bool:
+    """Whether GPUs must be seen inside: a rank of a run without any may still count devices, which are the CPU's."""
+    return launch.gpus_per_rank > 0 and spec.gpu_type != "cpu"
+
+
 def if_there(wanted: Iterable[Mount], action: Callable[[str], str], read_only: str = "ro") -> str:
     """POSIX sh that does `action` (given a quoted `joined` mount) for each optional mount whose source a node has."""
     optional = [mount for mount in wanted if mount.optional]

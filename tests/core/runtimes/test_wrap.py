@@ -106,6 +106,12 @@ def test_variables_are_handed_over_by_name_and_only_those_that_are_set(
         assert "CUDA_VISIBLE_DEVICES" not in arguments, "an empty one would hide every GPU"
 
 
+@pytest.mark.parametrize(("tool", "flag"), [("docker", "--gpus"), ("apptainer", "--nv")])
+def test_devices_of_the_cpu_are_no_gpus(tool: str, flag: str, make_spec: MakeSpec, make_launch: MakeLaunch) -> None:
+    assert flag in wrap(tool, make_spec(), make_launch(1)).argv
+    assert flag not in wrap(tool, make_spec(gpu_type="cpu"), make_launch(1)).argv
+
+
 def test_singularity_gets_its_own_prefix(make_spec: MakeSpec, make_launch: MakeLaunch) -> None:
     launch = make_launch()
     runtime = ApptainerRuntime("singularity")

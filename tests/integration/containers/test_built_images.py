@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,37 @@ Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Result = Callable[[Path], dict[str, Any]]
 
 
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A workload whose mini is trained, and the Debian that has a Python for its environment."""
+
+    plugin: str
+    workload: str
+    suite: str
+    python: str
+    packages: tuple[str, ...]
+
+
+CASES = (
+    Case("nemo", "grok1", "bookworm", "3.11", ("torch", "megatron-bridge")),
+    Case("maxtext", "llama2", "trixie", "3.13", ("jax", "maxtext")),
+)
+
+
+@pytest.fixture(scope="module", params=CASES, ids=[case.plugin for case in CASES])
+def case(request: pytest.FixtureRequest) -> Case:
+    """Each of the frameworks."""
+    found: Case = request.param
+    return found
+
+
 @pytest.fixture(scope="module")
-def debian(daemons: tools.Daemons, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A Debian with Python 3.11, in the registry."""
-    root = tools.make_debian(tmp_path_factory.mktemp("debian") / "root", "bookworm")
-    daemons.push(root, "ci/debian:1")
+def debian(case: Case, daemons: tools.Daemons, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The case's Debian with its Python, in the registry."""
+    root = tools.make_debian(tmp_path_factory.mktemp("debian") / "root", case.suite)
+    daemons.push(root, f"ci/{case.suite}:1")
     shutil.rmtree(root, ignore_errors=True)
-    return f"{daemons.registry}/ci/debian:1"
+    return f"{daemons.registry}/ci/{case.suite}:1"
 
 
 @pytest.fixture(scope="module")
@@ -33,38 +58,47 @@ def nsys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked(SUITES[1], tmp_path_factory)
 
 
+@pytest.fixture
+def shared_venvs(install: Path, shared_install: Path, daemons: tools.Daemons) -> Iterator[None]:
+    """Environments are built once for all tests; images are large, and go when the test ends."""
+    (shared_install / "venvs").mkdir(exist_ok=True)
+    install.mkdir()
+    (install / "venvs").symlink_to(shared_install / "venvs")
+    yield
+    shutil.rmtree(install / "images", ignore_errors=True)
+    for name in daemons.docker("images", "--quiet", "--filter", "label=org.llmbx.lock").stdout.split():
+        daemons.docker("image", "rm", "--force", name)
+
+
 @pytest.mark.parametrize("tool", ["docker", "apptainer"])
 def test_the_mini_trains_inside_the_image_that_was_built_for_it(
-    tool: str, llmbx: Llmbx, tool_env: dict[str, str], debian: str, daemons: tools.Daemons, install: Path,
-    shared_install: Path, only_run: Callable[..., Path], read_result: Result, nsys: Path,
+    tool: str, case: Case, llmbx: Llmbx, tool_env: dict[str, str], debian: str, shared_venvs: None,
+    only_run: Callable[..., Path], read_result: Result, nsys: Path,
 ) -> None:  # fmt: skip
-    install.mkdir()
-    (shared_install / "venvs").mkdir(exist_ok=True)
-    (install / "venvs").symlink_to(shared_install / "venvs")
-    try:
-        missing = llmbx("run", "--plugin", "nemo", "grok1", "--runtime", tool, env=tool_env)
-        assert missing.returncode == 4 and "llmbx image build" in missing.stderr.splitlines()[-1]
-        shutil.rmtree(only_run().parents[2])
-        built = llmbx("image", "build", "grok1", "--runtime", tool, "--base", debian, env=tool_env, timeout=900)
-        assert built.returncode == 0, built.stderr
-        done = llmbx("run", "--plugin", "nemo", "grok1", "--runtime", tool, "--steps", "12", env=tool_env)
-        assert done.returncode == 0, done.stdout + done.stderr
-        result = read_result(only_run())
-        assert (result["status"], result["runtime"], result["steps_seen"]) == ("completed", tool, 12)
-        assert result["loss"]["last"] < result["loss"]["first"]
-        assert result["image"]["digest"].startswith("sha256:")
-        assert {"python", "torch", "megatron-bridge"} <= set(result["versions"])
+    chosen = ("--plugin", case.plugin, case.workload, "--runtime", tool)
+    missing = llmbx("run", *chosen, env=tool_env)
+    assert missing.returncode == 4 and "llmbx image build" in missing.stderr.splitlines()[-1]
+    shutil.rmtree(only_run().parents[2])
+    base = ("--base", debian, "--python", case.python)
+    built = llmbx("image", "build", case.workload, "--runtime", tool, *base, env=tool_env, timeout=900)
+    assert built.returncode == 0, built.stderr
+    done = llmbx("run", *chosen, "--steps", "12", env=tool_env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = read_result(only_run())
+    assert (result["status"], result["runtime"], result["steps_seen"]) == ("completed", tool, 12)
+    assert result["loss"]["last"] < result["loss"]["first"]
+    assert result["image"]["digest"].startswith("sha256:")
+    assert {"python", *case.packages} <= set(result["versions"])
+    assert result["versions"]["python"].startswith(f"{case.python}.")
+    if case.plugin == "nemo":
         listed = json.loads(llmbx("image", "verify", "--format", "json", env=tool_env).stdout)
         assert [row["state"] for row in listed] == ["ok"]
         shutil.rmtree(only_run().parents[2])
-        profile = ("profile", "--plugin", "nemo", "grok1", "--runtime", tool, "--steps", "5-8", "--max-steps", "12")
-        done = llmbx(*profile, env={**tool_env, "LLMBX_NSYS": str(nsys)})
+        done = llmbx(
+            "profile", *chosen, "--steps", "5-8", "--max-steps", "12", env={**tool_env, "LLMBX_NSYS": str(nsys)}
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         assert_profiled(only_run(), read_result)
-    finally:
-        shutil.rmtree(install / "images", ignore_errors=True)
-        for name in daemons.docker("images", "--quiet", "--filter", "label=org.llmbx.lock").stdout.split():
-            daemons.docker("image", "rm", "--force", name)
 
 
 def assert_profiled(folder: Path, read_result: Result) -> None:

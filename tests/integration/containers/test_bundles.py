@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ...core.runtimes.toy import make_wheel
 from .tools import Daemons
 
 TOOLS = ("docker", "apptainer")
@@ -55,6 +58,68 @@ def test_a_bundle_brings_a_run_to_a_machine_without_a_network(
     (completed,) = (result for result in results if result["status"] == "completed")
     assert completed["image"]["digest"] == images["ci/tiny:1"]
     forget(daemons, reference)
+
+
+PLUGIN = """\
+import msgspec
+from llmbx import hookimpl
+from llmbx.model import Environment, ImageRequest
+from llmbx_toy import plugin as toy
+from llmbx_toy.plugin import build_command, check_spec, compute_flops, parse_log
+
+
+@hookimpl
+def register_workloads():
+    return [msgspec.structs.replace(toy.register_workloads()[0], name="pinned", folder="pinned", plugin="airgap")]
+
+
+@hookimpl
+def prepare_image(spec):
+    steps = (("alpha==1.0",), ("beta==1.0",))
+    check = "import alpha, beta"
+    return ImageRequest(environment=Environment(name="pinned", pythons=(PYTHON,), steps=steps, check=check))
+"""
+"""A framework whose environment has packages."""
+
+
+@pytest.fixture
+def airgap(tmp_path: Path) -> dict[str, str]:
+    """Variables with which llmbx finds that framework, and pip its two packages and nothing else."""
+    site, python = tmp_path / "site", f"{sys.version_info[0]}.{sys.version_info[1]}"
+    (site / "airgap-1.0.dist-info").mkdir(parents=True)
+    (site / "airgap.py").write_text(PLUGIN.replace("PYTHON", repr(python)))
+    (site / "airgap-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: airgap\nVersion: 1.0\n")
+    (site / "airgap-1.0.dist-info/entry_points.txt").write_text("[llmbx]\nairgap = airgap\n")
+    for name in ("alpha", "beta"):
+        make_wheel(tmp_path / "index", name)
+    return {"PYTHONPATH": str(site), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "index")}
+
+
+def test_a_bundle_brings_an_environments_wheels(llmbx: Llmbx, airgap: dict[str, str], tmp_path: Path) -> None:
+    bundle, other = tmp_path / "wheels.bundle", tmp_path / "other"
+    exported = llmbx("image", "export", str(bundle), "--environment", "pinned", env=airgap)
+    assert exported.returncode == 0 and "2 files" in exported.stdout, exported.stderr
+    assert [path.name for path in tmp_path.glob(".*")] == []
+    shutil.rmtree(tmp_path / "index")
+    command = Path(sys.executable).with_name("llmbx")
+    found = {"PYTHONPATH": airgap["PYTHONPATH"], "LLMB_INSTALL": str(other), "LLMBX_CONFIG": "/dev/null"}
+    env = {**os.environ, **found}
+
+    def offline(*arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = ["unshare", "--net", str(command), *arguments]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+    missing = offline("run", "pinned", "--offline", "--steps", "4")
+    assert missing.returncode == 4 and "alpha==1.0 is not in" in missing.stderr.splitlines()[-1], missing.stderr
+    taken = offline("image", "import", str(bundle))
+    assert taken.returncode == 0, taken.stderr
+    assert sorted(path.name[:5] for path in other.glob("wheels/*")) == ["alpha", "beta-"]
+    done = offline("run", "pinned", "--offline", "--steps", "4")
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(path.read_text()) for path in other.glob("workloads/*/experiments/*/*/*/run.json")]
+    assert [record["versions"].get("alpha") for record in records].count("1.0") == 1
+    results = [json.loads(path.read_text()) for path in other.glob("workloads/*/experiments/*/*/*/result.json")]
+    assert sorted(result["status"] for result in results) == ["completed", "failed"]
 
 
 def test_a_damaged_bundle_brings_nothing_that_looks_whole(

@@ -28,9 +28,10 @@ def wait_for(condition: Callable[[], object], seconds: float = 40) -> None:
         time.sleep(0.05)
 
 
-def trainers() -> list[psutil.Process]:
-    """Ranks of the toy framework on this machine, inside containers or not."""
-    return [p for p in psutil.process_iter(["cmdline"]) if (p.info["cmdline"] or [])[-1:] == ["train.py"]]
+def trainers(install: Path) -> list[psutil.Process]:
+    """Ranks of the toy framework in a run folder of this install, inside containers or not."""
+    found = [p for p in psutil.process_iter(["cmdline", "cwd"]) if (p.info["cmdline"] or [])[-1:] == ["train.py"]]
+    return [process for process in found if (process.info["cwd"] or "").startswith(str(install))]
 
 
 def stepped(install: Path) -> bool:
@@ -77,12 +78,12 @@ def test_ctrl_c_stops_the_container_even_if_it_ignores_sigterm(
     env = {**tool_env, "LLMBX_STOP_GRACE_S": "1"}
     process = background("run", "line", "--image", image, "--runtime", tool, "--set", f"fault={fault}", env=env)
     wait_for(lambda: stepped(install) or process.poll() is not None)
-    assert trainers()
+    assert trainers(install)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert read_result(only_run())["status"] == "cancelled"
-    wait_for(lambda: no_container(daemons) and not trainers())
+    wait_for(lambda: no_container(daemons) and not trainers(install))
     assert str(install) not in Path("/proc/self/mounts").read_text()
 
 
@@ -94,13 +95,13 @@ def test_no_container_outlives_a_run_whose_script_was_killed(
     wait_for(lambda: stepped(install) or process.poll() is not None)
     process.kill()
     process.wait()
-    assert trainers()
+    assert trainers(install)
     clients = [p for p in psutil.process_iter(["cmdline"]) if "docker" in (p.info["cmdline"] or [])[:1]]
     mine = [p for p in clients if any(str(install) in part for part in p.info["cmdline"])]
     assert mine
     for client in mine:
         client.kill()
-    wait_for(lambda: no_container(daemons) and not trainers())
+    wait_for(lambda: no_container(daemons) and not trainers(install))
 
 
 @pytest.mark.parametrize("tool", TOOLS)
