@@ -139,20 +139,21 @@ def build(request: Request | None, base: str | None, minor: str | None, print_: 
     here = world()
     spec = here.resolve(request)
     asked = here.plugins.framework(spec.plugin).prepare_image(spec)
-    if asked.environment is None:
+    environment = asked.environment
+    if environment is None:
         raise UsageError(f"{spec.workload} has no environment on {spec.gpu_type}: only runs without a GPU are built")
-    if minor:
-        asked = asked.replace(environment=_for_python(asked.environment, minor))
+    environment = _for_python(environment, minor) if minor else environment
+    asked = asked.replace(environment=environment)
     venv, install = here.plugins.runtime("venv"), here.install.path
     if print_:
-        of = recipe(asked.environment, venv.plan(asked, install), base)
+        of = recipe(environment, venv.plan(asked, install), base)
         click.echo(dockerfile(of) if request.runtime == "docker" else definition(of), nl=False)
         return
     if reason := here.plugins.runtime(request.runtime).available():
         raise InfraError(f"runtime {request.runtime}: {reason}")
     here.install.ensure()
     built = venv.prepare(asked, install, _say, offline)
-    click.echo(_build(request.runtime, asked.environment, built, recipe(asked.environment, built, base), here))
+    click.echo(_build(request.runtime, environment, built, recipe(environment, built, base), here))
 
 
 @command.command("export")
