@@ -14,8 +14,9 @@ from .logs.lines import LineReader, split_label
 from .measure import Figures, measure
 from .model import JobStatus, Result, RunSpec
 from .model.result import ImageFacts, Timing, WorkloadFacts
+from .orphans import recover
 from .plugins import Plugins
-from .record import RESULT, Record, Run, pretty, read_result, write_steps
+from .record import RESULT, Record, Run, pretty, read_result, read_run, write_steps
 
 TAIL_BYTES = 1 << 16
 
@@ -29,11 +30,13 @@ def finalise(run: Run, plugins: Plugins) -> Result | None:
     if known is not None:
         return known
     status = job_status(run, plugins)
-    return None if status.state in ("pending", "running") else _write(run, plugins, status)
+    if status.state in ("pending", "running"):
+        return None
+    return _write(run if run.record.job else read_run(run.path), plugins, status)
 
 
 def job_status(run: Run, plugins: Plugins) -> JobStatus:
-    """How the run's job stands; a run without a job is being prepared, or its llmbx died."""
+    """How the run's job stands; a run without a job is being prepared, or its llmbx died and left a job or none."""
     record = run.record
     if record.job is not None:
         return plugins.launcher(record.job.launcher).status(record.job, run.path)
@@ -42,6 +45,10 @@ def job_status(run: Run, plugins: Plugins) -> JobStatus:
         return JobStatus(state="pending", reason="being prepared")
     if living is None and record.owner:
         return JobStatus(state="pending", reason=f"being prepared on {record.owner.host}")
+    launcher = plugins.launcher(record.spec.launcher)
+    (found,) = recover([run], launcher)
+    if found.record.job is not None:
+        return launcher.status(found.record.job, run.path)
     return JobStatus(state="lost", reason="llmbx ended before the run was started")
 
 

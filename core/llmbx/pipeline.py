@@ -20,9 +20,10 @@ from .follow import Sink, follow
 from .hub import require_access
 from .install import Install
 from .launchers.base import Launcher, placed
+from .launchers.script import SCRIPT
 from .model import Finding, Image, JobStatus, Launch, Result, RunSpec, Wrapping
 from .plugins import Framework, Plugins
-from .record import SCRIPT, Record, Run, claim_folder, new_record, write_record
+from .record import Record, Run, claim_folder, new_record, write_record
 from .runtimes.base import Progress, Runtime
 from .secrets import forget
 
@@ -120,8 +121,13 @@ def start(
     try:
         return _start(rooms, record, folder, progress, offline)
     except (KeyboardInterrupt, LlmbxError) as error:
-        conclude(Run(folder=str(folder), record=record), rooms.plugins, _not_started(error))
+        conclude_unstarted(Run(folder=str(folder), record=record), rooms.plugins, error)
         raise
+
+
+def conclude_unstarted(run: Run, plugins: Plugins, error: BaseException) -> Result:
+    """Write the result of a run whose start ended with this error."""
+    return conclude(run, plugins, _not_started(error))
 
 
 def _start(rooms: Rooms, record: Record, folder: Path, progress: Progress, offline: bool) -> Run:

@@ -20,7 +20,14 @@ T = TypeVar("T")
 
 RESULT = "result.json"
 STEPS = "steps.jsonl"
-SCRIPT = "run.sh"
+
+
+class SweepMark(Value, frozen=True):
+    """Which part of which sweep a run is: the sweep's id, the key of the cell, and which of its repeats (from 1)."""
+
+    sweep_id: str
+    cell: str
+    repeat: int
 
 
 class Record(Value, frozen=True):
@@ -28,7 +35,8 @@ class Record(Value, frozen=True):
 
     It is written when the folder is made (image and job still unknown, `owner` prepares them), and again at the start.
     `commands` holds one rank's argv by phase, `findings` what validation said, `environment` the redacted variables
-    that llmbx itself ran with, `group` joins repeats of one command, `repeats` names the run that `--from` repeated.
+    that llmbx itself ran with, `group` joins repeats of one command, `repeats` names the run that `--from` repeated,
+    `sweep` says which part of a sweep the run is.
     """
 
     run_id: str
@@ -48,6 +56,7 @@ class Record(Value, frozen=True):
     attempt: int = 0
     group: str | None = None
     repeats: str | None = None
+    sweep: SweepMark | None = None
 
 
 class Run(Value, frozen=True):

@@ -47,7 +47,7 @@ def once(
     from ..site import site_findings
 
     here.install.ensure()
-    spec, rooms = _enter(spec, here, force)
+    spec, rooms = enter_here(spec, here, force)
     found = [*findings(spec, rooms.framework), *site_findings(spec, here.install)]
     spec = admit(spec, found, force)
     progress = Progress(spec)
@@ -78,7 +78,7 @@ def once(
     return result
 
 
-def _enter(spec: RunSpec, here: World, force: bool) -> tuple[RunSpec, Rooms]:
+def enter_here(spec: RunSpec, here: World, force: bool) -> tuple[RunSpec, Rooms]:
     """The rooms of this run. What is wrong with the specification is said before what is missing on the machine."""
     from ..errors import InfraError
     from ..pipeline import admit, enter, findings

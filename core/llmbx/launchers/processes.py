@@ -14,6 +14,8 @@ from ..files import write_atomic
 
 PLACE = "local.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+ENDED = "4194305-0"
+"""Stands for a script that has ended: Linux gives out no process id above 2^22 (proc(5), pid_max)."""
 _STATE, _SESSION, _START = 2, 5, 21
 """Fields of /proc/PID/stat, counted from 0 (proc(5))."""
 
@@ -62,6 +64,22 @@ def recall(pid: int, host: str, run_dir: Path) -> str:
         if os.fsencode(run_dir) in Path(f"/proc/{pid}/cmdline").read_bytes():
             return identify(pid, run_dir)
     return f"{pid}-0"
+
+
+def search(run_dir: Path, script: str) -> str | None:
+    """The script of this run folder among the processes of this machine, as `identify` names it; None without one.
+
+    One that was started on another machine is named so that `look` says where.
+    """
+    place = _place(run_dir)
+    if place and place.host != platform.node():
+        return ENDED
+    wanted = os.fsencode(run_dir / script)
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, InfraError):
+            if entry.name.isdigit() and (entry / "cmdline").read_bytes().split(b"\0")[1:2] == [wanted]:
+                return identify(int(entry.name), run_dir)
+    return None
 
 
 def look(job_id: str, run_dir: Path) -> Found:

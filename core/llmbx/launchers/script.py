@@ -14,6 +14,9 @@ from ..model import RANK_VARIABLES, Launch, Phase, RunSpec, Wrapping
 from ..secrets import is_secret
 from .shim import phase_ranks, render_shim, shim_name
 
+SCRIPT = "run.sh"
+"""The script itself, in the run folder."""
+
 EXIT = "exit.json"
 """What the script leaves in the run folder when it ends (see `exits`)."""
 

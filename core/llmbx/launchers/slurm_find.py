@@ -13,8 +13,10 @@ from pathlib import Path
 
 from ..errors import InfraError
 from ..model import Job, RunSpec
+from . import processes
 from .base import Unreachable
-from .exits import read_start
+from .exits import read_exit, read_start
+from .script import SCRIPT
 from .slurm_tools import call
 
 LAUNCHER = "slurm"
@@ -24,13 +26,16 @@ ACCOUNTED_DAYS = 30
 
 def find_jobs(runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
     """The job of each run folder that has one. Raises `Unreachable` when the controller does not answer."""
-    found = {}
+    found, inside = {}, set()
     for run_dir, spec in runs.items():
-        start = read_start(run_dir, spec)
-        if start is not None:
+        start, is_job = read_start(run_dir, spec), _is_job(run_dir)
+        process = None if is_job else _process(run_dir)
+        if start is not None and (is_job or process):
             suffix = f";{cluster}" if (cluster := spec.scheduler.get("clusters")) else ""
-            found[run_dir] = Job(launcher=LAUNCHER, job_id=start.job_id + suffix, submitted=start.at)
-    for cluster, folders in _by_cluster(runs, without=found).items():
+            found[run_dir] = Job(launcher=LAUNCHER, job_id=start.job_id + suffix, submitted=start.at, process=process)
+        if not is_job:
+            inside.add(run_dir)
+    for cluster, folders in _by_cluster(runs, without={*found, *inside}).items():
         ids = _listed(cluster, folders)
         if len(ids) < len(folders):
             ids |= _accounted(cluster, [folder for folder in folders if folder not in ids])
@@ -38,6 +43,19 @@ def find_jobs(runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
             suffix = f";{cluster}" if cluster else ""
             found[run_dir] = Job(launcher=LAUNCHER, job_id=job_id + suffix, submitted=time.time())
     return found
+
+
+def _is_job(run_dir: Path) -> bool:
+    """Whether the run's script was made for sbatch, and not for an allocation that is there already."""
+    try:
+        return b"\n#SBATCH " in (run_dir / SCRIPT).read_bytes()
+    except OSError:
+        return True
+
+
+def _process(run_dir: Path) -> str | None:
+    """The process that the script of a run inside an allocation is, or was if it has had its last word."""
+    return processes.search(run_dir, SCRIPT) or (processes.ENDED if read_exit(run_dir) else None)
 
 
 def _by_cluster(runs: Mapping[Path, RunSpec], without: Iterable[Path]) -> dict[str, list[Path]]:

@@ -56,7 +56,8 @@ MailProg=/bin/true
 PropagateResourceLimits=NONE
 SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1,batch_sched_delay=0
 {extra}
-NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=16 RealMemory=4000 Gres=gpu:8
+NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] \\
+  CPUs={cpus} RealMemory=4000 Gres=gpu:8
 PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -64,10 +65,11 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 class Cluster:
     """A Slurm of `nodes` nodes (n1, n2 …) in `folder`."""
 
-    def __init__(self, folder: Path, nodes: int = 4, extra: str = "") -> None:
+    def __init__(self, folder: Path, nodes: int = 4, extra: str = "", cpus: int = 16) -> None:
         self.folder = folder
         self.nodes = nodes
         self.extra = extra
+        self.cpus = cpus
         self.port = free_ports(nodes + 1)
 
     @property
@@ -146,6 +148,7 @@ class Cluster:
         text = CONFIG.format(
             folder=self.folder, port=self.port, first=self.port + 1, last=self.port + self.nodes, nodes=self.nodes,
             host=socket.gethostname().split(".")[0], user=user(), extra=self.extra,
+            cpus=self.cpus,
         )  # fmt: skip
         self.config.write_text(text)
 
