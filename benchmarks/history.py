@@ -3,7 +3,7 @@
 Makes an install of format-true runs (run.json and result.json, as llmbx writes them) in FOLDER (default: a temporary
 one) unless it is there already, has `llmbx jobs rebuild` read it, and times each command from start to exit, beside
 `llmbx --help` (start-up alone) and beside a script that opens every result.json to answer the same question. The aim:
-at most 200 ms beyond start-up.
+at most 200 ms beyond start-up (printing all 100,000 runs, 90 MB of JSON, is shown beside it).
 """
 
 from __future__ import annotations
@@ -77,13 +77,19 @@ def report(install: Path, env: dict[str, str]) -> int:
     print(f"rebuild: {time.perf_counter() - began:.1f} s ({done.stdout.strip()})")
     plain = min(timed([sys.executable, "-c", SCAN, str(install)], env) for _ in range(2))
     print(f"plain scan over result.json, warm: {plain / 1000:.2f} s")
-    print(f"{'command':<50}{'median ms':>10}{'beyond start':>13}{'scan /':>8}")
-    start, late = 0.0, False
-    for name, arguments in COMMANDS.items():
-        median = statistics.median(timed([LLMBX, *arguments], env) for _ in range(ROUNDS))
-        start = start or median
-        late = late or median - start > AIM_MS
-        print(f"{name:<50}{median:>10.0f}{median - start:>13.0f}{plain / median:>8.0f}")
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {ROUNDS} rounds in turn")
+    print(f"{'command':<50}{'median ms':>10}{'min':>6}{'beyond start':>14}{'min':>6}{'scan /':>8}")
+    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    for _ in range(ROUNDS):
+        for name, arguments in COMMANDS.items():
+            times[name].append(timed([LLMBX, *arguments], env))
+    start, *_ = times.values()
+    late = False
+    for name, found in times.items():
+        median, least = statistics.median(found), min(found)
+        beyond = median - statistics.median(start)
+        late = late or (beyond > AIM_MS and not name.startswith("all"))
+        print(f"{name:<50}{median:>10.0f}{least:>6.0f}{beyond:>14.0f}{least - min(start):>6.0f}{plain / median:>8.0f}")
     return 1 if late else 0
 
 

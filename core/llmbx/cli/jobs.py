@@ -163,7 +163,8 @@ def _list(wanted: Selection, columns: str | None, format_: str) -> None:
     with _Progress() as progress:
         found = listed(install, plugins, wanted, None if names is None else _stored(names), progress)
     if names is None:
-        click.echo("[\n" + ",\n".join(found.documents) + "\n]" if found.documents else "[]")
+        # Not click's echo: looking 100,000 runs through for colours takes half of the time.
+        sys.stdout.write("[\n" + ",\n".join(found.documents) + "\n]\n" if found.documents else "[]\n")
     else:
         shown = _readers(names, os.path.realpath(install.root))
         rows = [dict(zip(names, values, strict=True)) for values in found.rows]
@@ -179,10 +180,10 @@ def _with_aliases(wanted: Selection, install: Install, plugins: Callable[[], Plu
     asked = wanted.equal.get("workload.name")
     if not asked:
         return wanted
-    from ..history import known_workloads
+    from ..history import Selection, select
 
-    known = known_workloads(install)
-    names = tuple(name if name in known else plugins().workload(str(name)).name for name in asked)
+    known = [bool(select(install, Selection(equal={"workload.name": (name,)}, limit=1))) for name in asked]
+    names = tuple(n if there else plugins().workload(str(n)).name for n, there in zip(asked, known, strict=True))
     changed: Selection = wanted.replace(equal={**wanted.equal, "workload.name": names})
     return changed
 

@@ -29,7 +29,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], format_: str, empty:
     if format_ == "json":
         print_json(list(rows))
     elif format_ == "csv":
-        click.echo(to_csv(rows, columns), nl=False)
+        sys.stdout.write(to_csv(rows, columns))
     elif rows:
         print_table(rows, columns)
     else:

@@ -29,7 +29,6 @@ __all__ = [
     "Selection",
     "find_run",
     "known_tags",
-    "known_workloads",
     "listed",
     "rebuild",
     "runs",
@@ -97,13 +96,6 @@ def listed(
         )
 
     return with_index(install, work, progress)
-
-
-def known_workloads(install: Install) -> set[str]:
-    """The names of the workloads that there are runs of."""
-    return with_index(
-        install, lambda db: {str(name) for (name,) in db.execute('SELECT DISTINCT "workload.name" FROM runs')}
-    )
 
 
 def known_tags(install: Install) -> set[str]:
