@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
+
+from msgspec.structs import asdict
 
 from . import stats
 from .errors import InfraError, LlmbxError
@@ -14,9 +17,9 @@ from .logs.collect import Log, collect_file
 from .logs.find import LogFile, sniff
 from .logs.parser import LogFormat
 from .measure import ROUNDED, Figures, finite
-from .model import Event, RunSpec, Step, Value
+from .model import Event, Step, Value
 from .model.result import Tflops, Window
-from .record import read_run
+from .record import RESULT, Run, read_run, read_steps
 from .window import choose
 
 SUCCESS = "Success"
@@ -27,8 +30,24 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of the CSV output. JSON has every member of a row."""
 
-Measure = Callable[[RunSpec, Sequence[Step], str | None], Figures]
-"""Measures the steps of a run of llmbx: its specification, the steps, and a window that overrides its own."""
+Measure = Callable[[Run, Sequence[Step], str | None], Figures]
+"""Measures the steps of a run of llmbx: the run, the steps, and a window that overrides its own."""
+
+
+class Steady(Value, frozen=True):
+    """The same log over its steady state (window `auto`), whatever window its recipe takes. Units as in `Row`."""
+
+    window: str | None = None
+    window_reason: str | None = None
+    steps_measured: int = 0
+    step_time_mean_s: float | None = None
+    step_time_std_s: float | None = None
+    step_time_median_s: float | None = None
+    tflops_per_gpu_mean: float | None = None
+    tflops_per_gpu_std: float | None = None
+    tflops_source: Literal["log", "recomputed"] | None = None
+    tokens_per_s: float | None = None
+    mfu: float | None = None
 
 
 class Row(Value, frozen=True):
@@ -36,7 +55,7 @@ class Row(Value, frozen=True):
 
     `status` is Success, or Failed with the reason: the number of iterations where the window was not reached. `window`
     holds the measured steps (A-B), or the wanted ones where there are none; `window_policy` says how they were chosen.
-    `cause` is the line of the log that explains a failure.
+    `cause` is the line of the log that explains a failure. `steady` has the steady state beside the recipe's window.
     """
 
     path: str
@@ -61,6 +80,7 @@ class Row(Value, frozen=True):
     attempts: int = 1
     cause: str | None = None
     unit: Literal["s", "ms"] = "s"
+    steady: Steady | None = None
 
     @property
     def valid(self) -> bool:
@@ -92,21 +112,45 @@ def parse_log(
         raise InfraError(f"{path}: cannot be read: {error.strerror}") from None
     if format_ is None and log.run_dir is None and not path.name.startswith("log"):
         return None
-    spec = _spec(log)
-    if spec is not None and measure is not None:
-        return _measured_row(log, format_, read, measure(spec, read.steps, window))
-    return _plain_row(log, format_, read, window or (format_.window(log.experiment) if format_ else "auto"))
+    run = _run(log)
+    row: Callable[[str | None], Row]
+    if run is not None and measure is not None:
+        read = read.replace(steps=_kept(run) or read.steps)
+        row = partial(_measured_row, log, format_, read, run, measure)
+    else:
+        row = partial(_plain_row, log, format_, read)
+    chosen = row(window)
+    return chosen if window is not None else chosen.replace(steady=_steady(chosen, row))
 
 
-def _spec(log: LogFile) -> RunSpec | None:
-    """The specification of the run whose log this is; None for other logs and for a record that cannot be read."""
+def _run(log: LogFile) -> Run | None:
+    """The run whose log this is; None for other logs and for a record that cannot be read."""
     try:
-        return read_run(Path(log.run_dir)).record.spec if log.run_dir is not None else None
+        return read_run(Path(log.run_dir)) if log.run_dir is not None else None
     except LlmbxError:
         return None
 
 
-def _measured_row(log: LogFile, format_: LogFormat | None, read: Log, figures: Figures) -> Row:
+def _kept(run: Run) -> list[Step]:
+    """The steps that the folder of an ended run keeps; none while it goes on, or where they cannot be read."""
+    try:
+        return read_steps(run.path) if (run.path / RESULT).is_file() else []
+    except LlmbxError:
+        return []
+
+
+def _steady(chosen: Row, row: Callable[[str | None], Row]) -> Steady | None:
+    """The steady state beside a window that was chosen by the recipe; None where it says nothing more."""
+    if not chosen.valid or chosen.window_policy == "auto" or chosen.steps_seen < 2:
+        return None
+    auto = row("auto")
+    return Steady(**{name: getattr(auto, name) for name in Steady.__struct_fields__})
+
+
+def _measured_row(
+    log: LogFile, format_: LogFormat | None, read: Log, run: Run, measure: Measure, window: str | None
+) -> Row:
+    figures = measure(run, read.steps, window)
     row = _row(log, format_, read, figures.window, figures.steps_measured, figures.tflops_per_gpu)
     time = figures.step_time_s
     full: Row = row.replace(
@@ -121,12 +165,25 @@ def _measured_row(log: LogFile, format_: LogFormat | None, read: Log, figures: F
     return full
 
 
-def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, policy: str) -> Row:
+def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, policy: str | None) -> Row:
+    policy = policy or (format_.window(log.experiment) if format_ else "auto")
     window, measured = choose(read.steps, policy)
     times = stats.summary([step.time_s for step in measured if step.time_s is not None])
     row: Row = _row(log, format_, read, window, len(measured), _printed_tflops(measured))
-    full: Row = row.replace(**{f"step_time_{name}_s": value for name, value in times.items()})
+    full: Row = row.replace(
+        **{f"step_time_{name}_s": value for name, value in times.items()}, tokens_per_s=_tokens_per_s(measured)
+    )
     return full
+
+
+def _tokens_per_s(measured: Sequence[Step]) -> float | None:
+    """Tokens per second of all GPUs: the tokens that the log counts over the time it took; None unless every step has
+    both."""
+    tokens = [step.tokens for step in measured if step.tokens is not None]
+    seconds = [step.time_s for step in measured if step.time_s is not None]
+    if not measured or len(tokens) < len(measured) or len(seconds) < len(measured) or sum(seconds) <= 0:
+        return None
+    return sum(tokens) / sum(seconds)
 
 
 def _printed_tflops(measured: Sequence[Step]) -> Tflops:
@@ -175,7 +232,13 @@ def _cause(events: Sequence[Event]) -> str | None:
 
 
 def table(rows: Sequence[Row], full_names: bool = False) -> str:
-    """The rows as the recipes' scripts print them: one table for each unit of time and window."""
+    """The rows as the recipes' scripts print them: one table for each unit of time and window, then steady states."""
+    steady = [row.replace(**asdict(row.steady), window_policy="auto") for row in rows if row.steady is not None]
+    parts = [_tables(rows, full_names), _tables(steady, full_names)]
+    return "\n".join(part for part in parts if part)
+
+
+def _tables(rows: Sequence[Row], full_names: bool) -> str:
     groups = groupby(sorted(rows, key=_group), key=_group)
     return "\n".join(_group_table(unit, policy, list(members), full_names) for (unit, policy), members in groups)
 

@@ -144,10 +144,19 @@ def read_result(folder: Path) -> Result | None:
 
 
 def read_steps(folder: Path) -> list[Step]:
-    """The steps of a finalised run, in order; empty when it has none."""
+    """The steps of a finalised run, in order; empty when it has none. Raises `LlmbxError` for a damaged file."""
     path = folder / STEPS
-    lines = path.read_bytes().splitlines() if path.is_file() else []
-    return [msgspec.json.decode(line, type=Step) for line in lines]
+    try:
+        lines = path.read_bytes().splitlines() if path.is_file() else []
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    steps = []
+    for number, line in enumerate(lines, 1):
+        try:
+            steps.append(msgspec.json.decode(line, type=Step))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise LlmbxError(f"{path}: line {number} is no step: {error}") from None
+    return steps
 
 
 def pretty(value: Any) -> bytes:
@@ -160,7 +169,7 @@ def _read(path: Path, kind: type[T]) -> T:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise LlmbxError(f"{path}: not a record that this llmbx can read: {error}") from None
 
 

@@ -23,7 +23,7 @@ from llmbx.logs.parser import LogFormat, Record
 from llmbx.measure import measure
 from llmbx.model import Event, RunSpec, Step
 from llmbx.parse import Row, parse_logs, table
-from llmbx.record import new_record, write_record
+from llmbx.record import Run, new_record, write_record
 
 TIMES = [30.0, 8.0, *[5.0 + 0.001 * (k * 7 % 5) for k in range(48)]]
 
@@ -103,6 +103,33 @@ def test_the_window_can_be_chosen(tmp_path: Path) -> None:
     assert (auto.window, auto.window_policy) == ("3-12", "auto")
 
 
+def test_the_steady_state_stands_beside_the_recipes_window(tmp_path: Path) -> None:
+    log = write(tmp_path / "log-short.out", TIMES)
+    (row,) = rows(log)
+    assert (row.window, row.step_time_mean_s) == ("50-50", TIMES[-1])
+    assert row.steady is not None
+    assert (row.steady.window, row.steady.steps_measured) == ("3-50", 48)
+    assert row.steady.step_time_mean_s == pytest.approx(statistics.fmean(TIMES[2:]))
+    assert "dropped as warm-up" in str(row.steady.window_reason)
+    parts = table([row]).split("\n\n")
+    assert ["(last iteration)" in parts[0], "(steady state)" in parts[1]] == [True, True]
+    assert rows(log, window="35-44")[0].steady is None
+    assert rows(write(tmp_path / "log-b.out", TIMES[:12]))[0].steady is None
+
+
+def test_tokens_a_second_come_from_the_logs_own_count(tmp_path: Path) -> None:
+    class Counting(Toy):
+        def feed(self, line: str) -> Iterable[Record]:
+            return [r.replace(tokens=1000) if isinstance(r, Step) and r.number != 40 else r for r in super().feed(line)]
+
+    formats = [LogFormat("counting", "Counting", sniff, Counting, lambda name: "last")]
+    log = write(tmp_path / "log-a.out", TIMES)
+    (row,) = parse_logs(find_logs([log]), formats)
+    assert row.tokens_per_s == pytest.approx(1000 / TIMES[-1])
+    assert parse_logs(find_logs([log]), formats, "35-44")[0].tokens_per_s is None
+    assert parse_logs(find_logs([log]), formats, "41-42")[0].tokens_per_s == pytest.approx(2000 / sum(TIMES[40:42]))
+
+
 def test_a_figure_that_the_log_rounds_away_is_unknown(tmp_path: Path) -> None:
     (row,) = rows(write(tmp_path / "log-a.out", more=", 0.1 TFLOPS"))
     assert (row.status, row.tflops_per_gpu_mean, row.tflops_source) == ("Success", None, None)
@@ -155,8 +182,8 @@ def run(tmp_path: Path, make_spec: Callable[..., RunSpec]) -> Path:
     return folder
 
 
-def ask(spec: RunSpec, steps: Sequence[Step], policy: str | None) -> object:
-    return measure(spec, steps, Flops(full=1e15, causal=5e14, formula="f"), policy)
+def ask(run: Run, steps: Sequence[Step], policy: str | None) -> object:
+    return measure(run.record.spec, steps, Flops(full=1e15, causal=5e14, formula="f"), policy)
 
 
 def test_a_run_of_llmbx_is_measured_by_its_record(run: Path) -> None:

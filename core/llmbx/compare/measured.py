@@ -11,6 +11,7 @@ from ..history import settle
 from ..model import Result, RunSpec, Step
 from ..plugins import Plugins
 from ..record import Record, Run, read_steps
+from ..rewindow import rewindowed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,17 +63,6 @@ def measured(run: Run, plugins: Plugins, policy: str | None = None, force: bool 
         where = f"window {result.window.policy}: {result.window.reason}" if result.window.reason else "no step"
         raise UsageError(f"{name} measured nothing ({where})")
     return Measured(run, result, tuple(step for step in steps if inside(step, result)))
-
-
-def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins, policy: str) -> Result:
-    """The result with the figures of another window."""
-    from ..finalise import first_number
-    from ..measure import measure
-
-    spec = run.record.spec
-    flops = plugins.framework(spec.plugin).compute_flops(spec)
-    figures = measure(spec, steps, flops, policy, first_number(spec, plugins))
-    return result.replace(**{name: getattr(figures, name) for name in figures.__struct_fields__})
 
 
 def inside(step: Step, result: Result) -> bool:
