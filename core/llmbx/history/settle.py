@@ -44,11 +44,7 @@ def settle_all(db: sqlite3.Connection, install: Install, plugins: Plugins) -> No
     """Bring every run that has not ended up to date, in its folder and in the index."""
     rows = db.execute(f"SELECT folder, path FROM runs WHERE {OPEN_RUNS}").fetchall()
     found = []
-    for folder, path in rows:
-        try:
-            run = read_run(install.path / folder)
-        except LlmbxError:
-            continue
+    for folder, path, run in _announced(rows, install, plugins):
         status, reason = standing(run, plugins)
         seen = fresh(install, path, folder)
         if seen.values is not None and seen.values["status"] == UNKNOWN:
@@ -56,6 +52,20 @@ def settle_all(db: sqlite3.Connection, install: Install, plugins: Plugins) -> No
         found.append(seen)
     if found:
         write(db, install, found, {})
+
+
+def _announced(rows: list[tuple[str, str]], install: Install, plugins: Plugins) -> list[tuple[str, str, Run]]:
+    """The runs of these rows; their launchers know that they will be asked for all of them."""
+    runs = []
+    for folder, path in rows:
+        try:
+            runs.append((folder, path, read_run(install.path / folder)))
+        except LlmbxError:
+            continue
+    jobs = [run.record.job for _, _, run in runs if run.record.job is not None]
+    for name, launcher in plugins.launchers().items():
+        launcher.watch([job for job in jobs if job.launcher == name])
+    return runs
 
 
 def open_runs(db: sqlite3.Connection) -> int:

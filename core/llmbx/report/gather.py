@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..compare import Comparison, compare_runs
-from ..compare.measured import rewindowed
 from ..compare.published import hold
 from ..compare.select import baseline, published
 from ..config import Config
 from ..errors import LlmbxError, UsageError
 from ..history import settle
+from ..history.tags import tags_of
 from ..install import Install
 from ..model import Reference, RunSpec, Value
 from ..plugins import Plugins
 from ..record import Run, read_steps
+from ..rewindow import rewindowed
 from .subjects import Cell, Subject, cells
 
 
@@ -34,7 +35,7 @@ def gather(
     Raises `UsageError` when none of the runs has ended.
     """
     subjects, notes = [], []
-    rivals = [run for run in found if wanted.baseline is None or wanted.baseline not in run.record.spec.tags]
+    rivals = [run for run in found if wanted.baseline is None or wanted.baseline not in tags_of(run)]
     for run in rivals or found:
         subject = read(run, plugins, wanted.window)
         if subject is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import LlmbxError, UsageError
-from ..history import find_run, runs
+from ..history import Selection, find_run, select
 from ..install import RECORD, Install
 from ..record import Run, read_run
 
@@ -19,9 +19,8 @@ def chosen(install: Install, texts: Sequence[str], single: bool) -> list[Run]:
     named = [run for text in texts for run in _meant(install, text)]
     found = {run.record.run_id: run for run in named}
     groups = set() if single else {run.record.group for run in named if run.record.group is not None}
-    for run in runs(install) if groups else ():
-        if run.record.group in groups:
-            found.setdefault(run.record.run_id, run)
+    for run in select(install, Selection(equal={"group": tuple(groups)})) if groups else ():
+        found.setdefault(run.record.run_id, run)
     return list(found.values())
 
 

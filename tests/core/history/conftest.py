@@ -6,19 +6,21 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pluggy
 import pytest
 from click.testing import CliRunner, Result
 
-from llmbx import hookimpl
+from llmbx import hookimpl, hookspecs
 from llmbx.cli import jobs as module
 from llmbx.errors import LlmbxError
 from llmbx.install import Install
+from llmbx.launchers import plugin as launchers
 from llmbx.model import RunSpec
 from llmbx.plugins import Plugins
 
-from ..compare.conftest import SHAPE, Shelf, Toy, install, plugins, shelf, spec
+from ..compare.conftest import SHAPE, Shelf, Toy, install, shelf, spec
 
-__all__ = ["Shelf", "install", "plugins", "shelf", "spec"]
+__all__ = ["Shelf", "install", "shelf", "spec"]
 
 Jobs = Callable[..., Result]
 
@@ -45,6 +47,16 @@ class Reading(Toy):
 def toy(spec: RunSpec) -> Toy:
     SHAPE[:] = [spec.model]
     return Reading()
+
+
+@pytest.fixture
+def plugins(toy: Toy) -> Plugins:
+    """The toy framework and the real launchers."""
+    registry = pluggy.PluginManager("llmbx")
+    registry.add_hookspecs(hookspecs)
+    registry.register(toy, name="toy")
+    registry.register(launchers, name="launchers")
+    return Plugins(registry, [])
 
 
 @pytest.fixture
