@@ -1,7 +1,7 @@
 """A chart as a Vega-Lite specification. Pure; `draw` turns it into SVG.
 
 Colours are CSS variables (see `palette`), so that one drawing serves light and dark. Every series has layers of its
-own, in groups of a class that begins with `s0-`, `s1-` …, and the mark of every value says in words what it shows.
+own, in groups of a class that begins with `s0_`, `s1_` …, and the mark of every value says in words what it shows.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _series(chart: Chart, series: Series, place: int) -> list[Json]:
     if series.marks != "points":
         dash = [5, 4] if series.marks == "dashed" else DASHES[place // len(SERIES) % len(DASHES)]
         mark = {"type": "line", "aria": False, "clip": True, "strokeWidth": 2, "strokeDash": dash}
-        layers.append(_layer(f"{name}-line", every, mark, {"x": x, "y": y, "color": colour, "order": {"field": "x"}}))
+        layers.append(_layer(f"{name}_line", every, mark, {"x": x, "y": y, "color": colour, "order": {"field": "x"}}))
     layers.append(_dots(known, name, colour, x, y, place, series.marks == "points"))
     return layers
 
@@ -82,14 +82,14 @@ def _series(chart: Chart, series: Series, place: int) -> list[Json]:
 def _bars(rows: list[Json], name: str, colour: Json, x: Json, y: Json) -> Json:
     ends = {"x2": {"field": "until"}, "y2": {"datum": 0}, "description": {"field": "words"}}
     mark = {"type": "rect", "stroke": "var(--ground)", "strokeWidth": 1}
-    return _layer(f"{name}-bars", rows, mark, {"x": x, "y": y, "color": colour, **ends})
+    return _layer(f"{name}_bars", rows, mark, {"x": x, "y": y, "color": colour, **ends})
 
 
 def _interval(rows: list[Json], name: str, colour: Json, x: Json, y: Json, band: bool) -> Json:
     """A band along a line, bars through points."""
     mark = {"type": "area", "opacity": 0.25} if band else {"type": "rule", "strokeWidth": 2}
     ends = {"y": {**y, "field": "low"}, "y2": {"field": "high"}}
-    return _layer(f"{name}-interval", [r for r in rows if "low" in r], {**mark, "aria": False, "clip": True},
+    return _layer(f"{name}_interval", [r for r in rows if "low" in r], {**mark, "aria": False, "clip": True},
                   {"x": x, **ends, "color": colour})  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def _dots(rows: list[Json], name: str, colour: Json, x: Json, y: Json, place: in
     }
     sizes = {"condition": {"test": "datum.beyond", "value": 90}, "value": size}
     shown = {"x": x, "y": y, "color": colour, "shape": shapes, "size": sizes, "description": {"field": "words"}}
-    return _layer(f"{name}-points", rows, {"type": "point", "filled": True, "opacity": 1}, shown)
+    return _layer(f"{name}_points", rows, {"type": "point", "filled": True, "opacity": 1}, shown)
 
 
 def _row(chart: Chart, series: Series, point: Point) -> Json:
@@ -142,7 +142,7 @@ def _span(chart: Chart, span: Span, place: int) -> Json:
     rows = [{"x": span.first, "until": span.last}]
     x = {**_axis("x", chart.x), "field": "x"}
     mark = {"type": "rect", "fill": "var(--span)", "aria": False, "clip": True}
-    return _layer(f"span-{place}", rows, mark, {"x": x, "x2": {"field": "until"}, "color": {"value": "var(--span)"}})
+    return _layer(f"span_{place}", rows, mark, {"x": x, "x2": {"field": "until"}, "color": {"value": "var(--span)"}})
 
 
 def _rule(rule: Rule, place: int) -> list[Json]:
@@ -153,7 +153,7 @@ def _rule(rule: Rule, place: int) -> list[Json]:
     at = {"x": WIDTH - 4, "align": "right", "dy": -7} if field == "y" else {"y": 10, "align": "left", "dx": 5}
     label = {"type": "text", "aria": False, "text": rule.name, "fontSize": 12, **at}
     rows = [{field: value}]
-    return [_layer(f"rule-{place}", rows, line, where), _layer(f"label-{place}", rows, label, where)]
+    return [_layer(f"rule_{place}", rows, line, where), _layer(f"label_{place}", rows, label, where)]
 
 
 def _colours(names: list[str], legend: bool) -> Json:

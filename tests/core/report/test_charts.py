@@ -35,7 +35,7 @@ def test_the_window_is_shaded_and_its_mean_drawn(shelf: Shelf, reporter: Reporte
     chart = curves(cell)[0]
     assert [(span.first, span.last) for span in chart.spans] == [(10.5, 44.5)]
     spec = vega.specification(chart)
-    shaded = next(layer for layer in spec["layer"] if layer["name"] == "span-0")
+    shaded = next(layer for layer in spec["layer"] if layer["name"] == "span_0")
     assert shaded["data"]["values"] == [{"x": 10.5, "until": 44.5}]
     assert shaded["mark"]["type"] == "rect"
     assert [rule.y for rule in chart.rules] == [pytest.approx(cell.newest.result.step_time_s.mean)]
@@ -45,7 +45,7 @@ def test_a_slow_first_step_does_not_flatten_the_others(shelf: Shelf, reporter: R
     (cell,) = reporter.cells(shelf.put([60.0, *noise(1, 2.0)[1:]]))
     chart = curves(cell)[0]
     assert chart.y.top is not None and chart.y.top < 3
-    points = next(layer for layer in vega.specification(chart)["layer"] if layer["name"] == "s0-points")
+    points = next(layer for layer in vega.specification(chart)["layer"] if layer["name"] == "s0_points")
     first = points["data"]["values"][0]
     assert first["y"] == chart.y.top and "step 0: 60 s" in first["words"] and "beyond the axis" in first["words"]
     assert behind(chart).rows[0][1] == 60.0

@@ -72,7 +72,7 @@
       button.addEventListener("click", () => {
         const on = button.getAttribute("aria-pressed") !== "true";
         button.setAttribute("aria-pressed", String(on));
-        all(`g[class*=" ${button.dataset.series}"], g[class^="${button.dataset.series}"]`, canvas)
+        all(`g[class*=" ${button.dataset.series}"]`, canvas)
           .forEach((group) => group.classList.toggle("off", !on));
         show(null);
       });
@@ -88,11 +88,12 @@
 
   const order = (cell) => cell.dataset.value !== undefined ? Number(cell.dataset.value)
     : cell.textContent.trim() !== "" && isFinite(cell.textContent) ? Number(cell.textContent) : null;
-  const compare = (a, b) => {
+  const compare = (a, b, way) => {
+    if (a.matches(".unknown") !== b.matches(".unknown")) return a.matches(".unknown") ? 1 : -1;
     const [x, y] = [order(a), order(b)];
-    if (x !== null && y !== null) return x - y;
-    if ((x === null) !== (y === null)) return x === null ? 1 : -1;
-    return a.textContent.localeCompare(b.textContent);
+    if (x !== null && y !== null) return way * (x - y);
+    if ((x === null) !== (y === null)) return way * (x === null ? 1 : -1);
+    return way * a.textContent.localeCompare(b.textContent);
   };
   for (const button of all("button.sort")) {
     button.addEventListener("click", () => {
@@ -100,8 +101,8 @@
       const down = head.getAttribute("aria-sort") === "ascending";
       all("th[aria-sort]", table).forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const rows = [...body.rows].sort((a, b) => compare(a.cells[head.cellIndex], b.cells[head.cellIndex]));
-      body.append(...(down ? rows.reverse() : rows));
+      const at = head.cellIndex;
+      body.append(...[...body.rows].sort((a, b) => compare(a.cells[at], b.cells[at], down ? -1 : 1)));
     });
   }
   for (const button of all("button.save-csv")) {

@@ -1,0 +1,72 @@
+"""One real Chromium for the tests of this folder, and pages as users write them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = "chromium"
+Open = Callable[..., Any]
+
+
+def install() -> str | None:
+    """Install Chromium where that is possible; why there is none, or None when there is one."""
+    if shutil.which(PROGRAM):
+        return None
+    if os.getuid() != 0 or shutil.which("apt-get") is None:
+        return "Chromium is not installed, and installing it takes root on Debian"
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (
+        ["update", "-qq"],
+        ["install", "-qq", "-y", "--no-install-recommends", PROGRAM, "fonts-dejavu-core"],
+    ):
+        done = subprocess.run(["apt-get", *command], env=quiet, capture_output=True, text=True, check=False)
+    return None if shutil.which(PROGRAM) else f"apt-get could not install Chromium: {done.stderr.strip()[-500:]}"
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A running Chromium without a window."""
+    from playwright.sync_api import sync_playwright
+
+    why = install()
+    if why:
+        if os.environ.get("CI"):
+            pytest.fail(f"{why}; CI must look at the report in a browser")
+        pytest.skip(why)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which(PROGRAM), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def show(chromium: Any) -> Iterator[Open]:
+    """`show(path, color_scheme="dark")`: the page in a fresh tab.
+
+    When the test is over, nothing but the file itself may have been asked for, and nothing said to the console.
+    """
+    contexts, asked, said = [], [], []
+
+    def begin(path: Path, **options: Any) -> Any:
+        context = chromium.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.goto(path.as_uri())
+        return tab
+
+    yield begin
+    for context in contexts:
+        context.close()
+    assert [url for url in asked if not url.startswith(("file://", "blob:"))] == []
+    assert len([url for url in asked if url.startswith("file://")]) == len(contexts)
+    assert said == []
