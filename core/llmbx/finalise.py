@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from . import first_step
 from .artefacts import examine, slow_down
 from .files import disk_errors, write_exclusive
 from .host import alive
@@ -102,6 +103,8 @@ def _write(run: Run, plugins: Plugins, status: JobStatus) -> Result:
         warnings=(*figures.warnings, *notes),
         phase_step_time_s=_phases(run.record, log, figures),
     )
+    timing = result.timing.replace(first_step_s=first_step.seconds(run, status.started))
+    result = result.replace(timing=timing)
     with disk_errors(f"the result of {run.record.run_id}"):
         write_steps(run.path, log.steps)
         won = write_exclusive(run.path / RESULT, pretty(result))

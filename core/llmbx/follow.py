@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from . import first_step
 from .launchers.base import Launcher, Unreachable
 from .logs.lines import LineReader
 from .logs.parser import LogParser
@@ -33,16 +35,23 @@ class Sink(Protocol):
 class Follower:
     """Reads a growing log through the framework's grammar."""
 
-    def __init__(self, log: Path, parser: LogParser, sink: Sink) -> None:
+    def __init__(self, log: Path, parser: LogParser, sink: Sink, first: Callable[[float], None]) -> None:
+        """`first` is told when the first step was seen (epoch seconds), unless it was there before anybody looked."""
         self.log = log
         self.parser = parser
         self.sink = sink
         self.lines = LineReader()
         self.offset = 0
         self.last_growth = time.monotonic()
+        self._first: Callable[[float], None] | None = first
+        self._looked = False
 
     def read(self) -> None:
         """Read what is new, if the log exists yet."""
+        self._read()
+        self._looked = True
+
+    def _read(self) -> None:
         try:
             with self.log.open("rb") as file:
                 file.seek(self.offset)
@@ -67,6 +76,9 @@ class Follower:
 
     def _tell(self, record: Step | Event) -> None:
         if isinstance(record, Step):
+            if self._first and self._looked:
+                self._first(time.time())
+            self._first = None
             self.sink.step(record)
         else:
             self.sink.event(record)
@@ -87,7 +99,7 @@ def follow(
     cancelled; so has a run that takes longer than `deadline_s` seconds, without the stacks.
     """
     assert run.record.job is not None
-    job, follower = run.record.job, Follower(run.log, parser, sink)
+    job, follower = run.record.job, Follower(run.log, parser, sink, partial(first_step.note, run))
     start = asked = now()
     status = launcher.status(job, run.path)
     while status.state in ("pending", "running"):

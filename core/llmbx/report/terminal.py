@@ -64,7 +64,9 @@ def _measured(result: Result) -> list[str]:
         phases = ", ".join(f"{role} {seconds:.3f} s" for role, seconds in result.phase_step_time_s.items())
         lines += _entry("by phase", f"{phases} per step")
     if result.timing.total_s is not None:
-        lines += _entry("took", f"{clock(result.timing.total_s)} in all")
+        first = result.timing.first_step_s
+        until = f", {clock(first)} to the first step" if first is not None else ""
+        lines += _entry("took", f"{clock(result.timing.total_s)} in all{until}")
     return lines
 
 

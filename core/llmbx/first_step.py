@@ -1,0 +1,46 @@
+"""When a run's first step was done: seen by whoever follows the run from before it, kept beside the log."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from .errors import InfraError
+from .files import write_atomic
+from .model import Value
+from .record import Run
+
+FILE = "first_step.json"
+
+
+class Seen(Value, frozen=True):
+    """The job whose first step it was, and when its line was in the log, in epoch seconds (a poll of the log late)."""
+
+    job_id: str
+    at: float
+
+
+def note(run: Run, at: float) -> None:
+    """Keep it; the first one to follow the job wins. A folder that is not ours to write in keeps nothing."""
+    job, known = run.record.job, _read(run.path)
+    if job is None or (known is not None and known.job_id == job.job_id):
+        return
+    with suppress(InfraError):
+        write_atomic(run.path / FILE, msgspec.json.encode(Seen(job_id=job.job_id, at=at)))
+
+
+def seconds(run: Run, started: float | None) -> float | None:
+    """From the start of the ranks (epoch seconds) to the end of the first step; None where nobody watched."""
+    job, found = run.record.job, _read(run.path)
+    if job is None or found is None or started is None or found.job_id != job.job_id:
+        return None
+    return max(0.0, found.at - started)
+
+
+def _read(folder: Path) -> Seen | None:
+    try:
+        return msgspec.json.decode((folder / FILE).read_bytes(), type=Seen)
+    except (OSError, msgspec.DecodeError):
+        return None
