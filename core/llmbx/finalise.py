@@ -103,7 +103,7 @@ def _write(run: Run, plugins: Plugins, status: JobStatus) -> Result:
         warnings=(*figures.warnings, *notes),
         phase_step_time_s=_phases(run.record, log, figures),
     )
-    timing = result.timing.replace(first_step_s=first_step.seconds(run, status.started))
+    timing = result.timing.replace(first_step_s=first_step.seconds(run, status.started, status.ended))
     result = result.replace(timing=timing)
     with disk_errors(f"the result of {run.record.run_id}"):
         write_steps(run.path, log.steps)

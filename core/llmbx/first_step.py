@@ -31,12 +31,15 @@ def note(run: Run, at: float) -> None:
         write_atomic(run.path / FILE, msgspec.json.encode(Seen(job_id=job.job_id, at=at)))
 
 
-def seconds(run: Run, started: float | None) -> float | None:
-    """From the start of the ranks (epoch seconds) to the end of the first step; None where nobody watched."""
+def seconds(run: Run, started: float | None, ended: float | None) -> float | None:
+    """From the start of the ranks to the end of the first step; None where nobody watched.
+
+    `started` and `ended` are the ranks', in epoch seconds: a line is seen up to a poll late, perhaps after the end.
+    """
     job, found = run.record.job, _read(run.path)
     if job is None or found is None or started is None or found.job_id != job.job_id:
         return None
-    return max(0.0, found.at - started)
+    return max(0.0, min(found.at, ended or found.at) - started)
 
 
 def _read(folder: Path) -> Seen | None:

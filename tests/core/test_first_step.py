@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pytest
+
 from llmbx.first_step import seconds
 from llmbx.follow import follow
 from llmbx.model import Event, Job, JobStatus, RunSpec, Step
@@ -62,21 +64,22 @@ def test_it_is_the_time_at_which_the_first_steps_line_was_seen(
 
     began = time.time()
     run = followed(tmp_path, make_spec, ["loading", "compiling", "step 1", "step 2"])
-    found = seconds(run, began)
+    found = seconds(run, began, None)
     assert found is not None and 0.3 < found <= time.time() - began
+    assert seconds(run, began, began + 0.1) == pytest.approx(0.1), "it was done before the ranks ended"
 
 
 def test_a_step_that_was_there_before_anybody_looked_has_no_time(
     tmp_path: Path, make_spec: Callable[..., RunSpec]
 ) -> None:
     run = followed(tmp_path, make_spec, ["step 2", "step 3"], before="step 1\n")
-    assert seconds(run, 1.0) is None and not (tmp_path / "first_step.json").exists()
+    assert seconds(run, 1.0, None) is None and not (tmp_path / "first_step.json").exists()
 
 
 def test_another_attempts_first_step_does_not_count(tmp_path: Path, make_spec: Callable[..., RunSpec]) -> None:
     first = followed(tmp_path, make_spec, ["loading", "loading", "step 1"], job="1")
-    assert seconds(first, 1.0) is not None
+    assert seconds(first, 1.0, None) is not None
     other = first.replace(record=first.record.replace(job=Job(launcher="script", job_id="2", submitted=2.0)))
-    assert seconds(other, 1.0) is None
+    assert seconds(other, 1.0, None) is None
     again = followed(tmp_path, make_spec, ["loading", "loading", "step 1"], job="2")
-    assert seconds(again, 1.0) is not None
+    assert seconds(again, 1.0, None) is not None
