@@ -20,7 +20,7 @@ SUMMARY = ("configuration", "verdict", "runs", "step time [s]", "from", "to", "M
 
 
 @click.command("report")
-@click.argument("runs", nargs=-1, metavar="[RUN]…")
+@click.argument("runs", nargs=-1, metavar="[RUN|SWEEP]…")
 @click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Where the page goes.")
 @click.option("--svg", "drawings", type=click.Path(path_type=Path), metavar="FOLDER", help="Write each chart as SVG.")
 @click.option("--baseline", metavar="TAG", help="Hold the runs against those that have this tag.")
@@ -42,9 +42,9 @@ def command(
 ) -> None:  # fmt: skip
     """Report on one run, or on several side by side.
 
-    RUN is a run's id, the beginning of it, its folder, its job id, or `last` (the default); or a folder with runs in
-    it. The repeats of a run come along. Runs of one configuration are joined, with the interval over them; several
-    scales of one workload give a scaling chart.
+    RUN is a run's id, the beginning of it, its folder, its job id, or `last` (the default); SWEEP a sweep's id, the
+    beginning of it, or its folder. Another folder means all runs in it. The repeats of a run come along. Runs of one
+    configuration are joined, with the interval over them; several scales of one workload give a scaling chart.
 
     The page is one file that loads nothing. Without --html it is report.html in the run's folder or, for several
     configurations, llmbx-report.html here. The exit code says whether the report was made; `llmbx compare` is the gate.
@@ -52,7 +52,7 @@ def command(
     \b
     Examples:
       llmbx report last
-      llmbx report 64-gpus 128-gpus 256-gpus --html scaling.html
+      llmbx report grok1_1795260605 --html scaling.html
       llmbx report last --baseline accepted --format markdown --svg plots
     """
     from ..report.build import build
@@ -68,8 +68,8 @@ def command(
     )
     here = world()
     found = chosen(here.install, runs or ("last",), single)
-    cells, notes = gather(found, here.install, here.plugins, here.config, wanted)
-    report = build(cells, title, notes)
+    cells, notes = gather(found.runs, here.install, here.plugins, here.config, wanted)
+    report = build(cells, title, (*found.notes, *notes))
     drawn = _draw(report, drawings) if drawings is not None else {}
     _print(report, cells, format_, drawn)
     if page is not None or format_ == "table":

@@ -92,13 +92,23 @@ class Cell(Value, frozen=True):
 
 
 def cells(subjects: Sequence[Subject]) -> list[Cell]:
-    """Runs of one configuration joined, in the order of their first one; each cell named by what sets it apart."""
-    joined: dict[bytes, list[Subject]] = {}
+    """Runs of one configuration (of a sweep: of one cell) joined, in the order of their first one.
+
+    Each is named by what sets it apart, those of a sweep as the sweep calls them.
+    """
+    joined: dict[object, list[Subject]] = {}
     for subject in subjects:
-        joined.setdefault(configuration(subject.spec), []).append(subject)
+        joined.setdefault(_place(subject), []).append(subject)
     groups = [sorted(group, key=lambda s: (s.record.created, s.record.run_id)) for group in joined.values()]
-    names = _names([group[-1].record for group in groups])
+    records = [group[-1].record for group in groups]
+    keys = [record.sweep.cell for record in records if record.sweep is not None]
+    names = keys if len(set(keys)) == len(groups) else _names(records)
     return [Cell(name=name, subjects=tuple(group)) for name, group in zip(names, groups, strict=True)]
+
+
+def _place(subject: Subject) -> object:
+    mark = subject.record.sweep
+    return (mark.sweep_id, mark.cell) if mark is not None else configuration(subject.spec)
 
 
 def configuration(spec: RunSpec) -> bytes:

@@ -39,7 +39,7 @@ def take(install: Install, sweep: Sweep, launcher: Launcher, again_failed: bool 
     A slot is done by a run that was started and has a result; a cancelled one is missing, and so is a failed one if
     `again_failed`. Of several runs in one slot a completed one counts, else the oldest. Raises `Unreachable`.
     """
-    runs = _runs(install, sweep)
+    runs = runs_of(install, sweep)
     open_ = [run for run in runs if run.record.job is None and read_result(run.path) is None]
     recovered = {run.folder: run for run in recover(open_, launcher)}
     done: dict[Slot, Result] = {}
@@ -66,7 +66,7 @@ def slot_of(run: Run) -> Slot:
 def results(install: Install, sweep: Sweep) -> dict[Slot, Result]:
     """What has ended so far; nothing is asked of any scheduler."""
     found: dict[Slot, Result] = {}
-    for run in _runs(install, sweep):
+    for run in runs_of(install, sweep):
         result = read_result(run.path)
         if result is not None and (result.status == "completed" or slot_of(run) not in found):
             found[slot_of(run)] = result
@@ -79,7 +79,7 @@ def _counts(result: Result, again_failed: bool) -> bool:
     return result.data_valid or result.status == "completed" or not again_failed
 
 
-def _runs(install: Install, sweep: Sweep) -> list[Run]:
+def runs_of(install: Install, sweep: Sweep) -> list[Run]:
     """The runs of the sweep, oldest first. They lie where their specifications say."""
     found = []
     for base in sorted({_base(install, cell) for cell in sweep.cells}):

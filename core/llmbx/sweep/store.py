@@ -77,14 +77,14 @@ def find(install: Install, text: str) -> Sweep:
     if not known:
         raise UsageError(f"{install.root} has no sweep to continue")
     if text == "last":
-        return _read(known[0] / FILE)
+        return read(known[0] / FILE)
     names = [path.name for path in known]
     found = [text] if text in names else [name for name in names if name.startswith(text)]
     if not found:
         raise UsageError(f"no sweep '{text}'{did_you_mean(text, names[:50])}")
     if len(found) > 1:
         raise UsageError(f"'{text}' fits {len(found)} sweeps; be more exact: {', '.join(found[:3])}")
-    return _read(install.path / FOLDER / found[0] / FILE)
+    return read(install.path / FOLDER / found[0] / FILE)
 
 
 def _age(path: Path) -> tuple[int, str]:
@@ -92,7 +92,8 @@ def _age(path: Path) -> tuple[int, str]:
     return (int(stamp) if stamp.isdigit() else 0, path.name)
 
 
-def _read(path: Path) -> Sweep:
+def read(path: Path) -> Sweep:
+    """The sweep whose plan is the file `path`. Raises `UsageError` when it cannot be read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Sweep)
     except OSError as error:

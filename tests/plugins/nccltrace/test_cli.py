@@ -151,3 +151,12 @@ def test_an_unreadable_compressed_log_is_one_line(tmp_path: Path, content: bytes
     with pytest.raises(LlmbxError, match=r"log\.gz could not be read") as caught:
         run(path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_page_with_the_same_figures(tmp_path: Path) -> None:
+    (tmp_path / "log.out").write_text("\n".join(LINES) + "\n")
+    page = tmp_path / "new" / "trace.html"
+    printed = json.loads(run(tmp_path / "log.out", "--html", page, "--format", "json").stdout)
+    text = page.read_text()
+    assert text.startswith("<!doctype html>") and "<title>NCCL trace" in text
+    assert f'data-value="{printed["totals"][0]["calls"]}"' in text and 'id="nccl-message-sizes"' in text

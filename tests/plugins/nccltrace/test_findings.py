@@ -52,3 +52,24 @@ def test_the_volume_of_each_step_is_a_figure_that_runs_can_be_compared_by(tmp_pa
 def test_an_empty_trace_has_no_figures(tmp_path: Path) -> None:
     (tmp_path / "log-run.out").write_text("step 1\n")
     assert plugin.figures(SPEC, tmp_path) == []
+
+
+def test_a_report_has_the_trace_as_charts_and_tables_with_units(tmp_path: Path) -> None:
+    lines = [coll(), coll("AllGather", count=1024), coll("AllGather", count=1024)]
+    (tmp_path / "log-run.out").write_text(
+        "\n".join([*lines, f"{head('node9')}Channel 00/0 : 0[0] -> 8[0] via NET/Socket/0"])
+    )
+    plugin.analyze(SPEC, tmp_path)
+    (section,) = plugin.report_sections(SPEC, tmp_path)
+    facts = {fact.name: (fact.value, fact.unit) for fact in section.facts}
+    assert facts["transport"] == ("Socket", "") and facts["calls"] == (3, "calls")
+    assert any("fall-back to sockets" in line for line in section.warnings)
+    (sizes,) = section.charts
+    assert sum(point.y or 0 for point in sizes.series[0].points) == 3
+    operations = next(table for table in section.tables if table.title == "operations")
+    assert {row[0]: row[1] for row in operations.rows} == {"AllReduce": 1, "AllGather": 2}
+
+
+def test_a_report_of_an_unread_trace_says_how_to_read_it(tmp_path: Path) -> None:
+    (section,) = plugin.report_sections(SPEC, tmp_path)
+    assert f"llmbx nccl {tmp_path}" in section.text[0]

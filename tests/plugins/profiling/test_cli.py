@@ -7,16 +7,23 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from click.testing import CliRunner
 
 from llmbx.errors import UsageError
+from llmbx.model import RunSpec
+from llmbx_profiling import plugin
+from llmbx_profiling.analysis.analyze import analyze
+from llmbx_profiling.analysis.sections import section as of_analysis
 from llmbx_profiling.cli import command
 
 from .exports import Export
 
 Golden = Callable[[str, str], None]
+SPEC = cast(RunSpec, None)
+"""The hook reads the folder, not the specification."""
 
 
 @pytest.fixture
@@ -78,3 +85,35 @@ def test_lists_are_as_long_as_asked(folder: Path) -> None:
 def test_what_cannot_be_read_ends_the_command(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no profile in this folder"):
         run(str(tmp_path))
+
+
+def test_a_page_with_the_same_figures(folder: Path) -> None:
+    page = folder / "new" / "steps.html"
+    found = json.loads(run(str(folder), "--html", str(page), "--format", "json"))
+    text = page.read_text()
+    assert text.startswith("<!doctype html>") and 'id="nsys-by-step"' in text and 'id="nsys-by-rank"' in text
+    exposed = next(row for row in found["ranks"] if row["rank"] == 1)["exposed_s"]
+    assert f'data-value="{1e3 * exposed}"' in text
+
+
+def test_the_section_of_a_report_adds_up_to_the_step(folder: Path) -> None:
+    section = of_analysis(analyze([folder]))
+    chart = next(chart for chart in section.charts if chart.name == "by-step")
+    shares = {series.name: [point.y for point in series.points] for series in chart.series}
+    assert [point.x for point in chart.series[0].points] == [45, 46]
+    for compute, exposed, idle, all_ in zip(
+        shares["computing"], shares["exposed communication"], shares["idle"], shares["all"], strict=True
+    ):
+        assert None not in (compute, exposed, idle, all_)
+        assert 0 < compute + exposed + idle <= all_ * 1.000001  # copies are neither  # type: ignore[operator]
+    facts = {fact.name: fact for fact in section.facts}
+    assert facts["exposed communication"].unit == "%" and facts["step"].unit == "ms"
+
+
+def test_a_report_reads_what_the_end_of_the_run_left(folder: Path) -> None:
+    (missing,) = plugin.report_sections(SPEC, folder)
+    assert "llmbx nsys" in missing.text[0]
+    (folder / "nsys_profile").mkdir()
+    (folder / "nsys_profile" / "analysis.json").write_text(run(str(folder), "--format", "json"))
+    (section,) = plugin.report_sections(SPEC, folder)
+    assert section == of_analysis(analyze([folder]))
