@@ -12,12 +12,17 @@ import pytest
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def latest(install: Path) -> Path:
+    """The folder of the newest run."""
+    runs = install.glob("workloads/pretrain_maxtext_llama2/experiments/*/*/*/result.json")
+    return max(runs, key=lambda file: file.stat().st_mtime).parent
+
+
 def test_the_report_holds_the_asked_steps(llmbx: Llmbx, shared_install: Path, one_nsys: Path) -> None:
     asked = ("profile", "--steps", "4-7", "--plugin", "maxtext", "llama2", "--gpus", "2", "--max-steps", "12")
     done = llmbx(*asked, install=shared_install, env={"LLMBX_NSYS": str(one_nsys)})
     assert done.returncode == 0, done.stderr
-    runs = shared_install.glob("workloads/pretrain_maxtext_llama2/experiments/*/*/*/result.json")
-    folder = max(runs, key=lambda file: file.stat().st_mtime).parent
+    folder = latest(shared_install)
     result = json.loads((folder / "result.json").read_text())
     assert result["profiled"] and "profiled" in result["not_comparable_because"]
     assert not {4, 5, 6, 7} & ({*range(result["window"]["first"], 12)} - {*result["window"]["excluded"]})
@@ -29,3 +34,19 @@ def test_the_report_holds_the_asked_steps(llmbx: Llmbx, shared_install: Path, on
     assert ranges["profile"]["calls"] == 1 and ranges["step"]["calls"] == 3
     steps = sum(step["duration_s"] for step in analysis["steps"])
     assert steps == pytest.approx(ranges["profile"]["total_s"], rel=0.05)
+
+
+def test_the_recipes_own_profile_leaves_a_figure(llmbx: Llmbx, shared_install: Path, one_nsys: Path) -> None:
+    """Steps 10 to 14 of the measured run are profiled, as the recipe does, and the run is measured all the same."""
+    asked = ("run", "--plugin", "maxtext", "llama2", "--gpus", "2", "--steps", "20", "--window", "last")
+    done = llmbx(*asked, "--set", "seed_profile=true", install=shared_install, env={"LLMBX_NSYS": str(one_nsys)})
+    assert done.returncode == 0, done.stderr
+    folder = latest(shared_install)
+    (report,) = (folder / "nsys_profile").glob("*.nsys-rep")
+    assert report.name == f"{folder.name}-perf.nsys-rep" and report.stat().st_size > 100_000
+    result = json.loads((folder / "result.json").read_text())
+    assert (result["status"], result["profiled"]) == ("completed", False)
+    assert not any("profiled" in reason for reason in result["not_comparable_because"])
+    assert (result["window"]["first"], result["window"]["last"], result["steps_measured"]) == (19, 19, 1)
+    steps = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
+    assert [step["number"] for step in steps if step["time_s"] is None] == [*range(10, 17)]

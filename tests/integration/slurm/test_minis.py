@@ -83,4 +83,5 @@ def test_a_mini_trains_across_two_nodes(
 
     script = (folder / "run.sh").read_text()
     assert script.count("exec srun ") == 1 and "--nodes=2 --ntasks=2 --ntasks-per-node=1" in script
-    assert "torchrun" not in script
+    command = json.loads((folder / "run.json").read_text())["commands"]["train"]
+    assert command[1] == "code/train.py", "no launcher of its own in front of the program"
