@@ -56,9 +56,9 @@ def log_formats() -> Sequence[LogFormat]:
 @hookimpl
 def parse_log(spec: RunSpec | None) -> LogParser:
     """The grammar of what the recipe's driver prints."""
-    from .grammar import parser_for
+    from .grammar import parser
 
-    return parser_for(spec.driver if spec else "megatron-bridge")
+    return parser(spec)
 
 
 @hookimpl

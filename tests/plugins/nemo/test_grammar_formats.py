@@ -4,14 +4,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from llmbx.errors import UsageError
 from llmbx.logs.find import find_logs, sniff
+from llmbx.model import RunSpec
 from llmbx.parse import Row, parse_logs, table
-from llmbx_nemo.grammar import MegatronParser, Nemo2Parser, formats, parser_for
+from llmbx_nemo.grammar import MegatronParser, Nemo2Parser, formats, parser
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
 STEP = "| elapsed time per iteration (ms): 5710.2 |"
@@ -116,8 +118,8 @@ def test_the_usual_windows(format_: str, experiment: str, window: str) -> None:
     assert {f.name: f for f in formats()}[format_].window(experiment) == window
 
 
-def test_each_driver_has_its_grammar() -> None:
-    assert isinstance(parser_for("megatron-bridge"), MegatronParser)
-    assert isinstance(parser_for("nemo2"), Nemo2Parser)
+def test_each_driver_has_its_grammar(make_spec: Callable[..., RunSpec]) -> None:
+    assert all(isinstance(parser(spec), MegatronParser) for spec in (make_spec(driver="megatron-bridge"), None))
+    assert isinstance(parser(make_spec(driver="nemo2")), Nemo2Parser)
     with pytest.raises(UsageError, match="did you mean 'nemo2'"):
-        parser_for("nemo3")
+        parser(make_spec(driver="nemo3"))

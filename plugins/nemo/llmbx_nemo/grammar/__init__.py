@@ -10,6 +10,7 @@ import re
 
 from llmbx.errors import UsageError, did_you_mean
 from llmbx.logs.parser import LogFormat, LogParser
+from llmbx.model import RunSpec
 
 from .megatron import MegatronParser
 from .nemo1 import BAR, Nemo1Parser
@@ -24,8 +25,12 @@ PARSERS: dict[str, type[LogParser]] = {
 """The grammar for each driver."""
 
 
-def parser_for(driver: str) -> LogParser:
-    """A fresh parser for what a driver prints. Raises `UsageError` for a driver without a grammar."""
+def parser(spec: RunSpec | None) -> LogParser:
+    """A fresh parser for what the driver of this run prints, or for any Megatron-Bridge run.
+
+    Raises `UsageError` for a driver without a grammar.
+    """
+    driver = spec.driver if spec else "megatron-bridge"
     if driver not in PARSERS:
         raise UsageError(f"no log grammar for driver '{driver}'{did_you_mean(driver, PARSERS)}")
     return PARSERS[driver]()
