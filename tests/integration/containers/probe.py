@@ -2,12 +2,14 @@
 
 import json
 import os
+import resource
 import signal
 import stat
 import sys
 import time
 from pathlib import Path
 
+LIMITS = ("RLIMIT_NOFILE", "RLIMIT_STACK", "RLIMIT_NPROC", "RLIMIT_AS", "RLIMIT_FSIZE")
 ending, names, paths = sys.argv[1], sys.argv[2].split(","), json.loads(sys.argv[3])
 
 
@@ -32,6 +34,8 @@ seen = {
     "read": {name: (Path(path) / "here").read_text() for name, path in paths.items()},
     "write": {name: try_write(path) for name, path in paths.items()},
     "host network": Path("/proc/net/dev").read_text().count(":"),
+    "shared memory": os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize,
+    "limits": {name: resource.getrlimit(getattr(resource, name))[0] for name in LIMITS},
 }
 made.write_text(json.dumps(seen))
 for number in range(4):
@@ -46,7 +50,14 @@ if ending == "term":
         print(f"got {signal.Signals(number).name}", flush=True)
         sys.exit(9)
 
+    def note(number: int, frame: object) -> None:
+        """Say that the signal came, and go on."""
+        print(f"noted {signal.Signals(number).name}", flush=True)
+
     signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGUSR1, note)
     print("waiting", flush=True)
-    time.sleep(60)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        time.sleep(1)
 sys.exit(int(ending))

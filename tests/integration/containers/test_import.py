@@ -7,16 +7,20 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from llmbx.errors import InfraError
 from llmbx.model import ImageRequest
 from llmbx.runtimes.apptainer import ApptainerRuntime
 from llmbx.runtimes.docker import DockerRuntime
+from llmbx.runtimes.docker_store import pull
+from llmbx.runtimes.naming import parse_reference
 
 from .proxy import Fault, Proxy
 from .tools import Daemons
@@ -210,6 +214,36 @@ def test_a_disk_that_fills_up_during_the_import(
     code, _, err = end(prepare(f"{daemons.registry}/ci/tiny:1", "--runtime", "apptainer", env=env, inside=mount))
     assert code == 4 and "no space left" in last_line(err)
     nothing_left(install, daemons)
+
+
+@pytest.fixture
+def small_daemon(daemons: Daemons, tmp_path: Path) -> Iterator[Daemons]:
+    """A second daemon, whose disk has 24 MB."""
+    other = Daemons(Path(tempfile.mkdtemp(prefix="llmbx-small-")), daemons.apptainer)
+    (other.folder / "docker").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", other.folder / "docker"], check=True)
+    try:
+        other.start_docker()
+        yield other
+    finally:
+        other.stop_all()
+        subprocess.run(["umount", "--recursive", other.folder / "docker"], check=True)
+        shutil.rmtree(other.folder)
+
+
+def test_a_daemon_whose_disk_is_too_small_or_fills_up(
+    prepare: Prepare, images: dict[str, str], install: Path, daemons: Daemons, small_daemon: Daemons
+) -> None:
+    env = {"DOCKER_HOST": small_daemon.environment["DOCKER_HOST"]}
+    code, _, err = end(prepare(f"{daemons.registry}/ci/tiny:1", "--runtime", "docker", env=env))
+    assert code == 4 and "MB are free" in last_line(err), err
+    # A disk that somebody else fills meanwhile: the daemon's own word.
+    with (small_daemon.folder / "docker/filler").open("wb") as filler:
+        filler.write(b"x" * 20_000_000)
+    with pytest.raises(InfraError, match="no space left"), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", env["DOCKER_HOST"])
+        pull(parse_reference(f"{daemons.registry}/ci/tiny:1"), images["ci/tiny:1"], 60, lambda line: None)
+    nothing_left(install, small_daemon)
 
 
 def test_killed_with_9_leaves_nothing_that_looks_whole_and_the_next_import_cleans_up(
