@@ -141,15 +141,15 @@ def _repeats(cell: Cell) -> Table:
 
 
 def _settings_apart(cells: Sequence[Cell]) -> Table:
-    """The settings that are not the same in all cells."""
-    known = [provenance.settings(cell.spec) for cell in cells]
+    """The settings, images, versions and machines that are not the same in all cells."""
+    known = [provenance.settings(cell.spec) | provenance.carriers(cell.newest.record) for cell in cells]
     names = [name for name in dict.fromkeys(n for k in known for n in k) if len({str(k.get(name)) for k in known}) > 1]
     columns = (Column(title="configuration"), *(Column(title=name) for name in names))
     rows = tuple(
         (cell.name, *("unset" if k.get(n) is None else str(k[n]) for n in names))
         for cell, k in zip(cells, known, strict=True)
     )
-    return Table(title="settings that differ", columns=columns, rows=rows)
+    return Table(title="settings and environment that differ", columns=columns, rows=rows)
 
 
 def _ends(name: str) -> tuple[str, ...]:

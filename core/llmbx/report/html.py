@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 PAGE = Path(__file__).parent / "page"
+MOST_ROWS = 2000
+"""Rows of one table; a page with more is slow to open."""
 
 
 def render(report: Report) -> str:
@@ -42,6 +44,7 @@ def render(report: Report) -> str:
         words=words,
         is_number=is_number,
         series_colour=_series_colour,
+        most_rows=MOST_ROWS,
     )
 
 

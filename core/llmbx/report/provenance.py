@@ -78,6 +78,14 @@ def settings(spec: RunSpec) -> dict[str, Scalar]:
     return {name: value for name, value in _flat(shown).items() if value not in (None, "")}
 
 
+def carriers(record: Record) -> dict[str, Scalar]:
+    """What a run stood on besides its configuration: image, versions, driver and machine."""
+    image = record.image
+    found: dict[str, Scalar] = {"image": (image.digest or image.reference) if image else None}
+    found |= {f"version of {name}": version for name, version in record.versions.items()}
+    return found | {name: str(record.host[name]) for name in ("driver", "cpu", "hostname") if name in record.host}
+
+
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
     found: dict[str, Scalar] = {}
     for key, member in value.items():

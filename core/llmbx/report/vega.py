@@ -15,6 +15,12 @@ from .words import number
 WIDTH, HEIGHT = 720, 260
 SHAPES = ("circle", "square", "triangle-right", "cross", "triangle-down", "triangle-left")
 DASHES: tuple[list[int], ...] = ([], [7, 3], [2, 3], [9, 3, 2, 3])
+BYTES = " : ".join(
+    [f"datum.value >= {1 << bits} ? format(datum.value / {1 << bits}, '~r') + ' {prefix}'"
+     for bits, prefix in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))] + ["format(datum.value, '~r')"]
+)  # fmt: skip
+"""Labels of an axis of bytes, in Vega's expressions: 65536 is `64 Ki`."""
+
 DOTS = 150
 """Lines of more points are drawn with small dots."""
 
@@ -135,6 +141,8 @@ def _axis(field: str, axis: Axis) -> Json:
         shown |= {"format": "d", "tickMinStep": 1}
     elif axis.log:
         shown["format"] = ",~f" if axis.ticks else "~s"
+    if axis.unit == "B":
+        shown = {**shown, "labelExpr": BYTES}
     return {"field": field, "type": "quantitative", "title": axis.title + unit, "scale": scale, "axis": shown}
 
 

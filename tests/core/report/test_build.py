@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import re
 import statistics
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from llmbx import hookimpl
 from llmbx.errors import UsageError
-from llmbx.model import Fact, Peak, Reference
+from llmbx.model import Fact, Launch, Peak, Reference, RunSpec, Section
 from llmbx.record import read_result
 from llmbx.report.build import Report, build
 from llmbx.report.subjects import cells
@@ -260,3 +263,39 @@ def test_no_cell_no_verdict_is_ever_good_with_a_failed_run(shelf: Shelf, reporte
         good = shelf.put(noise(2, 1.0))
         subjects = [subject for cell in reporter.cells(bad, good) for subject in cell.subjects]
         assert [verdict(cell).tone for cell in cells(subjects)] == ["bad"]
+
+
+class Profiler:
+    """Its sections are whatever `answer` makes."""
+
+    def __init__(self, answer: Callable[[], list[Section]]) -> None:
+        self.answer = answer
+
+    @hookimpl
+    def wrap_command(self, spec: RunSpec, launch: Launch) -> None:
+        return None
+
+    @hookimpl
+    def report_sections(self, spec: RunSpec, run_dir: Path) -> list[Section]:
+        return self.answer()
+
+
+def test_profilers_that_the_run_had_add_sections(shelf: Shelf, reporter: Reporter) -> None:
+    waited = Section(name="trace", title="Trace", facts=(Fact(name="waiting", value=0.5, unit="s"),))
+    reporter.plugins.manager.register(Profiler(lambda: [waited]), name="tracer")
+    with_, without = shelf.put(noise(1, 1.0), profilers=("tracer",)), shelf.put(noise(2, 1.0))
+    assert waited in reporter.report(with_).sections
+    assert "trace" not in [section.name for section in reporter.report(without).sections]
+
+
+def test_a_profiler_that_fails_or_is_gone_is_told_and_the_report_stands(shelf: Shelf, reporter: Reporter) -> None:
+    reporter.plugins.manager.register(Profiler(lambda: [Section(name="x", title="y", facts=(broken(),))]), name="bad")
+    report = reporter.report(shelf.put(noise(1, 1.0), profilers=("bad", "gone")))
+    said = {section.name: section.warnings for section in report.sections}
+    assert "plugin 'bad' failed in report_sections" in said["bad"][0] and "has no unit" in said["bad"][0]
+    assert "no plugin named 'gone'" in said["gone"][0]
+    assert report.verdicts[0].word == "valid"
+
+
+def broken() -> Fact:
+    return Fact(name="speed", value=1.0)

@@ -121,3 +121,11 @@ def test_a_drawing_for_a_page_is_coloured_by_the_page_and_names_every_value() ->
 def test_axes_say_their_unit() -> None:
     text = json.dumps(vega.specification(CHART))
     assert '"title": "time [s]"' in text and '"title": "step"' in text
+
+
+def test_bytes_are_told_in_binary_units() -> None:
+    points = tuple(Point(x=1 << k, until=2 << k, y=k + 1) for k in (6, 16, 24, 31))
+    chart = CHART.replace(x=Axis(title="message", unit="B", log=True), y=Axis(title="calls", unit="calls", zero=True),
+                          series=(Series(name="calls", points=points, marks="bars"),), spans=(), rules=())  # fmt: skip
+    texts = re.findall(r">([^<>]+)</text>", draw.alone(chart))
+    assert "message [B]" in texts and "1 Ki" in texts and "16 Mi" in texts

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from llmbx.model import Chart, Fact, Section
+from llmbx.model import Chart, Column, Fact, Section, Table
 from llmbx.report.build import Report
-from llmbx.report.html import render
+from llmbx.report.html import MOST_ROWS, render
 
 from ..compare.conftest import Shelf, noise
 from .conftest import Reporter
@@ -146,3 +146,11 @@ def test_no_number_stands_without_its_unit(full: Report) -> None:
             cells = re.findall(r"<t[hd][ >].*?</t[hd]>", row, flags=re.S)
             for head, cell in zip(heads, cells, strict=True):
                 assert "data-value" not in cell or 'class="unit"' in head, (head, cell)
+
+
+def test_a_table_of_very_many_rows_is_cut_and_says_so() -> None:
+    rows = tuple((str(k), float(k)) for k in range(MOST_ROWS + 5))
+    table = Table(title="all", columns=(Column(title="a"), Column(title="b", unit="s")), rows=rows)
+    text = render(Report(title="t", verdicts=(), sections=(Section(name="s", title="S", tables=(table,)),), results=()))
+    assert text.count('<th scope="row"') == MOST_ROWS
+    assert "The first 2,000 of 2,005 rows" in text
