@@ -11,7 +11,7 @@ from ..confidence import LEVEL, Interval
 from ..hardware import how_to_set_peak
 from ..model import Fact, Result
 from .subjects import Cell, Subject
-from .words import number
+from .words import count, number
 
 AS_LOGGED = "as logged"
 """The unit of what a framework prints without one, as the loss."""
@@ -97,7 +97,7 @@ def _rates(results: Sequence[Result], time: Interval) -> list[Fact]:
         Fact(name="throughput", unit="tokens/s", formula=f"{product} / step time {number(time.mean)} s", note=note,
                **_or(rate, last.tokens_per_s)),
         Fact(name=f"throughput per {each}", unit=f"tokens/s/{each}",
-               formula=f"throughput / {w.gpus} {each}s", note=note, **_or(per, last.tokens_per_s_per_gpu)),
+               formula=f"throughput / {count(w.gpus, each + 's')}", note=note, **_or(per, last.tokens_per_s_per_gpu)),
     ]  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def _flops_words(result: Result, time: Interval | None) -> str:
     sample = f"{flops:.4g} FLOPs a sample" if flops else "model FLOPs a sample"
     seconds = f"{number(time.mean)} s" if time is not None else "step time"
     each = "ranks" if w.gpu_type == "cpu" else "GPUs"
-    return f"{sample} × global batch size {w.global_batch_size} / ({seconds} × {w.gpus} {each})"
+    return f"{sample} × global batch size {w.global_batch_size} / ({seconds} × {count(w.gpus, each)})"
 
 
 def _days(results: Sequence[Result], time: Interval) -> Fact:

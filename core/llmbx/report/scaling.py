@@ -8,7 +8,7 @@ from ..compare.measured import step_time
 from ..confidence import LEVEL, Interval, change
 from ..model import Axis, Chart, Column, Point, Reference, Rule, Section, Series, Table, Value
 from .subjects import Cell
-from .words import number
+from .words import count, number
 
 
 class Scale(Value, frozen=True):
@@ -49,7 +49,7 @@ def section(cells: Sequence[Cell], of: str, place: int = 0) -> Section:
     return Section(
         name=f"scaling{suffix}",
         title=f"Scaling: {of}",
-        text=(f"Efficiency: throughput per {each[:-1]} against that at {scales[0].gpus} {each}, the smallest scale.",),
+        text=(f"Efficiency: throughput per {each[:-1]} against that at {count(scales[0].gpus, each)}, the smallest scale.",),
         tables=(_table(scales, each),),
         charts=charts,
     )  # fmt: skip
@@ -90,9 +90,9 @@ def _throughput(scales: Sequence[Scale], published: Sequence[Point], of: str, ea
         x=Axis(title=each, unit=each, log=True, ticks=_ticks(scales, published)),
         y=Axis(title="throughput", unit="tokens/s", log=True),
         series=tuple(series),
-        summary=f"{of}: {number(scales[0].rate)} tokens/s at {base.gpus} {each}, {number(scales[-1].rate)} at "
+        summary=f"{of}: {number(scales[0].rate)} tokens/s at {count(base.gpus, each)}, {number(scales[-1].rate)} at "
         f"{scales[-1].gpus}; the dashed line is ideal scaling from the smallest scale.",
-        formula=f"tokens a step / step time; ideal: throughput at {base.gpus} {each} × {each} / {base.gpus}",
+        formula=f"tokens a step / step time; ideal: throughput at {count(base.gpus, each)} × {each} / {base.gpus}",
     )
 
 
@@ -108,7 +108,7 @@ def _efficiency(scales: Sequence[Scale], published: Sequence[Point], of: str, ea
         y=Axis(title="efficiency", unit="%"),
         series=(Series(name="measured", points=_banded(points)),),
         rules=(Rule(name="ideal 100 %", y=100.0),),
-        summary=f"{of}: {last[1]:.1f} % of the throughput per {each[:-1]} is left at {last[0].gpus} {each}.",
+        summary=f"{of}: {last[1]:.1f} % of the throughput per {each[:-1]} is left at {count(last[0].gpus, each)}.",
         formula=f"(throughput / {each}) / (throughput / {each} at {base.gpus})",
     )
 
@@ -183,7 +183,9 @@ def _table(scales: Sequence[Scale], each: str) -> Table:
             Column(title="step time", unit="s"),
             Column(title="throughput", unit="tokens/s", formula="tokens a step / step time"),
             Column(title=f"per {each[:-1]}", unit=f"tokens/s/{each[:-1]}", formula=f"throughput / {each}"),
-            Column(title="efficiency", unit="%", formula=f"throughput per {each[:-1]} / that at {base.gpus} {each}"),
+            Column(
+                title="efficiency", unit="%", formula=f"throughput per {each[:-1]} / that at {count(base.gpus, each)}"
+            ),
             Column(title="from", unit="%", formula="lower end of the 95 % interval of the efficiency"),
             Column(title="to", unit="%", formula="upper end of the 95 % interval of the efficiency"),
         ),

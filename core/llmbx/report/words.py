@@ -62,6 +62,13 @@ def between(item: Fact) -> str:
     return f" ({low} to {high})"
 
 
+def count(how_many: int | None, things: str) -> str:
+    """`1 rank`, `8 GPUs`: `things` ends with an s."""
+    if how_many is None:
+        return f"an unknown number of {things}"
+    return f"{how_many} {things.removesuffix('s') if how_many == 1 else things}"
+
+
 def slug(words: str) -> str:
     """A word for anchors and file names: letters, digits and dashes."""
     kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in words.lower())
