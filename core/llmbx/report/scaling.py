@@ -49,7 +49,7 @@ def section(cells: Sequence[Cell], of: str, place: int = 0) -> Section:
     return Section(
         name=f"scaling{suffix}",
         title=f"Scaling: {of}",
-        text=(f"Efficiency: throughput per {each[:-1]} against that at {count(scales[0].gpus, each)}, the smallest scale.",),
+        text=(f"Efficiency: throughput per {each[:-1]} against that at {count(scales[0].gpus, each)}, the smallest.",),
         tables=(_table(scales, each),),
         charts=charts,
     )  # fmt: skip
