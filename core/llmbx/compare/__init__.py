@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from .. import series
 from ..confidence import LEVEL, Change, Interval, change, change_of_repeats, exact
 from ..errors import UsageError
-from ..launchers.exits import read_exit
 from ..model import Reference, RunSpec
 from .gates import STEP_TIME, Gate
 from .measured import Measured, measured, step_time, times
 from .metrics import of_published, of_runs
 from .refuse import against_published, between_runs
+from .site import site
 from .values import Comparison, Difference, Metric, Side, Verdict
 from .verdict import judge
 from .why import NOTABLE, differences, from_recipe
@@ -59,7 +59,7 @@ def compare_runs(
         a=side_a,
         b=side_b,
         metrics=(*((gate.metric,) if gate else ()), *of_runs(a, b)),
-        differences=tuple(differences(a[-1].record, b[-1].record, (_places(a), _places(b)))),
+        differences=tuple(differences(a[-1].record, b[-1].record, (site(a), site(b)))),
         warnings=(*_of_noise(a, b), *_of_windows(a, b), *_of_steps(a, "A"), *_of_steps(b, "B")),
         not_comparable_because=reasons,
     )
@@ -131,12 +131,6 @@ def _reasons(found: Sequence[str]) -> tuple[str, ...]:
 
 def _name(runs: Sequence[Measured]) -> str:
     return runs[-1].record.run_id
-
-
-def _places(runs: Sequence[Measured]) -> tuple[str, ...]:
-    """The machines that the runs' scripts ran on; of a run over several nodes that is the first."""
-    known = [read_exit(run.run.path) for run in runs]
-    return tuple(sorted({exit_.host for exit_ in known if exit_ is not None}))
 
 
 def _of_noise(a: Sequence[Measured], b: Sequence[Measured]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import msgspec
 
 from ..model import RunSpec, Scalar, Value
 from ..record import Record
+from .site import Site
 from .values import Difference
 
 NOTABLE = 20
@@ -73,14 +74,18 @@ IGNORED = re.compile(
 """What differs between any two runs, or repeats what another name already says."""
 
 
-def differences(a: Record, b: Record, places: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())) -> list[Difference]:
+def differences(a: Record, b: Record, sites: tuple[Site, Site] = (Site(), Site())) -> list[Difference]:
     """What the two records do not have in common, the likeliest cause of another speed first.
 
-    `places` are the nodes that each side ran on, where they are known.
+    `sites` are the machines that each side ran on, where they are known. What both say of themselves takes the place of
+    what the records have of the machines that the runs were started from.
     """
     one, two = facts(a), facts(b)
+    if sites[0].facts and sites[1].facts:
+        one.update({f"host.{name}": value for name, value in sites[0].facts.items()})
+        two.update({f"host.{name}": value for name, value in sites[1].facts.items()})
     found = [_difference(name, one.get(name), two.get(name)) for name in sorted({*one, *two})]
-    nodes = [", ".join(names) or None for names in (_nodes(a, places[0]), _nodes(b, places[1]))]
+    nodes = [", ".join(names) or None for names in (_nodes(a, sites[0].nodes), _nodes(b, sites[1].nodes))]
     if nodes[0] != nodes[1]:
         found.append(_difference("nodes", nodes[0], nodes[1]))
     return sorted((d for d in found if d is not None), key=lambda d: (-d.weight, d.what))

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from ..errors import UsageError
 from ..model import RANK_VARIABLES, Launch, Phase, RunSpec, Wrapping
 from ..secrets import is_secret
+from . import nodes
 from .shim import phase_ranks, render_shim, shim_name
 
 SCRIPT = "run.sh"
@@ -75,6 +76,7 @@ def head(title: str, run_dir: Path, spec: RunSpec, job_id: str) -> str:
 def files(launch: Launch) -> str:
     """The launch's files and the shims, written by the script itself."""
     shims = {shim_name(phase): render_shim(phase, launch).encode() for phase in launch.phases}
+    shims[nodes.SCRIPT] = shell(nodes.SCRIPT).replace("QUERY", ",".join(nodes.QUERY)).encode()
     return "\n".join(_file(name, content) for name, content in {**launch.files, **shims}.items())
 
 

@@ -7,6 +7,7 @@ import shlex
 
 from ..errors import UsageError
 from ..model import Launch, Phase, Prefix
+from .nodes import SCRIPT
 
 _TERM = re.compile(r"(?P<word>all|first|mid|last)|(?P<low>\d+)(-(?P<high>\d+))?")
 
@@ -27,6 +28,10 @@ export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_
 export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 """
 
+_NODE = f"""\
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./{SCRIPT} 2> /dev/null # what this node is
+"""
+
 _NUMA = """\
 node=$((LLMBX_LOCAL_RANK / {ranks}))
 if command -v numactl > /dev/null && [ -d "/sys/devices/system/node/node$node" ]; then
@@ -42,7 +47,7 @@ def shim_name(phase: Phase) -> str:
 
 def render_shim(phase: Phase, launch: Launch) -> str:
     """The shim of one phase. Raises `UsageError` for a rank selector that names no rank of the phase."""
-    lines = [_RANK.format(role=phase.role), f"set -- {shlex.join(phase.argv)}\n"]
+    lines = [_RANK.format(role=phase.role), _NODE, f"set -- {shlex.join(phase.argv)}\n"]
     world = phase_ranks(phase, launch)
     lines += [_prefix(prefix, world) for prefix in reversed(phase.prefixes)]
     if launch.ranks_per_numa_node:

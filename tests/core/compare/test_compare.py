@@ -372,3 +372,31 @@ def test_the_text_and_the_csv(shelf: Shelf, compare: Compare, golden: Callable[[
     csv = compare(a.record.run_id, b.record.run_id, "--format", "csv").stdout.splitlines()
     assert csv[0] == "name,unit,a,b,change_percent,note"
     assert csv[1].startswith("step_time,s,")
+
+
+def node(run: Any, number: int, host: str, power: str = "700.00", clock: str = "1980") -> None:
+    lines = [f"host {host}", "kernel 6.1.0", "cpu Xeon", "cores 64",
+             *[f"gpu H100, 550.54, {power}, {clock}, 2619, [N/A]"] * 8]  # fmt: skip
+    (run.path / f"node-{number}.txt").write_text("\n".join(lines) + "\n")
+
+
+def test_what_the_nodes_say_explains_before_what_the_submitting_machine_says(shelf: Shelf, compare: Compare) -> None:
+    """The login node got a new driver, which explains nothing; one of the nodes' power limit was lowered."""
+    a = shelf.put(noise(1, 1.0))
+    b = shelf.put(noise(2, 1.1), record={"host": {"hostname": "login", "driver": "600.1"}})
+    for run, power in ((a, "700.00"), (b, "500.00")):
+        node(run, 0, "n1")
+        node(run, 1, "n2" if run is a else "n7", power)
+    found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
+    told = {d["what"]: (d["a"], d["b"]) for d in found["differences"]}
+    assert told["gpu_power_limit_w"] == (700.0, "500.0 (8 GPUs), 700.0 (8 GPUs)")
+    assert told["nodes"] == ("n1, n2", "n1, n7")
+    assert "driver" not in told
+    assert [d["what"] for d in found["differences"]][:2] == ["gpu_power_limit_w", "nodes"]
+
+
+def test_nodes_of_one_side_alone_are_not_held_against_the_other(shelf: Shelf, compare: Compare) -> None:
+    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.1))
+    node(b, 0, "node1")
+    found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
+    assert found["differences"] == []

@@ -255,9 +255,24 @@ LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
 LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
 export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE
 export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # what this node is
 set -- python3 'it'"'"'s.py' --text 'a "b" & c; $HOME `date`' 'two
 lines' '' -x
 exec "$@"
+END_OF_FILE
+cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
+# What this node is, for comparisons: where the job was submitted says nothing of it.
+{
+  echo "host ${SLURMD_NODENAME:-$(uname -n)}"
+  echo "kernel $(uname -r)"
+  echo "cores $(nproc)"
+  while IFS=: read -r key value; do
+    case $key in "model name"*) echo "cpu$value" && break ;; esac
+  done < /proc/cpuinfo
+  command -v nvidia-smi > /dev/null && timeout 30 nvidia-smi --format=csv,noheader,nounits \
+    --query-gpu=name,driver_version,power.limit,clocks.max.sm,clocks.max.memory,clocks.applications.graphics |
+    while read -r line; do echo "gpu $line"; done
+} > "node-$LLMBX_NODE_RANK.txt"
 END_OF_FILE
 
 enter train

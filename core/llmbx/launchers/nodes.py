@@ -1,0 +1,110 @@
+"""What the nodes of a run say of themselves: a file each, written by the first rank of the node as it starts.
+
+The machine that submits a job knows nothing of the machines that it runs on; inside the job they do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..model import Scalar, Value
+
+QUERY = ("name", "driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "clocks.applications.graphics")
+"""What nvidia-smi is asked of each GPU: MHz and W."""
+
+FACTS = ("gpu", "driver", "gpu_power_limit_w", "gpu_clock_sm_max_mhz", "gpu_clock_memory_max_mhz",
+         "gpu_clock_application_mhz")  # fmt: skip
+"""The same as facts of a host."""
+
+SCRIPT = "node.sh"
+"""The script in the run folder that writes a node's file."""
+
+PATTERN = "node-*.txt"
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_LARGEST = 1 << 20
+
+
+class Node(Value, frozen=True):
+    """One node; facts of its GPUs by the names in `FACTS`, one for each GPU. What it does not know is left out."""
+
+    host: str | None = None
+    kernel: str | None = None
+    cpu: str | None = None
+    cores: int | None = None
+    gpus: tuple[dict[str, Scalar], ...] = ()
+
+
+def read_nodes(run_dir: Path) -> tuple[Node, ...]:
+    """The nodes of a run in the order of their ranks; none for a run that did not get so far."""
+    files = sorted(run_dir.glob(PATTERN), key=lambda path: (len(path.name), path.name))
+    return tuple(node for path in files if (node := read_node(path)) is not None)
+
+
+def read_node(path: Path) -> Node | None:
+    """The node that this file is of; None where it cannot be read."""
+    try:
+        with path.open(errors="replace") as file:
+            return parse_node(file.read(_LARGEST))
+    except OSError:
+        return None
+
+
+def parse_node(text: str) -> Node:
+    """The node that says this. Lines that are not understood are passed over."""
+    facts: dict[str, str] = {}
+    gpus = []
+    for line in text.splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "gpu":
+            gpus.append(parse_gpu(rest))
+        elif rest.strip():
+            facts.setdefault(word, rest.strip())
+    cores = facts.get("cores", "")
+    return Node(
+        host=facts.get("host"),
+        kernel=facts.get("kernel"),
+        cpu=facts.get("cpu"),
+        cores=int(cores) if cores.isascii() and cores.isdigit() and len(cores) < 7 else None,
+        gpus=tuple(gpu for gpu in gpus if gpu),
+    )
+
+
+def parse_gpu(line: str) -> dict[str, Scalar]:
+    """One line of nvidia-smi's answer; what it puts in brackets (N/A, Not Supported) or leaves out is not known."""
+    found: dict[str, Scalar] = {}
+    for name, text in zip(FACTS, line.split(","), strict=False):
+        value = text.strip()
+        if name in ("gpu", "driver"):
+            if value and not value.startswith("["):
+                found[name] = value
+        elif _NUMBER.fullmatch(value):
+            found[name] = float(value) if "." in value else int(value)
+    return found
+
+
+def shared_facts(nodes: Sequence[Node]) -> dict[str, Scalar]:
+    """What holds for the nodes of a run, as facts of a host: one value, or each with how many GPUs or nodes have it."""
+    found: dict[str, Scalar] = {}
+    for name, member in (("system", "kernel"), ("cpu", "cpu"), ("cores", "cores")):
+        found[name] = _joined([getattr(node, member) for node in nodes], "node")
+    gpus = [gpu for node in nodes for gpu in node.gpus]
+    for name in FACTS:
+        found[name] = _joined([gpu.get(name) for gpu in gpus], "GPU")
+    counts = [len(node.gpus) for node in nodes if node.gpus]
+    found["gpus_seen"] = sum(counts) if counts else None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def names(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """The nodes' names, sorted."""
+    return tuple(sorted({node.host for node in nodes if node.host}))
+
+
+def _joined(values: Sequence[Scalar], what: str) -> Scalar:
+    known = [value for value in values if value is not None]
+    if not known or len(set(known)) == 1:
+        return known[0] if known else None
+    counts = {value: known.count(value) for value in sorted(set(known), key=str)}
+    return ", ".join(f"{value} ({n} {what}{'s' if n > 1 else ''})" for value, n in counts.items())

@@ -1,0 +1,12 @@
+# What this node is, for comparisons: where the job was submitted says nothing of it.
+{
+  echo "host ${SLURMD_NODENAME:-$(uname -n)}"
+  echo "kernel $(uname -r)"
+  echo "cores $(nproc)"
+  while IFS=: read -r key value; do
+    case $key in "model name"*) echo "cpu$value" && break ;; esac
+  done < /proc/cpuinfo
+  command -v nvidia-smi > /dev/null && timeout 30 nvidia-smi --format=csv,noheader,nounits \
+    --query-gpu=QUERY |
+    while read -r line; do echo "gpu $line"; done
+} > "node-$LLMBX_NODE_RANK.txt"

@@ -1,0 +1,87 @@
+"""What nodes say of themselves: by the shim, run for real beside a stand-in of nvidia-smi, and read back."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmbx.launchers.nodes import QUERY, SCRIPT, names, parse_gpu, parse_node, read_nodes, shared_facts
+from llmbx.launchers.script import shell
+from llmbx.launchers.shim import render_shim
+from llmbx.model import Launch, Phase
+
+STAND_IN = """#!/bin/sh
+# A stand-in for nvidia-smi, whose real answer needs a GPU: two GPUs, the second with what it does not tell.
+[ "$1" = --format=csv,noheader,nounits ] || exit 2
+[ "$2" = --query-gpu={query} ] || exit 2
+echo "NVIDIA H100 80GB HBM3, 550.54.15, 700.00, 1980, 2619, 1980"
+echo "NVIDIA H100 80GB HBM3, 550.54.15, 650.00, [N/A], 2619, [Not Supported]"
+"""
+
+
+def start(folder: Path, path: str, **env: str) -> None:
+    launch = Launch(phases=(Phase(role="train", argv=("/bin/true",)),), nodes=2, ranks_per_node=1, gpus_per_rank=1)
+    (folder / "rank-train.sh").write_text(render_shim(launch.phases[0], launch))
+    (folder / SCRIPT).write_text(shell(SCRIPT).replace("QUERY", ",".join(QUERY)))
+    subprocess.run(["/bin/sh", folder / "rank-train.sh"], check=True, env={"PATH": path, **env})
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> str:
+    """A PATH with the stand-in first."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text(STAND_IN.format(query=",".join(QUERY)))
+    (tools / "nvidia-smi").chmod(0o755)
+    return f"{tools}:{os.environ['PATH']}"
+
+
+def test_the_first_rank_of_each_node_writes_down_what_it_is(tmp_path: Path, stand_in: str) -> None:
+    start(tmp_path, stand_in, LLMBX_NODE_RANK="0")
+    start(tmp_path, stand_in, LLMBX_NODE_RANK="10", SLURMD_NODENAME="n10")
+    start(tmp_path, stand_in, LLMBX_NODE_RANK="2", LLMBX_LOCAL_RANK="1")
+    first, last = read_nodes(tmp_path)
+    assert (first.host, last.host) == (platform.node(), "n10")
+    assert (first.kernel, first.cores) == (platform.release(), len(os.sched_getaffinity(0)))
+    assert first.gpus == (
+        {"gpu": "NVIDIA H100 80GB HBM3", "driver": "550.54.15", "gpu_power_limit_w": 700.0,
+         "gpu_clock_sm_max_mhz": 1980, "gpu_clock_memory_max_mhz": 2619, "gpu_clock_application_mhz": 1980},
+        {"gpu": "NVIDIA H100 80GB HBM3", "driver": "550.54.15", "gpu_power_limit_w": 650.0,
+         "gpu_clock_memory_max_mhz": 2619},
+    )  # fmt: skip
+    assert names([first, last]) == tuple(sorted((platform.node(), "n10")))
+
+
+def test_without_a_gpu_or_any_tool_a_node_still_starts(tmp_path: Path) -> None:
+    start(tmp_path, "/nowhere")
+    (node,) = read_nodes(tmp_path)
+    assert node.gpus == ()
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed' >&2\nexit 9\n")
+    (tools / "nvidia-smi").chmod(0o755)
+    start(tmp_path, f"{tools}:{os.environ['PATH']}")
+    assert read_nodes(tmp_path)[0].gpus == ()
+
+
+def test_nodes_that_differ_are_counted(tmp_path: Path, stand_in: str) -> None:
+    start(tmp_path, stand_in)
+    found = shared_facts(read_nodes(tmp_path))
+    assert found["gpu"] == "NVIDIA H100 80GB HBM3"
+    assert found["gpu_power_limit_w"] == "650.0 (1 GPU), 700.0 (1 GPU)"
+    assert found["gpu_clock_sm_max_mhz"] == 1980
+    assert found["gpus_seen"] == 2
+    assert shared_facts([]) == {}
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_node(text: str) -> None:
+    parse_node(text)
+    parse_gpu(text)
+    shared_facts([parse_node(f"gpu {text}"), parse_node(f"cores {text}")])
