@@ -15,6 +15,7 @@ from .files import disk_errors, write_atomic
 from .install import RECORD, Install
 from .model import Finding, Image, Job, Owner, Result, RunSpec, Step, Value
 from .secrets import redact
+from .strict import NOT_JSON
 
 T = TypeVar("T")
 
@@ -154,7 +155,7 @@ def read_steps(folder: Path) -> list[Step]:
     for number, line in enumerate(lines, 1):
         try:
             steps.append(msgspec.json.decode(line, type=Step))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except NOT_JSON as error:
             raise LlmbxError(f"{path}: line {number} is no step: {error}") from None
     return steps
 
@@ -169,7 +170,7 @@ def _read(path: Path, kind: type[T]) -> T:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise LlmbxError(f"{path}: not a record that this llmbx can read: {error}") from None
 
 

@@ -7,16 +7,22 @@ from collections.abc import Sequence
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The arithmetic mean; None for no values."""
-    return math.fsum(values) / len(values) if values else None
+    """The arithmetic mean; None for no values, and for values so large that they have none."""
+    try:
+        return math.fsum(values) / len(values) if values else None
+    except OverflowError:
+        return None
 
 
 def sample_std(values: Sequence[float]) -> float | None:
-    """The sample standard deviation (n - 1); None for fewer than two values."""
-    if len(values) < 2:
+    """The sample standard deviation (n - 1); None for fewer than two values, and for values that are too large."""
+    middle = mean(values)
+    if middle is None or len(values) < 2:
         return None
-    middle = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1))
+    try:
+        return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1))
+    except OverflowError:
+        return None
 
 
 def median(values: Sequence[float]) -> float | None:

@@ -13,6 +13,9 @@ from .errors import UsageError, did_you_mean
 
 T = TypeVar("T")
 
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for a file that is no JSON, no UTF-8, nested without end, or not of the type that is wanted."""
+
 
 def read_toml(path: Path | Traversable, type: type[T]) -> T:
     """The TOML file `path` as a record of `type` (a `Value`, or any type that msgspec validates).
@@ -31,7 +34,7 @@ def parse_toml(path: Path | Traversable) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML's grammar, of UTF-8, of a number of 5,000 digits
         raise UsageError(f"{path}: not valid TOML: {error}") from error
 
 

@@ -10,6 +10,7 @@ import msgspec
 from ..install import RECORD
 from ..model import Parallelism
 from ..record import RESULT
+from ..strict import NOT_JSON
 from .columns import Values, flatten, words
 from .tags import read_tags
 
@@ -79,7 +80,7 @@ def read_values(folder: Path) -> Values:
         record = _RECORDS.decode((folder / RECORD).read_bytes())
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise Unreadable(str(error)) from None
     own = read_tags(folder)
     values = {**_planned(record), **_measured(folder)}
@@ -130,7 +131,7 @@ def _measured(folder: Path) -> Values:
         return {"status": DAMAGED, "cause": f"{RESULT}: {error.strerror}"}
     try:
         values = flatten(_RESULTS.decode(content))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         return {"status": DAMAGED, "cause": f"{RESULT} cannot be read: {error}"}
     if values.get("status") is None:
         values["status"] = DAMAGED

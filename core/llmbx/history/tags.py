@@ -13,6 +13,7 @@ import msgspec
 from ..errors import InfraError, UsageError
 from ..files import disk_errors, write_atomic
 from ..record import Run
+from ..strict import NOT_JSON
 
 FILE = "tags.json"
 _WORD = re.compile(r"[A-Za-z0-9][\w.+:/-]*")
@@ -31,7 +32,7 @@ def read_tags(folder: Path) -> tuple[str, ...] | None:
     """What the file of tags says; None where there is none, or none that can be read."""
     try:
         return tuple(msgspec.json.decode((folder / FILE).read_bytes(), type=list[str]))
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *NOT_JSON):
         return None
 
 

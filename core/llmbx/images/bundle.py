@@ -19,6 +19,7 @@ from ..errors import InfraError, UsageError
 from ..files import disk_errors
 from ..model import Value
 from ..runtimes.base import Progress
+from ..strict import NOT_JSON
 from .disk import require_room, size
 from .inventory import Entry
 from .lockfile import Locked, check_locked, read_lock, remember
@@ -147,7 +148,7 @@ def _read_manifest(archive: tarfile.TarFile, bundle: Path) -> Manifest:
     content = archive.extractfile(first) if first and first.name == MANIFEST else None
     try:
         manifest = msgspec.json.decode(content.read() if content else b"", type=Manifest)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         raise UsageError(f"{bundle} is no bundle of `llmbx image export`") from None
     for member in manifest.members:
         path = PurePosixPath(member.path)

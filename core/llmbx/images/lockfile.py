@@ -12,6 +12,7 @@ from ..errors import InfraError, UsageError
 from ..files import write_atomic
 from ..model import Value
 from ..runtimes.locks import held
+from ..strict import NOT_JSON
 
 NAME = "images.lock"
 
@@ -47,7 +48,7 @@ def read_lock(install: Path) -> Lock:
         return msgspec.json.decode(path.read_bytes(), type=Lock)
     except FileNotFoundError:
         return Lock()
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *NOT_JSON) as error:
         raise UsageError(f"{path} cannot be read: {error}; repair it, or move it away to lock anew") from None
 
 

@@ -16,6 +16,7 @@ import msgspec
 from ..errors import InfraError
 from ..files import write_atomic
 from ..model import Value
+from ..strict import NOT_JSON
 
 FOLDER = ".stamps"
 
@@ -50,7 +51,7 @@ def read_stamp(path: str, install: Path) -> Stamp | None:
     """The stamp of `path`, whether or not it still fits; None when there is none."""
     try:
         return msgspec.json.decode(_place(path, install).read_bytes(), type=Stamp)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *NOT_JSON):
         return None
 
 
@@ -88,7 +89,7 @@ def drop_stamp(path: str, install: Path) -> None:
 def all_stamps(install: Path) -> Iterator[Stamp]:
     """Every stamp of the install, by name."""
     for place in sorted((install / "images" / FOLDER).glob("*.json")):
-        with suppress(OSError, msgspec.DecodeError):
+        with suppress(OSError, *NOT_JSON):
             yield msgspec.json.decode(place.read_bytes(), type=Stamp)
 
 

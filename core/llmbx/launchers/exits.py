@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ..model import JobStatus, RunSpec
+from ..strict import NOT_JSON
 from .script import EXIT, batch_name
 
 _START = re.compile(rb"^(\d{4}-\S+) llmbx: starts as (\S+) on (\S*)$", re.MULTILINE)
@@ -54,7 +55,7 @@ def read_exit(run_dir: Path) -> Exit | None:
     """The script's last word, or None while there is none (or none that can be read: a full disk, say)."""
     try:
         return msgspec.json.decode((run_dir / EXIT).read_bytes(), type=Exit)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *NOT_JSON):
         return None
 
 

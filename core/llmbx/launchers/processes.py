@@ -11,6 +11,7 @@ import msgspec
 
 from ..errors import InfraError
 from ..files import write_atomic
+from ..strict import NOT_JSON
 
 PLACE = "local.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -136,7 +137,7 @@ def _stat(pid: int) -> list[str] | None:
 def _place(run_dir: Path) -> Place | None:
     try:
         return msgspec.json.decode((run_dir / PLACE).read_bytes(), type=Place)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *NOT_JSON):
         return None
 
 

@@ -18,6 +18,7 @@ from ..environments import lock_digest, normal_name, pins
 from ..errors import InfraError
 from ..files import write_atomic
 from ..model import Environment, Image, Value
+from ..strict import NOT_JSON
 
 MARKER = ".llmbx-environment.json"
 """Written last into a finished environment."""
@@ -83,7 +84,7 @@ def read_marker(where: Place) -> Marker | None:
     """The marker of a finished environment of just this lock; None when there is none or its interpreter is gone."""
     try:
         marker = msgspec.json.decode((where.folder / MARKER).read_bytes(), type=Marker)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *NOT_JSON):
         return None
     return marker if marker.lock == where.lock and where.python.exists() else None
 

@@ -15,6 +15,7 @@ from ..files import disk_errors, write_atomic
 from ..install import Install
 from ..model import Value
 from ..record import pretty
+from ..strict import NOT_JSON
 from .cells import Cell
 
 FOLDER = "sweeps"
@@ -98,7 +99,7 @@ def read(path: Path) -> Sweep:
         return msgspec.json.decode(path.read_bytes(), type=Sweep)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    except msgspec.DecodeError as error:
+    except NOT_JSON as error:
         raise LlmbxError(f"{path}: not a sweep that this llmbx can read: {error}") from None
 
 
