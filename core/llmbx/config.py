@@ -35,6 +35,7 @@ class Cluster(Value, frozen=True):
     gpus_per_node_flag: bool = False
     segment: int | None = None
     walltime_minutes: dict[str, int] = {}
+    retries: int | None = None
     sbatch: dict[str, Scalar] = {}
     srun: dict[str, Scalar] = {}
     env: dict[str, str] = {}

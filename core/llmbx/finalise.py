@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from . import first_step
 from .artefacts import examine, slow_down
+from .attempts import FOLDER, kept
 from .files import disk_errors, write_exclusive
-from .host import alive
+from .host import alive, is_me
+from .infra import infrastructure_cause, refusals
 from .judge import judge
 from .launchers.base import Launcher
 from .logs.collect import Log, collect_file
 from .logs.lines import LineReader, split_label
 from .measure import Figures, measure
-from .model import JobStatus, Result, RunSpec
+from .model import JobStatus, Result, RunSpec, Value
 from .model.result import ImageFacts, Timing, WorkloadFacts
 from .orphans import recover
 from .plugins import Plugins
 from .record import RESULT, Record, Run, pretty, read_result, read_run, write_steps
 
 TAIL_BYTES = 1 << 16
+
+OWNER_GRACE_S = 60.0
+"""How long after a run's end its owner on another host, of whom nothing can be known, may still try it again."""
 
 
 def finalise(run: Run, plugins: Plugins) -> Result | None:
@@ -33,7 +39,8 @@ def finalise(run: Run, plugins: Plugins) -> Result | None:
     status = job_status(run, plugins)
     if status.state in ("pending", "running"):
         return None
-    return _write(run if run.record.job else read_run(run.path), plugins, status)
+    ended = assess(run if run.record.job else read_run(run.path), plugins, status)
+    return None if _left_to_owner(ended, plugins) else write(ended)
 
 
 def job_status(run: Run, plugins: Plugins) -> JobStatus:
@@ -55,7 +62,34 @@ def job_status(run: Run, plugins: Plugins) -> JobStatus:
 
 def conclude(run: Run, plugins: Plugins, status: JobStatus) -> Result:
     """Write the result of a run that never started or whose end the caller knows better than the launcher."""
-    return read_result(run.path) or _write(run, plugins, status)
+    return read_result(run.path) or write(assess(run, plugins, status))
+
+
+class Ended(Value, frozen=True):
+    """A run that has ended, and what is known of its end; nothing of it is written yet."""
+
+    run: Run
+    status: JobStatus
+    log: Log
+    result: Result
+
+
+def retry_cause(ended: Ended, plugins: Plugins) -> str | None:
+    """Why another attempt is due: the infrastructure's failure, with attempts left; None where none is."""
+    spec, record = ended.run.record.spec, ended.run.record
+    if record.attempt >= spec.retries or record.job is None:
+        return None
+    said = refusals(getattr(plugins.runtimes().get(spec.runtime), "start_failure", ""), ended.run.path)
+    return infrastructure_cause(ended.status, ended.result, ended.log, said)
+
+
+def _left_to_owner(ended: Ended, plugins: Plugins) -> bool:
+    """Whether another process that follows the run is about to try it again: then it is not for us to close it."""
+    owner = ended.run.record.owner
+    if owner is None or is_me(owner) or retry_cause(ended, plugins) is None:
+        return False
+    living = alive(owner)
+    return living is True or (living is None and time.time() - (ended.status.ended or 0.0) < OWNER_GRACE_S)
 
 
 def launcher_of(run: Run, plugins: Plugins) -> Launcher:
@@ -87,7 +121,8 @@ def last_line(log: Path) -> str | None:
     return next((split_label(line)[2].strip() for line in reversed(lines) if line.strip()), None)
 
 
-def _write(run: Run, plugins: Plugins, status: JobStatus) -> Result:
+def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
+    """Measure and judge an ended run, without writing anything."""
     spec = run.record.spec
     log = read_log(run, plugins)
     verdict = judge(spec, status, log.steps, log.events, last_line(run.log))
@@ -100,15 +135,32 @@ def _write(run: Run, plugins: Plugins, status: JobStatus) -> Result:
         status=verdict.status,
         data_valid=verdict.data_valid,
         cause=verdict.cause,
-        warnings=(*figures.warnings, *notes),
+        attempt=max(run.record.attempt, kept(run.path)),
+        warnings=(*figures.warnings, *notes, *_earlier(run)),
         phase_step_time_s=_phases(run.record, log, figures),
     )
     timing = result.timing.replace(first_step_s=first_step.seconds(run, status.started, status.ended))
-    result = result.replace(timing=timing)
+    return Ended(run=run, status=status, log=log, result=result.replace(timing=timing))
+
+
+def write(ended: Ended) -> Result:
+    """Write steps and result; the first of several processes wins, and its result is returned."""
+    run = ended.run
     with disk_errors(f"the result of {run.record.run_id}"):
-        write_steps(run.path, log.steps)
-        won = write_exclusive(run.path / RESULT, pretty(result))
-    return result if won else read_result(run.path) or result
+        write_steps(run.path, ended.log.steps)
+        won = write_exclusive(run.path / RESULT, pretty(ended.result))
+    return ended.result if won else read_result(run.path) or ended.result
+
+
+def _earlier(run: Run) -> list[str]:
+    """A line on each attempt before this one."""
+    known = {attempt.number: attempt for attempt in run.record.attempts}
+    lines = []
+    for number in range(kept(run.path)):
+        attempt = known.get(number)
+        why = f"ended with {attempt.status}: {attempt.cause}" if attempt else "was requeued by the scheduler"
+        lines.append(f"attempt {number} {why}; what it left is in {FOLDER}/{number}")
+    return lines
 
 
 def _phases(record: Record, log: Log, figures: Figures) -> dict[str, float]:
@@ -139,7 +191,6 @@ def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
         runtime=spec.runtime,
         launcher=spec.launcher,
         job_id=record.job.job_id if record.job else None,
-        attempt=record.attempt,
         image=ImageFacts(
             ref=record.image.reference if record.image else None, digest=record.image.digest if record.image else None
         ),

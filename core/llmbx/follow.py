@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Protocol
 
 from . import first_step
 from .launchers.base import Launcher, Unreachable
+from .logs.collect import RESTARTED
 from .logs.lines import LineReader
 from .logs.parser import LogParser
 from .model import Event, JobStatus, Step
@@ -33,27 +35,38 @@ class Sink(Protocol):
 
 
 class Follower:
-    """Reads a growing log through the framework's grammar."""
+    """Reads a growing log through the framework's grammar: one grammar from `parser` for each log of this name."""
 
-    def __init__(self, log: Path, parser: LogParser, sink: Sink, first: Callable[[float], None]) -> None:
+    def __init__(self, log: Path, parser: Callable[[], LogParser], sink: Sink, first: Callable[[float], None]) -> None:
         """`first` is told when the first step was seen (epoch seconds), unless it was there before anybody looked."""
         self.log = log
-        self.parser = parser
+        self.make_parser = parser
         self.sink = sink
+        self.tell_first = first
+        self.file: tuple[int, int] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.parser = self.make_parser()
         self.lines = LineReader()
         self.offset = 0
         self.last_growth = time.monotonic()
-        self._first: Callable[[float], None] | None = first
+        self._first: Callable[[float], None] | None = self.tell_first
         self._looked = False
 
     def read(self) -> None:
-        """Read what is new, if the log exists yet."""
+        """Read what is new, if the log exists yet. A new log in the place of the old one is another attempt's."""
         self._read()
         self._looked = True
 
     def _read(self) -> None:
         try:
             with self.log.open("rb") as file:
+                found = os.fstat(file.fileno())
+                known, self.file = self.file, (found.st_dev, found.st_ino)
+                if known not in (None, self.file):
+                    self._begin()
+                    self.sink.event(Event(kind=RESTARTED, text="the job starts anew"))
                 file.seek(self.offset)
                 while chunk := file.read(1 << 20):
                     self.offset += len(chunk)
@@ -87,14 +100,15 @@ class Follower:
 def follow(
     run: Run,
     launcher: Launcher,
-    parser: LogParser,
+    parser: Callable[[], LogParser],
     sink: Sink,
     *,
     deadline_s: float | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> JobStatus:
-    """Follow until the job has ended; returns how. KeyboardInterrupt passes through: the caller decides what it means.
+    """Follow until the job has ended; returns how. `parser` makes a grammar for its log.
 
+    KeyboardInterrupt passes through: the caller decides what it means.
     A log that does not grow for the spec's `stall_timeout_s` has the ranks' stacks dumped into it and the job
     cancelled; so has a run that takes longer than `deadline_s` seconds, without the stacks.
     """

@@ -35,6 +35,11 @@ def myself() -> Owner:
     return Owner(pid=os.getpid(), started=psutil.Process().create_time(), host=platform.node())
 
 
+def is_me(owner: Owner | None) -> bool:
+    """Whether this process is the owner."""
+    return owner is not None and owner.pid == os.getpid() and alive(owner) is True
+
+
 def alive(owner: Owner) -> bool | None:
     """Whether the owner still runs; None when it is on another host. A recycled process id is not the owner."""
     import psutil

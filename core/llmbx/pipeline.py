@@ -7,23 +7,25 @@ plugins'. Nothing here knows any of them by name.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from .check import common_findings
-from .errors import InfraError, LlmbxError, UsageError
+from .errors import LlmbxError, UsageError
 from .files import write_atomic
-from .finalise import conclude, finalise
+from .finalise import Ended, assess, conclude, retry_cause, write
 from .follow import Sink, follow
 from .hub import require_access
 from .install import Install
 from .launchers.base import Launcher, placed
 from .launchers.script import SCRIPT
-from .model import Finding, Image, JobStatus, Launch, Result, RunSpec, Wrapping
+from .logs.collect import RESTARTED
+from .model import Event, Finding, Image, JobStatus, Launch, Result, RunSpec, Wrapping
 from .plugins import Framework, Plugins
-from .record import Record, Run, claim_folder, new_record, write_record
+from .record import Record, Run, claim_folder, new_record, read_result, read_run, write_record
 from .runtimes.base import Progress, Runtime
 from .secrets import forget
 
@@ -62,6 +64,13 @@ def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = Fal
     origin = spec.origins.get("runtime", "") if spec.runtime == name else reason
     spec = spec.replace(runtime=name, origins={**spec.origins, "runtime": origin})
     return spec, Rooms(plugins, framework, plugins.runtime(name), launcher, install)
+
+
+def rooms_of(run: Run, plugins: Plugins, install: Install) -> Rooms:
+    """The rooms of a run that was started already: nothing is chosen anew."""
+    spec = run.record.spec
+    launcher = plugins.launcher(spec.launcher)
+    return Rooms(plugins, plugins.framework(spec.plugin), plugins.runtime(spec.runtime), launcher, install)
 
 
 def findings(spec: RunSpec, framework: Framework) -> list[Finding]:
@@ -170,24 +179,55 @@ def _not_started(error: BaseException) -> JobStatus:
 
 
 def attend(run: Run, rooms: Rooms, sink: Sink) -> Result:
-    """Follow a started run to its end and finalise it. Ctrl-C cancels a run that lives with its user."""
-    parser = rooms.framework.parse_log(run.record.spec)
-    limit = run.record.spec.walltime_minutes
-    try:
-        status = follow(
-            run, rooms.launcher, parser, sink, deadline_s=limit * 60 if limit and rooms.launcher.attended else None
+    """Follow a started run to its end and finalise it. Ctrl-C cancels a run that lives with its user.
+
+    A run with attempts left that failed for the infrastructure's sake is tried again; its result is the last attempt's.
+    """
+    while True:
+        after = close(
+            run, rooms, _followed(run, rooms, sink), lambda text: sink.event(Event(kind=RESTARTED, text=text))
         )
+        if isinstance(after, Result):
+            return after
+        run = after
+
+
+def close(run: Run, rooms: Rooms, status: JobStatus, say: Callable[[str], None]) -> Result | Run:
+    """Write the result of a run that has ended; or start its next attempt, `say` so, and return the run with it."""
+    from .retry import again
+
+    ended = assess(run, rooms.plugins, status)
+    known = read_result(run.path)
+    cause = None if known else retry_cause(ended, rooms.plugins)
+    if cause is None:
+        return known or write(ended)
+    try:
+        after = again(ended, rooms, cause)
+    except (KeyboardInterrupt, LlmbxError) as error:
+        conclude_unstarted(read_run(run.path), rooms.plugins, error)
+        raise
+    say(_announced(ended, after, cause))
+    return after
+
+
+def _announced(ended: Ended, run: Run, cause: str) -> str:
+    record = run.record
+    left_out = record.spec.scheduler.get("exclude") != ended.run.record.spec.scheduler.get("exclude")
+    without = f" without {ended.status.node}" if left_out else ""
+    return f"attempt {record.attempt - 1} failed: {cause}; attempt {record.attempt} of {record.spec.retries}{without}"
+
+
+def _followed(run: Run, rooms: Rooms, sink: Sink) -> JobStatus:
+    limit = run.record.spec.walltime_minutes
+    parser = functools.partial(rooms.framework.parse_log, run.record.spec)
+    deadline_s = limit * 60 if limit and rooms.launcher.attended else None
+    try:
+        return follow(run, rooms.launcher, parser, sink, deadline_s=deadline_s)
     except KeyboardInterrupt:
         if not rooms.launcher.attended or run.record.job is None:
             raise
         rooms.launcher.cancel(run.record.job, run.path)
-        return conclude(run, rooms.plugins, _cancelled(rooms.launcher.status(run.record.job, run.path)))
-    if status.verdict is not None:
-        return conclude(run, rooms.plugins, status)
-    result = finalise(run, rooms.plugins)
-    if result is None:
-        raise InfraError(f"{run.record.run_id}: the job ended but its launcher says it is still running")
-    return result
+        return _cancelled(rooms.launcher.status(run.record.job, run.path))
 
 
 def _cancelled(status: JobStatus) -> JobStatus:

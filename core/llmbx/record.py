@@ -31,13 +31,26 @@ class SweepMark(Value, frozen=True):
     repeat: int
 
 
+class Attempt(Value, frozen=True):
+    """An earlier attempt of a run: its job, how and why it ended, and the node that the next one leaves out."""
+
+    number: int
+    job: Job | None
+    status: str
+    cause: str | None = None
+    exit_code: int | None = None
+    node: str | None = None
+    ended: float | None = None
+
+
 class Record(Value, frozen=True):
     """`run.json`: everything that is known of a run before it has a result. Times are epoch seconds.
 
     It is written when the folder is made (image and job still unknown, `owner` prepares them), and again at the start.
     `commands` holds one rank's argv by phase, `findings` what validation said, `environment` the redacted variables
     that llmbx itself ran with, `group` joins repeats of one command, `repeats` names the run that `--from` repeated,
-    `sweep` says which part of a sweep the run is.
+    `sweep` says which part of a sweep the run is. `attempt` counts from 0, `attempts` are those before it. `owner` also
+    is who follows the run and starts the next attempt.
     """
 
     run_id: str
@@ -55,6 +68,7 @@ class Record(Value, frozen=True):
     owner: Owner | None = None
     job: Job | None = None
     attempt: int = 0
+    attempts: tuple[Attempt, ...] = ()
     group: str | None = None
     repeats: str | None = None
     sweep: SweepMark | None = None

@@ -32,6 +32,9 @@ def scheduler_options(
             raise UsageError(f"scheduler option {key}: {both}; drop one of them")
         options[key], users[key] = value, origin
         origins[f"scheduler.{key}"] = origin
+    if request.walltime_minutes is not None and "time" in users:
+        both = f"--walltime says {request.walltime_minutes} minutes and {users['time']} says {options['time']!r}"
+        raise UsageError(f"time limit: {both}; drop one of them")
     return options
 
 

@@ -363,3 +363,24 @@ def test_show_gives_every_member_of_its_json_object(llmbx: Llmbx) -> None:
     assert {"tp", "pp", "cp", "ep", "etp", "dp", "vp", "fsdp"} == facts["parallelism"].keys()
     assert facts["parallelism"]["tp"] == 8 and facts["layers"] == 126 and facts["peak_tflops"]["value"] == 1979
     assert f"{facts['flops_per_sample']['causal']:.4g}" == "2.068e+16"
+
+
+def test_a_network_that_could_not_be_initialised_is_tried_again(
+    llmbx: Llmbx, only_run: Callable[..., Path], read_result: Result
+) -> None:
+    done = llmbx("run", "line", "--set", "fault=network", "--retries", "2")
+    result = read_result(only_run())
+    assert (done.returncode, result["status"], result["attempt"]) == (0, "completed", 1), done.stderr
+    assert "attempt 0 failed: " in done.stderr and "NCCL error" in done.stderr
+    (earlier,) = json.loads((only_run() / "run.json").read_text())["attempts"]
+    assert (earlier["number"], earlier["status"], earlier["exit_code"]) == (0, "failed", 1)
+    kept = only_run() / "attempts" / "0"
+    assert "NCCL error" in next(kept.glob("log-*.out")).read_text()
+    assert json.loads((kept / "result.json").read_text())["status"] == "failed"
+
+
+def test_the_last_attempt_decides(llmbx: Llmbx, only_run: Callable[..., Path], read_result: Result) -> None:
+    done = llmbx("run", "line", "--set", "fault=exit", "--retries", "2")
+    result = read_result(only_run())
+    assert (done.returncode, result["status"], result["attempt"]) == (1, "failed", 0)
+    assert not (only_run() / "attempts").exists()

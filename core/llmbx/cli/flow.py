@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import UsageError
 from ..model import Result, RunSpec
 from .options import World
 from .output import print_json
@@ -46,6 +47,11 @@ def once(
     from ..report.progress import Progress
     from ..site import site_findings
 
+    if detach and spec.retries and spec.origins.get("retries") == "--retries":
+        raise UsageError(
+            "--retries needs somebody who follows the run: leave --detach out; after a failed node Slurm itself starts "
+            "a job anew with --slurm-arg requeue"
+        )
     here.install.ensure()
     spec, rooms = enter_here(spec, here, force)
     found = [*findings(spec, rooms.framework), *site_findings(spec, here.install)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sys
 import time
@@ -54,22 +55,26 @@ def _follow(run_name: str) -> int:
     from ..finalise import finalise, launcher_of
     from ..follow import follow
     from ..history import find_run
-    from ..pipeline import exit_code
+    from ..pipeline import attend, exit_code, rooms_of
     from ..report.progress import Progress
     from ..report.terminal import render
+    from ..retry import may_take_over, take_over
 
     here = world()
     run = find_run(here.install, run_name)
-    while run.record.job is None and finalise(run, here.plugins) is None:
-        time.sleep(POLL_S)
-        run = find_run(here.install, run.record.run_id)
     progress = Progress(run.record.spec)
-    if run.record.job is not None and finalise(run, here.plugins) is None:
-        parser = here.plugins.framework(run.record.spec.plugin).parse_log(run.record.spec)
-        follow(run, launcher_of(run, here.plugins), parser, progress)
-        progress.close()
-    result = finalise(run, here.plugins)
-    if result is None:
-        return 1
+    while (result := finalise(run, here.plugins)) is None:
+        if run.record.job is not None and may_take_over(run, launcher_of(run, here.plugins)):
+            result = attend(take_over(run), rooms_of(run, here.plugins, here.install), progress)
+            break
+        if run.record.job is not None:
+            parser = functools.partial(here.plugins.framework(run.record.spec.plugin).parse_log, run.record.spec)
+            follow(run, launcher_of(run, here.plugins), parser, progress)
+            result = finalise(run, here.plugins)
+        if result is not None:
+            break
+        time.sleep(POLL_S)  # it is being prepared, or who started it is about to try it again
+        run = find_run(here.install, run.record.run_id)
+    progress.close()
     click.echo(render(result, run.folder), nl=False)
     return exit_code(result)

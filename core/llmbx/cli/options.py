@@ -66,6 +66,12 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
         metavar="SECONDS",
         help="Dump stacks and stop when the log is silent for so long.",
     ),
+    "retries": click.option(
+        "--retries",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Try again so often after a failure of the infrastructure.",
+    ),
     "tags": click.option("--tag", "tags", multiple=True, help="A word to find the run by later."),
     "wrappers": click.option(
         "--with", "wrappers", multiple=True, metavar="PROFILER", help="Wrap it in a profiler: nccltrace …"

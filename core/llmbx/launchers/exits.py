@@ -91,6 +91,7 @@ def exit_status(end: Exit) -> JobStatus:
         exit_code=end.exit_code,
         reason=_reason(end),
         rank=end.rank,
+        node=end.node,
         phase=end.phase,
         started=end.started,
         ended=end.ended,

@@ -7,13 +7,15 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from ..errors import InfraError
 from ..model import Finding, Job, JobStatus, Launch, RunSpec, Wrapping
 from ..secrets import is_secret
 from . import detached, slurm_render
 from .base import Unreachable
 from .exits import Exit, exit_status, forget_exit, read_exit
-from .slurm_evidence import Evidence, read_evidence
+from .slurm_evidence import Evidence, read_evidence, read_step_evidence
 from .slurm_find import find_jobs
 from .slurm_state import PENDING, VERDICTS, Queue, SlurmState
 from .slurm_tools import call, environment
@@ -195,11 +197,19 @@ def _ended(job: Job, run_dir: Path, state: SlurmState | None, end: Exit | None) 
         exit_code=status.exit_code if status.exit_code is not None else known.exit_code,
         started=status.started or known.started,
         ended=status.ended or known.ended,
-        rank=None if stopped else status.rank if status.rank is not None else evidence.rank,
+        **({"rank": None, "node": None} if stopped else _where(status, evidence)),
         verdict=verdict,
         reason=_reason(known, evidence, status, verdict),
     )
     return changed
+
+
+def _where(status: JobStatus, evidence: Evidence) -> dict[str, int | str | None]:
+    """Rank and node that failed first: the script's word, but slurmstepd's on memory, which it saw from nearer by."""
+    if evidence.verdict == "out_of_memory" and evidence.node is not None:
+        return {"rank": evidence.rank, "node": evidence.node}
+    rank = status.rank if status.rank is not None else evidence.rank
+    return {"rank": rank, "node": status.node or evidence.node}
 
 
 def _verdict(state: SlurmState, evidence: Evidence, status: JobStatus) -> str | None:
@@ -219,7 +229,9 @@ def _gone(job: Job, run_dir: Path, evidence: Evidence) -> JobStatus:
     if silent < SETTLE_S:
         return JobStatus(state="running", reason="not in the queue any more, waiting for its last word")
     if evidence.verdict:
-        return JobStatus(state="ended", rank=evidence.rank, verdict=evidence.verdict, reason=_seen(evidence))
+        return JobStatus(
+            state="ended", rank=evidence.rank, node=evidence.node, verdict=evidence.verdict, reason=_seen(evidence)
+        )
     return JobStatus(
         state="lost", rank=evidence.rank, reason="Slurm has forgotten the job, and its script left no word"
     )
@@ -242,8 +254,12 @@ def _seen(evidence: Evidence) -> str:
 
 
 def _evidence(run_dir: Path) -> Evidence:
-    outputs = sorted(run_dir.glob("sbatch_*.out"))
-    return read_evidence(outputs[-1]) if outputs else Evidence()
+    outputs, logs = sorted(run_dir.glob("sbatch_*.out")), sorted(run_dir.glob("log-*.out"))
+    step = read_step_evidence(logs[-1]) if logs else Evidence()  # what slurmstepd says of a step is in its ranks' log
+    if step.what:
+        return step
+    found = read_evidence(outputs[-1]) if outputs else Evidence()
+    return found if found.verdict else msgspec.structs.replace(found, verdict=step.verdict)
 
 
 def _last_sign(run_dir: Path) -> float:

@@ -40,7 +40,7 @@ def render(
             script.rank_function(spec, phase, wrapping, srun(spec, launch, phase, wrapping, allocation))
             for phase, wrapping in pairs
         ),
-        "begin",
+        "set_aside\nbegin",
         script.files(launch),
         *script.setup(spec),
         rendezvous("SLURM_JOB_ID" if allocation is None else "$$"),

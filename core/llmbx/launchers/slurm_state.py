@@ -175,6 +175,7 @@ class Queue:
         for line in text.splitlines():
             number, word, start, end, nodes, code = line.split("|")
             if number in numbers:
+                self._coded.add(numbers[number])  # the controller knows no more
                 found[numbers[number]] = _with_code(_state(word, start, end, nodes, ""), code)
         return found
 

@@ -30,9 +30,14 @@ FINISHED = "finished"
 _TABLE: tuple[tuple[str, str], ...] = (
     ("network_error", r"\bibv_\w+.{0,40}failed|NET/IB.{0,40}(?:[Gg]ot completion|error)|socketPollConnect|UCX +ERROR"),
     ("network_error", r"exceeded error retry count"),
+    (
+        "network_error",
+        r"connectFullMesh failed|failed to connect to all addresses|DEADLINE_EXCEEDED: Barrier timed out",
+    ),
     ("network_error", r"(?:OPAL|PMIX) ERROR|PMIX_ERR|client socket has (?:timed out|failed)"),
     ("out_of_memory", r"(?i:\b(?:cuda|hip)\b.{0,30}out of memory)|Out of memory: Killed|: Out Of Memory\b"),
     ("out_of_memory", r"EXHAUSTED: Out of memory|OutOfMemoryError|\boom[-_]kill|OOM Killed"),
+    ("out_of_memory", r"slurmstepd\S*: error: .*[Ee]xceeded (?:job |step )?memory limit"),
     ("out_of_memory", r"could not create a primitive"),  # oneDNN, when an allocation fails in it
     ("out_of_memory", r"DefaultCPUAllocator: |\bMemoryError\b|std::bad_alloc|Cannot allocate memory"),
     ("peer_lost", r"Connection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"),
@@ -58,7 +63,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
 
 _HOST = re.compile(
     r"DefaultCPUAllocator|create a primitive|\bMemoryError|bad_alloc|Cannot allocate"
-    r"|(?i:oom[-_ ]kill)|: Out Of|Killed pro"
+    r"|(?i:oom[-_ ]kill)|: Out Of|Killed pro|slurmstepd"
 )
 _RANK = re.compile(r"\b[Rr]ank[ :]+(\d+)\b|\btask (\d+):|\blocal_rank: (\d+)")
 _DEVICE = re.compile(r"\bhca (\w+)")

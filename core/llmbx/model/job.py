@@ -24,13 +24,15 @@ class Job(Value, frozen=True):
 class JobStatus(Value, frozen=True):
     """How a job stands. `exit_code` is known once it has ended; `reason` is the launcher's own word.
 
-    `rank` and `phase` are those that failed first, `started` and `ended` epoch seconds of the ranks, where known.
+    `rank`, `node` and `phase` are those that failed first, `started` and `ended` epoch seconds of the ranks, where
+    known.
     """
 
     state: JobState
     exit_code: int | None = None
     reason: str = ""
     rank: int | None = None
+    node: str | None = None
     phase: str | None = None
     started: float | None = None
     ended: float | None = None

@@ -63,6 +63,7 @@ class RunSpec(Value, frozen=True):
     in order. `scheduler` holds the scheduler's options by long name (an empty value is a switch), `srun` options of its
     launch command, `setup` lines of shell that the job script runs first. `doubts` are findings made while resolving
     (a scale that the catalog does not have, say). `origins` says where each value came from.
+    `retries` is how many more attempts a failure of the infrastructure is worth.
     `accept_image_change` admits an image that is not the one first seen.
     `install` is the install's folder, for what a framework keeps for later runs (None: nothing outlives the run).
     """
@@ -102,6 +103,7 @@ class RunSpec(Value, frozen=True):
     mounts: tuple[str, ...] = ()
     walltime_minutes: int | None = None
     stall_timeout_s: float | None = None
+    retries: int = 0
     profile: ProfileSpec | None = None
     trace: TraceSpec | None = None
     profilers: tuple[str, ...] = ()

@@ -37,8 +37,11 @@ class Progress:
         self._say(self.line(), final=len(self.seen) >= self.spec.steps)
 
     def event(self, event: Event) -> None:
-        """Fatal events and notes are said at once."""
-        if event.fatal or event.kind == "note":
+        """Fatal events, notes and new attempts are said at once."""
+        if event.kind == "restarted":
+            self.seen.clear()
+            self.times.clear()
+        if event.fatal or event.kind in ("note", "restarted"):
             self._clear()
             print(f"  {event.text[:200]}", file=self.out, flush=True)
 

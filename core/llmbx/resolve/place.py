@@ -39,6 +39,7 @@ def place(
         "accept_image_change": layers.request.accept_image_change,
         "walltime_minutes": _walltime(layers, recipe, target),
         "stall_timeout_s": layers.request.stall_timeout_s,
+        "retries": layers.find("retries") or 0,
     }
 
 

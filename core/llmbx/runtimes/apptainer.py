@@ -23,6 +23,7 @@ class ApptainerRuntime:
     """Programs run with `apptainer exec`, or with `singularity exec` where only that is installed."""
 
     name = "apptainer"
+    start_failure = r"^FATAL:\s+(?!.*executable file not found)"
     summary = "Apptainer or Singularity, from a SIF file in $LLMB_INSTALL/images"
 
     def __init__(self, tool: str | None = None) -> None:

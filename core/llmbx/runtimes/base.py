@@ -13,7 +13,11 @@ Progress = Callable[[str], None]
 
 
 class Runtime(Protocol):
-    """A way to give a program its libraries: a virtual environment, a container tool, or the host itself."""
+    """A way to give a program its libraries: a virtual environment, a container tool, or the host itself.
+
+    A container tool may also have `start_failure`, a regular expression for the lines with which it says that a
+    container did not start, for a reason that may be gone on another try.
+    """
 
     name: str
     summary: str

@@ -43,6 +43,7 @@ class DockerRuntime:
     """Programs run in containers that the Docker daemon starts."""
 
     name = "docker"
+    start_failure = r"docker: (?:Error response from daemon(?!.*executable file not found)|Cannot connect)"
     summary = "containers of the Docker daemon, one per rank"
 
     def available(self) -> str | None:

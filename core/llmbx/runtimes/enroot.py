@@ -24,6 +24,7 @@ class EnrootRuntime:
     """Programs run with `enroot start` on the image file itself."""
 
     name = "enroot"
+    start_failure = r"^(?:\[ERROR\]|enroot-\w+: |nvidia-container-cli: )"
     summary = "enroot, from a squashfs file in $LLMB_INSTALL/images"
 
     def available(self) -> str | None:

@@ -14,7 +14,7 @@ from ..follow import STACK_GRACE_S
 from ..launchers.base import Launcher, Unreachable
 from ..model import JobStatus, Result
 from ..orphans import recover
-from ..pipeline import Rooms
+from ..pipeline import Rooms, close
 from ..plugins import Plugins
 from ..record import Run
 from .census import Census, Slot
@@ -181,9 +181,17 @@ class Driver:
             if status.state in ("pending", "running"):
                 status = self._unless_stalled(run, status)
             if status.state not in ("pending", "running"):
-                self._ended(slot, conclude(run, self.plugins, status))
+                self._close(slot, run, status)
                 self._pump(pool)
         self._looked = time.monotonic()
+
+    def _close(self, slot: Slot, run: Run, status: JobStatus) -> None:
+        """Take the result of a run that has ended, or go on with its next attempt."""
+        after = close(run, self.starter.rooms[slot[0]], status, self.told.note)
+        if isinstance(after, Result):
+            self._ended(slot, after)
+        else:
+            self.going[slot] = after
 
     def _unless_stalled(self, run: Run, status: JobStatus) -> JobStatus:
         """The status; of a run whose log has been silent for too long, which is stopped here, that it has ended."""

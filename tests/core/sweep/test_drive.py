@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ class SchedulerStandIn:
         self.why = "sbatch: invalid partition"
         self.quiet = 0
         self.lost: dict[Path, str] = {}
+        self.rooms: dict[str, Any] = defaultdict(lambda: None)
+        self.tried_again: list[str] = []
 
     def start(self, slot: Slot) -> Run:
         with self.lock:
@@ -104,10 +107,21 @@ def scheduler(tmp_path: Path, make_spec: Any, monkeypatch: pytest.MonkeyPatch) -
     def conclude(run: Run, plugins: Any, status: JobStatus) -> Result:
         return made_result(run.record.run_id, status="completed" if status.exit_code == 0 else "lost")
 
+    stand_in = SchedulerStandIn(tmp_path, make_spec())
+
+    def close(run: Run, rooms: Any, status: JobStatus, say: Any) -> Result | Run:
+        if run.record.run_id in stand_in.tried_again:
+            stand_in.tried_again.remove(run.record.run_id)
+            say(f"{run.record.run_id} is tried again")
+            stand_in.alive["again"] = 0
+            return run.replace(record=run.record.replace(job=Job(launcher="slurm", job_id="again", submitted=0)))
+        return conclude(run, None, status)
+
     monkeypatch.setattr(drive, "conclude", conclude)
+    monkeypatch.setattr(drive, "close", close)
     monkeypatch.setattr(drive, "SILENCE_S", 0.05)
     monkeypatch.setattr(drive, "BREATH_S", 0.001)
-    return SchedulerStandIn(tmp_path, make_spec())
+    return stand_in
 
 
 def slots(count: int) -> tuple[Slot, ...]:

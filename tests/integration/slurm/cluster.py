@@ -14,11 +14,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
-DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch")
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge", "slurmdbd", "mariadb-server")
+DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "slurmdbd", "mariadbd")
+MEMORY_MB = 8000
+"""Memory of each CPU: enough for a mini's rank, little enough to be exceeded on purpose."""
 FIRST_PORT, LAST_PORT = 27100, 27900
 SEARCH = "/usr/sbin:/sbin"
 
@@ -43,11 +45,15 @@ TaskPlugin=task/none
 SwitchType=switch/none
 MpiDefault=none
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU={each}
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
 GresTypes=gpu
 SlurmdParameters=config_overrides
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
 JobRequeue=1
 KillWait=3
 MinJobAge=3600
@@ -57,20 +63,48 @@ PropagateResourceLimits=NONE
 SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1,batch_sched_delay=0
 {extra}
 NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] \\
-  CPUs={cpus} RealMemory=4000 Gres=gpu:8
+  CPUs={cpus} RealMemory={memory} Gres=gpu:8
 PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+"""
+
+ACCOUNTS = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={accounting}
+AccountingStoragePass={folder}/munge.sock
+"""
+
+ACCOUNTING = """\
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.sock
+CommunicationParameters=NoInAddrAny
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={port}
+SlurmUser={user}
+PidFile={folder}/slurmdbd.pid
+LogFile={folder}/slurmdbd.log
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={storage}
+StorageUser=slurm
+StoragePass=slurm
+StorageLoc=slurm_acct_db
 """
 
 
 class Cluster:
     """A Slurm of `nodes` nodes (n1, n2 …) in `folder`."""
 
-    def __init__(self, folder: Path, nodes: int = 4, extra: str = "", cpus: int = 16) -> None:
+    def __init__(self, folder: Path, nodes: int = 4, extra: str = "", cpus: int = 16, accounts: bool = False) -> None:
         self.folder = folder
         self.nodes = nodes
         self.extra = extra
         self.cpus = cpus
-        self.port = free_ports(nodes + 1)
+        self.accounts = accounts
+        self.port = free_ports(nodes + 3)
+        self.accounting = self.port + nodes + 1
 
     @property
     def config(self) -> Path:
@@ -94,6 +128,9 @@ class Cluster:
         """Write the configuration, start the daemons and wait until every node is idle."""
         self._write()
         self._munge()
+        if self.accounts:
+            self._database()
+            self._accounting()
         self.start_controller()
         for number in range(1, self.nodes + 1):
             self.start_node(f"n{number}")
@@ -122,6 +159,30 @@ class Cluster:
                 )
             time.sleep(0.2)
 
+    def forget_jobs(self) -> None:
+        """Have the controller forget every job, as it does with old ones; accounting remembers them."""
+        last = max(
+            [int(number) for number in self.call("squeue", "--states=all", "-h", "--format=%i").split()], default=0
+        )
+        self.stop_daemon("slurmctld.pid")
+        with self.config.open("a") as config:
+            config.write(f"FirstJobId={last + 100}\n")
+        self.call("slurmctld", "-c")
+        self.wait_idle()
+
+    def sql(self, statement: str) -> str:
+        """What the accounting database answers."""
+        socket_ = f"--socket={self.folder}/database.sock"
+        return self.call("mysql", "--no-defaults", f"--user={user()}", socket_, "-N", "-e", statement)
+
+    def without_accounting(self) -> Path:
+        """A configuration for clients of a Slurm that keeps no accounts."""
+        path = self.folder / "no-accounts" / "slurm.conf"
+        path.parent.mkdir(exist_ok=True)
+        lines = self.config.read_text().splitlines()
+        path.write_text("".join(f"{line}\n" for line in lines if not line.startswith("AccountingStorage")))
+        return path
+
     def stop_daemon(self, pattern: str, number: int = signal.SIGTERM) -> None:
         """End the daemons whose pid file matches (`slurmctld.pid`, `slurmd.n2.pid`) and wait until they are gone."""
         for file in self.folder.glob(pattern):
@@ -134,7 +195,7 @@ class Cluster:
         with contextlib.suppress(RuntimeError, subprocess.TimeoutExpired):
             self.call("scancel", "--user", user(), timeout=10)
             time.sleep(0.5)
-        for pattern in ("slurmd.*.pid", "slurmctld.pid", "munged.pid"):
+        for pattern in ("slurmd.*.pid", "slurmctld.pid", "slurmdbd.pid", "database.pid", "munged.pid"):
             self.stop_daemon(pattern)
 
     def _write(self) -> None:
@@ -147,10 +208,57 @@ class Cluster:
         (self.folder / "gres.conf").write_text(gres)
         text = CONFIG.format(
             folder=self.folder, port=self.port, first=self.port + 1, last=self.port + self.nodes, nodes=self.nodes,
-            host=socket.gethostname().split(".")[0], user=user(), extra=self.extra,
-            cpus=self.cpus,
+            host=socket.gethostname().split(".")[0], user=user(), extra=self.extra, cpus=self.cpus,
+            memory=self.cpus * MEMORY_MB, each=MEMORY_MB,
         )  # fmt: skip
+        if self.accounts:
+            text += ACCOUNTS.format(folder=self.folder, accounting=self.accounting)
         self.config.write_text(text)
+
+    def _database(self) -> None:
+        """MariaDB on a socket and a port of loopback; whoever runs the tests is its administrator."""
+        data, me = self.folder / "database", user()
+        self.call(
+            "mariadb-install-db", "--no-defaults", f"--user={me}", f"--datadir={data}", "--skip-test-db",
+            "--auth-root-authentication-method=socket", f"--auth-root-socket-user={me}",
+        )  # fmt: skip
+        log = (self.folder / "database.log").open("w")
+        subprocess.Popen(
+            ["mariadbd", "--no-defaults", f"--user={me}", f"--datadir={data}", f"--socket={self.folder}/database.sock",
+             f"--pid-file={self.folder}/database.pid", "--bind-address=127.0.0.1", f"--port={self.accounting + 1}",
+             "--innodb-buffer-pool-size=64M"],
+            env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+        log.close()
+        statements = ["create database slurm_acct_db"]
+        for host in ("127.0.0.1", "localhost"):
+            statements.append(f"create user slurm@'{host}' identified by 'slurm'")
+            statements.append(f"grant all on slurm_acct_db.* to slurm@'{host}'")
+        self._until(lambda: self.sql("; ".join(statements)))
+
+    def _accounting(self) -> None:
+        """slurmdbd, and in its books this cluster and this user."""
+        config = self.folder / "slurmdbd.conf"
+        config.touch(mode=0o600)
+        config.write_text(
+            ACCOUNTING.format(folder=self.folder, port=self.accounting, storage=self.accounting + 1, user=user())
+        )
+        self.call("slurmdbd")
+        self._until(lambda: socket.create_connection(("127.0.0.1", self.accounting), timeout=1).close())
+        for words in (("cluster", "llmbx"), ("account", "tests"), ("user", user(), "account=tests")):
+            self.call("sacctmgr", "--immediate", "add", *words)
+
+    def _until(self, works: Callable[[], object], timeout_s: float = 30) -> None:
+        """Try again and again until it works."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                works()
+                return
+            except (RuntimeError, OSError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def _munge(self) -> None:
         key = self.folder / "munge.key"

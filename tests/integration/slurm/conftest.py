@@ -37,7 +37,7 @@ def slurm() -> Iterator[Any]:
             pytest.fail(f"{why}; CI must run the Slurm tests")
         pytest.skip(why)
     with tempfile.TemporaryDirectory(prefix="llmbx-slurm-") as folder, pytest.MonkeyPatch.context() as patch:
-        private = cluster.Cluster(Path(folder))
+        private = cluster.Cluster(Path(folder), accounts=True)
         try:
             private.start()
             patch.setenv("SLURM_CONF", str(private.config))

@@ -145,6 +145,8 @@ def test_scheduler_options_from_everywhere_and_conflicts() -> None:
     assert found.scheduler == {"account": "a", "partition": "q", "nodelist": "n1,n2", "exclusive": ""}
     with pytest.raises(UsageError, match="SBATCH_PARTITION says 'q' and --slurm-arg says 'r'"):
         spec("grok1", environ, config, scheduler={"partition": "r"})
+    with pytest.raises(UsageError, match="--walltime says 30 minutes and SBATCH_TIMELIMIT says '1:00:00'"):
+        spec("grok1", {"SBATCH_TIMELIMIT": "1:00:00"}, config, walltime_minutes=30)
 
 
 def test_the_predecessors_command_implies_the_only_gpu_type_that_fits() -> None:

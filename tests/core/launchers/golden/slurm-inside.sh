@@ -113,6 +113,19 @@ makes() {
 step='' mine=/proc/$$/fd/2 # where srun's own messages go
 trap '' USR1 # the signal for stack dumps is for the ranks
 
+set_aside() { # what an earlier start of this job left, so that nothing of it is taken for this one's
+  ((${SLURM_RESTART_COUNT:-0})) || return 0
+  local n=0 path
+  mkdir -p attempts
+  until mkdir "attempts/$n" 2> /dev/null; do ((++n < 1000)) || fail 1 "attempts/$n cannot be made in $PWD"; done
+  for path in * .exit.json; do
+    case $path in
+      run.json | run.sh | result.json | tags.json | attempts | sbatch_*.out) ;;
+      *) [ ! -e "$path" ] || mv -- "$path" "attempts/$n/" ;;
+    esac
+  done
+}
+
 asked() { interrupted "$1" "$2"; } # signal, its number
 
 first_address() { # of the job's first node, as the scheduler itself reaches it
@@ -171,6 +184,7 @@ rank_last() {
     --nodelist=n2 --overlap --gpus-per-node=4 /bin/sh "$run_dir"/rank-last.sh
 }
 
+set_aside
 begin
 
 cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh

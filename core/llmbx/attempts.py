@@ -1,0 +1,39 @@
+"""Earlier attempts of a run, kept in `attempts/N` of its folder with all that they left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .install import RECORD
+
+FOLDER = "attempts"
+STAYS = (RECORD, FOLDER, "tags.json")
+"""What belongs to the run and not to one attempt of it."""
+
+
+def kept(run_dir: Path) -> int:
+    """How many earlier attempts the run's folder holds."""
+    try:
+        return sum(entry.name.isdigit() for entry in (run_dir / FOLDER).iterdir())
+    except OSError:
+        return 0
+
+
+def next_folder(run_dir: Path) -> Path:
+    """A new folder for what is to be set aside: the first number that is free."""
+    number = 0
+    while True:
+        folder = run_dir / FOLDER / str(number)
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return folder
+
+
+def set_aside(run_dir: Path, folder: Path) -> None:
+    """Move all that an attempt left into its folder, so that nothing of it is taken for the next one's."""
+    for entry in sorted(run_dir.iterdir()):
+        if entry.name not in STAYS:
+            entry.rename(folder / entry.name)

@@ -1,0 +1,122 @@
+"""`--retries` on a real Slurm: a node that fails, a network that cannot be initialised, and what is never repeated."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LINE = (
+    "run", "line", "--runtime", "host", "--gpus", "4", "--gpus-per-node", "2", "--launcher", "slurm",
+    "--format", "json",
+)  # fmt: skip
+Llmbx = Callable[..., subprocess.CompletedProcess[str]]
+Result = Callable[[Path], dict[str, Any]]
+
+
+@pytest.fixture
+def env(slurm: Any) -> dict[str, str]:
+    """The variables of a user of this Slurm."""
+    return {"SLURM_CONF": str(slurm.config), "LLMBX_PYTHON": sys.executable}
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    return record
+
+
+def wait_for_step(install: Path, number: int, only_run: Callable[..., Path]) -> Path:
+    deadline = time.monotonic() + 40
+    while time.monotonic() < deadline:
+        logs = list(install.glob("workloads/*/experiments/*/*/*/log-*.out"))
+        if logs and f"step {number}/" in logs[0].read_text(errors="replace"):
+            return only_run()
+        time.sleep(0.1)
+    raise AssertionError(f"step {number} was not seen")
+
+
+def test_a_failed_node_is_left_out_of_the_next_attempt(
+    background: Callable[..., subprocess.Popen[str]], slurm: Any, env: dict[str, str], install: Path,
+    only_run: Callable[..., Path], read_result: Result, llmbx: Llmbx,
+) -> None:  # fmt: skip
+    run = background(*LINE, "--retries", "2", "--set", "pace=0.2", env=env)
+    folder = wait_for_step(install, 3, only_run)
+    first = record_of(folder)["job"]["job_id"]
+    taken = slurm.call("squeue", "-h", "-j", first, "-o", "%N")
+    node = slurm.call("scontrol", "show", "hostnames", taken.strip()).split()[1]
+    slurm.call("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+    out, err = run.communicate(timeout=120)  # Slurm takes the node back by itself
+    result = read_result(folder)
+    assert (run.returncode, result["status"], result["attempt"]) == (0, "completed", 1), err
+    assert f"attempt 1 of 2 without {node}" in err and json.loads(out) == result
+    assert any("attempt 0 ended with node_fail" in line and "attempts/0" in line for line in result["warnings"])
+    record = record_of(folder)
+    (earlier,) = record["attempts"]
+    assert (earlier["job"]["job_id"], earlier["status"], earlier["node"]) == (first, "node_fail", node)
+    assert record["spec"]["scheduler"]["exclude"] == node and record["job"]["job_id"] != first
+    kept = folder / "attempts" / "0"
+    assert json.loads((kept / "result.json").read_text())["status"] == "node_fail"
+    assert "step 3/" in next(kept.glob("log-*.out")).read_text() and (kept / "run.sh").is_file()
+    shown = llmbx("status", result["run_id"], "--format", "json", env=env)
+    assert json.loads(shown.stdout)["status"] == "completed"
+    slurm.wait_idle()
+
+
+def test_nccl_that_cannot_be_initialised_is_tried_again(
+    llmbx: Llmbx, env: dict[str, str], only_run: Callable[..., Path], read_result: Result
+) -> None:
+    done = llmbx(*LINE, "--retries", "1", "--set", "fault=network", env=env)
+    result = read_result(only_run())
+    assert (done.returncode, result["status"], result["attempt"]) == (0, "completed", 1), done.stderr
+    assert "NCCL error" in done.stderr and "attempt 1 of 1" in done.stderr
+    assert len(record_of(only_run())["spec"]["scheduler"]["exclude"].split(",")) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"), [("oom", "out_of_memory"), ("exit", "failed"), ("crash_at_end", "failed")]
+)
+def test_the_applications_failures_and_whole_data_are_not_repeated(
+    llmbx: Llmbx, env: dict[str, str], only_run: Callable[..., Path], read_result: Result, fault: str, status: str
+) -> None:
+    pace = "0.1" if fault == "oom" else "0.005"  # the others shall not come to their end before they are stopped
+    done = llmbx(*LINE, "--retries", "3", "--set", f"fault={fault}", "--set", f"pace={pace}", env=env)
+    result = read_result(only_run())
+    assert (done.returncode, result["status"], result["attempt"]) == (1, status, 0), done.stderr
+    assert result["data_valid"] is (fault == "crash_at_end")
+    assert not (only_run() / "attempts").exists()
+
+
+def test_whoever_follows_a_run_goes_on_with_its_attempts(
+    background: Callable[..., subprocess.Popen[str]], slurm: Any, env: dict[str, str], install: Path, llmbx: Llmbx,
+    only_run: Callable[..., Path], read_result: Result,
+) -> None:  # fmt: skip
+    run = background(*LINE, "--retries", "1", "--set", "pace=0.2", env=env)
+    folder = wait_for_step(install, 2, only_run)
+    os.kill(run.pid, signal.SIGINT)
+    assert "detached; follow: llmbx logs --follow" in run.communicate(timeout=20)[1]
+    first = record_of(folder)["job"]["job_id"]
+    assert run.returncode == 130 and slurm.call("squeue", "-h", "-j", first, "-o", "%T").strip() == "RUNNING"
+    follower = background("logs", "--follow", first, env=env)
+    time.sleep(1)
+    node = slurm.call("scontrol", "show", "hostnames", slurm.call("squeue", "-h", "-j", first, "-o", "%N").strip())
+    slurm.call("scontrol", "update", f"nodename={node.split()[0]}", "state=down", "reason=test")
+    # others that look meanwhile neither close the run nor repeat it
+    while follower.poll() is None:
+        assert llmbx("jobs", env=env).returncode == 0
+    out, err = follower.communicate(timeout=60)
+    result = read_result(folder)
+    assert (follower.returncode, result["status"], result["attempt"]) == (0, "completed", 1), out + err
+    slurm.wait_idle()
+
+
+def test_retries_need_somebody_who_follows(llmbx: Llmbx, env: dict[str, str]) -> None:
+    done = llmbx(*LINE, "--retries", "1", "--detach", env=env)
+    assert done.returncode == 2 and "--retries needs somebody who follows the run" in done.stderr
