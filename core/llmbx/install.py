@@ -63,7 +63,7 @@ class Install(Value, frozen=True):
         probe = self.path / f".llmbx-write-{os.getpid()}"
         try:
             probe.touch()
-            probe.unlink()
+            probe.unlink(missing_ok=True)  # several threads may prove it at once
         except OSError as error:
             raise UsageError(
                 f"cannot write to {self._place()}: {error.strerror}; set LLMB_INSTALL to a folder you can write to"

@@ -101,7 +101,7 @@ def command(
             return
         _require_below(costs, max_gpu_hours)
         sweep = _create(here, name, cells, max_jobs)
-    results = _drive(here, sweep, max_jobs or sweep.max_jobs, failed, offline)
+    results = _drive(here, sweep, max_jobs or sweep.max_jobs, failed, offline, resumed=resume is not None)
     _print_results(sweep, results, format_)
     sys.exit(_code(sweep, results, here, allowed))
 
@@ -206,7 +206,7 @@ def _create(here: World, name: str, cells: tuple[Cell, ...], max_jobs: int | Non
     return sweep
 
 
-def _drive(here: World, sweep: Sweep, max_jobs: int, failed: bool, offline: bool) -> dict[Slot, Result]:
+def _drive(here: World, sweep: Sweep, max_jobs: int, failed: bool, offline: bool, resumed: bool) -> dict[Slot, Result]:
     """Take the sweep to its end. Ctrl-C leaves what is submitted alone and says how to go on."""
     from ..pipeline import enter
     from ..report.sweep import SweepProgress
@@ -215,13 +215,13 @@ def _drive(here: World, sweep: Sweep, max_jobs: int, failed: bool, offline: bool
     rooms = {cell.key: enter(cell.spec, here.plugins, here.install)[1] for cell in sweep.cells}
     launcher = rooms[sweep.cells[0].key].launcher
     with store.driving(here.install, sweep):
-        there = census.take(here.install, sweep, launcher, failed)
         told = SweepProgress(sweep.runs)
+        there = census.take_patiently(here.install, sweep, launcher, told.note, failed)
         if there.done or there.going:
             told.note(f"{len(there.done)} are done, {len(there.going)} go on, {len(there.missing)} are missing")
         starter = start.Starter(sweep, rooms)
         starter.prepare([key for key, _ in there.missing], told.note, offline)
-        driver = drive.Driver(starter, there, launcher, here.plugins, told, max_jobs)
+        driver = drive.Driver(starter, there, launcher, here.plugins, told, max_jobs, patient=resumed)
         try:
             return driver.run()
         except KeyboardInterrupt:

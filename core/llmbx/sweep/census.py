@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import LlmbxError
 from ..install import RECORD, Install
-from ..launchers.base import Launcher
+from ..launchers.base import Launcher, Unreachable
 from ..model import Result
 from ..orphans import recover
 from ..record import Run, read_result, read_run
 from .cells import Cell
 from .store import Sweep
+
+PATIENCE_S = 5.0
 
 Slot = tuple[str, int]
 """A place in a sweep that one run fills: the key of the cell and which repeat, from 1."""
@@ -55,6 +59,21 @@ def take(install: Install, sweep: Sweep, launcher: Launcher, again_failed: bool 
     going = {slot: run for slot, run in going.items() if slot not in done}
     missing = tuple(slot for slot in slots(sweep) if slot not in done and slot not in going)
     return Census(done=done, going=going, missing=missing)
+
+
+def take_patiently(
+    install: Install, sweep: Sweep, launcher: Launcher, note: Callable[[str], None], again_failed: bool = False
+) -> Census:
+    """The same, once the scheduler answers; it is asked only for runs that were being started when llmbx died."""
+    said = False
+    while True:
+        try:
+            return take(install, sweep, launcher, again_failed)
+        except Unreachable as error:
+            if not said:
+                note(f"{error}; waiting for it")
+            said = True
+            time.sleep(PATIENCE_S)
 
 
 def slot_of(run: Run) -> Slot:

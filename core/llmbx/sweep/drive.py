@@ -45,10 +45,20 @@ class Told(Protocol):
 
 
 class Driver:
-    """One sweep on its way. `done`, `going` and `todo` say how it stands, also after an interruption."""
+    """One sweep on its way. `done`, `going` and `todo` say how it stands, also after an interruption.
+
+    A scheduler that falls silent is waited for; one that has never answered only by a `patient` driver.
+    """
 
     def __init__(
-        self, starter: Starter, census: Census, launcher: Launcher, plugins: Plugins, told: Told, max_jobs: int
+        self,
+        starter: Starter,
+        census: Census,
+        launcher: Launcher,
+        plugins: Plugins,
+        told: Told,
+        max_jobs: int,
+        patient: bool = False,
     ) -> None:
         self.starter = starter
         self.launcher = launcher
@@ -61,6 +71,8 @@ class Driver:
         self.doubtful: dict[Slot, Run] = {}
         self._starting: dict[Future[Run], Slot] = {}
         self._silent_until = 0.0
+        self._silence_said = False
+        self._answered = patient
         self._looked = 0.0
         self._refused = 0
 
@@ -124,7 +136,7 @@ class Driver:
     def _started(self, slot: Slot, future: Future[Run]) -> None:
         try:
             self.going[slot] = future.result()
-            self._refused = 0
+            self._refused, self._answered, self._silence_said = 0, True, False
         except Doubtful as error:
             self.doubtful[slot] = error.run
             self._silence(error)
@@ -144,8 +156,11 @@ class Driver:
         self.done[slot] = error.result
 
     def _silence(self, error: LlmbxError) -> None:
-        if time.monotonic() >= self._silent_until:
+        if not self._answered:
+            raise InfraError(str(error))
+        if not self._silence_said:
             self.told.note(f"{error}; waiting for it")
+        self._silence_said = True
         self._silent_until = time.monotonic() + SILENCE_S
 
     def _doubts(self) -> None:
@@ -159,6 +174,7 @@ class Driver:
             self._silence(error)
             return
         self.doubtful.clear()
+        self._silence_said = False
         for (slot, _), run in zip(doubts, found, strict=True):
             if run.record.job is not None:
                 self.going[slot] = run

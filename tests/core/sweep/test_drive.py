@@ -128,11 +128,13 @@ def slots(count: int) -> tuple[Slot, ...]:
     return tuple((f"cell {number % 3}", number // 3 + 1) for number in range(count))
 
 
-def driver(scheduler: Any, missing: tuple[Slot, ...], max_jobs: int = 10, **there: Any) -> tuple[Driver, Listener]:
+def driver(
+    scheduler: Any, missing: tuple[Slot, ...], max_jobs: int = 10, patient: bool = False, **there: Any
+) -> tuple[Driver, Listener]:
     listener: Any = Listener()
     census = Census(done=there.get("done", {}), going=there.get("going", {}), missing=missing)
     plugins: Any = None
-    return Driver(scheduler, census, scheduler, plugins, listener, max_jobs), listener
+    return Driver(scheduler, census, scheduler, plugins, listener, max_jobs, patient), listener
 
 
 def test_never_more_at_a_time_than_allowed_and_all_in_the_end(scheduler: SchedulerStandIn) -> None:
@@ -149,7 +151,17 @@ def test_silence_while_submitting_neither_loses_nor_doubles(scheduler: Scheduler
     assert set(results) == set(slots(30)) and len(listener.ends) == 30
     assert all(result.status == "completed" for result in results.values())
     assert len(scheduler.started) == 30 + 2  # those that left no job behind were started anew
-    assert any("no controller; waiting for it" in note for note in listener.notes)
+    assert 1 <= listener.notes.count("no controller; waiting for it") <= len(scheduler.silent)
+
+
+def test_a_scheduler_that_never_answered_is_waited_for_only_by_the_patient(
+    scheduler: SchedulerStandIn,
+) -> None:
+    scheduler.silent = set(range(8))
+    with pytest.raises(InfraError, match="no controller"):
+        driver(scheduler, slots(9))[0].run()
+    patient, _ = driver(scheduler, slots(9), patient=True)
+    assert len(patient.run()) == 9
 
 
 def test_silence_while_watching_is_waited_out(scheduler: SchedulerStandIn) -> None:
