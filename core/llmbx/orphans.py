@@ -24,7 +24,7 @@ def recover(runs: Sequence[Run], launcher: Launcher) -> list[Run]:
     found = launcher.find({run.path: run.record.spec for run in open_}) if open_ else {}
     recovered = {}
     for run in open_:
-        if run.path in found:
+        if run.path in found and found[run.path].job_id not in _earlier(run):
             record = run.record.replace(job=found[run.path])
             write_record(run.path, record)
             recovered[run.folder] = run.replace(record=record)
@@ -32,9 +32,15 @@ def recover(runs: Sequence[Run], launcher: Launcher) -> list[Run]:
     return [recovered.get(run.folder, run) for run in now]
 
 
+def _earlier(run: Run) -> set[str]:
+    """The jobs of the run's earlier attempts, which are known by the same folder."""
+    return {attempt.job.job_id for attempt in run.record.attempts if attempt.job}
+
+
 def _give_up(runs: Sequence[Run], launcher: Launcher) -> None:
     for run in runs:
         (run.path / GIVEN_UP).touch()
     late = launcher.find({run.path: run.record.spec for run in runs}) if runs else {}
-    for run_dir, job in late.items():
-        launcher.cancel(job, run_dir)
+    for run in runs:
+        if run.path in late and late[run.path].job_id not in _earlier(run):
+            launcher.cancel(late[run.path], run.path)

@@ -16,7 +16,8 @@ from ..model import JobStatus, Result
 from ..orphans import recover
 from ..pipeline import Rooms, close
 from ..plugins import Plugins
-from ..record import Run
+from ..record import Run, read_result
+from ..retry import may_take_over, take_over
 from .census import Census, Slot
 from .start import Doubtful, Refused, Starter
 
@@ -81,6 +82,9 @@ class Driver:
 
         KeyboardInterrupt passes through once the runs that are just being submitted have their job ids.
         """
+        for slot, run in self.going.items():
+            if may_take_over(run, self.launcher):
+                self.going[slot] = take_over(run)
         if self.launcher.attended:
             return self._one_by_one()
         try:
@@ -203,7 +207,14 @@ class Driver:
 
     def _close(self, slot: Slot, run: Run, status: JobStatus) -> None:
         """Take the result of a run that has ended, or go on with its next attempt."""
-        after = close(run, self.starter.rooms[slot[0]], status, self.told.note)
+        try:
+            after = close(run, self.starter.rooms[slot[0]], status, lambda text: self.told.note(f"{slot[0]}: {text}"))
+        except LlmbxError as error:  # the next attempt could not be started; the result says so
+            self.told.note(f"{slot[0]}: {error}")
+            result = read_result(run.path)
+            if result is None:
+                raise
+            after = result
         if isinstance(after, Result):
             self._ended(slot, after)
         else:

@@ -58,6 +58,7 @@ class Part(Value, frozen=True, rename={"with_": "with"}):
     trace_file_per_rank: bool | None = None
     walltime_minutes: int | None = None
     stall_timeout_s: float | None = None
+    retries: int | None = None
     force: bool = False
 
 

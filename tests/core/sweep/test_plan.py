@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmbx.cli.options import RUN_OPTIONS
 from llmbx.errors import InfraError, LlmbxError, UsageError
 from llmbx.model import RunSpec
 from llmbx.sweep.cells import resolve_cells
@@ -59,6 +60,11 @@ def test_a_plan_is_the_product_of_its_lists(tmp_path: Path) -> None:
     assert (small.request.size, small.request.dtype, small.request.gpus) == ("mini", "fp32", None)
     assert (small.repeats, small.part, small.settings) == (1, "small", {"mbs": "1"})
     assert small.request.scheduler == {"account": "mine", "exclusive": ""}
+
+
+def test_a_plan_can_say_all_that_the_options_of_run_can() -> None:
+    elsewhere = {"names": "workload", "settings": "set", "scheduler": "slurm", "wrappers": "with_"}
+    assert {elsewhere.get(name, name) for name in RUN_OPTIONS} <= set(Part.__struct_fields__)
 
 
 @given(

@@ -138,7 +138,7 @@ set_aside() { # what an earlier start of this job left, so that nothing of it is
   until mkdir "attempts/$n" 2> /dev/null; do ((++n < 1000)) || fail 1 "attempts/$n cannot be made in $PWD"; done
   for path in * .exit.json; do
     case $path in
-      run.json | run.sh | result.json | tags.json | attempts | sbatch_*.out) ;;
+      run.json | run.sh | result.json | tags.json | given-up | attempts | sbatch_*.out) ;;
       *) [ ! -e "$path" ] || mv -- "$path" "attempts/$n/" ;;
     esac
   done
