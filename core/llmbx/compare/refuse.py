@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..model import Reference, Result, RunSpec
+from ..model import Convention, Reference, Result, RunSpec
 from .measured import Measured
+from .metrics import under
 
 SAME = (
     ("workload", "workload"),
@@ -33,11 +34,23 @@ def disturbed(result: Result) -> list[str]:
     ]
 
 
+def unconvertible(result: Result, convention: Convention | None) -> list[str]:
+    """Why a result's FLOPs cannot be held against those of another convention; empty where they are converted."""
+    own = result.mfu.convention
+    if own is None or convention is None or result.mfu.value is None or under(result, convention, "mfu") is not None:
+        return []
+    return [
+        f"the FLOPs are counted differently ({convention} and {own} attention), and those of a sample, which would "
+        "convert them, are not known"
+    ]
+
+
 def between_runs(a: Measured, b: Measured, profiles: bool = False) -> list[str]:
     """Every reason not to compare two runs, or, with `profiles`, what was profiled of them."""
     if profiles:
         return [*unlike(a.spec, b.spec), *_other_profiles(a.spec, b.spec)]
-    return [*unlike(a.spec, b.spec), *disturbed(a.result), *disturbed(b.result)]
+    counted = unconvertible(b.result, a.result.mfu.convention)
+    return [*unlike(a.spec, b.spec), *counted, *disturbed(a.result), *disturbed(b.result)]
 
 
 def _other_profiles(a: RunSpec, b: RunSpec) -> list[str]:
@@ -55,4 +68,4 @@ def against_published(run: Measured, reference: Reference) -> list[str]:
     ):
         if theirs is not None and ours != theirs:
             reasons.append(f"the {words} differs ({theirs} was published, {ours} was run)")
-    return reasons
+    return [*reasons, *(unconvertible(run.result, reference.convention) if reference.mfu is not None else ())]

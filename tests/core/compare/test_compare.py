@@ -13,6 +13,7 @@ from llmbx.cli import compare as module
 from llmbx.cli.options import World
 from llmbx.config import Config
 from llmbx.errors import LlmbxError, UsageError
+from llmbx.history.tags import change_tags
 from llmbx.install import Install
 from llmbx.model import Image, Reference
 from llmbx.model.result import FlopsPerSample
@@ -122,6 +123,43 @@ def test_the_baseline_is_every_valid_comparable_run_with_the_tag(shelf: Shelf, c
         compare("--baseline", "acepted")
 
 
+def test_of_a_baseline_only_the_newest_and_its_repeats_count(shelf: Shelf, compare: Compare) -> None:
+    """The tag was given again after an upgrade: what ran with the old libraries is no measure any more."""
+    shelf.put(noise(1, 2.0), tags=("accepted",))
+    new = {"versions": {"torch": "2.9.0"}}
+    kept = [shelf.put(noise(seed, 1.0), tags=("accepted",), record=new) for seed in (2, 3)]
+    shelf.put(noise(4, 1.2), record=new)
+    found = read(compare("--baseline", "accepted", "--format", "json"))
+    assert found["a"]["runs"] == [run.record.run_id for run in kept]
+    assert found["verdict"] == "slower"
+
+
+def test_tags_given_later_and_taken_away_make_a_baseline(shelf: Shelf, compare: Compare) -> None:
+    first, second, last = (shelf.put(noise(seed, mean)) for seed, mean in enumerate((1.0, 1.5, 1.2)))
+    change_tags(first, add=["accepted"])
+    assert read(compare("last", "--baseline", "accepted", "--format", "json"))["verdict"] == "slower"
+    change_tags(first, remove=["accepted"])
+    change_tags(second, add=["accepted"])
+    found = read(compare("last", "--baseline", "accepted", "--format", "json"))
+    assert (found["verdict"], found["a"]["runs"]) == ("faster", [second.record.run_id])
+    for names, verdict in (
+        (("tag:accepted", last.record.run_id), "faster"),
+        ((last.record.run_id, "tag:accepted"), "slower"),
+    ):
+        assert read(compare(*names, "--format", "json"))["verdict"] == verdict
+    with pytest.raises(UsageError, match="no other run has this tag"):
+        compare("last", "tag:nothing")
+
+
+def test_a_tag_means_the_newest_run_that_does_the_same_work(shelf: Shelf, compare: Compare) -> None:
+    good = shelf.put(noise(1, 1.0), tags=("accepted",))
+    shelf.put(noise(2, 1.0), tags=("accepted",), dtype="fp8")
+    shelf.put(noise(3, 1.0), tags=("accepted",), valid=False)
+    run = shelf.put(noise(4, 1.0))
+    found = read(compare("tag:accepted", run.record.run_id, "--format", "json"))
+    assert found["a"]["runs"] == [good.record.run_id]
+
+
 def test_a_baseline_of_other_work_is_refused_with_the_reason(shelf: Shelf, compare: Compare) -> None:
     shelf.put(noise(1, 1.0), tags=("old",), global_batch_size=128)
     shelf.put(noise(2, 1.0))
@@ -222,12 +260,13 @@ def test_mfu_is_compared_under_one_convention(shelf: Shelf, compare: Compare) ->
     )
 
 
-def test_an_mfu_that_cannot_be_converted_is_left_out(shelf: Shelf, compare: Compare) -> None:
+def test_flops_that_cannot_be_converted_are_refused_and_left_out_when_forced(shelf: Shelf, compare: Compare) -> None:
     a = shelf.put(noise(1, 1.0), flops_convention="causal")
     b = shelf.put(noise(1, 1.0), flops_convention="full", result={"flops_per_sample": FlopsPerSample(full=8e13)})
-    (line,) = [
-        m for m in read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["metrics"] if m["name"] == "mfu"
-    ]
+    with pytest.raises(UsageError, match=r"the FLOPs are counted differently \(causal and full attention\)"):
+        compare(a.record.run_id, b.record.run_id)
+    forced = read(compare(a.record.run_id, b.record.run_id, "--format", "json", "--force"))
+    (line,) = [m for m in forced["metrics"] if m["name"] == "mfu"]
     assert (line["b"], line["change_percent"]) == (None, None)
     assert line["note"].startswith("not converted from full to causal attention")
 

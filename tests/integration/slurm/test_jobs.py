@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from llmbx.errors import InfraError
+from llmbx.launchers.nodes import read_nodes
 from llmbx.launchers.slurm import SlurmLauncher
 from llmbx.model import Phase, Wrapping
 
@@ -76,6 +77,7 @@ def test_three_phases_on_two_nodes(submit: Submit) -> None:
     ]  # fmt: skip
     assert said["job_id"] == run.job.job_id and said["exit_code"] == 0
     assert status.started is not None and run.job.submitted - 2 < status.started < time.time()
+    assert [node.host for node in read_nodes(run.folder)] == ["n1", "n2"]
 
 
 def test_awkward_values_arrive_intact(submit: Submit) -> None:
