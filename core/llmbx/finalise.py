@@ -191,6 +191,7 @@ def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
         runtime=spec.runtime,
         launcher=spec.launcher,
         job_id=record.job.job_id if record.job else None,
+        attempt=record.attempt,
         image=ImageFacts(
             ref=record.image.reference if record.image else None, digest=record.image.digest if record.image else None
         ),

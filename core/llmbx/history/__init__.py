@@ -139,7 +139,7 @@ def find_run(install: Install, text: str) -> Run:
     folder = Path(text)
     if (folder / RECORD).is_file():
         return read_run(folder)
-    found = with_index(install, lambda db: _named(db, text))
+    found = with_index(install, lambda db: _named(db, text)) or _of_earlier_job(install, text)
     if not found:
         raise UsageError(f"no run '{text}'{with_index(install, lambda db: _hint(db, install, text))}")
     if len(found) > 1:
@@ -158,6 +158,17 @@ def _named(db: sqlite3.Connection, text: str) -> list[str]:
     prefix = 'SELECT folder FROM runs WHERE "run_id" >= ?1 AND "run_id" < ?1 || char(1114111) ORDER BY "created" DESC'
     found = db.execute(exact, (text,)).fetchall() or (db.execute(prefix, (text,)).fetchall() if text else [])
     return [folder for (folder,) in found]
+
+
+def _of_earlier_job(install: Install, job_id: str) -> list[str]:
+    """The folders of the runs of which an earlier attempt was this job."""
+    tried = with_index(install, lambda db: db.execute('SELECT folder FROM runs WHERE "attempt" > 0').fetchall())
+    found = []
+    for (folder,) in tried:
+        attempts = read_run(install.path / folder).record.attempts
+        if job_id in (attempt.job.job_id for attempt in attempts if attempt.job is not None):
+            found.append(folder)
+    return found
 
 
 def _tags(db: sqlite3.Connection) -> set[str]:

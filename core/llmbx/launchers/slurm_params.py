@@ -15,6 +15,7 @@ OPTIONS = frozenset({
     "account", "acctg-freq", "batch", "bb", "bbf", "begin", "cluster-constraint", "clusters", "comment",
     "constraint", "consolidate-segments", "container", "container-id", "contiguous", "core-spec",
     "cores-per-socket", "cpu-freq", "cpus-per-gpu", "cpus-per-task", "deadline", "delay-boot", "dependency",
+    "distribution",
     "exclude", "exclusive", "export", "export-file", "extra", "extra-node-info", "get-user-env", "gid", "gpu-bind",
     "gpu-freq", "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres", "gres-flags", "hint", "hold",
     "job-name", "kill-on-invalid-dep", "licenses", "mail-type", "mail-user", "mcs-label", "mem", "mem-bind",
@@ -46,6 +47,8 @@ OWNED = {
 VARIABLES = {
     "SBATCH_ACCOUNT": "account", "SBATCH_ACCTG_FREQ": "acctg-freq", "SBATCH_BATCH": "batch",
     "SBATCH_CLUSTERS": "clusters", "SBATCH_CONSTRAINT": "constraint", "SBATCH_CONTAINER": "container",
+    "SBATCH_ARRAY_INX": "array", "SBATCH_DISTRIBUTION": "distribution", "SBATCH_GET_USER_ENV": "get-user-env",
+
     "SBATCH_CORE_SPEC": "core-spec", "SBATCH_CPUS_PER_GPU": "cpus-per-gpu", "SBATCH_DELAY_BOOT": "delay-boot",
     "SBATCH_EXCLUSIVE": "exclusive", "SBATCH_EXPORT": "export", "SBATCH_GPU_BIND": "gpu-bind",
     "SBATCH_GPU_FREQ": "gpu-freq", "SBATCH_GPUS": "gpus", "SBATCH_GPUS_PER_NODE": "gpus-per-node",
@@ -60,7 +63,10 @@ VARIABLES = {
     "SBATCH_THREADS_PER_CORE": "threads-per-core", "SBATCH_TIMELIMIT": "time",
     "SBATCH_USE_MIN_NODES": "use-min-nodes", "SBATCH_WAIT_ALL_NODES": "wait-all-nodes", "SBATCH_WCKEY": "wckey",
 }  # fmt: skip
-"""sbatch's own input variables, by the option that each stands for."""
+"""sbatch's own input variables, by the option that each stands for.
+
+Those that say where output goes, or whether sbatch waits, have no say in a run that llmbx follows.
+"""
 
 SWITCHES = frozenset({"no-kill", "no-requeue", "overcommit", "requeue", "spread-job", "use-min-nodes"})
 """Options whose variable only has to be set, whatever its value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -13,6 +13,9 @@ from .slurm_tools import call
 
 REFRESH_S = 2.0
 """How old an answer may be before Slurm is asked again."""
+
+PORTION = 2000
+"""How many jobs one question asks for: one argument of a command is at most 128 KiB (`MAX_ARG_STRLEN` of Linux)."""
 
 SILENCE_S = 10.0
 """How long a controller that did not answer is left alone: a command takes as long to give up."""
@@ -107,7 +110,7 @@ class Queue:
         return self._known.get(job_id)
 
     def _refresh(self) -> None:
-        for cluster, ids in _by_cluster(self._watched).items():
+        for cluster, ids in _portions(_by_cluster(self._watched)):
             found = self._ask(cluster, ids)
             found |= self._accounts(cluster, [job for job in ids if job not in found])
             for job in ids:
@@ -214,6 +217,13 @@ def _by_cluster(jobs: Iterable[str]) -> dict[str, list[str]]:
     for job in sorted(jobs):
         groups.setdefault(job.partition(";")[2], []).append(job)
     return groups
+
+
+def _portions(groups: Mapping[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
+    """The jobs of each cluster, so many at a time that a command line can hold them."""
+    for cluster, ids in groups.items():
+        for first in range(0, len(ids), PORTION):
+            yield cluster, ids[first : first + PORTION]
 
 
 def _number(job_id: str) -> str:

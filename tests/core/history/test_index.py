@@ -281,13 +281,18 @@ def test_many_processes_at_once_lose_nothing(shelf: Shelf, monkeypatch: pytest.M
 def test_find_run_by_id_prefix_job_tag_and_folder(shelf: Shelf) -> None:
     from llmbx.errors import UsageError
     from llmbx.model import Job
+    from llmbx.record import Attempt
 
     a = shelf.put(noise(1, 1.0), tags=("accepted",))
     b = shelf.put(noise(2, 1.0), record={"job": Job(launcher="slurm", job_id="4711", submitted=1.0)})
     install = shelf.install
-    for text, run in (("last", b), (a.record.run_id, a), ("4711", b), ("tag:accepted", a), (b.folder, b)):
+    first = Attempt(number=0, job=Job(launcher="slurm", job_id="4712", submitted=1.0), status="node_fail")
+    c = shelf.put(noise(3, 1.0), record={"attempt": 1, "attempts": (first,)}, result={"attempt": 1})
+    last = max((a, b, c), key=lambda run: (run.record.created, run.record.run_id))
+    assert find_run(install, "4712").record.run_id == c.record.run_id
+    for text, run in (("last", last), (a.record.run_id, a), ("4711", b), ("tag:accepted", a), (b.folder, b)):
         assert find_run(install, text).record.run_id == run.record.run_id
-    with pytest.raises(UsageError, match="fits 2 runs; be more exact"):
+    with pytest.raises(UsageError, match="fits 3 runs; be more exact"):
         find_run(install, a.record.run_id[:-3])
     with pytest.raises(UsageError, match=r"no run 'tag:acepted' \(did you mean 'tag:accepted'\?\)"):
         find_run(install, "tag:acepted")

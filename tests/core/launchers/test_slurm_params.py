@@ -53,19 +53,22 @@ def test_whatever_is_written_is_read_back(options: dict[str, str]) -> None:
 
 
 def test_sbatchs_own_variables() -> None:
-    environ = {"SBATCH_GPUS_PER_NODE": "8", "SBATCH_NO_REQUEUE": "1", "SBATCH_TIMELIMIT": "10", "PATH": "/bin"}
+    environ = {"SBATCH_GPUS_PER_NODE": "8", "SBATCH_NO_REQUEUE": "1", "SBATCH_TIMELIMIT": "10", "PATH": "/bin",
+               "SBATCH_DISTRIBUTION": "block:cyclic", "SBATCH_OUTPUT": "x"}  # fmt: skip
     assert from_environ(environ) == {
         "gpus-per-node": ("8", "SBATCH_GPUS_PER_NODE"),
         "no-requeue": ("", "SBATCH_NO_REQUEUE"),
         "time": ("10", "SBATCH_TIMELIMIT"),
+        "distribution": ("block:cyclic", "SBATCH_DISTRIBUTION"),
     }
-    assert set(VARIABLES.values()) <= OPTIONS
+    assert set(VARIABLES.values()) <= {*OPTIONS, "array"}
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"nodes": "4"}, "nodes=4 (--slurm-arg): llmbx sets it; the number of nodes follows from --gpus"),
+        ({"array": "0-5"}, "array=0-5 (--slurm-arg): llmbx sets it; use llmbx sweep for many runs"),
         ({"nodelsit": "n1"}, "nodelsit=n1 (--slurm-arg): did you mean 'nodelist'?"),
         ({"comment": "a\nb"}, "a value is one line"),
         ({"gres": "gpu:8", "gpus-per-node": "4"},

@@ -86,6 +86,15 @@ def test_ended_jobs_cost_no_question_each(slurm: FakeSlurm, queue: Queue) -> Non
     assert len(slurm.asked) == 1
 
 
+def test_very_many_jobs_fit_on_the_command_line(slurm: FakeSlurm, queue: Queue) -> None:
+    ids = [str(number) for number in range(10_000_001, 10_025_001)]
+    slurm.queue = dict.fromkeys(ids, "RUNNING|100|N/A|n1|None")
+    queue.watch(ids)
+    assert all(queue.look(job) is not None for job in ids)
+    assert max(len(part) for command in slurm.asked for part in command) < 128 * 1024
+    assert slurm.count("squeue") == 13
+
+
 def test_an_answer_is_kept_for_a_moment_and_an_end_for_good(slurm: FakeSlurm, queue: Queue) -> None:
     slurm.queue["7"] = "PENDING|N/A|N/A||Resources"
     state = queue.look("7")

@@ -144,6 +144,14 @@ def test_never_more_at_a_time_than_allowed_and_all_in_the_end(scheduler: Schedul
     assert max(scheduler.watched) > 1
 
 
+def test_a_run_that_is_tried_again_goes_on(scheduler: SchedulerStandIn) -> None:
+    scheduler.tried_again = ["r_1"]
+    drive_, listener = driver(scheduler, slots(3))
+    results = drive_.run()
+    assert set(results) == set(slots(3)) == set(listener.ends) and len(listener.ends) == 3
+    assert listener.notes == ["r_1 is tried again"] and len(scheduler.started) == 3
+
+
 def test_silence_while_submitting_neither_loses_nor_doubles(scheduler: SchedulerStandIn) -> None:
     scheduler.silent = {5, 6, 7, 20}
     drive_, listener = driver(scheduler, slots(30))
