@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from llmbx.logs.collect import Log, collect
+from llmbx.logs.find import find_logs
 from llmbx.logs.lines import LineReader
 from llmbx.model import RunSpec, Step
+from llmbx.parse import parse_logs
 from llmbx.window import choose
 from llmbx_maxtext.grammar import formats, parser, untimed
 
@@ -279,3 +282,18 @@ def test_the_sniffer_knows_its_own() -> None:
 def test_usual_windows(experiment: str, policy: str) -> None:
     (format,) = formats()
     assert format.window(experiment) == policy
+
+
+def test_the_log_of_the_recipes_scripts_is_measured_as_the_recipe_does(tmp_path: Path) -> None:
+    """Both phases in one file, eight ranks a node that each print every step, and the steady state beside the last."""
+    folder = tmp_path / "results" / "25.01" / "bf16" / "70b" / "64"
+    folder.mkdir(parents=True)
+    collect_phase = [numbered(number, 9.0) for number in range(15)]
+    measured = [numbered(number, 20.0 if number < 3 else 7.9) for number in range(49)]
+    lines = [*collect_phase, *(line for line in measured for _ in range(8)), RECIPE]
+    (folder / "log-maxtext-64_70b_1407993.out").write_text("".join(f"{line}\n" for line in lines))
+    (row,) = parse_logs(find_logs([tmp_path / "results"]), formats())
+    assert (row.experiment, row.format, row.status, row.attempts) == ("maxtext-64_70b_1407993", "maxtext", "Success", 2)
+    assert (row.window, row.window_policy, row.steps_measured, row.steps_seen) == ("49-49", "last", 1, 50)
+    assert (row.step_time_mean_s, row.tflops_per_gpu_mean, row.tflops_source) == (7.908, 460.48, "log")
+    assert row.steady is not None and row.steady.step_time_median_s == 7.9 and row.steady.steps_measured > 40
