@@ -10,7 +10,7 @@ from ..compare.measured import inside, times
 from ..model import Axis, Chart, Point, Rule, Series, Span, Step
 from ..series import outliers
 from .figures import AS_LOGGED
-from .subjects import Cell, Subject
+from .subjects import Cell, Subject, is_time
 from .words import number
 
 MOST_POINTS = 400
@@ -158,7 +158,7 @@ def _windows(subjects: Sequence[Subject]) -> tuple[Span, ...]:
 def _top(subjects: Sequence[Subject]) -> float | None:
     """Where the axis ends when some steps (a first one that compiles) would flatten all others; None: nowhere."""
     measured = [step.time_s for s in subjects for step in s.measured_steps if step.time_s is not None]
-    every = [step.time_s for s in subjects for step in s.steps if step.time_s is not None]
+    every = [step.time_s for s in subjects for step in s.steps if step.time_s is not None and is_time(step.time_s)]
     if not measured or max(every) <= FAR * max(measured):
         return None
     low, high = min(every), max(measured)

@@ -119,7 +119,9 @@ def _mfu(results: Sequence[Result], time: Interval) -> Fact:
         known = last.mfu.peak_tflops is not None
         why = "the FLOPs of a sample are not known" if known else how_to_set_peak(w.gpu_type or "?", w.dtype or "?")
         return Fact(name="MFU", value=None, unit="%", note=why)
-    peak = f"{last.mfu.peak_tflops:g} TFLOP/s ({last.mfu.peak_name})"
+    peak = (
+        f"{number(last.mfu.peak_tflops)} TFLOP/s ({last.mfu.peak_name})" if last.mfu.peak_tflops else "an unknown peak"
+    )
     formula = f"{_flops_words(last, time)} / peak {peak}; FLOPs by {last.mfu.formula}, {last.mfu.convention} attention"
     if time.method == "exact":
         return Fact(name="MFU", value=100 * value, unit="%", formula=formula)

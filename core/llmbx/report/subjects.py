@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,13 +50,13 @@ class Subject(Value, frozen=True):
 
     @property
     def measured_steps(self) -> tuple[Step, ...]:
-        """The steps of the window, without those that do not count."""
-        return tuple(step for step in self.steps if inside(step, self.result))
+        """The steps of the window, without those that do not count and those whose time is none (0, not finite)."""
+        return tuple(step for step in self.steps if inside(step, self.result) and is_time(step.time_s))
 
     @property
     def sound(self) -> bool:
         """Whether there is a step time to speak of: measured, and of a run whose data is whole."""
-        return self.result.data_valid and self.result.step_time_s.mean is not None
+        return self.result.data_valid and is_time(self.result.step_time_s.mean)
 
     @property
     def measured(self) -> Measured:
@@ -89,6 +90,11 @@ class Cell(Value, frozen=True):
     def sound(self) -> tuple[Subject, ...]:
         """The runs that have a step time."""
         return tuple(subject for subject in self.subjects if subject.sound)
+
+
+def is_time(seconds: float | None) -> bool:
+    """Whether a step can have taken this long."""
+    return seconds is not None and math.isfinite(seconds) and seconds > 0
 
 
 def cells(subjects: Sequence[Subject]) -> list[Cell]:
