@@ -1,7 +1,8 @@
 """Lets the installed Megatron-Bridge validate configurations for GPUs, on a machine without one.
 
 Reads specifications (JSON, one a line) from standard input and prints one JSON object for each: what Megatron made of
-it, or `error`. Transformer Engine is declared present with the parts that Megatron's own validation asks for.
+it, or `error`. Transformer Engine is declared present with the parts that Megatron's own validation asks for; with the
+argument `--without-te` it is absent, as it is.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ def declare_transformer_engine() -> None:
         module.is_te_min_version = lambda *_, **__: True
 
 
-def accept(spec: dict[str, Any]) -> dict[str, Any]:
+def accept(spec: dict[str, Any], te: bool) -> dict[str, Any]:
     from megatron.bridge.training.config import runtime_config_update
 
     os.environ["WORLD_SIZE"] = str(spec["gpus"])
-    host = Host(cuda=True, te=True, world=spec["gpus"])
+    host = Host(cuda=True, te=te, world=spec["gpus"])
     container = config.container(settings(spec, host), execution.userbuffers(spec))
     runtime_config_update(container)
     model = container.model
@@ -63,16 +64,39 @@ def accept(spec: dict[str, Any]) -> dict[str, Any]:
         "overlap_grad_reduce": container.ddp.overlap_grad_reduce,
         "cuda_graphs": model.cuda_graph_impl,
         "fsdp": container.dist.use_megatron_fsdp,
+        "attention": attentions(model),
+        "fused": [model.bias_activation_fusion, model.bias_dropout_fusion, model.cross_entropy_loss_fusion],
     }
 
 
-def main() -> None:
+def one_rank() -> None:
+    """Megatron's process groups of a lone rank: layers that differ are told apart by pipeline stage."""
+    import torch
+    from megatron.core import parallel_state
+
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    parallel_state.initialize_model_parallel()
+
+
+def attentions(model: Any) -> list[str]:
+    """The class of each layer's core attention; one for all layers where they are alike."""
+    if model.transformer_impl == "transformer_engine" or model.pipeline_model_parallel_size > 1:
+        return []
+    found = model.transformer_layer_spec(model, vp_stage=None)
+    layers = getattr(found, "layer_specs", [found])
+    return [layer.submodules.self_attention.submodules.core_attention.__name__ for layer in layers]
+
+
+def main(te: bool) -> None:
     bridge.prepare()
     logging.disable(logging.WARNING)
-    declare_transformer_engine()
+    if te:
+        declare_transformer_engine()
+    else:
+        one_rank()
     for line in sys.stdin:
         try:
-            found = accept(json.loads(line))
+            found = accept(json.loads(line), te)
         except (AssertionError, ValueError, RuntimeError, TypeError, AttributeError) as error:
             found = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(found), flush=True)
@@ -80,4 +104,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("WORLD_SIZE", "1")
-    main()
+    main(te="--without-te" not in sys.argv)

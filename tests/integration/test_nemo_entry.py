@@ -78,7 +78,7 @@ def published() -> list[RunSpec]:
     for workload in workloads():
         for recipe in workload.recipes:
             for row in recipe.rows:
-                if row.size == "mini":
+                if recipe.source == "llmbx":
                     continue
                 gpus = scales(row.gpus)[0]
                 for gpu_type in row.gpu_types:
@@ -112,6 +112,50 @@ def test_megatron_refuses_what_cannot_be(nemo_python: str) -> None:
     broken = spec.replace(offload_layers=2)
     done = in_framework(nemo_python, str(HERE / "megatron_accepts.py"), text=msgspec.json.encode(broken).decode())
     assert "no support for Pipeline parallelism with CPU offloading" in json.loads(done.stdout)["error"], done.stderr
+
+
+def test_megatron_accepts_the_rows_of_one_gpu_without_transformer_engine(nemo_python: str) -> None:
+    sizes = {"llama3.1": ("8b-1gpu", "70b-1gpu"), "grok1": ("314b-1gpu",), "llama4": ("400b-1gpu",)}
+    specs = [resolved(name, size=size, gpu_type="h200", gpus=1) for name in sizes for size in sizes[name]]
+    specs.append(resolved("llama3.1", size="8b-1gpu", gpu_type="h200", gpus=1, settings={"attention": "unfused"}))
+    lines = "\n".join(msgspec.json.encode(spec).decode() for spec in specs)
+    done = in_framework(nemo_python, str(HERE / "megatron_accepts.py"), "--without-te", text=lines)
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [answer.get("error") for answer in answers] == [None] * 5
+    kinds = [answer["attention"] for answer in answers]
+    assert kinds == [["SdpaAttention_sdpa"]] * 3 + [["SdpaAttention_sdpa"] * 4, ["DotProductAttention"]]
+    assert [answer["fused"] for answer in answers] == [[True] * 3] * 2 + [[False, True, True]] + [[True] * 3] * 2
+
+
+def test_attention_through_torch_is_the_same_attention(nemo_python: str) -> None:
+    done = in_framework(nemo_python, str(HERE / "attention_agrees.py"))
+    assert done.returncode == 0, done.stderr
+    errors = json.loads(done.stdout.splitlines()[-1])
+    assert set(errors) == {
+        f"{kind} {heads}/{groups}" for kind in ("fp32", "bf16") for heads, groups in ((8, 2), (4, 4))
+    }
+    for case, (context, *gradients) in errors.items():
+        allowed = 1e-5 if case.startswith("fp32") else 2e-2
+        assert context < allowed and all(error < allowed for error in gradients), errors
+        assert len(gradients) == 3
+
+
+def test_a_gpu_without_transformer_engine_gets_placeholders_and_no_standins(nemo_python: str) -> None:
+    text = (
+        "import os, sys; os.environ['WORLD_SIZE'] = '1'\n"
+        "import torch; torch.cuda.is_available = lambda: True\n"
+        "from llmbx_nemo.entry import bridge\n"
+        "print(bridge.prepare())\n"
+        "assert 'llmbx_nemo.entry.standins' not in sys.modules\n"
+        "assert torch.cuda.Stream.__module__ == 'torch.cuda.streams'\n"
+        "from megatron.bridge.training import initialize\n"
+        "from megatron.core.transformer.moe import moe_utils\n"
+        "assert moe_utils.te_general_gemm is None\n"
+        "initialize.compile_helpers()\n"
+    )
+    done = in_framework(nemo_python, "-c", text)
+    assert (done.returncode, done.stdout) == (0, "Host(cuda=True, te=False, world=1)\n"), done.stderr
 
 
 def test_the_standins_refuse_to_load_where_cuda_is(nemo_python: str) -> None:

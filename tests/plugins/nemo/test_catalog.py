@@ -220,7 +220,7 @@ def test_profiled_steps_ranks_and_file_names() -> None:
     assert {
         key: (r.profile_steps, r.profile_total_steps, r.profile_ranks, r.profile_name)
         for key, r in recipes.items()
-        if r.name != "mini"
+        if r.source != "llmbx"
     } == {
         ("llama3.1", "mbridge"): ("45-50", 50, "all", "profile_{job}_{node}_{local_rank}"),
         ("llama3.1", "nemo2"): ("20-25", 25, "0-7", "profile_{pid}"),

@@ -17,6 +17,7 @@ CASES = [
     ("llama3.1", {"size": "70b", "gpu_type": "h100", "gpus": 64, "dtype": "bf16"}),
     ("llama3.1", {"size": "8b", "gpu_type": "gb200", "gpus": 8}),
     ("llama3.1", {"size": "405b-proxy", "gpu_type": "h100", "gpus": 64, "dtype": "fp8"}),
+    ("llama3.1", {"size": "8b-1gpu", "gpu_type": "h200", "gpus": 1}),
     ("llama4", {"gpu_type": "gb200", "gpus": 128}),
     ("llama4", {"gpu_type": "h100", "gpus": 512, "dtype": "fp8"}),
     ("grok1", {"gpu_type": "gb200", "gpus": 256, "dtype": "bf16"}),

@@ -48,7 +48,7 @@ def published() -> Iterator[Any]:
     for workload in workloads():
         for recipe in workload.recipes:
             for row in recipe.rows:
-                if row.size != "mini":
+                if recipe.source != "llmbx":
                     for dtype in row.dtypes:
                         for gpu_type in row.gpu_types:
                             for gpus in scales(row.gpus):
@@ -144,6 +144,41 @@ def test_overlap_of_optimizer_step_and_gather_not_with_checkpoints_or_mx() -> No
     mx = spec("llama3.1", **{**asked, "gpu_type": "b200", "gpus": 128}, settings={"fp8_recipe": "mx"})
     assert planned(mx)["comm_overlap"][step] is False
     assert planned(spec("llama3.1"))["comm_overlap"] is None
+
+
+ONE_GPU = [("llama3.1", "8b-1gpu"), ("llama3.1", "70b-1gpu"), ("grok1", "314b-1gpu"), ("llama4", "400b-1gpu")]
+
+
+@pytest.mark.parametrize(("workload", "size"), ONE_GPU)
+def test_one_gpu_without_transformer_engine_takes_torchs_fast_paths(workload: str, size: str) -> None:
+    found = spec(workload, size=size, gpu_type="h200", gpus=1)
+    host = Host(cuda=True, te=False, world=1)
+    assert execution.problems(found, host) == []
+    plan = settings(found, host)
+    model = plan["model"] or {}
+    assert (model["transformer_impl"], model["core_attention"]) == ("local", "sdpa")
+    assert model["bias_activation_fusion"] == (workload != "grok1") and model["bias_dropout_fusion"]
+    assert (model["cross_entropy_loss_fusion"], model["cross_entropy_fusion_impl"]) == (True, "native")
+    # what only Transformer Engine or Apex has
+    off = ("persist_layer_norm", "masked_softmax_fusion", "apply_rope_fusion", "gradient_accumulation_fusion")
+    assert not any(model[name] for name in off) and not model.get("moe_grouped_gemm")
+    ddp = plan["ddp"] or {}
+    assert not (ddp["overlap_grad_reduce"] or ddp["overlap_param_gather"] or ddp["use_distributed_optimizer"])
+    assert not ddp["grad_reduce_in_fp32"] and not (plan["dataset"] or {})["create_attention_mask"]
+    assert (plan["dist"] or {})["distributed_backend"] == "nccl"
+
+
+def test_the_attention_can_be_chosen_where_transformer_engine_does_not_choose_it() -> None:
+    bare, full = Host(cuda=True, te=False, world=1), Host(cuda=True, te=True, world=1)
+    chosen = {"size": "8b-1gpu", "gpu_type": "h200", "gpus": 1}
+    for choice in ("sdpa", "cudnn", "flash", "unfused"):
+        found = spec("llama3.1", settings={"attention": choice}, **chosen)
+        assert (settings(found, bare)["model"] or {})["core_attention"] == choice
+        assert execution.problems(found, bare) == []
+        (problem,) = execution.problems(found, full)
+        assert "leave --set attention out" in problem
+    assert execution.problems(spec("llama3.1", **chosen), full) == []
+    assert (settings(spec("llama3.1"), Host(False, False, 1))["model"] or {})["core_attention"] == "unfused"
 
 
 def test_a_mini_takes_the_torch_code_paths() -> None:

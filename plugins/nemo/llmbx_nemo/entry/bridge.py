@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from llmbx_nemo.entry import checkpoints, config, execution, placeholders
+from llmbx_nemo.entry import checkpoints, config, execution, mends, placeholders
 from llmbx_nemo.entry.execution import Host, Spec
 from llmbx_nemo.entry.settings import CHECKPOINTS, CONFIG_FILE, settings
 
@@ -34,7 +34,10 @@ def run(spec: Spec, run_dir: Path) -> list[str]:
 
 
 def prepare() -> Host:
-    """Import Megatron for what is here: the stand-ins without CUDA, placeholders for packages that are absent."""
+    """Import Megatron for what is here: the stand-ins without CUDA, placeholders for packages that are absent.
+
+    On a GPU without Transformer Engine there are placeholders and no stand-ins.
+    """
     warnings.filterwarnings("ignore")
     gc.disable()
     import torch
@@ -47,6 +50,7 @@ def prepare() -> Host:
     with placeholders.absent_packages() as absent:
         import megatron.bridge.training.gpt_step
         import megatron.bridge.training.pretrain  # noqa: F401
+    mends.install()
     if not cuda:
         standins.mend()
     gc.enable()

@@ -29,6 +29,8 @@ def chosen(spec: Spec, host: Host, saves_again: bool) -> list[Callback]:
             found.append(TorchProfile(wanted["start"], wanted["stop"], rank, host.cuda))
         elif wanted["tool"] == "nsys" and (nvtx := nvtx_module()):
             found.append(Ranges(wanted["start"], wanted["stop"], nvtx, host.cuda))
+    if host.cuda and not host.te:
+        found.append(FusedAdam())
     if spec["checkpoint"]["save"] and saves_again:
         found.append(SaveOnce())
     return found
@@ -39,6 +41,18 @@ class SaveOnce(Callback):
 
     def on_train_end(self, context: Any) -> None:
         context.state.cfg.checkpoint.save = None
+
+
+class FusedAdam(Callback):
+    """Torch's Adam in one kernel, where Transformer Engine's is not installed.
+
+    The usual one goes through memory once for each operation, and needs room for another copy of the weights in FP32.
+    """
+
+    def on_train_start(self, context: Any) -> None:
+        for group in context.optimizer.param_groups:
+            if "fused" in group:
+                group["fused"], group["foreach"] = True, False
 
 
 class Ranges(Callback):

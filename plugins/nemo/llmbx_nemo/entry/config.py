@@ -105,7 +105,7 @@ def provider(fields: Fields, tokenizer: Any) -> Any:
     from megatron.bridge.models.gpt_provider import GPTModelProvider
 
     values = {
-        **fields,
+        **{name: value for name, value in fields.items() if name != "core_attention"},
         **graph_fields(fields, GPTModelProvider),
         "activation_func": getattr(functional, fields["activation_func"]),
         "pipeline_dtype": getattr(torch, fields["pipeline_dtype"]),
@@ -124,18 +124,29 @@ def graph_fields(fields: Fields, kind: Any) -> Fields:
 
 
 def layer_spec(fields: Fields) -> Any:
-    """Layers of Transformer Engine or of Megatron-Core itself, one by one where dense and MoE layers alternate."""
+    """Layers of Transformer Engine or of Megatron-Core itself, these with the attention that `core_attention` names."""
+    plain = plain_spec(fields)
+    if fields.get("core_attention", "unfused") == "unfused":
+        return plain
+    from llmbx_nemo.entry import attention
+
+    return attention.in_layers(plain, fields["core_attention"])
+
+
+def plain_spec(fields: Fields) -> Any:
+    """The framework's own layers, one by one where dense and MoE layers alternate."""
     from megatron.bridge.models import gpt_provider
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec
 
     te = fields["transformer_impl"] == "transformer_engine"
-    if not isinstance(fields.get("moe_layer_freq"), list):
-        return gpt_provider.default_layer_spec if te else gpt_provider.local_layer_spec
+
+    def alike(config: Any, vp_stage: int | None = None) -> Any:
+        return gpt_provider.default_layer_spec(config) if te else gpt_provider.local_layer_spec(config)
 
     def interleaved(config: Any, vp_stage: int | None = None) -> Any:
         return get_gpt_decoder_block_spec(config, use_transformer_engine=te, normalization="RMSNorm", vp_stage=vp_stage)
 
-    return interleaved
+    return interleaved if isinstance(fields.get("moe_layer_freq"), list) else alike
 
 
 def mixed_precision(fields: Fields | None) -> Any:

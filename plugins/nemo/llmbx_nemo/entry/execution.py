@@ -53,6 +53,8 @@ def problems(spec: Spec, host: Host) -> list[str]:
             "tensor parallelism (tp) of experts": letters["tp"] > 1 and bool(spec["model"].get("experts")),
         }
         found += [f"no {what} here: Transformer Engine is not installed" for what, wanted in wants.items() if wanted]
+    if host.te and setting(spec, "attention", "auto") != "auto":
+        found.append("Transformer Engine is here and chooses the attention: leave --set attention out")
     if letters["fsdp"] and not host.cuda:
         found.append("no FSDP here: Megatron's needs CUDA")
     return found
@@ -86,19 +88,21 @@ def parallel(spec: Spec, host: Host) -> Fields:
 
 
 def kernels(spec: Spec, host: Host) -> Fields:
-    """Fused kernels where Transformer Engine has them; Megatron-Core's torch layers and no fusion where not."""
-    fused = host.te
+    """Fused kernels where Transformer Engine has them, those that torch compiles on a GPU without it, none on a CPU."""
+    fused, compiled = host.te, host.cuda
     experts, words = bool(spec["model"].get("experts")), spec["architecture"]
     fields: Fields = {
         "transformer_impl": "transformer_engine" if fused else "local",
         "attention_backend": None,
-        # Transformer Engine's grouped experts fuse SwiGLU, and not GELU
-        "bias_activation_fusion": fused and not (experts and words.get("activation") == "gelu"),
-        "bias_dropout_fusion": fused,
+        "core_attention": attention(spec, host),
+        # experts fuse SwiGLU, and not GELU
+        "bias_activation_fusion": compiled and not (experts and words.get("activation") == "gelu"),
+        "bias_dropout_fusion": compiled,
         "masked_softmax_fusion": fused,
         "persist_layer_norm": fused,
         "apply_rope_fusion": fused and not words.get("rotary_interleaved"),
-        "cross_entropy_loss_fusion": fused,
+        # Megatron's own fused cross entropy gives gradients in BF16
+        "cross_entropy_loss_fusion": compiled and (fused or spec["dtype"] != "fp32"),
         "cross_entropy_fusion_impl": "te" if fused else "native",
     }
     if not fused or spec["parallelism"]["fsdp"]:
@@ -113,6 +117,14 @@ def kernels(spec: Spec, host: Host) -> Fields:
             "moe_pad_expert_input_to_capacity": drop,
         }
     return fields
+
+
+def attention(spec: Spec, host: Host) -> str:
+    """The core attention of Megatron-Core's own layers: by default torch's best on a GPU, its own elsewhere."""
+    chosen = str(setting(spec, "attention", "auto"))
+    if chosen == "auto":
+        return "sdpa" if host.cuda and not host.te else "unfused"
+    return chosen
 
 
 def graphs(spec: Spec) -> Fields:
@@ -161,8 +173,8 @@ def ddp(spec: Spec, host: Host) -> Fields:
     fields: Fields = {
         "check_for_nan_in_grad": checks_nan(spec),
         "grad_reduce_in_fp32": not host.cuda or spec["dtype"] == "fp32",
-        "overlap_grad_reduce": host.cuda,
-        "overlap_param_gather": host.cuda,
+        "overlap_grad_reduce": host.cuda and (host.te or spec["parallelism"]["dp"] > 1),
+        "overlap_param_gather": host.cuda and distributed_optimizer(host),
         "average_in_collective": host.cuda and not spec["parallelism"]["fsdp"],
         "use_distributed_optimizer": distributed_optimizer(host),
     }

@@ -122,6 +122,8 @@ def dataset(spec: Spec, host: Host) -> Fields:
         "reset_attention_mask": False,
         "reset_position_ids": False,
         "eod_mask_loss": False,
+        # the attention kernels of a GPU know the causal mask; its S x S values would be made for every sample
+        "create_attention_mask": not host.cuda,
         "num_dataset_builder_threads": 1,
         "dataloader_type": "single",
         # the stand-ins for CUDA hold in the training thread only, so data is made there

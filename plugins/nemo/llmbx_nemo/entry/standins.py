@@ -128,10 +128,7 @@ def mend() -> None:
 
 
 def _mend_core() -> None:
-    from megatron.core.transformer.moe import moe_utils, token_dispatcher
-
-    if not hasattr(moe_utils, "te_general_gemm"):
-        moe_utils.te_general_gemm = None  # 0.16's router asks for it without Transformer Engine: a NameError
+    from megatron.core.transformer.moe import token_dispatcher
 
     move = token_dispatcher.maybe_move_tensor_to_cpu
 
@@ -150,8 +147,6 @@ def _mend_bridge() -> None:
 
     # the official argument, which `pretrain` does not pass on
     setup.initialize_megatron = functools.partial(setup.initialize_megatron, allow_no_cuda=True)
-    # the package ships the compiled helpers without the Makefile that this would call
-    initialize.compile_helpers = _answer()
 
     seed_everything = initialize._set_random_seed
 
