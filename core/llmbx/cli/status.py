@@ -31,6 +31,7 @@ def command(run_name: str, format_: str) -> None:
 
 def describe(run_name: str, here: World) -> dict[str, Any]:
     """The run's state as `status --format json` prints it."""
+    from ..attempts import kept
     from ..finalise import finalise, job_status, read_log
     from ..history import find_run
 
@@ -43,6 +44,7 @@ def describe(run_name: str, here: World) -> dict[str, Any]:
         "status": result.status if result else None,
         "job_id": record.job.job_id if record.job else None,
         "launcher": record.spec.launcher,
+        "attempt": result.attempt if result else kept(run.path),
         "step": None,
         "steps": record.spec.steps,
         "reason": result.cause if result else None,

@@ -219,6 +219,44 @@ def test_the_evidence_is_weighed(
     assert (status.state, status.exit_code, status.verdict, status.rank, status.reason) == expected
 
 
+INSIDE = JOB.replace(process="999999999-1")
+FAILED = {"exit_code": 143, "ended": 110.0}
+
+
+@pytest.mark.parametrize(
+    ("queue", "said", "host", "expected"),
+    [
+        ("TIMEOUT|1|112|n1|None", FAILED, None, ("ended", "timeout", "TIMEOUT")),
+        ("CANCELLED|1|5000|n1|None", FAILED, None, ("ended", None, "")),  # long after: the user had gone home
+        ("COMPLETED|1|112|n1|None", FAILED, None, ("ended", None, "")),
+        ("COMPLETING|1|N/A|n1|None", FAILED, None, ("running", None, "its allocation is ending")),
+        ("TIMEOUT|1|112|n1|None", {"exit_code": 0, "ended": 110.0}, None, ("ended", None, "")),
+        ("NODE_FAIL|1|112|n1|None", None, None, ("ended", "node_fail", "NODE_FAIL on one of n1")),
+        ("RUNNING|1|N/A|n1|None", None, None, ("lost", None, "its script ended without a word")),
+        ("RUNNING|1|N/A|n1|None", None, "login2", ("running", None, "runs on login2")),
+        ("COMPLETED|1|112|n1|None", None, "login2",
+         ("lost", None, "its allocation has ended, and its script left no word")),
+        (None, None, "login2", ("lost", None, "its allocation has ended, and its script left no word")),
+    ],
+)  # fmt: skip
+def test_a_run_inside_an_allocation_is_not_the_allocation(
+    slurm: FakeSlurm,
+    tmp_path: Path,
+    queue: str | None,
+    said: dict[str, object] | None,
+    host: str | None,
+    expected: tuple[object, ...],
+) -> None:
+    if queue:
+        slurm.queue["7"] = queue
+    if said is not None:
+        write_exit(tmp_path, **said)
+    if host:
+        (tmp_path / "local.json").write_text(json.dumps({"host": host, "boot_id": "x"}))
+    status = launcher_with(slurm).status(INSIDE, tmp_path)
+    assert (status.state, status.verdict, status.reason) == expected
+
+
 def test_a_word_of_another_job_in_the_folder_does_not_count(slurm: FakeSlurm, tmp_path: Path) -> None:
     write_exit(tmp_path, job_id="6", exit_code=9)
     slurm.queue["7"] = "RUNNING|100|N/A|n1|None"

@@ -66,7 +66,8 @@ def test_a_failed_node_is_left_out_of_the_next_attempt(
     assert json.loads((kept / "result.json").read_text())["status"] == "node_fail"
     assert "step 3/" in next(kept.glob("log-*.out")).read_text() and (kept / "run.sh").is_file()
     shown = llmbx("status", result["run_id"], "--format", "json", env=env)
-    assert json.loads(shown.stdout)["status"] == "completed"
+    assert (json.loads(shown.stdout)["status"], json.loads(shown.stdout)["attempt"]) == ("completed", 1)
+    assert json.loads(llmbx("status", first, "--format", "json", env=env).stdout)["run_id"] == result["run_id"]
     slurm.wait_idle()
 
 

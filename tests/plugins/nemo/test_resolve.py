@@ -149,6 +149,13 @@ def test_scheduler_options_from_everywhere_and_conflicts() -> None:
         spec("grok1", {"SBATCH_TIMELIMIT": "1:00:00"}, config, walltime_minutes=30)
 
 
+def test_retries_by_option_and_profile() -> None:
+    config = Config(clusters={"c": Cluster(retries=2)})
+    found = spec("grok1", {}, config, cluster="c")
+    assert found.retries == 2 and found.origins["retries"].startswith("cluster 'c' in ")
+    assert spec("grok1", {}, config, cluster="c", retries=0).retries == 0 == spec("grok1").retries
+
+
 def test_the_predecessors_command_implies_the_only_gpu_type_that_fits() -> None:
     """`run -w pretrain_grok1 -s 314b --dtype fp8 --scale 128 -p`, typed on a login node without a GPU."""
     found = spec("pretrain_grok1", size="314b", dtype="fp8", gpus=128, profile=True)
