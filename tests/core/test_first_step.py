@@ -53,7 +53,7 @@ def followed(
                    job=Job(launcher="script", job_id=job, submitted=1.0))  # fmt: skip
     run = Run(folder=str(folder), record=entry)
     run.log.write_text(before)
-    follow(run, Script(run.log, lines), Rounds(), Quiet())  # type: ignore[arg-type]
+    follow(run, Script(run.log, lines), Rounds, Quiet())  # type: ignore[arg-type]
     return run
 
 
