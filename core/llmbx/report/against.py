@@ -53,8 +53,10 @@ def _other(found: Comparison) -> str:
 
 
 def _doubts(found: Comparison) -> list[str]:
+    """What is to be known of a comparison. What stands out in this run's own steps (side B) its figures tell."""
     forced = [f"compared although {reason}" for reason in found.not_comparable_because]
-    return [*forced, *found.warnings]
+    others = [line for line in found.warnings if not line.startswith("B: ")]
+    return [*forced, *(f"{_other(found)}: {line[3:]}" if line.startswith("A: ") else line for line in others)]
 
 
 def _tables(found: Comparison, of: str) -> list[Table]:

@@ -154,14 +154,21 @@ def _span(chart: Chart, span: Span, place: int) -> Json:
 
 
 def _rule(rule: Rule, place: int) -> list[Json]:
-    """A straight line with its name at the end."""
+    """A straight line with its name at the end, both with a halo so that they can be seen on what they cross."""
     field, value = ("y", rule.y) if rule.y is not None else ("x", rule.x)
-    where = {field: {"field": field, "type": "quantitative"}, "color": {"value": "var(--soft)"}}
-    line = {"type": "rule", "aria": False, "strokeDash": [4, 3], "strokeWidth": 1.5}
-    at = {"x": WIDTH - 4, "align": "right", "dy": -7} if field == "y" else {"y": 10, "align": "left", "dx": 5}
+    where = {field: {"field": field, "type": "quantitative"}}
+    at = {"x": WIDTH - 4, "align": "right", "dy": -7} if field == "y" else {"y": 10, "align": "left", "dx": 6}
+    line = {"type": "rule", "aria": False}
     label = {"type": "text", "aria": False, "text": rule.name, "fontSize": 12, **at}
+    halo, ink = {"color": {"value": "var(--ground)"}}, {"color": {"value": "var(--ink)"}}
+    edge = {"stroke": {"value": "var(--ground)"}}
     rows = [{field: value}]
-    return [_layer(f"rule_{place}", rows, line, where), _layer(f"label_{place}", rows, label, where)]
+    return [
+        _layer(f"halo_{place}", rows, {**line, "strokeWidth": 4, "opacity": 0.8}, where | halo),
+        _layer(f"rule_{place}", rows, {**line, "strokeWidth": 1.5, "strokeDash": [4, 3]}, where | ink),
+        _layer(f"behind_{place}", rows, {**label, "strokeWidth": 4, "opacity": 0.8}, where | halo | edge),
+        _layer(f"label_{place}", rows, label, where | ink),
+    ]
 
 
 def _colours(names: list[str], legend: bool) -> Json:

@@ -32,8 +32,13 @@ def newest(install: Path) -> Path:
 
 
 @pytest.mark.parametrize("workload", ["llama3.1", "llama2"])
-def test_a_real_mini_is_profiled(workload: str, profile: Llmbx, shared_install: Path, read_result: Result) -> None:
-    """50 steps of which 45 to 49 are profiled: in the file are those and no others, and none of them in the window."""
+def test_a_real_mini_is_profiled(
+    workload: str, profile: Llmbx, llmbx: Llmbx, shared_install: Path, read_result: Result
+) -> None:
+    """50 steps of which 45 to 49 are profiled: in the file are those and no others, and none of them in the window.
+
+    The run's report says so, and where the time of those steps went.
+    """
     done = profile(workload, "--steps", "45-50", install=shared_install, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the profile will be 1 file of about" in done.stderr
@@ -48,6 +53,17 @@ def test_a_real_mini_is_profiled(workload: str, profile: Llmbx, shared_install: 
     analysis = json.loads((folder / "nsys_profile" / "analysis.json").read_text())
     assert [step["step"] for step in analysis["steps"]] == [45, 46, 47, 48, 49]
     assert all(file["secrets"] == [] for file in analysis["files"])
+    report = json.loads(llmbx("report", str(folder), "--format", "json", install=shared_install).stdout)
+    assert report["verdicts"][0]["word"] == "no figure" and "profiled" in report["verdicts"][0]["reasons"][0]
+    section = next(section for section in report["sections"] if section["name"] == "nsys")
+    every = next(chart for chart in section["charts"] if chart["name"] == "by-step")["series"][-1]
+    assert [point["x"] for point in every["points"]] == [45, 46, 47, 48, 49]
+    assert [point["y"] for point in every["points"]] == pytest.approx(
+        [1e3 * s["duration_s"] for s in analysis["steps"]]
+    )
+
+    assert llmbx("report", str(folder), install=shared_install).returncode == 0
+    assert (folder / "report.html").is_file()
     assert not any(TOKEN.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 

@@ -39,6 +39,7 @@ CONTRASTS = """() => {
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
     if (!walker.currentNode.data.trim() || element.matches("script, style")) continue;
+    if (element.closest('[class*=" behind_"]')) continue;  // the halo of the words that follow
     const style = getComputedStyle(element);
     if (!element.getClientRects().length) continue;
     const ink = paint(element.closest("svg") ? style.fill : style.color);
@@ -137,6 +138,16 @@ def test_formulas_show_on_hover_and_on_focus_and_go_with_escape(show: Open, sing
     assert tip.is_visible()
     tab.keyboard.press("Escape")
     assert not tip.is_visible()
+
+
+@pytest.mark.parametrize("width", [1200, 380])
+def test_every_formula_stays_on_the_screen(show: Open, single: Path, width: int) -> None:
+    tab = show(single, viewport={"width": width, "height": 900})
+    cards = tab.locator(".figure")
+    for k in range(cards.count()):
+        cards.nth(k).focus()
+        box = cards.nth(k).locator('[role="tooltip"]').bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width and box["height"] > 10
 
 
 def test_the_keyboard_reaches_everything_that_can_be_used(show: Open, single: Path) -> None:
