@@ -38,6 +38,17 @@ def test_the_page_of_hooks_has_every_hook_and_argument() -> None:
             assert re.search(rf"\b{argument}\b", section), f"{name}: {argument}"
 
 
+def test_the_audit_of_the_example_says_what_the_page_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs/published.md").read_text()
+    example = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "my_cluster.toml").write_text(example[0])
+    command = [Path(sys.executable).with_name("llmbx"), "audit", "my_cluster.toml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    printed = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line]
+    shown = page.split("$ llmbx audit my_cluster.toml\n")[1].split("\n\nA figure is disputed")[0]
+    assert [line.strip() for line in shown.splitlines() if line.strip()] == printed
+
+
 @pytest.mark.parametrize("page", sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md"]), ids=lambda p: p.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())

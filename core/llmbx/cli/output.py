@@ -56,7 +56,7 @@ def print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     """Print `rows` as a plain table; cells are folded only where the terminal is narrower than the table."""
     texts = [[cell(row.get(column)) for column in columns] for row in rows]
     right = [all(isinstance(row.get(column), (int, float, type(None))) for row in rows) for column in columns]
-    heads = [column.replace("_", " ") for column in columns]
+    heads = [column if "." in column else column.replace("_", " ") for column in columns]
     widths = [max(map(len, items)) for items in zip(heads, *texts, strict=True)]
     if sys.stdout.isatty() and sum(widths) + 2 * len(widths) > shutil.get_terminal_size().columns:
         _print_folded(heads, texts, right)

@@ -154,7 +154,7 @@ def _of_windows(a: Sequence[Measured], b: Sequence[Measured]) -> tuple[str, ...]
     if windows[0] == windows[1]:
         return ()
     one, two = (" and ".join(sorted(side)) for side in windows)
-    return (f"measured over other steps: {one} and {two}; --window takes the same",)
+    return (f"measured over other steps: A {one}, B {two}; --window takes the same",)
 
 
 def _of_steps(runs: Sequence[Measured], side: str) -> tuple[str, ...]:

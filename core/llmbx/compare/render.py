@@ -33,12 +33,12 @@ def render(found: Comparison) -> str:
 def _side(name: str, side: Side) -> list[str]:
     several = f" ({len(side.runs)} runs)" if len(side.runs) > 1 else ""
     what = {"baseline": f"baseline {side.label}", "reference": f"published: {side.label}"}.get(side.kind, side.label)
-    measured = f"step time {_interval(side.step_time_s)}" if side.step_time_s else ""
+    measured = f"step time {_interval(side.step_time_s, len(side.runs))}" if side.step_time_s else ""
     steps = f", steps {' and '.join(side.windows)}" if side.windows else ""
     return [f"{name}  {what}{several}", f"   {measured}{steps}"]
 
 
-def _interval(known: Interval) -> str:
+def _interval(known: Interval, runs: int) -> str:
     digits = max(0, 4 - len(str(int(known.mean)))) + 1
     text = f"{known.mean:.{digits}f} s"
     if known.method == "exact":
@@ -46,7 +46,7 @@ def _interval(known: Interval) -> str:
     text += f" ({100 * known.level:g} % interval {known.low:.{digits}f} to {known.high:.{digits}f}"
     if known.method == "ar1":
         return f"{text}; {known.count} steps, worth {max(1, round(known.effective_count or 1))} independent ones)"
-    return f"{text}; {known.count} {'steps' if known.count < 4 else 'runs'})"
+    return f"{text}; {known.count} {'runs' if runs > 1 else 'steps'})"
 
 
 def _table(metrics: Sequence[Metric]) -> list[str]:

@@ -38,6 +38,8 @@ def baseline(
     """
     own, spec = {run.record.run_id for run in of}, of[-1].spec
     tagged = [run for run in select(install, Selection(tags=(tag,))) if run.record.run_id not in own]
+    if not tagged and tag in known_tags(install):
+        raise UsageError(f"--baseline {tag}: only {of[-1].record.run_id} and its repeats have this tag (see --single)")
     if not tagged:
         raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, known_tags(install))}")
     fitting = [run for run in tagged if not unlike(run.record.spec, spec)]

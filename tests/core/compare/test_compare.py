@@ -123,6 +123,12 @@ def test_the_baseline_is_every_valid_comparable_run_with_the_tag(shelf: Shelf, c
         compare("--baseline", "acepted")
 
 
+def test_a_tag_that_only_the_run_itself_has_is_no_baseline(shelf: Shelf, compare: Compare) -> None:
+    shelf.put(noise(1, 1.0), tags=("accepted",))
+    with pytest.raises(UsageError, match="and its repeats have this tag"):
+        compare("last", "--baseline", "accepted")
+
+
 def test_of_a_baseline_only_the_newest_and_its_repeats_count(shelf: Shelf, compare: Compare) -> None:
     """The tag was given again after an upgrade: what ran with the old libraries is no measure any more."""
     shelf.put(noise(1, 2.0), tags=("accepted",))
@@ -225,7 +231,7 @@ def test_a_run_without_a_valid_measurement_is_told(shelf: Shelf, compare: Compar
 def test_other_windows_are_warned_of(shelf: Shelf, compare: Compare) -> None:
     a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), window="35-44")
     found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
-    assert any(line.startswith("measured over other steps: 11-44 and 35-44") for line in found["warnings"])
+    assert any(line.startswith("measured over other steps: A 11-44, B 35-44; ") for line in found["warnings"])
 
 
 def test_a_single_step_has_no_noise_to_know(shelf: Shelf, compare: Compare) -> None:
