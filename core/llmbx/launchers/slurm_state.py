@@ -76,9 +76,13 @@ class Queue:
         self._asked = float("-inf")
         self._accounting = True
         self._silence: Unreachable | None = None
+        self._unaccounted: Unreachable | None = None
 
     def look(self, job_id: str) -> SlurmState | None:
-        """The job's state, at most `REFRESH_S` old; None when Slurm knows it no more. Raises `Unreachable`."""
+        """The job's state, at most `REFRESH_S` old; None when Slurm knows it no more.
+
+        Raises `Unreachable`, also where accounting does not answer for a job that the controller has forgotten.
+        """
         known = self._known.get(job_id)
         if known is not None and not known.live:
             return known
@@ -88,6 +92,8 @@ class Queue:
         if job_id not in self._watched or job_id in self._unseen or age >= REFRESH_S:
             self._watched.add(job_id)
             self._refresh()
+        if job_id not in self._known and self._unaccounted is not None:
+            raise self._unaccounted
         return self._known.get(job_id)
 
     def watch(self, job_ids: Iterable[str]) -> None:
@@ -169,11 +175,13 @@ class Queue:
                 "sacct", *_at(cluster), "--noheader", "--parsable2", "--allocations",
                 f"--jobs={','.join(numbers)}", f"--format={fields}",
             )  # fmt: skip
-        except Unreachable:
+        except Unreachable as error:
+            self._unaccounted = error
             return {}
         except InfraError:
             self._accounting = False
             return {}
+        self._unaccounted = None
         found = {}
         for line in text.splitlines():
             number, word, start, end, nodes, code = line.split("|")

@@ -139,6 +139,25 @@ def test_without_accounting_a_forgotten_job_is_unknown(slurm: FakeSlurm, queue: 
     assert slurm.count("sacct") == 1
 
 
+def test_accounts_that_do_not_answer_are_no_end(slurm: FakeSlurm, queue: Queue, tmp_path: Path) -> None:
+    def call(*command: str) -> str:
+        if command[0] == "sacct":
+            raise Unreachable("sacct: error: Problem talking to the database: Connection refused")
+        return slurm(*command)
+
+    queue._call = call
+    launcher = SlurmLauncher()
+    launcher._queue = queue
+    with pytest.raises(Unreachable, match="Problem talking to the database"):
+        launcher.status(JOB, tmp_path)
+    write_exit(tmp_path, exit_code=4)
+    assert launcher.status(JOB, tmp_path).exit_code == 4
+    (tmp_path / "exit.json").unlink()
+    slurm.accounts["7"] = "TIMEOUT|100|110|n1|0:0"
+    queue._call, slurm.clock = slurm, 30.0
+    assert launcher.status(JOB, tmp_path).verdict == "timeout"
+
+
 def test_a_silent_controller_is_left_alone_for_a_while(slurm: FakeSlurm, queue: Queue) -> None:
     slurm.queue["7"] = "RUNNING|100|N/A|n1|None"
     queue.look("7")
