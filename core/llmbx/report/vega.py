@@ -6,6 +6,7 @@ own, in groups of a class that begins with `s0_`, `s1_` …, and the mark of eve
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..model import Axis, Chart, Point, Rule, Series, Span
@@ -15,6 +16,9 @@ from .words import number
 WIDTH, HEIGHT = 720, 260
 SHAPES = ("circle", "square", "triangle-right", "cross", "triangle-down", "triangle-left")
 DASHES: tuple[list[int], ...] = ([], [7, 3], [2, 3], [9, 3, 2, 3])
+FEW = 16
+"""Numbered things of which each has its own tick."""
+
 BYTES = " : ".join(
     [f"datum.value >= {1 << bits} ? format(datum.value / {1 << bits}, '~r') + ' {prefix}'"
      for bits, prefix in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))] + ["format(datum.value, '~r')"]
@@ -29,6 +33,7 @@ Json = dict[str, Any]
 
 def specification(chart: Chart, legend: bool = False) -> Json:
     """The chart in Vega-Lite. `legend`: with its own, for a drawing that stands alone."""
+    chart = chart.replace(x=_numbered(chart))
     names = [series.name for series in chart.series]
     layers = [_span(chart, span, place) for place, span in enumerate(chart.spans)]
     for place, series in enumerate(chart.series):
@@ -58,6 +63,14 @@ def words(chart: Chart, series: Series, point: Point) -> str:
     if len(chart.series) > 1:
         said = f"{series.name}, {said}"
     return f"{said}; {point.note}" if point.note else said
+
+
+def _numbered(chart: Chart) -> Axis:
+    """The x axis; one of few numbered things gets a tick for each of them, for there is nothing between two steps."""
+    places = [point.x for series in chart.series for point in series.points]
+    if chart.x.unit != "number" or chart.x.ticks or not places or max(places) - min(places) > FEW:
+        return chart.x
+    return chart.x.replace(ticks=tuple(range(math.ceil(min(places)), math.floor(max(places)) + 1)))
 
 
 def _at(axis: Axis, x: float) -> str:

@@ -129,3 +129,11 @@ def test_bytes_are_told_in_binary_units() -> None:
                           series=(Series(name="calls", points=points, marks="bars"),), spans=(), rules=())  # fmt: skip
     texts = re.findall(r">([^<>]+)</text>", draw.alone(chart))
     assert "message [B]" in texts and "1 Ki" in texts and "16 Mi" in texts
+
+
+@pytest.mark.parametrize(("last", "labels"), [(6, ["4", "5", "6"]), (4, ["4"])])
+def test_between_two_steps_is_no_tick(last: int, labels: list[str]) -> None:
+    series = (Series(name="a", points=tuple(Point(x=k, y=10.5 + k) for k in range(4, last + 1))),)
+    text = draw.alone(CHART.replace(series=series, spans=(), rules=(), y=Axis(title="time", unit="s")))
+    axis = text.split("role-axis-label")[1].split("role-axis")[0]
+    assert re.findall(r">([^<>]+)</text>", axis) == labels

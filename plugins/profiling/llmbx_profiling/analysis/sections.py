@@ -9,6 +9,9 @@ from llmbx.report.curves import thinned
 
 from .values import Analysis, Step
 
+TIMES = ("duration", "busy", "idle", "compute", "communication", "overlapped", "exposed")
+"""What is known of a step on a GPU; of one on a CPU only how long it took."""
+
 FEW = 24
 """Longer tables are folded."""
 
@@ -36,7 +39,8 @@ def section(analysis: Analysis) -> Section:
 
 
 def _sentences(analysis: Analysis) -> list[str]:
-    found = [f"{len(analysis.ranks)} rank{'s' if len(analysis.ranks) != 1 else ''} in {len(analysis.files)} files."]
+    ranks, files = len(analysis.ranks), len(analysis.files)
+    found = [f"{ranks} rank{'s' if ranks != 1 else ''} in {files} file{'s' if files != 1 else ''}."]
     if analysis.stragglers is not None:
         s = analysis.stragglers
         lost = f"; {s.unmatched} could not be matched" if s.unmatched else ""
@@ -44,9 +48,15 @@ def _sentences(analysis: Analysis) -> list[str]:
     return found
 
 
+def _has_gpus(analysis: Analysis) -> bool:
+    return any(rank.kernels for rank in analysis.ranks)
+
+
 def _facts(analysis: Analysis) -> tuple[Fact, ...]:
     why = "the profiles hold no GPU activity"
     share, top, s = analysis.exposed_share, analysis.ceiling, analysis.stragglers
+    if not _has_gpus(analysis):
+        return (Fact(name="exposed communication", value=None, unit="%", note=why),)
     none = None if s else "no collective could be matched over ranks"
     return (
         Fact(name="exposed communication", value=None if share is None else 100 * share, unit="%",
@@ -96,14 +106,15 @@ def _chart(name: str, title: str, x: Axis, groups: Sequence[tuple[int, list[Step
         for words, read in shares
     )
     known = tuple(one for one in series if any(point.y is not None for point in one.points))
+    gpus = len(known) > 1
     return Chart(
         name=name,
         title=title,
         x=x,
         y=Axis(title="time", unit="ms", zero=True),
         series=known,
-        summary=f"Time of a step by what the GPU did, {how}.",
-        formula=f"{how}, {UNION}",
+        summary=f"Time of a step by what the GPU did, {how}." if gpus else f"Time of a step on the CPU, {how}.",
+        formula=f"{how}, {UNION}" if gpus else f"{how}, of the steps' ranges",
     )
 
 
@@ -114,7 +125,7 @@ def _mean(steps: Sequence[Step], read: Read) -> float | None:
 
 
 def _tables(analysis: Analysis) -> list[Table]:
-    times = ("duration", "busy", "idle", "compute", "communication", "overlapped", "exposed")
+    times = TIMES if _has_gpus(analysis) else TIMES[:1]
     seconds = tuple(Column(title=name, unit="ms", formula=UNION) for name in times)
     return [
         _table("ranks, sums over their steps", (_RANK, Column(title="steps", unit="steps"),
