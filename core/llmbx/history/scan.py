@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, NamedTuple
@@ -90,10 +90,11 @@ def refresh_open(db: sqlite3.Connection, install: Install, seen: Iterable[str] =
 def experiments(install: Install) -> Iterator[tuple[str, int]]:
     """Every experiment's folder (relative to the install where it lies in it) with its time of change."""
     for base in _bases(install):
-        for name in _names(base):
-            stamp = _stamp(base / name)
+        prefix, folder = _relative(install, base), str(base)
+        for name in _names(base):  # thousands, so that plain texts are worth it
+            stamp = _stamp(f"{folder}/{name}")
             if stamp is not None:
-                yield _relative(install, base / name), stamp
+                yield f"{prefix}/{name}", stamp
 
 
 def _bases(install: Install) -> Iterator[Path]:
@@ -109,22 +110,25 @@ def _changed(db: sqlite3.Connection, install: Install, path: str) -> list[Found]
     """The runs of one experiment that the index does not have as they are; those that are gone are dropped."""
     known = dict(db.execute("SELECT folder, stamp FROM runs WHERE path = ?", (path,)))
     found = []
-    for folder in _run_folders(install, path):
-        stamp = _stamp(install.path / folder)
+    for folder in _run_folders(install, path, set(known)):
+        stamp = _stamp(folder if folder.startswith("/") else f"{install.root}/{folder}")
+        if stamp is None:
+            continue
         before = known.pop(folder, None)
-        if stamp is not None and (stamp == UNSETTLED or stamp != before):
+        if stamp == UNSETTLED or stamp != before:
             found.append(read(install, path, folder, stamp))
     _forget(db, [*known, *(item.folder for item in found if item.values is None)])
     return found
 
 
-def _run_folders(install: Install, path: str) -> Iterator[str]:
+def _run_folders(install: Install, path: str, known: Collection[str]) -> Iterator[str]:
     """Folders with a record: EXPERIMENT/RUN/EXPERIMENT as a rule, any name in place of the last one."""
     experiment = install.path / path
     usual = experiment.name
     for run in _names(experiment):
-        if os.path.isfile(f"{experiment}/{run}/{usual}/{RECORD}"):  # noqa: PTH113 (half the time of a Path's)
-            yield f"{path}/{run}/{usual}"
+        folder = f"{path}/{run}/{usual}"
+        if folder in known or os.path.isfile(f"{experiment}/{run}/{usual}/{RECORD}"):  # noqa: PTH113 (faster)
+            yield folder
             continue
         for name in _names(experiment / run):
             if (experiment / run / name / RECORD).is_file():
@@ -203,7 +207,7 @@ def _is_text(name: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
-def _stamp(folder: Path) -> int | None:
+def _stamp(folder: Path | str) -> int | None:
     """The folder's time of change in ns, `UNSETTLED` where it is too young; None where there is no such folder."""
     try:
         found = os.stat(folder)  # noqa: PTH116

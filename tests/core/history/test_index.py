@@ -145,6 +145,11 @@ def test_what_others_do_to_the_folders_is_noticed(shelf: Shelf) -> None:
     assert ids(shelf.install) == [c.record.run_id, a.record.run_id]
     change_tags(a, add=["accepted"])
     assert ids(shelf.install, tags=("accepted",)) == [a.record.run_id]
+    inner = a.path.rename(a.path.parent.parent.parent / "elsewhere")
+    os.utime(a.path.parents[1])
+    assert ids(shelf.install) == [c.record.run_id]
+    inner.rename(a.path)
+    os.utime(a.path.parents[1])
     moved = c.path.parents[1].rename(c.path.parents[2] / "renamed")
     assert len(ids(shelf.install)) == 2
     shutil.rmtree(moved.parent)
