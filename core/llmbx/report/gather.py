@@ -12,6 +12,7 @@ from ..errors import LlmbxError, UsageError
 from ..history import settle
 from ..history.tags import tags_of
 from ..install import Install
+from ..launchers.nodes import read_nodes
 from ..model import Reference, RunSpec, Value
 from ..plugins import Plugins
 from ..record import Run, read_steps
@@ -56,7 +57,7 @@ def read(run: Run, plugins: Plugins, window: str | None = None) -> Subject | Non
     if window is not None:
         result = rewindowed(run, result, steps, plugins, window)
     sections = plugins.report_sections(run.record.spec, run.path)
-    return Subject(run=run, result=result, steps=tuple(steps), sections=tuple(sections))
+    return Subject(run=run, result=result, steps=tuple(steps), sections=tuple(sections), nodes=read_nodes(run.path))
 
 
 def held(cell: Cell, install: Install, plugins: Plugins, config: Config, wanted: Wanted) -> Cell:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ..launchers.nodes import names, shared_facts
 from ..model import Column, RunSpec, Scalar, Section, Table
 from ..record import Record
 from .subjects import Cell, Subject
@@ -21,6 +22,8 @@ UNITS = {
     "query_groups": "groups", "experts": "experts", "experts_per_token": "experts", "tp": "ranks", "pp": "stages",
     "cp": "ranks", "ep": "ranks", "etp": "ranks", "dp": "replicas", "vp": "chunks", "moe_ffn_hidden_size": "elements",
     "shared_ffn_hidden_size": "elements", "memory_gib": "GiB", "cores": "cores", "usable_cores": "cores",
+    "gpu_power_limit_w": "W", "gpu_clock_sm_max_mhz": "MHz", "gpu_clock_memory_max_mhz": "MHz",
+    "gpu_clock_application_mhz": "MHz", "gpus_seen": "GPUs",
 }  # fmt: skip
 """Units of values that records keep by name alone."""
 
@@ -54,6 +57,8 @@ def environment(cell: Cell) -> Section:
     tables = [_pairs("run", _run_facts(cell.newest)), _pairs("image", _image_facts(record))]
     if record.versions:
         tables.append(_pairs("versions", record.versions))
+    if cell.newest.nodes:
+        tables.append(_pairs("machines that ran it", _nodes_facts(cell.newest)))
     tables.append(_pairs("machine that started it", record.host))
     if record.environment:
         tables.append(_pairs("environment variables (secrets blanked)", record.environment, folded=True))
@@ -151,6 +156,12 @@ def _when(seconds: float) -> str:
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _nodes_facts(subject: Subject) -> dict[str, Scalar]:
+    known = names(subject.nodes)
+    shown = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
+    return {"names": shown or None, **shared_facts(subject.nodes)}
 
 
 def _pairs(title: str, facts: Mapping[str, Any], folded: bool = False) -> Table:

@@ -11,6 +11,7 @@ import msgspec
 from ..compare import Comparison, Measured
 from ..compare.measured import inside
 from ..compare.why import differences
+from ..launchers.nodes import Node
 from ..model import Reference, Result, RunSpec, Section, Step, Value
 from ..record import Record, Run
 from .words import text
@@ -31,12 +32,13 @@ PASSING: dict[str, Any] = {
 
 
 class Subject(Value, frozen=True):
-    """One run that has ended: result, every step, and what its profilers tell of its artefacts."""
+    """One run that has ended: result, every step, what its profilers tell of its artefacts, and its machines."""
 
     run: Run
     result: Result
     steps: tuple[Step, ...]
     sections: tuple[Section, ...] = ()
+    nodes: tuple[Node, ...] = ()
 
     @property
     def record(self) -> Record:

@@ -299,3 +299,17 @@ def test_a_profiler_that_fails_or_is_gone_is_told_and_the_report_stands(shelf: S
 
 def broken() -> Fact:
     return Fact(name="speed", value=1.0)
+
+
+def test_the_machines_that_ran_it_are_told_with_their_clocks_and_power(shelf: Shelf, reporter: Reporter) -> None:
+    run = shelf.put(noise(1, 1.0))
+    for number, host in enumerate(("n1", "n2")):
+        gpus = "gpu H100, 550.54, 700.00, 1980, 2619, [N/A]\n" * 8
+        (run.path / f"node-{number}.txt").write_text(f"host {host}\nkernel 6.1\ncores 64\n{gpus}")
+    (section,) = [s for s in reporter.report(run).sections if s.title.startswith("Environment")]
+    (table,) = [t for t in section.tables if t.title == "machines that ran it"]
+    told = dict(table.rows)
+    assert told["names"] == "n1, n2"
+    assert told["gpu power limit w"] == "700.0 W"
+    assert told["gpu clock sm max mhz"] == "1980 MHz"
+    assert told["gpus seen"] == "16 GPUs"
