@@ -2,7 +2,9 @@
 
 Three comparisons, taken in turn so that both sides see the same machine: an import into nothing (aim: at most 5 % more
 than the tool), a warm `prepare` (aim: at most 50 ms), and the start of a program in a prepared image, wrapped as a rank
-is, against the tool's own start. The import needs a registry that has REFERENCE; images are removed again.
+is, against the tool's own start. llmbx's import ends with a first start, which proves that the image starts and asks
+for its Python: it is held against the tool's import with a first start of Python, and against the import alone. The
+import needs a registry that has REFERENCE; images are removed again. `benchmarks/README.md` has figures.
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ def bare_import(tool: str, reference: Reference, folder: Path) -> list[str]:
     return ["apptainer", "build", "--disable-cache", *options, f"{folder}/bare.sif", f"docker://{reference.docker}"]
 
 
-def bare_start(tool: str, image: Image) -> list[str]:
-    """What a user would type to start `true` in the image."""
+def bare_start(tool: str, where: str, *program: str) -> list[str]:
+    """What a user would type to start `program` in the image: a file, or a reference in Docker's store."""
     if tool == "docker":
-        return ["docker", "run", "--rm", "--network", "host", image.reference, "true"]
+        return ["docker", "run", "--rm", "--network", "host", where, *program]
     if tool == "enroot":
-        return ["enroot", "start", "--rw", image.path or "", "true"]
-    return ["apptainer", "--quiet", "exec", "--cleanenv", "--writable-tmpfs", image.path or "", "true"]
+        return ["enroot", "start", "--rw", where, *program]
+    return ["apptainer", "--quiet", "exec", "--cleanenv", "--writable-tmpfs", where, *program]
 
 
 def rank(runtime: Runtime, image: Image, folder: Path) -> list[str]:
@@ -80,7 +82,8 @@ def main() -> int:
     tool = sys.argv[2] if len(sys.argv) > 2 else "apptainer"
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
     runtime, reference, request = load().runtime(tool), parse_reference(name), ImageRequest(reference=name)
-    times: dict[str, list[float]] = {key: [] for key in ("tool import", "llmbx import", "warm", "tool start", "rank")}
+    rows = ("tool import", "first start", "llmbx import", "warm", "tool start", "rank")
+    times: dict[str, list[float]] = {key: [] for key in rows}
     with tempfile.TemporaryDirectory(prefix="llmbx-bench-") as top:
         image = runtime.plan(request, Path(top))
         for number in range(rounds):
@@ -88,6 +91,9 @@ def main() -> int:
             folder.mkdir()
             forget(tool, reference)
             times["tool import"].append(timed(lambda folder=folder: run(bare_import(tool, reference, folder))))
+            bare = reference.docker if tool == "docker" else str(next(folder.glob("bare.*")))
+            first = bare_start(tool, bare, "python3", "--version")
+            times["first start"].append(timed(lambda first=first: run(first)))
             forget(tool, reference)
 
             def prepare(folder: Path = folder) -> Image:
@@ -96,7 +102,8 @@ def main() -> int:
             times["llmbx import"].append(timed(prepare))
             times["warm"].append(timed(prepare))
             image = prepare()
-            times["tool start"].append(timed(lambda image=image: run(bare_start(tool, image))))
+            start = bare_start(tool, image.path or image.reference, "true")
+            times["tool start"].append(timed(lambda start=start: run(start)))
             argv = rank(runtime, image, folder)
             times["rank"].append(timed(lambda argv=argv: run(argv)))
             shutil.rmtree(folder)
@@ -105,8 +112,10 @@ def main() -> int:
     print(f"{tool}, {name}, {rounds} rounds, milliseconds")
     for key, values in times.items():
         print(f"{key:<14}{middle[key]:>10.1f}   min {min(values):.1f}")
-    ratio = middle["llmbx import"] / middle["tool import"]
-    print(f"import {ratio:.3f} of the tool (aim {IMPORT_AIM}), warm {middle['warm']:.1f} ms (aim {WARM_AIM_MS:.0f})")
+    alone = middle["llmbx import"] / middle["tool import"]
+    ratio = middle["llmbx import"] / (middle["tool import"] + middle["first start"])
+    print(f"import {ratio:.3f} of the tool's with a first start (aim {IMPORT_AIM}), {alone:.3f} of the import alone")
+    print(f"warm {middle['warm']:.1f} ms (aim {WARM_AIM_MS:.0f})")
     return 0 if ratio <= IMPORT_AIM and middle["warm"] <= WARM_AIM_MS else 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from .errors import InfraError, UsageError
 
@@ -46,3 +47,14 @@ def _require(repository: str, environ: Mapping[str, str]) -> None:
         raise InfraError(
             f"the hub cannot be reached for {repository}: {reason}; HF_HUB_OFFLINE=1 uses the cache"
         ) from None
+
+
+def cache_variables(install: Path, environ: Mapping[str, str], offline: bool) -> dict[str, str]:
+    """Variables by which the ranks find the hub's cache; `offline`, also the one that keeps its libraries from asking.
+
+    The cache is the user's own (HF_HOME); offline, without one, that of the install, which bundles bring tokenizers to.
+    """
+    own = install / ".cache/huggingface"
+    home = environ.get("HF_HOME") or (str(own) if offline else "")
+    found = {"HF_HOME": home} if home and Path(home).is_dir() else {}
+    return {**found, "HF_HUB_OFFLINE": "1"} if offline else found

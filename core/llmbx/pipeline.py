@@ -18,7 +18,7 @@ from .errors import LlmbxError, UsageError
 from .files import write_atomic
 from .finalise import Ended, assess, conclude, retry_cause, write
 from .follow import Sink, follow
-from .hub import require_access
+from .hub import cache_variables, require_access
 from .install import Install
 from .launchers.base import Launcher, placed
 from .launchers.script import SCRIPT
@@ -111,6 +111,7 @@ def wrappers(spec: RunSpec, launch: Launch, plugins: Plugins) -> tuple[str, ...]
 def plan(spec: RunSpec, rooms: Rooms) -> tuple[Image, Path, Rendered]:
     """What a run would start, without fetching or writing anything (`--dry-run`)."""
     image = rooms.runtime.plan(rooms.framework.prepare_image(spec), rooms.install.path)
+    spec = _with_cache(spec, rooms)
     name = spec.experiment
     folder = rooms.install.experiments(spec.folder) / name / f"{name}_TIMESTAMP" / name
     return image, folder, render(spec, rooms, image, folder)
@@ -139,8 +140,14 @@ def conclude_unstarted(run: Run, plugins: Plugins, error: BaseException) -> Resu
     return conclude(run, plugins, _not_started(error))
 
 
+def _with_cache(spec: RunSpec, rooms: Rooms, offline: bool = False) -> RunSpec:
+    """The spec with the model hub's cache in its environment, so that containers see it."""
+    found: RunSpec = spec.replace(env={**cache_variables(rooms.install.path, os.environ, offline), **spec.env})
+    return found
+
+
 def _start(rooms: Rooms, record: Record, folder: Path, progress: Progress, offline: bool) -> Run:
-    spec, began = record.spec, time.monotonic()
+    spec, began = _with_cache(record.spec, rooms, offline), time.monotonic()
     rooms.framework.parse_log(spec)  # a log that nobody can read is found out before hours of training
     request = rooms.framework.prepare_image(spec).replace(accept_change=spec.accept_image_change)
     if not offline:

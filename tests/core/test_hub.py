@@ -5,11 +5,12 @@ from __future__ import annotations
 import http.server
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from llmbx.errors import InfraError, UsageError
-from llmbx.hub import require_access
+from llmbx.hub import cache_variables, require_access
 
 
 @pytest.fixture
@@ -62,3 +63,16 @@ def test_an_ill_or_absent_hub_is_infrastructure(hub: str) -> None:
 
 def test_offline_asks_nobody() -> None:
     assert require_access(["meta/open"], {"HF_ENDPOINT": "http://127.0.0.1:1", "HF_HUB_OFFLINE": "1"}) is None
+
+
+def test_ranks_find_the_cache_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    mine = {"HF_HOME": str(tmp_path / "mine")}
+    assert cache_variables(tmp_path, mine, offline=False) == mine
+    assert cache_variables(tmp_path, {"HF_HOME": "/nowhere"}, offline=False) == {}, "nothing that could be mounted"
+    assert cache_variables(tmp_path, {}, offline=True) == {"HF_HUB_OFFLINE": "1"}
+    (tmp_path / ".cache/huggingface").mkdir(parents=True)
+    assert cache_variables(tmp_path, {}, offline=False) == {}
+    own = str(tmp_path / ".cache/huggingface")
+    assert cache_variables(tmp_path, {}, offline=True) == {"HF_HOME": own, "HF_HUB_OFFLINE": "1"}
+    assert cache_variables(tmp_path, mine, offline=True) == {**mine, "HF_HUB_OFFLINE": "1"}

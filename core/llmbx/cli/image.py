@@ -93,17 +93,27 @@ def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
 
 @command.command("prune")
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
+@click.option("--older-than", "days", type=click.FloatRange(min=0), metavar="DAYS", help="Also older image files.")
 @click.option("--dry-run", is_flag=True, help="Say what would go, and delete nothing.")
-def prune(names: tuple[str, ...], dry_run: bool) -> None:
+def prune(names: tuple[str, ...], days: float | None, dry_run: bool) -> None:
     """Delete what killed imports left behind and image files that are not whole, and the images that are named.
 
-    `images.lock` keeps the digests: an image that comes back must be the same.
+    `--older-than` adds the install's image files that were made so many days ago. `images.lock` keeps the digests: an
+    image that comes back must be the same.
+
+    \b
+    Examples:
+      llmbx image prune --dry-run
+      llmbx image prune --older-than 90
+      llmbx image prune nvidia+nemo+25.04.01.sqsh
     """
     from ..images.disk import size
-    from ..images.inventory import entries, leftovers, remove, select, sweep
+    from ..images.inventory import entries, leftovers, older, remove, select, sweep
 
     here = world().install
     going = select(here.path, names) if names else []
+    inside = [entry for entry in entries(here.path) if Path(entry.path or "").parent == here.path / "images"]
+    going += [entry for entry in (older(inside, days) if days is not None else []) if entry not in going]
     going += [entry for entry in entries(here.path) if entry.state.startswith("not whole") and entry not in going]
     for path in leftovers(here.path):
         click.echo(f"leftover {path.name}")
@@ -195,11 +205,12 @@ def import_(bundle: Path, accept_image_change: bool) -> None:
     """Bring everything in a bundle into this install; no network is used."""
     from ..images.bundle import take
 
-    here = world().install
-    here.ensure()
-    manifest = take(bundle, here.path, accept_image_change, _say)
+    here = world()
+    here.install.ensure()
+    manifest = take(bundle, here.install.path, accept_image_change, _say)
     for key, entry in manifest.locked.items():
         click.echo(f"{key}  {entry.digest or ''}".rstrip())
+    click.echo(f"{len(manifest.members)} files taken into {here.install.root}", err=True)
 
 
 def _wheels(workload: str, folder: Path, here: World) -> list[Path]:
@@ -310,6 +321,7 @@ def _row(entry: Entry, format_: str) -> dict[str, object]:
 
     shown = {name: getattr(entry, name) for name in (*COLUMNS, "path")}
     if format_ == "table":
+        shown["name"] = entry.label
         shown["size"] = None if entry.size is None else size(entry.size)
         shown["digest"] = entry.digest[:19] if entry.digest else None
     return shown

@@ -33,6 +33,11 @@ class Entry(Value, frozen=True):
     path: str | None = None
 
     @property
+    def label(self) -> str:
+        """Its name as tables show it: a daemon's id by its first twelve digits."""
+        return self.name if self.path is not None else self.name.replace("sha256:", "")[: len("docker/") + 12]
+
+    @property
     def good(self) -> bool:
         """Whether a run can use it as it is."""
         return self.state in ("ok", "not seen yet")
@@ -60,6 +65,13 @@ def select(install: Path, names: Sequence[str]) -> list[Entry]:
             raise UsageError(f"no image '{name}' here{did_you_mean(name, [entry.name for entry in have])}")
         chosen += [entry for entry in matching if entry not in chosen]
     return chosen if names else have
+
+
+def older(found: Sequence[Entry], days: float) -> list[Entry]:
+    """Those whose file was written more than `days` days ago; images in a daemon's store have no file and stay."""
+    oldest = time.time() - days * 86400
+    dated = [(entry, Path(entry.path)) for entry in found if entry.path is not None and entry.kind != "tar"]
+    return [entry for entry, path in dated if path.is_file() and path.stat().st_mtime < oldest]
 
 
 def verified(entry: Entry, install: Path, progress: Progress, offline: bool) -> Entry:
@@ -137,7 +149,7 @@ def _date(stamp: Stamp | None) -> str | None:
 
 
 def _names(entry: Entry) -> set[str]:
-    names = {entry.name, entry.reference or "", entry.path or ""}
+    names = {entry.name, entry.label, entry.reference or "", entry.path or ""}
     with suppress(UsageError):
         names.add(parse_reference(entry.reference or "").enroot)
     return names - {""}

@@ -58,19 +58,16 @@ class SlurmLauncher:
     def check(self, install: Path) -> Finding | None:
         """Ask the controller for its partitions (for `llmbx doctor`); a finding when it does not answer or has none."""
         if reason := self.available():
-            return Finding(
-                rule="launcher slurm",
-                problem=reason,
-                fix="install Slurm's client, or use --launcher local",
-                warning=True,
-            )
+            return _finding(reason, "install Slurm's client, or use --launcher local", absent=True)
         try:
-            up = call("sinfo", "--noheader", "--format=%P %a", timeout_s=30).count(" up")
+            up = call("sinfo", "--noheader", "--format=%P %a", timeout_s=10).count(" up")
         except InfraError as error:
-            return Finding(rule="launcher slurm", problem=str(error), fix="see `scontrol ping`, and SLURM_CONF")
-        if not up:
-            return Finding(rule="launcher slurm", problem="no partition is up", fix="see `sinfo -s`")
-        return None
+            said = str(error).split("; ")
+            if any("configuration source" in part for part in said):
+                fix = "set SLURM_CONF to a cluster's slurm.conf, or use --launcher local"
+                return _finding("Slurm's client is here, and no cluster is configured for it", fix, absent=True)
+            return _finding(said[0], "see `scontrol ping`")
+        return None if up else _finding("no partition is up", "see `sinfo -s`")
 
     def render(self, spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
         """The sbatch script. Raises `UsageError` for options that it cannot carry."""
@@ -177,6 +174,10 @@ def submitted_environment(spec: RunSpec) -> dict[str, str]:
     variables = {**environment(), **{name: value for name, value in spec.env.items() if is_secret(name)}}
     variables.pop("SLURM_TIME_FORMAT")
     return variables
+
+
+def _finding(problem: str, fix: str, absent: bool = False) -> Finding:
+    return Finding(rule="launcher slurm", problem=problem, fix=fix, warning=absent)
 
 
 def _last_word(job: Job, run_dir: Path) -> Exit | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ..environments import split_pin
 from ..errors import InfraError
 from ..model import Environment
 from . import environment_store as store
@@ -23,20 +24,32 @@ def gather(environment: Environment, install: Path, folder: Path, progress: Prog
     where, marker = _finished(environment, install)
     temporary = folder / ".tmp"
     temporary.mkdir(parents=True)
-    pip = pip_command(str(where.python.resolve()), str(where.python))
-    env = pip_environment(os.environ, temporary)
-    own = install / "wheels"
-    sources = ["--find-links", str(own)] if own.is_dir() else []
-    extra = sorted({index for builds in environment.variants.values() for _, index in builds if index})
-    sources += [part for index in extra for part in ("--extra-index-url", index)]
-    pins = [f"{name}=={version}" for name, version in marker.packages.items()]
-    progress(f"environment {where.label}: fetching the wheels of its {len(pins)} packages")
-    lines: list[str] = []
-    argv = [*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), *sources, *pins]
-    if pins and follow(argv, env, temporary, lines.append) != 0:
-        why = explain_failure(lines, configured_places(pip, env), own, offline=False)
-        raise InfraError(f"environment {where.label}: {why}")
+    base = pip_command(str(where.python.resolve()), str(where.python))
+    env, own = pip_environment(os.environ, temporary), install / "wheels"
+    pip = [*base, "wheel", "--no-deps", "--wheel-dir", str(folder)]
+    pip += ["--find-links", str(own)] if own.is_dir() else []
+    progress(f"environment {where.label}: fetching the wheels of its {len(marker.packages)} packages")
+    for pins, indexes in _sources(environment, marker):
+        lines: list[str] = []
+        # An index that only one package needs is asked for that one alone, and only where the usual place has it not.
+        extras = [["--extra-index-url", index] if index else [] for index in indexes]
+        if all(follow([*pip, *extra, *pins], env, temporary, lines.append) != 0 for extra in extras):
+            why = explain_failure(lines, configured_places(base, env), own, offline=False)
+            raise InfraError(f"environment {where.label}: {why}")
     return sorted(folder.glob("*.whl"))
+
+
+def _sources(environment: Environment, marker: store.Marker) -> list[tuple[list[str], list[str | None]]]:
+    """Exact requirements that are fetched together, with the extra indexes to try in order (None: without one)."""
+    variants = {split_pin(requirement)[0]: builds for requirement, builds in environment.variants.items()}
+    pins = {name: f"{name}=={version}" for name, version in marker.packages.items()}
+    plain = [pin for name, pin in pins.items() if name not in variants]
+    special = [
+        ([pins[name]], list(dict.fromkeys(index for _, index in builds)))
+        for name, builds in variants.items()
+        if name in pins
+    ]
+    return [(plain, [None]), *special] if plain else special
 
 
 def _finished(environment: Environment, install: Path) -> tuple[store.Place, store.Marker]:

@@ -33,8 +33,10 @@ def test_a_bundle_brings_a_run_to_a_machine_without_a_network(
     assert llmbx("image", "prepare", reference, "--runtime", tool, env=tool_env).returncode == 0
     (install / "wheels").mkdir()
     (install / "wheels/a-1.0-py3-none-any.whl").write_bytes(b"wheel")
+    (install / ".cache/huggingface/hub").mkdir(parents=True)
+    (install / ".cache/huggingface/hub/tokenizer.json").write_text("{}")
     exported = llmbx("image", "export", str(bundle), env=tool_env)
-    assert exported.returncode == 0 and "2 files" in exported.stdout, exported.stderr
+    assert exported.returncode == 0 and "3 files" in exported.stdout, exported.stderr
     forget(daemons, reference)
 
     command = Path(sys.executable).with_name("llmbx")
@@ -57,6 +59,9 @@ def test_a_bundle_brings_a_run_to_a_machine_without_a_network(
     assert sorted(result["status"] for result in results) == ["completed", "failed"]
     (completed,) = (result for result in results if result["status"] == "completed")
     assert completed["image"]["digest"] == images["ci/tiny:1"]
+    script = next(path for path in other.glob("workloads/*/experiments/*/*/*/run.sh")).read_text()
+    cache = f"{other}/.cache/huggingface"
+    assert f"{cache}:{cache}" in script and "export HF_HUB_OFFLINE=1" in script, "ranks see the cache and ask nobody"
     forget(daemons, reference)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,11 @@ def test_images_are_listed_verified_and_pruned(
     assert listed[name]["reference"] == reference and listed[name]["digest"] == images["ci/tiny:1"]
     assert listed[name]["state"] == "ok" and listed[name]["size"] == (install / "images" / name).stat().st_size
     assert sorted(row["kind"] for row in listed.values()) == ["docker", "sif"]
+    (stored,) = (row["name"] for row in listed.values() if row["kind"] == "docker")
+    short = stored.replace("sha256:", "")[:19]
+    table = llmbx("image", "list", env=tool_env).stdout
+    assert f"{short} " in table and stored not in table
+    assert llmbx("image", "verify", short, "--offline", env=tool_env).returncode == 0
     good = llmbx("image", "verify", "--format", "json", env=tool_env)
     assert good.returncode == 0 and {row["state"] for row in rows(good).values()} == {"ok"}, good.stdout
 
@@ -49,6 +56,10 @@ def test_images_are_listed_verified_and_pruned(
     unknown = llmbx("image", "verify", "ci+tiny+2.sif", env=tool_env)
     assert unknown.returncode == 2 and "did you mean 'ci+tiny+1.sif'" in unknown.stderr
 
+    assert name not in llmbx("image", "prune", "--older-than", "90", "--dry-run", env=tool_env).stdout
+    os.utime(file, (time.time() - 91 * 86400,) * 2)
+    assert name in llmbx("image", "prune", "--older-than", "90", "--dry-run", env=tool_env).stdout
+    assert name not in llmbx("image", "prune", "--dry-run", env=tool_env).stdout
     leftover = install / "images/.x.sif.partial-elsewhere-1"
     leftover.mkdir()
     (leftover / "part").write_bytes(b"x" * 1000)
