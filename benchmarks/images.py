@@ -4,7 +4,7 @@ Three comparisons, taken in turn so that both sides see the same machine: an imp
 than the tool), a warm `prepare` (aim: at most 50 ms), and the start of a program in a prepared image, wrapped as a rank
 is, against the tool's own start. llmbx's import ends with a first start, which proves that the image starts and asks
 for its Python: it is held against the tool's import with a first start of Python, and against the import alone. The
-import needs a registry that has REFERENCE; images are removed again. `benchmarks/README.md` has figures.
+import needs a registry that has REFERENCE; images are removed again. Figures: docs/images.md.
 """
 
 from __future__ import annotations
