@@ -15,7 +15,7 @@ GIB = 2**30
 ASSUMED_MFU = 0.5
 """The share of the peak that times are estimated with: an assumption, so that an hour can be planned."""
 
-START_S = {"nemo": 60, "maxtext": 90}
+START_S = {"nemo": 40, "maxtext": 60}
 """Seconds until the first step is done (imports, compilation): an assumption, too."""
 
 

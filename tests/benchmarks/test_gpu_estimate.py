@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -15,7 +13,6 @@ from llmbx.plugins import load
 from llmbx.request import Request
 from llmbx.resolve import resolve
 
-GPU = Path(__file__).parents[2] / "benchmarks" / "gpu"
 ROWS = [
     ("llama3.1", "8b-1gpu", "bf16"),
     ("llama3.1", "70b-1gpu", "bf16"),
@@ -27,14 +24,10 @@ ROWS = [
 FULL = {"8b-1gpu": "8b", "70b-1gpu": "70b", "314b-1gpu": "314b", "400b-1gpu": "400b"}
 
 
-@pytest.fixture(scope="module")
-def estimate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("estimate", GPU / "estimate.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["estimate"] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def estimate(gpu: Any) -> ModuleType:
+    found: ModuleType = gpu.estimate
+    return found
 
 
 def resolved(workload: str, size: str, **asked: object) -> RunSpec:
