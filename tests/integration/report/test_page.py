@@ -96,6 +96,18 @@ def test_charts_are_drawn_and_every_text_can_be_read(show: Open, page: Path, sch
     assert tab.evaluate(CONTRASTS) == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_rules_of_accessibility_find_nothing(show: Open, page: Path, scheme: str) -> None:
+    """axe-core's rules (WCAG 2 A and AA, best practices), everything unfolded; its script needs the policy lifted."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    tab = show(page, color_scheme=scheme, bypass_csp=True)
+    tab.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    found = Axe().run(tab).response
+    assert len(found["passes"]) > 20
+    assert [(rule["id"], [node["html"][:100] for node in rule["nodes"]]) for rule in found["violations"]] == []
+
+
 def test_the_colours_can_be_changed(show: Open, page: Path) -> None:
     tab = show(page, color_scheme="light")
     tab.get_by_role("button", name="Dark colours").press("Enter")
