@@ -29,12 +29,15 @@ BARS = (5, 30)
 def curves(cell: Cell, name: str = "") -> tuple[Chart, ...]:
     """The charts of one cell, as far as its logs tell. `name` sets their names apart in a report of several cells."""
     shown = cell.subjects[-MOST_RUNS:]
-    found = (step_times(shown, name), losses(shown, name), distribution(cell.sound, name))
+    found = (step_times(shown, name, _yardsticks(cell)), losses(shown, name), distribution(cell.sound, name))
     return tuple(chart for chart in found if chart is not None)
 
 
-def step_times(subjects: Sequence[Subject], name: str = "") -> Chart | None:
-    """Seconds of every step, the measured window shaded and its mean drawn; None where no step has a time."""
+def step_times(subjects: Sequence[Subject], name: str = "", yardsticks: Sequence[Rule] = ()) -> Chart | None:
+    """Seconds of every step, the measured window shaded, its mean drawn, and other figures (`yardsticks`) beside it.
+
+    None where no step has a time.
+    """
     series = _curves(subjects, lambda step: step.time_s)
     if not series:
         return None
@@ -48,7 +51,7 @@ def step_times(subjects: Sequence[Subject], name: str = "") -> Chart | None:
         y=Axis(title="step time", unit="s", top=_top(subjects)),
         series=series,
         spans=_windows(subjects),
-        rules=rules,
+        rules=(*rules, *yardsticks),
         summary=_summary(subjects),
         formula="seconds that the log gives each step; the shaded window is what was measured",
     )
@@ -142,6 +145,18 @@ def _point(step: Step, value: float | None, subject: Subject, odd: dict[int, flo
     if note is None and not inside(step, subject.result):
         note = "not measured"
     return Point(x=step.number, y=known, note=note)
+
+
+def _yardsticks(cell: Cell) -> tuple[Rule, ...]:
+    """The step times that the cell was held against, where they are near enough to share its axis."""
+    own = stats.mean([s.result.step_time_s.mean for s in cell.sound if s.result.step_time_s.mean is not None])
+    found = []
+    for compared in cell.against:
+        seconds = compared.a.step_time_s.mean if compared.a.step_time_s else None
+        if own is not None and seconds is not None and own / FAR <= seconds <= own * FAR:
+            words = "published" if compared.a.kind == "reference" else f"baseline {compared.a.label}"
+            found.append(Rule(name=f"{words} {number(seconds)} s", y=seconds))
+    return tuple(found)
 
 
 def _windows(subjects: Sequence[Subject]) -> tuple[Span, ...]:

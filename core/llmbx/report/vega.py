@@ -35,10 +35,14 @@ def specification(chart: Chart, legend: bool = False) -> Json:
     """The chart in Vega-Lite. `legend`: with its own, for a drawing that stands alone."""
     chart = chart.replace(x=_numbered(chart))
     names = [series.name for series in chart.series]
+    rules = [_rule(rule, place) for place, rule in enumerate(chart.rules)]
     layers = [_span(chart, span, place) for place, span in enumerate(chart.spans)]
+    layers += [line for lines, _, rule in rules if rule.y is not None for line in lines]
     for place, series in enumerate(chart.series):
         layers += _series(chart, series, place)
-    layers += [layer for place, rule in enumerate(chart.rules) for layer in _rule(rule, place)]
+    # A level lies under the curves, a place on the x axis over its bars; all names are on top.
+    layers += [line for lines, _, rule in rules if rule.y is None for line in lines]
+    layers += [word for _, label, _ in rules for word in label]
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "width": WIDTH,
@@ -166,22 +170,28 @@ def _span(chart: Chart, span: Span, place: int) -> Json:
     return _layer(f"span_{place}", rows, mark, {"x": x, "x2": {"field": "until"}, "color": {"value": "var(--span)"}})
 
 
-def _rule(rule: Rule, place: int) -> list[Json]:
-    """A straight line with its name at the end, both with a halo so that they can be seen on what they cross."""
+def _rule(rule: Rule, place: int) -> tuple[list[Json], list[Json], Rule]:
+    """A straight line and its name, both with a halo so that they can be seen on what they cross."""
     field, value = ("y", rule.y) if rule.y is not None else ("x", rule.x)
     where = {field: {"field": field, "type": "quantitative"}}
-    at = {"x": WIDTH - 4, "align": "right", "dy": -7} if field == "y" else {"y": 10, "align": "left", "dx": 6}
+    at: Json = {"y": 10, "align": "left", "dx": 6}
+    if field == "y":
+        # Neighbours' names take turns, so that two close lines do not write over each other.
+        at = {"dy": -7, **({"x": 6, "align": "left"} if place % 2 else {"x": WIDTH - 4, "align": "right"})}
     line = {"type": "rule", "aria": False}
     label = {"type": "text", "aria": False, "text": rule.name, "fontSize": 12, **at}
     halo, ink = {"color": {"value": "var(--ground)"}}, {"color": {"value": "var(--ink)"}}
     edge = {"stroke": {"value": "var(--ground)"}}
     rows = [{field: value}]
-    return [
+    lines = [
         _layer(f"halo_{place}", rows, {**line, "strokeWidth": 4, "opacity": 0.8}, where | halo),
         _layer(f"rule_{place}", rows, {**line, "strokeWidth": 1.5, "strokeDash": [4, 3]}, where | ink),
+    ]
+    name = [
         _layer(f"behind_{place}", rows, {**label, "strokeWidth": 4, "opacity": 0.8}, where | halo | edge),
         _layer(f"label_{place}", rows, label, where | ink),
     ]
+    return lines, name, rule
 
 
 def _colours(names: list[str], legend: bool) -> Json:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.model import Axis, Chart, Point, Rule, Series, Span, Step
+from llmbx.model import Axis, Chart, Point, Reference, Rule, Series, Span, Step
 from llmbx.report import draw, palette, vega
 from llmbx.report.curves import BARS, MOST_POINTS, bars, curves, thinned
 from llmbx.report.tables import behind
 
-from ..compare.conftest import Shelf, noise
+from ..compare.conftest import Shelf, Toy, noise
 from .conftest import Reporter
 
 AWKWARD = "<script>alert('&amp;\")</script>"
@@ -39,6 +39,22 @@ def test_the_window_is_shaded_and_its_mean_drawn(shelf: Shelf, reporter: Reporte
     assert shaded["data"]["values"] == [{"x": 10.5, "until": 44.5}]
     assert shaded["mark"]["type"] == "rect"
     assert [rule.y for rule in chart.rules] == [pytest.approx(cell.newest.result.step_time_s.mean)]
+
+
+def test_what_was_published_and_the_baseline_are_drawn_where_they_are_near(
+    shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference
+) -> None:
+    toy.references = (row,)
+    shelf.put([0.9] * 50, tags=("accepted",))
+    (cell,) = reporter.cells(shelf.put([1.1] * 50), baseline="accepted")
+    assert [rule.name for rule in curves(cell)[0].rules] == ["mean 1.1 s", "baseline accepted 0.9 s", "published 1 s"]
+
+
+def test_what_is_far_does_not_stretch_the_axis(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
+    toy.references = (row.replace(step_time_s=9.0),)
+    (cell,) = reporter.cells(shelf.put([1.2] * 50))
+    assert len(cell.against) == 1
+    assert [rule.name for rule in curves(cell)[0].rules] == ["mean 1.2 s"]
 
 
 def test_a_slow_first_step_does_not_flatten_the_others(shelf: Shelf, reporter: Reporter) -> None:
