@@ -47,7 +47,7 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     ),
     "runtime": click.option("--runtime", help="venv, docker, apptainer, enroot, pyxis, host; default: what fits here."),
     "launcher": click.option(
-        "--launcher", help="local or slurm; default: the cluster profile's, else what the run needs."
+        "--launcher", help="local or slurm; default: the profile's, a Slurm job around, else what the run needs."
     ),
     "cluster": click.option("--cluster", help="The cluster profile of llmbx.toml to use."),
     "scheduler": click.option(
