@@ -34,6 +34,7 @@ class Cluster(Value, frozen=True):
     gres: str | None = None
     gpus_per_node_flag: bool = False
     segment: int | None = None
+    preflight: bool | None = None
     walltime_minutes: dict[str, int] = {}
     retries: int | None = None
     sbatch: dict[str, Scalar] = {}

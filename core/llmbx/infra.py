@@ -1,8 +1,9 @@
 """Telling failures of the infrastructure from failures of what runs on it: only the former are worth another attempt.
 
-Infrastructure is: a node that failed, a job that was preempted, a network or NCCL that could not be initialised before
-the first step, a GPU that reports uncorrectable memory errors, a container that did not start. Whatever else the log
-tells of (an exception, memory, a missing file) is the application's, and so is a failure that both could explain.
+Infrastructure is: a node that failed or was found bad before the start, a job that was preempted, a network or NCCL
+that could not be initialised before the first step, a GPU that reports uncorrectable memory errors, a container that
+did not start. Whatever else the log tells of (an exception, memory, a missing file) is the application's, and so is a
+failure that both could explain.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from .launchers.preflight import ROLE as PREFLIGHT
 from .logs.collect import Log
 from .logs.lines import LineReader, split_label
 from .model import Event, JobStatus, Result
@@ -40,6 +42,8 @@ def infrastructure_cause(status: JobStatus, result: Result, log: Log, said: Iter
         return None
     if result.status in LOST:
         return result.cause or result.status
+    if status.phase == PREFLIGHT and status.verdict is None:
+        return result.cause
     if status.verdict is not None or result.status != "failed" or status.state == "lost":
         return None
     fatal = [event for event in log.events if event.fatal and event.kind not in ECHOES]

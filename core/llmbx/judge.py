@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
+from .launchers.preflight import ROLE as PREFLIGHT
 from .measure import finite
 from .model import Event, JobStatus, RunSpec, Step, Value
 from .model.result import Status
@@ -47,6 +48,8 @@ def judge(
         )
     if job.verdict is not None:
         return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=_known_cause(job, events))
+    if job.phase == PREFLIGHT:
+        return Verdict(status="failed", data_valid=False, cause=job.reason or "a node is bad")
     if job.state == "lost":
         return Verdict(status="lost", data_valid=whole, cause=job.reason or "the job is gone and left no exit code")
     if job.exit_code == 0 and whole:

@@ -44,6 +44,7 @@ class Request(Value, frozen=True):
     walltime_minutes: int | None = None
     stall_timeout_s: float | None = None
     retries: int | None = None
+    preflight: bool | None = None
     profile: bool | None = None
     profile_steps: str | None = None
     profile_ranks: str | None = None

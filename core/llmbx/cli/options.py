@@ -72,6 +72,9 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
         metavar="N",
         help="Try again so often after a failure of the infrastructure.",
     ),
+    "preflight": click.option(
+        "--preflight/--no-preflight", default=None, help="Look at every node first; default: above 64 GPUs."
+    ),
     "tags": click.option("--tag", "tags", multiple=True, help="A word to find the run by later."),
     "wrappers": click.option(
         "--with", "wrappers", multiple=True, metavar="PROFILER", help="Wrap it in a profiler: nccltrace …"

@@ -15,6 +15,7 @@ from ..secrets import is_secret
 from . import detached, slurm_render
 from .base import Unreachable
 from .exits import Exit, exit_status, forget_exit, read_exit
+from .preflight import ROLE as PREFLIGHT
 from .slurm_evidence import Evidence, read_evidence, read_step_evidence
 from .slurm_find import find_jobs
 from .slurm_state import PENDING, VERDICTS, Queue, SlurmState
@@ -192,6 +193,8 @@ def _ended(job: Job, run_dir: Path, state: SlurmState | None, end: Exit | None) 
         return _gone(job, run_dir, evidence)
     known = state or SlurmState(word="")
     status = exit_status(end) if end is not None else JobStatus(state="ended")
+    if status.phase == PREFLIGHT and status.reason and known.word not in VERDICTS:
+        return status
     verdict = _verdict(known, evidence, status)
     stopped = verdict in STOPPED
     changed: JobStatus = status.replace(

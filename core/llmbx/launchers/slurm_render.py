@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import UsageError
 from ..model import Launch, Phase, RunSpec, Wrapping
 from ..secrets import is_secret
-from . import script
+from . import preflight, script
 from .shim import phase_ranks
 from .slurm_allocation import STEP_OPTIONS, Allocation
 from .slurm_params import check_params
@@ -32,18 +32,25 @@ def render(
     title = f"{spec.experiment}: {launch.world_size} rank(s) on {launch.nodes} node(s)"
     job_id = allocation.job_id if allocation else "${SLURM_JOB_ID-}"
     options = [] if allocation else header(spec, launch)
+
+    def start(of: RunSpec, what: Launch, phase: Phase, how: Wrapping) -> list[str]:
+        return srun(of, what, phase, how, allocation)
+
+    functions, look = preflight.blocks(spec, launch, wrappings[0], start)
     blocks = [
         "\n".join(["#!/bin/bash", *options, script.head(title, run_dir, spec, job_id), *_inside(allocation)]),
         script.shell("common.sh"),
         script.shell("slurm.sh"),
         *(
-            script.rank_function(spec, phase, wrapping, srun(spec, launch, phase, wrapping, allocation))
+            script.rank_function(spec, phase, wrapping, start(spec, launch, phase, wrapping))
             for phase, wrapping in pairs
         ),
+        *functions,
         "set_aside\nbegin",
         script.files(launch),
         *script.setup(spec),
         rendezvous("SLURM_JOB_ID" if allocation is None else "$$"),
+        *look,
         script.phases(launch),
     ]
     return "\n".join(block.rstrip("\n") + "\n" for block in blocks)

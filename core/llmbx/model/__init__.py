@@ -7,7 +7,7 @@ from .job import Job, JobStatus, Owner
 from .launch import RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .result import Result
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
-from .spec import CheckpointSpec, Finding, Peak, ProfileSpec, RunSpec, TraceSpec
+from .spec import CheckpointSpec, Finding, Peak, PreflightSpec, ProfileSpec, RunSpec, TraceSpec
 from .step import Event, Step
 from .workload import (
     Checkpointing,
@@ -55,6 +55,7 @@ __all__ = [
     "Phase",
     "Point",
     "Prefix",
+    "PreflightSpec",
     "ProfileSpec",
     "Recipe",
     "Reference",

@@ -37,6 +37,12 @@ class CheckpointSpec(Value, frozen=True):
     load: str | None = None
 
 
+class PreflightSpec(Value, frozen=True):
+    """That every node is looked at before the framework starts; `repositories` are those that the ranks read."""
+
+    repositories: tuple[str, ...] = ()
+
+
 class Peak(Value, frozen=True):
     """The dense peak of one GPU type and dtype: TFLOP/s per GPU, what exactly it is the peak of, and who says so."""
 
@@ -104,6 +110,7 @@ class RunSpec(Value, frozen=True):
     walltime_minutes: int | None = None
     stall_timeout_s: float | None = None
     retries: int = 0
+    preflight: PreflightSpec | None = None
     profile: ProfileSpec | None = None
     trace: TraceSpec | None = None
     profilers: tuple[str, ...] = ()

@@ -8,9 +8,12 @@ from typing import Any
 
 from .. import catalog, hardware
 from ..errors import UsageError
-from ..model import ImageSource, Recipe
+from ..model import ImageSource, PreflightSpec, Recipe
 from .layers import Layers
 from .length import TRACE_WALLTIME_MINUTES, is_traced
+
+PREFLIGHT_GPUS = 64
+"""Above so many GPUs the nodes are looked at before the framework starts, unless the user says otherwise."""
 
 
 def place(
@@ -40,7 +43,18 @@ def place(
         "walltime_minutes": _walltime(layers, recipe, target),
         "stall_timeout_s": layers.request.stall_timeout_s,
         "retries": layers.find("retries") or 0,
+        "preflight": _preflight(layers, launcher, target),
     }
+
+
+def _preflight(layers: Layers, launcher: str, target: Mapping[str, Any]) -> PreflightSpec | None:
+    """Whether every node is looked at first: as asked, else on many GPUs, where one bad node is likely."""
+    asked: bool | None = layers.find("preflight")
+    if asked and launcher != "slurm":
+        raise UsageError("--preflight looks at the nodes of a Slurm job: use --launcher slurm, or leave it out")
+    if asked is None and launcher == "slurm" and target["gpu_type"] != "cpu" and target["gpus"] > PREFLIGHT_GPUS:
+        asked = bool(layers.note("preflight", True, f"the run has more than {PREFLIGHT_GPUS} GPUs"))
+    return PreflightSpec() if asked else None
 
 
 def _launcher(allocation: str | None, several: bool) -> tuple[str, str]:

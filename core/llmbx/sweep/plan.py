@@ -59,6 +59,7 @@ class Part(Value, frozen=True, rename={"with_": "with"}):
     walltime_minutes: int | None = None
     stall_timeout_s: float | None = None
     retries: int | None = None
+    preflight: bool | None = None
     force: bool = False
 
 

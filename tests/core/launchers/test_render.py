@@ -18,7 +18,7 @@ from llmbx.launchers.shim import rank_condition, render_shim
 from llmbx.launchers.slurm import SlurmLauncher
 from llmbx.launchers.slurm_allocation import Allocation
 from llmbx.launchers.slurm_inside import InsideLauncher
-from llmbx.model import Launch, Phase, Prefix, RunSpec, Wrapping
+from llmbx.model import Launch, Phase, Prefix, PreflightSpec, RunSpec, Wrapping
 
 from .conftest import make_launch, make_spec, shell_phase
 
@@ -86,6 +86,14 @@ CASES: dict[str, Callable[[], str]] = {
                 "constraint": "gpu&memory", "nodelist": "node001,node002", "exclude": "node009", "segment": "16",
                 "comment": "it's a \"test\" \\ #1", "cpus-per-task": "12",
             },
+        ),
+        PYXIS,
+    ),
+    "slurm-preflight.sh": lambda: slurm(
+        make_launch(shell_phase("work", env={"HF_HOME": "/hf"}), nodes=2, ranks=8),
+        make_spec(
+            gpus=16, gpu_type="h100", mini=False, launcher="slurm",
+            preflight=PreflightSpec(repositories=("meta-llama/Llama-3.1-8B",)),
         ),
         PYXIS,
     ),

@@ -47,7 +47,8 @@ finish() { # exit code
   trap '' HUP INT TERM USR1
   local where=null killed=null text
   [ -n "$phase" ] && where=$(json "$phase")
-  [ "$ooms" != null ] && killed=$(($(oom_kills) - ooms))
+  text=$(oom_kills) # which may not be told this time
+  [ "$ooms" = null ] || [ "$text" = null ] || killed=$((text - ooms))
   printf -v text '{"exit_code":%d,"phase":%s,"rank":%s,"node":%s,"signal":%s,"reason":%s,"job_id":%s,"host":%s,' \
     "$1" "$where" "$rank" "$node" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
   printf -v text '%s"started":%s,"ended":%s,"oom_kills":%s,"phases":[%s]}' \

@@ -1,0 +1,368 @@
+#!/bin/bash
+#SBATCH --job-name=pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --output="\\sbatch_pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1.out"
+#SBATCH --open-mode=append
+#SBATCH --exclusive
+#SBATCH --mem=0
+#SBATCH --no-requeue
+# pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1: 16 rank(s) on 2 node(s)
+# It needs neither llmbx nor anything else of the machine that rendered it.
+set -u
+run_dir=/install/workloads/pretrain_toy/experiments/x/x_1/x
+log=log-pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1.out
+job_id=${SLURM_JOB_ID-}
+mkdir -p "$run_dir" && cd "$run_dir" || exit 1
+
+# What every run script does: enter and leave phases, and leave exit.json behind.
+phase='' phases='' rank=null node=null signal=null reason=null started=0 entered=0 ooms=null
+
+say() { printf '%(%Y-%m-%dT%H:%M:%S%z)T llmbx: %s\n' -1 "$*"; }
+now() { date +%s.%3N; }
+
+json() { # text -> JSON string
+  local text=${1//\\/\\\\}
+  text=${text//\"/\\\"}
+  printf '"%s"' "${text//[[:cntrl:]]/ }"
+}
+
+oom_kills() { # processes that the kernel has killed for memory since it was booted
+  local key value found=null
+  while read -r key value; do [ "$key" = oom_kill ] && found=$value; done 2> /dev/null < /proc/vmstat
+  echo "$found"
+}
+
+begin() {
+  rm -f exit.json
+  # room for the last word is taken now, so that a full disk cannot swallow it
+  printf '%4096s\n' '' > .exit.json || { say "cannot write in $PWD"; exit 1; }
+  say "starts as $job_id on $HOSTNAME"
+  # who gave the run up looks for the line above after it has made this file: one of the two sees the other
+  [ ! -e given-up ] || { say "this run was given up before it started"; exit 0; }
+  started=$(now) ooms=$(oom_kills)
+  # a child that a signal meets before it has let go of these traps must not act for the script
+  trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
+  trap '[ "$BASHPID" != "$$" ] || asked HUP 1' HUP
+  trap '[ "$BASHPID" != "$$" ] || asked INT 2' INT
+  trap '[ "$BASHPID" != "$$" ] || asked TERM 15' TERM
+}
+
+finish() { # exit code
+  trap - EXIT
+  trap '' HUP INT TERM USR1
+  local where=null killed=null text
+  [ -n "$phase" ] && where=$(json "$phase")
+  text=$(oom_kills) # which may not be told this time
+  [ "$ooms" = null ] || [ "$text" = null ] || killed=$((text - ooms))
+  printf -v text '{"exit_code":%d,"phase":%s,"rank":%s,"node":%s,"signal":%s,"reason":%s,"job_id":%s,"host":%s,' \
+    "$1" "$where" "$rank" "$node" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
+  printf -v text '%s"started":%s,"ended":%s,"oom_kills":%s,"phases":[%s]}' \
+    "$text" "$started" "$(now)" "$killed" "${phases#,}"
+  say "ended with exit code $1"
+  printf '%s' "$text" 1<> .exit.json
+  mv -f .exit.json exit.json
+  exit "$1"
+}
+
+fail() { # exit code, why
+  reason=$(json "$2")
+  say "$2"
+  finish "$1"
+}
+
+unwritten() { fail 1 "$1 could not be written in $PWD (disk full?)"; } # file
+
+interrupted() { # signal, its number
+  trap '' HUP INT TERM
+  signal=\"$1\"
+  say "got SIG$1, stopping the ranks"
+  stop
+  finish $((128 + $2))
+}
+
+enter() { # phase
+  phase=$1 entered=$(now)
+}
+
+leave() { # whether it was skipped
+  phases+=",{\"role\":$(json "$phase"),\"skipped\":$1,\"started\":$entered,\"ended\":$(now)}"
+  phase=
+}
+
+exists() { [ -e "$1" ] || compgen -G "$1" > /dev/null; }
+
+skipped_for() { # file that makes the phase unnecessary
+  [ -e "$1" ] || return 1
+  say "phase $phase is skipped: $1 exists"
+  leave true
+}
+
+needs() {
+  local path
+  for path; do exists "$path" || fail 1 "phase $phase needs $path, which does not exist"; done
+}
+
+forget() { # older files that could be taken for what the phase makes
+  local path file
+  for path; do
+    [ ! -f "$path" ] || rm -f -- "$path"
+    while IFS= read -r file; do [ ! -f "$file" ] || rm -f -- "$file"; done < <(compgen -G "$path")
+  done
+}
+
+makes() {
+  local path
+  for path; do exists "$path" || fail 1 "phase $phase ended with exit code 0 but did not make $path"; done
+}
+
+# The ranks are the tasks of one srun for each phase.
+step='' mine=/proc/$$/fd/2 # where srun's own messages go
+trap '' USR1 # the signal for stack dumps is for the ranks
+
+set_aside() { # what an earlier start of this job left, so that nothing of it is taken for this one's
+  ((${SLURM_RESTART_COUNT:-0})) || return 0
+  local n=0 path
+  mkdir -p attempts
+  until mkdir "attempts/$n" 2> /dev/null; do ((++n < 1000)) || fail 1 "attempts/$n cannot be made in $PWD"; done
+  for path in * .exit.json; do
+    case $path in
+      run.json | run.sh | result.json | tags.json | given-up | attempts | sbatch_*.out) ;;
+      *) [ ! -e "$path" ] || mv -- "$path" "attempts/$n/" ;;
+    esac
+  done
+}
+
+asked() { interrupted "$1" "$2"; } # signal, its number
+
+first_address() { # of the job's first node, as the scheduler itself reaches it
+  local first address
+  first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+  address=$(scontrol show node "$first" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p')
+  echo "${address:-$first}"
+}
+
+stop() {
+  [ -n "$step" ] || return 0
+  kill -s TERM "$step" 2> /dev/null
+  wait "$step"
+}
+
+# srun ends with the highest code of all tasks, stopped ones included; its messages say which failed first
+first_failure() { # offset in the messages, code of srun: sets rank, node and status
+  local line pattern='^srun: error: ([^ :]+): tasks? ([0-9]+)([-,][-,0-9]*)?: (.+)$'
+  status=$2
+  while read -r line; do
+    [[ $line =~ $pattern ]] || continue
+    node=$(json "${BASH_REMATCH[1]}")
+    [ -n "${BASH_REMATCH[3]}" ] || rank=${BASH_REMATCH[2]}
+    case ${BASH_REMATCH[4]} in
+      "Exited with exit code "*) status=${BASH_REMATCH[4]##* } ;;
+      Aborted*) status=134 ;;
+      "Bus error"*) status=135 ;;
+      Killed* | "Out Of Memory"*) status=137 ;;
+      "Segmentation fault"*) status=139 ;;
+    esac
+    return
+  done < <([ -f "$mine" ] && tail -c "+$(($1 + 1))" "$mine")
+}
+
+run() { # number of ranks, function that starts them
+  local status=0 size
+  say "phase $phase: $1 rank(s)"
+  LLMBX_MASTER_PORT=$((LLMBX_MASTER_PORT + 1))
+  size=$(stat -L -c %s "$mine")
+  "$2" < /dev/null &
+  step=$!
+  wait "$step" || first_failure "$size" $?
+  step=''
+  ((status == 0)) || finish "$status"
+}
+
+rank_train() {
+  export HF_HOME=/hf
+  exec srun --export=ALL --nodes=2 --ntasks=16 --ntasks-per-node=8 --kill-on-bad-exit=1 \
+    '--output=\log-pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --label \
+    '--container-image=/install/images/a b.sqsh' --container-env=NCCL_DEBUG,LLMBX_RANK --mpi=pmix /bin/sh \
+    "$run_dir"/rank-train.sh
+}
+
+# Every node is looked at before the framework starts: a bad one ends the run, by its name.
+answer() { # number of a node, its name, what srun said, the driver that most have: why it is bad; nothing where it is not
+  local file=preflight-$1.txt why
+  if [ ! -f "$file" ]; then
+    why=$(sed -n "s/^srun: error: $2: task[s]* [^:]*: //p" <<< "$3" | head -n 1)
+    case $why in
+      *"exit code 11"*) echo "the run's folder cannot be written there" ;;
+      *) echo "no answer (${why:-nothing that the first node can see}): its container did not start, or its folder is another" ;;
+    esac
+    return
+  fi
+  why=$(sed -n 's/^bad=//p' "$file" | paste -s -d ';')
+  [ -z "$why" ] || { echo "$why"; return; }
+  why=$(sed -n 's/^driver=//p' "$file")
+  [ -z "$why" ] || [ "$why" = "$4" ] || echo "driver $why, the others have $4"
+}
+
+look_at_nodes() { # how many there are
+  local names=() bad='' which='' said size common n why
+  enter preflight
+  say "phase $phase: $1 node(s)"
+  rm -f preflight-*.txt
+  size=$(stat -L -c %s "$mine")
+  rank_preflight < /dev/null &
+  step=$!
+  wait "$step"
+  step=''
+  said=$([ -f "$mine" ] && tail -c "+$((size + 1))" "$mine")
+  mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+  common=$(sed -n 's/^driver=//p' preflight-*.txt 2> /dev/null | sort | uniq -c | sort -rn | head -n 1)
+  for ((n = 0; n < $1; n++)); do
+    why=$(answer "$n" "${names[n]}" "$said" "${common##* }")
+    [ -z "$why" ] || { which+=",${names[n]}" bad+="; node ${names[n]}: $why"; }
+  done
+  [ -z "$bad" ] || { node=$(json "${which#,}"); fail 4 "${bad#; }"; }
+  phase=''
+}
+
+rank_preflight() {
+  export HF_HOME=/hf
+  exec srun --export=ALL --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
+    '--output=\log-pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --label \
+    '--container-image=/install/images/a b.sqsh' --container-env=NCCL_DEBUG,LLMBX_RANK --mpi=pmix \
+    --kill-on-bad-exit=0 --output=preflight.out --time=10 /bin/sh "$run_dir"/rank-preflight.sh
+}
+
+set_aside
+begin
+
+cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
+#!/bin/sh
+# One rank of the phase "train": finds out which one it is and becomes the program.
+cd "${0%/*}" || exit 1
+trap '' USR1 # who does not know the signal for stack dumps must not die of it
+tasks=${SLURM_STEP_TASKS_PER_NODE:-1}
+LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
+LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
+LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
+LLMBX_WORLD_SIZE=${LLMBX_WORLD_SIZE:-${SLURM_NTASKS:-1}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${tasks%%[(,]*}}
+LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
+LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
+export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE
+export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # what this node is
+set -- /bin/sh -c work
+exec "$@"
+END_OF_FILE
+cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
+# What this node is, for comparisons: where the job was submitted says nothing of it.
+{
+  echo "host ${SLURMD_NODENAME:-$(uname -n)}"
+  echo "kernel $(uname -r)"
+  echo "cores $(nproc)"
+  while IFS=: read -r key value; do
+    case $key in "model name"*) echo "cpu$value" && break ;; esac
+  done < /proc/cpuinfo
+  command -v nvidia-smi > /dev/null && timeout 30 nvidia-smi --format=csv,noheader,nounits \
+    --query-gpu=name,driver_version,power.limit,clocks.max.sm,clocks.max.memory,clocks.applications.graphics |
+    while read -r line; do echo "gpu $line"; done
+} > "node-$LLMBX_NODE_RANK.txt"
+END_OF_FILE
+
+[ -n "${SLURM_JOB_ID-}" ] || fail 2 "this script is started with sbatch"
+unset LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_NODE_RANK LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+LLMBX_MASTER_ADDR=$(first_address)
+LLMBX_MASTER_PORT=$((10000 + SLURM_JOB_ID * 8 % 20000))
+export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+
+cat > ./preflight.sh << 'END_OF_FILE' || unwritten ./preflight.sh
+#!/bin/sh
+# usage: preflight.sh GPUS TYPE [REPOSITORY …]     looks at one node before the framework starts there
+# TYPE is h100 …, cpu (no GPU is looked at) or any (whatever it is called).
+# What it finds is a line each in preflight-N.txt of the run folder: facts as name=value, faults as bad=reason.
+gpus=$1 type=$2
+shift 2
+file=preflight-${LLMBX_NODE_RANK:-0}.txt
+{ : > "$file.part"; } 2> /dev/null || exit 11
+put() { printf '%s\n' "$1" >> "$file.part"; }
+ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2> /dev/null; }
+
+look_at_gpus() {
+  if ! command -v nvidia-smi > /dev/null; then
+    put "note=nvidia-smi is not there: the GPUs were not looked at"
+    return
+  fi
+  found=$(ask name,driver_version,memory.total,memory.free) || { put "bad=nvidia-smi fails: the driver is not up"; return; }
+  count=$(printf '%s\n' "$found" | grep -c .)
+  put "gpus=$count"
+  [ "$count" -ge "$gpus" ] || put "bad=$count of $gpus GPUs"
+  put "driver=$(printf '%s\n' "$found" | head -n 1 | cut -d, -f2 | tr -d ' ')"
+  printf '%s\n' "$found" | awk -F' *, *' -v type="$type" '
+    { name = toupper($1); total = $3; free = $4 }
+    { gsub(/[^A-Z0-9]+/, " ", name) }
+    type != "any" && index(" " name " ", " " toupper(type) " ") == 0 { print "bad=GPU " NR - 1 " is " $1 ", not " type }
+    total ~ /^[0-9]+$/ && free ~ /^[0-9]+$/ && free < total * 0.9 {
+      print "bad=GPU " NR - 1 " has only " free " of " total " MiB free"
+    }' >> "$file.part"
+  number=0
+  ask clocks_throttle_reasons.active | while read -r reasons; do
+    # slowdown by hardware 0x8, by heat 0x20 and 0x40, by the power brake 0x80 (NVML, clocks throttle reasons)
+    case $reasons in 0x*) [ $((reasons & 0xe8)) -eq 0 ] || put "bad=GPU $number is throttled ($reasons)" ;; esac
+    number=$((number + 1))
+  done
+}
+
+look_at_cache() { # repository: without a network its files must lie in the cache
+  case ${HF_HUB_OFFLINE:-0} in 0 | '') return ;; esac
+  cache=${HF_HUB_CACHE:-${HF_HOME:-$HOME/.cache/huggingface}/hub}
+  folder=$cache/models--$(printf '%s' "$1" | sed 's#/#--#g')/snapshots
+  for path in "$folder"/*/*; do [ -r "$path" ] && return; done
+  put "bad=$1 cannot be read from $cache, and HF_HUB_OFFLINE forbids to fetch it"
+}
+
+[ "$type" = cpu ] || look_at_gpus
+for repository; do look_at_cache "$repository"; done
+mv -f "$file.part" "$file" || exit 11
+END_OF_FILE
+cat > ./rank-preflight.sh << 'END_OF_FILE' || unwritten ./rank-preflight.sh
+#!/bin/sh
+# One rank of the phase "preflight": finds out which one it is and becomes the program.
+cd "${0%/*}" || exit 1
+trap '' USR1 # who does not know the signal for stack dumps must not die of it
+tasks=${SLURM_STEP_TASKS_PER_NODE:-1}
+LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
+LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
+LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
+LLMBX_WORLD_SIZE=${LLMBX_WORLD_SIZE:-${SLURM_NTASKS:-1}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${tasks%%[(,]*}}
+LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
+LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
+export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE
+export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # what this node is
+set -- /bin/sh preflight.sh 8 h100 meta-llama/Llama-3.1-8B
+exec "$@"
+END_OF_FILE
+cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
+# What this node is, for comparisons: where the job was submitted says nothing of it.
+{
+  echo "host ${SLURMD_NODENAME:-$(uname -n)}"
+  echo "kernel $(uname -r)"
+  echo "cores $(nproc)"
+  while IFS=: read -r key value; do
+    case $key in "model name"*) echo "cpu$value" && break ;; esac
+  done < /proc/cpuinfo
+  command -v nvidia-smi > /dev/null && timeout 30 nvidia-smi --format=csv,noheader,nounits \
+    --query-gpu=name,driver_version,power.limit,clocks.max.sm,clocks.max.memory,clocks.applications.graphics |
+    while read -r line; do echo "gpu $line"; done
+} > "node-$LLMBX_NODE_RANK.txt"
+END_OF_FILE
+
+look_at_nodes 2
+
+enter train
+run 16 rank_train
+leave false
+
+finish 0
