@@ -2,7 +2,8 @@
 answer() { # number of a node, its name, what srun said, the driver that most have: why it is bad; nothing where it is not
   local file=preflight-$1.txt why
   if [ ! -f "$file" ]; then
-    why=$(sed -n "s/^srun: error: $2: task[s]* [^:]*: //p" <<< "$3" | head -n 1)
+    why=$(sed -n "s/^srun: error: $2: tasks* [^:]*: //p" <<< "$3" | head -n 1)
+    [ -n "$why" ] || why=$(sed -n 's/^srun: error: [^:]*\[.*\]: tasks* [^:]*: //p' <<< "$3" | head -n 1) # of several
     case $why in
       *"exit code 11"*) echo "the run's folder cannot be written there" ;;
       *) echo "no answer (${why:-nothing that the first node can see}): its container did not start, or its folder is another" ;;
@@ -10,7 +11,7 @@ answer() { # number of a node, its name, what srun said, the driver that most ha
     return
   fi
   why=$(sed -n 's/^bad=//p' "$file" | paste -s -d ';')
-  [ -z "$why" ] || { echo "$why"; return; }
+  [ -z "$why" ] || { echo "${why//;/, }"; return; }
   why=$(sed -n 's/^driver=//p' "$file")
   [ -z "$why" ] || [ "$why" = "$4" ] || echo "driver $why, the others have $4"
 }
