@@ -149,7 +149,8 @@ def test_a_run_that_is_tried_again_goes_on(scheduler: SchedulerStandIn) -> None:
     drive_, listener = driver(scheduler, slots(3))
     results = drive_.run()
     assert set(results) == set(slots(3)) == set(listener.ends) and len(listener.ends) == 3
-    assert [note.partition(": ")[2] for note in listener.notes] == ["r_1 is tried again"] and len(scheduler.started) == 3
+    assert [note.partition(": ")[2] for note in listener.notes] == ["r_1 is tried again"]
+    assert len(scheduler.started) == 3
 
 
 def test_silence_while_submitting_neither_loses_nor_doubles(scheduler: SchedulerStandIn) -> None:
