@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from .errors import UsageError
@@ -38,19 +38,6 @@ class Install(Value, frozen=True):
         """Where the runs of a workload lie (`folder` as in the catalog)."""
         base = Path(self.workload_root) if self.workload_root else self.path / "workloads" / folder
         return base / "experiments"
-
-    def run_dirs(self) -> Iterator[Path]:
-        """Every run folder of this install, in no particular order."""
-        roots = [self.path / "workloads"]
-        patterns = [(root, f"*/experiments/*/*/*/{RECORD}") for root in roots]
-        if self.workload_root:
-            patterns.append((Path(self.workload_root), f"experiments/*/*/*/{RECORD}"))
-        seen: set[Path] = set()
-        for root, pattern in patterns:
-            for record in root.glob(pattern):
-                if record.parent not in seen:
-                    seen.add(record.parent)
-                    yield record.parent
 
     def ensure(self) -> None:
         """Make the top folder and prove that it can be written. Raises `UsageError` with what to do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 import time
@@ -163,16 +164,30 @@ def _list(wanted: Selection, columns: str | None, format_: str) -> None:
     with _Progress() as progress:
         found = listed(install, plugins, wanted, None if names is None else _stored(names), progress)
     if names is None:
-        # Not click's echo: looking 100,000 runs through for colours takes half of the time.
-        sys.stdout.write("[\n" + ",\n".join(found.documents) + "\n]\n" if found.documents else "[]\n")
+        _write_json(found.documents)
     else:
-        shown = _readers(names, os.path.realpath(install.root))
-        rows = [dict(zip(names, values, strict=True)) for values in found.rows]
-        for name in shown.keys() & {*names}:
-            for row in rows:
-                row[name] = shown[name](row[name])
-        print_rows(rows, names, format_, empty=_nothing(found, install.root))
+        taken = [*zip(*found.rows, strict=True)] or [()] * len(names)
+        for name, read in _readers(names, os.path.realpath(install.root)).items():
+            if name in names:
+                taken[names.index(name)] = tuple(map(read, taken[names.index(name)]))
+        rows = [*zip(*taken, strict=True)]
+        if format_ == "csv":
+            csv.writer(sys.stdout, lineterminator="\n").writerows([names, *rows])
+        else:
+            print_rows([dict(zip(names, row, strict=True)) for row in rows], names, format_,
+                       empty=_nothing(found, install.root))  # fmt: skip
     _remarks(found, len(found.rows) or len(found.documents), format_)
+
+
+def _write_json(pieces: Sequence[str]) -> None:
+    """The pieces as one list, some thousand at a time: all of 100,000 runs are 90 MB, better not copied whole."""
+    if not pieces:
+        sys.stdout.write("[]\n")
+        return
+    for start in range(0, len(pieces), 5000):
+        sys.stdout.write(",\n" if start else "[\n")
+        sys.stdout.write(",\n".join(pieces[start : start + 5000]))
+    sys.stdout.write("\n]\n")
 
 
 def _with_aliases(wanted: Selection, install: Install, plugins: Callable[[], Plugins]) -> Selection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -54,8 +55,9 @@ class Listing(Value, frozen=True):
     damaged: tuple[tuple[str, str], ...] = ()
 
 
+@functools.cache
 def say(line: str) -> None:
-    """A note on stderr."""
+    """A note on stderr, once however often a command asks."""
     print(f"llmbx: note: {line}", file=sys.stderr)
 
 
