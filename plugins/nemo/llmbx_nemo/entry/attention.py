@@ -7,6 +7,7 @@ attention) hold a tile of them at a time. They take the causal mask as a word, a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,11 +22,11 @@ KERNELS = {
     "flash": (SDPBackend.FLASH_ATTENTION,),
     "sdpa": (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION),
 }
-"""The kernels that each choice admits, the preferred one first. Torch takes the first that can do what is asked, and
-raises an error where none can: a run does not turn silently into one that keeps all scores."""
+"""The kernels that each choice admits, the preferred one first. None of them keeps all scores: where none can do what
+is asked, the run fails and does not turn silently into another one."""
 
-WITHOUT_CUDA = (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH)
-"""What torch has for a CPU, where the module is tested."""
+WITHOUT_CUDA = (SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH)
+"""For a CPU, where the module is tested: one that is not there, and the one that can do everything."""
 
 
 class SdpaAttention(DotProductAttention):
@@ -50,16 +51,48 @@ class SdpaAttention(DotProductAttention):
         """
         if (attn_mask_type or self.attn_mask_type) != AttnMaskType.causal or packed_seq_params is not None:
             raise NotImplementedError("attention through torch is causal, over whole sequences")
-        heads, groups = query.size(2), key.size(2)
-        kernels = list(KERNELS[self.choice] if query.is_cuda else WITHOUT_CUDA)
-        with sdpa_kernel(kernels, set_priority=True):
-            context = scaled_dot_product_attention(
-                *(tensor.permute(1, 2, 0, 3) for tensor in (query, key, value)),
-                is_causal=True,
-                scale=self.softmax_scale,
-                enable_gqa=heads != groups,
-            )
+        kernels = KERNELS[self.choice] if query.is_cuda else WITHOUT_CUDA
+        kernel = working(kernels, tuple(query.shape), key.size(2), query.dtype, query.device)
+        context = attend(kernel, query, key, value, self.softmax_scale)
         return context.permute(2, 0, 1, 3).reshape(query.size(0), query.size(1), -1)
+
+
+def attend(
+    kernel: SDPBackend, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """Causal attention by `kernel`: [S, B, heads, width] queries to [B, heads, S, width]."""
+    with sdpa_kernel(kernel):
+        return scaled_dot_product_attention(
+            *(tensor.permute(1, 2, 0, 3) for tensor in (query, key, value)),
+            is_causal=True,
+            scale=scale,
+            enable_gqa=query.size(2) != key.size(2),
+        )
+
+
+@functools.cache
+def working(
+    kernels: tuple[SDPBackend, ...], shape: tuple[int, ...], groups: int, dtype: torch.dtype, device: torch.device
+) -> SDPBackend:
+    """The first of `kernels` that does a forward and a backward pass with these shapes, and says which it is.
+
+    Tried once for each shape, since a kernel may take the forward pass and refuse the backward one.
+    """
+    refused = []
+    for kernel in kernels:
+        query, key, value = (
+            torch.zeros(*shape[:2], heads, shape[3], dtype=dtype, device=device, requires_grad=True)
+            for heads in (shape[2], groups, groups)
+        )
+        try:
+            with torch.enable_grad():
+                attend(kernel, query, key, value, 1.0).sum().backward()
+        except RuntimeError as error:
+            refused.append(f"{kernel.name}: {str(error).splitlines()[0]}")
+            continue
+        print("; ".join(["llmbx: attention through torch is " + kernel.name, *refused]), flush=True)
+        return kernel
+    raise RuntimeError(f"torch has no attention for {shape} with {groups} groups: {'; '.join(refused)}")
 
 
 def module(choice: str) -> type:
