@@ -174,10 +174,10 @@ def _start(rooms: Rooms, record: Record, folder: Path, progress: Progress, offli
 
 
 def write_files(folder: Path, rendered: Rendered) -> None:
-    """Write the launch's files and the script into the run folder."""
+    """Write the launch's files and the script into the run folder; a machine that dies now has not started the run."""
     for name, content in rendered.launch.files.items():
-        write_atomic(folder / name, content)
-    write_atomic(folder / SCRIPT, rendered.script, mode=0o755)
+        write_atomic(folder / name, content, durable=False)
+    write_atomic(folder / SCRIPT, rendered.script, mode=0o755, durable=False)
 
 
 def _not_started(error: BaseException) -> JobStatus:
