@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from llmbx.errors import InfraError
-from llmbx.launchers import slurm_find
+from llmbx.launchers import processes, slurm_find
 from llmbx.launchers.base import Unreachable
 
 from .conftest import make_spec
@@ -69,3 +72,31 @@ def test_silence_is_no_answer(asked: dict[str, str | Exception], tmp_path: Path)
         asked[command] = Unreachable(f"{command}: no controller")
         with pytest.raises(Unreachable):
             slurm_find.find_jobs({run: SPEC})
+
+
+def test_a_run_inside_an_allocation_is_its_process_and_never_the_whole_allocation(
+    asked: dict[str, str | Exception], tmp_path: Path
+) -> None:
+    run = folder(tmp_path, "run")
+    (run / "run.sh").write_text("#!/bin/bash\njob_id=7\n")  # made for an allocation: no options of sbatch
+    (run / f"sbatch_{SPEC.experiment}.out").write_text("2026-11-21T10:00:00+0000 llmbx: starts as 7 on n1\n")
+    asked["squeue"] = f"7|{run}\n"
+    assert slurm_find.find_jobs({run: SPEC}) == {}  # it has ended, and left no word
+    end = {"exit_code": 3, "started": 1.0, "ended": 2.0, "job_id": "7", "host": "n1"}
+    (run / "exit.json").write_text(json.dumps(end))
+    job = slurm_find.find_jobs({run: SPEC})[run]
+    assert job.process is not None and processes.look(job.process, run).all == ()
+    (run / "run.sh").write_text("#!/bin/bash\nread -r\n")
+    program = subprocess.Popen(["bash", str(run / "run.sh")], stdin=subprocess.PIPE)
+    try:
+        wait_for_bash(program.pid)
+        living = slurm_find.find_jobs({run: SPEC})[run]
+        assert living.process is not None and processes.look(living.process, run).leader == program.pid
+    finally:
+        program.communicate(b"\n")
+
+
+def wait_for_bash(pid: int) -> None:
+    """Until the process is bash, no more a copy of this one."""
+    while b"run.sh" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        time.sleep(0.01)

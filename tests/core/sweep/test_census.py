@@ -12,7 +12,7 @@ from llmbx.errors import InfraError, UsageError
 from llmbx.install import Install
 from llmbx.launchers.script import GIVEN_UP
 from llmbx.model import Job, Result, RunSpec
-from llmbx.record import Run, SweepMark, claim_folder, new_record, read_run, write_record, write_result
+from llmbx.record import Attempt, Run, SweepMark, claim_folder, new_record, read_run, write_record, write_result
 from llmbx.sweep import store
 from llmbx.sweep.cells import Cell
 from llmbx.sweep.census import results, slots, take
@@ -121,6 +121,15 @@ def test_a_run_that_nobody_has_is_given_up_and_its_place_is_missing(box: Sandbox
     assert box.scheduler.cancelled == ["43"]
     assert set(box.take().missing) == set(census.missing)  # given up for good, also now that its job is known
     assert box.scheduler.cancelled == ["43"]
+
+
+def test_an_earlier_attempts_job_is_not_taken_for_the_next_ones(box: Sandbox) -> None:
+    run = box.run(1)
+    earlier = Attempt(number=0, status="node_fail", job=Job(launcher="slurm", job_id="42", submitted=0))
+    write_record(run.path, run.record.replace(attempt=1, attempts=(earlier,)))
+    box.scheduler.jobs[run.path] = "42"  # known by the same folder
+    assert (box.sweep.cells[0].key, 1) in box.take().missing
+    assert (run.path / GIVEN_UP).exists() and box.scheduler.cancelled == []
 
 
 def test_sweeps_are_found_by_id_prefix_and_age(box: Sandbox) -> None:
