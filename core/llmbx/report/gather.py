@@ -38,7 +38,13 @@ def gather(
     subjects, notes = [], []
     rivals = [run for run in found if wanted.baseline is None or wanted.baseline not in tags_of(run)]
     for run in rivals or found:
-        subject = read(run, plugins, wanted.window)
+        try:
+            subject = read(run, plugins, wanted.window)
+        except LlmbxError as error:
+            if len(found) == 1:
+                raise
+            notes.append(f"{run.record.run_id} cannot be read and is left out: {error}")
+            continue
         if subject is None:
             notes.append(f"{run.record.run_id} has not ended: left out")
         else:

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from llmbx import hookimpl
-from llmbx.errors import UsageError
+from llmbx.config import Config
+from llmbx.errors import LlmbxError, UsageError
 from llmbx.model import Fact, Launch, Peak, Reference, RunSpec, Section
-from llmbx.record import read_result
+from llmbx.record import STEPS, read_result
 from llmbx.report.build import Report, build
+from llmbx.report.gather import Wanted, gather
 from llmbx.report.subjects import cells
 from llmbx.report.verdicts import verdict
 
@@ -249,6 +251,15 @@ def test_a_run_that_goes_on_is_left_out_with_a_note_or_refused_alone(
     assert len(found) == 1 and notes == [f"{going.record.run_id} has not ended: left out"]
     with pytest.raises(UsageError, match="has not ended"):
         module.gather([going], reporter.install, reporter.plugins, module.Config(), module.Wanted())
+
+
+def test_a_damaged_run_is_left_out_with_a_note_or_refused_alone(shelf: Shelf, reporter: Reporter) -> None:
+    whole, damaged = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), gpus=16)
+    (damaged.path / STEPS).write_text('{"number": "x"}')
+    found, notes = gather([whole, damaged], reporter.install, reporter.plugins, Config(), Wanted())
+    assert len(found) == 1 and "line 1 is no step" in notes[0] and damaged.record.run_id in notes[0]
+    with pytest.raises(LlmbxError, match="line 1 is no step"):
+        gather([damaged], reporter.install, reporter.plugins, Config(), Wanted())
 
 
 def test_names_of_sections_are_unique(shelf: Shelf, reporter: Reporter) -> None:
