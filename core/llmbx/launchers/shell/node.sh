@@ -2,7 +2,7 @@
 {
   echo "host ${SLURMD_NODENAME:-$(uname -n)}"
   echo "kernel $(uname -r)"
-  echo "cores $(nproc)"
+  echo "cores $(nproc --all)"
   while IFS=: read -r key value; do
     case $key in "model name"*) echo "cpu$value" && break ;; esac
   done < /proc/cpuinfo

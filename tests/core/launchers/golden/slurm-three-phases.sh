@@ -262,7 +262,7 @@ cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
 {
   echo "host ${SLURMD_NODENAME:-$(uname -n)}"
   echo "kernel $(uname -r)"
-  echo "cores $(nproc)"
+  echo "cores $(nproc --all)"
   while IFS=: read -r key value; do
     case $key in "model name"*) echo "cpu$value" && break ;; esac
   done < /proc/cpuinfo
