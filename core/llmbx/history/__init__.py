@@ -164,13 +164,8 @@ def _named(db: sqlite3.Connection, text: str) -> list[str]:
 
 def _of_earlier_job(install: Install, job_id: str) -> list[str]:
     """The folders of the runs of which an earlier attempt was this job."""
-    tried = with_index(install, lambda db: db.execute('SELECT folder FROM runs WHERE "attempt" > 0').fetchall())
-    found = []
-    for (folder,) in tried:
-        attempts = read_run(install.path / folder).record.attempts
-        if job_id in (attempt.job.job_id for attempt in attempts if attempt.job is not None):
-            found.append(folder)
-    return found
+    tried = select(install, Selection(where="attempt > 0"))
+    return [run.folder for run in tried if job_id in (a.job.job_id for a in run.record.attempts if a.job is not None)]
 
 
 def _tags(db: sqlite3.Connection) -> set[str]:
