@@ -32,7 +32,6 @@ __all__ = [
     "known_tags",
     "listed",
     "rebuild",
-    "runs",
     "select",
     "settle",
     "standing",
@@ -126,11 +125,6 @@ def select(install: Install, wanted: Selection) -> list[Run]:
             # Written by a newer llmbx: `find_run` names it, a search goes on without it.
             continue
     return found
-
-
-def runs(install: Install) -> list[Run]:
-    """Every readable run, newest first."""
-    return select(install, Selection())
 
 
 def find_run(install: Install, text: str) -> Run:
