@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec.structs import asdict
 
 from . import stats
+from .confidence import over_steps
 from .errors import InfraError, LlmbxError
 from .judge import PRIORITY
 from .logs.collect import Log, collect_file
@@ -23,6 +24,9 @@ from .record import RESULT, Run, read_run, read_steps
 from .window import choose
 
 SUCCESS = "Success"
+
+BEYOND_S = 1e9
+"""No step takes thirty years: such a time is a damaged log's, and an interval would say nothing."""
 
 COLUMNS = (
     "path", "experiment", "format", "status", "window", "steps_measured", "step_time_mean_s", "step_time_std_s",
@@ -55,7 +59,9 @@ class Row(Value, frozen=True):
 
     `status` is Success, or Failed with the reason: the number of iterations where the window was not reached. `window`
     holds the measured steps (A-B), or the wanted ones where there are none; `window_policy` says how they were chosen.
-    `cause` is the line of the log that explains a failure. `steady` has the steady state beside the recipe's window.
+    `step_time_cv` is the standard deviation over the mean, `step_time_interval_s` the 95 % interval of the mean, with
+    the correlation of neighbouring steps considered (where it was asked for). `cause` is the line of the log that
+    explains a failure. `steady` has the steady state beside the recipe's window.
     """
 
     path: str
@@ -72,6 +78,8 @@ class Row(Value, frozen=True):
     step_time_median_s: float | None = None
     step_time_min_s: float | None = None
     step_time_max_s: float | None = None
+    step_time_cv: float | None = None
+    step_time_interval_s: tuple[float, float] | None = None
     tflops_per_gpu_mean: float | None = None
     tflops_per_gpu_std: float | None = None
     tflops_source: Literal["log", "recomputed"] | None = None
@@ -89,20 +97,22 @@ class Row(Value, frozen=True):
 
 
 def parse_logs(
-    logs: Iterable[LogFile], formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None
-) -> list[Row]:
+    logs: Iterable[LogFile], formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None,
+    intervals: bool = False,
+) -> list[Row]:  # fmt: skip
     """A row for each log. A file found in a folder that no format knows, and that is not named as a log, has none.
 
     `window` overrides the usual window of each log's format or run. `measure` is asked for the figures of the runs of
-    llmbx. Raises `InfraError` when a log cannot be read.
+    llmbx; `intervals` take some 20 ms a log. Raises `InfraError` when a log cannot be read.
     """
-    rows = [parse_log(log, formats, window, measure) for log in logs]
+    rows = [parse_log(log, formats, window, measure, intervals) for log in logs]
     return [row for row in rows if row is not None]
 
 
 def parse_log(
-    log: LogFile, formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None
-) -> Row | None:
+    log: LogFile, formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None,
+    intervals: bool = False,
+) -> Row | None:  # fmt: skip
     """The row of one log (see `parse_logs`)."""
     path = Path(log.path)
     try:
@@ -116,9 +126,9 @@ def parse_log(
     row: Callable[[str | None], Row]
     if run is not None and measure is not None:
         read = read.replace(steps=_kept(run) or read.steps)
-        row = partial(_measured_row, log, format_, read, run, measure)
+        row = partial(_measured_row, log, format_, read, run, measure, intervals)
     else:
-        row = partial(_plain_row, log, format_, read)
+        row = partial(_plain_row, log, format_, read, intervals)
     chosen = row(window)
     return chosen if window is not None else chosen.replace(steady=_steady(chosen, row))
 
@@ -148,9 +158,10 @@ def _steady(chosen: Row, row: Callable[[str | None], Row]) -> Steady | None:
 
 
 def _measured_row(
-    log: LogFile, format_: LogFormat | None, read: Log, run: Run, measure: Measure, window: str | None
+    log: LogFile, format_: LogFormat | None, read: Log, run: Run, measure: Measure, intervals: bool, window: str | None
 ) -> Row:
     figures = measure(run, read.steps, window)
+    inside = [s.time_s for s in read.steps if s.time_s is not None and figures.window.holds(s.number)]
     row = _row(log, format_, read, figures.window, figures.steps_measured, figures.tflops_per_gpu)
     time = figures.step_time_s
     full: Row = row.replace(
@@ -159,21 +170,33 @@ def _measured_row(
         step_time_median_s=time.median,
         step_time_min_s=time.min,
         step_time_max_s=time.max,
+        **_spread(inside, intervals),
         tokens_per_s=figures.tokens_per_s,
         mfu=figures.mfu.value,
     )
     return full
 
 
-def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, policy: str | None) -> Row:
+def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, intervals: bool, policy: str | None) -> Row:
     policy = policy or (format_.window(log.experiment) if format_ else "auto")
     window, measured = choose(read.steps, policy)
-    times = stats.summary([step.time_s for step in measured if step.time_s is not None])
+    times = [step.time_s for step in measured if step.time_s is not None]
     row: Row = _row(log, format_, read, window, len(measured), _printed_tflops(measured))
     full: Row = row.replace(
-        **{f"step_time_{name}_s": value for name, value in times.items()}, tokens_per_s=_tokens_per_s(measured)
+        **{f"step_time_{name}_s": value for name, value in stats.summary(times).items()},
+        **_spread(times, intervals),
+        tokens_per_s=_tokens_per_s(measured),
     )
     return full
+
+
+def _spread(times: Sequence[float], interval: bool) -> dict[str, Any]:
+    """Variation and interval of the step time; no interval of times that are beyond arithmetic."""
+    found: dict[str, Any] = {"step_time_cv": stats.coefficient_of_variation(times)}
+    if interval and len(times) > 1 and min(times) > 0 and max(times) < BEYOND_S:
+        known = over_steps(times)
+        found["step_time_interval_s"] = (known.low, known.high) if known else None
+    return found
 
 
 def _tokens_per_s(measured: Sequence[Step]) -> float | None:

@@ -144,7 +144,7 @@ def test_logs(log: Path, real: Plugins, tmp_path_factory: pytest.TempPathFactory
         before = snapshot(folder)
         with refused():
             for window in (None, "auto", "3-9"):
-                rows = parse_logs(find_logs([path]), formats, window)
+                rows = parse_logs(find_logs([path]), formats, window, intervals=True)
                 table(rows, full_names=True)
         with refused():
             for format_ in formats:

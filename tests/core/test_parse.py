@@ -226,6 +226,10 @@ class TestCommand:
         assert {name: good[name] for name in expected} == expected
         assert good["step_time_mean_s"] == pytest.approx(statistics.fmean(TIMES[34:44]))
         assert good["step_time_std_s"] == pytest.approx(statistics.stdev(TIMES[34:44]))
+        mean, cv = statistics.fmean(TIMES[34:44]), statistics.stdev(TIMES[34:44]) / statistics.fmean(TIMES[34:44])
+        assert good["step_time_cv"] == pytest.approx(cv)
+        low, high = good["step_time_interval_s"]
+        assert low < mean < high and high - low < 4 * cv * mean
         assert (bad["status"], bad["step_time_mean_s"]) == ("Failed (3 iterations)", None)
 
     def test_csv_has_a_header_and_empty_fields(self, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
         raise UsageError("there is no ./experiments here; name a log or a folder: llmbx parse PATH")
     chosen = check(window) if window is not None else None
     logs = find_logs([_found(path) for path in paths] or (DEFAULT,))
-    rows = parse_logs(logs, load().log_formats(), chosen, _measure)
+    rows = parse_logs(logs, load().log_formats(), chosen, _measure, intervals=format_ == "json")
     if save:
         _save(logs, chosen)
     if format_ == "json":

@@ -67,10 +67,7 @@ def measured(run: Run, plugins: Plugins, policy: str | None = None, force: bool 
 
 def inside(step: Step, result: Result) -> bool:
     """Whether a step is one of those that the result measured."""
-    first, last = result.window.first, result.window.last
-    if step.time_s is None or first is None or last is None:
-        return False
-    return first <= step.number <= last and step.number not in result.window.excluded
+    return step.time_s is not None and result.window.holds(step.number)
 
 
 def times(run: Measured) -> list[float]:

@@ -22,7 +22,7 @@ SCRIPT = "node.sh"
 """The script in the run folder that writes a node's file."""
 
 PATTERN = "node-*.txt"
-_NUMBER = re.compile(r"\d+(\.\d+)?")
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
 _LARGEST = 1 << 20
 
 

@@ -34,6 +34,12 @@ class Window(Value, frozen=True):
     excluded: tuple[int, ...] = ()
     reason: str | None = None
 
+    def holds(self, number: int) -> bool:
+        """Whether a step of this number is one of the measured ones."""
+        if self.first is None or self.last is None:
+            return False
+        return self.first <= number <= self.last and number not in self.excluded
+
 
 class StepTime(Value, frozen=True):
     """Seconds a step over the window; `std` is the sample standard deviation (n - 1)."""
