@@ -53,17 +53,29 @@ def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
 
 
 def print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Print `rows` as a plain table; cells are folded only where the terminal is narrower than the table."""
+    """Print `rows` as a plain table.
+
+    Where the terminal is narrower, a long first column (a name to copy) gets a line of its own; else cells are folded.
+    """
     texts = [[cell(row.get(column)) for column in columns] for row in rows]
     right = [all(isinstance(row.get(column), (int, float, type(None))) for row in rows) for column in columns]
     heads = [column if "." in column else column.replace("_", " ") for column in columns]
     widths = [max(map(len, items)) for items in zip(heads, *texts, strict=True)]
-    if sys.stdout.isatty() and sum(widths) + 2 * len(widths) > shutil.get_terminal_size().columns:
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sum(widths) + 2 * len(widths)
+    if sum(widths) + 2 * (len(widths) - 1) <= room:
+        for line in (heads, *texts):
+            click.echo(_aligned(line, widths, right))
+    elif len(widths) > 1 and widths[0] == max(widths) and sum(widths[1:]) + 2 * (len(widths) - 1) <= room:
+        click.echo(f"{heads[0]}\n  {_aligned(heads[1:], widths[1:], right[1:])}")
+        for line in texts:
+            click.echo(f"{line[0]}\n  {_aligned(line[1:], widths[1:], right[1:])}")
+    else:
         _print_folded(heads, texts, right)
-        return
-    for line in (heads, *texts):
-        padded = [f"{text:>{w}}" if r else f"{text:<{w}}" for text, w, r in zip(line, widths, right, strict=True)]
-        click.echo("  ".join(padded).rstrip())
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = [f"{text:>{w}}" if r else f"{text:<{w}}" for text, w, r in zip(line, widths, right, strict=True)]
+    return "  ".join(padded).rstrip()
 
 
 def _print_folded(heads: list[str], texts: list[list[str]], right: list[bool]) -> None:
