@@ -88,7 +88,14 @@ def _program(job: Job, out: Path, folders: dict[str, Path]) -> tuple[int, dict[s
     (out / f"{job.name}.log").write_text(done.stdout + done.stderr)
     lines = done.stdout.strip().splitlines()
     figures = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
-    return done.returncode, {"figures": figures}
+    return done.returncode, {"figures": figures, **(_reading(job, out) if name == "one_rank.py" else {})}
+
+
+def _reading(job: Job, out: Path) -> dict[str, Any]:
+    """What `llmbx nccl` says of NCCL's log."""
+    done = _start([*LLMBX, "nccl", str(out / f"{job.name}.log")], place.environment(None), place.ROOT)
+    (out / f"{job.name}.reading.txt").write_text(short(done.stdout + done.stderr))
+    return {"reading_exit_code": done.returncode}
 
 
 def _bare(job: Job, out: Path, folders: dict[str, Path]) -> tuple[int, dict[str, Any]]:

@@ -59,10 +59,10 @@ def section(results: Path) -> str:
     if not rows:
         return NOTHING
     head = [
-        "| case | s a step | TFLOP/s | MFU, full | MFU, causal | aim | of a bare matrix product |",
-        "|---|---|---|---|---|---|---|",
+        "| case | s a step | TFLOP/s | peak | MFU, full | MFU, causal | aim | of a bare matrix product |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    return "\n".join([*_where(found), "", *head, *rows, *_ratios(found)])
+    return "\n".join([*_where(found), "", *head, *rows, *_ratios(found), *_pgle(found)])
 
 
 def _where(found: dict[str, tuple[Path, Record]]) -> Iterator[str]:
@@ -71,7 +71,8 @@ def _where(found: dict[str, tuple[Path, Record]]) -> Iterator[str]:
             record = found[stage][1]
             seen = next((job["machine"] for job in record["jobs"] if job.get("machine")), {})
             gpu = (seen.get("gpus") or [{}])[0].get("name") or "GPU not told"
-            yield f"{gpu}, {record['date'][:10]}: `{record['command']}`"
+            yield f"{gpu}, {record['date'][:10]}: `{record['command']}`  "
+    yield "Peaks are dense TFLOP/s from the GPU's data sheet, FLOPs the recipes' formula with full attention."
 
 
 def _rows(folder: Path, record: Record) -> Iterator[str]:
@@ -93,6 +94,7 @@ def figures(result: Record) -> dict[str, float | None]:
     return {
         "seconds": seconds,
         "tflops": full,
+        "peak": peak,
         "full": full / peak if peak else None,
         "causal": causal / peak if peak else None,
     }
@@ -101,7 +103,8 @@ def figures(result: Record) -> dict[str, float | None]:
 def _row(name: str, found: dict[str, float | None], target: float | None, bare: float | None) -> str:
     against = found["tflops"] / bare if bare and found["tflops"] else None
     shares = [_percent(value) for value in (found["full"], found["causal"], target, against)]
-    return "| " + " | ".join([name, f"{found['seconds']:.3f}", f"{found['tflops']:.0f}", *shares]) + " |"
+    peak = "-" if found["peak"] is None else f"{found['peak']:.0f}"
+    return "| " + " | ".join([name, f"{found['seconds']:.3f}", f"{found['tflops']:.0f}", peak, *shares]) + " |"
 
 
 def _percent(value: float | None) -> str:
@@ -126,6 +129,16 @@ def paired(record: Record) -> list[float]:
     numbers = range(1, len(steps))
     both = [(steps.get(f"{framework}-llmbx-{n}"), steps.get(f"{framework}-bare-{n}")) for n in numbers]
     return [ours / theirs for ours, theirs in both if ours and theirs]
+
+
+def _pgle(found: dict[str, tuple[Path, Record]]) -> Iterator[str]:
+    """Step time of MaxText without PGLE and with it."""
+    jobs = found["pgle"][1]["jobs"] if "pgle" in found else []
+    steps = {job["name"]: job.get("median_step_s") for job in jobs}
+    before, after = steps.get("pgle-off"), steps.get("pgle-jax")
+    if before and after:
+        yield ""
+        yield f"PGLE: {before:.3f} s a step without, {after:.3f} with it ({100 * (before / after - 1):+.1f} % speed)."
 
 
 def write(readme: Path, text: str) -> None:

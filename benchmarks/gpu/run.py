@@ -70,10 +70,10 @@ def run(stage: str, planned: list[Job], out: Path, scale: Scale, argv: list[str]
 def line(stage: str, said: dict[str, Any]) -> str:
     """One job in one line."""
     if "skipped" in said:
-        return f"{stage:<9} {said['name']:<28} skipped: {said['skipped']}"
+        return f"{stage:<16} {said['name']:<28} skipped: {said['skipped']}"
     step, tflops = said.get("median_step_s"), said.get("figures", {}).get("tflops")
     figure = f"{step:.3f} s a step" if step else f"{tflops:.1f} TFLOP/s" if tflops else ""
-    return f"{stage:<9} {said['name']:<28} exit code {said['exit_code']}, {said['seconds']:.0f} s  {figure}".rstrip()
+    return f"{stage:<16} {said['name']:<28} exit code {said['exit_code']}, {said['seconds']:.0f} s  {figure}".rstrip()
 
 
 if __name__ == "__main__":

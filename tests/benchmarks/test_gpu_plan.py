@@ -110,7 +110,7 @@ def test_results_are_filed_by_date_and_shown_under_both_conventions(gpu: Any, tm
     assert kept == tmp_path / "results" / "2030-01-02" / "nemo"
     row = gpu.keep.section(tmp_path / "results").splitlines()[-1]
     # 4 samples of 3e14 (2e14) FLOPs in 2 s: 600 (400) TFLOP/s of 1000
-    assert row == "| llama3.1 8b-1gpu bf16 | 2.000 | 600 | 60.0 % | 40.0 % | 62.5 % | 75.0 % |"
+    assert row == "| llama3.1 8b-1gpu bf16 | 2.000 | 600 | 1000 | 60.0 % | 40.0 % | 62.5 % | 75.0 % |"
 
 
 def test_a_rehearsal_is_never_filed(gpu: Any, tmp_path: Path) -> None:
