@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import place
+import top
 from plan import Job
 
 HERE = Path(__file__).parent
@@ -71,15 +72,18 @@ def _llmbx(job: Job, out: Path, folders: dict[str, Path]) -> tuple[int, dict[str
 
 
 def _analysis(job: Job, out: Path, folder: Path) -> dict[str, Any]:
-    """What `llmbx nsys` says of a profile, and how large its files are: they themselves stay behind."""
-    done = _start([*LLMBX, "nsys", str(folder)], place.environment(job.framework), place.ROOT)
-    (out / f"{job.name}.analysis.txt").write_text(done.stdout + short(done.stderr))
+    """What a profile says, and how large its files are: they themselves stay behind."""
+    said, code = top.analysis(folder), 0
+    if said is None:
+        done = _start([*LLMBX, "nsys", str(folder)], place.environment(job.framework), place.ROOT)
+        said, code = done.stdout + short(done.stderr), done.returncode
+    (out / f"{job.name}.analysis.txt").write_text(said)
     sizes = {
         str(file.relative_to(folder)): file.stat().st_size
         for pattern in ("torch_profile/*", "nsys_profile/*", "maxtext/**/*.xplane.pb")
         for file in folder.glob(pattern)
     }
-    return {"analysis_exit_code": done.returncode, "profile_bytes": sizes}
+    return {"analysis_exit_code": code, "profile_bytes": sizes}
 
 
 def _program(job: Job, out: Path, folders: dict[str, Path]) -> tuple[int, dict[str, Any]]:

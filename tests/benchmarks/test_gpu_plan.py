@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -72,6 +73,32 @@ def test_a_short_log_has_its_beginning_its_end_and_no_folder_of_the_machine(gpu:
     text = "\n".join(f"{gpu.place.ROOT}/line {number}" for number in range(500))
     lines = gpu.do.short(text).splitlines()
     assert len(lines) == 2 * gpu.do.SHORT + 1 and lines[0] == "./line 0" and lines[-1] == "./line 499"
+
+
+def trace(folder: Path, name: str, events: list[dict[str, Any]]) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
+
+
+def test_a_trace_is_summed_by_the_operations_of_the_gpu(gpu: Any, tmp_path: Path) -> None:
+    gemm = {"ph": "X", "cat": "kernel", "name": "gemm", "dur": 2000}
+    events = [gemm, gemm, {**gemm, "name": "norm", "dur": 1000}, {**gemm, "cat": "cpu_op", "name": "mm", "dur": 9}]
+    trace(tmp_path / "torch", "torch_profile/rank0.pt.trace.json.gz", events)
+    lines = gpu.top.analysis(tmp_path / "torch").splitlines()
+    assert lines[0].startswith("GPU operations in rank0.pt.trace.json.gz")
+    assert [line.split() for line in lines[2:]] == [["4.0", "80.0%", "2", "gemm"], ["1.0", "20.0%", "1", "norm"]]
+
+    device = {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "/device:GPU:0"}}
+    lanes = [
+        {"ph": "M", "name": "thread_name", "pid": 7, "tid": tid, "args": {"name": name}}
+        for tid, name in ((1, "Stream #13(Compute)"), (2, "XLA Modules"))
+    ]
+    fusion = {"ph": "X", "pid": 7, "tid": 1, "name": "fusion", "dur": 500}
+    again, host = {**fusion, "tid": 2, "name": "module"}, {**fusion, "pid": 1, "name": "python"}
+    trace(tmp_path / "jax", "maxtext/run/x/h.trace.json.gz", [device, *lanes, fusion, again, host])
+    assert [line.split()[-1] for line in gpu.top.analysis(tmp_path / "jax").splitlines()[2:]] == ["fusion"]
+    assert gpu.top.analysis(tmp_path / "nothing") is None
 
 
 def test_the_newest_run_is_none_where_a_command_failed_before_it_began(gpu: Any, tmp_path: Path) -> None:
