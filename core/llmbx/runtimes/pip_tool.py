@@ -21,6 +21,9 @@ _REASONS = re.compile(
     re.IGNORECASE,
 )
 _NO_NETWORK = re.compile(r"Retrying \(Retry|ProxyError|SSLError|ConnectionError|HTTP error", re.IGNORECASE)
+_OLDEST: dict[tuple[int, ...], tuple[int, ...]] = {(): (22, 3), (3, 12): (23, 2), (3, 13): (24, 1)}
+"""The oldest usable pip by Python: `--python` came with 22.3, support of 3.12 and 3.13 as pip's changelog says."""
+
 _PLACES = ("index-url", "extra-index-url", "find-links", "no-index")
 
 
@@ -30,10 +33,11 @@ def pip_command(base_python: str, venv_python: str) -> list[str]:
     In order: llmbx's own pip, the pip of the interpreter `base_python`, a pip made by ensurepip, one that uv installs.
     Raises `InfraError` when there is none.
     """
-    if importlib.util.find_spec("pip") and _is_recent(importlib.metadata.version("pip")):
+    needed = _oldest_pip(venv_python)
+    if importlib.util.find_spec("pip") and _numbers(importlib.metadata.version("pip")) >= needed:
         return [sys.executable, "-m", "pip", "--python", venv_python]
     said = _output([base_python, "-m", "pip", "--version"]).split()
-    if len(said) > 1 and _is_recent(said[1]):
+    if len(said) > 1 and _numbers(said[1]) >= needed:
         return [base_python, "-m", "pip", "--python", venv_python]
     own = [venv_python, "-m", "pip"]
     if _output([*own, "--version"]) or _succeeds([venv_python, "-m", "ensurepip", "--default-pip"]):
@@ -41,7 +45,8 @@ def pip_command(base_python: str, venv_python: str) -> list[str]:
     if (uv := shutil.which("uv")) and _succeeds([uv, "pip", "install", "--python", venv_python, "pip"]):
         return own
     raise InfraError(
-        f"no pip was found for {base_python} (22.3 or newer is needed): install one into llmbx's environment "
+        f"no pip was found for {base_python} ({'.'.join(map(str, needed))} or newer is needed): install one into "
+        "llmbx's environment "
         "(`python -m ensurepip`, or `uv pip install pip`)"
     )
 
@@ -95,10 +100,14 @@ def explain_failure(lines: Iterable[str], configured: Mapping[str, str], wheels:
     return f"{what} was not found ({where}); put its wheel into {wheels}, or name an index that has it (PIP_INDEX_URL)"
 
 
-def _is_recent(version: str) -> bool:
-    """Whether a pip of this version knows `--python` (22.3)."""
-    numbers = [int(n) for n in re.findall(r"\d+", version)[:2]]
-    return numbers >= [22, 3]
+def _oldest_pip(python: str) -> tuple[int, ...]:
+    """The oldest pip that can install for this interpreter: with `--python` its code runs in there."""
+    version = _numbers(_output([python, "-c", "import platform; print(platform.python_version())"]))
+    return max((pip for minor, pip in _OLDEST.items() if version >= minor), default=_OLDEST[()])
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", version)[:2])
 
 
 def _output(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import sys
 from pathlib import Path
@@ -43,6 +44,23 @@ def test_a_failure_is_one_line_that_shows_no_addresses(
 def test_without_a_pip_of_its_own_the_interpreters_pip_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert pip_tool.pip_command(sys.executable, "/v/bin/python")[-4:] == ["-m", "pip", "--python", "/v/bin/python"]
+
+
+@pytest.mark.parametrize(
+    ("pip", "python", "own"),
+    [("22.2", "3.11.2", False), ("23.0.1", "3.11.2", True), ("23.0.1", "3.12.1", False), ("23.2", "3.12.1", True),
+     ("24.0", "3.13.5", False), ("26.1", "3.14.0", True)],
+)  # fmt: skip
+def test_a_pip_too_old_for_the_environments_python_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pip: str, python: str, own: bool
+) -> None:
+    """A stand-in for an interpreter: Debian 12's pip 23.0.1 fails in Python 3.12 with an AttributeError."""
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: pip)
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\ncase "$1" in -c) echo {python};; *) echo pip 99.0 from here;; esac\n')
+    program.chmod(0o755)
+    command = pip_tool.pip_command(str(program), str(program))
+    assert command[0] == (sys.executable if own else str(program))
 
 
 @pytest.mark.parametrize(("works", "used"), [("ensurepip", "ensurepip"), ("uv", "uv pip install")])
