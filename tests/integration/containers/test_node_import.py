@@ -96,12 +96,15 @@ def test_the_doctor_asks_the_scheduler(
     rows = json.loads(llmbx("doctor", "--format", "json", env=cluster_env).stdout)
     assert [row["state"] for row in rows if (row["what"], row["name"]) == ("launcher", "slurm")] == ["ok"]
     monkeypatch.setenv("SLURM_CONF", str(slurm.config))
-    slurm.call("scontrol", "update", "PartitionName=batch", "State=DOWN")
+    partitions = set(slurm.call("sinfo", "--noheader", "--format=%R").split())
     try:
+        for name in partitions:
+            slurm.call("scontrol", "update", f"PartitionName={name}", "State=DOWN")
         found = SlurmLauncher().check(tmp_path)
         assert found is not None and found.problem == "no partition is up" and not found.warning
     finally:
-        slurm.call("scontrol", "update", "PartitionName=batch", "State=UP")
+        for name in partitions:
+            slurm.call("scontrol", "update", f"PartitionName={name}", "State=UP")
     (tmp_path / "slurm.conf").write_text("ClusterName=none\nSlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort=1\n")
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
     found = SlurmLauncher().check(tmp_path)
