@@ -47,7 +47,7 @@ def test_a_tagged_run_becomes_a_baseline_and_is_measured_anew(
 
 
 def test_where_no_cache_can_be_written_the_listing_says_so_once(llmbx: Llmbx, install: Path) -> None:
-    assert llmbx("run", "line", "--set", "fault=exit_1").returncode == 1
+    assert llmbx("run", "line", "--set", "fault=exit").returncode == 1
     done = llmbx("jobs", "--workload", "line", "--format", "json", env={"XDG_CACHE_HOME": "/proc/none"})
     assert [run["status"] for run in json.loads(done.stdout)] == ["failed"]
     assert done.stderr.count("cannot be used") == 1 and done.stderr.count("\n") == 1

@@ -5,7 +5,8 @@
 gpus=$1 type=$2
 shift 2
 file=preflight-${LLMBX_NODE_RANK:-0}.txt
-{ : > "$file.part"; } 2> /dev/null || exit 11
+# A redirection that fails ends the shell where the command is a special one, such as ":".
+{ true > "$file.part"; } 2> /dev/null || exit 11
 put() { printf '%s\n' "$1" >> "$file.part"; }
 ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2> /dev/null; }
 
