@@ -116,3 +116,11 @@ def test_no_phase_of_a_framework_may_have_its_name() -> None:
     spec = make_spec(preflight=PreflightSpec())
     with pytest.raises(UsageError, match="phase 'preflight'"):
         preflight.with_preflight(spec, make_launch(shell_phase("true", "preflight")))
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_folder_that_cannot_be_written_has_an_exit_code_of_its_own(look: Look, tmp_path: Path, shell: str) -> None:
+    (tmp_path / "preflight-3.txt.part").mkdir()  # stands in the way, also of root
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        look("2", "cpu", shell=shell)
+    assert caught.value.returncode == 11

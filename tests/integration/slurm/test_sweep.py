@@ -47,7 +47,7 @@ def with_jobs(install: Path) -> int:
     return sum(record["job"] is not None for _, record in records(install))
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 120, every: float = 0.1) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60 + RUNS, every: float = 0.1) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
