@@ -159,6 +159,11 @@ class Cluster:
                 )
             time.sleep(0.2)
 
+    def start_accounting(self) -> None:
+        """Start slurmdbd (again) and wait until it listens."""
+        self.call("slurmdbd")
+        self._until(lambda: socket.create_connection(("127.0.0.1", self.accounting), timeout=1).close())
+
     def forget_jobs(self) -> None:
         """Have the controller forget every job, as it does with old ones; accounting remembers them."""
         last = max(
@@ -243,8 +248,7 @@ class Cluster:
         config.write_text(
             ACCOUNTING.format(folder=self.folder, port=self.accounting, storage=self.accounting + 1, user=user())
         )
-        self.call("slurmdbd")
-        self._until(lambda: socket.create_connection(("127.0.0.1", self.accounting), timeout=1).close())
+        self.start_accounting()
         for words in (("cluster", "llmbx"), ("account", "tests"), ("user", user(), "account=tests")):
             self.call("sacctmgr", "--immediate", "add", *words)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from llmbx.launchers.base import Unreachable
 from llmbx.launchers.slurm import SlurmLauncher
 from llmbx.model import JobStatus
 
@@ -85,6 +86,10 @@ def test_what_the_controller_forgot_is_in_the_accounts(
     assert slurm.call("squeue", "--states=all", "--noheader").strip() == ""
     for run in (ended, limited):
         (run.folder / "exit.json").unlink()
+    slurm.stop_daemon("slurmdbd.pid")
+    with pytest.raises(Unreachable, match="Problem talking to the database"):
+        fresh(limited)
+    slurm.start_accounting()
     status = fresh(limited)
     assert (status.verdict, status.reason) == ("cancelled", "CANCELLED by 0") and status.ended is not None
     assert (fresh(ended).exit_code, fresh(ended).state, fresh(ended).started is not None) == (5, "ended", True)
