@@ -121,3 +121,11 @@ def test_whoever_follows_a_run_goes_on_with_its_attempts(
 def test_retries_need_somebody_who_follows(llmbx: Llmbx, env: dict[str, str]) -> None:
     done = llmbx(*LINE, "--retries", "1", "--detach", env=env)
     assert done.returncode == 2 and "--retries needs somebody who follows the run" in done.stderr
+
+
+def test_runs_of_a_sweep_are_tried_again(llmbx: Llmbx, env: dict[str, str], install: Path, read_result: Result) -> None:
+    asked = ("--runtime", "host", "--gpus", "2", "--gpus-per-node", "1", "--launcher", "slurm", "--repeats", "2")
+    done = llmbx("sweep", "line", *asked, "--retries", "1", "--set", "fault=network", env=env)
+    results = [read_result(path.parent) for path in install.glob("workloads/*/experiments/*/*/*/result.json")]
+    assert [(result["status"], result["attempt"]) for result in results] == [("completed", 1)] * 2, done.stderr
+    assert done.returncode == 0 and done.stderr.count("attempt 1 of 1") == 2
