@@ -13,7 +13,8 @@ if [ "${LLMBX_PROFILER_MARK-}" ]; then
 fi
 llmbx_lent=$1
 shift
-if ! command -v "$1" > /dev/null; then
+# One that is there and cannot start (a folder of the host's that the container sees, without its libraries) is none.
+if ! command -v "$1" > /dev/null || { [ -x "$llmbx_lent" ] && ! "$1" --version > /dev/null 2>&1; }; then
   if [ ! -x "$llmbx_lent" ]; then
     echo "llmbx: $1 is not on PATH where the ranks run, and the machine has none to lend to their image" >&2
     exit 127

@@ -103,3 +103,12 @@ def test_the_images_own_profiler_comes_first(tmp_path: Path) -> None:
 def test_without_any_profiler_that_is_said(tmp_path: Path) -> None:
     done = start_lent(tmp_path, "nsys-of-no-image", "")
     assert done.returncode == 127 and "nsys-of-no-image is not on PATH where the ranks run" in done.stderr
+
+
+def test_a_profiler_that_cannot_start_here_is_none(tmp_path: Path) -> None:
+    """A container may see the host's own nsys without the libraries that it needs."""
+    seen = tmp_path / "seen"
+    seen.write_text("#!/bin/sh\nexit 127\n")
+    seen.chmod(0o755)
+    done = start_lent(tmp_path, str(seen), lent_program(tmp_path))
+    assert done.returncode == 0 and "lent with profile" in done.stdout
