@@ -19,6 +19,7 @@ from ..settings import SHAPE, read_settings
 from .layers import Layers
 from .length import length
 from .place import place
+from .profiled import without_profile
 from .shape import shape
 from .target import target_of
 
@@ -69,6 +70,7 @@ def resolve(
         corrected=(row.note,) if row.note else (),
         doubts=choice.findings,
     )
+    spec = spec.replace(doubts=(*spec.doubts, *without_profile(layers, spec.profile)))
     if spec.profile and not spec.profile.keep_secrets:
         spec = spec.replace(secrets=())
     return spec.replace(origins=dict(sorted(layers.origins.items())))

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 
 from .. import ranks
 from ..errors import UsageError
-from ..model import ProfileSpec, Recipe, RunSpec
+from ..model import Finding, ProfileSpec, Recipe, RunSpec
 from ..request import Request
 from .layers import Layers
+
+GPU_METRICS = "gpu_metrics"
+"""The rule of the finding that GPU metrics were asked for without a profile."""
 
 DEFAULT_RANKS = "first,mid,last"
 """One rank of three pipeline stages tells stages apart and fills no disk; the recipes' own default is often all."""
@@ -32,6 +35,14 @@ def profile(layers: Layers, recipe: Recipe, world: int, stages: int) -> ProfileS
         name=recipe.profile_name,
         keep_secrets=bool(request.keep_secrets),
     )
+
+
+def without_profile(layers: Layers, asked: ProfileSpec | None) -> tuple[Finding, ...]:
+    """What was asked of a profile (by the recipes' variables, say) that this run does not take; as a warning."""
+    if asked is not None or not layers.find("gpu_metrics"):
+        return ()
+    problem = f"{layers.origins['gpu_metrics']} asks for GPU metrics, and nothing is profiled"
+    return (Finding(rule=GPU_METRICS, problem=problem, fix="add --profile, or unset it", warning=True),)
 
 
 def again(spec: RunSpec, recipe: Recipe, request: Request, environ: Mapping[str, str]) -> RunSpec:

@@ -12,6 +12,8 @@ from .mesh import fsdp_degree, mesh_of
 from .pgle import OFF, STANDIN
 from .releases import BY_IMAGE, Release, dated, release_of, road_of
 
+NO_GPU_METRICS = "the recipe has no GPU metrics: its profiles time operations for PGLE, and sampling disturbs them"
+
 
 def findings(spec: RunSpec) -> list[Finding]:
     """Every rule that the run breaks."""
@@ -99,6 +101,10 @@ def _pgle(spec: RunSpec, release: Release) -> Iterator[Finding]:
 def _profile(spec: RunSpec) -> Iterator[Finding]:
     profile, seed = spec.profile, bool(spec.settings.get("seed_profile"))
     if profile is None:
+        if seed and any(doubt.rule == "gpu_metrics" for doubt in spec.doubts):
+            yield Finding(
+                rule="profile", problem=NO_GPU_METRICS, fix="unset ENABLE_GPU_METRICS, or profile with pgle=off"
+            )
         return
     if profile.tool not in ("nsys", "xplane"):
         problem = f"MaxText cannot be profiled with {profile.tool}"
@@ -110,8 +116,8 @@ def _profile(spec: RunSpec) -> Iterator[Finding]:
         problem = "seed_profile already profiles this run, as the recipe does"
         yield Finding(rule="profile", problem=problem, fix="leave --set seed_profile out to choose the steps")
     if profile.gpu_metrics and (seed or road_of(spec) == "nsys"):
-        problem = "the recipe has no GPU metrics: its profiles time operations for PGLE, and sampling disturbs them"
-        yield Finding(rule="profile", problem=problem, fix="leave --gpu-metrics out, or profile with --set pgle=off")
+        fix = "leave --gpu-metrics out, or profile with --set pgle=off"
+        yield Finding(rule="profile", problem=NO_GPU_METRICS, fix=fix)
     elif profile.gpu_metrics and profile.tool == "xplane":
         problem = "GPU metrics are sampled by nsys, not by JAX's profiler"
         yield Finding(rule="profile", problem=problem, fix="use --tool nsys, or leave --gpu-metrics out")

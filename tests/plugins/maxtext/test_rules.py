@@ -117,6 +117,15 @@ def test_gpu_metrics_are_refused_with_the_reason(cluster: Spec) -> None:
     (found,) = findings(cluster("bf16", 64, profile_steps="10-15", gpu_metrics=True))
     assert found.rule == "profile" and "sampling" in found.problem
     assert findings(cluster("bf16", 64, profile_steps="10-15", gpu_metrics=True, settings={"pgle": "off"})) == []
+    (found,) = findings(cluster("bf16", 64, gpu_metrics=True, settings={"seed_profile": "true"}))
+    assert found.rule == "profile" and not found.warning and "sampling" in found.problem
+
+
+def test_gpu_metrics_without_a_profile_are_told(cluster: Spec) -> None:
+    plain = cluster("bf16", 64, gpu_metrics=True)
+    assert findings(plain) == []
+    (doubt,) = plain.doubts
+    assert doubt.warning and "nothing is profiled" in doubt.problem
 
 
 @pytest.mark.parametrize(
