@@ -51,6 +51,11 @@ def plain_loop(folder: Path, runs: int, env: dict[str, str]) -> float:
     return timed(lambda: subprocess.run(["bash", "-c", loop], cwd=folder, env=env, check=True))
 
 
+def begun(install: Path) -> int:
+    """Runs that have a folder: quickly counted, so that watching does not slow down what is watched."""
+    return sum(1 for _ in install.glob("workloads/*/experiments/*/*"))
+
+
 def submitted(install: Path) -> list[dict[str, Any]]:
     """The records of the runs that have a job."""
     records = [json.loads(path.read_bytes()) for path in install.glob("workloads/*/experiments/*/*/*/run.json")]
@@ -64,9 +69,9 @@ def sweep(cluster: Any, install: Path, runs: int, env: dict[str, str]) -> tuple[
     began = time.time()
     with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
-            while len(found := submitted(install)) < runs:
+            while begun(install) < runs or len(found := submitted(install)) < runs:
                 assert process.poll() is None, "llmbx ended before it had submitted everything"
-                time.sleep(1.0)
+                time.sleep(0.5)
             last = max(record["job"]["submitted"] for record in found)
             cluster.call("scontrol", "update", "partitionname=batch", "state=up")
             opened = time.time()

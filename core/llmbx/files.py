@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -62,7 +63,9 @@ def _written_beside(path: Path, content: bytes | str, mode: int, durable: bool =
         temporary.unlink(missing_ok=True)
 
 
+@functools.cache
 def _umask() -> int:
+    """The process's, asked once: asking sets it for a moment, for all threads."""
     current = os.umask(0)
     os.umask(current)
     return current

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 from pathlib import Path
@@ -12,6 +13,12 @@ from .model import Owner
 
 def facts() -> dict[str, Any]:
     """Name, system, processor, cores, memory in GiB, and the GPU driver where there is one."""
+    return {**_lasting(), "load_1min": round(os.getloadavg()[0], 2)}
+
+
+@functools.cache
+def _lasting() -> dict[str, Any]:
+    """What does not change while llmbx runs: hundreds of runs of a sweep have it in their records."""
     import psutil
 
     found: dict[str, Any] = {
@@ -22,7 +29,6 @@ def facts() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "usable_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-        "load_1min": round(os.getloadavg()[0], 2),
         "driver": _driver(),
     }
     return {key: value for key, value in found.items() if value is not None}

@@ -132,9 +132,9 @@ def new_record(run_id: str, spec: RunSpec, **extra: Any) -> Record:
     )
 
 
-def write_record(folder: Path, record: Record) -> None:
-    """Write `run.json`."""
-    write_atomic(folder / RECORD, pretty(record))
+def write_record(folder: Path, record: Record, durable: bool = True) -> None:
+    """Write `run.json`; one that is written again at once need not be `durable`."""
+    write_atomic(folder / RECORD, pretty(record), durable=durable)
 
 
 def write_steps(folder: Path, steps: list[Step]) -> None:

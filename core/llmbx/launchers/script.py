@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ def batch_name(spec: RunSpec) -> str:
     return f"sbatch_{spec.experiment}.out"
 
 
+@functools.cache
 def shell(name: str) -> str:
     """A part of the scripts that is the same for every run."""
     return resources.files(__package__).joinpath("shell", name).read_text()

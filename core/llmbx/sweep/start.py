@@ -82,7 +82,7 @@ class Starter:
             commands={phase.role: phase.argv for phase in rendered.launch.phases},
             image=self._images[key], versions=self._images[key].versions, prepare_s=0.0,
         )  # fmt: skip
-        write_record(folder, record)
+        write_record(folder, record, durable=False)
         write_files(folder, rendered)
         try:
             job = rooms.launcher.submit(folder / SCRIPT, spec, folder)
