@@ -134,14 +134,17 @@ def _locked_digest(found: Stored, name: str, install: Path) -> str | None:
 
 
 def _versions(identity: str, name: str, install: Path) -> dict[str, str]:
-    """The version of the image's Python, asked once for each image id."""
+    """The version of the image's Python, asked once for each image id.
+
+    In the host's network, as the ranks run: one of its own takes Docker almost as long as the container.
+    """
     from ..images.tool import Command, python_versions
 
     key = f"docker/{identity}"
     stamp = read_stamp(key, install)
     if stamp and stamp.versions:
         return stamp.versions
-    start = ("docker", "run", "--rm", "--pull", "never", "--network", "none", "--entrypoint", "", identity)
+    start = ("docker", "run", "--rm", "--pull", "never", "--network", "host", "--entrypoint", "", identity)
     versions = python_versions(Command(argv=start), name) or {}
     write_stamp(Stamp(path=key, reference=name, tool="docker", versions=versions), install)
     return versions

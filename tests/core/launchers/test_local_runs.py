@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -24,6 +24,15 @@ from llmbx.model import Job, Prefix, Wrapping
 from .conftest import LocalRun, make_launch, make_spec, shell_phase
 
 Start = Callable[..., LocalRun]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ignored() -> Iterator[None]:
+    """A script cannot hear what was ignored when it was started, as SIGHUP is where the tests run under nohup."""
+    known = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGTERM)}
+    yield
+    for number, handler in known.items():
+        signal.signal(number, handler)
 
 
 def exit_json(run: LocalRun) -> dict[str, object]:

@@ -129,3 +129,21 @@ def test_runs_of_a_sweep_are_tried_again(llmbx: Llmbx, env: dict[str, str], inst
     results = [read_result(path.parent) for path in install.glob("workloads/*/experiments/*/*/*/result.json")]
     assert [(result["status"], result["attempt"]) for result in results] == [("completed", 1)] * 2, done.stderr
     assert done.returncode == 0 and done.stderr.count("attempt 1 of 1") == 2
+
+
+def test_a_node_found_bad_before_the_start_is_left_out(
+    llmbx: Llmbx, env: dict[str, str], tmp_path: Path, only_run: Callable[..., Path], read_result: Result
+) -> None:
+    prolog, config = tmp_path / "prolog.sh", tmp_path / "llmbx.toml"
+    prolog.write_text('#!/bin/sh\n[ "$SLURMD_NODENAME" != n1 ] || exit 1\n')
+    prolog.chmod(0o755)
+    config.write_text(f'[clusters.sick]\npreflight = true\n[clusters.sick.srun]\ntask-prolog = "{prolog}"\n')
+    env = {**env, "LLMBX_CONFIG": str(config)}
+    done = llmbx(*LINE, "--cluster", "sick", "--retries", "1", env=env)
+    record, result = record_of(only_run()), read_result(only_run())
+    assert (done.returncode, result["status"], result["attempt"]) == (0, "completed", 1), done.stderr
+    (earlier,) = record["attempts"]
+    assert earlier["node"] == record["spec"]["scheduler"]["exclude"] == "n1"
+    assert earlier["cause"].startswith("node n1: no answer") and "attempt 1 of 1 without n1" in done.stderr
+    kept = only_run() / "attempts" / "0"
+    assert "node n1" in next(kept.glob("sbatch_*.out")).read_text() and not list(kept.glob("log-*.out"))
