@@ -19,6 +19,32 @@ if TYPE_CHECKING:
 SUFFIX = ".sqsh"
 _READ_ONLY = "none:x-create=auto,rbind,ro"
 
+_CARRY = """\
+nl='
+'
+carry() {
+  eval "v=\\$$1"
+  case $v in
+    *"$nl"* | [\\"\\']*)
+      eval "export LLMBX_CARRIED_$1='$(printf %s "$v" | od -An -v -to1 | tr -d '\\n' | sed 's/ /\\\\0/g')'"
+      flags="$flags --env LLMBX_CARRIED_$1" LLMBX_CARRIED="$LLMBX_CARRIED $1" ;;
+    *) flags="$flags --env $1" ;;
+  esac; }
+export LLMBX_CARRIED=
+flags='--env LLMBX_CARRIED'
+"""
+"""POSIX sh that has enroot hand over one variable. enroot writes variables into a file, a line each, and strips quotes
+around a value (`common::envfmt` in its src/common.sh, seen with 4.1.2): such values travel as octal numbers."""
+
+_UNPACK = """\
+for n in $LLMBX_CARRIED; do
+  eval "v=\\$(printf %b \\"\\$LLMBX_CARRIED_$n.\\"); export $n=\\${v%.}; unset LLMBX_CARRIED_$n"
+done
+unset LLMBX_CARRIED v
+exec "$@"\
+"""
+"""POSIX sh that begins every container, and gives those values back."""
+
 
 class EnrootRuntime:
     """Programs run with `enroot start` on the image file itself."""
@@ -45,13 +71,14 @@ class EnrootRuntime:
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """`enroot start` for one rank. GPUs come with enroot's own hook, the working folder with the rank shim."""
-        flags = passage.only_set(passage.forwarded(spec, phase), 'flags="$flags --env $n"')
         argv, mounts = [], passage.mounts(spec, launch, phase, run_dir, ": \t")
         for mount in (mount for mount in mounts if not mount.optional):
             argv += ["--mount", passage.joined(mount, _READ_ONLY)]
         lend = passage.if_there(mounts, lambda joined: f'set -- --mount {joined} "$@"', _READ_ONLY)
-        start = f'flags=; {flags}; {lend}exec enroot start --rw $flags "$@"'
-        return Wrapping(argv=("/bin/sh", "-c", start, "forward", *argv, image.path or image.reference))
+        handed = passage.only_set(passage.forwarded(spec, phase), "carry $n")
+        start = f'{_CARRY}{handed}; {lend}exec enroot start --rw $flags "$@"'
+        inside = ("/bin/sh", "-c", _UNPACK, "inside")
+        return Wrapping(argv=("/bin/sh", "-c", start, "forward", *argv, image.path or image.reference, *inside))
 
     def check(self, install: Path) -> Finding | None:
         """Start a container from a folder made of the host's own shell."""

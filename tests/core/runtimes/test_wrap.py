@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,40 @@ def test_variables_are_handed_over_by_name_and_only_those_that_are_set(
     else:
         assert "--env\nTOY_MODE\n" in arguments and "--env\nEMPTY\n" in arguments
         assert "CUDA_VISIBLE_DEVICES" not in arguments, "an empty one would hide every GPU"
+
+
+ENROOT_STAND_IN = """#!{python}
+# stands in for enroot 4.1.2's handling of variables: a file with a line each, from which quotes are stripped
+import os, re, sys
+arguments, kept = sys.argv[2:], {{"PATH": "/usr/bin:/bin"}}
+while arguments[0].startswith("--"):
+    flag = arguments.pop(0)
+    if flag == "--env":
+        name = arguments.pop(0)
+        for line in f"{{name}}={{os.environ[name]}}".splitlines():
+            if found := re.fullmatch(r"([A-Za-z_]\\w*)=(.*)", line):
+                kept[found[1]] = re.sub(r"^[\\x22\\x27](.*)[\\x22\\x27]\\s*$", r"\\1", found[2])
+    elif flag == "--mount":
+        arguments.pop(0)
+os.execve(arguments[1], arguments[1:], kept)
+"""
+
+
+def test_values_that_enroot_would_cut_arrive_whole(
+    tmp_path: Path, make_spec: MakeSpec, make_launch: MakeLaunch
+) -> None:
+    (tmp_path / "enroot").write_text(ENROOT_STAND_IN.format(python=sys.executable))
+    (tmp_path / "enroot").chmod(0o755)
+    values = {
+        "LINES": "one\nPLAIN=2 50% \\n #\n", "QUOTED": '"it"', "PLAIN": "1", "ONE": "'", "UML": "\n\u00fc", "EMPTY": "",
+    }  # fmt: skip
+    wrapping = wrap("enroot", make_spec(env=dict.fromkeys(values, "")), make_launch())
+    argv = [*wrapping.argv, "/bin/sh", "-c", "env -0"]
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", **values}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
+    seen = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
+    assert {name: seen.get(name) for name in values} == values
+    assert not [name for name in seen if name.startswith("LLMBX_CARRIED")]
 
 
 @pytest.mark.parametrize(("tool", "flag"), [("docker", "--gpus"), ("apptainer", "--nv")])

@@ -51,10 +51,11 @@ def images(daemons: tools.Daemons, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture
-def tool_env(daemons: tools.Daemons, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The tools' variables, set in this process too; imports fail fast."""
+def tool_env(daemons: tools.Daemons, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    """The tools' variables, set in this process too; imports fail fast, and enroot knows no layer yet."""
     quick = {"LLMBX_IMAGE_RETRIES": "2", "LLMBX_IMAGE_BACKOFF_S": "0.1", "LLMBX_REGISTRY_TIMEOUT_S": "5"}
     env = {**daemons.environment, **quick, "APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX"}
+    env["ENROOT_CACHE_PATH"] = str(tmp_path / "layers")
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     return env

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from ...core.runtimes.toy import make_wheel
-from .tools import Daemons
+from .tools import TOOLS, Daemons
 
-TOOLS = ("docker", "apptainer")
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 
 

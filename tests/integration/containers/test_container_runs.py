@@ -13,9 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from .tools import Daemons
+from .tools import TOOLS, Daemons
 
-TOOLS = ("docker", "apptainer")
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Background = Callable[..., subprocess.Popen[str]]
 Result = Callable[[Path], dict[str, Any]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,15 +23,19 @@ from llmbx.runtimes.docker import DockerRuntime
 from llmbx.runtimes.enroot import EnrootRuntime
 from llmbx.runtimes.host import HostRuntime
 
-from .tools import Daemons
+from .tools import TOOLS, Daemons
 
-CONTAINERS: dict[str, Callable[[], Runtime]] = {
+RUNTIMES: dict[str, Callable[[], Runtime]] = {
     "docker": DockerRuntime,
     "apptainer": ApptainerRuntime,
-    **({"enroot": EnrootRuntime} if shutil.which("enroot") else {}),
+    "enroot": EnrootRuntime,
 }
+CONTAINERS = {name: RUNTIMES[name] for name in TOOLS}
 AWKWARD = ("", "a b", "it's", '"quoted"', "$HOME `x` \\", "*", "line\nbreak", "ümlaut", "--flag=x y", "-")
-ENV = {"PLAIN": "1", "ODD": "a 'b' \"c\" $HOME `x` \\ * ;", "EMPTY": "", "LINES": "one\ntwo", "HF_HOME": "/CACHE"}
+ENV = {
+    "PLAIN": "1", "ODD": "a 'b' \"c\" $HOME `x` \\ * ;", "EMPTY": "", "LINES": "one\nPLAIN=2 50% \\n #\n",
+    "QUOTED": '"it"', "SPACES": "  a  ", "HF_HOME": "/CACHE",
+}  # fmt: skip
 NAMES = (*ENV, "HF_TOKEN", "NOT_SET", "LLMBX_RANK", "LLMBX_WORLD_SIZE", "LLMBX_LOCAL_RANK", "CUDA_VISIBLE_DEVICES")
 Make = Callable[..., RunSpec]
 

@@ -28,6 +28,9 @@ PACKAGES = {
     "newuidmap": "uidmap",
     "mmdebstrap": "mmdebstrap",
 }
+TOOLS = ("docker", "apptainer", *(["enroot"] if shutil.which("enroot") else []))
+"""The container tools that are tested: enroot, which Debian does not have, wherever it is installed."""
+
 SEARCH = "/usr/bin:/usr/sbin:/bin:/sbin"
 PYTHON = Path("/usr/bin/python3")
 NOT_NEEDED = ("test", "idlelib", "tkinter", "lib2to3", "ensurepip", "distutils", "pydoc_data", "unittest", "asyncio",
