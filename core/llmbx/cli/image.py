@@ -14,6 +14,7 @@ from .options import World, run_options, world
 from .output import format_option, print_rows
 
 if TYPE_CHECKING:
+    from ..config import Profile
     from ..images.build import Recipe
     from ..images.inventory import Entry
     from ..model import Environment, Image, ImageRequest
@@ -258,7 +259,7 @@ def _wanted(request: Request, here: World) -> tuple[ImageRequest, str]:
     bare = request.workload
     if _is_image(bare):
         asked = ImageRequest(reference=bare, accept_change=request.accept_image_change)
-        return asked, request.runtime or _first_container(here, bare)
+        return asked, _container(request, here, bare)
     from ..pipeline import enter
 
     spec, rooms = enter(here.resolve(request), here.plugins, here.install)
@@ -272,12 +273,19 @@ def _is_image(name: str) -> bool:
     return "/" in name or "#" in name or is_file(name)
 
 
-def _first_container(here: World, name: str) -> str:
+def _container(request: Request, here: World, name: str) -> str:
+    """The container tool for an image by itself: the one asked for, the cluster's, else the first that works here."""
     from ..runtimes.naming import is_file
-    from ..runtimes.select import CONTAINERS
+    from ..runtimes.select import AUTO, CONTAINERS
 
-    reasons = []
+    if request.runtime and request.runtime != AUTO:
+        return request.runtime
     fitting = {".sqsh": ("enroot", "pyxis"), ".sif": ("apptainer",)}.get(Path(name).suffix) if is_file(name) else None
+    profile = _profile(request, here)
+    named = profile.cluster.runtime if profile else None
+    if named and named in (fitting or CONTAINERS):
+        return named
+    reasons = []
     for runtime in fitting or CONTAINERS:
         reason = here.plugins.runtime(runtime).available()
         if reason is None:
@@ -286,10 +294,14 @@ def _first_container(here: World, name: str) -> str:
     raise InfraError(f"no container tool works here ({'; '.join(reasons)}): install one, or name one with --runtime")
 
 
-def _on_node(request: Request, here: World) -> bool:
+def _profile(request: Request, here: World) -> Profile | None:
     from ..config import choose_profile
 
-    profile = choose_profile(here.config, here.cluster_files, request.cluster)
+    return choose_profile(here.config, here.cluster_files, request.cluster)
+
+
+def _on_node(request: Request, here: World) -> bool:
+    profile = _profile(request, here)
     name = request.launcher or (profile.cluster.launcher if profile else None)
     return bool(name and here.plugins.launcher(name).takes_srun_flags)
 
@@ -298,13 +310,12 @@ def _prepare_on_node(request: Request, here: World, wanted: ImageRequest, runtim
     import shutil
     import subprocess
 
-    from ..config import choose_profile
     from ..images.on_node import NodeImport, srun_command
     from ..scheduler_options import scheduler_options
 
     if not shutil.which("srun"):
         raise InfraError("srun is not on PATH: this machine cannot reach a compute node; --launcher local imports here")
-    profile = choose_profile(here.config, here.cluster_files, request.cluster)
+    profile = _profile(request, here)
     job = NodeImport(
         reference=wanted.reference or "", runtime=runtime, digest=wanted.digest, accept_change=wanted.accept_change,
         timeout_s=timeout,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ..slurm import cluster
 from . import tools
 from .proxy import Proxy
 
@@ -93,6 +94,22 @@ def prepare(tool_env: dict[str, str], install: Path) -> Iterator[Prepare]:
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[cluster.Cluster]:
+    """A Slurm of two nodes, which only those see that get its `SLURM_CONF`."""
+    if why := cluster.install():
+        if os.environ.get("CI"):
+            pytest.fail(f"{why}; CI must run it")
+        pytest.skip(why)
+    with tempfile.TemporaryDirectory(prefix="llmbx-slurm-") as folder:
+        private = cluster.Cluster(Path(folder), nodes=2)
+        try:
+            private.start()
+            yield private
+        finally:
+            private.stop()
 
 
 @pytest.fixture(autouse=True)

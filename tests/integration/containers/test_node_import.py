@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,22 +25,6 @@ gpu_type = "h100"
 account = "bench"
 partition = "batch"
 """
-
-
-@pytest.fixture(scope="module")
-def slurm() -> Iterator[cluster.Cluster]:
-    """A Slurm of one node, which only those see that get its `SLURM_CONF`."""
-    if why := cluster.install():
-        if os.environ.get("CI"):
-            pytest.fail(f"{why}; CI must run it")
-        pytest.skip(why)
-    with tempfile.TemporaryDirectory(prefix="llmbx-slurm-") as folder:
-        private = cluster.Cluster(Path(folder), nodes=1)
-        try:
-            private.start()
-            yield private
-        finally:
-            private.stop()
 
 
 @pytest.fixture

@@ -79,3 +79,15 @@ def test_images_are_listed_verified_and_pruned(
     daemons.docker("tag", f"{daemons.registry}/ci/tiny@{images['ci/tiny:1']}", reference)
     daemons.docker("push", reference)
     daemons.docker("image", "rm", "--force", reference, check=False)
+
+
+def test_an_image_by_itself_is_for_the_clusters_own_tool(
+    llmbx: Llmbx, tool_env: dict[str, str], images: dict[str, str], daemons: Daemons, install: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "llmbx.toml").write_text('[clusters.mine]\nruntime = "docker"\n')
+    env = {**tool_env, "LLMBX_CONFIG": str(tmp_path / "llmbx.toml")}
+    reference = f"{daemons.registry}/ci/tiny:1"
+    for asked, kind in ((("--cluster", "mine"), "docker"), (("--cluster", "mine", "--runtime", "apptainer"), "sif")):
+        assert llmbx("image", "prepare", reference, *asked, env=env).returncode == 0
+        assert kind in {row["kind"] for row in rows(llmbx("image", "list", "--format", "json", env=env)).values()}
+    assert llmbx("image", "prepare", reference, "--runtime", "auto", env=env).returncode == 0
