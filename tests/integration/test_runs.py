@@ -384,3 +384,28 @@ def test_the_last_attempt_decides(llmbx: Llmbx, only_run: Callable[..., Path], r
     result = read_result(only_run())
     assert (done.returncode, result["status"], result["attempt"]) == (1, "failed", 0)
     assert not (only_run() / "attempts").exists()
+
+
+def test_a_sweep_that_lives_with_its_user_goes_on_where_ctrl_c_ended_it(
+    llmbx: Llmbx, background: Callable[..., subprocess.Popen[str]], install: Path
+) -> None:
+    def results() -> list[dict[str, Any]]:
+        return [json.loads(path.read_text()) for path in install.glob("workloads/*/experiments/*/*/*/result.json")]
+
+    def second_trains() -> bool:
+        logs = [log.read_text() for log in install.glob("workloads/**/log-*.out")]
+        return len(logs) == 2 and all("toy step 5/" in log for log in logs)
+
+    sweep = background("sweep", "line", "--set", "pace=0.1", "--repeats", "3", "--launcher", "local")
+    wait_for(second_trains)
+    sweep.send_signal(signal.SIGINT)
+    _, err = sweep.communicate(timeout=60)
+    assert sweep.returncode == 130 and "llmbx sweep --resume" in err, err
+    assert sorted(result["status"] for result in results()) == ["cancelled", "completed"]
+    (shown,) = json.loads(llmbx("sweep", "--show", "--format", "json").stdout)
+    assert shown["n"] == 1 and len(shown["runs"]) == 2
+    done = llmbx("sweep", "--resume", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)
+    assert (row["n"], row["status"]) == (3, "completed")
+    assert sorted(result["status"] for result in results()) == ["cancelled"] + ["completed"] * 3
