@@ -79,8 +79,13 @@ def retry_cause(ended: Ended, plugins: Plugins) -> str | None:
     spec, record = ended.run.record.spec, ended.run.record
     if record.attempt >= spec.retries or record.job is None:
         return None
-    said = refusals(getattr(plugins.runtimes().get(spec.runtime), "start_failure", ""), ended.run.path)
-    return infrastructure_cause(ended.status, ended.result, ended.log, said)
+    return infrastructure_cause(ended.status, ended.result, ended.log, _refusals(ended.run, plugins))
+
+
+def _refusals(run: Run, plugins: Plugins) -> list[str]:
+    """The lines with which the run's container tool said that a rank did not start."""
+    runtime = plugins.runtimes().get(run.record.spec.runtime)
+    return refusals(getattr(runtime, "start_failure", ""), run.path)
 
 
 def _left_to_owner(ended: Ended, plugins: Plugins) -> bool:
@@ -125,7 +130,8 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     """Measure and judge an ended run, without writing anything."""
     spec = run.record.spec
     log = read_log(run, plugins)
-    verdict = judge(spec, status, log.steps, log.events, last_line(run.log))
+    refusal = next(iter(_refusals(run, plugins) if not log.steps else ()), None)
+    verdict = judge(spec, status, log.steps, log.events, last_line(run.log), refusal)
     flops = plugins.framework(spec.plugin).compute_flops(spec)
     first = first_number(spec, plugins)
     figures = measure(spec, log.steps, flops, first_number=first)

@@ -66,13 +66,13 @@ def _infrastructure(event: Event, stepped: bool) -> bool:
 
 
 def refusals(pattern: str, run_dir: Path) -> list[str]:
-    """The lines of a run's logs, without labels, that fit the regular expression; nothing fits an empty one."""
+    """The lines of a run's logs, from where the regular expression fits on; nothing fits an empty one."""
     if not pattern:
         return []
     fits = re.compile(pattern)
     lines = [line for path in sorted(run_dir.glob("*.out")) for line in _tail(path)]
     texts = (split_label(line)[2] for line in lines)
-    return [text.strip() for text in texts if fits.search(text)]
+    return [text[found.start() :].strip() for text in texts if (found := fits.search(text))]
 
 
 def _tail(path: Path) -> list[str]:

@@ -30,9 +30,17 @@ class Verdict(Value, frozen=True):
 
 
 def judge(
-    spec: RunSpec, job: JobStatus, steps: Sequence[Step], events: Sequence[Event], last_line: str | None = None
+    spec: RunSpec,
+    job: JobStatus,
+    steps: Sequence[Step],
+    events: Sequence[Event],
+    last_line: str | None = None,
+    refusal: str | None = None,
 ) -> Verdict:
-    """The verdict on an ended run; `last_line` of its log is quoted where nothing else explains a failure.
+    """The verdict on an ended run.
+
+    Where nothing else explains a failure, `refusal` is quoted, with which a container tool said that it did not start
+    a rank, else the `last_line` of the log.
 
     Completed takes three things: the process succeeded, the last expected step was seen, and every loss is finite.
     A run whose data is whole but whose teardown failed keeps `data_valid` with its exit code and cause.
@@ -56,7 +64,7 @@ def judge(
         return Verdict(status="completed", data_valid=True)
     if job.exit_code == 0:
         return Verdict(status="failed", data_valid=False, cause=_short(spec, steps))
-    cause = _cause(job, events) or _exit(job, last_line)
+    cause = _cause(job, events) or _exit(job, _quote(spec, last_line, None if steps else refusal))
     if whole:
         cause = f"after the last step: {cause}"
     return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=cause)
@@ -101,7 +109,13 @@ def _line(event: Event, job: JobStatus) -> str:
     return f"rank {rank}: {text}" if rank is not None else text
 
 
-def _exit(job: JobStatus, last_line: str | None) -> str:
+def _quote(spec: RunSpec, last_line: str | None, refusal: str | None) -> str | None:
+    if refusal:
+        return f"{spec.runtime} says: {refusal[:300]}"
+    return f"its log ends with: {last_line[:300]}" if last_line else None
+
+
+def _exit(job: JobStatus, quote: str | None) -> str:
     where = f"rank {job.rank} " if job.rank is not None else "the run "
     if job.phase:
         where += f"(phase {job.phase}) "
@@ -113,7 +127,7 @@ def _exit(job: JobStatus, last_line: str | None) -> str:
             name = f"signal {code - 128}"
         return f"{where}was ended by {name} (exit code {code})" + (f"; {job.reason}" if job.reason else "")
     text = f"{where}ended with exit code {code}" + (f"; {job.reason}" if job.reason else "")
-    return f"{text}; its log ends with: {last_line[:300]}" if last_line else text
+    return f"{text}; {quote}" if quote else text
 
 
 def _short(spec: RunSpec, steps: Sequence[Step]) -> str:

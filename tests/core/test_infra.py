@@ -87,9 +87,13 @@ def test_a_container_that_did_not_start(tmp_path: Path, pattern: str, line: str)
     [
         (ApptainerRuntime.start_failure, 'FATAL:   "train": executable file not found in $PATH'),
         (DockerRuntime.start_failure, "docker: Error response from daemon: exec: executable file not found in $PATH"),
+        (PyxisRuntime.start_failure, "0: slurmstepd-n1: error: pyxis: child 17888 failed with error code: 1"),
+        (PyxisRuntime.start_failure, "0: slurmstepd-n1: error: pyxis:     [INFO] Extracting squashfs filesystem..."),
         ("", "FATAL:   anything"),
     ],
 )
-def test_a_program_that_the_image_lacks_is_no_failed_start(tmp_path: Path, pattern: str, line: str) -> None:
+def test_what_follows_a_failure_and_a_program_that_the_image_lacks_are_no_failed_start(
+    tmp_path: Path, pattern: str, line: str
+) -> None:
     (tmp_path / "log-x.out").write_text(line + "\n")
     assert refusals(pattern, tmp_path) == []

@@ -18,6 +18,7 @@ _NODE = re.compile(r"^srun: error: (?:Node failure on|Aborting.*node failure on)
 _LAUNCH = re.compile(
     r"^srun: error: Task launch for StepId=\S+ failed on node (?P<node>\S+): (?P<what>.+)$", re.MULTILINE
 )
+_SRUN = re.compile(r"^srun: (?:error|fatal): (?P<what>.+)$", re.MULTILINE)
 _MEMORY = re.compile(
     r"slurmstepd(?:-(?P<node>[^\s:]+))?: error: (?:StepId=\S+ )?(?P<what>[Ee]xceeded \S*\s?memory limit.*)"
 )
@@ -90,4 +91,5 @@ def find_evidence(text: str) -> Evidence:
             what=match["what"].strip(),
             verdict=verdict,
         )
-    return Evidence(verdict=verdict)
+    said = _SRUN.findall(text)
+    return Evidence(what=f"srun: {said[-1].strip()}" if said and verdict is None else "", verdict=verdict)

@@ -146,14 +146,19 @@ def srun(
         "open-mode": "append",
         **_cpus(spec.scheduler),
         **_step(spec, launch, allocation, first),
-        **spec.srun,
     }
     for name, value in spec.srun.items():
         if "\0" in value:
             raise UsageError(f"srun option {name}: a value cannot hold a NUL byte")
-    flags = [f"--{name}={value}" if value else f"--{name}" for name, value in options.items()]
     label = ["--label"] if phase_ranks(phase, launch) > 1 else []
-    return ["srun", *flags, *label, *wrapping.launcher_flags]
+    set_before = {flag.partition("=")[0].removeprefix("--") for flag in wrapping.launcher_flags}
+    after = {name: value for name, value in spec.srun.items() if name in set_before}
+    options |= {name: value for name, value in spec.srun.items() if name not in set_before}
+    return ["srun", *_flags(options), *label, *wrapping.launcher_flags, *_flags(after)]  # srun takes the last of equals
+
+
+def _flags(options: Mapping[str, str]) -> list[str]:
+    return [f"--{name}={value}" if value else f"--{name}" for name, value in options.items()]
 
 
 def _step(spec: RunSpec, launch: Launch, allocation: Allocation | None, first: bool) -> dict[str, str]:

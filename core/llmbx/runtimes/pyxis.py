@@ -16,7 +16,7 @@ class PyxisRuntime:
     """Programs run in containers that srun starts through its Pyxis plugin."""
 
     name = "pyxis"
-    start_failure = r"error: pyxis: "
+    start_failure = r"(?<=error: pyxis: )(?!child \d|printing |ignoring |container was not started|\s)"
     summary = "Slurm's Pyxis plugin: srun starts each rank in an enroot container"
 
     def available(self) -> str | None:

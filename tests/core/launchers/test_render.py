@@ -260,3 +260,11 @@ def test_secrets_pass_when_not_everything_is_exported() -> None:
     assert "#SBATCH --export=HF_TOKEN,EXTRA,WANDB_API_KEY\n" in text
     assert "export=ALL,A" in header(secrets=("HF_TOKEN",), scheduler={"export": "ALL,A"})
     assert not [line for line in header(secrets=("HF_TOKEN",)) if line.startswith("export")]
+
+
+def test_an_srun_option_of_the_user_comes_after_the_runtimes() -> None:
+    spec = make_spec(gpus=2, launcher="slurm", srun={"mpi": "none", "cpu-bind": "cores"})
+    script = slurm(make_launch("true", ranks=2), spec, PYXIS)
+    (step,) = re.findall(r"exec srun (?:.*\\\n)*.*", script)
+    assert step.index("--mpi=pmix") < step.index("--mpi=none") and step.count("--mpi=none") == 1
+    assert step.index("--cpu-bind=cores") < step.index("--container-image")

@@ -310,6 +310,16 @@ def test_which_rank_failed_first(text: str, rank: int | None, node: str | None) 
     assert (found.rank, found.node) == (rank, node)
 
 
+def test_a_step_that_srun_could_not_make_is_told_in_its_words() -> None:
+    text = (
+        "srun: error: MPI: Unable to load any plugin\n"
+        "srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types\n"
+        "2026-11-21T17:33:37+0000 llmbx: ended with exit code 1\n"
+    )
+    assert find_evidence(text).what == "srun: Invalid MPI type 'pmix', --mpi=list for acceptable types"
+    assert find_evidence("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x ***\n" + text).what == ""
+
+
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
