@@ -6,11 +6,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import InfraError
 from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
 from . import passage
 from .base import Progress
-from .container import archive, default_variables, planned_file
+from .container import archive, default_variables, planned_file, require_tool
 
 if TYPE_CHECKING:
     from ..images.tool import Command, FileTool
@@ -50,9 +49,8 @@ class ApptainerRuntime:
         """The SIF file: found, imported from a registry, or made from a Docker archive."""
         from ..images.engine import Wanted, ensure_file
 
-        if reason := self.available():
-            raise InfraError(f"runtime apptainer: {reason}")
         image = self.plan(request, install)
+        require_tool(self.name, self.available(), image)
         return ensure_file(Wanted(image, request, install, self.file_tool(), progress, offline, archive(request)))
 
     def file_tool(self) -> FileTool:

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from shutil import which
 
 from ..environments import lock_digest
 from ..errors import InfraError, UsageError
@@ -66,6 +67,13 @@ def planned_file(request: ImageRequest, install: Path, suffix: str, runtime: str
     else:
         path = image_file(reference, install, suffix, runtime)
     return Image(kind=suffix[1:], reference=reference, python=PYTHON, path=str(path), digest=request.digest)
+
+
+def require_tool(runtime: str, missing: str | None, image: Image) -> None:
+    """Raise `InfraError` where the tool is `missing` (why), unless the image's file is here for nodes that have it."""
+    if missing and not Path(image.path or "").is_file():
+        elsewhere = "; `llmbx image prepare … --launcher slurm` imports on a node that has it" if which("srun") else ""
+        raise InfraError(f"runtime {runtime}: {missing}{elsewhere}")
 
 
 def default_variables(**values: str) -> Mapping[str, str]:

@@ -6,11 +6,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import InfraError
 from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
 from . import passage
 from .base import Progress
-from .container import default_variables, planned_file
+from .container import default_variables, planned_file, require_tool
 
 if TYPE_CHECKING:
     from ..images.tool import Command, FileTool
@@ -65,9 +64,9 @@ class EnrootRuntime:
         """The squashfs file: found, or imported from a registry."""
         from ..images.engine import Wanted, ensure_file
 
-        if reason := self.available():
-            raise InfraError(f"runtime enroot: {reason}")
-        return ensure_file(Wanted(self.plan(request, install), request, install, file_tool(), progress, offline))
+        image = self.plan(request, install)
+        require_tool(self.name, self.available(), image)
+        return ensure_file(Wanted(image, request, install, file_tool(), progress, offline))
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """`enroot start` for one rank. GPUs come with enroot's own hook, the working folder with the rank shim."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
 from . import passage
 from .base import Progress
-from .container import planned_file
-from .enroot import SUFFIX, file_tool
+from .container import planned_file, require_tool
+from .enroot import SUFFIX, EnrootRuntime, file_tool
 
 
 class PyxisRuntime:
@@ -36,9 +36,9 @@ class PyxisRuntime:
         """The squashfs file: found, or imported with enroot where it is here (a login node may lack it)."""
         from ..images.engine import Wanted, ensure_file
 
-        return ensure_file(
-            Wanted(self.plan(request, install), request, install, file_tool(starts=False), progress, offline)
-        )
+        image = self.plan(request, install)
+        require_tool(self.name, EnrootRuntime().available(), image)
+        return ensure_file(Wanted(image, request, install, file_tool(starts=False), progress, offline))
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """srun's flags, as the recipes set them: writable, without the home folder, PMIx."""

@@ -24,14 +24,17 @@ def choose_runtime(
 ) -> tuple[str, str]:
     """The runtime's name and why it was taken.
 
-    A runtime that the user or the cluster profile names is taken as it is. `auto` takes, in order: the host, where
-    LLMBX_PYTHON says that the libraries are here; the environment, for a run without GPUs that has one; the first
-    container tool that works here, for a run with an image; the environment. Raises `UsageError` for an unknown name or
-    a runtime that the launcher cannot serve, `InfraError` when nothing works here; a `preview` of a run for elsewhere
-    then takes the first of them.
+    A runtime that the user or the cluster profile names is taken; for ranks on this machine it must work here. `auto`
+    takes, in order: the host, where LLMBX_PYTHON says that the libraries are here; the environment, for a run without
+    GPUs that has one; the first container tool that works here, for a run with an image; the environment. Raises
+    `UsageError` for an unknown name or a runtime that the launcher cannot serve, `InfraError` when nothing works here;
+    a `preview` of a run for elsewhere takes the one that is named, or the first of them.
     """
     if spec.runtime != AUTO:
-        return _named(spec.runtime, launcher, runtimes), spec.origins.get("runtime", "as asked")
+        name = _named(spec.runtime, launcher, runtimes)
+        if not (preview or launcher.takes_srun_flags) and (why_not := runtimes[name].available()):
+            raise InfraError(f"runtime {name}: {why_not}")
+        return name, spec.origins.get("runtime", "as asked")
     refused: list[str] = []
     candidates = [(name, reason) for name, reason in _candidates(spec, request, launcher) if name in runtimes]
     for name, reason in candidates:

@@ -81,3 +81,11 @@ def test_pyxis_needs_a_launcher_with_srun(make_spec: MakeSpec) -> None:
 def test_when_nothing_works_every_reason_is_named(make_spec: MakeSpec) -> None:
     with pytest.raises(InfraError, match=r"enroot: not here; apptainer: not here; docker: not here"):
         choose_runtime(make_spec(), ImageRequest(reference="x"), LOCAL, runtimes())
+
+
+def test_a_named_runtime_must_work_where_the_ranks_will_run(make_spec: MakeSpec) -> None:
+    spec = make_spec(gpu_type="h100", runtime="apptainer")
+    with pytest.raises(InfraError, match="runtime apptainer: not here"):
+        choose_runtime(spec, BOTH, LOCAL, runtimes("venv"))
+    assert choose_runtime(spec, BOTH, LOCAL, runtimes("venv"), preview=True)[0] == "apptainer"
+    assert choose_runtime(spec, BOTH, SLURM, runtimes("venv"))[0] == "apptainer", "the nodes may have it"

@@ -1,6 +1,6 @@
 """Sweeps on a real Slurm: many jobs, a controller that goes away, an llmbx that is killed; nothing lost, nothing twice.
 
-LLMBX_TEST_SWEEP_RUNS sets how many runs the large sweep has (120; the bound of the issue is 500).
+LLMBX_TEST_SWEEP_RUNS sets how many runs the large sweep has (500).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pytest
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Background = Callable[..., subprocess.Popen[str]]
 
-RUNS = int(os.environ.get("LLMBX_TEST_SWEEP_RUNS", "120"))
+RUNS = int(os.environ.get("LLMBX_TEST_SWEEP_RUNS", "500"))
 SECOND = ("--set", "pace=0.05")  # the toy's twenty steps take a second
 LINE = ("sweep", "line", "--launcher", "slurm", "--runtime", "host", "--gpus", "1")
 
