@@ -27,7 +27,7 @@ def shown() -> Callable[..., str]:
     def show(workload: str, **asked: Any) -> str:
         install = Install(root="/install", origin="test")
         request = Request(workload=workload, **{"launcher": "slurm", "runtime": "pyxis", **asked})
-        spec, rooms = enter(resolve(request, load(), Config(), {}, {}, install.root), load(), install)
+        spec, rooms = enter(resolve(request, load(), Config(), {}, {}, install.root), load(), install, preview=True)
         found = findings(spec, rooms.framework)
         spec = admit(spec, found, force=False)
         image, folder, rendered = plan(spec, rooms)
