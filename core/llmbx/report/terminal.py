@@ -6,7 +6,9 @@ import textwrap
 
 from ..hardware import how_to_set_peak
 from ..model import Reference, Result
+from ..model.result import Timing
 from .progress import clock
+from .words import count
 
 WIDTH = 80
 LABEL = 17
@@ -48,7 +50,7 @@ def _measured(result: Result) -> list[str]:
     spread = f" ± {time.std:.{digits}f}" if time.std is not None else ""
     lines = _entry(
         "step time",
-        f"{time.mean:.{digits}f} s{spread} (median {time.median:.{digits}f}, {result.steps_measured} steps, "
+        f"{time.mean:.{digits}f} s{spread} (median {time.median:.{digits}f}, {count(result.steps_measured, 'steps')}, "
         f"{result.window.first}-{result.window.last})",
     )
     if result.tokens_per_s is not None:
@@ -64,10 +66,17 @@ def _measured(result: Result) -> list[str]:
         phases = ", ".join(f"{role} {seconds:.3f} s" for role, seconds in result.phase_step_time_s.items())
         lines += _entry("by phase", f"{phases} per step")
     if result.timing.total_s is not None:
-        first = result.timing.first_step_s
-        until = f", {clock(first)} to the first step" if first is not None else ""
-        lines += _entry("took", f"{clock(result.timing.total_s)} in all{until}")
+        lines += _entry("took", _took(result.timing))
     return lines
+
+
+def _took(timing: Timing) -> str:
+    text = clock(timing.total_s or 0.0)
+    if timing.first_step_s is not None:
+        text += f", the first step after {clock(timing.first_step_s)}"
+    before = [(timing.prepare_s, "to prepare"), (timing.queue_s, "in the queue")]
+    told = [f"{clock(seconds)} {what}" for seconds, what in before if seconds is not None and seconds >= 1]
+    return f"{text}; before that {' and '.join(told)}" if told else text
 
 
 def _compute(result: Result) -> list[str]:

@@ -27,7 +27,7 @@ FULL = Result(
     loss=Loss(first=12.1, last=6.3),
     peak_memory_gb=161.2,
     comparable=True,
-    timing=Timing(total_s=402.0),
+    timing=Timing(total_s=402.0, first_step_s=31.0, prepare_s=0.3, queue_s=200.0),
 )
 MINI = FULL.replace(
     workload=WorkloadFacts(name="grok1", size="mini", dtype="bf16", gpu_type="cpu", gpus=1),
@@ -36,6 +36,7 @@ MINI = FULL.replace(
     tflops_per_gpu=Tflops(mean=0.0331, source="recomputed"),
     mfu=Mfu(formula="f", convention="causal"),
     peak_memory_gb=None,
+    timing=Timing(total_s=32.0, first_step_s=5.5, prepare_s=28.1, queue_s=0.005),
 )
 FAILED = MINI.replace(
     status="out_of_memory",
