@@ -13,6 +13,7 @@ from .census import Slot
 class Row(Value, frozen=True):
     """One cell. `n` of its `repeats` have a valid figure; the interval is Student's, 95 %, over their means.
 
+    Throughput and MFU are those at the mean step time.
     `efficiency` is the throughput of one GPU as a fraction of that of the same cell on the fewest GPUs. `status` is
     completed when every repeat is, else that of the first that is not (`missing`: not run yet), with its cause.
     """
@@ -57,9 +58,9 @@ def _row(cell: Cell, results: Sequence[Result | None]) -> Row:
         step_time_s=stats.mean(times),
         ci95_low=interval.low if interval else None,
         ci95_high=interval.high if interval else None,
-        tokens_per_s=_mean([result.tokens_per_s for result in valid]),
-        tokens_per_s_per_gpu=_mean([result.tokens_per_s_per_gpu for result in valid]),
-        mfu=_mean([result.mfu.value for result in valid]),
+        tokens_per_s=_rate([result.tokens_per_s for result in valid]),
+        tokens_per_s_per_gpu=_rate([result.tokens_per_s_per_gpu for result in valid]),
+        mfu=_rate([result.mfu.value for result in valid]),
         runs=tuple(result.run_id for result in there),
     )  # fmt: skip
 
@@ -71,8 +72,10 @@ def _status(results: Sequence[Result | None]) -> tuple[str, str | None]:
     return ("missing", None) if None in results else ("completed", None)
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    return stats.mean([value for value in values if value is not None])
+def _rate(values: Sequence[float | None]) -> float | None:
+    """The rate at the mean step time, as the report has it: the harmonic mean of the repeats' rates."""
+    per_rate = stats.mean([1 / value for value in values if value])
+    return 1 / per_rate if per_rate else None
 
 
 def _alike(cell: Cell) -> tuple[object, ...]:

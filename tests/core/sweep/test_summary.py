@@ -25,6 +25,13 @@ def test_repeats_become_a_mean_with_students_interval(make_cell: MakeCell) -> No
     assert row.mfu == pytest.approx(0.4) and row.runs == ("r_0", "r_1", "r_2") and row.efficiency is None
 
 
+def test_throughput_is_that_at_the_mean_step_time(make_cell: MakeCell) -> None:
+    cell = make_cell(repeats=2)
+    repeats = {(cell.key, n + 1): made_result(f"r_{n}", mean, per_gpu=300 / mean) for n, mean in enumerate((1.0, 3.0))}
+    (row,) = summarise([cell], repeats)
+    assert (row.step_time_s, row.tokens_per_s_per_gpu) == pytest.approx((2.0, 300 / 2.0))
+
+
 def test_one_repeat_has_no_interval_and_none_no_figure(make_cell: MakeCell) -> None:
     one, none = make_cell(), make_cell(gpus=4)
     first, second = summarise([one, none], {(one.key, 1): made_result()})

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from .tools import TOOLS, Daemons
+from .tools import TOOLS, Daemons, trainers
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Background = Callable[..., subprocess.Popen[str]]
@@ -25,12 +25,6 @@ def wait_for(condition: Callable[[], object], seconds: float = 40) -> None:
     while not condition():
         assert time.monotonic() < limit, "it did not happen in time"
         time.sleep(0.05)
-
-
-def trainers(install: Path) -> list[psutil.Process]:
-    """Ranks of the toy framework in a run folder of this install, inside containers or not."""
-    found = [p for p in psutil.process_iter(["cmdline", "cwd"]) if (p.info["cmdline"] or [])[-1:] == ["train.py"]]
-    return [process for process in found if (process.info["cwd"] or "").startswith(str(install))]
 
 
 def stepped(install: Path) -> bool:

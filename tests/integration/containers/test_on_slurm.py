@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from ..slurm import cluster
-from .tools import TOOLS, Daemons
+from .tools import TOOLS, Daemons, trainers
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Background = Callable[..., subprocess.Popen[str]]
@@ -34,15 +34,9 @@ def user_env(tool_env: dict[str, str], slurm: cluster.Cluster) -> dict[str, str]
     return {**tool_env, "SLURM_CONF": str(slurm.config)}
 
 
-def ranks(install: Path) -> list[psutil.Process]:
-    """Ranks of the toy framework in a run folder of this install."""
-    found = [p for p in psutil.process_iter(["cmdline", "cwd"]) if (p.info["cmdline"] or [])[-1:] == ["train.py"]]
-    return [process for process in found if (process.info["cwd"] or "").startswith(str(install))]
-
-
 def wait_for_ranks(install: Path, number: int) -> list[psutil.Process]:
     limit = time.monotonic() + 60
-    while len(found := ranks(install)) != number:
+    while len(found := trainers(install)) != number:
         assert time.monotonic() < limit, f"{len(found)} of {number} ranks"
         time.sleep(0.05)
     return found

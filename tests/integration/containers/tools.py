@@ -19,6 +19,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
+
 PACKAGES = {
     "dockerd": "docker.io",
     "docker-registry": "docker-registry",
@@ -36,6 +38,12 @@ PYTHON = Path("/usr/bin/python3")
 NOT_NEEDED = ("test", "idlelib", "tkinter", "lib2to3", "ensurepip", "distutils", "pydoc_data", "unittest", "asyncio",
               "sqlite3", "xml", "email", "multiprocessing", "dist-packages", "__pycache__")  # fmt: skip
 """Parts of Python's library that no program in the tests imports."""
+
+
+def trainers(install: Path) -> list[psutil.Process]:
+    """Ranks of the toy framework in a run folder of this install, inside containers or not."""
+    found = [p for p in psutil.process_iter(["cmdline", "cwd"]) if (p.info["cmdline"] or [])[-1:] == ["train.py"]]
+    return [process for process in found if (process.info["cwd"] or "").startswith(str(install))]
 
 
 def why_not() -> str | None:
