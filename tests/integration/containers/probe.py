@@ -51,8 +51,8 @@ if ending == "term":
         sys.exit(9)
 
     def note(number: int, frame: object) -> None:
-        """Say that the signal came, and go on."""
-        print(f"noted {signal.Signals(number).name}", flush=True)
+        """Say that the signal came, and go on; it may come twice, and print() cannot be interrupted by itself."""
+        os.write(1, f"noted {signal.Signals(number).name}\n".encode())
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGUSR1, note)

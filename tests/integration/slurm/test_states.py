@@ -64,6 +64,7 @@ def test_a_requeued_job_starts_anew_and_keeps_what_it_had(submit: Submit, slurm:
     slurm.call("scontrol", "requeue", run.job.job_id)
     until(lambda: fresh(run).state == "pending")
     assert "BeginTime" in fresh(run).reason
+    time.sleep(2)  # slurmd refuses credentials of the second in which it revoked the job's: hence Slurm's own delay
     slurm.call("scontrol", "update", f"jobid={run.job.job_id}", "starttime=now")
     status = run.end()
     assert (status.state, status.exit_code, status.verdict) == ("ended", 0, None), run.batch
