@@ -27,6 +27,9 @@ SETTLE_S = 30.0
 TOGETHER_S = 60.0
 """A run inside an allocation that failed so shortly before or after the allocation's end failed because of it."""
 
+CLOCKS_S = 60.0
+"""How far the clocks of a node and of the controller may be apart. A requeued job waits longer than that by itself."""
+
 STOPPED = ("cancelled", "timeout", "preempted")
 """Verdicts on jobs that were stopped from outside: what their ranks said while they were is no cause."""
 
@@ -99,6 +102,8 @@ class SlurmLauncher:
             return JobStatus(
                 state="pending" if pending else "running", reason=where, started=None if pending else state.started
             )
+        if end is not None and state is not None and _is_older(end, state):
+            return _never_began(self._queue.with_exit(job.job_id) or state)
         if end is None:  # only then is the exit code worth a question of its own
             state = self._queue.with_exit(job.job_id)
         return _ended(job, run_dir, None if state and state.live else state, end)
@@ -185,6 +190,19 @@ def _last_word(job: Job, run_dir: Path) -> Exit | None:
     """What the job's own script left; not what an earlier job left in the same folder."""
     end = read_exit(run_dir)
     return end if end is not None and end.job_id == job.job_id.partition(";")[0] else None
+
+
+def _is_older(end: Exit, state: SlurmState) -> bool:
+    """Whether the script's word is of a start before the one that Slurm tells of: the job was requeued."""
+    return not state.live and state.started is not None and end.ended < state.started - CLOCKS_S
+
+
+def _never_began(state: SlurmState) -> JobStatus:
+    """The end of a requeued job whose script never ran again: what lies in its folder is the earlier start's."""
+    return JobStatus(
+        state="ended", exit_code=state.exit_code, started=state.started, ended=state.ended,
+        verdict=VERDICTS.get(state.word), reason=f"{state.word}: requeued, and its script did not begin again",
+    )  # fmt: skip
 
 
 def _ended(job: Job, run_dir: Path, state: SlurmState | None, end: Exit | None) -> JobStatus:

@@ -282,6 +282,18 @@ def test_a_word_of_another_job_in_the_folder_does_not_count(slurm: FakeSlurm, tm
     assert launcher_with(slurm).status(JOB, tmp_path).state == "running"
 
 
+def test_the_word_of_an_earlier_start_does_not_count_for_a_requeued_job(slurm: FakeSlurm, tmp_path: Path) -> None:
+    write_exit(tmp_path, exit_code=143, signal="TERM")
+    (tmp_path / "sbatch_x.out").write_text("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x DUE TO JOB REQUEUE ***")
+    slurm.queue["7"] = "FAILED|300|300|n1|NonZeroExitCode"
+    slurm.codes["7"] = "1:0"
+    status = launcher_with(slurm).status(JOB, tmp_path)
+    assert (status.state, status.exit_code, status.verdict) == ("ended", 1, None)
+    assert status.reason == "FAILED: requeued, and its script did not begin again"
+    slurm.queue["7"] = "FAILED|130|140|n1|NonZeroExitCode"  # clocks that are not quite the same
+    assert launcher_with(slurm).status(JOB, tmp_path).exit_code == 143
+
+
 def test_silence_is_not_an_end(slurm: FakeSlurm, tmp_path: Path) -> None:
     launcher = launcher_with(slurm)
     slurm.queue["7"] = "RUNNING|100|N/A|n1|None"
