@@ -1,14 +1,15 @@
 """Images through llmbx against the bare tools: python benchmarks/images.py REFERENCE [apptainer|docker|enroot] [ROUNDS]
 
-Three comparisons, taken in turn so that both sides see the same machine: an import into nothing (aim: at most 5 % more
-than the tool), a warm `prepare` (aim: at most 50 ms), and the start of a program in a prepared image, wrapped as a rank
-is, against the tool's own start. llmbx's import ends with a first start, which proves that the image starts and asks
-for its Python: it is held against the tool's import with a first start of Python, and against the import alone. The
-import needs a registry that has REFERENCE; images are removed again. Figures: docs/images.md.
+Three comparisons, taken in turn so that both sides see the same machine: an import into nothing, both sides as the
+command that a user types (aim: at most 5 % more than the tool); a warm `prepare` (aim: at most 50 ms); and the start of
+a program in a prepared image, wrapped as a rank is, against the tool's own start. Shown beside them: the same command
+once the image is there, which is what every command of llmbx costs, and the first look inside, which a run takes once
+for each image. The import needs a registry that has REFERENCE; images are removed again. Figures: docs/images.md.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import subprocess
@@ -19,7 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llmbx.images.limits import plain_http
+from llmbx.install import Install
 from llmbx.model import Image, ImageRequest, Launch, ModelShape, Parallelism, Phase, RunSpec
+from llmbx.pipeline import seen_inside
 from llmbx.plugins import load
 from llmbx.runtimes.base import Runtime
 from llmbx.runtimes.naming import Reference, parse_reference
@@ -36,6 +39,11 @@ def bare_import(tool: str, reference: Reference, folder: Path) -> list[str]:
         return ["enroot", "import", "--output", f"{folder}/bare.sqsh", f"docker://{reference.enroot}"]
     options = ["--no-https"] if plain else []
     return ["apptainer", "build", "--disable-cache", *options, f"{folder}/bare.sif", f"docker://{reference.docker}"]
+
+
+def typed_import(tool: str, name: str) -> list[str]:
+    """The same with llmbx."""
+    return ["llmbx", "image", "prepare", name, "--runtime", tool, "--launcher", "local"]
 
 
 def bare_start(tool: str, where: str, *program: str) -> list[str]:
@@ -69,11 +77,32 @@ def timed(action: Callable[[], object]) -> float:
     return 1000 * (time.perf_counter() - begun)
 
 
-def run(argv: list[str]) -> None:
+def run(argv: list[str], install: Path | None = None) -> None:
     """Run a command; a failure ends the benchmark with what it said."""
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    env = {**os.environ, "LLMB_INSTALL": str(install)} if install else None
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr[-500:]}")
+
+
+def measure(tool: str, name: str, folder: Path, swapped: bool, times: dict[str, list[float]]) -> None:
+    """One round, in the new and empty `folder`."""
+    runtime, reference, request = load().runtime(tool), parse_reference(name), ImageRequest(reference=name)
+    sides = [("tool import", bare_import(tool, reference, folder)), ("llmbx import", typed_import(tool, name))]
+    for side, argv in reversed(sides) if swapped else sides:
+        forget(tool, reference)
+        times[side].append(timed(lambda argv=argv: run(argv, folder)))
+    if swapped and tool == "docker":  # the bare pull came last: llmbx has yet to take note of the image
+        run(typed_import(tool, name), folder)
+    times["the same, warm"].append(timed(lambda: run(typed_import(tool, name), folder)))
+    image = runtime.prepare(request, folder, lambda line: None)
+    times["warm prepare"].append(timed(lambda: runtime.prepare(request, folder, lambda line: None)))
+    times["first look"].append(
+        timed(lambda: seen_inside(image, runtime, Install(root=str(folder), origin="benchmark")))
+    )
+    start = bare_start(tool, image.path or image.reference, "true")
+    times["tool start"].append(timed(lambda: run(start)))
+    times["rank"].append(timed(lambda: run(rank(runtime, image, folder))))
 
 
 def main() -> int:
@@ -81,42 +110,23 @@ def main() -> int:
     name = sys.argv[1]
     tool = sys.argv[2] if len(sys.argv) > 2 else "apptainer"
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
-    runtime, reference, request = load().runtime(tool), parse_reference(name), ImageRequest(reference=name)
-    rows = ("tool import", "first start", "llmbx import", "warm", "tool start", "rank")
+    rows = ("tool import", "llmbx import", "the same, warm", "warm prepare", "first look", "tool start", "rank")
     times: dict[str, list[float]] = {key: [] for key in rows}
     with tempfile.TemporaryDirectory(prefix="llmbx-bench-") as top:
-        image = runtime.plan(request, Path(top))
         for number in range(rounds):
             folder = Path(top) / str(number)
             folder.mkdir()
-            forget(tool, reference)
-            times["tool import"].append(timed(lambda folder=folder: run(bare_import(tool, reference, folder))))
-            bare = reference.docker if tool == "docker" else str(next(folder.glob("bare.*")))
-            first = bare_start(tool, bare, "python3", "--version")
-            times["first start"].append(timed(lambda first=first: run(first)))
-            forget(tool, reference)
-
-            def prepare(folder: Path = folder) -> Image:
-                return runtime.prepare(request, folder, lambda line: None)
-
-            times["llmbx import"].append(timed(prepare))
-            times["warm"].append(timed(prepare))
-            image = prepare()
-            start = bare_start(tool, image.path or image.reference, "true")
-            times["tool start"].append(timed(lambda start=start: run(start)))
-            argv = rank(runtime, image, folder)
-            times["rank"].append(timed(lambda argv=argv: run(argv)))
+            measure(tool, name, folder, number % 2 == 1, times)
             shutil.rmtree(folder)
-        forget(tool, reference)
+        forget(tool, parse_reference(name))
     middle = {key: statistics.median(values) for key, values in times.items()}
     print(f"{tool}, {name}, {rounds} rounds, milliseconds")
     for key, values in times.items():
-        print(f"{key:<14}{middle[key]:>10.1f}   min {min(values):.1f}")
-    alone = middle["llmbx import"] / middle["tool import"]
-    ratio = middle["llmbx import"] / (middle["tool import"] + middle["first start"])
-    print(f"import {ratio:.3f} of the tool's with a first start (aim {IMPORT_AIM}), {alone:.3f} of the import alone")
-    print(f"warm {middle['warm']:.1f} ms (aim {WARM_AIM_MS:.0f})")
-    return 0 if ratio <= IMPORT_AIM and middle["warm"] <= WARM_AIM_MS else 1
+        print(f"{key:<16}{middle[key]:>10.1f}   {min(values):.1f} to {max(values):.1f}")
+    ratio = middle["llmbx import"] / middle["tool import"]
+    print(f"import {ratio:.3f} of the tool's (aim {IMPORT_AIM})")
+    print(f"warm {middle['warm prepare']:.1f} ms (aim {WARM_AIM_MS:.0f})")
+    return 0 if ratio <= IMPORT_AIM and middle["warm prepare"] <= WARM_AIM_MS else 1
 
 
 def forget(tool: str, reference: Reference) -> None:

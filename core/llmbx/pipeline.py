@@ -23,7 +23,7 @@ from .install import Install
 from .launchers.base import Launcher, placed
 from .launchers.script import SCRIPT
 from .logs.collect import RESTARTED
-from .model import Event, Finding, Image, JobStatus, Launch, Result, RunSpec, Wrapping
+from .model import Event, Finding, Image, ImageRequest, JobStatus, Launch, Result, RunSpec, Wrapping
 from .plugins import Framework, Plugins
 from .record import Record, Run, claim_folder, new_record, read_result, read_run, write_record
 from .runtimes.base import Progress, Runtime
@@ -151,10 +151,7 @@ def _with_cache(spec: RunSpec, rooms: Rooms, offline: bool = False) -> RunSpec:
 def _start(rooms: Rooms, record: Record, folder: Path, progress: Progress, offline: bool) -> Run:
     spec, began = _with_cache(record.spec, rooms, offline), time.monotonic()
     rooms.framework.parse_log(spec)  # a log that nobody can read is found out before hours of training
-    request = rooms.framework.prepare_image(spec).replace(accept_change=spec.accept_image_change)
-    if not offline:
-        require_access(request.repositories, os.environ)
-    image = rooms.runtime.prepare(request, rooms.install.path, progress, offline)
+    image = fetch_image(wanted_image(spec, rooms), rooms, progress, offline)
     rendered = render(spec, rooms, image, folder)
     write_files(folder, rendered)
     record = record.replace(
@@ -171,6 +168,29 @@ def _start(rooms: Rooms, record: Record, folder: Path, progress: Progress, offli
     record = record.replace(job=job)
     write_record(folder, record)
     return Run(folder=str(folder), record=record)
+
+
+def wanted_image(spec: RunSpec, rooms: Rooms) -> ImageRequest:
+    """What the run needs around its program: the framework's request, with what the user admits."""
+    asked: ImageRequest = rooms.framework.prepare_image(spec).replace(accept_change=spec.accept_image_change)
+    return asked
+
+
+def fetch_image(request: ImageRequest, rooms: Rooms, progress: Progress, offline: bool = False) -> Image:
+    """The image that a run starts in: access proved, fetched, verified, and seen to have what starts programs.
+
+    Raises `InfraError` when it cannot be had, `UsageError` when there is none or no run can start in it.
+    """
+    if not offline:
+        require_access(request.repositories, os.environ)
+    image = rooms.runtime.prepare(request, rooms.install.path, progress, offline)
+    return seen_inside(image, rooms.runtime, rooms.install)
+
+
+def seen_inside(image: Image, runtime: Runtime, install: Install) -> Image:
+    """The image with what its first start tells, where the runtime can start one by itself. Raises `UsageError`."""
+    look = getattr(runtime, "look_inside", None)
+    return look(image, install.path) if look else image
 
 
 def write_files(folder: Path, rendered: Rendered) -> None:

@@ -36,12 +36,13 @@ def command() -> None:
 @click.option("--offline", is_flag=True, help="Use only what is already here.")
 @click.option("--digest", metavar="SHA256", help="Stop unless the image has this digest.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="Give an import up after so long.")
+@click.option("--check", is_flag=True, help="Also start it once, as the first run would: has it a Python?")
 @run_options
-def prepare(request: Request | None, offline: bool, digest: str | None, timeout: float | None) -> None:
+def prepare(request: Request | None, offline: bool, digest: str | None, timeout: float | None, check: bool) -> None:
     """Import the image (or build the environment) of a workload, or an image by its reference or file.
 
     With `--launcher slurm`, or a cluster profile that has it, the import runs on a compute node with the profile's
-    account and partition.
+    account and partition, and is checked there.
 
     \b
     Examples:
@@ -62,6 +63,10 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
     if wanted.reference and _on_node(request, here):
         sys.exit(_prepare_on_node(request, here, wanted, name, timeout))
     image = runtime.prepare(wanted, here.install.path, _say, offline)
+    if check:
+        from ..pipeline import seen_inside
+
+        seen_inside(image, runtime, here.install)
     click.echo(_line(image))
 
 

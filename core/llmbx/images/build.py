@@ -129,7 +129,7 @@ def build_file(
 ) -> Path:
     """Build the image's SIF file in the install; its path. Raises `InfraError`."""
     from .limits import plain_http
-    from .verify import flush, require_whole, sha256_file
+    from .verify import require_whole, sha256_of_new
 
     reference = built_reference(environment)
     target = install / "images" / file_name(reference, tool.suffix)
@@ -144,8 +144,7 @@ def build_file(
         command = Command(argv=(tool.name, "build", *options, str(output), "image.def"), env=env)
         run_import(command, folder, f"image {target.name}", time.monotonic() + _BUILD_TIMEOUT_S, progress)
         require_whole(output)
-        sha256 = sha256_file(output, progress)
-        flush(output)
+        sha256 = sha256_of_new(output, progress)
         key = parse_reference(reference).docker
         stamp = Stamp(
             path=str(target), reference=key, sha256=sha256, tool=tool.name, imported=time.strftime("%Y-%m-%d")

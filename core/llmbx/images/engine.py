@@ -20,7 +20,7 @@ from ..runtimes.container import BUILT, require_importable
 from ..runtimes.naming import is_file, parse_reference
 from .lockfile import STORE, check_locked, read_lock, remember
 from .stamps import Stamp, current_stamp, with_identity, write_stamp
-from .tool import Command, FileTool, end_leftovers, python_versions, run_import
+from .tool import Command, FileTool, end_leftovers, run_import
 
 if TYPE_CHECKING:
     from .registry import RemoteImage
@@ -66,12 +66,27 @@ def ensure_file(wanted: Wanted) -> Image:
     if stamp is None:
         stamp = _obtain(wanted)
     _agree(wanted, stamp.digest, stamp.sha256)
-    if "python" not in stamp.versions and wanted.tool.starting is not None:
-        stamp = _probed(wanted, stamp, wanted.tool.starting(wanted.path))
     seen = {wanted.path.name: stamp.sha256, STORE: stamp.config}
     remember(wanted.install, wanted.key, stamp.digest, {name: digest for name, digest in seen.items() if digest})
     found: Image = wanted.image.replace(digest=stamp.proof, versions=stamp.versions)
     return found
+
+
+def look_into_file(image: Image, tool: FileTool, install: Path) -> Image:
+    """The image with the versions that it names when it is started, asked once for each file; as it was if no container
+    can be started here. Raises `UsageError` when it has no python3."""
+    from .tool import python_versions
+
+    path = Path(image.path or "")
+    stamp = current_stamp(path, install)
+    if stamp is None or "python" in stamp.versions:
+        return image
+    versions = python_versions(tool.starting(path), image.reference)
+    if versions is None:
+        return image
+    write_stamp(stamp.replace(versions=versions), install)
+    known: Image = image.replace(versions=versions)
+    return known
 
 
 def adopt(wanted: Wanted) -> Stamp:
@@ -140,7 +155,7 @@ def _make(wanted: Wanted, digest: str, remote: RemoteImage | None = None) -> Sta
     from .disk import size
     from .limits import limits
     from .retry import retrying
-    from .verify import flush, require_whole, sha256_file
+    from .verify import require_whole, sha256_of_new
 
     bounds = limits()
     deadline = time.monotonic() + bounds.timeout_s
@@ -156,8 +171,7 @@ def _make(wanted: Wanted, digest: str, remote: RemoteImage | None = None) -> Sta
 
         retrying(attempt, wanted.title, bounds, deadline, wanted.progress)
         require_whole(output)
-        sha256 = sha256_file(output, wanted.progress)
-        flush(output)
+        sha256 = sha256_of_new(output, wanted.progress)
         stamp = with_identity(_new_stamp(wanted, digest), output)
         stamp = stamp.replace(sha256=sha256, config=remote.config if remote else None)
         # The stamp first: killed in between, it fits no file, while a file without one would lose its digest.
@@ -187,15 +201,6 @@ def _agree(wanted: Wanted, digest: str | None, sha256: str | None) -> None:
     check_locked(wanted.install, wanted.key, "digest", digest, accept)
     if digest is None or sha256 is None:
         check_locked(wanted.install, wanted.key, "file", sha256, accept, key=wanted.path.name)
-
-
-def _probed(wanted: Wanted, stamp: Stamp, command: Command) -> Stamp:
-    versions = python_versions(command, wanted.image.reference)
-    if versions is None:
-        return stamp
-    known: Stamp = stamp.replace(versions=versions)
-    write_stamp(known, wanted.install)
-    return known
 
 
 def _archive_digest(wanted: Wanted) -> str:

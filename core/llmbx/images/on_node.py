@@ -23,7 +23,8 @@ class NodeImport(Value, frozen=True):
 def srun_command(wanted: NodeImport, scheduler: Mapping[str, str], program: Sequence[str]) -> tuple[str, ...]:
     """srun with one task on one node that runs `llmbx image prepare` there; it waits for the end of the import."""
     options = [f"--{name}={scheduler[name]}" for name in PASSED if scheduler.get(name)]
-    inner = [*program, "image", "prepare", wanted.reference, "--runtime", wanted.runtime, "--launcher", "local"]
+    inner = [*program, "image", "prepare", wanted.reference, "--check", "--runtime", wanted.runtime]
+    inner += ["--launcher", "local"]
     inner += ["--digest", wanted.digest] if wanted.digest else []
     inner += ["--accept-image-change"] if wanted.accept_change else []
     inner += ["--timeout", f"{wanted.timeout_s:g}"] if wanted.timeout_s is not None else []

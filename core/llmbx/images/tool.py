@@ -49,14 +49,14 @@ class FileTool:
 
     `importing(reference, output, scratch)` makes the file `output` of an image in a registry, `converting(archive,
     output, scratch)` of a Docker archive (None: it cannot), `starting(file)` is what a program's argv is put after to
-    run in the image (None: it cannot be run from here).
+    run in the image.
     """
 
     name: str
     suffix: str
     importing: Callable[[Reference, Path, Path], Command]
+    starting: Callable[[Path], Command]
     converting: Callable[[Path, Path, Path], Command] | None = None
-    starting: Callable[[Path], Command] | None = None
 
 
 def run_import(command: Command, scratch: Path, what: str, deadline: float, progress: Progress) -> None:

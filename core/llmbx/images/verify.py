@@ -58,8 +58,21 @@ def sha256_file(path: Path, progress: Progress) -> str:
     return f"sha256:{hashed.hexdigest()}"
 
 
-def flush(path: Path) -> None:
-    """Have the file's content on the disk itself."""
+def sha256_of_new(path: Path, progress: Progress) -> str:
+    """`sha256_file` of a file that was just written; when it returns, the content is on the disk itself.
+
+    Both read or write every byte, one with the processor and one with the disk: they go on side by side.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        on_disk = pool.submit(_flush, path)
+        digest = sha256_file(path, progress)
+        on_disk.result()
+    return digest
+
+
+def _flush(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

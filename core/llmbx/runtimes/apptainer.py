@@ -53,11 +53,17 @@ class ApptainerRuntime:
         require_tool(self.name, self.available(), image)
         return ensure_file(Wanted(image, request, install, self.file_tool(), progress, offline, archive(request)))
 
+    def look_inside(self, image: Image, install: Path) -> Image:
+        """The image with the version of its Python, for which it is started once."""
+        from ..images.engine import look_into_file
+
+        return look_into_file(image, self.file_tool(), install)
+
     def file_tool(self) -> FileTool:
         """The commands that make SIF files and start them."""
         from ..images.tool import FileTool
 
-        return FileTool(self.tool, SUFFIX, self._import, self._convert, self._start)
+        return FileTool(self.tool, SUFFIX, self._import, self._start, self._convert)
 
     def _import(self, reference: Reference, output: Path, scratch: Path) -> Command:
         from ..images.limits import plain_http

@@ -16,7 +16,9 @@ class Runtime(Protocol):
     """A way to give a program its libraries: a virtual environment, a container tool, or the host itself.
 
     A container tool may also have `start_failure`, a regular expression for the lines with which it says that a
-    container did not start, for a reason that may be gone on another try.
+    container did not start, for a reason that may be gone on another try; and `look_inside(image, install)`, which
+    starts a prepared image once before its first run, and returns it with the versions that it has. That raises
+    `UsageError` for an image that cannot run a workload.
     """
 
     name: str

@@ -71,6 +71,12 @@ class DockerRuntime:
             raise InfraError(f"runtime docker: {reason}")
         return ensure_stored(self.plan(request, install), request, install, progress, offline)
 
+    def look_inside(self, image: Image, install: Path) -> Image:
+        """The image with the version of its Python, for which it is started once."""
+        from .docker_images import look_into_stored
+
+        return look_into_stored(image, install)
+
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """`docker run` for one rank: variables by name, mounts at the host's paths, the user's own uid and gid."""
         names = passage.forwarded(spec, phase)

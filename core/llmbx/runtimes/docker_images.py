@@ -1,4 +1,4 @@
-"""An image in the Docker daemon's store, fetched once, compared with what was first seen, and asked for its Python."""
+"""An image in the Docker daemon's store: fetched once, compared with what was first seen, asked once for its Python."""
 
 from __future__ import annotations
 
@@ -30,9 +30,29 @@ def ensure_stored(
     found = stored(reference.docker) or _fetch(reference, request, install, progress, offline)
     digest = _digest(found, reference) or _locked_digest(found, reference.docker, install) or found.id
     _agree(request, install, reference.docker, digest)
-    versions = _versions(found.id, reference.docker, install)
     remember(install, reference.docker, digest, {STORE: found.id})
-    known: Image = image.replace(digest=digest, versions=versions)
+    stamp = _stamp(found.id, reference.docker, install)
+    known: Image = image.replace(digest=digest, versions=stamp.versions)
+    return known
+
+
+def look_into_stored(image: Image, install: Path) -> Image:
+    """The image with the versions that it names when it is started, asked once for each image id.
+
+    In the host's network, as the ranks run: one of its own takes Docker almost as long as the container. Raises
+    `UsageError` when the image has no python3.
+    """
+    from ..images.tool import Command, python_versions
+
+    found = None if image.versions else stored(image.reference)
+    if found is None:
+        return image
+    stamp = _stamp(found.id, image.reference, install)
+    name = stamp.reference if image.reference == found.id else image.reference
+    start = ("docker", "run", "--rm", "--pull", "never", "--network", "host", "--entrypoint", "", found.id)
+    versions = python_versions(Command(argv=start), name) or {}
+    write_stamp(stamp.replace(versions=versions), install)
+    known: Image = image.replace(versions=versions)
     return known
 
 
@@ -104,9 +124,9 @@ def _from_archive(image: Image, request: ImageRequest, source: Path, install: Pa
         write_stamp(stamp, install)
     check_locked(install, str(source), "file", stamp.sha256, request.accept_change, key=source.name)
     name = stamp.digest or ""
-    versions = _versions(name, str(source), install)
     remember(install, str(source), None, {source.name: stamp.sha256 or ""})
-    known: Image = image.replace(reference=name, digest=stamp.sha256, versions=versions)
+    seen = _stamp(name, str(source), install)
+    known: Image = image.replace(reference=name, digest=stamp.sha256, versions=seen.versions)
     return known
 
 
@@ -133,18 +153,11 @@ def _locked_digest(found: Stored, name: str, install: Path) -> str | None:
     return entry.digest if entry and entry.files.get(STORE) == found.id else None
 
 
-def _versions(identity: str, name: str, install: Path) -> dict[str, str]:
-    """The version of the image's Python, asked once for each image id.
-
-    In the host's network, as the ranks run: one of its own takes Docker almost as long as the container.
-    """
-    from ..images.tool import Command, python_versions
-
+def _stamp(identity: str, name: str, install: Path) -> Stamp:
+    """What is known of the daemon's image `identity`; from the first time on, the install's list shows it."""
     key = f"docker/{identity}"
-    stamp = read_stamp(key, install)
-    if stamp and stamp.versions:
-        return stamp.versions
-    start = ("docker", "run", "--rm", "--pull", "never", "--network", "host", "--entrypoint", "", identity)
-    versions = python_versions(Command(argv=start), name) or {}
-    write_stamp(Stamp(path=key, reference=name, tool="docker", versions=versions), install)
-    return versions
+    known = read_stamp(key, install)
+    if known is None:
+        known = Stamp(path=key, reference=name, tool="docker")
+        write_stamp(known, install)
+    return known

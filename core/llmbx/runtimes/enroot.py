@@ -68,6 +68,12 @@ class EnrootRuntime:
         require_tool(self.name, self.available(), image)
         return ensure_file(Wanted(image, request, install, file_tool(), progress, offline))
 
+    def look_inside(self, image: Image, install: Path) -> Image:
+        """The image with the version of its Python, for which it is started once."""
+        from ..images.engine import look_into_file
+
+        return look_into_file(image, file_tool(), install)
+
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """`enroot start` for one rank. GPUs come with enroot's own hook, the working folder with the rank shim."""
         argv, mounts = [], passage.mounts(spec, launch, phase, run_dir, ": \t")
@@ -92,11 +98,11 @@ class EnrootRuntime:
             return check_with("enroot", (command,), {"ENROOT_DATA_PATH": str(root.parent)})
 
 
-def file_tool(starts: bool = True) -> FileTool:
-    """The commands that make squashfs files and, where enroot may start containers itself, start them."""
+def file_tool() -> FileTool:
+    """The commands that make squashfs files and start them."""
     from ..images.tool import FileTool
 
-    return FileTool("enroot", SUFFIX, import_command, None, _start if starts else None)
+    return FileTool("enroot", SUFFIX, import_command, _start)
 
 
 def import_command(reference: Reference, output: Path, scratch: Path) -> Command:

@@ -38,7 +38,7 @@ class PyxisRuntime:
 
         image = self.plan(request, install)
         require_tool(self.name, EnrootRuntime().available(), image)
-        return ensure_file(Wanted(image, request, install, file_tool(starts=False), progress, offline))
+        return ensure_file(Wanted(image, request, install, file_tool(), progress, offline))
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """srun's flags, as the recipes set them: writable, without the home folder, PMIx."""

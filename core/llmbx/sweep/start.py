@@ -8,11 +8,10 @@ import time
 from collections.abc import Mapping
 
 from ..errors import InfraError, LlmbxError, UsageError
-from ..hub import require_access
 from ..launchers.base import Unreachable
 from ..launchers.script import SCRIPT
 from ..model import Image, Result, RunSpec
-from ..pipeline import Rooms, conclude_unstarted, render, write_files
+from ..pipeline import Rooms, conclude_unstarted, fetch_image, render, wanted_image, write_files
 from ..record import Run, SweepMark, claim_folder, new_record, write_record
 from ..runtimes.base import Progress
 from ..secrets import forget
@@ -55,12 +54,10 @@ class Starter:
         for key in dict.fromkeys(keys):
             spec, rooms = self.specs[key], self.rooms[key]
             rooms.framework.parse_log(spec)
-            request = rooms.framework.prepare_image(spec).replace(accept_change=spec.accept_image_change)
+            request = wanted_image(spec, rooms)
             same = next((image for other, image in known if other == (spec.runtime, request)), None)
             if same is None:
-                if not offline:
-                    require_access(request.repositories, os.environ)
-                same = rooms.runtime.prepare(request, rooms.install.path, progress, offline)
+                same = fetch_image(request, rooms, progress, offline)
                 known.append(((spec.runtime, request), same))
             self._images[key] = same
         if any(spec.profile and not spec.profile.keep_secrets for spec in (self.specs[key] for key in keys)):

@@ -36,8 +36,7 @@ def test_the_commands_that_import(
             lines.append(text_of(tool.importing(digested, scratch / f"image{tool.suffix}", scratch)))
         if tool.converting:
             lines.append(text_of(tool.converting(Path("/my/app.tar"), scratch / f"image{tool.suffix}", scratch)))
-        if tool.starting:
-            lines.append(text_of(tool.starting(Path(f"/images/x{tool.suffix}"))))
+        lines.append(text_of(tool.starting(Path(f"/images/x{tool.suffix}"))))
     golden("import-commands.txt", "".join(lines))
 
 

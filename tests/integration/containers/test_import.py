@@ -363,9 +363,12 @@ def test_an_image_without_python_is_named(
     tool: str, prepare: Prepare, images: dict[str, str], daemons: Daemons
 ) -> None:
     reference = f"{daemons.registry}/ci/bare:1"
+    assert end(prepare(reference, "--runtime", tool))[0] == 0, "importing starts nothing"
     for _ in range(2):
-        code, _, err = end(prepare(reference, "--runtime", tool))
-        assert code == 2 and "has no python3 on its PATH" in last_line(err)
+        code, _, err = end(prepare(reference, "--runtime", tool, "--check"))
+        assert code == 2 and last_line(err) == (
+            f"llmbx: the image {reference} has no python3 on its PATH, with which llmbx starts programs"
+        )
     forget(daemons, reference)
 
 
@@ -388,7 +391,7 @@ def test_a_warm_image_is_found_at_once(
         times = []
         for _ in range(6):
             begun = time.perf_counter()
-            found = runtime.prepare(request, install, lambda line: None)
+            found = runtime.look_inside(runtime.prepare(request, install, lambda line: None), install)
             times.append(time.perf_counter() - begun)
             assert found.digest == images["ci/tiny:1"] and found.versions["python"].startswith("3.")
         assert min(times[1:]) <= 0.050, times
