@@ -91,6 +91,7 @@ def measure(tool: str, name: str, folder: Path, swapped: bool, times: dict[str, 
     sides = [("tool import", bare_import(tool, reference, folder)), ("llmbx import", typed_import(tool, name))]
     for side, argv in reversed(sides) if swapped else sides:
         forget(tool, reference)
+        os.sync()  # what the last import left to be written is not this one's
         times[side].append(timed(lambda argv=argv: run(argv, folder)))
     if swapped and tool == "docker":  # the bare pull came last: llmbx has yet to take note of the image
         run(typed_import(tool, name), folder)

@@ -101,8 +101,9 @@ def test_no_container_outlives_a_run_whose_script_was_killed(
 def test_an_image_without_python_is_no_run(
     tool: str, llmbx: Llmbx, tool_env: dict[str, str], images: dict[str, str], daemons: Daemons
 ) -> None:
-    done = llmbx("run", "line", "--image", f"{daemons.registry}/ci/bare:1", "--runtime", tool, env=tool_env)
-    assert done.returncode == 2 and "has no python3 on its PATH" in done.stderr.strip().splitlines()[-1]
+    for verb in (("sweep", "line", "--repeats", "2", "--launcher", "local"), ("run", "line")):
+        done = llmbx(*verb, "--image", f"{daemons.registry}/ci/bare:1", "--runtime", tool, env=tool_env)
+        assert done.returncode == 2 and "has no python3 on its PATH" in done.stderr.strip().splitlines()[-1]
 
 
 def test_the_doctor_starts_a_container_in_every_runtime_that_is_here(
