@@ -45,15 +45,10 @@ def judge(
     Completed takes three things: the process succeeded, the last expected step was seen, and every loss is finite.
     A run whose data is whole but whose teardown failed keeps `data_valid` with its exit code and cause.
     """
-    bad = next((s for s in steps if not (finite(s.loss) and finite(s.grad_norm))), None)
-    whole = reached_end(spec, steps) and bad is None
-    if bad is not None:
-        what = "loss" if not finite(bad.loss) else "gradient norm"
-        return Verdict(
-            status=_status(job, events, "failed"),
-            data_valid=False,
-            cause=f"the {what} is not finite at step {bad.number}",
-        )
+    broken = what_broke(steps)
+    whole = reached_end(spec, steps) and broken is None
+    if broken is not None:
+        return Verdict(status=_status(job, events, "failed"), data_valid=False, cause=broken)
     if job.verdict is not None:
         return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=_known_cause(job, events))
     if job.phase == PREFLIGHT:
@@ -68,6 +63,22 @@ def judge(
     if whole:
         cause = f"after the last step: {cause}"
     return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=cause)
+
+
+def what_broke(steps: Sequence[Step]) -> str | None:
+    """Why these steps trained nothing that can be trusted, in a few words; None when nothing speaks against them.
+
+    A gradient that is not finite shows in the loss of the next step, unless the optimizer skipped it. After the last
+    step nothing would show it.
+    """
+    bad = next((step for step in steps if not finite(step.loss)), None)
+    if bad is not None:
+        return f"the loss is not finite at step {bad.number}"
+    if steps and not finite(steps[-1].grad_norm):
+        return f"the gradient norm is not finite at step {steps[-1].number}, the last"
+    if steps and all(step.skipped for step in steps):
+        return f"the optimizer skipped all of the {len(steps)} steps"
+    return None
 
 
 def reached_end(spec: RunSpec, steps: Sequence[Step]) -> bool:

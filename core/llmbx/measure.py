@@ -7,7 +7,7 @@ MFU = global batch size x model FLOPs / (step time x GPUs x peak). These are the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from . import series, stats
 from .flops import Flops
@@ -71,8 +71,18 @@ def measure(
         loss=_loss(steps),
         peak_memory_gb=_memory(steps),
         flops_per_sample=FlopsPerSample(full=flops.full, causal=flops.causal) if flops else FlopsPerSample(),
-        warnings=(*warnings, *series.warnings(measured)),
+        warnings=(*warnings, *_gaps(window, steps, len(times)), *series.warnings(measured)),
     )
+
+
+def _gaps(window: Window, steps: Sequence[Step], measured: int) -> Iterator[str]:
+    """What is missing from a window that was named by its numbers, and steps that were no whole steps of training."""
+    if measured and window.policy not in ("last", "auto") and window.span is not None and measured < window.span:
+        yield f"only {measured} of the {window.span} steps of the window {window.policy} could be measured"
+    if skipped := [step.number for step in steps if step.skipped]:
+        yield f"the optimizer skipped {len(skipped)} of {len(steps)} steps, first {skipped[0]}: they are not measured"
+    if bad := [step.number for step in steps if not finite(step.grad_norm)]:
+        yield f"the gradient norm was not finite at {len(bad)} of {len(steps)} steps, first {bad[0]}"
 
 
 def profiled_numbers(spec: RunSpec, steps: Sequence[Step], first_number: int | None = None) -> frozenset[int]:

@@ -13,11 +13,11 @@ from msgspec.structs import asdict
 from . import stats
 from .confidence import over_steps
 from .errors import InfraError, LlmbxError
-from .judge import PRIORITY
+from .judge import PRIORITY, what_broke
 from .logs.collect import Log, collect_file
 from .logs.find import LogFile, sniff
 from .logs.parser import LogFormat
-from .measure import ROUNDED, Figures, finite
+from .measure import ROUNDED, Figures
 from .model import Event, Step, Value
 from .model.result import Tflops, Window
 from .record import RESULT, Run, read_run, read_steps
@@ -161,7 +161,8 @@ def _measured_row(
     log: LogFile, format_: LogFormat | None, read: Log, run: Run, measure: Measure, intervals: bool, window: str | None
 ) -> Row:
     figures = measure(run, read.steps, window)
-    inside = [s.time_s for s in read.steps if s.time_s is not None and figures.window.holds(s.number)]
+    fit = (step for step in read.steps if figures.window.holds(step.number) and not step.skipped)
+    inside = [step.time_s for step in fit if step.time_s is not None]
     row = _row(log, format_, read, figures.window, figures.steps_measured, figures.tflops_per_gpu)
     time = figures.step_time_s
     full: Row = row.replace(
@@ -241,9 +242,9 @@ def _row(log: LogFile, format_: LogFormat | None, read: Log, window: Window, mea
 
 
 def _status(steps: Sequence[Step], measured: int) -> str:
-    bad = next((step.number for step in steps if not finite(step.loss)), None)
-    if bad is not None:
-        return f"Failed (loss not finite at {bad})"
+    broken = what_broke(steps)
+    if broken is not None:
+        return f"Failed ({broken})"
     return SUCCESS if measured else f"Failed ({len(steps)} iterations)"
 
 

@@ -44,11 +44,13 @@ def check(policy: str) -> str:
 def choose(steps: Sequence[Step], policy: str, excluded: Collection[int] = ()) -> tuple[Window, list[Step]]:
     """The window of a policy over `steps`, and the steps in it that are measured.
 
-    Steps whose number is in `excluded`, and steps without a time, are never measured. No step is measured when the
-    steps do not reach the end of an `A-B` window; the window's `reason` says so. Raises `UsageError` for a bad policy.
+    Steps whose number is in `excluded`, steps without a time, and those that the optimizer skipped are never measured.
+    No step is measured when the steps do not reach the end of an `A-B` window; the window's `reason` says so. Raises
+    `UsageError` for a bad policy.
     """
     policy = check(policy)
-    usable = sorted((s for s in steps if s.time_s is not None and s.number not in excluded), key=lambda s: s.number)
+    fit = (s for s in steps if s.time_s is not None and not s.skipped and s.number not in excluded)
+    usable = sorted(fit, key=lambda step: step.number)
     if policy == "last":
         return _window(policy, usable[-1:], excluded, "the last step that has a time")
     if policy == "auto":
@@ -71,7 +73,10 @@ def _range(
         chosen, reason = [], f"the log ends at step {reached}"
     elif not chosen:
         reason = "no step in it has a time"
-    return Window(first=first, last=last, policy=policy, excluded=inside, reason=reason), chosen
+    window = Window(first=first, last=last, policy=policy, excluded=inside, reason=reason)
+    if chosen and window.span is not None and len(chosen) < window.span:
+        window = window.replace(reason=f"as asked; only {len(chosen)} of its {window.span} steps could be measured")
+    return window, chosen
 
 
 def _window(policy: str, chosen: list[Step], excluded: Collection[int], reason: str) -> tuple[Window, list[Step]]:

@@ -38,12 +38,28 @@ def test_exit_zero_without_any_step_is_a_failure(make_spec: Make) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-@pytest.mark.parametrize("member", ["loss", "grad_norm"])
-def test_a_loss_that_is_not_finite_fails_whatever_the_exit_code(make_spec: Make, bad: float, member: str) -> None:
-    log = [*WHOLE[:9], WHOLE[9].replace(**{member: bad}), *WHOLE[10:]]
-    verdict = judge(make_spec(), OK, log, [])
+def test_a_loss_that_is_not_finite_fails_whatever_the_exit_code(make_spec: Make, bad: float) -> None:
+    verdict = judge(make_spec(), OK, [*WHOLE[:9], WHOLE[9].replace(loss=bad), *WHOLE[10:]], [])
     assert (verdict.status, verdict.data_valid) == ("failed", False)
-    assert "not finite at step 10" in str(verdict.cause)
+    assert "the loss is not finite at step 10" in str(verdict.cause)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_gradient_that_no_later_loss_vouches_for_fails(make_spec: Make, bad: float) -> None:
+    last = judge(make_spec(), OK, [*WHOLE[:-1], WHOLE[-1].replace(grad_norm=bad)], [])
+    assert (last.status, last.data_valid) == ("failed", False)
+    assert "the gradient norm is not finite at step 20, the last" in str(last.cause)
+    survived = judge(make_spec(), OK, [*WHOLE[:9], WHOLE[9].replace(grad_norm=bad), *WHOLE[10:]], [])
+    assert (survived.status, survived.data_valid) == ("completed", True)
+
+
+def test_a_run_whose_every_step_was_skipped_trained_nothing(make_spec: Make) -> None:
+    skipped = [step.replace(skipped=True, loss=None) for step in WHOLE]
+    verdict = judge(make_spec(), OK, skipped, [])
+    assert (verdict.status, verdict.data_valid) == ("failed", False) and "skipped all of the 20 steps" in str(
+        verdict.cause
+    )
+    assert judge(make_spec(), OK, [*skipped[:-1], WHOLE[-1]], []).status == "completed"
 
 
 def test_a_crashed_teardown_keeps_valid_data(make_spec: Make) -> None:

@@ -82,6 +82,29 @@ def test_profiled_steps_and_the_one_that_writes_the_file_never_count(
     assert set(found.window.excluded) == expected
 
 
+def test_a_lost_first_line_does_not_move_the_profiled_steps(make_spec: Make) -> None:
+    spec = make_spec(window="auto", profile=ProfileSpec(start=10, stop=12))
+    times = [0.1] * 10 + [5.0, 5.0, 50.0] + [0.1] * 7
+    found = measure(spec, steps(times)[1:], None, first_number=1)
+    assert found.step_time_s.max == 0.1 and set(found.window.excluded) == {11, 12, 13}
+
+
+def test_what_is_missing_from_a_window_is_warned_about(make_spec: Make) -> None:
+    whole = steps([1.0] * 20)
+    found = measure(make_spec(), [s for s in whole if not 12 <= s.number <= 17], None)
+    assert (found.steps_measured, found.warnings) == (
+        2,
+        ("only 2 of the 8 steps of the window 11-18 could be measured",),
+    )
+    assert measure(make_spec(), whole, None).warnings == ()
+    skipped = [s.replace(skipped=s.number in (3, 15), time_s=0.5 if s.number == 15 else 1.0) for s in whole]
+    found = measure(make_spec(), skipped, None)
+    assert found.step_time_s.mean == 1.0 and found.steps_measured == 7
+    assert "the optimizer skipped 2 of 20 steps, first 3: they are not measured" in found.warnings
+    found = measure(make_spec(), [s.replace(grad_norm=math.inf if s.number == 3 else 1.0) for s in whole], None)
+    assert found.warnings == ("the gradient norm was not finite at 1 of 20 steps, first 3",)
+
+
 def test_steps_without_a_log_have_no_figures(make_spec: Make) -> None:
     found = measure(make_spec(), [], Flops(full=1.0, causal=1.0, formula="f"))
     assert (found.steps_seen, found.steps_measured, found.tokens_per_s) == (0, 0, None)

@@ -137,7 +137,7 @@ def test_a_figure_that_the_log_rounds_away_is_unknown(tmp_path: Path) -> None:
 
 def test_a_loss_that_is_not_finite_is_no_success(tmp_path: Path) -> None:
     (row,) = rows(write(tmp_path / "log-a.out", more=", 100.0 TFLOPS, loss nan"))
-    assert row.status == "Failed (loss not finite at 1)"
+    assert row.status == "Failed (the loss is not finite at step 1)"
 
 
 def test_files_without_a_format(tmp_path: Path) -> None:

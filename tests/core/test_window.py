@@ -35,6 +35,17 @@ def test_excluded_steps_and_steps_without_a_time_are_left_out() -> None:
     assert window.excluded == (40, 41)
 
 
+def test_a_range_with_holes_says_so_and_skipped_steps_are_holes() -> None:
+    whole = steps([1.0] * 50)
+    window, found = choose([s.replace(skipped=s.number in (40, 41)) for s in whole if s.number != 37], "35-44", {36})
+    assert numbers(found) == [35, 38, 39, 42, 43, 44]
+    assert window.reason == "as asked; only 6 of its 9 steps could be measured"
+    window, found = choose([s for s in whole if not 35 <= s.number <= 44], "35-44")
+    assert found == [] and window.reason == "no step in it has a time"
+    _, settled = choose([s.replace(skipped=s.number == 40) for s in whole], "auto")
+    assert 40 not in numbers(settled) and 41 in numbers(settled)
+
+
 @pytest.mark.parametrize(("count", "measured"), [(43, 0), (44, 10), (45, 10), (0, 0)])
 def test_a_range_that_is_not_reached_measures_nothing(count: int, measured: int) -> None:
     window, found = choose(steps([1.0] * count), "35-44")

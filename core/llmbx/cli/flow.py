@@ -112,29 +112,24 @@ def _opening(spec: RunSpec, here: World, how: str) -> list[str]:
 
 def _print(result: Result, folder: str, here: World, spec: RunSpec, format_: str) -> None:
     from ..report.terminal import render
-    from .show import reference
+    from ..yardstick import differences, nearest_row
 
     if format_ == "json":
         print_json(result)
-    else:
-        click.echo(render(result, folder, reference(spec, here)), nl=False)
+        return
+    row = nearest_row(spec, here.plugins.workload(spec.workload, spec.plugin))
+    unlike = differences(spec, row) if row is not None else []
+    click.echo(render(result, folder, row, unlike), nl=False)
 
 
 def worst(results: list[Result], spec: RunSpec, here: World, allowed: float) -> int:
     """The exit code for these results; `allowed` is the fraction that they may be slower than the published figure."""
     from ..pipeline import exit_code
+    from ..yardstick import too_slow
 
     codes = {exit_code(result) for result in results} or {0}
     for code in (130, 4, 1):
         if code in codes:
             return code
-    return 3 if any(_too_slow(result, spec, here, allowed) for result in results) else 0
-
-
-def _too_slow(result: Result, spec: RunSpec, here: World, allowed: float) -> bool:
-    from .show import reference
-
-    published = reference(spec, here)
-    if not result.comparable or published is None or not published.step_time_s or not result.step_time_s.mean:
-        return False
-    return bool(result.step_time_s.mean > published.step_time_s * (1 + allowed))
+    workload = here.plugins.workload(spec.workload, spec.plugin)
+    return 3 if any(too_slow(result, spec, workload, allowed) for result in results) else 0

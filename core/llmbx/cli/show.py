@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from ..hardware import how_to_set_peak
-from ..model import Finding, Reference, RunSpec
+from ..model import Finding, RunSpec
 from ..request import Request
+from ..yardstick import exact_row
 from .options import World, run_options, world
 from .output import cell, format_option, print_json, print_rows
 
@@ -48,7 +49,7 @@ def describe(spec: RunSpec, here: World) -> dict[str, Any]:
         **_layout(spec),
         **_yardsticks(spec, here),
         **_where(spec),
-        "reference": reference(spec, here),
+        "reference": exact_row(spec, here.plugins.workload(spec.workload, spec.plugin)),
         "corrected": spec.corrected,
         "findings": _findings(spec, here),
         "origins": spec.origins,
@@ -93,15 +94,6 @@ def _where(spec: RunSpec) -> dict[str, Any]:
     names = ("environment", "runtime", "launcher", "walltime_minutes", "settings", "env", "scheduler")
     image = spec.image.reference if spec.image else None
     return {"image": image, **{name: getattr(spec, name) for name in names}}
-
-
-def reference(spec: RunSpec, here: World) -> Reference | None:
-    """The published row for exactly this workload, size, dtype, GPU type and scale, or None."""
-    workload = here.plugins.workload(spec.workload, spec.plugin)
-    wanted = (spec.size, spec.dtype, spec.gpu_type, spec.gpus)
-    found = [r for r in workload.references if (r.size, r.dtype, r.gpu_type, r.gpus) == wanted]
-    exact = [r for r in found if r.recipe in (None, spec.recipe)]
-    return exact[0] if exact else None
 
 
 def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:

@@ -182,10 +182,10 @@ def _checked(wanted: Wanted, here: World, dry_run: bool) -> RunSpec:
 
 def _cost(cell: Cell, here: World) -> Cost:
     from ..sweep.cost import cost
-    from .show import reference
+    from ..yardstick import exact_row
 
     def published(spec: RunSpec) -> float | None:
-        found = reference(spec, here)
+        found = exact_row(spec, here.plugins.workload(spec.workload, spec.plugin))
         return found.step_time_s if found else None
 
     return cost(cell, published)

@@ -67,7 +67,7 @@ def measured(run: Run, plugins: Plugins, policy: str | None = None, force: bool 
 
 def inside(step: Step, result: Result) -> bool:
     """Whether a step is one of those that the result measured."""
-    return step.time_s is not None and result.window.holds(step.number)
+    return step.time_s is not None and not step.skipped and result.window.holds(step.number)
 
 
 def times(run: Measured) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model import Convention, Reference, Result, RunSpec
+from ..yardstick import differences
 from .measured import Measured
 from .metrics import under
 
@@ -60,12 +61,5 @@ def _other_profiles(a: RunSpec, b: RunSpec) -> list[str]:
 
 def against_published(run: Measured, reference: Reference) -> list[str]:
     """Every reason not to hold a run against a published row (of its size, dtype, GPU type and scale)."""
-    spec, reasons = run.spec, list(run.result.not_comparable_because)
-    for words, ours, theirs in (
-        ("recipe", spec.recipe, reference.recipe),
-        ("global batch size", spec.global_batch_size, reference.global_batch_size),
-        ("sequence length", spec.model.sequence_length, reference.sequence_length),
-    ):
-        if theirs is not None and ours != theirs:
-            reasons.append(f"the {words} differs ({theirs} was published, {ours} was run)")
-    return [*reasons, *(unconvertible(run.result, reference.convention) if reference.mfu is not None else ())]
+    counted = unconvertible(run.result, reference.convention) if reference.mfu is not None else []
+    return [*run.result.not_comparable_because, *differences(run.spec, reference), *counted]

@@ -10,6 +10,7 @@ from ..install import Install
 from ..model import Reference, RunSpec, Workload
 from ..plugins import Plugins
 from ..record import Run
+from ..yardstick import nearest_row
 from .measured import Measured, measured
 from .refuse import unlike
 from .why import same_setup
@@ -54,17 +55,16 @@ def baseline(
 
 
 def published(spec: RunSpec, workload: Workload) -> Reference:
-    """The published row for the run's size, dtype, GPU type and scale: of its own recipe if there is one.
+    """The published row for the run's size, dtype, GPU type and scale that differs least from the run.
 
-    Tables come before worked examples. Raises `UsageError` with the rows that there are.
+    Raises `UsageError` with the rows that there are.
     """
-    wanted = (spec.size, spec.dtype, spec.gpu_type, spec.gpus)
-    rows = [r for r in workload.references if r.step_time_s is not None]
-    found = [r for r in rows if (r.size, r.dtype, r.gpu_type, r.gpus) == wanted]
-    if not found:
+    found = nearest_row(spec, workload)
+    if found is None or found.step_time_s is None:
+        rows = [r for r in workload.references if r.step_time_s is not None]
         what = f"{spec.workload} {spec.size} {spec.dtype} on {spec.gpus} x {spec.gpu_type}"
         raise UsageError(f"--reference: nothing is published for {what}{_rows_there_are(spec, rows)}")
-    return min(found, key=lambda r: (r.recipe not in (None, spec.recipe), r.kind != "table"))
+    return found
 
 
 def _rows_there_are(spec: RunSpec, rows: Sequence[Reference]) -> str:

@@ -34,6 +34,11 @@ class Window(Value, frozen=True):
     excluded: tuple[int, ...] = ()
     reason: str | None = None
 
+    @property
+    def span(self) -> int | None:
+        """How many steps lie in it, those that do not count left out."""
+        return None if self.first is None or self.last is None else self.last - self.first + 1 - len(self.excluded)
+
     def holds(self, number: int) -> bool:
         """Whether a step of this number is one of the measured ones."""
         if self.first is None or self.last is None:

@@ -138,7 +138,8 @@ class Size(Value, frozen=True):
     """One size of a workload: its shape, and what it needs.
 
     `architecture` holds what the shape does not (activation, position embedding, router …) in the plugin's own words.
-    `minimum_gpus` is by GPU type, as the sources state it.
+    `minimum_gpus` is by GPU type, as the sources state it. A `proxy` is a part of the model that it is named after, of
+    which nothing was published: it compares with nothing.
     """
 
     model: ModelShape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from ..hardware import how_to_set_peak
 from ..model import Reference, Result
@@ -14,14 +15,17 @@ WIDTH = 80
 LABEL = 17
 
 
-def render(result: Result, folder: str, reference: Reference | None = None) -> str:
-    """The result as lines of at most 80 columns (paths stay whole)."""
+def render(result: Result, folder: str, reference: Reference | None = None, unlike: Sequence[str] = ()) -> str:
+    """The result as lines of at most 80 columns (paths stay whole).
+
+    `unlike` says in what the published `reference` is of other work than the run's.
+    """
     lines = [_headline(result), ""]
     if result.cause:
         lines += _entry("cause", result.cause)
     lines += _measured(result)
     if reference is not None:
-        lines += _entry("published", _against(result, reference))
+        lines += _entry("published", _against(result, reference, unlike))
     lines += [line for reason in _reasons(result) for line in _entry("not comparable", reason)]
     lines += [line for warning in result.warnings for line in _entry("warning", warning)]
     lines += [*_entry("run", result.run_id, whole=True), *_entry("files", folder, whole=True)]
@@ -97,9 +101,11 @@ def _compute(result: Result) -> list[str]:
     return lines
 
 
-def _against(result: Result, reference: Reference) -> str:
+def _against(result: Result, reference: Reference, unlike: Sequence[str]) -> str:
     text = f"{reference.step_time_s:g} s per step" if reference.step_time_s else "a figure without a step time"
-    if reference.step_time_s and result.step_time_s.mean:
+    if unlike:
+        text += f", which is no measure of this run: {'; '.join(unlike)}"
+    elif reference.step_time_s and result.step_time_s.mean:
         slower = 100 * (result.step_time_s.mean / reference.step_time_s - 1)
         text += f"; this run is {abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
     return f"{text} ({reference.source}{'; disputed: ' + reference.disputed if reference.disputed else ''})"

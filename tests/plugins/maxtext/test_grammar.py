@@ -133,6 +133,14 @@ def test_a_line_that_the_end_of_the_log_cut() -> None:
     assert [(step.number, step.time_s) for step in log.steps] == [(49, 7.908), (50, None)]
 
 
+def test_another_writers_number_is_never_glued_to_a_value() -> None:
+    torn = ("completed step: 412 new requests", "completed step: 43, seconds: 1012 new requests, loss: 1.0007 of 8")
+    log = read(*(numbered(number) for number in range(43)), *torn, *(numbered(number) for number in range(44, 50)))
+    assert (log.attempts, [step.number for step in log.steps]) == (1, list(range(50)))
+    assert (log.steps[43].time_s, log.steps[43].loss) == (None, None)
+    assert only(TODAY + ", lr: 1.234e-05, grad_norm: 12").learning_rate == 1.234e-05
+
+
 @given(st.integers(0, len(TODAY)))
 def test_a_cut_line_never_gives_a_wrong_value(length: int) -> None:
     reader = LineReader()

@@ -215,6 +215,12 @@ def test_each_recipe_names_image_driver_and_window(
     assert (found.image.reference, found.driver, found.window) == (image, driver, window)
 
 
+@pytest.mark.parametrize("name", ["grok1", "llama3.1", "llama4"])
+def test_megatron_bridge_counts_flops_with_causal_attention(name: str) -> None:
+    of_bridge = [recipe for recipe in WORKLOADS[name].recipes if recipe.driver == "megatron-bridge"]
+    assert len(of_bridge) >= 2 and {recipe.flops_convention for recipe in of_bridge} == {"causal"}
+
+
 def test_profiled_steps_ranks_and_file_names() -> None:
     recipes = {(w.name, r.name): r for w in WORKLOADS.values() for r in w.recipes}
     assert {

@@ -8,9 +8,14 @@ import pytest
 
 import llmbx_nemo
 from llmbx.catalog import load_workload
+from llmbx.config import Config
 from llmbx.errors import UsageError
 from llmbx.model import Reference
+from llmbx.plugins import load as load_plugins
 from llmbx.references import load_references
+from llmbx.request import Request
+from llmbx.resolve import resolve
+from llmbx.yardstick import exact_row
 
 ROOT = Path(llmbx_nemo.__path__[0])
 
@@ -213,6 +218,20 @@ def test_tokens_and_days_follow_from_step_time_and_batch(workload: str) -> None:
         assert 8192 * r.global_batch_size / r.step_time_s == pytest.approx(r.tokens_per_s, rel=3e-3), r
         if r.days_per_1t_tokens is not None:
             assert 1e12 / r.tokens_per_s / 86400 == pytest.approx(r.days_per_1t_tokens, rel=3e-3), r
+
+
+@pytest.mark.parametrize("workload", sorted(TABLES))
+def test_a_run_of_every_published_row_is_held_against_the_table(workload: str) -> None:
+    plugins = load_plugins()
+    for (size, dtype, gpu_type, gpus), figures in printed(workload).items():
+        recipe = next(r.recipe for r in load(workload) if (r.size, r.dtype, r.gpu_type) == (size, dtype, gpu_type))
+        asked = Request(workload=workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe)
+        spec = resolve(asked, plugins, Config(), {}, {})
+        found = exact_row(spec, plugins.workload(workload, "nemo"))
+        assert found is not None and found.kind == "table", asked
+        assert found.step_time_s == figures["step_time_s"]
+        changed = resolve(asked.replace(settings={"gbs": str(2 * spec.global_batch_size)}), plugins, Config(), {}, {})
+        assert exact_row(changed, plugins.workload(workload, "nemo")) is None
 
 
 def test_what_contradicts_itself_is_marked() -> None:

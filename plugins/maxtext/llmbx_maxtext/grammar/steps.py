@@ -30,29 +30,34 @@ from .facts import Facts, find
 RESOLUTION = 0.001
 """MaxText prints three decimals."""
 
-_HEAD = re.compile(r"completed (?P<boundary>profiler activation/deactivation )?step: (?P<number>\d+)(?=[,\s]|$)")
+_HEAD = re.compile(r"completed (?P<boundary>profiler activation/deactivation )?step: (?P<number>\d+),")
 _STAMP = re.compile(r"[IWEF](\d{4} \d\d:\d\d:\d\d\.\d+) ")
-_KEYS = {
+_FIXED = {
     "seconds": "time_s",
     "TFLOP/s/device": "tflops_per_gpu",
     "TFLOP/s": "tflops_per_gpu",
     "Tokens/s/device": "tokens_per_s_per_gpu",
-    "total_weights": "tokens",
     "loss": "loss",
+}
+_FREE = {
+    "total_weights": "tokens",
     "lr": "learning_rate",
     "learning_rate": "learning_rate",
     "grad_norm": "grad_norm",
 }
-_KEY = "|".join(re.escape(key) for key in sorted(_KEYS, key=len, reverse=True))
-_NUMBER = r"-?(?:nan|inf|\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
-# A value ends at a comma, a space or the line's end. Where another writer's text is glued to it, only the full three
-# decimals tell that nothing is missing.
-_PAIR = re.compile(rf"(?<![\w/])(?P<key>{_KEY}): (?P<value>{_NUMBER}(?=[,\s]|$)|-?\d+\.\d{{3}}(?!\d))")
+# Another writer's text may be glued to a value that was cut off. Where MaxText prints three decimals, only a value that
+# has them is whole; any other ends at a comma, a space or the line's end.
+_PAIR = re.compile(
+    rf"(?<![\w/])(?:(?P<fixed>{'|'.join(_FIXED)}): (?P<decimals>-?(?:nan|inf|\d+\.\d{{3}}(?!\d)))"
+    rf"|(?P<free>{'|'.join(_FREE)}): (?P<number>-?(?:nan|inf|\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?=[,\s]|$)))"
+)
 _PHASE = re.compile(r"llmbx: phase (?P<role>[\w-]+) begins")
 
 
 class MaxTextParser:
     """Incremental grammar. `last` is the run's last step, `untimed` are steps whose printed time is an artefact."""
+
+    first_step = 0
 
     def __init__(self, last: int | None = None, untimed: frozenset[int] = frozenset()) -> None:
         self._last, self._untimed = last, untimed
@@ -148,5 +153,6 @@ def _values(body: str, cut: bool) -> dict[str, float]:
     """A step line's values by the name of their member; of a line that was `cut` the last one is not trusted."""
     found: dict[str, float] = {}
     for pair in _PAIR.finditer(body.removesuffix(CUT) + ("#" if cut else "")):
-        found.setdefault(_KEYS[pair["key"]], float(pair["value"]))
+        member = _FIXED[pair["fixed"]] if pair["fixed"] else _FREE[pair["free"]]
+        found.setdefault(member, float(pair["decimals"] or pair["number"]))
     return found

@@ -70,6 +70,8 @@ class _Cut:
 class MegatronParser:
     """Incremental grammar of Megatron-Bridge's and Megatron-LM's logs."""
 
+    first_step = 1
+
     def __init__(self) -> None:
         self._attempts = Attempts()
         self._records = RecordReader(SCHEMA)

@@ -43,6 +43,8 @@ _START = re.compile(r"Initializing distributed: GLOBAL_RANK: 0,")
 class Nemo2Parser:
     """Incremental grammar of NeMo 2's logs."""
 
+    first_step = 0
+
     def __init__(self) -> None:
         self._attempts = Attempts()
         self._records = RecordReader(SCHEMA)
