@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .files import disk_errors
 from .install import RECORD
 
 FOLDER = "attempts"
 STAYS = (RECORD, FOLDER, "tags.json")
 """What belongs to the run and not to one attempt of it."""
+UNFINISHED = ".exit.json"
+"""What the run's script was writing about its end."""
 
 
 def kept(run_dir: Path) -> int:
@@ -33,7 +36,11 @@ def next_folder(run_dir: Path) -> Path:
 
 
 def set_aside(run_dir: Path, folder: Path) -> None:
-    """Move all that an attempt left into its folder, so that nothing of it is taken for the next one's."""
-    for entry in sorted(run_dir.iterdir()):
-        if entry.name not in STAYS:
-            entry.rename(folder / entry.name)
+    """Move all that an attempt left into its folder, so that nothing of it is taken for the next one's.
+
+    Hidden files but the script's own stay: locks, and what other processes write at this moment. Raises `InfraError`.
+    """
+    with disk_errors(f"what the last attempt left in {run_dir}"):
+        for entry in sorted(run_dir.iterdir()):
+            if entry.name == UNFINISHED or (entry.name not in STAYS and not entry.name.startswith(".")):
+                entry.rename(folder / entry.name)

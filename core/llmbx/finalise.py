@@ -131,9 +131,9 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     spec = run.record.spec
     log = read_log(run, plugins)
     refusal = next(iter(_refusals(run, plugins) if not log.steps else ()), None)
-    verdict = judge(spec, status, log.steps, log.events, last_line(run.log), refusal)
-    flops = plugins.framework(spec.plugin).compute_flops(spec)
     first = first_number(spec, plugins)
+    verdict = judge(spec, status, log.steps, log.events, last_line(run.log), refusal, first)
+    flops = plugins.framework(spec.plugin).compute_flops(spec)
     figures = measure(spec, log.steps, flops, first_number=first)
     verdict, notes = examine(spec, run.path, plugins, verdict)
     notes += slow_down(spec, log.steps, figures.step_time_s.median, first)

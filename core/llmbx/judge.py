@@ -36,8 +36,9 @@ def judge(
     events: Sequence[Event],
     last_line: str | None = None,
     refusal: str | None = None,
+    first: int | None = None,
 ) -> Verdict:
-    """The verdict on an ended run.
+    """The verdict on an ended run. `first` is the number that its framework gives the first step, where it is known.
 
     Where nothing else explains a failure, `refusal` is quoted, with which a container tool said that it did not start
     a rank, else the `last_line` of the log.
@@ -46,7 +47,7 @@ def judge(
     A run whose data is whole but whose teardown failed keeps `data_valid` with its exit code and cause.
     """
     broken = what_broke(steps)
-    whole = reached_end(spec, steps) and broken is None
+    whole = reached_end(spec, steps, first) and broken is None
     if broken is not None:
         return Verdict(status=_status(job, events, "failed"), data_valid=False, cause=broken)
     if job.verdict is not None:
@@ -81,12 +82,18 @@ def what_broke(steps: Sequence[Step]) -> str | None:
     return None
 
 
-def reached_end(spec: RunSpec, steps: Sequence[Step]) -> bool:
-    """Whether the last expected step was seen: the one that the log announces, else the last of `spec.steps`."""
+def reached_end(spec: RunSpec, steps: Sequence[Step], first: int | None = None) -> bool:
+    """Whether the last of `spec.steps` steps was seen.
+
+    Where nobody says what the first one's number is, it is the one that the log announces as its last, else the last
+    one if numbers begin at 0. A log's own word alone does not do: a program that was told less announces less.
+    """
     if not steps:
         return False
     last = steps[-1]
-    return last.number >= last.total if last.total is not None else last.number >= spec.steps - 1
+    if first is not None:
+        return last.number >= first + spec.steps - 1
+    return last.number >= (spec.steps - 1 if last.total is None else max(last.total, spec.steps - 1))
 
 
 def _status(job: JobStatus, events: Sequence[Event], otherwise: Status) -> Status:

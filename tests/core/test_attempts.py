@@ -23,14 +23,14 @@ def names(folder: Path) -> list[str]:
 
 
 def test_an_attempt_is_set_aside_whole_and_its_run_stays(tmp_path: Path) -> None:
-    for name in ("run.json", "tags.json", "log-x.out", "exit.json", "run.sh"):
+    for name in ("run.json", "tags.json", "log-x.out", "exit.json", ".exit.json", "run.sh", ".tags.json.lock"):
         (tmp_path / name).write_text(name)
     (tmp_path / "nsys_profile").mkdir()
     assert kept(tmp_path) == 0
     folder = next_folder(tmp_path)
     set_aside(tmp_path, folder)
-    assert names(tmp_path) == ["attempts", "run.json", "tags.json"]
-    assert names(folder) == ["exit.json", "log-x.out", "nsys_profile", "run.sh"]
+    assert names(tmp_path) == [".tags.json.lock", "attempts", "run.json", "tags.json"]
+    assert names(folder) == [".exit.json", "exit.json", "log-x.out", "nsys_profile", "run.sh"]
     assert kept(tmp_path) == 1
 
 

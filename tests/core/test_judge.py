@@ -26,6 +26,17 @@ def test_steps_counted_from_zero_without_a_total(make_spec: Make) -> None:
     assert judge(make_spec(), OK, log[:-1], []).status == "failed"
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_last_of_the_steps_that_were_asked_for_counts_and_not_the_logs_word(make_spec: Make, first: int) -> None:
+    for total in (None, 5, 19, 20):
+        log = [Step(number=first + k, time_s=0.1, total=total) for k in range(20)]
+        assert judge(make_spec(), OK, log, [], first=first).status == "completed"
+        short = judge(make_spec(), OK, log[:-1], [], first=first)
+        assert (short.status, short.data_valid) == ("failed", False)
+    announced = [Step(number=k, time_s=0.1, total=5) for k in range(1, 6)]
+    assert judge(make_spec(), OK, announced, []).status == "failed", "5 of 5, where 20 were asked for"
+
+
 def test_exit_zero_without_the_last_step_is_a_failure(make_spec: Make) -> None:
     verdict = judge(make_spec(), OK, WHOLE[:-1], [])
     assert (verdict.status, verdict.data_valid) == ("failed", False)

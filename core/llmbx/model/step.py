@@ -9,8 +9,8 @@ class Step(Value, frozen=True):
     """One training step in the framework's own number. Seconds, TFLOP/s per GPU, bytes; None where the log is silent.
 
     `tflops_resolution` is the log's printing step (0.1 for one decimal), so that a figure lost to rounding can be told.
-    `total` is the number of steps the log announces, `tokens` those of the step over all GPUs, `attempt` the restarts
-    inside one file from 0.
+    `total` is the number of the last step as the log announces it, `tokens` those of the step over all GPUs, `attempt`
+    the restarts inside one file from 0.
     """
 
     number: int

@@ -9,9 +9,10 @@ from llmbx.model import Finding, RunSpec
 
 
 def missing(spec: RunSpec, run_dir: Path, patterns: Sequence[str], what: str) -> list[Finding]:
-    """An error where the run folder holds no file of these patterns. (How many a program writes is its own affair.)"""
-    profile = spec.profile
-    if profile is None or any(file.stat().st_size for pattern in patterns for file in run_dir.rglob(pattern)):
+    """An error where this attempt left no file of these patterns. (How many a program writes is its own affair.)"""
+    profile, earlier = spec.profile, run_dir / "attempts"
+    found = (file for pattern in patterns for file in run_dir.rglob(pattern) if not file.is_relative_to(earlier))
+    if profile is None or any(file.stat().st_size for file in found):
         return []
     return [
         Finding(

@@ -17,7 +17,7 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
 
 @hookimpl
 def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
-    """Whether there is a trace of every rank."""
+    """Whether there is a trace at all."""
     from .own_profilers import missing
 
     return missing(spec, run_dir, ("*.pt.trace.json", "*.pt.trace.json.gz"), "trace of PyTorch's profiler")

@@ -17,7 +17,7 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
 
 @hookimpl
 def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
-    """Whether there is a profile of every process."""
+    """Whether there is a profile at all."""
     from .own_profilers import missing
 
     return missing(spec, run_dir, ("*.xplane.pb",), "XPlane profile")
