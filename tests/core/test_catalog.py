@@ -118,6 +118,22 @@ def test_a_file_becomes_a_workload(toy: Workload) -> None:
         ('sizes = ["mini"]', 'sizes = ["2b"]', r"exports\[1\]\.sizes: no size named '2b' \(known: 1b, mini\)"),
         ("default_dtype", 'default_size = "7b"\ndefault_dtype', "default_size: no size named '7b'"),
         ("[settings]", "[settings", "not valid TOML"),
+        ("lr = {", "tp = {", r"at settings\.tp: llmbx itself has a key of that name"),
+        ("heads = 2", "heads = 0", r"at sizes\.1b\.model\.heads: 0 is no size of a model"),
+        ('driver = "toy"', 'driver = "toy"\nwindow = "18-11"', r"recipes\[0\]\.window: .*did you mean 11-18"),
+        ('driver = "toy"', 'driver = "toy"\nsteps = 0', r"recipes\[0\]\.steps: 0 is no number of steps"),
+        ('driver = "toy"', 'driver = "toy"\nprofile_steps = "5"', r"recipes\[0\]\.profile_steps: '5' is no range"),
+        (
+            'driver = "toy"',
+            'driver = "toy"\nprofile_name = "p_{rnak}"',
+            r"recipes\[0\]\.profile_name: no field named 'rnak' \(did you mean 'rank'",
+        ),
+        (
+            "{ default = 30,",
+            "{ defualt = 30,",
+            r"walltime_minutes: no size or GPU type named 'defualt' \(did you mean 'd",
+        ),
+        ("{ default = 30,", "{ default = 0,", r"walltime_minutes\.default: 0 is no time limit"),
     ],
 )
 def test_a_mistake_is_told_with_file_and_place(tmp_path: Path, right: str, wrong: str, says: str) -> None:

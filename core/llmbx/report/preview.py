@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ..model import Finding, Image, Launch, Phase, RunSpec
+from ..model import Finding, Image, Mount, Phase, RunSpec
 from ..pipeline import Rendered
+from ..runtimes.passage import parse_mount
 from ..secrets import REDACTED, is_secret, scrub
 
 FILE = re.compile(r"<< '(\w+)'")
@@ -33,7 +34,7 @@ def preview(
         lines += [f"  argv      {shlex.join([*wrapping.argv, *phase.argv])}"]
         lines += [f"  srun      {shlex.join(wrapping.launcher_flags)}"] if wrapping.launcher_flags else []
         lines += [f"  env       {name}={text}" for name, text in _environment(phase)]
-    lines += ["", *_mounts(launch), *_origins(spec)]
+    lines += ["", *_mounts((*launch.mounts, *map(parse_mount, spec.mounts))), *_origins(spec)]
     lines += [f"note: {finding.problem}; {finding.fix}" for finding in found]
     lines += ["", f"script {folder / 'run.sh'}", "", *abridged(rendered.script)]
     return scrub("\n".join(lines) + "\n", environ)
@@ -68,10 +69,8 @@ def _environment(phase: Phase) -> list[tuple[str, str]]:
     return [*shown, *((name, "(forwarded by name)") for name in phase.forward)]
 
 
-def _mounts(launch: Launch) -> list[str]:
-    return [
-        f"mount     {m.source} -> {m.target or m.source}{' (read-only)' if m.read_only else ''}" for m in launch.mounts
-    ]
+def _mounts(mounts: Iterable[Mount]) -> list[str]:
+    return [f"mount     {m.source} -> {m.target or m.source}{' (read-only)' if m.read_only else ''}" for m in mounts]
 
 
 def _origins(spec: RunSpec) -> list[str]:

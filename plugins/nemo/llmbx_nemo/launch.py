@@ -46,12 +46,13 @@ def launch(spec: RunSpec, image: Image) -> Launch:
 
 
 def environment(spec: RunSpec) -> dict[str, str]:
-    """What every rank's environment has by value."""
-    fixed = {"LLMBX_SPEC": SPEC, "PYTHONUNBUFFERED": "1", **network(spec)}
+    """What every rank's environment has by value: llmbx's own choices before the recipe's, the user's before both."""
+    own = {"LLMBX_SPEC": SPEC, "PYTHONUNBUFFERED": "1", **network(spec)}
     if spec.gpu_type == "cpu":
-        fixed |= CPU_ENV
-    asked = {name: value for name, value in spec.env.items() if spec.origins.get(f"env.{name}") == "--env"}
-    return {**spec.env, **fixed, **asked}
+        own |= CPU_ENV
+    from_recipe = f"recipe {spec.recipe}"
+    asked = {name: text for name, text in spec.env.items() if spec.origins.get(f"env.{name}") != from_recipe}
+    return {**spec.env, **own, **asked}
 
 
 def network(spec: RunSpec) -> dict[str, str]:

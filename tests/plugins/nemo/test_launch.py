@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from llmbx.config import Config
+from llmbx.config import Cluster, Config
 from llmbx.model import Image, Launch, RunSpec
 from llmbx.plugins import load
 from llmbx.request import Request
@@ -67,6 +67,15 @@ def test_the_hub_is_left_alone_unless_its_tokenizer_is_asked_for() -> None:
     assert request(hub).repositories == ("meta-llama/Llama-3.1-405B",) and launch(hub, VENV).phases[0].forward
     cached = spec("llama3.1", **asked, settings={"tokenizer": "hub"}, env={"HF_HUB_OFFLINE": "1"})
     assert launch(cached, VENV).phases[0].env["HF_HUB_OFFLINE"] == "1"
+
+
+def test_a_cluster_profile_and_an_offline_run_win_over_llmbx_but_not_over_the_user() -> None:
+    profile = Config(clusters={"c": Cluster(env={"HF_HUB_OFFLINE": "0", "OMP_WAIT_POLICY": "active"})})
+    asked = resolve(Request(workload="grok1", cluster="c"), load(), profile, {"c": "llmbx.toml"}, {})
+    env = launch(asked, VENV).phases[0].env
+    assert (env["HF_HUB_OFFLINE"], env["TRANSFORMERS_OFFLINE"], env["OMP_WAIT_POLICY"]) == ("0", "1", "active")
+    hub = spec("grok1", settings={"tokenizer": "hub"})
+    assert launch(hub.replace(env={**hub.env, "HF_HUB_OFFLINE": "1"}), VENV).phases[0].env["HF_HUB_OFFLINE"] == "1"
 
 
 def test_what_the_user_exports_wins() -> None:
