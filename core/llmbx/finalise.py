@@ -9,15 +9,17 @@ from . import first_step
 from .artefacts import examine, slow_down
 from .attempts import FOLDER, kept
 from .files import disk_errors, write_exclusive
+from .first_step import elapsed
 from .host import alive, is_me
 from .infra import infrastructure_cause, refusals
-from .judge import judge
+from .judge import Verdict, judge
 from .launchers.base import Launcher
 from .logs.collect import Log, collect_file
 from .logs.lines import LineReader, split_label
 from .measure import Figures, measure
 from .model import JobStatus, Result, RunSpec, Value
 from .model.result import ImageFacts, Timing, WorkloadFacts
+from .numbering import first_number
 from .orphans import recover
 from .plugins import Plugins
 from .record import RESULT, Record, Run, pretty, read_result, read_run, write_steps
@@ -109,12 +111,6 @@ def read_log(run: Run, plugins: Plugins) -> Log:
     return collect_file(parser, run.log)
 
 
-def first_number(spec: RunSpec, plugins: Plugins) -> int | None:
-    """The number that the framework's log gives the first step, where its grammar says so."""
-    number: int | None = getattr(plugins.framework(spec.plugin).parse_log(spec), "first_step", None)
-    return number
-
-
 def last_line(log: Path) -> str | None:
     """The last line of a log that says anything, without its prefix of rank and time."""
     try:
@@ -135,7 +131,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     verdict = judge(spec, status, log.steps, log.events, last_line(run.log), refusal, first)
     flops = plugins.framework(spec.plugin).compute_flops(spec)
     figures = measure(spec, log.steps, flops, first_number=first)
-    verdict, notes = examine(spec, run.path, plugins, verdict)
+    verdict, notes = examine(spec, run.path, plugins, _measured(verdict, figures, spec))
     notes += slow_down(spec, log.steps, figures.step_time_s.median, first)
     result = build_result(run.record, status, figures).replace(
         status=verdict.status,
@@ -182,11 +178,20 @@ def _phases(record: Record, log: Log, figures: Figures) -> dict[str, float]:
     return found
 
 
+def _measured(verdict: Verdict, figures: Figures, spec: RunSpec) -> Verdict:
+    """The verdict, without valid data where no step was measured. A profiled run may be all profile."""
+    if not verdict.data_valid or figures.steps_measured or spec.profile:
+        return verdict
+    nothing = f"nothing was measured in the window {figures.window.policy}: {figures.window.reason}"
+    silent: Verdict = verdict.replace(data_valid=False, cause=verdict.cause or nothing)
+    return silent
+
+
 def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
     """The result of a run, its verdict still open (`failed`)."""
     spec = record.spec
     reasons = not_comparable(spec, record)
-    total = status.ended - status.started if status.started and status.ended else None
+    total = elapsed(status.started, status.ended)
     return Result(
         run_id=record.run_id,
         status="failed",
@@ -248,4 +253,4 @@ def _workload(spec: RunSpec) -> WorkloadFacts:
 def _queue(record: Record, status: JobStatus) -> float | None:
     if record.job is None or status.started is None:
         return None
-    return max(0.0, status.started - record.job.submitted)
+    return elapsed(record.job.submitted, status.started)

@@ -13,6 +13,8 @@ from .model import Value
 from .record import Run
 
 FILE = "first_step.json"
+ROUNDED_S = 2.0
+"""Schedulers tell whole seconds, and machines that keep time agree within less."""
 
 
 class Seen(Value, frozen=True):
@@ -39,7 +41,17 @@ def seconds(run: Run, started: float | None, ended: float | None) -> float | Non
     job, found = run.record.job, _read(run.path)
     if job is None or found is None or started is None or found.job_id != job.job_id:
         return None
-    return max(0.0, min(found.at, ended or found.at) - started)
+    return elapsed(started, min(found.at, ended or found.at))
+
+
+def elapsed(begun: float | None, done: float | None) -> float | None:
+    """Seconds between two times of the clock; None where one is not known or the clock was set back in between.
+
+    Times of different machines or of whole seconds may be out of order by `ROUNDED_S`: that is 0.
+    """
+    if begun is None or done is None or done < begun - ROUNDED_S:
+        return None
+    return max(0.0, done - begun)
 
 
 def _read(folder: Path) -> Seen | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .errors import UsageError
-from .finalise import first_number
 from .measure import Figures, measure
 from .model import Result, Step
+from .numbering import first_number
 from .plugins import Plugins
 from .record import Run, read_steps, write_result
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.first_step import seconds
+from llmbx.first_step import elapsed, seconds
 from llmbx.follow import follow
 from llmbx.model import Event, Job, JobStatus, RunSpec, Step
 from llmbx.record import Record, Run
@@ -83,3 +83,13 @@ def test_another_attempts_first_step_does_not_count(tmp_path: Path, make_spec: C
     assert seconds(other, 1.0, None) is None
     again = followed(tmp_path, make_spec, ["loading", "loading", "step 1"], job="2")
     assert seconds(again, 1.0, None) is not None
+
+
+@pytest.mark.parametrize(
+    ("begun", "done", "seconds_"),
+    [(10.0, 12.5, 2.5), (10.0, 9.1, 0.0), (10.0, 10.0 - 3600, None), (None, 1.0, None), (1.0, None, None)],
+)
+def test_a_clock_that_was_set_back_gives_no_time(
+    begun: float | None, done: float | None, seconds_: float | None
+) -> None:
+    assert elapsed(begun, done) == seconds_

@@ -67,6 +67,7 @@ def _new(request: Request, profile: dict[str, Any], here: World) -> RunSpec:
 def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
     """The last run's specification with a profile, and its id. Raises `UsageError` where there is none."""
     from ..history import Selection, find_run, select
+    from ..numbering import first_number
     from ..resolve.profiled import again
 
     context = click.get_current_context()
@@ -83,7 +84,7 @@ def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
     if recipe is None:
         raise UsageError(f"the last run's recipe {spec.recipe} is no longer in the catalog: name a workload")
     asked = Request(workload=spec.workload, profile=True, steps=context.params.get("steps"), **profile)
-    return again(spec, recipe, asked, os.environ), run.record.run_id
+    return again(spec, recipe, asked, os.environ, first_number(spec, here.plugins)), run.record.run_id
 
 
 def _given(context: click.Context, parameter: click.Parameter) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .. import series
 from ..confidence import LEVEL, Change, Interval, change, change_of_repeats, exact
@@ -60,7 +60,14 @@ def compare_runs(
         b=side_b,
         metrics=(*((gate.metric,) if gate else ()), *of_runs(a, b)),
         differences=tuple(differences(a[-1].record, b[-1].record, (site(a), site(b)))),
-        warnings=(*_of_noise(a, b), *_of_windows(a, b), *_of_steps(a, "A"), *_of_steps(b, "B")),
+        warnings=(
+            *_of_noise(a, b),
+            *_of_windows(a, b),
+            *_of_ends(a, "A"),
+            *_of_ends(b, "B"),
+            *_of_steps(a, "A"),
+            *_of_steps(b, "B"),
+        ),
         not_comparable_because=reasons,
     )
 
@@ -91,7 +98,7 @@ def compare_published(
         b=side,
         metrics=tuple(of_published(reference, runs)),
         differences=tuple(from_recipe(runs[-1].spec, recipe)) if recipe is not None else (),
-        warnings=(*doubts, *_single_steps(runs), *_of_steps(runs, "B")),
+        warnings=(*doubts, *_single_steps(runs), *_of_ends(runs, "B"), *_of_steps(runs, "B")),
         not_comparable_because=reasons,
     )
 
@@ -155,6 +162,14 @@ def _of_windows(a: Sequence[Measured], b: Sequence[Measured]) -> tuple[str, ...]
         return ()
     one, two = (" and ".join(sorted(side)) for side in windows)
     return (f"measured over other steps: A {one}, B {two}; --window takes the same",)
+
+
+def _of_ends(runs: Sequence[Measured], side: str) -> Iterator[str]:
+    """Runs whose data is good but which did not end well."""
+    for run in runs:
+        if run.result.status != "completed":
+            cause = f": {run.result.cause}" if run.result.cause else ""
+            yield f"{side}: {run.record.run_id} ended with {run.result.status.replace('_', ' ')}{cause}"
 
 
 def _of_steps(runs: Sequence[Measured], side: str) -> tuple[str, ...]:

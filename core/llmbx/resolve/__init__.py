@@ -11,13 +11,14 @@ from typing import Any
 from .. import catalog, hardware
 from ..config import Config, Profile, choose_profile
 from ..model import CheckpointSpec, Recipe, Row, RunSpec, Scalar, Size, Workload
+from ..numbering import doubtful, first_number
 from ..plugins import Plugins
 from ..request import Request
 from ..scheduler_options import scheduler_options
 from ..secrets import secret_names
 from ..settings import SHAPE, read_settings
 from .layers import Layers
-from .length import length
+from .length import length, with_fitting_window
 from .place import place
 from .profiled import without_profile
 from .shape import shape
@@ -71,6 +72,8 @@ def resolve(
         doubts=choice.findings,
     )
     spec = spec.replace(doubts=(*spec.doubts, *without_profile(layers, spec.profile)))
+    first = first_number(spec, plugins) if doubtful(spec.window, spec.steps) else None
+    spec = with_fitting_window(spec, layers, first)
     if spec.profile and not spec.profile.keep_secrets:
         spec = spec.replace(secrets=())
     return spec.replace(origins=dict(sorted(layers.origins.items())))

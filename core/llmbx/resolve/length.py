@@ -6,9 +6,9 @@ from typing import Any
 
 from .. import window
 from ..errors import UsageError
-from ..model import ProfileSpec, Recipe, TraceSpec
+from ..model import ProfileSpec, Recipe, RunSpec, TraceSpec
+from ..numbering import bounds, fits
 from .layers import Layers
-from .profiled import last_of
 from .profiled import profile as profile_of
 
 TRACER = "nccltrace"
@@ -35,21 +35,33 @@ def length(layers: Layers, recipe: Recipe, world: int, stages: int) -> dict[str,
         raise UsageError(f"--steps {steps}: expected a number of at least 1")
     if profile and profile.stop > steps:
         raise UsageError(f"--steps {steps}: the profiled steps {profile.start}-{profile.stop} lie beyond the end")
-    measured = _window(layers, recipe, steps)
+    measured = _window(layers, recipe)
     return {"steps": steps, "window": measured, "profile": profile, "trace": trace, "profilers": profilers}
 
 
-def _window(layers: Layers, recipe: Recipe, steps: int) -> str:
+def _window(layers: Layers, recipe: Recipe) -> str:
     asked: str | None = layers.find("window")
     if asked is not None:
-        policy = window.check(asked)
-        if last_of(policy) > steps:
-            raise UsageError(f"--window {policy}: the run has only {steps} steps; make it longer with --steps")
-        return policy
-    if last_of(window.check(recipe.window)) > steps:
-        why = f"the run of {steps} steps ends before the recipe's window {recipe.window}"
-        return str(layers.note("window", "auto", why))
-    return str(layers.note("window", recipe.window, f"recipe {recipe.name}"))
+        return window.check(asked)
+    return str(layers.note("window", window.check(recipe.window), f"recipe {recipe.name}"))
+
+
+def with_fitting_window(spec: RunSpec, layers: Layers, first: int | None) -> RunSpec:
+    """The spec with a window that its run can reach, where its log numbers the `first` step so (None: not known).
+
+    A window that was asked for is refused where it cannot be reached; the recipe's gives way to `auto`.
+    """
+    if fits(spec.window, spec.steps, first):
+        return spec
+    lowest, highest = bounds(spec.steps, first)
+    if layers.find("window") is not None:
+        numbers = "" if first is None else f", which its log numbers {lowest} to {highest}"
+        raise UsageError(
+            f"--window {spec.window}: the run has only {spec.steps} steps{numbers}; name others, or more with --steps"
+        )
+    why = f"the run of {spec.steps} steps ends before the recipe's window {spec.window}"
+    fitting: RunSpec = spec.replace(window=layers.note("window", "auto", why))
+    return fitting
 
 
 def is_traced(layers: Layers) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from .. import ranks
 from ..errors import UsageError
 from ..model import Finding, ProfileSpec, Recipe, RunSpec
+from ..numbering import fits
 from ..request import Request
 from .layers import Layers
 
@@ -45,8 +46,13 @@ def without_profile(layers: Layers, asked: ProfileSpec | None) -> tuple[Finding,
     return (Finding(rule=GPU_METRICS, problem=problem, fix="add --profile, or unset it", warning=True),)
 
 
-def again(spec: RunSpec, recipe: Recipe, request: Request, environ: Mapping[str, str]) -> RunSpec:
-    """An earlier run's specification with the profile that `request` asks for, as long as profiled runs are."""
+def again(
+    spec: RunSpec, recipe: Recipe, request: Request, environ: Mapping[str, str], first: int | None = None
+) -> RunSpec:
+    """An earlier run's specification with the profile that `request` asks for, as long as profiled runs are.
+
+    `first` is the number that its log gives the first step, where that is known.
+    """
     layers = Layers(request, environ, None)
     asked = profile(layers, recipe, spec.gpus, spec.parallelism.pp)
     assert asked is not None, "the caller asks for a profile"
@@ -61,14 +67,9 @@ def again(spec: RunSpec, recipe: Recipe, request: Request, environ: Mapping[str,
         secrets=spec.secrets if asked.keep_secrets else (),
         profilers=(*(name for name in spec.profilers if name not in before), asked.tool),
         steps=steps,
-        window=spec.window if last_of(spec.window) <= steps else "auto",
+        window=spec.window if fits(spec.window, steps, first) else "auto",
         origins={**spec.origins, **layers.origins},
     )
-
-
-def last_of(policy: str) -> int:
-    """The last step of an `A-B` window; 0 for the policies that fit any run."""
-    return int(policy.rpartition("-")[2]) if "-" in policy else 0
 
 
 def _steps(layers: Layers, recipe: Recipe) -> tuple[int, int]:

@@ -43,6 +43,15 @@ def read(done: Result) -> dict[str, Any]:
     return found
 
 
+def test_a_run_that_crashed_after_its_last_step_is_told(shelf: Shelf, compare: Compare) -> None:
+    crashed = {"status": "out_of_memory", "cause": "after the last step: rank 3 was killed"}
+    a, b = shelf.put(noise(3, 1.0)), shelf.put(noise(4, 1.0), result=crashed)
+    warned = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["warnings"]
+    told = f"B: {b.record.run_id} ended with out of memory: after the last step: rank 3 was killed"
+    assert told in warned and not any(line.startswith("A: ") for line in warned)
+    assert "ended with out of memory" in compare(a.record.run_id, b.record.run_id).stdout
+
+
 def test_a_slower_run_exits_3_and_says_how_much_and_how_sure(shelf: Shelf, compare: Compare) -> None:
     a, b = shelf.put(noise(3, 1.0)), shelf.put(noise(4, 1.08))
     done = compare(a.record.run_id, b.record.run_id)

@@ -102,6 +102,18 @@ def test_a_real_size_without_a_gpu_says_what_to_add() -> None:
         spec("grok1", size="314b")
 
 
+def test_a_window_that_the_run_does_not_reach_is_none() -> None:
+    asked: dict[str, Any] = {"gpu_type": "gb200", "gpus": 256, "dtype": "bf16"}
+    whole, short = spec("grok1", **asked, steps=45), spec("grok1", **asked, steps=44)
+    assert (whole.window, short.window) == ("11-44", "auto"), "NeMo 2 numbers 44 steps from 0 to 43"
+    assert short.origins["window"] == "the run of 44 steps ends before the recipe's window 11-44"
+    with pytest.raises(UsageError, match=r"--window 45-50: the run has only 50 steps, .* numbers 0 to 49; name others"):
+        spec("grok1", **asked, window="45-50")
+    assert spec("grok1", steps=44).window == "35-44", "Megatron-Bridge numbers them from 1"
+    with pytest.raises(UsageError, match=r"--window 0-0: the run has only 50 steps, which its log numbers 1 to 50"):
+        spec("grok1", window="0-0")
+
+
 def test_profile_steps_are_the_recipes() -> None:
     found = spec("llama3.1", size="70b", gpu_type="h100", gpus=64, dtype="bf16", profile=True)
     assert found.profile is not None
