@@ -30,8 +30,15 @@ MANIFEST = "llmbx-bundle.json"
 STORED = "docker"
 """Folder in a bundle of the archives of images from a daemon's store."""
 
-EXTRAS = ("wheels", ".cache/huggingface")
-"""Folders of an install that go with its images: wheels for environments, and the model hub's cache with tokenizers."""
+WHEELS, TOKENIZERS = "wheels", ".cache/huggingface/hub"
+"""Folders of an install that go with its images: packages for environments, and the model hub's cache of files. Nothing
+else of the hub's folder does: a login leaves its token beside the cache."""
+
+PACKAGES = (".whl", ".tar.gz", ".zip")
+"""What pip takes from a folder of wheels."""
+
+PLACES = (("images",), (STORED,), (WHEELS,), (".cache",))
+"""The first folders of what a bundle may hold."""
 
 _CHUNK = 1 << 22
 
@@ -92,8 +99,12 @@ def take(bundle: Path, install: Path, accept: bool, progress: Progress) -> Manif
             for key, entry in manifest.locked.items():
                 check_locked(install, key, "digest", entry.digest, accept)
             for member in manifest.members:
+                content = _content(archive, member, bundle)
+                if not _belongs(PurePosixPath(member.path)):
+                    progress(f"{bundle.name}: leaving out {member.path}: of the hub's folder only hub/ is taken")
+                    continue
                 progress(f"{bundle.name}: taking {member.path} ({size(member.size)})")
-                _place(_content(archive, member, bundle), member, install, bundle)
+                _place(content, member, install, bundle)
     except (tarfile.TarError, EOFError) as error:
         raise InfraError(f"{bundle} cannot be read to its end as a bundle: {error}") from None
     for key, entry in manifest.locked.items():
@@ -120,10 +131,19 @@ def _image_files(
 
 
 def _extra_files(install: Path) -> Iterator[tuple[Path, str, None]]:
-    for folder in EXTRAS:
-        for path in sorted((install / folder).rglob("*")):
-            if path.is_file():
-                yield path.resolve(), str(path.relative_to(install)), None
+    for path in sorted((install / WHEELS).rglob("*")):
+        if path.is_file() and path.name.endswith(PACKAGES):
+            yield path.resolve(), str(path.relative_to(install)), None
+    cache = (install / TOKENIZERS).resolve()
+    for path in sorted((install / TOKENIZERS).rglob("*")):
+        # Its snapshots are links into itself; one that leads out of it may lead to a token.
+        if path.is_file() and path.resolve().is_relative_to(cache):
+            yield path.resolve(), str(path.relative_to(install)), None
+
+
+def _belongs(path: PurePosixPath) -> bool:
+    """Whether an import takes it: bundles of earlier versions hold all that lay in the hub's folder, tokens too."""
+    return path.parts[0] != ".cache" or path.is_relative_to(TOKENIZERS)
 
 
 def _member(path: Path, name: str, entry: Entry | None, install: Path, progress: Progress) -> Member:
@@ -152,7 +172,7 @@ def _read_manifest(archive: tarfile.TarFile, bundle: Path) -> Manifest:
         raise UsageError(f"{bundle} is no bundle of `llmbx image export`") from None
     for member in manifest.members:
         path = PurePosixPath(member.path)
-        if path.is_absolute() or ".." in path.parts or path.parts[0] not in ("images", STORED, "wheels", ".cache"):
+        if path.is_absolute() or ".." in path.parts or path.parts[:1] not in PLACES:
             raise UsageError(f"{bundle} holds {member.path}, which is no place in an install")
     return manifest
 
