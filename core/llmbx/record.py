@@ -14,7 +14,7 @@ from .errors import LlmbxError, UsageError
 from .files import disk_errors, write_atomic
 from .install import RECORD, Install
 from .model import Finding, Image, Job, Owner, Result, RunSpec, Step, Value
-from .secrets import redact
+from .secrets import blank, redact
 from .strict import NOT_JSON
 
 T = TypeVar("T")
@@ -175,8 +175,8 @@ def read_steps(folder: Path) -> list[Step]:
 
 
 def pretty(value: Any) -> bytes:
-    """`value` as indented JSON with a line end; NaN and infinity become null."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+    """`value` as indented JSON with a line end, without passwords of URLs; NaN and infinity become null."""
+    return blank(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()).encode() + b"\n"
 
 
 def _read(path: Path, kind: type[T]) -> T:

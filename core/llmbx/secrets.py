@@ -7,10 +7,22 @@ import itertools
 import os
 from collections.abc import Mapping, MutableMapping
 
-from .entry.secrets import NAMES, REDACTED, is_secret, redact
+from .entry.secrets import HARMLESS, REDACTED, SECRET, blank, is_secret, redact
 from .errors import UsageError
 
-__all__ = ["FORWARDED", "NAMES", "REDACTED", "forget", "is_secret", "known", "redact", "scrub", "secret_names"]
+__all__ = [
+    "FORWARDED",
+    "HARMLESS",
+    "REDACTED",
+    "SECRET",
+    "blank",
+    "forget",
+    "is_secret",
+    "known",
+    "redact",
+    "scrub",
+    "secret_names",
+]
 
 _forgotten: dict[str, str] = {}
 
@@ -18,14 +30,24 @@ FORWARDED = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "NGC_API_KEY", "WANDB_API_KEY
 """Secrets that frameworks read; they are forwarded to the ranks by name when they are set."""
 
 
-def secret_names(environ: Mapping[str, str], asked: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the secrets that are forwarded. Raises `UsageError` when a secret's value is given as an option."""
-    for name in asked:
-        if is_secret(name):
-            raise UsageError(
-                f"--env {name}=…: a secret in an option ends up in process lists and shell histories; "
-                f"export {name} instead, it is forwarded by name"
-            )
+def secret_names(
+    environ: Mapping[str, str], asked: Mapping[str, str], configured: Mapping[str, str] | None = None, where: str = ""
+) -> tuple[str, ...]:
+    """Names of the secrets that are forwarded.
+
+    Raises `UsageError` when a secret's value is given as an option, or `configured` in the cluster profile at `where`.
+    """
+    for variables, place, ends_up in (
+        (asked, "--env {}=…: ", "a secret in an option ends up in process lists, scripts and shell histories"),
+        (configured or {}, f"{where}: env.{{}}: ", "a secret in a profile ends up in scripts and records"),
+    ):
+        for name, value in variables.items():
+            what = place.format(name) + ends_up
+            if is_secret(name):
+                how = "it is forwarded by name" if name in FORWARDED else "ranks outside a container inherit it"
+                raise UsageError(f"{what}; export {name} instead, {how}")
+            if blank(value) != value:
+                raise UsageError(f"{what}, and this URL has a user or password in it; export {name} instead")
     return tuple(name for name in FORWARDED if environ.get(name))
 
 
@@ -59,8 +81,11 @@ def _overwrite() -> None:
 
 
 def scrub(text: str, environ: Mapping[str, str]) -> str:
-    """`text` without the value of any secret that is `known` (values shorter than 8 characters are left alone)."""
+    """`text` without the value of any secret that is `known`, and without the passwords of URLs.
+
+    Values shorter than 8 characters are left alone.
+    """
     for value in known(environ).values():
         if len(value) >= 8:
             text = text.replace(value, REDACTED)
-    return text
+    return blank(text)

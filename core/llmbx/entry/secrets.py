@@ -1,4 +1,4 @@
-"""Which variables hold secrets, and an environment without their values."""
+"""Which variables hold secrets, and an environment or a text without their values."""
 
 from __future__ import annotations
 
@@ -6,15 +6,35 @@ import re
 from collections.abc import Mapping
 
 REDACTED = "***"
-NAMES = re.compile(r"(^|_)(TOKEN|KEY|APIKEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$|S$)", re.IGNORECASE)
-"""A variable whose name contains one of these words holds a secret."""
+
+SECRET = (
+    "TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|(API|ACCESS|AUTH|PRIVATE|SSH)KEY|PWD[0-9]*_|"
+    "_(KEYS?|PAT|PASS|SSHPASS|CREDS?)[0-9]*_|_AUTH(_CONFIG)?_$"
+)
+"""A variable holds a secret when its name has this in it, in capitals and between two `_`.
+
+It and `HARMLESS` are extended regular expressions that also `sed -E` understands: shells ask the same question.
+"""
+
+HARMLESS = (
+    "^_(OLD|INIT_|APPTAINER_|SINGULARITY_)?PWD_$|TOKENIZ[A-Z]*|TOKENS?_PER_|_PER_TOKENS?_|"
+    "_(MAX|MIN|NUM|TOTAL)_([A-Z0-9]+_)*TOKENS_|SECRETAR(Y|IES)"
+)
+"""What only looks like a secret's name (folders, tokenizers, numbers of tokens); it is taken out first."""
+
+_URL = re.compile(r"""(https?://)[^\s/?#"'\\]*@|(://)[^\s/?#"'\\:@]*:[^\s/?#"'\\]*@""", re.IGNORECASE)
 
 
 def is_secret(name: str) -> bool:
     """Whether a variable of this name holds a secret."""
-    return bool(NAMES.search(name))
+    return bool(re.search(SECRET, re.sub(HARMLESS, "_", f"_{name.upper()}_")))
 
 
 def redact(environ: Mapping[str, str]) -> dict[str, str]:
-    """The same variables with the values of secrets replaced."""
-    return {name: REDACTED if is_secret(name) and value else value for name, value in environ.items()}
+    """The same variables with the values of secrets replaced, and in others the passwords of URLs."""
+    return {name: REDACTED if is_secret(name) and value else blank(value) for name, value in environ.items()}
+
+
+def blank(text: str) -> str:
+    """`text` without the user and password that a URL in it names (`http://bob:word@proxy:3128`)."""
+    return _URL.sub(lambda found: f"{found[1] or found[2]}{REDACTED}@", text) if "@" in text else text

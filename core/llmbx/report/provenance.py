@@ -11,6 +11,7 @@ import msgspec
 from ..launchers.nodes import names, shared_facts
 from ..model import Column, RunSpec, Scalar, Section, Table
 from ..record import Record
+from ..secrets import blank, redact
 from .subjects import Cell, Subject
 from .words import text
 
@@ -61,7 +62,7 @@ def environment(cell: Cell) -> Section:
         tables.append(_pairs("machines that ran it", _nodes_facts(cell.newest)))
     tables.append(_pairs("machine that started it", record.host))
     if record.environment:
-        tables.append(_pairs("environment variables (secrets blanked)", record.environment, folded=True))
+        tables.append(_pairs("environment variables (secrets blanked)", redact(record.environment), folded=True))
     if record.commands:
         argv = {role: shlex.join(words) for role, words in record.commands.items()}
         tables.append(_pairs("command of one rank, by phase", argv, folded=True))
@@ -134,7 +135,7 @@ def _run_facts(subject: Subject) -> dict[str, Scalar]:
     return {
         "run": record.run_id,
         "started": _when(record.created),
-        "command": f"llmbx {shlex.join(record.command)}",
+        "command": blank(f"llmbx {shlex.join(record.command)}"),
         "llmbx": record.llmbx_version,
         "runtime": record.spec.runtime,
         "launcher": record.spec.launcher,

@@ -62,7 +62,7 @@ def resolve(
         proxy=size.proxy or any(key in typed for key in SHAPE),
         settings=_settings(workload, recipe, row, typed, layers),
         env=_env(layers, recipe, target),
-        secrets=secret_names(environ, request.env),
+        secrets=_secrets(environ, request, profile),
         checkpoint=_checkpoint(layers),
         scheduler=scheduler_options(request, environ, profile, layers.origins),
         tags=request.tags,
@@ -133,6 +133,12 @@ def _env(layers: Layers, recipe: Recipe, target: Mapping[str, Any]) -> dict[str,
         for key, value in values.items():
             merged[key] = layers.note(f"env.{key}", value, origin)
     return merged
+
+
+def _secrets(environ: Mapping[str, str], request: Request, profile: Profile | None) -> tuple[str, ...]:
+    if profile is None:
+        return secret_names(environ, request.env)
+    return secret_names(environ, request.env, profile.cluster.env, profile.origin)
 
 
 def _checkpoint(layers: Layers) -> CheckpointSpec:

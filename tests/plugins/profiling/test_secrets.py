@@ -8,7 +8,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,10 @@ from llmbx.secrets import is_secret
 from llmbx_profiling.analysis.database import opened
 from llmbx_profiling.analysis.hidden import secrets_in as exported_secrets
 from llmbx_profiling.collect import MARK, mark, secrets_in
+from llmbx_profiling.nsys_wrap import shield
 
 from .exports import Export
 
-SCRIPT = str(resources.files("llmbx_profiling") / "no_secrets.sh")
 DUMP = "import json, os; print(json.dumps(dict(os.environ)))"
 NOISE = ("PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE")
 
@@ -37,16 +36,24 @@ SECRET = {
 SHELLS = [shell for shell in ("dash", "bash") if any((Path(p) / shell).exists() for p in os.environ["PATH"].split(":"))]
 
 
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    """The script that a profiled rank starts with."""
+    path = tmp_path / "no-secrets.sh"
+    path.write_bytes(shield())
+    return str(path)
+
+
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_profiled_program_starts_without_secrets(shell: str) -> None:
-    argv = [shell, SCRIPT, sys.executable, "-c", DUMP]
+def test_a_profiled_program_starts_without_secrets(shell: str, script: str) -> None:
+    argv = [shell, script, sys.executable, "-c", DUMP]
     done = subprocess.run(argv, env={**PLAIN, **SECRET}, capture_output=True, text=True, check=True)
     assert {name: value for name, value in json.loads(done.stdout).items() if name not in NOISE} == PLAIN
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_arguments_and_exit_code_pass(shell: str) -> None:
-    argv = [shell, SCRIPT, sys.executable, "-c", "import sys; print(sys.argv[1:]); sys.exit(7)", "a b", "", "$x"]
+def test_arguments_and_exit_code_pass(shell: str, script: str) -> None:
+    argv = [shell, script, sys.executable, "-c", "import sys; print(sys.argv[1:]); sys.exit(7)", "a b", "", "$x"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("['a b', '', '$x']\n", 7)
 
@@ -54,12 +61,17 @@ def test_arguments_and_exit_code_pass(shell: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["HF_TOKEN", "TOKEN", "A_KEY_B", "API_KEYS", "APIKEY", "X_APIKEYS", "SECRET_X", "SECRETS", "PASSWORDS", "PASSWD_1",
-     "CREDENTIAL", "CREDENTIALS_FILE", "MONKEY", "TOKENIZER", "KEYRING", "PASSWORDLESS", "X_TOKENS_Y", "SECRETLY"],
+     "CREDENTIAL", "CREDENTIALS_FILE", "MONKEY", "TOKENIZER", "KEYRING", "PASSWORDLESS", "X_TOKENS_Y", "SECRETLY",
+     "PGPASSWORD", "HFTOKEN", "GITHUB_TOKEN2", "GH_PAT", "PATTERN", "MYSQL_PWD", "tokens_per_s", "MAX_NUM_TOKENS_B",
+     "TOKENIZER_TOKEN", "MAX_NUM_TOKENS", "APPTAINER_PWD", "DOCKER_AUTH_CONFIG", "SSH_AUTH_SOCK", "NCCL_IB_PKEY"],
 )  # fmt: skip
-def test_a_secret_is_what_llmbx_calls_one(name: str) -> None:
-    script = f'sh "{SCRIPT}" env'
+def test_a_secret_is_what_llmbx_calls_one(name: str, script: str) -> None:
     done = subprocess.run(
-        ["sh", "-c", script], env={"PATH": PLAIN["PATH"], name: "x"}, capture_output=True, text=True, check=True
+        ["sh", "-c", f'sh "{script}" env'],
+        env={"PATH": PLAIN["PATH"], name: "x"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert (f"{name}=x" not in done.stdout.splitlines()) == is_secret(name)
 
