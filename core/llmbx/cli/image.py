@@ -280,18 +280,16 @@ def _is_image(name: str) -> bool:
 
 def _container(request: Request, here: World, name: str) -> str:
     """The container tool for an image by itself: the one asked for, the cluster's, else the first that works here."""
-    from ..runtimes.naming import is_file
-    from ..runtimes.select import AUTO, CONTAINERS
+    from ..runtimes.select import AUTO, tools_for
 
     if request.runtime and request.runtime != AUTO:
         return request.runtime
-    fitting = {".sqsh": ("enroot", "pyxis"), ".sif": ("apptainer",)}.get(Path(name).suffix) if is_file(name) else None
     profile = _profile(request, here)
     named = profile.cluster.runtime if profile else None
-    if named and named in (fitting or CONTAINERS):
+    if named and named in tools_for(name):
         return named
     reasons = []
-    for runtime in fitting or CONTAINERS:
+    for runtime in tools_for(name):
         reason = here.plugins.runtime(runtime).available()
         if reason is None:
             return runtime

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from llmbx.errors import InfraError, UsageError
-from llmbx.model import Environment, ImageRequest, RunSpec
+from llmbx.model import Environment, ImageRequest, ImageSource, RunSpec
 from llmbx.runtimes.select import choose_runtime
 
 LOCAL = SimpleNamespace(name="local", takes_srun_flags=False)
@@ -66,6 +66,30 @@ def test_a_named_one_is_taken_even_where_it_does_not_work_here(make_spec: MakeSp
 def test_the_host_is_taken_where_its_python_is_named(make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLMBX_PYTHON", "/opt/venv/bin/python")
     assert choose_runtime(make_spec(), BOTH, LOCAL, runtimes("host", "venv", "docker"))[0] == "host"
+
+
+def test_an_image_that_was_asked_for_is_never_ignored(make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLMBX_PYTHON", "/opt/venv/bin/python")
+    image = ImageSource(reference="my/app:1", source="--image")
+    spec, everything = make_spec(gpu_type="cpu", image=image), ("host", "venv", "docker")
+    assert choose_runtime(spec, BOTH, LOCAL, runtimes(*everything))[0] == "docker"
+    with pytest.raises(InfraError, match=r"no container tool works here for --image my/app:1 \(enroot: not here; appt"):
+        choose_runtime(spec, BOTH, LOCAL, runtimes("host", "venv"))
+    assert choose_runtime(spec, BOTH, LOCAL, runtimes("host", "venv"), preview=True)[0] == "enroot"
+    with pytest.raises(
+        UsageError, match=r"runtime venv \(--runtime\) uses no image: use --runtime enroot or apptainer or d"
+    ):
+        choose_runtime(spec.replace(runtime="venv"), BOTH, LOCAL, runtimes(*everything))
+
+
+@pytest.mark.parametrize(("file", "tool"), [("my.sif", "apptainer"), ("my.sqsh", "pyxis"), ("my.tar", "pyxis")])
+def test_an_image_file_is_for_the_tools_that_take_it(file: str, tool: str, make_spec: MakeSpec) -> None:
+    spec = make_spec(image=ImageSource(reference=f"/images/{file}", source="--image"))
+    request = ImageRequest(reference=f"/images/{file}")
+    assert choose_runtime(spec, request, SLURM, runtimes("docker", "apptainer", "enroot", "pyxis"))[0] == tool
+    if tool == "apptainer":
+        with pytest.raises(InfraError, match=r"\(apptainer: not here\)"):
+            choose_runtime(spec, request, SLURM, runtimes("docker", "enroot"))
 
 
 def test_an_unknown_one_is_refused_with_a_suggestion(make_spec: MakeSpec) -> None:
