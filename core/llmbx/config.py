@@ -53,6 +53,12 @@ class Config(Value, frozen=True):
     gpus: dict[str, dict[str, Any]] = {}
 
 
+class Merged(Config, frozen=True):
+    """All configuration files as one; `install_file` is the one whose `install` it has."""
+
+    install_file: str = ""
+
+
 class Profile(Value, frozen=True):
     """The chosen cluster profile with its name and the file it came from."""
 
@@ -76,7 +82,7 @@ def files(environ: Mapping[str, str], cwd: Path) -> list[Path]:
     return [path for path in (user, project) if path is not None and path.is_file()]
 
 
-def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> tuple[Config, dict[str, str]]:
+def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> tuple[Merged, dict[str, str]]:
     """The merged configuration and, for each cluster, the file that it came from.
 
     A cluster of the project's file replaces the user's of the same name as a whole. Raises `UsageError` with the file
@@ -84,13 +90,14 @@ def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = Non
     """
     from .strict import read_toml
 
-    merged, origins = Config(), {}
+    merged, origins = Merged(), {}
     for path in files(os.environ if environ is None else environ, cwd or Path.cwd()):
         config = read_toml(path, Config)
         origins.update({name: str(path) for name in config.clusters})
         merged = merged.replace(
             default_cluster=config.default_cluster or merged.default_cluster,
             install=config.install or merged.install,
+            install_file=str(path) if config.install else merged.install_file,
             clusters={**merged.clusters, **config.clusters},
             gpus={**merged.gpus, **config.gpus},
         )

@@ -60,14 +60,15 @@ class Install(Value, frozen=True):
         return f"{self.root} ({self.origin})"
 
 
-def find_install(environ: Mapping[str, str], option: str | None = None) -> Install:
-    """The install that the option, `LLMB_INSTALL` or the XDG data folder names. Touches nothing."""
-    workload = environ.get("LLMB_WORKLOAD") or None
-    if option:
-        return Install(root=str(Path(option).expanduser().absolute()), origin="--install", workload_root=workload)
+def find_install(environ: Mapping[str, str], configured: str | None = None, file: str = "") -> Install:
+    """The install that `LLMB_INSTALL`, the key `install` of this configuration file, or the XDG data folder names.
+
+    A relative path in a file is meant from the file's folder. Touches nothing.
+    """
     if environ.get("LLMB_INSTALL"):
-        root = Path(environ["LLMB_INSTALL"]).expanduser().absolute()
-        return Install(root=str(root), origin="LLMB_INSTALL", workload_root=workload)
-    data = environ.get("XDG_DATA_HOME") or "~/.local/share"
-    root = (Path(data).expanduser() / "llmbx").absolute()
-    return Install(root=str(root), origin="default", workload_root=workload)
+        root, origin = Path(environ["LLMB_INSTALL"]).expanduser(), "LLMB_INSTALL"
+    elif configured:
+        root, origin = Path(file).parent / Path(configured).expanduser(), f"install in {file}"
+    else:
+        root, origin = Path(environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "llmbx", "default"
+    return Install(root=str(root.absolute()), origin=origin, workload_root=environ.get("LLMB_WORKLOAD") or None)

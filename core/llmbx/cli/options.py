@@ -159,7 +159,7 @@ class World:
 def place() -> tuple[Install, Callable[[], Plugins]]:
     """The install, and the plugins for when they are needed: a verb that reads files alone starts faster."""
     config, _ = load_config()
-    return find_install(os.environ, config.install), load
+    return find_install(os.environ, config.install, config.install_file), load
 
 
 def world() -> World:
@@ -167,4 +167,4 @@ def world() -> World:
     if os.environ.get("STAGE_PATH"):
         click.echo(f"llmbx: note: {STAGE_PATH_NOTE}", err=True)
     config, cluster_files = load_config()
-    return World(load(), config, cluster_files, find_install(os.environ, config.install))
+    return World(load(), config, cluster_files, find_install(os.environ, config.install, config.install_file))
