@@ -13,6 +13,7 @@ import click
 
 from ..errors import UsageError, did_you_mean
 from ..model import Scalar
+from .given import given
 from .options import place
 from .output import format_option, print_rows
 
@@ -69,9 +70,8 @@ def command(
       llmbx jobs tag last accepted
     """
     if context.invoked_subcommand is not None:
-        given = [p for p in context.command.params if _given(context, p)]
-        if given:
-            raise UsageError(f"{given[0].opts[-1]} is for listing, not for `jobs {context.invoked_subcommand}`")
+        if typed := given(context):
+            raise UsageError(f"{typed[0]} is for listing, not for `jobs {context.invoked_subcommand}`")
         return
     _list(_selection(filters, tags, (since, until, where, sort), limit, format_), columns, format_)
 
@@ -257,10 +257,6 @@ def age(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return f"{max(0, int(seconds))} s"
-
-
-def _given(context: click.Context, parameter: click.Parameter) -> bool:
-    return context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
 
 
 def _check_status(status: str) -> None:

@@ -13,6 +13,7 @@ from ..errors import UsageError
 from ..model import RunSpec
 from ..request import Request
 from .flow import once, preview, worst
+from .given import given
 from .options import World, run_options, world
 
 _ALWAYS = ("steps", "force")
@@ -72,9 +73,9 @@ def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
 
     context = click.get_current_context()
     about_the_run = set(Request.__struct_fields__) - {*_ALWAYS, *profile}
-    others = [p for p in context.command.params if p.name in about_the_run and _given(context, p)]
-    if others:
-        raise UsageError(f"{others[0].opts[0]} needs a workload: without one the last run is repeated as it was")
+    if others := given(context, about_the_run):
+        needs = "needs" if len(others) == 1 else "need"
+        raise UsageError(f"{', '.join(others)} {needs} a workload: without one the last run is repeated as it was")
     if not select(here.install, Selection(limit=1)):
         raise UsageError("there is no run yet that could be repeated: name a workload (`llmbx list`)")
     run = find_run(here.install, "last")
@@ -85,7 +86,3 @@ def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
         raise UsageError(f"the last run's recipe {spec.recipe} is no longer in the catalog: name a workload")
     asked = Request(workload=spec.workload, profile=True, steps=context.params.get("steps"), **profile)
     return again(spec, recipe, asked, os.environ, first_number(spec, here.plugins)), run.record.run_id
-
-
-def _given(context: click.Context, parameter: click.Parameter) -> bool:
-    return context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE

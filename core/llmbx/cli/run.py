@@ -13,7 +13,11 @@ from ..errors import UsageError
 from ..model import Result, RunSpec
 from ..request import Request
 from .flow import once, preview, worst
+from .given import given
 from .options import World, run_options, world
+
+_ALWAYS = ("force", "accept_image_change")
+"""Options about the run that `--from` takes: they admit it, and do not make it another one."""
 
 TOLERANCE = 0.05
 """A figure may be this fraction slower than the published one before the exit code says so."""
@@ -28,7 +32,7 @@ TOLERANCE = 0.05
     help="Write the script that would be started; it runs without llmbx.",
 )
 @click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Run it so many times.")
-@click.option("--from", "source", metavar="RUN", help="Repeat an earlier run (its id, or a prefix of it).")
+@click.option("--from", "source", metavar="RUN", help="Repeat an earlier run as it was (its id, or a prefix of it).")
 @click.option("--detach", is_flag=True, help="Return once the job is started.")
 @click.option("--offline", is_flag=True, help="Use only what is already here.")
 @click.option("-p", "--profile", is_flag=True, default=None, help="Profile the recipe's usual steps.")
@@ -64,7 +68,7 @@ def command(
     allowed = fraction(tolerance, "--tolerance")
     here = world()
     spec = _spec(request, source, profile, here)
-    force = bool(request and request.force)
+    force = bool(click.get_current_context().params.get("force"))
     if dry_run or emit_script:
         preview(spec, here, force, emit_script)
         return
@@ -91,12 +95,21 @@ def _spec(request: Request | None, source: str | None, profile: bool | None, her
     if source is not None:
         if request is not None:
             raise UsageError("--from repeats a run as it was: give no workload with it")
-        from ..history import find_run
-
-        return find_run(here.install, source).record.spec
+        return _again(source, here)
     if request is None:
         raise UsageError("which workload? `llmbx list` names them")
     return here.resolve(request.replace(profile=profile) if profile else request)
+
+
+def _again(source: str, here: World) -> RunSpec:
+    """The specification of an earlier run. Raises `UsageError` for options that would make it another one."""
+    from ..history import find_run
+
+    context = click.get_current_context()
+    if others := given(context, set(Request.__struct_fields__) - {*_ALWAYS}):
+        raise UsageError(f"--from repeats a run as it was: {', '.join(others)} cannot change it; leave --from out")
+    spec = find_run(here.install, source).record.spec
+    return spec.replace(accept_image_change=spec.accept_image_change or context.params["accept_image_change"])
 
 
 def _group(repeat: int) -> str | None:

@@ -1,0 +1,22 @@
+"""Which options were typed, as told from those that have their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+
+def given(context: click.Context, names: Iterable[str] | None = None) -> list[str]:
+    """The options on the command line by their long spelling; of all, or of the parameters with these names."""
+    wanted = None if names is None else set(names)
+    return [
+        _spelling(parameter)
+        for parameter in context.command.params
+        if (wanted is None or parameter.name in wanted)
+        and context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
+    ]
+
+
+def _spelling(parameter: click.Parameter) -> str:
+    return next((option for option in parameter.opts if option.startswith("--")), parameter.opts[0])

@@ -1,0 +1,48 @@
+"""Options that a repeated run cannot take are refused, all of them in one line; those that only admit it are taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from llmbx.cli import jobs, profile, run
+from llmbx.errors import LlmbxError
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: object, *arguments: str) -> str:
+    """The line with which the command ends, in an install without a run."""
+    monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
+    monkeypatch.setenv("LLMBX_CONFIG", "/dev/null")
+    done = CliRunner().invoke(command, arguments)  # type: ignore[arg-type]
+    assert isinstance(done.exception, LlmbxError), done.output
+    return str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        (("--steps", "7", "--set", "rate=0.5", "--runtime", "host", "--tag", "z"), "--steps, --set, --runtime, --tag"),
+        (("-s", "8b"), "--size"),
+        (("-p",), "--profile"),
+        (("--no-preflight",), "--preflight"),
+    ],
+)
+def test_a_run_is_repeated_as_it_was(
+    typed: tuple[str, ...], named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said = refusal(monkeypatch, tmp_path, run.command, "--from", "x", *typed)
+    assert said == f"--from repeats a run as it was: {named} cannot change it; leave --from out"
+
+
+def test_what_admits_a_repeated_run_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    typed = ("--force", "--accept-image-change", "--repeat", "2", "--offline", "--detach", "--dry-run")
+    assert refusal(monkeypatch, tmp_path, run.command, "--from", "x", *typed).startswith("no run 'x'")
+
+
+def test_the_other_verbs_name_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said = refusal(monkeypatch, tmp_path, profile.command, "--steps", "1-2", "--gpus", "2", "--dtype", "fp8")
+    assert said == "--dtype, --gpus need a workload: without one the last run is repeated as it was"
+    said = refusal(monkeypatch, tmp_path, jobs.command, "-n", "3", "rebuild")
+    assert said == "--limit is for listing, not for `jobs rebuild`"
