@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from .config import Profile
 from .errors import UsageError
+from .model import Scalar
 from .request import Request
 
 FIELDS = ("account", "partition", "qos", "reservation", "constraint", "nodelist", "exclude", "gres", "segment")
@@ -38,6 +39,15 @@ def scheduler_options(
     return options
 
 
+def long_options(values: Mapping[str, Scalar]) -> dict[str, str]:
+    """A file's options by long name: true is a switch, an empty value here; one that is false is left out."""
+    return {
+        key: "" if value is True else str(value)
+        for key, value in values.items()
+        if value is not False and value is not None
+    }
+
+
 def _of_profile(profile: Profile) -> Iterator[tuple[str, str]]:
     cluster = profile.cluster
     for field in FIELDS:
@@ -45,9 +55,7 @@ def _of_profile(profile: Profile) -> Iterator[tuple[str, str]]:
             yield field, str(getattr(cluster, field))
     if cluster.gpus_per_node_flag and cluster.gpus_per_node is not None:
         yield "gpus-per-node", str(cluster.gpus_per_node)
-    for key, value in cluster.sbatch.items():
-        if value is not False and value is not None:
-            yield key, "" if value is True else str(value)
+    yield from long_options(cluster.sbatch).items()
 
 
 def _of_user(request: Request, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

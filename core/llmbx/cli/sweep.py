@@ -10,6 +10,7 @@ import click
 
 from ..errors import InfraError, UsageError
 from ..model import RunSpec
+from .given import given
 from .options import RUN_OPTIONS, World, scheduler_pairs, which_workload, world
 from .output import Row, format_option, print_rows
 
@@ -109,7 +110,7 @@ def command(
 def _known(here: World, text: str, plan: dict[str, Any]) -> Sweep:
     from ..sweep import store
 
-    if any(plan.values()):
+    if given(click.get_current_context(), plan):
         raise UsageError("--resume and --show take a sweep as it was planned: give no workload and no plan with them")
     return store.find(here.install, text)
 
@@ -127,8 +128,8 @@ def _wanted(plan: dict[str, Any], repeats: int | None) -> tuple[list[Wanted], st
 
     names = plan["names"]
     if len(names) == 1 and names[0].endswith(".toml"):
-        if any(value for key, value in plan.items() if key != "names") or repeats:
-            raise UsageError(f"{names[0]} is the whole plan: write the other options into it")
+        if others := given(click.get_current_context(), {"repeats", *plan} - {"names"}):
+            raise UsageError(f"{names[0]} is the whole plan: write {', '.join(others)} into it")
         return read_plan(Path(names[0])), Path(names[0]).stem
     if not names and not plan["workload"]:
         raise UsageError("which workload, or which plan? `llmbx list` names the workloads")

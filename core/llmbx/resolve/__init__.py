@@ -14,7 +14,7 @@ from ..model import CheckpointSpec, Recipe, Row, RunSpec, Scalar, Size, Workload
 from ..numbering import doubtful, first_number
 from ..plugins import Plugins
 from ..request import Request
-from ..scheduler_options import scheduler_options
+from ..scheduler_options import long_options, scheduler_options
 from ..secrets import secret_names
 from ..settings import SHAPE, read_settings
 from .layers import Layers
@@ -57,7 +57,7 @@ def resolve(
         **target,
         **shaped,
         **length(layers, recipe, target["gpus"], shaped["parallelism"].pp),
-        **place(layers, gpus, target, recipe),
+        **place(layers, workload, gpus, target, recipe),
         mini=target["size"] == "mini",
         proxy=size.proxy or any(key in typed for key in SHAPE),
         settings=_settings(workload, recipe, row, typed, layers),
@@ -102,7 +102,7 @@ def _of_cluster(profile: Profile | None, request: Request) -> dict[str, Any]:
     return {
         "cluster": profile.name,
         "mounts": (*profile.cluster.mounts, *request.mounts),
-        "srun": {key: _text(value) for key, value in profile.cluster.srun.items()},
+        "srun": long_options(profile.cluster.srun),
         "setup": profile.cluster.setup,
     }
 
@@ -143,7 +143,3 @@ def _secrets(environ: Mapping[str, str], request: Request, profile: Profile | No
 
 def _checkpoint(layers: Layers) -> CheckpointSpec:
     return CheckpointSpec(save=bool(layers.find("checkpoint")), load=layers.find("load_checkpoint"))
-
-
-def _text(value: Scalar) -> str:
-    return "" if value is True else str(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import catalog, hardware
 from ..errors import UsageError
-from ..model import ImageSource, PreflightSpec, Recipe
+from ..model import ImageSource, PreflightSpec, Recipe, Workload
 from .layers import Layers
 from .length import TRACE_WALLTIME_MINUTES, is_traced
 
@@ -17,7 +17,11 @@ PREFLIGHT_GPUS = 64
 
 
 def place(
-    layers: Layers, gpus: Mapping[str, hardware.GpuType], target: Mapping[str, Any], recipe: Recipe
+    layers: Layers,
+    workload: Workload,
+    gpus: Mapping[str, hardware.GpuType],
+    target: Mapping[str, Any],
+    recipe: Recipe,
 ) -> dict[str, Any]:
     """Where it runs: GPUs a node, launcher, runtime, image, time limits."""
     default = hardware.gpu(target["gpu_type"], gpus).gpus_per_node
@@ -40,7 +44,7 @@ def place(
         "runtime": layers.find("runtime") or layers.note("runtime", "auto", "default"),
         "image": source,
         "accept_image_change": layers.request.accept_image_change,
-        "walltime_minutes": _walltime(layers, recipe, target),
+        "walltime_minutes": _walltime(layers, workload, recipe, target),
         "stall_timeout_s": layers.request.stall_timeout_s,
         "retries": layers.find("retries") or 0,
         "preflight": _preflight(layers, launcher, target),
@@ -66,20 +70,20 @@ def _launcher(allocation: str | None, several: bool) -> tuple[str, str]:
     return "local", "default for one node"
 
 
-def _walltime(layers: Layers, recipe: Recipe, target: Mapping[str, Any]) -> int | None:
+def _walltime(layers: Layers, workload: Workload, recipe: Recipe, target: Mapping[str, Any]) -> int | None:
     asked: int | None = layers.request.walltime_minutes
     if asked is not None:
         return int(layers.note("walltime_minutes", asked, "--walltime"))
-    limit = _usual_walltime(layers, recipe, target)
+    limit = _usual_walltime(layers, workload, recipe, target)
     if is_traced(layers) and (limit is None or limit > TRACE_WALLTIME_MINUTES):
         return int(layers.note("walltime_minutes", TRACE_WALLTIME_MINUTES, "a traced run's length"))
     return limit
 
 
-def _usual_walltime(layers: Layers, recipe: Recipe, target: Mapping[str, Any]) -> int | None:
+def _usual_walltime(layers: Layers, workload: Workload, recipe: Recipe, target: Mapping[str, Any]) -> int | None:
     if layers.profile:
         limits = layers.profile.cluster.walltime_minutes
-        for key in (layers.request.workload, "default"):
+        for key in (workload.name, *workload.aliases, "default"):
             if key in limits:
                 return int(layers.note("walltime_minutes", limits[key], layers.profile.origin))
     limit = catalog.walltime_minutes(recipe, target["size"], target["gpu_type"])

@@ -11,6 +11,7 @@ from ..errors import UsageError
 from ..model import Scalar, Value
 from ..request import Request
 from ..scales import ANY, scales
+from ..scheduler_options import long_options
 
 T = TypeVar("T")
 Names = str | tuple[str, ...]
@@ -28,7 +29,8 @@ class Part(Value, frozen=True, rename={"with_": "with"}):
     """One product of a plan. A list is a factor of it, everything else holds for all its cells.
 
     `gpus` holds numbers and doubling ranges ("64-512"); `set` values, or lists of them, by `--set` key. `name` tells
-    the cells of this part from equal ones of another. The other keys are those of `llmbx run`'s options.
+    the cells of this part from equal ones of another. The other keys are those of `llmbx run`'s options. None is
+    what the part does not say (no file can write it): false, 0 and an empty list are said.
     """
 
     name: str | None = None
@@ -47,20 +49,20 @@ class Part(Value, frozen=True, rename={"with_": "with"}):
     runtime: str | None = None
     launcher: str | None = None
     image: str | None = None
-    accept_image_change: bool = False
+    accept_image_change: bool | None = None
     cluster: str | None = None
     env: dict[str, str] = {}
     slurm: dict[str, Scalar] = {}
-    mounts: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    with_: tuple[str, ...] = ()
+    mounts: tuple[str, ...] | None = None
+    tags: tuple[str, ...] | None = None
+    with_: tuple[str, ...] | None = None
     trace_subsystems: str | None = None
     trace_file_per_rank: bool | None = None
     walltime_minutes: int | None = None
     stall_timeout_s: float | None = None
     retries: int | None = None
     preflight: bool | None = None
-    force: bool = False
+    force: bool | None = None
 
 
 class PlanFile(Part, frozen=True, rename={"with_": "with"}):
@@ -120,15 +122,15 @@ def _merged(file: PlanFile, part: Part) -> Part:
         if isinstance(theirs, dict):
             values[field] = {**theirs, **mine}
         else:
-            values[field] = theirs if mine in (None, (), False) else mine
+            values[field] = theirs if mine is None else mine
     return Part(**values)
 
 
 def _common(part: Part) -> dict[str, Any]:
     """What every cell of the part has, as fields of `Request`."""
-    fields = [field for field in Part.__struct_fields__ if field not in OWN]
-    found = {REQUESTS.get(field, field): getattr(part, field) for field in fields}
-    return {**found, "scheduler": {key: _scheduler(value) for key, value in part.slurm.items()}}
+    said = {field: getattr(part, field) for field in Part.__struct_fields__ if field not in OWN}
+    found = {REQUESTS.get(field, field): value for field, value in said.items() if value is not None}
+    return {**found, "scheduler": long_options(part.slurm)}
 
 
 def _names(part: Part, axis: str) -> Sequence[str | None]:
@@ -179,7 +181,3 @@ def _text(value: Scalar) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "none" if value is None else str(value)
-
-
-def _scheduler(value: Scalar) -> str:
-    return "" if value is True else str(value)

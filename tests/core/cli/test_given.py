@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from llmbx.cli import jobs, profile, run
+from llmbx.cli import jobs, profile, run, sweep
 from llmbx.errors import LlmbxError
 
 
@@ -46,3 +46,13 @@ def test_the_other_verbs_name_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert said == "--dtype, --gpus need a workload: without one the last run is repeated as it was"
     said = refusal(monkeypatch, tmp_path, jobs.command, "-n", "3", "rebuild")
     assert said == "--limit is for listing, not for `jobs rebuild`"
+
+
+def test_a_plan_file_and_a_sweep_that_goes_on_take_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said = refusal(monkeypatch, tmp_path, sweep.command, "a.toml", "--retries", "0", "--no-preflight", "--repeats", "2")
+    assert said == "a.toml is the whole plan: write --repeats, --retries, --preflight into it"
+    assert refusal(monkeypatch, tmp_path, sweep.command, "a.toml").startswith("a.toml: ")
+    assert "as it was planned" in refusal(monkeypatch, tmp_path, sweep.command, "--show", "x", "--retries", "0")
+    assert "no sweep" in refusal(monkeypatch, tmp_path, sweep.command, "--show", "x", "--offline")

@@ -62,6 +62,18 @@ def test_a_plan_is_the_product_of_its_lists(tmp_path: Path) -> None:
     assert small.request.scheduler == {"account": "mine", "exclusive": ""}
 
 
+def test_a_part_can_say_false_zero_and_nothing(tmp_path: Path) -> None:
+    file = (
+        "retries = 2\npreflight = true\nforce = true\ntags = ['a']\nworkload = 'line'\nslurm = { exclusive = true }\n"
+    )
+    part = "retries = 0\npreflight = false\nforce = false\ntags = []\nslurm = { exclusive = false, requeue = false }\n"
+    own, whole = read_plan(write(tmp_path, f"{file}[[part]]\n{part}[[part]]\nname = 'b'\n"))
+    assert (own.request.retries, own.request.preflight, own.request.force, own.request.tags) == (0, False, False, ())
+    assert own.request.scheduler == {}
+    assert (whole.request.retries, whole.request.preflight, whole.request.force) == (2, True, True)
+    assert (whole.request.tags, whole.request.scheduler) == (("a",), {"exclusive": ""})
+
+
 def test_a_plan_can_say_all_that_the_options_of_run_can() -> None:
     elsewhere = {"names": "workload", "settings": "set", "scheduler": "slurm", "wrappers": "with_"}
     assert {elsewhere.get(name, name) for name in RUN_OPTIONS} <= set(Part.__struct_fields__)

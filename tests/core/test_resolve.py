@@ -1,0 +1,33 @@
+"""From a request to a specification: what files and the environment say, for the toy's workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from llmbx.config import Cluster, Config
+from llmbx.model import RunSpec
+from llmbx.plugins import load
+from llmbx.request import Request
+from llmbx.resolve import resolve
+
+
+def spec(workload: str = "line", environ: Mapping[str, str] | None = None, **asked: Any) -> RunSpec:
+    """What is meant by this request; `cluster` holds the members of the default cluster profile."""
+    cluster = Cluster(**asked.pop("cluster", {}))
+    config = Config(default_cluster="c", clusters={"c": cluster})
+    return resolve(Request(workload=workload, **asked), load(), config, {"c": "llmbx.toml"}, environ or {})
+
+
+@pytest.mark.parametrize(("key", "typed"), [("line", "fit_line"), ("line", "line"), ("fit_line", "line")])
+def test_a_profiles_time_limit_of_a_workload_holds_whichever_of_its_names_is_typed(key: str, typed: str) -> None:
+    limits = {"default": 60, "other": 10, key: 5}
+    assert spec(typed, cluster={"walltime_minutes": limits}).walltime_minutes == 5
+
+
+def test_what_is_false_in_a_profile_is_left_out_of_srun_and_sbatch() -> None:
+    options = {"overlap": False, "exact": True, "wait": 0, "mpi": "none"}
+    found = spec(cluster={"srun": options, "sbatch": options})
+    assert found.srun == found.scheduler == {"exact": "", "wait": "0", "mpi": "none"}
