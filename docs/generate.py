@@ -10,7 +10,7 @@ import click
 
 from llmbx import hookspecs
 from llmbx.cli.main import cli
-from llmbx.plugins import HOOKS
+from llmbx.discover import HOOKS
 
 HERE = Path(__file__).parent
 

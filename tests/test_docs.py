@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from llmbx import hookspecs
-from llmbx.plugins import HOOKS
+from llmbx.discover import HOOKS
 
 ROOT = Path(__file__).parents[1]
 

@@ -28,6 +28,12 @@ class InfraError(LlmbxError):
     exit_code = 4
 
 
+class PluginError(LlmbxError):
+    """A plugin is wrong (exit code 2): names it, the hook or method, and what it did or what was expected of it."""
+
+    exit_code = 2
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """' (did you mean X?)' for the nearest known word, or ' (known: …)' when none is near."""
     names = sorted(set(known))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -13,28 +12,16 @@ from typing import Any, TypeVar
 import pluggy
 
 from . import hookspecs
+from .discover import PluginInfo, discover
 from .errors import LlmbxError, UsageError, did_you_mean
 from .flops import Flops
+from .guard import guarded
 from .launchers.base import Launcher
 from .logs.parser import LogFormat, LogParser
-from .model import Finding, Image, ImageRequest, Launch, RunSpec, Section, Value, Workload
+from .model import Finding, Image, ImageRequest, Launch, RunSpec, Section, Workload
 from .runtimes.base import Runtime
 
-GROUP = "llmbx"
-HOOKS = tuple(name for name, member in vars(hookspecs).items() if getattr(member, "llmbx_spec", None) is not None)
-
 T = TypeVar("T")
-
-
-class PluginInfo(Value, frozen=True):
-    """One plugin as `llmbx plugins` lists it; `error` says why it could not be loaded."""
-
-    name: str
-    distribution: str
-    version: str
-    module: str
-    hooks: tuple[str, ...] = ()
-    error: str | None = None
 
 
 class Framework:
@@ -104,15 +91,8 @@ class Plugins:
         if chosen is None:
             raise UsageError(f"no plugin named '{plugin}'{did_you_mean(plugin, self.frameworks())}")
         others = [p for p in self.manager.get_plugins() if p is not chosen]
-        try:
+        with guarded(f"plugin '{plugin}' failed in {hook}"):
             return self.manager.subset_hook_caller(hook, remove_plugins=others)(**arguments)
-        except LlmbxError:
-            raise
-        except Exception as error:
-            if os.environ.get("LLMBX_DEBUG"):
-                raise
-            why = f"{type(error).__name__}: {error} (LLMBX_DEBUG=1 shows the traceback)"
-            raise LlmbxError(f"plugin '{plugin}' failed in {hook}: {why}") from error
 
     def gather(self, hook: str) -> Iterable[tuple[str, Any]]:
         """Every plugin's answer to a hook that is asked of all; a plugin that fails is set aside as broken."""
@@ -207,7 +187,7 @@ class Plugins:
 
     def _set_aside(self, name: str, error: str) -> None:
         self.manager.unregister(name=name)
-        self.infos = [i.replace(error=error) if i.name == name else i for i in self.infos]
+        self.infos = [i.replace(error=error) if i.name == name and not i.error else i for i in self.infos]
         print(f"llmbx: {error}; going on without it", file=sys.stderr)
 
 
@@ -218,7 +198,7 @@ def load() -> Plugins:
     manager.add_hookspecs(hookspecs)
     if os.environ.get("LLMBX_TRACE_HOOKS", "") not in ("", "0"):
         trace(manager, lambda line: print(line, file=sys.stderr))
-    infos = [_register(manager, point) for point in importlib.metadata.entry_points(group=GROUP)]
+    infos = discover(manager)
     for info in infos:
         if info.error:
             print(f"llmbx: plugin '{info.name}' ({info.distribution}) cannot be loaded: {info.error}", file=sys.stderr)
@@ -246,27 +226,3 @@ def _brief(answer: Any) -> str:
     if isinstance(answer, tuple):
         return f"{len(answer)} items"
     return "None" if answer is None else type(answer).__name__
-
-
-def _register(manager: pluggy.PluginManager, point: importlib.metadata.EntryPoint) -> PluginInfo:
-    info = PluginInfo(
-        name=point.name,
-        distribution=point.dist.name if point.dist else "?",
-        version=point.dist.version if point.dist else "?",
-        module=point.value,
-    )
-    try:
-        plugin = point.load()
-        manager.register(plugin, name=point.name)
-        _check_hooks(manager, plugin)
-    except Exception as error:
-        if manager.has_plugin(point.name):
-            manager.unregister(name=point.name)
-        return info.replace(error=f"{type(error).__name__}: {error}")
-    return info.replace(hooks=tuple(sorted(c.name for c in manager.get_hookcallers(plugin) or [])))
-
-
-def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
-    for caller in manager.get_hookcallers(plugin) or []:
-        if caller.spec is None:
-            raise LlmbxError(f"it implements an unknown hook '{caller.name}'{did_you_mean(caller.name, HOOKS)}")

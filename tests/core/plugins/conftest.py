@@ -1,0 +1,75 @@
+"""Third parties' packages as an installer leaves them, and the command beside them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from llmbx.plugins import Plugins, load
+
+Package = Callable[..., Path]
+Llmbx = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder that Python finds packages in before all others."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def package(site: Path) -> Package:
+    """`package("name", code, plugins=("entry",), verbs=("verb",))`: a distribution of one module with entry points."""
+
+    def make(name: str, code: str = "", plugins: tuple[str, ...] | None = None, verbs: tuple[str, ...] = ()) -> Path:
+        module = f"third_{name}"
+        (site / f"{module}.py").write_text(textwrap.dedent(code))
+        info = site / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: llmbx-{name}\nVersion: 1.0\n")
+        points = [f"{entry} = {module}" for entry in ((name,) if plugins is None else plugins)]
+        commands = [f"{verb} = {module}:command" for verb in verbs]
+        lines = ["[llmbx]", *points, "[llmbx.commands]", *commands]
+        (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        return site / f"{module}.py"
+
+    return make
+
+
+@pytest.fixture
+def loaded(site: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Plugins]:
+    """`loaded()`: every plugin there is, loaded in this process."""
+    before = set(sys.modules)
+
+    def make() -> Plugins:
+        monkeypatch.syspath_prepend(site)
+        try:
+            return load.__wrapped__()
+        finally:
+            for name in {n for n in sys.modules if n.startswith("third_")} - before:
+                del sys.modules[name]
+
+    return make
+
+
+@pytest.fixture
+def llmbx(site: Path, tmp_path: Path) -> Llmbx:
+    """`llmbx("list", VARIABLE="x")`: the command as a user calls it."""
+
+    def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        environ = {
+            "PATH": os.environ["PATH"], "HOME": str(tmp_path), "LLMB_INSTALL": str(tmp_path / "install"),
+            "PYTHONPATH": str(site), **env,
+        }  # fmt: skip
+        command = [sys.executable, "-c", "from llmbx.cli.main import main; main()", *arguments]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+    return call

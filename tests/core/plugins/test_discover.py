@@ -1,0 +1,58 @@
+"""What a third party's package may do wrong before it is asked anything: it is named, and harms no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from llmbx.plugins import Plugins
+
+from .conftest import Llmbx, Package
+
+EMPTY = """
+from llmbx import hookimpl
+
+@hookimpl
+def register_workloads():
+    return []
+"""
+
+
+def test_a_name_that_is_taken_leaves_the_first_plugin_in_its_place(
+    package: Package, loaded: Callable[[], Plugins]
+) -> None:
+    package("other", EMPTY, plugins=("nemo",))
+    found = loaded()
+    errors = [(info.distribution, info.error) for info in found.infos if info.name == "nemo"]
+    ours = next(info for info in found.infos if info.name == "nemo" and info.distribution == "llmbx")
+    assert sorted(errors) == [
+        ("llmbx", None), ("llmbx-other", f"the name 'nemo' is taken by llmbx {ours.version}"),
+    ]  # fmt: skip
+    assert any(workload.plugin == "nemo" for workload in found.workloads)
+
+
+@pytest.mark.parametrize("code", ["import sys; sys.exit(3)", EMPTY.replace("return []", "raise SystemExit(3)")])
+def test_a_plugin_that_exits_is_set_aside(package: Package, loaded: Callable[[], Plugins], code: str) -> None:
+    package("leaver", code)
+    found = loaded()
+    assert found.workloads
+    (info,) = found.broken
+    assert info.name == "leaver" and "SystemExit: 3" in str(info.error)
+
+
+def test_what_a_plugin_prints_does_not_get_into_the_answer(package: Package, llmbx: Llmbx) -> None:
+    package("chatty", "print('at import')\n" + EMPTY.replace("return []", "print('in a hook'); return []"))
+    done = llmbx("list", "--format", "json")
+    assert json.loads(done.stdout)
+    assert "at import" in done.stderr and "in a hook" in done.stderr
+
+
+@pytest.mark.parametrize("code", ["1 / 0", EMPTY.replace("return []", "1 / 0")])
+def test_tracebacks_are_for_those_who_ask(package: Package, llmbx: Llmbx, code: str) -> None:
+    package("faulty", code)
+    plain, debug = llmbx("list"), llmbx("list", LLMBX_DEBUG="1")
+    assert plain.returncode == debug.returncode == 0 and plain.stdout == debug.stdout
+    assert "'faulty'" in plain.stderr and "ZeroDivisionError" in plain.stderr and "Traceback" not in plain.stderr
+    assert "Traceback" in debug.stderr and "third_faulty.py" in debug.stderr
