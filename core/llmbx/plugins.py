@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import pluggy
 
 from . import hookspecs
+from .answers import checked, promised, with_article
 from .discover import PluginInfo, discover
-from .errors import LlmbxError, UsageError, did_you_mean
+from .errors import LlmbxError, PluginError, UsageError, did_you_mean
 from .flops import Flops
 from .guard import guarded
 from .launchers.base import Launcher
@@ -56,7 +57,7 @@ class Framework:
 
     def parse_log(self, spec: RunSpec | None) -> LogParser:
         """A fresh parser (see `hookspecs.parse_log`)."""
-        parser: LogParser = self._must("parse_log", object, spec=spec)
+        parser: LogParser = self._must("parse_log", LogParser, spec=spec)
         return parser
 
     def compute_flops(self, spec: RunSpec) -> Flops | None:
@@ -66,9 +67,8 @@ class Framework:
 
     def _must(self, hook: str, kind: type, **arguments: Any) -> Any:
         answer = self._plugins.ask(self.name, hook, **arguments)
-        if not isinstance(answer, kind) or answer is None:
-            got = "nothing" if answer is None else f"a {type(answer).__name__}"
-            raise LlmbxError(f"plugin '{self.name}': {hook} returned {got}, expected a {kind.__name__}")
+        if answer is None:
+            raise PluginError(f"plugin '{self.name}': {hook} returned nothing, expected {with_article(kind.__name__)}")
         return answer
 
 
@@ -92,7 +92,9 @@ class Plugins:
             raise UsageError(f"no plugin named '{plugin}'{did_you_mean(plugin, self.frameworks())}")
         others = [p for p in self.manager.get_plugins() if p is not chosen]
         with guarded(f"plugin '{plugin}' failed in {hook}"):
-            return self.manager.subset_hook_caller(hook, remove_plugins=others)(**arguments)
+            answer = self.manager.subset_hook_caller(hook, remove_plugins=others)(**arguments)
+        what = f"plugin '{plugin}': {hook}"
+        return [checked(what, hook, one) for one in answer] if promised(hook)[0] else checked(what, hook, answer)
 
     def gather(self, hook: str) -> Iterable[tuple[str, Any]]:
         """Every plugin's answer to a hook that is asked of all; a plugin that fails is set aside as broken."""
