@@ -10,7 +10,7 @@ import pluggy
 import pytest
 from click.testing import CliRunner, Result
 
-from llmbx import hookimpl, hookspecs
+from llmbx import hookspecs
 from llmbx.cli import jobs as module
 from llmbx.errors import LlmbxError
 from llmbx.install import Install
@@ -25,28 +25,10 @@ __all__ = ["Shelf", "install", "shelf", "spec"]
 Jobs = Callable[..., Result]
 
 
-class Silent:
-    """A grammar that sees nothing in a log."""
-
-    def feed(self, line: str) -> list[Any]:
-        return []
-
-    def close(self) -> list[Any]:
-        return []
-
-
-class Reading(Toy):
-    """The toy framework, with a log that can be read."""
-
-    @hookimpl
-    def parse_log(self, spec: RunSpec | None) -> Any:
-        return Silent()
-
-
 @pytest.fixture
 def toy(spec: RunSpec) -> Toy:
     SHAPE[:] = [spec.model]
-    return Reading()
+    return Toy()
 
 
 @pytest.fixture
