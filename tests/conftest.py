@@ -6,12 +6,16 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from llmbx.model import ModelShape, Parallelism, RunSpec
+from llmbx.model import RunSpec
+
+pytest_plugins = ["llmbx.testing"]
+
+# The toy's tests are a third party's: tests/core/testing runs them as such.
+collect_ignore = ["fixtures"]
 
 # A shell that starts the tests in the background has them, and all that they start, ignore Ctrl-C: tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -46,37 +50,6 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 @pytest.fixture
 def make_spec() -> Callable[..., RunSpec]:
     """`make_spec(**changes)`: a small valid specification (2 ranks, 20 steps, window 11-18) with changes."""
+    from llmbx.testing import sample_spec
 
-    def make(**changes: Any) -> RunSpec:
-        base = RunSpec(
-            plugin="toy",
-            workload="line",
-            folder="fit_line",
-            size="mini",
-            dtype="bf16",
-            gpu_type="h100",
-            gpus=2,
-            gpus_per_node=2,
-            recipe="plain",
-            driver="python",
-            model=ModelShape(
-                layers=4,
-                hidden_size=64,
-                ffn_hidden_size=128,
-                heads=4,
-                query_groups=2,
-                vocab_size=1000,
-                sequence_length=128,
-            ),
-            parallelism=Parallelism(dp=2),
-            micro_batch_size=1,
-            global_batch_size=8,
-            gradient_accumulation=4,
-            steps=20,
-            window="11-18",
-            runtime="venv",
-            launcher="local",
-        )
-        return base.replace(**changes)
-
-    return make
+    return sample_spec

@@ -114,13 +114,13 @@ def run(stranger: Path, tmp_path: Path) -> Llmbx:
     return call
 
 
-def test_it_pulls_neither_torch_nor_jax(stranger: Path) -> None:
+def test_it_pulls_neither_torch_nor_jax_nor_pytest(stranger: Path) -> None:
     done = subprocess.run(
         [stranger / "python", "-m", "pip", "list", "--format", "json"], capture_output=True, check=True
     )
     names = {item["name"].lower() for item in json.loads(done.stdout)}
     assert {"llmbx", "llmbx-toy", "click", "pluggy"} <= names
-    assert not names & {"torch", "jax", "jaxlib", "pandas", "transformers", "megatron-core", "maxtext"}
+    assert not names & {"torch", "jax", "jaxlib", "pandas", "transformers", "megatron-core", "maxtext", "pytest"}
 
 
 def test_a_third_partys_framework_runs(run: Llmbx) -> None:

@@ -1,0 +1,57 @@
+"""The fixtures of `llmbx.testing`. Each is a thin layer over a function that works without pytest too."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ..model import RunSpec
+from .isolation import CHANGES, Isolated
+from .preview import Preview, render_spec, resolve_spec
+from .reading import Parsed, parse_text
+from .running import Done, command
+
+
+@pytest.fixture
+def llmbx_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Isolated:
+    """An install, a home and a configuration of this test's own; the test's process has their variables too."""
+    place = Isolated(tmp_path / "llmbx").make()
+    for name in [name for name in os.environ if name.startswith(CHANGES)]:
+        monkeypatch.delenv(name)
+    for name, value in place.variables().items():
+        monkeypatch.setenv(name, value)
+    return place
+
+
+@pytest.fixture
+def llmbx_spec(llmbx_install: Isolated) -> Callable[..., RunSpec]:
+    """`llmbx_spec("line", steps=8, settings={"rate": 0.2})`: the resolved specification (see `resolve_spec`)."""
+    return resolve_spec
+
+
+@pytest.fixture
+def llmbx_render(llmbx_install: Isolated) -> Callable[..., Preview]:
+    """`llmbx_render(spec)`: launch and script, with nothing started or written (see `render_spec`)."""
+    return render_spec
+
+
+@pytest.fixture
+def llmbx_parse(llmbx_install: Isolated) -> Callable[..., Parsed]:
+    """`llmbx_parse(text, spec)`: steps, events and figures of a log (see `parse_text`)."""
+    return parse_text
+
+
+@pytest.fixture
+def llmbx_cli(llmbx_install: Isolated) -> Callable[..., Done]:
+    """`llmbx_cli("show", "line", env={…}, timeout=60)`: any command, in a process of its own."""
+    return functools.partial(command, llmbx_install)
+
+
+@pytest.fixture
+def llmbx_run(llmbx_install: Isolated) -> Callable[..., Done]:
+    """`llmbx_run("line", "--steps", "8")`: `llmbx run`, with the run's folder and result."""
+    return functools.partial(command, llmbx_install, "run")

@@ -1,0 +1,132 @@
+"""A framework's part of the contract: its workloads, and what its hooks make of every row of its catalog."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+from ..catalog_check import check_workload
+from ..check import common_findings
+from ..errors import LlmbxError, UsageError
+from ..hardware import builtin
+from ..model import Finding, Image, ImageRequest, Launch, Phase, Recipe, Row, RunSpec, Workload, Wrapping
+from ..plugins import Framework, PluginInfo, Plugins
+from ..scales import ANY, admits, scales
+from ..secrets import is_secret
+from .preview import INSTALL, resolve_spec
+from .typed import all_typed, ill_typed
+
+NEEDED = ("prepare_image", "build_command", "parse_log", "log_formats", "compute_flops")
+"""Hooks that a plugin with workloads has."""
+
+STARTERS = ("torchrun", "srun", "mpirun", "mpiexec", "accelerate", "deepspeed")
+"""Programs that start ranks: the launcher's business."""
+
+IMAGE = Image(kind="test", reference="test", python="python3")
+FOLDER = Path(INSTALL) / "workloads/run"
+
+
+def framework_problems(info: PluginInfo, plugins: Plugins) -> Iterator[str]:
+    """What is wrong with the plugin's workloads and with what it makes of them."""
+    for hook in NEEDED:
+        if hook not in info.hooks:
+            yield f"it has workloads and no {hook}"
+    if any(hook not in info.hooks for hook in NEEDED):
+        return
+    answers = plugins.ask(info.name, "register_workloads")
+    broken = [text for found in answers for text in all_typed(found, Workload, "register_workloads")]
+    yield from broken
+    if broken:
+        return
+    framework = plugins.framework(info.name)
+    for workload in (workload for found in answers for workload in found):
+        yield from _workload(workload.replace(plugin=info.name), framework, plugins)
+
+
+def _workload(workload: Workload, framework: Framework, plugins: Plugins) -> Iterator[str]:
+    try:
+        check_workload(workload, workload.name)
+    except UsageError as error:
+        yield str(error)
+        return
+    for recipe in workload.recipes:
+        for row in recipe.rows:
+            for dtype, gpu_type, gpus in itertools.product(row.dtypes, row.gpu_types, _ends(row)):
+                known = "cpu" if gpu_type == ANY else gpu_type
+                place = f"{workload.name} {row.size} {dtype} on {gpus} {known} (recipe {recipe.name})"
+                try:
+                    spec = _resolved(workload, recipe, row, dtype, known, gpus)
+                    yield from (f"{place}: {text}" for text in _run(spec, framework, plugins))
+                except LlmbxError as error:
+                    yield f"{place}: {error}"
+
+
+def _ends(row: Row) -> list[int]:
+    """The smallest and the largest scale of a row; where any will do, the smallest that its letters allow."""
+    known = scales(row.gpus)
+    if not known or ANY in row.gpus:
+        return [row.tp * row.pp * row.cp * max(1, row.ep or 1)]
+    return sorted({known[0], known[-1]})
+
+
+def _resolved(workload: Workload, recipe: Recipe, row: Row, dtype: str, gpu_type: str, gpus: int) -> RunSpec:
+    if gpu_type != "cpu" and gpu_type not in builtin():
+        raise UsageError(f"no GPU type named '{gpu_type}' (known: {', '.join(builtin())})")
+    if not admits(row.gpus, gpus):
+        raise UsageError(f"{gpus} GPUs are none of its scales")
+    return resolve_spec(
+        workload.name, environ={"CUDA_VISIBLE_DEVICES": "", "LLMBX_CONFIG": "/dev/null"}, plugin=workload.plugin,
+        size=row.size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe.name,
+    )  # fmt: skip
+
+
+def _run(spec: RunSpec, framework: Framework, plugins: Plugins) -> Iterator[str]:
+    own = framework.check_spec(spec)
+    yield from all_typed(own, Finding, "check_spec")
+    for finding in (*common_findings(spec), *own):
+        if not finding.warning:
+            yield f"its own row is refused: {finding.problem}; {finding.fix}"
+    request = framework.prepare_image(spec)
+    yield from ill_typed(request, ImageRequest, "prepare_image")
+    yield from _flops(spec, framework)
+    launch = framework.build_command(spec, IMAGE)
+    broken = [*ill_typed(launch, Launch, "build_command")] or [
+        text for phase in launch.phases for text in ill_typed(phase, Phase, f"build_command, phase {phase.role!r},")
+    ]
+    yield from broken
+    if not broken:
+        yield from _launch(spec, launch, plugins)
+        if framework.build_command(spec, IMAGE) != launch:
+            yield "build_command is not pure: asked twice, it returned two launches"
+
+
+def _flops(spec: RunSpec, framework: Framework) -> Iterator[str]:
+    flops = framework.compute_flops(spec)
+    if flops is None:
+        yield "compute_flops returned nothing"
+        return
+    for name in ("full", "causal"):
+        value = getattr(flops, name)
+        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            yield f"compute_flops: {name} is {value!r}, expected a number above 0"
+    if not flops.formula:
+        yield "compute_flops does not name its formula"
+
+
+def _launch(spec: RunSpec, launch: Launch, plugins: Plugins) -> Iterator[str]:
+    if launch.nodes != spec.nodes:
+        yield f"build_command takes {launch.nodes} nodes, the run has {spec.nodes}"
+    for phase in launch.phases:
+        starter = PurePath(phase.argv[0] if phase.argv else "").name
+        if starter in STARTERS:
+            yield f"phase {phase.role!r} starts with {starter}: argv is that of one rank, the launcher starts the ranks"
+        for name in filter(is_secret, phase.env):
+            yield f"phase {phase.role!r} has {name} in env: name secrets in forward, their values are left out"
+    wrappings = tuple(Wrapping() for _ in launch.phases)
+    launcher = plugins.launcher("local" if launch.nodes == 1 else "slurm")
+    try:
+        launcher.render(spec, launch, wrappings, FOLDER)
+    except UsageError as error:
+        yield f"no script can be made of its launch: {error}"

@@ -1,0 +1,84 @@
+"""A grammar's part of the contract: it says the number of its first step, and no line breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..logs.lines import CUT
+from ..logs.parser import LogParser, Record
+from ..model import Event, Step
+from ..plugins import Plugins
+from .reading import clean_lines, first_step
+from .typed import ill_typed
+
+AWKWARD = ("", " ", CUT, "\ufffd\ufffd", "nan", "step", "step 1/", "loss: nan", "x" * 70_000, '{"step": 1', "[rank0]:")
+"""Lines of no framework: empty, cut, not UTF-8, very long."""
+
+SHOWN = 60
+
+
+def grammar_problems(name: str, plugins: Plugins, log: str | None) -> Iterator[str]:
+    """What is wrong with the plugin's parser and formats. `log` is a log that it reads."""
+    parser = plugins.framework(name).parse_log(None)
+    missing = [method for method in ("feed", "close") if not callable(getattr(parser, method, None))]
+    if missing:
+        yield f"the parser of parse_log has no {' and no '.join(missing)}"
+        return
+    if first_step(parser) not in (0, 1):
+        yield f"the parser's first_step is {first_step(parser)!r}: say 0 or 1, the number of the framework's first step"
+    lines = clean_lines(log) if log else []
+    yield from _fed(plugins, name, [*AWKWARD, *_cut(lines)])
+    yield from _formats(name, plugins, log)
+    if log and not any(isinstance(record, Step) for record in _records(plugins.framework(name).parse_log(None), lines)):
+        yield "the parser finds no step in the log that was given"
+
+
+def _cut(lines: Iterable[str]) -> Iterator[str]:
+    """Every line cut at every place, marked as llmbx marks it, and as a second writer leaves it."""
+    for line in dict.fromkeys(line[:400] for line in lines):
+        for end in range(len(line)):
+            yield line[:end] + CUT
+            yield line[end:]
+
+
+def _fed(plugins: Plugins, name: str, lines: Iterable[str]) -> Iterator[str]:
+    parser = plugins.framework(name).parse_log(None)
+    for line in lines:
+        try:
+            for record in parser.feed(line):
+                yield from _record(record, line)
+        except Exception as error:
+            yield f"the parser fails on the line {line[:SHOWN]!r}: {type(error).__name__}: {error}"
+            return
+    try:
+        list(parser.close())
+    except Exception as error:
+        yield f"the parser fails when the log ends: {type(error).__name__}: {error}"
+
+
+def _record(record: Record, line: str) -> Iterator[str]:
+    if not isinstance(record, Step | Event):
+        yield f"the parser makes a {type(record).__name__} of {line[:SHOWN]!r}, expected a Step or an Event"
+    else:
+        yield from ill_typed(record, type(record), "the parser")
+
+
+def _records(parser: LogParser, lines: Iterable[str]) -> Iterator[Record]:
+    for line in lines:
+        yield from parser.feed(line)
+    yield from parser.close()
+
+
+def _formats(name: str, plugins: Plugins, log: str | None) -> Iterator[str]:
+    formats = [format_ for found in plugins.ask(name, "log_formats") for format_ in found]
+    seen = 0
+    for format_ in formats:
+        for text in ("", log or ""):
+            count = format_.sniff(text)
+            if type(count) is not int:
+                yield f"the sniffer of {format_.name!r} returned a {type(count).__name__}, expected a number of lines"
+            elif not text and count:
+                yield f"the sniffer of {format_.name!r} sees {count} lines in an empty log"
+            seen = max(seen, int(count))
+    if log and formats and not seen:
+        yield "no format recognises the log that was given"

@@ -1,0 +1,65 @@
+"""A run as it would be, without starting, fetching or writing anything: the specification, the launch, the script."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..config import load_config
+from ..install import Install
+from ..model import Image, Launch, RunSpec, Scalar, Wrapping
+from ..pipeline import admit, enter, findings, plan
+from ..plugins import load
+from ..request import Request
+from ..resolve import resolve
+
+INSTALL = "/install"
+"""The install of a preview: always the same, so that golden files do not change from machine to machine."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Preview:
+    """What `--dry-run` shows, as values. `spec` has the runtime that was chosen, `folder` is the run folder."""
+
+    spec: RunSpec
+    image: Image
+    folder: Path
+    launch: Launch
+    wrappings: tuple[Wrapping, ...]
+    script: str
+
+
+def resolve_spec(
+    workload: str,
+    *,
+    settings: Mapping[str, Scalar] | None = None,
+    env: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    **request: Any,
+) -> RunSpec:
+    """The specification that `llmbx run WORKLOAD` would have.
+
+    `settings` are `--set` values; `request` takes every field of `llmbx.request.Request` (plugin, size, dtype,
+    gpu_type, gpus, steps, window, runtime, launcher, profile_steps …). Raises `UsageError` as the command would.
+    """
+    known = os.environ if environ is None else environ
+    asked = Request(
+        workload=workload,
+        settings={key: str(value) for key, value in (settings or {}).items()},
+        env=dict(env or {}),
+        **request,
+    )
+    config, clusters = load_config(known)
+    return resolve(asked, load(), config, clusters, known, INSTALL)
+
+
+def render_spec(spec: RunSpec, force: bool = False) -> Preview:
+    """The launch with its profilers, in its runtime, as its launcher's script. Raises `UsageError` for broken rules."""
+    install = Install(root=INSTALL, origin="test")
+    spec, rooms = enter(spec, load(), install, preview=True)
+    spec = admit(spec, findings(spec, rooms.framework), force)
+    image, folder, rendered = plan(spec, rooms)
+    return Preview(spec, image, folder, rendered.launch, rendered.wrappings, rendered.script)

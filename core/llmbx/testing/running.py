@@ -1,0 +1,78 @@
+"""The command as a user types it, in a place of the test's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..model import Result, Step
+from ..record import read_result, read_steps
+from .isolation import Isolated
+
+MAIN = "from llmbx.cli.main import main; main()"
+RUNS = "workloads/*/experiments/*/*/*/run.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """A command that has ended. `folder` is that of the run that it made, None where it made none or several."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    folder: Path | None = None
+
+    @property
+    def result(self) -> Result:
+        """The run's `result.json`. Fails with what the command said where there is none."""
+        result = read_result(self._made())
+        if result is None:
+            raise AssertionError(f"the run has no result; llmbx said: {self.stderr}")
+        return result
+
+    @property
+    def steps(self) -> list[Step]:
+        """Every step that the run's log showed."""
+        return read_steps(self._made())
+
+    @property
+    def log(self) -> str:
+        """The run's training log."""
+        (path,) = self._made().glob("log-*.out")
+        return path.read_text(errors="replace")
+
+    def _made(self) -> Path:
+        if self.folder is None:
+            raise AssertionError(f"no run was made; llmbx ended with {self.exit_code}: {self.stderr}")
+        return self.folder
+
+
+def command(
+    place: Isolated,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 600,
+    cwd: Path | None = None,
+) -> Done:
+    """`llmbx ARGUMENTS` in a process of its own, ended after `timeout` seconds; `env` is set beside the place's own."""
+    before = _runs(place)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", MAIN, *arguments],
+        env=place.environ(os.environ, env),
+        cwd=cwd or place.root,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    made = _runs(place) - before
+    return Done(done.returncode, done.stdout, done.stderr, made.pop() if len(made) == 1 else None)
+
+
+def _runs(place: Isolated) -> set[Path]:
+    return {record.parent for record in place.path.glob(RUNS)}

@@ -1,0 +1,42 @@
+"""Whether a record that a plugin made holds what its fields say: records are checked when read, not when made."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+
+import msgspec
+
+from ..model import Value
+
+
+def ill_typed(value: object, type_: type[Value], what: str) -> Iterator[str]:
+    """Why `value` is no well-typed `type_`; nothing where it is. `what` names its maker."""
+    if not isinstance(value, type_):
+        yield f"{what} returned a {type(value).__name__}, expected a {type_.__name__}"
+        return
+    try:
+        again = msgspec.convert(msgspec.to_builtins(value), type_)
+    except (TypeError, msgspec.ValidationError) as error:
+        yield f"{what} returned a {type_.__name__} with a value of the wrong type: {error}"
+        return
+    for name in value.__struct_fields__:
+        if type(getattr(again, name)) is not type(getattr(value, name)):
+            kind, expected = type(getattr(value, name)).__name__, type(getattr(again, name)).__name__
+            yield f"{what} returned a {type_.__name__} whose {name} is a {kind}, expected a {expected}"
+
+
+def all_typed(values: object, type_: type[Value], what: str) -> Iterator[str]:
+    """The same for a list or tuple of records."""
+    if not isinstance(values, list | tuple):
+        yield f"{what} returned a {type(values).__name__}, expected a list of {type_.__name__}"
+        return
+    for value in values:
+        yield from ill_typed(value, type_, what)
+
+
+def public(protocol: type) -> tuple[list[str], list[str]]:
+    """The names of a protocol's plain members and of its methods."""
+    members = [name for name in typing.get_type_hints(protocol) if not name.startswith("_")]
+    methods = [name for name, value in vars(protocol).items() if callable(value) and not name.startswith("_")]
+    return members, methods

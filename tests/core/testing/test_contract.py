@@ -1,0 +1,213 @@
+"""The check of a plugin: it lets good ones pass, and names each way in which one can be wrong."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pluggy
+import pytest
+
+import llmbx.launchers.plugin
+import llmbx.runtimes.plugin
+import llmbx_toy.plugin as toy
+from llmbx import hookimpl, hookspecs
+from llmbx.flops import Flops
+from llmbx.launchers.local import LocalLauncher
+from llmbx.model import Image, Launch, Phase, Prefix, RunSpec
+from llmbx.plugins import HOOKS, PluginInfo, Plugins, load
+from llmbx.runtimes.host import HostRuntime
+from llmbx.testing import assert_plugin_ok, check_plugin
+
+LOG = "toy step 1/2 time 0.100000 loss 2.500000\ntoy step 2/2 time 0.100000 loss 2.250000\n"
+Checked = Callable[..., list[str]]
+
+
+@pytest.fixture
+def check(monkeypatch: pytest.MonkeyPatch) -> Checked:
+    """`check(build_command=…)`: what is found in the toy with other hooks; one of None is left out."""
+
+    def checked(log: str | None = None, base: Any = toy, **hooks: Any) -> list[str]:
+        module = types.ModuleType("altered")
+        for name in HOOKS:
+            if function := hooks.get(name, getattr(base, name, None) if name not in hooks else None):
+                setattr(module, name, function)
+        manager = pluggy.PluginManager("llmbx")
+        manager.add_hookspecs(hookspecs)
+        for name, plugin in (
+            ("runtimes", llmbx.runtimes.plugin),
+            ("launchers", llmbx.launchers.plugin),
+            ("altered", module),
+        ):
+            manager.register(plugin, name=name)
+        had = tuple(sorted(caller.name for caller in manager.get_hookcallers(module) or []))
+        info = PluginInfo(name="altered", distribution="test", version="1", module="altered", hooks=had)
+        plugins = Plugins(manager, [info])
+        monkeypatch.setattr("llmbx.testing.contract.load", lambda: plugins)
+        monkeypatch.setattr("llmbx.testing.preview.load", lambda: plugins)
+        return check_plugin("altered", log)
+
+    return checked
+
+
+@pytest.mark.parametrize("name", [info.name for info in load().infos])
+def test_every_plugin_here_keeps_the_contract(name: str) -> None:
+    assert_plugin_ok(name)
+
+
+def test_the_altered_toy_is_good_as_long_as_nothing_is_altered(check: Checked) -> None:
+    assert check(LOG) == []
+
+
+def test_a_name_that_nobody_has(check: Checked) -> None:
+    assert "no entry point 'tyo' in the group llmbx is installed" in check_plugin("tyo")[0]
+    with pytest.raises(AssertionError, match="plugin 'tyo' breaks the contract:"):
+        assert_plugin_ok("tyo")
+
+
+def test_a_hook_without_its_mark(check: Checked) -> None:
+    def compute_flops(spec: RunSpec) -> Flops:
+        return Flops(full=1.0, causal=1.0, formula="one")
+
+    found = check(compute_flops=compute_flops)
+    assert found == [
+        "compute_flops has no @hookimpl: it is never called",
+        "it has workloads and no compute_flops",
+    ]
+
+
+def test_a_workload_that_no_catalog_file_could_hold(check: Checked) -> None:
+    (line,) = toy.register_workloads()
+    (recipe,) = line.recipes
+    row = recipe.rows[0].replace(gpus=("3-8",))
+
+    @hookimpl
+    def register_workloads() -> list[Any]:
+        return [line.replace(recipes=(recipe.replace(rows=(row,)),))]
+
+    assert "'3-8' is not a scale" in check(register_workloads=register_workloads)[0]
+
+
+def test_a_row_that_breaks_a_rule(check: Checked) -> None:
+    (line,) = toy.register_workloads()
+    (recipe,) = line.recipes
+    row = recipe.rows[0].replace(gpus=("4",), tp=4)
+
+    @hookimpl
+    def register_workloads() -> list[Any]:
+        return [line.replace(recipes=(recipe.replace(rows=(row,)),))]
+
+    assert "TP 4 does not divide the 1 attention heads" in check(register_workloads=register_workloads)[0]
+
+
+def _launch(**changes: Any) -> Any:
+    @hookimpl
+    def build_command(spec: RunSpec, image: Image) -> Launch:
+        launch = toy.build_command(spec, image)
+        phase: Phase = launch.phases[0].replace(**changes)
+        return launch.replace(phases=(phase,))
+
+    return build_command
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"argv": ("python3", 8)}, "value of the wrong type: Expected `str`, got `int`"),
+        ({"argv": ["python3"]}, "whose argv is a list, expected a tuple"),
+        ({"argv": ("/usr/bin/torchrun", "x.py")}, "phase 'train' starts with torchrun"),
+        ({"argv": ()}, "its argv is empty"),
+        ({"env": {"HF_TOKEN": "x"}}, "phase 'train' has HF_TOKEN in env"),
+        ({"role": "the training"}, "a role is made of a-z"),
+        ({"prefixes": (Prefix(argv=("time",), ranks="7"),)}, "there is no rank 7"),
+    ],
+)
+def test_a_launch_that_cannot_be(check: Checked, changes: dict[str, Any], said: str) -> None:
+    found = check(build_command=_launch(**changes))
+    assert len(found) == 1 and said in found[0], found
+
+
+def test_a_launch_that_is_another_each_time(check: Checked) -> None:
+    count = iter(range(1000))
+
+    @hookimpl
+    def build_command(spec: RunSpec, image: Image) -> Launch:
+        return _launch(env={"N": str(next(count))})(spec, image)
+
+    assert "build_command is not pure" in check(build_command=build_command)[0]
+
+
+def test_flops_that_no_sample_takes(check: Checked) -> None:
+    @hookimpl
+    def compute_flops(spec: RunSpec) -> Flops:
+        return Flops(full=0.0, causal=float("nan"), formula="")
+
+    found = " ".join(check(compute_flops=compute_flops))
+    assert "full is 0.0" in found and "causal is nan" in found and "does not name its formula" in found
+
+
+class Careless:
+    """Trusts every line."""
+
+    def feed(self, line: str) -> list[Any]:
+        if "loss" not in line:
+            return []
+        return [toy.Step(number=1, loss=float(line.split("loss")[1]))]
+
+    def close(self) -> list[Any]:
+        return []
+
+
+def test_a_grammar_that_a_cut_line_breaks(check: Checked) -> None:
+    parse_log = hookimpl(lambda spec: Careless())
+    parse_log.__name__ = "parse_log"
+    found = check(LOG, parse_log=parse_log)
+    assert "the parser's first_step is None" in found[0]
+    assert "the parser fails on the line 'loss: nan'" in found[1]
+
+
+def test_a_log_that_the_plugin_does_not_read(check: Checked) -> None:
+    assert check("another framework's step 1\n") == [
+        "no format recognises the log that was given",
+        "the parser finds no step in the log that was given",
+    ]
+
+
+def test_a_profiler_that_replaces_what_it_should_wrap(check: Checked) -> None:
+    @hookimpl
+    def wrap_command(spec: RunSpec, launch: Launch) -> Launch:
+        return launch.replace(phases=(Phase(role="profile", argv=("perf",)),))
+
+    @hookimpl
+    def analyze(spec: RunSpec, run_dir: Any) -> list[Any]:
+        return [(run_dir / "trace.json").read_text()]
+
+    found = check(base=None, wrap_command=wrap_command, analyze=analyze)
+    assert "wrap_command changed the phases" in found[0]
+    assert "failed in analyze: FileNotFoundError" in found[1]
+
+
+class Half(HostRuntime):
+    wrap = None  # type: ignore[assignment]
+
+    def plan(self, request: Any) -> Any:  # type: ignore[override]
+        return None
+
+
+class Mute(LocalLauncher):
+    poll_s = 0
+
+    def render(self, *given: Any) -> str:
+        return "echo"
+
+
+def test_tools_that_lack_a_part_of_the_interface(check: Checked) -> None:
+    runtimes, launchers = hookimpl(lambda: [Half()]), hookimpl(lambda: [Mute()])
+    found = check(base=None, register_runtimes=runtimes, register_launchers=launchers)
+    assert "runtime 'host' has a method plan that does not take (request, install)" in found[0]
+    assert found[1:] == [
+        "runtime 'host' has no method wrap",
+        "launcher 'local' has a poll_s of 0, expected seconds above 0",
+        "launcher 'local' renders a script whose first line names no interpreter",
+    ]

@@ -1,0 +1,62 @@
+"""`llmbx.testing` as a third party's test-suite uses it, and what it costs those who do not."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from llmbx.errors import UsageError
+from llmbx.testing import Done, resolve_spec
+
+ROOT = Path(__file__).parents[3]
+TOY = ROOT / "tests/fixtures/toy"
+
+
+def test_a_third_partys_test_suite(tmp_path: Path) -> None:
+    """The toy's own tests, run as its author runs them: in its folder, with its configuration."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "LLMB"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'base'}"],
+        cwd=TOY,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "8 passed" in done.stdout
+
+
+def test_who_does_not_ask_for_it_does_not_load_it() -> None:
+    assert not [p for p in importlib.metadata.entry_points(group="pytest11") if p.value.startswith("llmbx")]
+
+
+def test_nothing_of_the_users_reaches_a_test(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    (tmp_path / "llmbx.toml").write_text('default_cluster = "mine"\n[clusters.mine]\nlauncher = "slurm"\n')
+    for name, value in (("GPU_TYPE", "h100"), ("LLMBX_CONFIG", str(tmp_path / "llmbx.toml")), ("JOB_TOTAL_GPUS", "8")):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="h100"):
+        resolve_spec("line")
+    place = request.getfixturevalue("llmbx_install")
+    spec = resolve_spec("line")
+    assert (spec.gpu_type, spec.gpus, spec.cluster, spec.launcher) == ("cpu", 1, None, "local")
+    assert Path.home() == place.home and not place.path.exists()
+
+
+def test_a_test_may_write_a_configuration(request: pytest.FixtureRequest) -> None:
+    place = request.getfixturevalue("llmbx_install")
+    place.config.write_text('default_cluster = "mine"\n[clusters.mine]\nlauncher = "slurm"\n')
+    assert resolve_spec("line").launcher == "slurm"
+
+
+def test_a_command_that_made_no_run_says_so() -> None:
+    done = Done(2, "", "llmbx: no workload named 'lime'")
+    with pytest.raises(AssertionError, match="llmbx ended with 2: llmbx: no workload named 'lime'"):
+        done.result  # noqa: B018 - what it raises is the test
