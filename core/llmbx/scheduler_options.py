@@ -36,6 +36,8 @@ def scheduler_options(
     if request.walltime_minutes is not None and "time" in users:
         both = f"--walltime says {request.walltime_minutes} minutes and {users['time']} says {options['time']!r}"
         raise UsageError(f"time limit: {both}; drop one of them")
+    if request.walltime_minutes is not None and options.pop("time", None) is not None:
+        del origins["scheduler.time"]  # --walltime replaces the profile's
     return options
 
 

@@ -51,20 +51,21 @@ def resolve(
     typed = read_settings(request.settings, workload)
     size = workload.sizes[target["size"]]
     shaped = shape(layers, recipe, row, size, typed, target["gpus"])
+    scheduler = scheduler_options(request, environ, profile, layers.origins)
     spec = RunSpec(
         **_of_catalog(workload, recipe, size),
         **_of_cluster(profile, request),
         **target,
         **shaped,
         **length(layers, recipe, target["gpus"], shaped["parallelism"].pp),
-        **place(layers, workload, gpus, target, recipe),
+        **place(layers, workload, gpus, target, recipe, scheduler),
         mini=target["size"] == "mini",
         proxy=size.proxy or any(key in typed for key in SHAPE),
         settings=_settings(workload, recipe, row, typed, layers),
         env=_env(layers, recipe, target),
         secrets=_secrets(environ, request, profile),
         checkpoint=_checkpoint(layers),
-        scheduler=scheduler_options(request, environ, profile, layers.origins),
+        scheduler=scheduler,
         tags=request.tags,
         install=install,
         peak=hardware.peak(target["gpu_type"], target["dtype"], gpus),

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import catalog, hardware
 from ..errors import UsageError
+from ..launchers import slurm_time
 from ..model import ImageSource, PreflightSpec, Recipe, Workload
 from .layers import Layers
 from .length import TRACE_WALLTIME_MINUTES, is_traced
@@ -22,8 +23,9 @@ def place(
     gpus: Mapping[str, hardware.GpuType],
     target: Mapping[str, Any],
     recipe: Recipe,
+    scheduler: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Where it runs: GPUs a node, launcher, runtime, image, time limits."""
+    """Where it runs: GPUs a node, launcher, runtime, image, time limits. `scheduler` are the scheduler's options."""
     default = hardware.gpu(target["gpu_type"], gpus).gpus_per_node
     per_node = layers.find("gpus_per_node")
     if per_node is None:
@@ -44,7 +46,7 @@ def place(
         "runtime": layers.find("runtime") or layers.note("runtime", "auto", "default"),
         "image": source,
         "accept_image_change": layers.request.accept_image_change,
-        "walltime_minutes": _walltime(layers, workload, recipe, target),
+        "walltime_minutes": _walltime(layers, workload, recipe, target, scheduler if launcher == "slurm" else {}),
         "stall_timeout_s": layers.request.stall_timeout_s,
         "retries": layers.find("retries") or 0,
         "preflight": _preflight(layers, launcher, target),
@@ -70,13 +72,28 @@ def _launcher(allocation: str | None, several: bool) -> tuple[str, str]:
     return "local", "default for one node"
 
 
-def _walltime(layers: Layers, workload: Workload, recipe: Recipe, target: Mapping[str, Any]) -> int | None:
+def _walltime(
+    layers: Layers, workload: Workload, recipe: Recipe, target: Mapping[str, Any], scheduler: Mapping[str, str]
+) -> int | None:
     asked: int | None = layers.request.walltime_minutes
     if asked is not None:
         return int(layers.note("walltime_minutes", asked, "--walltime"))
+    if "time" in scheduler:
+        return _scheduler_time(layers, scheduler["time"])
     limit = _usual_walltime(layers, workload, recipe, target)
     if is_traced(layers) and (limit is None or limit > TRACE_WALLTIME_MINUTES):
         return int(layers.note("walltime_minutes", TRACE_WALLTIME_MINUTES, "a traced run's length"))
+    return limit
+
+
+def _scheduler_time(layers: Layers, text: str) -> int | None:
+    """The time limit that the job gets, since the script's last word is the scheduler option's."""
+    origin = f"scheduler option time={text} ({layers.origins['scheduler.time']})"
+    try:
+        limit = slurm_time.minutes(text)
+    except ValueError as error:
+        raise UsageError(f"{origin} is no time limit: {error}") from None
+    layers.note("walltime_minutes", limit, origin)
     return limit
 
 

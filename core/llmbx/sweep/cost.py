@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from ..errors import UsageError
@@ -56,6 +57,8 @@ def total(costs: Iterable[Cost], member: str) -> tuple[float, int]:
 
 def require_below(costs: Iterable[Cost], limit: float) -> None:
     """Raise `UsageError` when the GPU-hours exceed `limit`, or when nobody can say that they do not."""
+    if not (math.isfinite(limit) and limit >= 0):
+        raise UsageError(f"--max-gpu-hours {limit:g}: expected a finite number of at least 0")
     hours, unknown = total(costs, "gpu_hours")
     if unknown:
         raise UsageError(

@@ -39,3 +39,10 @@ def test_a_budget_is_kept_or_nobody_can_say(make_cell: MakeCell) -> None:
     unknown = cost(make_cell(gpus=16), lambda spec: None)
     with pytest.raises(UsageError, match="the GPU-hours of 1 cells are unknown; set a limit with --walltime"):
         require_below([known, unknown], 1e9)
+
+
+@pytest.mark.parametrize("limit", [float("nan"), float("inf"), -1.0])
+def test_a_budget_that_limits_nothing_is_refused(make_cell: MakeCell, limit: float) -> None:
+    known = cost(make_cell(gpus=16, walltime_minutes=30), lambda spec: None)
+    with pytest.raises(UsageError, match="expected a finite number of at least 0"):
+        require_below([known], limit)

@@ -176,3 +176,30 @@ def test_the_predecessors_command_implies_the_only_gpu_type_that_fits() -> None:
     assert found.profile is not None and (found.profile.start, found.profile.stop) == (45, 50)
     with pytest.raises(UsageError, match="add --gpu-type \\(gb200, h100\\)"):
         spec("pretrain_grok1", size="314b", dtype="fp8", gpus=512)
+
+
+SCALE = {"size": "405b", "gpu_type": "gb200", "gpus": 256, "dtype": "fp8"}
+
+
+def test_the_schedulers_time_option_is_the_time_limit() -> None:
+    usual = spec("llama3.1", **SCALE)
+    assert usual.walltime_minutes != 1440
+    found = spec("llama3.1", scheduler={"time": "1-00:00:00"}, **SCALE)
+    assert found.walltime_minutes == 1440
+    assert found.origins["walltime_minutes"] == "scheduler option time=1-00:00:00 (--slurm-arg)"
+    by_variable = spec("llama3.1", {"ADDITIONAL_SLURM_PARAMS": "time=UNLIMITED"}, **SCALE)
+    assert by_variable.walltime_minutes is None
+    with pytest.raises(UsageError, match=r"time=soon \(--slurm-arg\) is no time limit: expected minutes, M:S"):
+        spec("llama3.1", scheduler={"time": "soon"}, **SCALE)
+
+
+def test_a_local_run_has_no_use_for_the_schedulers_time() -> None:
+    found = spec("llama3.1", {"SBATCH_TIMELIMIT": "2"})
+    assert found.launcher == "local" and found.walltime_minutes != 2
+
+
+def test_walltime_replaces_the_time_option_of_the_cluster_profile() -> None:
+    config = Config(clusters={"c": Cluster(sbatch={"time": "8:00:00"})})
+    assert spec("llama3.1", config=config, cluster="c", **SCALE).walltime_minutes == 480
+    asked = spec("llama3.1", config=config, cluster="c", walltime_minutes=30, **SCALE)
+    assert asked.walltime_minutes == 30 and "time" not in asked.scheduler

@@ -1,0 +1,30 @@
+"""Slurm's time limits as users write them (sbatch(1), `--time`)."""
+
+from __future__ import annotations
+
+import re
+
+FORMS = "minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S or UNLIMITED"
+"""What a time limit may look like."""
+
+_ENDLESS = ("unlimited", "infinite", "-1")
+_TIME = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,9}(?::\d{1,9}){0,2})", re.ASCII)
+
+
+def minutes(text: str) -> int | None:
+    """A time limit in whole minutes, seconds rounded up as Slurm does; None for no limit, which 0 is too.
+
+    Raises `ValueError` for what is no time.
+    """
+    if text.strip().lower() in _ENDLESS:
+        return None
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"expected {FORMS}")
+    parts = [int(part) for part in found["parts"].split(":")]
+    if found["days"] is not None:
+        days, (hours, mins, secs) = int(found["days"]), [*parts, 0, 0][:3]
+    else:
+        # Without days, a lone number is minutes, and a pair is minutes and seconds.
+        days, (hours, mins, secs) = 0, parts if len(parts) == 3 else [0, *parts, 0][:3]
+    return (days * 24 + hours) * 60 + mins + -(-secs // 60) or None
