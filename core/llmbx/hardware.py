@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 from collections import Counter
@@ -131,6 +132,9 @@ def _overlay(base: GpuType, table: GpuTable, place: str) -> GpuType:
     title = base.title if table.title is None else table.title
     for pattern in table.match or ():
         _compile(pattern, place)
+    for dtype, tflops in table.peaks.items():
+        if not (math.isfinite(tflops) and tflops > 0):
+            raise UsageError(f"{place}: peaks.{dtype} = {tflops:g} is no peak: expected TFLOP/s above 0, or no entry")
     peaks = {
         dtype: Peak(tflops=tflops, name=f"{title} dense {dtype.upper()}", source=table.source or place)
         for dtype, tflops in table.peaks.items()

@@ -129,6 +129,8 @@ def _cross_check(spec: RunSpec, printed: Sequence[float], ours: Sequence[float])
 
 def _mfu(spec: RunSpec, step_time_s: float | None, flops: Flops | None) -> Mfu:
     peak = spec.peak
+    if peak and not (math.isfinite(peak.tflops) and peak.tflops > 0):
+        peak = None  # a record of an older llmbx may hold one, and its run has to get a result
     value = achieved_tflops(spec, step_time_s, flops) / peak.tflops if step_time_s and flops and peak else None
     return Mfu(
         value=value,
