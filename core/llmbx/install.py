@@ -40,35 +40,60 @@ class Install(Value, frozen=True):
         return base / "experiments"
 
     def ensure(self) -> None:
-        """Make the top folder and prove that it can be written. Raises `UsageError` with what to do."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"cannot make {self._place()}: {error.strerror}; set LLMB_INSTALL to a folder you own"
-            ) from None
-        probe = self.path / f".llmbx-write-{os.getpid()}"
-        try:
-            probe.touch()
-            probe.unlink(missing_ok=True)  # several threads may prove it at once
-        except OSError as error:
-            raise UsageError(
-                f"cannot write to {self._place()}: {error.strerror}; set LLMB_INSTALL to a folder you can write to"
-            ) from None
+        """Make the top folders and prove that they can be written. Raises `UsageError` with what to do."""
+        _ensure(self.path, self.origin, "LLMB_INSTALL")
+        if self.workload_root:
+            _ensure(Path(self.workload_root), "LLMB_WORKLOAD", "LLMB_WORKLOAD")
 
-    def _place(self) -> str:
-        return f"{self.root} ({self.origin})"
+
+def _ensure(folder: Path, origin: str, variable: str) -> None:
+    place = f"{folder} ({origin})"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {place}: {error.strerror}; set {variable} to a folder you own") from None
+    probe = folder / f".llmbx-write-{os.getpid()}"
+    try:
+        probe.touch()
+        probe.unlink(missing_ok=True)  # several threads may prove it at once
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {place}: {error.strerror}; set {variable} to a folder you can write to"
+        ) from None
 
 
 def find_install(environ: Mapping[str, str], configured: str | None = None, file: str = "") -> Install:
     """The install that `LLMB_INSTALL`, the key `install` of this configuration file, or the XDG data folder names.
 
-    A relative path in a file is meant from the file's folder. Touches nothing.
+    A relative path in a file is meant from the file's folder. Touches nothing. Raises `UsageError` for a folder that
+    cannot be meant.
     """
+    named = environ.get("LLMB_WORKLOAD")
+    workload = absolute(named, "LLMB_WORKLOAD") if named else None
     if environ.get("LLMB_INSTALL"):
-        root, origin = Path(environ["LLMB_INSTALL"]).expanduser(), "LLMB_INSTALL"
+        root, origin = absolute(environ["LLMB_INSTALL"], "LLMB_INSTALL"), "LLMB_INSTALL"
     elif configured:
-        root, origin = Path(file).parent / Path(configured).expanduser(), f"install in {file}"
+        origin = f"install in {file}"
+        root = absolute(configured if configured.startswith("~") else str(Path(file).parent / configured), origin)
     else:
-        root, origin = Path(environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "llmbx", "default"
-    return Install(root=str(root.absolute()), origin=origin, workload_root=environ.get("LLMB_WORKLOAD") or None)
+        data, origin = environ.get("XDG_DATA_HOME") or "~/.local/share", "default"
+        root = absolute(f"{data}/llmbx", "XDG_DATA_HOME" if environ.get("XDG_DATA_HOME") else "HOME")
+    return Install(root=root, origin=origin, workload_root=workload)
+
+
+def absolute(text: str, origin: str) -> str:
+    """The folder `text` as an absolute path: jobs run in folders of their own, and records outlive this one.
+
+    Raises `UsageError` naming `origin` for a user that is not there, a current folder that is gone, and a name that is
+    no text, which no record could hold.
+    """
+    try:
+        path = str(Path(text).expanduser().absolute())
+        path.encode()
+    except RuntimeError as error:
+        raise UsageError(f"{origin} {text!r}: {error}") from None
+    except FileNotFoundError:
+        raise UsageError(f"{origin} {text!r}: the current folder is gone; give an absolute path") from None
+    except UnicodeEncodeError:
+        raise UsageError(f"{origin} {text!r}: a folder's name has to be UTF-8; rename or link it") from None
+    return path

@@ -1,13 +1,15 @@
-"""Where everything is kept: the environment says so before the configuration, and the origin names who did."""
+"""Where everything is kept, who says so, and what is proved of it."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from llmbx.cli.options import place
 from llmbx.config import load_config
+from llmbx.errors import UsageError
 from llmbx.install import Install, find_install
 
 
@@ -37,3 +39,40 @@ def test_the_commands_ask_in_this_order(tmp_path: Path, monkeypatch: pytest.Monk
     assert place()[0].root == f"{tmp_path}/bench"
     monkeypatch.setenv("LLMB_INSTALL", "/mine")
     assert place()[0].root == "/mine"
+
+
+HERE = {"LLMB_INSTALL": "/install"}
+
+
+@pytest.mark.parametrize("variable", ["LLMB_INSTALL", "LLMB_WORKLOAD"])
+def test_relative_folders_and_those_of_a_user_are_made_absolute(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    member = {"LLMB_INSTALL": "root", "LLMB_WORKLOAD": "workload_root"}[variable]
+    assert getattr(find_install({**HERE, variable: "w/here"}), member) == f"{tmp_path}/w/here"
+    assert getattr(find_install({**HERE, variable: "~/w"}), member) == "/home/me/w"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("~nobody-at-all/w", "Could not determine home directory"),
+        (os.fsdecode(b"/tmp/b\xff"), "a folder's name has to be UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("variable", ["LLMB_INSTALL", "LLMB_WORKLOAD"])
+def test_a_folder_that_cannot_be_meant_is_refused(variable: str, text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=f"{variable} .*{says}"):
+        find_install({**HERE, variable: text})
+
+
+def test_the_workload_folder_is_proved_to_be_writable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    there = Install(root=str(tmp_path / "i"), origin="test", workload_root=str(tmp_path / "w"))
+    there.ensure()
+    assert Path(there.workload_root or "").is_dir()
+    blocked = there.replace(workload_root=str(tmp_path / "file" / "w"))
+    with pytest.raises(UsageError, match=r"cannot make .*file/w \(LLMB_WORKLOAD\): .*; set LLMB_WORKLOAD to a folder"):
+        blocked.ensure()
