@@ -9,10 +9,11 @@ from pathlib import Path, PurePath
 
 from ..catalog_check import check_workload
 from ..check import common_findings
+from ..discover import PluginInfo
 from ..errors import LlmbxError, UsageError
 from ..hardware import builtin
 from ..model import Finding, Image, ImageRequest, Launch, Phase, Recipe, Row, RunSpec, Workload, Wrapping
-from ..plugins import Framework, PluginInfo, Plugins
+from ..plugins import Framework, Plugins
 from ..scales import ANY, admits, scales
 from ..secrets import is_secret
 from .preview import INSTALL, resolve_spec
