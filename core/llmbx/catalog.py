@@ -145,7 +145,7 @@ def choose(workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: in
 
     Raises `UsageError` for an unknown size or recipe, which have no nearest.
     """
-    _must_have_size(workload, size, recipe)
+    require_size(workload, size, recipe)
     if gpus < 1:
         raise UsageError(f"--gpus {gpus}: expected a number of at least 1")
     what = f"{workload.name} {size}" + (f" in recipe {recipe}" if recipe else "")
@@ -175,10 +175,16 @@ def walltime_minutes(recipe: Recipe, size: str, gpu_type: str) -> int | None:
     return next((limits[key] for key in (size, gpu_type, "default") if key in limits), None)
 
 
-def _must_have_size(workload: Workload, size: str, recipe: str | None) -> None:
+def require_recipe(workload: Workload, recipe: str | None) -> None:
+    """Raise `UsageError` for a recipe that the workload does not have; None is any."""
     names = [candidate.name for candidate in workload.recipes]
     if recipe is not None and recipe not in names:
         raise UsageError(f"{workload.name} has no recipe '{recipe}'{did_you_mean(recipe, names)}")
+
+
+def require_size(workload: Workload, size: str, recipe: str | None) -> None:
+    """Raise `UsageError` for a recipe or size that the workload does not have, and for a recipe without that size."""
+    require_recipe(workload, recipe)
     if size not in workload.sizes:
         raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
     if not any(rows_of(workload, size, recipe)):

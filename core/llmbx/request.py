@@ -74,6 +74,9 @@ VARIABLES: dict[str, tuple[type, tuple[str, ...]]] = {
 }
 """The recipes' environment variables by the field they are a default of; the first one set wins."""
 
+LEAST = {"JOB_TOTAL_GPUS": 1, "GPUS_PER_NODE": 1}
+"""The smallest number that makes sense, by variable."""
+
 STAGE_PATH_NOTE = (
     "STAGE_PATH is no longer used: set LLMB_INSTALL (top folder) and, if needed, LLMB_WORKLOAD (one workload's "
     "folder); all output, logs and checkpoints now lie under LLMB_WORKLOAD"
@@ -114,7 +117,10 @@ def _read(kind: type, text: str, name: str) -> Any:
         raise UsageError(f"{name}={text!r}: expected true or false")
     if kind is int:
         try:
-            return int(text)
+            value = int(text)
         except ValueError:
             raise UsageError(f"{name}={text!r}: expected a whole number") from None
+        if value < LEAST.get(name, value):
+            raise UsageError(f"{name}={text!r}: expected a whole number of at least {LEAST[name]}")
+        return value
     return text.lower() if name in ("GPU_TYPE", "DTYPE", "MODEL_SIZE") else text

@@ -35,7 +35,12 @@ def test_the_prefixed_name_wins_and_is_the_origin() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
-    [("JOB_TOTAL_GPUS", "many", "expected a whole number"), ("ENABLE_PROFILE", "perhaps", "expected true or false")],
+    [
+        ("JOB_TOTAL_GPUS", "many", "expected a whole number"),
+        ("JOB_TOTAL_GPUS", "0", "expected a whole number of at least 1"),
+        ("GPUS_PER_NODE", "-4", "expected a whole number of at least 1"),
+        ("ENABLE_PROFILE", "perhaps", "expected true or false"),
+    ],
 )
 def test_an_unreadable_variable_is_named(name: str, value: str, said: str) -> None:
     with pytest.raises(UsageError, match=f"{name}.*{said}"):

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from llmbx.config import Cluster, Config
-from llmbx.model import RunSpec
+from llmbx.errors import UsageError
+from llmbx.model import RANK_VARIABLES, RunSpec
 from llmbx.plugins import load
 from llmbx.request import Request
 from llmbx.resolve import resolve
@@ -31,3 +32,17 @@ def test_what_is_false_in_a_profile_is_left_out_of_srun_and_sbatch() -> None:
     options = {"overlap": False, "exact": True, "wait": 0, "mpi": "none"}
     found = spec(cluster={"srun": options, "sbatch": options})
     assert found.srun == found.scheduler == {"exact": "", "wait": "0", "mpi": "none"}
+
+
+@pytest.mark.parametrize("asked", [{}, {"size": "mini"}, {"gpu_type": "h100"}, {"gpu_type": "h100", "gpus": 3}])
+def test_an_unknown_recipe_is_the_first_that_is_told(asked: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"line has no recipe 'plane' \(did you mean 'plain'\?\)"):
+        spec(recipe="plane", **asked)
+
+
+@pytest.mark.parametrize("name", RANK_VARIABLES)
+def test_which_rank_a_process_is_cannot_be_exported(name: str) -> None:
+    with pytest.raises(UsageError, match=f"^--env: {name} is what llmbx or Slurm tells"):
+        spec(env={name: "3"})
+    with pytest.raises(UsageError, match=f"^cluster 'c' in llmbx.toml: {name} is what"):
+        spec(cluster={"env": {name: "3"}})

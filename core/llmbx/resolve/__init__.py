@@ -10,7 +10,8 @@ from typing import Any
 
 from .. import catalog, hardware
 from ..config import Config, Profile, choose_profile
-from ..model import CheckpointSpec, Recipe, Row, RunSpec, Scalar, Size, Workload
+from ..errors import UsageError
+from ..model import RANK_VARIABLES, CheckpointSpec, Recipe, Row, RunSpec, Scalar, Size, Workload
 from ..numbering import doubtful, first_number
 from ..plugins import Plugins
 from ..request import Request
@@ -132,6 +133,8 @@ def _env(layers: Layers, recipe: Recipe, target: Mapping[str, Any]) -> dict[str,
     merged: dict[str, str] = {}
     for values, origin in layered:
         for key, value in values.items():
+            if key in RANK_VARIABLES:
+                raise UsageError(f"{origin}: {key} is what llmbx or Slurm tells every rank: leave it out")
             merged[key] = layers.note(f"env.{key}", value, origin)
     return merged
 

@@ -14,8 +14,10 @@ from .layers import Layers
 
 def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType]) -> dict[str, Any]:
     """Size, dtype, GPU type and scale."""
+    catalog.require_recipe(workload, layers.request.recipe)
     gpu_type, count = _gpu_type(layers, workload, gpus)
     size = layers.find("size") or _default_size(layers, workload, gpu_type)
+    catalog.require_size(workload, size, layers.request.recipe)
     dtype = layers.find("dtype") or _default_dtype(layers, workload, size, gpu_type)
     scale = layers.find("gpus") or _default_scale(layers, workload, size, dtype, gpu_type, count)
     return {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": scale}
@@ -71,8 +73,10 @@ def _default_dtype(layers: Layers, workload: Workload, size: str, gpu_type: str)
         return str(layers.note("dtype", chosen, f"default of {workload.name} {size} on {gpu_type}"))
     known = catalog.known_dtypes(workload, size, gpu_type, layers.request.recipe)
     if not known:
-        types = ", ".join(catalog.known_gpu_types(workload, size))
-        raise UsageError(f"{workload.name} {size} has no configuration for {gpu_type} (known: {types})")
+        recipe = layers.request.recipe
+        what = f"{workload.name} {size}" + (f" in recipe {recipe}" if recipe else "")
+        types = ", ".join(catalog.known_gpu_types(workload, size, recipe))
+        raise UsageError(f"{what} has no configuration for {gpu_type} (known: {types})")
     raise UsageError(f"{workload.name} {size} on {gpu_type} has no default dtype: give --dtype {' or '.join(known)}")
 
 
