@@ -10,8 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from llmbx import hookspecs
+from llmbx import hookspecs, model
 from llmbx.discover import HOOKS
+from llmbx.infra import CONNECTING, ECHOES
+from llmbx.judge import PRIORITY
+from llmbx.launchers.base import Launcher
+from llmbx.logs import signatures
+from llmbx.runtimes.base import Runtime
+from llmbx.testing.typed import public
 
 ROOT = Path(__file__).parents[1]
 
@@ -54,3 +60,29 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
     missing = [link for link in links if not (page.parent / link).exists()]
     assert missing == []
+
+
+def test_the_page_of_values_has_every_record_of_the_model_that_a_plugin_meets() -> None:
+    """What the model has beside them is the result's, or core's own."""
+    page = (ROOT / "docs/values.md").read_text()
+    own = {"Result", "Reference", "Example", "Owner", "Value"}
+    records = {name for name, kind in vars(model).items() if isinstance(kind, type) and name not in own}
+    assert records <= set(re.findall(r"^### (\w+)$", page, re.MULTILINE))
+
+
+def test_the_page_of_values_explains_every_kind_of_event_that_core_judges_by() -> None:
+    page = (ROOT / "docs/values.md").read_text()
+    explained = re.findall(r"^- `(\w+)`: ", page.split("### Kinds of event")[1].split("\n## ")[0], re.MULTILINE)
+    assert explained[: len(PRIORITY)] == list(PRIORITY)
+    found = re.findall(r'\("(\w+)", r"', inspect.getsource(signatures))
+    assert {*CONNECTING, *ECHOES, *found} <= set(explained)
+
+
+@pytest.mark.parametrize("protocol", [Runtime, Launcher], ids=lambda p: p.__name__)
+def test_every_member_of_an_interface_is_explained(protocol: type) -> None:
+    page = (ROOT / "docs/tools.md").read_text().split(f"## {protocol.__name__}\n")[1].split("\n## ")[0]
+    members, methods = public(protocol)
+    for name in members:
+        assert re.search(rf"^- `{name}` \(.*\): \w", page, re.MULTILINE), name
+    for name in methods:
+        assert re.search(rf"def {name}\(.*\n```\n\n\w", page), name

@@ -8,16 +8,18 @@ from .model import Convention, ModelShape, Value
 
 
 class Flops(Value, frozen=True):
-    """Model FLOPs of ONE sample (forward and backward, batch 1) under both conventions of counting attention.
-
-    `formula` identifies the formula and its version, so that two results can be told to be comparable; `parts` holds
-    the named summands of the `full` convention divided by the sequence length, as the recipes' worked examples print.
-    """
+    """Model FLOPs of ONE sample (forward and backward, batch 1) under both conventions of counting attention."""
 
     full: float
+    """With the whole S x S matrix."""
     causal: float
+    """With the half of it that a causal mask leaves."""
     formula: str
+    """The formula and its version, so that two results can be told to be comparable."""
     parts: dict[str, float] = {}
+    """The named summands of the `full` convention divided by the sequence length, as the recipes' worked examples
+    print.
+    """
 
     def by(self, convention: Convention) -> float:
         """The figure under one convention."""

@@ -116,7 +116,7 @@ def log_formats() -> Sequence[LogFormat]:
 
         @hookimpl
         def log_formats():
-            return [LogFormat(name="toy", title="Toy", sniff=lambda text: "toy step" in text, parser=ToyParser)]
+            return [LogFormat(name="toy", title="Toy", sniff=lambda text: text.count("toy step"), parser=ToyParser)]
     """
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..errors import InfraError
-from ..model import Job, JobStatus, Launch, RunSpec, Wrapping
+from ..model import Finding, Job, JobStatus, Launch, RunSpec, Wrapping
 
 
 class Unreachable(InfraError):
@@ -15,11 +15,20 @@ class Unreachable(InfraError):
 
 
 class Launcher(Protocol):
-    """A way to start ranks. Every launcher renders a script that runs without llmbx, and starts exactly that script."""
+    """A way to start ranks. Every launcher renders a script that runs without llmbx, and starts exactly that script.
+
+    It is one object for all runs, and may remember what a scheduler said. What it may have besides is in
+    `LauncherExtras`.
+    """
 
     name: str
+    """Its name in `--launcher`, and in `Job.launcher`."""
     summary: str
+    """One line for `llmbx doctor` and for the start of a run."""
     takes_srun_flags: bool
+    """Whether ranks are started by Slurm's srun: then it takes `Wrapping.launcher_flags` and the runtime pyxis, and a
+    runtime need not work on the machine that submits.
+    """
     attended: bool
     """Whether a run lives only as long as its user waits: Ctrl-C cancels it, and llmbx enforces its time limit."""
     poll_s: float
@@ -29,10 +38,16 @@ class Launcher(Protocol):
         """Why this launcher cannot be used here (one line), or None when it can."""
 
     def render(self, spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
-        """The script (one wrapping per phase): a pure function, tested against golden files."""
+        """The script (one wrapping per phase): a pure function, tested against golden files.
+
+        Raises `UsageError` for a launch that it cannot start.
+        """
 
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
-        """Start the script and return at once. Raises `InfraError` when it cannot be started."""
+        """Start the script and return at once. Raises `InfraError` when it cannot be started.
+
+        The script lies in the run folder, and so do the launch's files.
+        """
 
     def status(self, job: Job, run_dir: Path) -> JobStatus:
         """How the job stands now, from any process on any machine that can see the run folder."""
@@ -51,6 +66,23 @@ class Launcher(Protocol):
 
     def dump_stacks(self, job: Job, run_dir: Path) -> None:
         """Ask every rank to write its stacks to its log (SIGUSR1)."""
+
+
+class LauncherExtras(Protocol):
+    """Members that llmbx does without where a launcher has none."""
+
+    def inside(self, spec: RunSpec) -> Launcher:
+        """The launcher for where llmbx runs: itself, or one that uses the machines that a scheduler has given us.
+
+        Raises `UsageError` for a place that is too small.
+        """
+
+    def check(self, install: Path) -> Finding | None:
+        """Really ask the scheduler (for `llmbx doctor`); None when it answered.
+
+        A finding that is a `warning` says that the launcher is not here, any other that it is broken. Without it
+        `doctor` asks `available`.
+        """
 
 
 def placed(launcher: Launcher, spec: RunSpec) -> Launcher:

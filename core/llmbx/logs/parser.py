@@ -13,14 +13,19 @@ Record = Step | Event
 class LogParser(Protocol):
     """An incremental grammar for one format.
 
-    `feed` takes one clean line (no line end, no ANSI colours; see `llmbx.logs.lines`) and yields what it makes known.
-    A step may be yielded again with more members set: the later record of the same attempt and number completes the
-    earlier one. `close` yields what is left when the log ends.
+    It should also have `first_step`, the number that the framework gives the first step (0 or 1): without it, profiled
+    steps are counted from the first one that was seen.
     """
 
-    def feed(self, line: str) -> Iterable[Record]: ...
+    def feed(self, line: str) -> Iterable[Record]:
+        """What one clean line makes known (no line end, no ANSI colours; see `llmbx.logs.lines`).
 
-    def close(self) -> Iterable[Record]: ...
+        A step may be yielded again with more members set: the later record of the same attempt and number completes
+        the earlier one. A line that was cut ends with `llmbx.logs.lines.CUT`; its last value cannot be trusted.
+        """
+
+    def close(self) -> Iterable[Record]:
+        """What is left when the log ends."""
 
 
 class LogFormat:

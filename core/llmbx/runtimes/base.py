@@ -15,14 +15,13 @@ Progress = Callable[[str], None]
 class Runtime(Protocol):
     """A way to give a program its libraries: a virtual environment, a container tool, or the host itself.
 
-    A container tool may also have `start_failure`, a regular expression for the lines with which it says that a
-    container did not start, for a reason that may be gone on another try; and `look_inside(image, install)`, which
-    starts a prepared image once before its first run, and returns it with the versions that it has. That raises
-    `UsageError` for an image that cannot run a workload.
+    It is one object for all runs. What it may have besides is in `RuntimeExtras`.
     """
 
     name: str
+    """Its name in `--runtime`."""
     summary: str
+    """One line for `llmbx doctor`."""
 
     def available(self) -> str | None:
         """Why this runtime cannot be used here (one line), or None when it can."""
@@ -34,10 +33,32 @@ class Runtime(Protocol):
         """Fetch, verify and return the image. Raises `InfraError` when it cannot be had."""
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
-        """How one rank of `phase` is put into the container: a pure function."""
+        """How one rank of `phase` is put into the container: a pure function.
+
+        The rank shim follows the words of `argv`: what stands there must start `/bin/sh run_dir/rank-ROLE.sh`, in
+        `run_dir`, which the container sees at the same path. It hands on by name, never by value, the variables of
+        `spec.env`, `phase.env`, `phase.forward`, `spec.secrets` and `RANK_VARIABLES` that are set; mounts the run
+        folder, `launch.mounts` and `spec.mounts`; and shows the GPUs where the run has some. `llmbx.runtimes.passage`
+        says which these are.
+        """
 
     def check(self, install: Path) -> Finding | None:
         """Really start something in this runtime (for `llmbx doctor`); None when it worked.
 
         A finding that is a `warning` says that the runtime is not here, any other that it is broken.
+        """
+
+
+class RuntimeExtras(Protocol):
+    """Members that llmbx does without where a runtime has none."""
+
+    start_failure: str
+    """A regular expression for the lines with which the tool says that a container did not start, for a reason that may
+    be gone on another try: such a failure is worth a retry.
+    """
+
+    def look_inside(self, image: Image, install: Path) -> Image:
+        """Start a prepared image once before its first run, and return it with the versions that it has.
+
+        Raises `UsageError` for an image that cannot run a workload.
         """
