@@ -179,4 +179,4 @@ def test_help_imports_no_verb_and_no_plugin(stranger: Path) -> None:
     """)
     done = subprocess.run([stranger / "python", "-c", code], capture_output=True, text=True, check=True)
     assert "Run a workload" in done.stdout
-    assert done.stderr.strip() == "['llmbx.cli.main']"
+    assert done.stderr.strip() == "['llmbx.cli.main', 'llmbx.cli.streams']"

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +66,22 @@ def test_a_run_leaves_a_whole_record(llmbx: Llmbx, only_run: Callable[[], Path],
     record = json.loads((folder / "run.json").read_text())
     assert record["spec"]["origins"]["gpu_type"] == "no GPU on this machine"
     assert "completed" in done.stdout and record["run_id"] in done.stdout and str(folder) in done.stdout
+
+
+def test_a_run_whose_output_nobody_takes_has_its_result(
+    llmbx: Llmbx, install: Path, only_run: Callable[[], Path], read_result: Result
+) -> None:
+    command = f"{sys.executable} -m llmbx run --plugin toy line --launcher local --runtime host"
+    environ = {**os.environ, "LLMB_INSTALL": str(install), "LLMBX_CONFIG": os.devnull}
+
+    def shell(line: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(["bash", "-c", line], env=environ, capture_output=True, check=False)
+
+    full = shell(f"{command} >/dev/full")
+    assert full.returncode == 4 and b"the output could not be written: No space left" in full.stderr
+    assert read_result(only_run())["status"] == "completed"
+    assert shell(f"{command} | true; exit ${{PIPESTATUS[0]}}").returncode == 0
+    assert shell(f"{command} 2>&-").returncode == 0
 
 
 def test_the_emitted_script_runs_without_llmbx(llmbx: Llmbx, only_run: Callable[[], Path], tmp_path: Path) -> None:

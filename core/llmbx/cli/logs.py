@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -11,8 +10,10 @@ from pathlib import Path
 import click
 
 from .options import world
+from .streams import heard
 
 POLL_S = 0.5
+PIECE = 1 << 20
 
 
 @click.command("logs")
@@ -48,7 +49,8 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
 
 def _print(path: Path) -> None:
     with path.open("rb") as file:
-        shutil.copyfileobj(file, sys.stdout.buffer)
+        while heard() and (piece := file.read(PIECE)):
+            sys.stdout.buffer.write(piece)
 
 
 def _follow(run_name: str) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import importlib.util
-import os
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -15,6 +14,7 @@ import click
 
 from .. import __version__
 from ..errors import LlmbxError, did_you_mean
+from . import streams
 
 GROUP = "llmbx.commands"
 
@@ -100,8 +100,17 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit with the documented code."""
+    streams.guard()
+    sys.exit(streams.finish(_run()))
+
+
+def _run() -> int:
+    """The exit code of the verb, whatever became of its output."""
+    code: Any = 0
     try:
         code = cli.main(prog_name="llmbx", standalone_mode=False)
+    except SystemExit as stop:
+        code = 1 if isinstance(stop.code, str) else stop.code
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.ClickException as error:
@@ -113,8 +122,4 @@ def main() -> NoReturn:
     except (KeyboardInterrupt, click.Abort):
         click.echo("llmbx: interrupted", err=True)
         code = 130
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): not an error; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
