@@ -225,6 +225,22 @@ def test_repeats_are_joined(llmbx: Llmbx) -> None:
     assert "2 of 2 repeats" in done.stdout
 
 
+def test_repeats_are_one_json_array_and_the_sentence_is_for_people(llmbx: Llmbx) -> None:
+    done = llmbx("run", "line", "--repeat", "2", "--format", "json")
+    assert done.returncode == 0
+    assert [result["status"] for result in json.loads(done.stdout)] == ["completed", "completed"]
+    assert "2 of 2 repeats" in done.stderr
+
+
+def test_what_was_started_and_left_is_an_object_too(llmbx: Llmbx) -> None:
+    one = json.loads(llmbx("run", "line", "--detach", "--format", "json").stdout)
+    assert set(one) == {"run_id", "folder", "job_id"} and one["run_id"] in one["folder"] and one["job_id"]
+    several = json.loads(llmbx("run", "line", "--detach", "--repeat", "2", "--format", "json").stdout)
+    assert len({one["run_id"], *(each["run_id"] for each in several)}) == 3
+    for run_id in (one["run_id"], *(each["run_id"] for each in several)):
+        assert llmbx("logs", "--follow", run_id).returncode == 0
+
+
 def test_from_repeats_a_run(llmbx: Llmbx) -> None:
     assert llmbx("run", "line", "--set", "rate=0.2").returncode == 0
     (first,) = json.loads(llmbx("jobs", "--format", "json").stdout)

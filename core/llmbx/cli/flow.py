@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from pathlib import Path
@@ -16,6 +17,15 @@ from .output import print_json
 
 if TYPE_CHECKING:
     from ..pipeline import Rooms
+
+
+@dataclasses.dataclass(frozen=True)
+class Started:
+    """A run that nobody here follows; `job_id` is its launcher's, None where that gave none."""
+
+    run_id: str
+    folder: str
+    job_id: str | None
 
 
 def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None) -> None:
@@ -38,10 +48,10 @@ def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None) -
 def once(
     spec: RunSpec, here: World, *, force: bool = False, detach: bool = False, offline: bool = False,
     format_: str = "text", source: str | None = None, group: str | None = None,
-) -> Result | None:  # fmt: skip
-    """Start one run, follow it to its end and print its result; None when it was only started.
+) -> Result | Started:  # fmt: skip
+    """Start one run, follow it to its end and print its result; with `detach`, only start it and print its id.
 
-    `source` is the run that this one repeats, `group` joins repeats of one command.
+    `source` is the run that this one repeats. `group` joins repeats of one command, which prints their JSON as one.
     """
     from ..pipeline import admit, attend, findings, start
     from ..report.progress import Progress
@@ -62,13 +72,11 @@ def once(
     for finding in found:
         progress.note(f"note: {finding.problem}; {finding.fix}")
     run = start(spec, rooms, progress.note, command=tuple(sys.argv[1:]), offline=offline, group=group, repeats=source)
-    job = run.record.job
     if detach:
-        click.echo(run.record.run_id)
-        click.echo(
-            f"started job {job.job_id if job else '?'}; follow it: llmbx logs --follow {run.record.run_id}", err=True
-        )
-        return None
+        job = run.record.job
+        started = Started(run.record.run_id, run.folder, job.job_id if job else None)
+        _print_started(started, format_, alone=group is None)
+        return started
     progress.note(f"started {run.record.run_id}")
     try:
         result = attend(run, rooms, progress)
@@ -80,8 +88,17 @@ def once(
         )
         raise
     progress.close()
-    _print(result, run.folder, here, spec, format_)
+    if format_ == "text" or group is None:
+        _print(result, run.folder, here, spec, format_)
     return result
+
+
+def _print_started(started: Started, format_: str, alone: bool) -> None:
+    if format_ == "text":
+        click.echo(started.run_id)
+    elif alone:
+        print_json(started)
+    click.echo(f"started job {started.job_id or '?'}; follow it: llmbx logs --follow {started.run_id}", err=True)
 
 
 def enter_here(spec: RunSpec, here: World, force: bool) -> tuple[RunSpec, Rooms]:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..errors import UsageError
-from ..model import RunSpec
+from ..model import Result, RunSpec
 from ..request import Request
 from .flow import once, preview, worst
 from .given import given
@@ -58,7 +58,7 @@ def command(request: Request | None, dry_run: bool, detach: bool, offline: bool,
         preview(spec, here, force, None)
         return
     result = once(spec, here, force=force, detach=detach, offline=offline, format_=format_, source=source)
-    sys.exit(worst([result] if result else [], spec, here, allowed=0.0))
+    sys.exit(worst([result] if isinstance(result, Result) else [], spec, here, allowed=0.0))
 
 
 def _new(request: Request, profile: dict[str, Any], here: World) -> RunSpec:

@@ -12,9 +12,10 @@ import click
 from ..errors import UsageError
 from ..model import Result, RunSpec
 from ..request import Request
-from .flow import once, preview, worst
+from .flow import Started, once, preview, worst
 from .given import given
 from .options import World, run_options, world
+from .output import print_json
 
 _ALWAYS = ("force", "accept_image_change")
 """Options about the run that `--from` takes: they admit it, and do not make it another one."""
@@ -54,7 +55,8 @@ def command(
 
     On a machine without a GPU and without a cluster profile this trains the workload's mini: the same layer types, few
     and narrow, with the real framework on the CPU. Its environment is built once. With a GPU type and a scale it is the
-    recipe's own configuration. Progress goes to stderr, the result to stdout.
+    recipe's own configuration. Progress goes to stderr, the result to stdout: with --format json an object, of --repeat
+    an array of them; a run started with --detach is an object with run_id, folder and job_id.
 
     \b
     Examples:
@@ -72,22 +74,29 @@ def command(
     if dry_run or emit_script:
         preview(spec, here, force, emit_script)
         return
-    results = [
-        once(
-            spec,
-            here,
-            force=force,
-            detach=detach,
-            offline=offline,
-            format_=format_,
-            source=source,
-            group=_group(repeat),
-        )
-        for _ in range(repeat)
-    ]
-    done = [result for result in results if result is not None]
+    group = f"repeat-{os.getpid()}-{int(time.time())}" if repeat > 1 else None
+    outcomes: list[Result | Started] = []
+    try:
+        for _ in range(repeat):
+            outcomes.append(
+                once(
+                    spec,
+                    here,
+                    force=force,
+                    detach=detach,
+                    offline=offline,
+                    format_=format_,
+                    source=source,
+                    group=group,
+                )
+            )
+    finally:
+        # What has run is told, also where a later repeat could not start.
+        if group and outcomes and format_ == "json":
+            print_json(outcomes)
+    done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
     if len(done) > 1:
-        _joined(done, spec)
+        _joined(done, to_stderr=format_ == "json")
     sys.exit(worst(done, spec, here, allowed))
 
 
@@ -112,11 +121,7 @@ def _again(source: str, here: World) -> RunSpec:
     return spec.replace(accept_image_change=spec.accept_image_change or context.params["accept_image_change"])
 
 
-def _group(repeat: int) -> str | None:
-    return f"repeat-{os.getpid()}-{int(time.time())}" if repeat > 1 else None
-
-
-def _joined(results: list[Result], spec: RunSpec) -> None:
+def _joined(results: list[Result], to_stderr: bool) -> None:
     from .. import stats
 
     means = [r.step_time_s.mean for r in results if r.status == "completed" and r.step_time_s.mean is not None]
@@ -125,4 +130,4 @@ def _joined(results: list[Result], spec: RunSpec) -> None:
         return
     spread = f" ± {summary['std']:.4f}" if summary["std"] is not None else ""
     click.echo(f"{len(means)} of {len(results)} repeats: step time {summary['mean']:.4f} s{spread} over runs "
-               f"(min {summary['min']:.4f}, max {summary['max']:.4f})")  # fmt: skip
+               f"(min {summary['min']:.4f}, max {summary['max']:.4f})", err=to_stderr)  # fmt: skip

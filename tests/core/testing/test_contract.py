@@ -16,7 +16,8 @@ from llmbx import hookimpl, hookspecs
 from llmbx.flops import Flops
 from llmbx.launchers.local import LocalLauncher
 from llmbx.model import Image, Launch, Phase, Prefix, RunSpec
-from llmbx.plugins import HOOKS, PluginInfo, Plugins, load
+from llmbx.discover import HOOKS, PluginInfo
+from llmbx.plugins import Plugins, load
 from llmbx.runtimes.host import HostRuntime
 from llmbx.testing import assert_plugin_ok, check_plugin
 
