@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import UsageError, did_you_mean
-from .model import Scalar, Value
+from .model import Natural, Positive, Scalar, Value
 
 FILE = "llmbx.toml"
 
@@ -21,7 +21,7 @@ class Cluster(Value, frozen=True):
     """
 
     gpu_type: str | None = None
-    gpus_per_node: int | None = None
+    gpus_per_node: Positive | None = None
     launcher: str | None = None
     runtime: str | None = None
     account: str | None = None
@@ -33,10 +33,10 @@ class Cluster(Value, frozen=True):
     exclude: str | None = None
     gres: str | None = None
     gpus_per_node_flag: bool = False
-    segment: int | None = None
+    segment: Positive | None = None
     preflight: bool | None = None
-    walltime_minutes: dict[str, int] = {}
-    retries: int | None = None
+    walltime_minutes: dict[str, Positive] = {}
+    retries: Natural | None = None
     sbatch: dict[str, Scalar] = {}
     srun: dict[str, Scalar] = {}
     env: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from .errors import UsageError, did_you_mean
@@ -76,8 +77,15 @@ def _typed(key: str, text: str, setting: Setting) -> Scalar:
         value = _switch(key, text)
         return bool(value)
     if kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            raise UsageError(f"--set {key}={text}: expected a {'whole ' if kind is int else ''}number") from None
+        return _number(key, text, kind)
     return text
+
+
+def _number(key: str, text: str, kind: type[int] | type[float]) -> int | float:
+    try:
+        value = kind(text)
+    except ValueError:
+        raise UsageError(f"--set {key}={text}: expected a {'whole ' if kind is int else ''}number") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"--set {key}={text}: expected a finite number")
+    return value

@@ -51,6 +51,8 @@ def test_long_names_and_letters_are_the_same_key() -> None:
         ("fp8_recipe", "mxx", "did you mean 'mx'"),
         ("tp", "two", "expected a whole number"),
         ("lr", "fast", "expected a number"),
+        ("lr", "nan", "--set lr=nan: expected a finite number"),
+        ("clip", "-inf", "expected a finite number"),
         ("gbs", "-4", "at least 0"),
         ("cg", "maybe", "expected a whole number"),
     ],

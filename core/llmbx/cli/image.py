@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import InfraError, UsageError
+from .numbers import Above
 from .options import World, run_options, world
 from .output import format_option, print_rows
 
@@ -35,7 +36,7 @@ def command() -> None:
 @command.command("prepare")
 @click.option("--offline", is_flag=True, help="Use only what is already here.")
 @click.option("--digest", metavar="SHA256", help="Stop unless the image has this digest.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="Give an import up after so long.")
+@click.option("--timeout", type=Above(0), metavar="SECONDS", help="Give an import up after so long.")
 @click.option("--check", is_flag=True, help="Also start it once, as the first run would: has it a Python?")
 @run_options
 def prepare(request: Request | None, offline: bool, digest: str | None, timeout: float | None, check: bool) -> None:
@@ -99,7 +100,7 @@ def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
 
 @command.command("prune")
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
-@click.option("--older-than", "days", type=click.FloatRange(min=0), metavar="DAYS", help="Also older image files.")
+@click.option("--older-than", "days", type=Above(0, or_equal=True), metavar="DAYS", help="Also older image files.")
 @click.option("--dry-run", is_flag=True, help="Say what would go, and delete nothing.")
 def prune(names: tuple[str, ...], days: float | None, dry_run: bool) -> None:
     """Delete what killed imports left behind and image files that are not whole, and the images that are named.

@@ -15,6 +15,7 @@ from ..install import Install, find_install
 from ..model import RunSpec
 from ..plugins import Plugins, load
 from ..request import STAGE_PATH_NOTE, Request, parse_pairs
+from .numbers import Above
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -62,7 +63,7 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     "stall_timeout_s": click.option(
         "--stall-timeout",
         "stall_timeout_s",
-        type=float,
+        type=Above(0),
         metavar="SECONDS",
         help="Dump stacks and stop when the log is silent for so long.",
     ),

@@ -11,6 +11,7 @@ import click
 from ..errors import InfraError, UsageError
 from ..model import RunSpec
 from .given import given
+from .numbers import Above
 from .options import RUN_OPTIONS, World, scheduler_pairs, which_workload, world
 from .output import Row, format_option, print_rows
 
@@ -57,7 +58,7 @@ def _plan_options(function: Any) -> Any:
 @click.option("--repeats", type=click.IntRange(min=1), help="Run every cell so many times.")
 @click.option("--dry-run", is_flag=True, help="Show the plan with its node- and GPU-hours, and start nothing.")
 @click.option("--max-jobs", type=click.IntRange(min=1), metavar="N", help="Jobs at a time (100; locally always one).")
-@click.option("--max-gpu-hours", type=click.FloatRange(min=0), metavar="H", help="Refuse a plan that takes more.")
+@click.option("--max-gpu-hours", type=Above(0, or_equal=True), metavar="H", help="Refuse a plan that takes more.")
 @click.option("--resume", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Go on with what is missing.")
 @click.option("--failed", is_flag=True, help="With --resume: run failed cells again too.")
 @click.option("--show", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Show the results so far.")

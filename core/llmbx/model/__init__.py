@@ -1,6 +1,6 @@
 """The frozen values that flow from the command line to the report. Imports nothing of llmbx outside this folder."""
 
-from .base import Scalar, Value
+from .base import Natural, Positive, Scalar, Seconds, Value
 from .figure import Figure
 from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner
@@ -49,11 +49,13 @@ __all__ = [
     "Launch",
     "ModelShape",
     "Mount",
+    "Natural",
     "Owner",
     "Parallelism",
     "Peak",
     "Phase",
     "Point",
+    "Positive",
     "Prefix",
     "PreflightSpec",
     "ProfileSpec",
@@ -64,6 +66,7 @@ __all__ = [
     "Rule",
     "RunSpec",
     "Scalar",
+    "Seconds",
     "Section",
     "Series",
     "Setting",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import UsageError
-from ..model import Scalar, Value
+from ..model import Natural, Positive, Scalar, Seconds, Value
 from ..request import Request
 from ..scales import ANY, scales
 from ..scheduler_options import long_options
@@ -43,8 +43,8 @@ class Part(Value, frozen=True, rename={"with_": "with"}):
     set: dict[str, Scalar | tuple[Scalar, ...]] = {}
     repeats: int | None = None
     plugin: str | None = None
-    gpus_per_node: int | None = None
-    steps: int | None = None
+    gpus_per_node: Positive | None = None
+    steps: Positive | None = None
     window: str | None = None
     runtime: str | None = None
     launcher: str | None = None
@@ -58,9 +58,9 @@ class Part(Value, frozen=True, rename={"with_": "with"}):
     with_: tuple[str, ...] | None = None
     trace_subsystems: str | None = None
     trace_file_per_rank: bool | None = None
-    walltime_minutes: int | None = None
-    stall_timeout_s: float | None = None
-    retries: int | None = None
+    walltime_minutes: Positive | None = None
+    stall_timeout_s: Seconds | None = None
+    retries: Natural | None = None
     preflight: bool | None = None
     force: bool | None = None
 

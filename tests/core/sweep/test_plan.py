@@ -74,6 +74,17 @@ def test_a_part_can_say_false_zero_and_nothing(tmp_path: Path) -> None:
     assert (whole.request.tags, whole.request.scheduler) == (("a",), {"exclusive": ""})
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["retries = -3", "walltime_minutes = 0", "steps = -1", "gpus_per_node = 0", "stall_timeout_s = -5",
+     "stall_timeout_s = nan", "stall_timeout_s = inf"],
+)  # fmt: skip
+def test_a_number_that_means_nothing_is_refused_where_it_stands(line: str, tmp_path: Path) -> None:
+    key = line.split()[0]
+    with pytest.raises(UsageError, match=rf"plan\.toml: at part\[0\]\.{key}: Expected (int|float) [<>]=? \S+$"):
+        read_plan(write(tmp_path, f"workload = 'line'\n[[part]]\n{line}\n"))
+
+
 def test_a_plan_can_say_all_that_the_options_of_run_can() -> None:
     elsewhere = {"names": "workload", "settings": "set", "scheduler": "slurm", "wrappers": "with_"}
     assert {elsewhere.get(name, name) for name in RUN_OPTIONS} <= set(Part.__struct_fields__)

@@ -1,8 +1,9 @@
-"""Where everything is kept, who says so, and what is proved of it."""
+"""What the configuration says: where everything is kept, unless the environment says so; and numbers that are none."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,20 @@ def test_the_environment_wins_over_the_configuration_and_that_over_the_default(t
     environ |= {"LLMB_INSTALL": "/mine", "LLMB_WORKLOAD": "/w"}
     assert found(environ, inner) == Install(root="/mine", origin="LLMB_INSTALL", workload_root="/w")
     assert find_install({"XDG_DATA_HOME": "/data"}) == Install(root="/data/llmbx", origin="default")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("walltime_minutes = { grok1 = -60 }", "at clusters[...].walltime_minutes[...]: Expected int >= 1"),
+        ("retries = -3", "at clusters[...].retries: Expected int >= 0"),
+        ("gpus_per_node = 0", "at clusters[...].gpus_per_node: Expected int >= 1"),
+    ],
+)
+def test_a_number_that_means_nothing_is_refused(line: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "llmbx.toml").write_text(f"[clusters.c]\n{line}\n")
+    with pytest.raises(UsageError, match=re.escape(f"{tmp_path}/llmbx.toml: {said}")):
+        load_config({}, tmp_path)
 
 
 def test_the_commands_ask_in_this_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
