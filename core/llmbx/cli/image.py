@@ -192,14 +192,20 @@ def export(bundle: Path, names: tuple[str, ...], workloads: tuple[str, ...]) -> 
     """
     from tempfile import TemporaryDirectory
 
+    from ..files import disk_errors
     from ..images.bundle import export as write
     from ..images.disk import size
     from ..images.inventory import entries, select
 
     here = world()
     install = here.install.path
+    if not bundle.absolute().parent.is_dir():
+        raise UsageError(f"{bundle}: there is no folder {bundle.parent}: make it, or name another place")
     chosen = select(install, names) if names else entries(install)
-    with TemporaryDirectory(prefix=f".{bundle.name}.wheels-", dir=bundle.absolute().parent) as folder:
+    with (
+        disk_errors(str(bundle)),
+        TemporaryDirectory(prefix=f".{bundle.name}.wheels-", dir=bundle.absolute().parent) as folder,
+    ):
         wheels = [wheel for workload in workloads for wheel in _wheels(workload, Path(folder) / workload, here)]
         manifest = write(bundle.absolute(), chosen, install, _say, list({path.name: path for path in wheels}.values()))
     click.echo(f"{bundle}  {len(manifest.members)} files, {size(bundle.stat().st_size)}")

@@ -134,7 +134,7 @@ def _make(db: sqlite3.Connection) -> None:
 
 
 def _damaged(error: sqlite3.DatabaseError) -> bool:
-    """Whether a new file would help: not where it is locked, or its folder full or not ours."""
+    """Whether a new file would help: not where it is locked, its folder full or not ours, or the question at fault."""
     import sqlite3
 
-    return not isinstance(error, sqlite3.OperationalError) or str(error).startswith("no such ")
+    return type(error) is sqlite3.DatabaseError or str(error).startswith(("no such ", "UNIQUE constraint "))

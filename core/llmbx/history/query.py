@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     import sqlite3
 
 NEWEST = '"created" DESC, "run_id" DESC'
+
+LARGEST = 2**63 - 1
+"""The largest integer of SQLite."""
 
 
 class Selection(Value, frozen=True):
@@ -91,7 +95,17 @@ def _where(wanted: Selection) -> tuple[str, tuple[Scalar, ...]]:
         sql, bound_values = condition(wanted.where)
         parts.append(sql)
         values += bound_values
-    return (f" WHERE {' AND '.join(parts)}" if parts else ""), tuple(values)
+    return (f" WHERE {' AND '.join(parts)}" if parts else ""), tuple(map(_bound, values))
+
+
+def _bound(value: Scalar) -> Scalar:
+    """A value as SQLite takes it: an integer of more than 64 bits only as a real number, which compares alike."""
+    if not isinstance(value, int) or -LARGEST <= value <= LARGEST:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _order(wanted: Selection) -> str:
@@ -104,4 +118,4 @@ def _order(wanted: Selection) -> str:
 
 
 def _limit(wanted: Selection) -> str:
-    return f" LIMIT {wanted.limit}" if wanted.limit is not None else ""
+    return f" LIMIT {min(wanted.limit, LARGEST)}" if wanted.limit is not None else ""

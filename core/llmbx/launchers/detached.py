@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..errors import InfraError
+from ..errors import InfraError, UsageError
 from ..model import JobStatus
 from . import processes
 from .exits import exit_status, read_exit
@@ -19,9 +19,22 @@ SCRIPT_GRACE_S = 10.0
 """How much longer `stop` waits for the script itself, before it kills everything that the script started."""
 
 
+def stop_grace_s(environ: Mapping[str, str]) -> int:
+    """What `STOP_GRACE` says. Raises `UsageError` for anything but a whole number: the script counts with it."""
+    text = environ.get(STOP_GRACE, "").strip() or "10"
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UsageError(f"{STOP_GRACE}={text!r}: expected a whole number of seconds")
+    return int(text)
+
+
 def start(script: Path, output: Path, run_dir: Path, environ: Mapping[str, str] | None = None) -> str:
-    """Start the script in a session of its own, which outlives this process; returns by what it is found again."""
+    """Start the script in a session of its own, which outlives this process; returns by what it is found again.
+
+    Raises `InfraError` where it cannot be started, `UsageError` for a grace that it could not be stopped with.
+    """
     import subprocess
+
+    stop_grace_s(os.environ if environ is None else environ)
 
     try:
         with output.open("ab") as out:
@@ -56,10 +69,11 @@ def status(process: str, run_dir: Path, started: float) -> JobStatus:
 
 def stop(process: str, run_dir: Path) -> None:
     """Have the script stop its ranks; what is left after a grace is killed. Raises `InfraError` on another host."""
+    grace_s = stop_grace_s(os.environ)
     found = _here(process, run_dir)
     if found.leader:
         processes.send(found.leader, signal.SIGTERM)
-    deadline = time.monotonic() + float(os.environ.get(STOP_GRACE, 10)) + SCRIPT_GRACE_S
+    deadline = time.monotonic() + grace_s + SCRIPT_GRACE_S
     while found.leader and time.monotonic() < deadline:
         time.sleep(0.1)
         found = processes.look(process, run_dir)

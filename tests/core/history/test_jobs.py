@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 
 from llmbx.errors import UsageError
+from llmbx.history.index import place
+from llmbx.install import Install
 from llmbx.record import RESULT
 
 from ..compare.conftest import CREATED, Shelf, noise
@@ -100,6 +103,24 @@ def test_a_table_names_its_columns_and_says_what_it_leaves_out(several: list[str
     assert done.stderr == "2 of 6 runs; --limit 0 lists all\n"
     assert jobs("--status", "cancelled").stderr.startswith("none of the 6 runs in ")
     assert jobs("--status", "cancelled", "--format", "json").stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (("--limit", "9" * 20), 6),
+        (("--gpus", "1" + "0" * 400), 0),
+        (("--where", f"gpus < {10**30} and gpus > {-(10**30)}"), 6),
+    ],
+)
+def test_a_number_beyond_64_bits_is_a_question_like_any_other(
+    several: list[str], jobs: Jobs, install: Install, arguments: tuple[str, ...], found: int
+) -> None:
+    jobs()
+    index = place(install, os.environ)
+    before = index.stat().st_ino
+    assert len(json.loads(jobs(*arguments, "--format", "json").stdout)) == found
+    assert index.stat().st_ino == before, "the index is not at fault"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from llmbx.errors import InfraError
+from llmbx.errors import InfraError, UsageError
+from llmbx.launchers import detached
 from llmbx.launchers.local import LocalLauncher
 from llmbx.launchers.processes import PLACE
 from llmbx.model import Job, Prefix, Wrapping
@@ -313,6 +314,18 @@ def test_secrets_reach_the_ranks_but_not_the_script(start: Start, monkeypatch: p
     assert run.end().exit_code == 0
     assert run.log == "14\n"
     assert "very_secret" not in run.script.read_text()
+
+
+@pytest.mark.parametrize("grace", ["x", "-1", "1.5", "nan"])
+def test_a_grace_that_no_script_counts_with_is_refused_before_the_start(
+    grace: str, start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LLMBX_STOP_GRACE_S", grace)
+    for action in (lambda: start(make_launch("true")), lambda: detached.stop("1", tmp_path)):
+        with pytest.raises(UsageError, match=f"LLMBX_STOP_GRACE_S='{grace}': expected a whole number of seconds"):
+            action()
+    monkeypatch.setenv("LLMBX_STOP_GRACE_S", "")
+    assert detached.stop_grace_s(os.environ) == 10
 
 
 def test_setup_lines_run_first_and_their_failure_ends_the_run(start: Start) -> None:
