@@ -8,12 +8,29 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/plugins.md"
 FILE = re.compile(r"^`([\w./-]+\.\w+)`[^\n]*\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TOOLS = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "llmbx-site"
+version = "1"
+
+[project.entry-points.llmbx]
+prefix = "llmbx_site.runtime"
+turns = "llmbx_site.launcher"
+
+[tool.hatch.build.targets.wheel]
+packages = ["src/llmbx_site"]
+"""
 LLMBX = "from llmbx.cli.main import main; main()"
 
 
@@ -24,8 +41,8 @@ def written(folder: Path, heading: str) -> Path:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
-    for module in folder.glob("src/*/plugin.py"):
-        module.with_name("__init__.py").touch()
+        if path.parent.parent.name == "src":
+            path.with_name("__init__.py").touch()
     return folder
 
 
@@ -55,13 +72,44 @@ def test_its_own_tests_pass(tiny: tuple[Path, dict[str, str]]) -> None:
     assert "4 passed" in done.stdout
 
 
+@pytest.fixture(scope="module")
+def tools(tiny: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment that has the guide's runtime and launcher too."""
+    source = tmp_path_factory.mktemp("guide") / "site"
+    for heading in ("A runtime", "A launcher"):
+        written(source, heading)
+    (source / "pyproject.toml").write_text(TOOLS)
+    return {**installed(source, Path(tiny[1]["PYTHONPATH"])), "SITE_PREFIX": sys.prefix}
+
+
+def shown_command(place: Path, environ: dict[str, str], start: str, *more: str) -> tuple[int, dict[str, Any], Path]:
+    """Exit code, result and folder of the first command of the guide that begins so."""
+    environ = {**environ, "HOME": str(place), "LLMB_INSTALL": str(place / "install"), "CUDA_VISIBLE_DEVICES": ""}
+    line = re.findall(rf"(?:^    |`)llmbx ({re.escape(start)}[^`\n]*)", PAGE.read_text(), re.MULTILINE)[0]
+    command = [sys.executable, "-c", LLMBX, *line.split(), *more, "--format", "json"]
+    done = subprocess.run(command, cwd=place, env=environ, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    (folder,) = (place / "install").glob("workloads/tiny/experiments/*/*/*/")
+    return done.returncode, json.loads(done.stdout), folder
+
+
 def test_the_command_that_the_guide_shows(tiny: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
-    environ = {**tiny[1], "HOME": str(tmp_path), "LLMB_INSTALL": str(tmp_path / "install"), "CUDA_VISIBLE_DEVICES": ""}
-    (line,) = re.findall(r"^    llmbx (run tiny .*)$", PAGE.read_text(), re.MULTILINE)
-    command = [sys.executable, "-c", LLMBX, *line.split(), "--format", "json"]
-    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    assert (result["status"], result["workload"]["gpus"], result["steps_seen"]) == ("completed", 2, 20)
-    (seen,) = (tmp_path / "install").glob("workloads/tiny/experiments/*/*/*/seen.json")
-    assert json.loads(seen.read_text())
+    code, result, folder = shown_command(tmp_path, tiny[1], "run tiny --gpus 2")
+    assert (code, result["status"], result["workload"]["gpus"], result["steps_seen"]) == (0, "completed", 2, 20)
+    assert json.loads((folder / "seen.json").read_text())
+
+
+def test_the_runtime_and_the_launcher_that_the_guide_shows(tools: dict[str, str], tmp_path: Path) -> None:
+    check = "from llmbx.testing import assert_plugin_ok as ok; ok('prefix'); ok('turns')"
+    subprocess.run([sys.executable, "-c", check], env=tools, check=True)
+    code, result, folder = shown_command(tmp_path, tools, "run tiny --gpus 2 --runtime prefix")
+    assert (code, result["status"], result["runtime"], result["launcher"]) == (0, "completed", "prefix", "turns")
+    assert "nice" in (folder / "run.sh").read_text()
+    assert json.loads((folder / "seen.json").read_text())["executable"].startswith(sys.prefix)
+
+
+def test_a_failed_run_of_that_launcher_names_its_rank(tools: dict[str, str], tmp_path: Path) -> None:
+    lost = ("--env", "LLMBX_SPEC=gone.json")
+    code, result, _ = shown_command(tmp_path, tools, "run tiny --gpus 2 --runtime prefix", *lost)
+    assert (code, result["status"], result["exit_code"]) == (1, "failed", 1)
+    assert result["cause"].startswith("rank 0: FileNotFoundError")
