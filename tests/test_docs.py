@@ -86,3 +86,22 @@ def test_every_member_of_an_interface_is_explained(protocol: type) -> None:
         assert re.search(rf"^- `{name}` \(.*\): \w", page, re.MULTILINE), name
     for name in methods:
         assert re.search(rf"def {name}\(.*\n```\n\n\w", page), name
+
+
+INTERNAL = {
+    "LLMBX_CARRIED": "how enroot's values get through its command line",
+    "LLMBX_UMASK": "the user's umask, on its way into a Docker container",
+    "LLMBX_OWN_LIBRARIES": "what a program loads beside a lent profiler",
+    "LLMBX_PROFILER_MARK": "that a profiled program began",
+}
+"""Variables that one part of llmbx hands to another, and that nobody else sets or reads."""
+
+
+def test_every_variable_of_llmbx_is_in_the_guide() -> None:
+    sources = [path for folder in ("core", "plugins") for path in (ROOT / folder).rglob("*") if path.suffix != ".pyc"]
+    text = "\n".join(path.read_text() for path in sources if path.is_file())
+    used = set(re.findall(r"\bLLMBX_[A-Z0-9_]*[A-Z0-9]\b", text))
+    tables = re.findall(r"^\| (`LLMBX_[^|]*) \|", (ROOT / "docs/guide.md").read_text(), re.MULTILINE)
+    documented = {name for cell in tables for name in re.findall(r"LLMBX_\w+", cell)}
+    assert used - documented == INTERNAL.keys()
+    assert documented <= used
