@@ -27,6 +27,7 @@ def findings(spec: RunSpec) -> list[Finding]:
         *_without_gpu(spec),
         *_checkpoint(spec),
         *_tokenizer(spec),
+        *_profile(spec),
     ]
 
 
@@ -168,3 +169,21 @@ def _tokenizer(spec: RunSpec) -> list[Finding]:
     page = f" and access to {HUB}{spec.gated_tokenizer}" if spec.gated_tokenizer else ""
     fix = "set HF_TOKEN, or use --set tokenizer=null, which needs none"
     return [Finding(rule="tokenizer", problem=f"the hub's tokenizer needs HF_TOKEN{page}", fix=fix)]
+
+
+def _profile(spec: RunSpec) -> list[Finding]:
+    """Megatron-Bridge has PyTorch's profiler; the NeMo 2 driver maps the steps for nsys only; XPlane is JAX's."""
+    profile = spec.profile
+    if profile is None:
+        return []
+    found, tool, bridge = [], profile.tool, spec.driver == "megatron-bridge"
+    if tool == "xplane":
+        problem, fix = "xplane is the profiler of JAX, which Megatron does not run on", "use --tool nsys"
+        found.append(Finding(rule="profile", problem=problem, fix=f"{fix} or torch" if bridge else fix))
+    elif tool != "nsys" and not bridge:
+        problem = f"recipe {spec.recipe} runs on NeMo 2, which is profiled with nsys, not with {tool}"
+        found.append(Finding(rule="profile", problem=problem, fix="use --tool nsys"))
+    if profile.gpu_metrics and tool == "torch":
+        problem = "GPU metrics are sampled by nsys, not by PyTorch's profiler"
+        found.append(Finding(rule="profile", problem=problem, fix="use --tool nsys, or leave --gpu-metrics out"))
+    return found

@@ -8,7 +8,7 @@ import pytest
 
 from llmbx.check import common_findings
 from llmbx.config import Config
-from llmbx.model import Checkpointing, CheckpointSpec, Finding, Recipe, Row, RunSpec, Workload
+from llmbx.model import Checkpointing, CheckpointSpec, Finding, ProfileSpec, Recipe, Row, RunSpec, Workload
 from llmbx.request import Request
 from llmbx.resolve import resolve
 from llmbx.scales import scales
@@ -227,3 +227,26 @@ def test_a_token_opens_the_hub() -> None:
 def test_all_findings_come_at_once() -> None:
     spec = resolved(*LLAMA, vp=5, seq=8200, ol=10, gbs=504)
     assert [f.rule for f in findings(spec)] == ["layers", "microbatches", "sequence", "ol"]
+
+
+@pytest.mark.parametrize(
+    ("driver", "tool", "gpu_metrics", "said"),
+    [
+        ("nemo2", "nsys", True, []),
+        ("nemo2", "torch", False, [("is profiled with nsys, not with torch", "use --tool nsys")]),
+        ("nemo2", "xplane", False, [("xplane is the profiler of JAX", "use --tool nsys")]),
+        ("megatron-bridge", "nsys", True, []),
+        ("megatron-bridge", "torch", False, []),
+        ("megatron-bridge", "xplane", False, [("xplane is the profiler of JAX", "use --tool nsys or torch")]),
+        ("megatron-bridge", "torch", True, [("GPU metrics are sampled by nsys", "use --tool nsys, or leave")]),
+    ],
+)
+def test_a_profiler_that_cannot_work_is_told_before_the_nodes_are_taken(
+    driver: str, tool: str, gpu_metrics: bool, said: list[tuple[str, str]]
+) -> None:
+    profile = ProfileSpec(start=45, stop=50, tool=tool, gpu_metrics=gpu_metrics)
+    spec = resolved("grok1", "314b", "bf16", "gb200", 256).replace(driver=driver, profile=profile)
+    found = findings(spec)
+    assert [finding.rule for finding in found] == ["profile"] * len(said)
+    for finding, (problem, fix) in zip(found, said, strict=True):
+        assert problem in finding.problem and finding.fix.startswith(fix) and not finding.warning
