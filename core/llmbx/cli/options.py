@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import click
 
 from ..config import Config, load_config
-from ..errors import UsageError
+from ..errors import UsageError, did_you_mean
 from ..install import Install, find_install
 from ..model import RunSpec
 from ..plugins import Plugins, load
 from ..request import STAGE_PATH_NOTE, Request, parse_pairs
+from ..runtimes.select import AUTO
 from .numbers import Above
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -154,7 +155,17 @@ class World:
         """The specification that the request means here."""
         from ..resolve import resolve
 
-        return resolve(request, self.plugins, self.config, self.cluster_files, os.environ, self.install.root)
+        spec = resolve(request, self.plugins, self.config, self.cluster_files, os.environ, self.install.root)
+        _require_known("launcher", spec, self.plugins.launchers())
+        _require_known("runtime", spec, [*self.plugins.runtimes(), AUTO])
+        return spec
+
+
+def _require_known(what: str, spec: RunSpec, known: Collection[str]) -> None:
+    """Raise `UsageError` for the name of a launcher or runtime that no plugin brings; says where it is from."""
+    name = getattr(spec, what)
+    if name not in known:
+        raise UsageError(f"{spec.origins[what]}: no {what} named '{name}'{did_you_mean(name, known)}")
 
 
 def place() -> tuple[Install, Callable[[], Plugins]]:

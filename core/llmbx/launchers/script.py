@@ -111,10 +111,19 @@ def environment(spec: RunSpec, phase: Phase, wrapping: Wrapping) -> dict[str, st
     Raises `UsageError` for a name that no shell can export.
     """
     merged = {**spec.env, **phase.env, **wrapping.host_env}
-    for name in merged:
-        if not _NAME.fullmatch(name):
-            raise UsageError(f"environment variable {name!r}: a name is made of letters, digits and _")
+    for name, value in merged.items():
+        check_variable(name, value)
     return {name: value for name, value in merged.items() if not is_secret(name)}
+
+
+def check_variable(name: str, value: str) -> None:
+    """Raise `UsageError` for a variable that no shell can export."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"environment variable {name!r}: a name is made of letters, digits and _, and no digit comes first"
+        )
+    if "\0" in value:
+        raise UsageError(f"environment variable {name}: a value cannot hold a NUL byte")
 
 
 def exports(variables: Mapping[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ Slurm 22.05 to 25.05.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 
 from ..errors import UsageError
@@ -71,6 +72,17 @@ Those that say where output goes, or whether sbatch waits, have no say in a run 
 SWITCHES = frozenset({"no-kill", "no-requeue", "overcommit", "requeue", "spread-job", "use-min-nodes"})
 """Options whose variable only has to be set, whatever its value."""
 
+BARE = SWITCHES | {
+    "consolidate-segments", "contiguous", "exclusive", "get-user-env", "hold", "nice", "oversubscribe", "propagate",
+    "reboot", "resv-ports", "stepmgr",
+}  # fmt: skip
+"""Options that may stand without a value."""
+
+STEPS = ("nodes", "ntasks", "ntasks-per-node", "output", "error", "input", "chdir", "test-only")
+"""Those of llmbx's own options that srun has, too."""
+
+_OPTION = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+
 _RIVALS = (
     ("gres", "gpus-per-node"), ("gpus", "gpus-per-node"), ("mem", "mem-per-cpu"), ("mem", "mem-per-gpu"),
     ("mem-per-cpu", "mem-per-gpu"), ("exclusive", "oversubscribe"), ("requeue", "no-requeue"),
@@ -105,7 +117,7 @@ def from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Option -> (value, variable) for sbatch's own input variables that are set."""
     found = {}
     for variable, option in VARIABLES.items():
-        if variable in environ:
+        if environ.get(variable) or (variable in environ and option in BARE):
             found[option] = ("" if option in SWITCHES else environ[variable], variable)
     return found
 
@@ -121,6 +133,13 @@ def check_params(options: Mapping[str, str], origins: Mapping[str, str]) -> None
             raise UsageError(f"scheduler option {_named(key, options, origins)}: llmbx sets it; {OWNED[key]}")
         if "\n" in value or "\0" in value:
             raise UsageError(f"scheduler option {_named(key, options, origins)}: a value is one line")
+        if not _OPTION.fullmatch(key):
+            said = _named(key, options, origins)
+            raise UsageError(
+                f"scheduler option {said}: a name is made of letters, digits and dashes; ';' parts options"
+            )
+        if not value and key in OPTIONS - BARE:
+            raise UsageError(f"scheduler option {_named(key, options, origins)}: it needs a value")
         if key not in OPTIONS:
             near = difflib.get_close_matches(key, OPTIONS, n=1, cutoff=0.85)
             if near:
@@ -128,6 +147,18 @@ def check_params(options: Mapping[str, str], origins: Mapping[str, str]) -> None
     for first, second, why in _contradictions(options):
         both = f"{_named(first, options, origins)} and {_named(second, options, origins)}"
         raise UsageError(f"scheduler options {both} contradict each other{why}; drop one")
+
+
+def check_srun(options: Mapping[str, str], origin: str) -> None:
+    """Raise `UsageError` for an option of srun, from `origin`, that is llmbx's own or that no command line can hold."""
+    for name, value in options.items():
+        key = option_name(name)
+        if key in STEPS:
+            raise UsageError(f"srun option {name}={value} ({origin}): llmbx sets it; {OWNED[key]}")
+        if not _OPTION.fullmatch(key):
+            raise UsageError(f"srun option {name!r} ({origin}): a name is made of letters, digits and dashes")
+        if "\0" in value:
+            raise UsageError(f"srun option {name} ({origin}): a value cannot hold a NUL byte")
 
 
 def _contradictions(options: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..errors import UsageError
 from ..model import Launch, Phase, RunSpec, Wrapping
 from ..secrets import is_secret
 from . import preflight, script
 from .shim import phase_ranks
 from .slurm_allocation import STEP_OPTIONS, Allocation
-from .slurm_params import check_params
+from .slurm_params import check_params, check_srun
 
 PORTS = (10000, 20000)
 """First rendezvous port, and how many there are: below the ports that Linux hands out by itself (32768 and up)."""
@@ -147,9 +146,7 @@ def srun(
         **_cpus(spec.scheduler),
         **_step(spec, launch, allocation, first),
     }
-    for name, value in spec.srun.items():
-        if "\0" in value:
-            raise UsageError(f"srun option {name}: a value cannot hold a NUL byte")
+    check_srun(spec.srun, f"cluster '{spec.cluster}'")
     label = ["--label"] if phase_ranks(phase, launch) > 1 else []
     set_before = {flag.partition("=")[0].removeprefix("--") for flag in wrapping.launcher_flags}
     after = {name: value for name, value in spec.srun.items() if name in set_before}

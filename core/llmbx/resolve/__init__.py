@@ -23,6 +23,7 @@ from .length import length, with_fitting_window
 from .place import place
 from .profiled import without_profile
 from .shape import shape
+from .startable import check_startable
 from .target import target_of
 
 
@@ -78,7 +79,9 @@ def resolve(
     spec = with_fitting_window(spec, layers, first)
     if spec.profile and not spec.profile.keep_secrets:
         spec = spec.replace(secrets=())
-    return spec.replace(origins=dict(sorted(layers.origins.items())))
+    spec = spec.replace(origins=dict(sorted(layers.origins.items())))
+    check_startable(spec, inside=layers.allocation is not None)
+    return spec
 
 
 def _of_catalog(workload: Workload, recipe: Recipe, size: Size) -> dict[str, Any]:

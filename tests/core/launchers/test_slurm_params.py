@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmbx.errors import UsageError
-from llmbx.launchers.slurm_params import OPTIONS, VARIABLES, check_params, from_environ, parse_params
+from llmbx.launchers.slurm_params import OPTIONS, VARIABLES, check_params, check_srun, from_environ, parse_params
 
 
 @pytest.mark.parametrize(
@@ -85,3 +85,27 @@ def test_options_that_cannot_be_meant(options: dict[str, str], says: str) -> Non
 def test_options_that_are_fine() -> None:
     check_params({"gres": "craynetwork:1", "gpus-per-node": "8"}, {})
     check_params({"container-image": "x", "site-plugin": "y"}, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"a b": "3"}, "a b=3 (--slurm-arg): a name is made of letters, digits and dashes; ';' parts options"),
+        ({"account": ""}, "account (--slurm-arg): it needs a value"),
+        ({"time": ""}, "time (--slurm-arg): it needs a value"),
+    ],
+)
+def test_options_that_no_directive_can_carry(options: dict[str, str], says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"scheduler option {says}")):
+        check_params(options, {f"scheduler.{key}": "--slurm-arg" for key in options})
+
+
+def test_a_variable_that_is_set_to_nothing_asks_for_nothing() -> None:
+    assert from_environ({"SBATCH_ACCOUNT": "", "SBATCH_EXCLUSIVE": ""}) == {"exclusive": ("", "SBATCH_EXCLUSIVE")}
+
+
+@pytest.mark.parametrize("name", ["nodes", "ntasks_per_node", "output"])
+def test_sruns_options_that_are_llmbxs_own_are_refused_as_sbatchs_are(name: str) -> None:
+    with pytest.raises(UsageError, match=rf"srun option {name}=7 \(cluster 'c'\): llmbx sets it; "):
+        check_srun({name: "7"}, "cluster 'c'")
+    check_srun({"mpi": "pmix", "cpu-bind": "none", "kill-on-bad-exit": "0"}, "cluster 'c'")

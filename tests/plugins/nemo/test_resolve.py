@@ -203,3 +203,29 @@ def test_walltime_replaces_the_time_option_of_the_cluster_profile() -> None:
     assert spec("llama3.1", config=config, cluster="c", **SCALE).walltime_minutes == 480
     asked = spec("llama3.1", config=config, cluster="c", walltime_minutes=30, **SCALE)
     assert asked.walltime_minutes == 30 and "time" not in asked.scheduler
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"env": {"1A": "x"}}, r"--env: environment variable '1A': a name is made of"),
+        ({"mounts": (":",)}, r"mount ':': expected SOURCE\[:TARGET\]\[:ro\]"),
+        ({"mounts": ("/a:/b:/c:/d",)}, r"mount '/a:/b:/c:/d': expected SOURCE"),
+        ({"launcher": "slurm", "scheduler": {"a b": "3"}}, r"scheduler option a b=3 \(--slurm-arg\): a name"),
+    ],
+)
+def test_what_no_script_can_carry_is_refused_before_anything_starts(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        spec("grok1", runtime="host", **asked)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "says"),
+    [
+        (Cluster(account=""), r"scheduler option account \(cluster 'c' in llmbx.toml\): it needs a value"),
+        (Cluster(srun={"nodes": "7"}), r"srun option nodes=7 \(cluster 'c'\): llmbx sets it"),
+    ],
+)
+def test_a_cluster_profile_that_no_script_can_carry_is_refused(cluster: Cluster, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        spec("grok1", config=Config(clusters={"c": cluster}), cluster="c", launcher="slurm")

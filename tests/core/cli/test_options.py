@@ -1,0 +1,26 @@
+"""Options that every verb with a workload has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from llmbx.cli.show import command as show
+from llmbx.errors import UsageError
+
+
+@pytest.mark.parametrize(("key", "near"), [("launcher", "slrum"), ("runtime", "dokcer")])
+def test_a_launcher_or_runtime_that_is_not_there_is_refused_by_show_too(
+    key: str, near: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "llmbx.toml"
+    file.write_text(f'default_cluster = "c"\n[clusters.c]\n{key} = "{near}"\n')
+    monkeypatch.setenv("LLMBX_CONFIG", str(file))
+    right = {"slrum": "slurm", "dokcer": "docker"}[near]
+    with pytest.raises(UsageError, match=rf"cluster 'c' in .*: no {key} named '{near}' \(did you mean '{right}'\?\)"):
+        CliRunner().invoke(show, ["line"], catch_exceptions=False)
+    said = rf"--{key}: no {key} named 'nope'"
+    with pytest.raises(UsageError, match=said):
+        CliRunner().invoke(show, ["line", f"--{key}", "nope"], catch_exceptions=False)
