@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Protocol
 
 from . import first_step
+from .guard import quiet
 from .launchers.base import Launcher, Unreachable
 from .logs.collect import RESTARTED
+from .logs.grammar import as_grammar
 from .logs.lines import LineReader
 from .logs.parser import LogParser
 from .model import Event, JobStatus, Step
@@ -47,7 +49,7 @@ class Follower:
         self._begin()
 
     def _begin(self) -> None:
-        self.parser = self.make_parser()
+        self.grammar = as_grammar(self.make_parser())
         self.lines = LineReader()
         self.offset = 0
         self.last_growth = time.monotonic()
@@ -79,13 +81,17 @@ class Follower:
         """Read what is left; an unfinished last line counts."""
         self.read()
         self._feed(self.lines.close())
-        for record in self.parser.close():
+        with quiet():
+            rest = self.grammar.close()
+        for record in rest:
             self._tell(record)
 
     def _feed(self, lines: list[str]) -> None:
-        for line in lines:
-            for record in self.parser.feed(line):
-                self._tell(record)
+        found: list[Step | Event] = []
+        with quiet():
+            self.grammar.read(lines, found.append)
+        for record in found:
+            self._tell(record)
 
     def _tell(self, record: Step | Event) -> None:
         if isinstance(record, Step):

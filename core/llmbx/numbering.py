@@ -8,8 +8,7 @@ from .plugins import Plugins
 
 def first_number(spec: RunSpec, plugins: Plugins) -> int | None:
     """The number that the framework's log gives the first step, where its grammar says so."""
-    number: int | None = getattr(plugins.framework(spec.plugin).parse_log(spec), "first_step", None)
-    return number
+    return plugins.framework(spec.plugin).parse_log(spec).first_step
 
 
 def bounds(steps: int, first: int | None) -> tuple[int, int]:

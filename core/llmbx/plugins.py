@@ -18,6 +18,7 @@ from .errors import LlmbxError, PluginError, UsageError, did_you_mean
 from .flops import Flops
 from .guard import guarded
 from .launchers.base import Launcher
+from .logs.grammar import Grammar, walled
 from .logs.parser import LogFormat, LogParser
 from .model import Finding, Image, ImageRequest, Launch, RunSpec, Section, Workload
 from .runtimes.base import Runtime
@@ -55,10 +56,9 @@ class Framework:
         launch: Launch = self._must("build_command", Launch, spec=spec, image=image)
         return launch
 
-    def parse_log(self, spec: RunSpec | None) -> LogParser:
+    def parse_log(self, spec: RunSpec | None) -> Grammar:
         """A fresh parser (see `hookspecs.parse_log`)."""
-        parser: LogParser = self._must("parse_log", LogParser, spec=spec)
-        return parser
+        return Grammar(self._must("parse_log", LogParser, spec=spec), f"plugin '{self.name}'")
 
     def compute_flops(self, spec: RunSpec) -> Flops | None:
         """FLOPs of one sample, or None when the plugin has no formula (see `hookspecs.compute_flops`)."""
@@ -143,7 +143,7 @@ class Plugins:
 
     def log_formats(self) -> list[LogFormat]:
         """Every log format of every plugin."""
-        return [f for _, found in self.gather("log_formats") for f in found]
+        return [walled(f, f"plugin '{name}'") for name, found in self.gather("log_formats") for f in found]
 
     def runtimes(self) -> dict[str, Runtime]:
         """Every runtime by name."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from ..guard import quiet
 from ..model import Event, Step, Value
+from .grammar import as_grammar
 from .lines import read_lines
 from .parser import LogParser, Record
 
@@ -41,11 +44,13 @@ class Collector:
         """Take one record. The later record of a step completes the earlier one; a new attempt starts afresh."""
         if isinstance(record, Event):
             self._add_event(record)
-        elif record.attempt >= self._attempt:
-            if record.attempt > self._attempt:
-                self._begin(record.attempt)
-            known = self._steps.get(record.number)
-            self._steps[record.number] = merge(known, record) if known else record
+            return
+        number, attempt = record.number, record.attempt
+        if attempt > self._attempt:
+            self._begin(attempt)
+        if attempt == self._attempt:
+            known = self._steps.get(number)
+            self._steps[number] = record if known is None else merge(known, record)
 
     def log(self) -> Log:
         """What is known so far."""
@@ -64,19 +69,19 @@ class Collector:
 
 def merge(earlier: Step, later: Step) -> Step:
     """`earlier` with every member that `later` knows; a skipped step stays skipped."""
-    known = {name: value for name in later.__struct_fields__ if (value := getattr(later, name)) is not None}
+    values = zip(later.__struct_fields__, msgspec.structs.astuple(later), strict=True)
+    known: dict[str, Any] = {name: value for name, value in values if value is not None}
     known["skipped"] = earlier.skipped or later.skipped
     return msgspec.structs.replace(earlier, **known)
 
 
 def collect(parser: LogParser, lines: Iterable[str]) -> Log:
     """The log that `parser` reads from clean `lines` (see `llmbx.logs.lines`)."""
-    collector, feed = Collector(), parser.feed
-    for line in lines:
-        for record in feed(line):
+    collector, grammar = Collector(), as_grammar(parser)
+    with quiet():
+        grammar.read(lines, collector.add)
+        for record in grammar.close():
             collector.add(record)
-    for record in parser.close():
-        collector.add(record)
     return collector.log()
 
 
