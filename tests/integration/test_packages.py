@@ -175,7 +175,7 @@ def test_help_imports_no_verb_and_no_plugin(stranger: Path) -> None:
             main()
         except SystemExit:
             heavy = ("llmbx_", "llmbx.cli.", "rich", "msgspec")
-            print([m for m in sys.modules if m.startswith(heavy)], file=sys.stderr)
+            print(sorted(m for m in sys.modules if m.startswith(heavy)), file=sys.stderr)
     """)
     done = subprocess.run([stranger / "python", "-c", code], capture_output=True, text=True, check=True)
     assert "Run a workload" in done.stdout
