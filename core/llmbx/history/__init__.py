@@ -40,6 +40,9 @@ __all__ = [
 
 T = TypeVar("T")
 
+LOOKED_AT = 50
+"""Among so many of the newest runs the one is looked for that a misspelt id means."""
+
 
 class Listing(Value, frozen=True):
     """What was asked of the history: rows of columns, or pieces of JSON, of how many runs in all that fit.
@@ -169,5 +172,12 @@ def _tags(db: sqlite3.Connection) -> set[str]:
 def _hint(db: sqlite3.Connection, install: Install, text: str) -> str:
     if text.startswith("tag:"):
         return did_you_mean(text, {f"tag:{tag}" for tag in _tags(db)}) or "; no run has a tag"
-    names = [str(name) for (name,) in rows(db, Selection(limit=50), ["run_id"])]
-    return did_you_mean(text, names) if names else f"; {install.root} has no runs"
+    names = [str(name) for (name,) in rows(db, Selection(limit=LOOKED_AT), ["run_id"])]
+    if not names:
+        return f"; {install.root} has no runs"
+    near = did_you_mean(text, names)
+    if near.startswith(" (did"):
+        return near
+    alike = [name for name in names if text and text in name]
+    what = f"with it in {'their names' if len(alike) > 1 else 'its name'}" if alike else "the newest"
+    return f" ({what}: {', '.join((alike or names)[:3])}; `llmbx jobs` lists them)"

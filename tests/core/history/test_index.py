@@ -303,5 +303,9 @@ def test_find_run_by_id_prefix_job_tag_and_folder(shelf: Shelf) -> None:
         find_run(install, "tag:acepted")
     with pytest.raises(UsageError, match=r"no run '.*x' \(did you mean"):
         find_run(install, a.record.run_id + "x")
+    with pytest.raises(UsageError, match=r"no run 'x' \(the newest: \S+, \S+, \S+; `llmbx jobs` lists them\)$"):
+        find_run(install, "x")
+    with pytest.raises(UsageError, match=rf"\(with it in its name: {a.record.run_id}; `llmbx jobs` lists them\)"):
+        find_run(install, a.record.run_id[-7:])
     with pytest.raises(UsageError, match="has no runs"):
         find_run(Install(root=install.root + "-none", origin="test"), "x")
