@@ -8,13 +8,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.config import Config
-from llmbx.install import Install
-from llmbx.pipeline import admit, enter, findings, plan
-from llmbx.plugins import load
-from llmbx.report.preview import preview
-from llmbx.request import Request
-from llmbx.resolve import resolve
+from llmbx.testing import render_spec, resolve_spec
 
 
 @pytest.fixture
@@ -25,13 +19,8 @@ def shown() -> Callable[..., str]:
     """
 
     def show(workload: str, **asked: Any) -> str:
-        install = Install(root="/install", origin="test")
-        request = Request(workload=workload, **{"launcher": "slurm", "runtime": "pyxis", **asked})
-        spec, rooms = enter(resolve(request, load(), Config(), {}, {}, install.root), load(), install, preview=True)
-        found = findings(spec, rooms.framework)
-        spec = admit(spec, found, force=False)
-        image, folder, rendered = plan(spec, rooms)
-        text = preview(spec, image, folder, rendered, found, {})
+        spec = resolve_spec(workload, **{"launcher": "slurm", "runtime": "pyxis", **asked})
+        text = render_spec(spec).text
         text = re.sub(r"--user \d+:\d+", "--user UID:GID", text)
         return re.sub(r"# What every run script does.*?\n(?=rank_)", "…\n", text, flags=re.DOTALL)
 

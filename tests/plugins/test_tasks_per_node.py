@@ -5,21 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from llmbx.config import Config
 from llmbx.hardware import builtin
-from llmbx.install import Install
-from llmbx.pipeline import enter, plan
-from llmbx.plugins import load
-from llmbx.request import Request
-from llmbx.resolve import resolve
+from llmbx.testing import render_spec, resolve_spec
 
 
 def tasks(plugin: str, workload: str, gpu_type: str, environ: Mapping[str, str]) -> str:
     """The options of sbatch and srun that say how many ranks go where, for 16 GPUs."""
-    asked = Request(workload=workload, plugin=plugin, size="mini", dtype="bf16", gpu_type=gpu_type, gpus=16,
-                    launcher="slurm", runtime="host")  # fmt: skip
-    spec, rooms = enter(resolve(asked, load(), Config(), {}, environ), load(), Install(root="/install", origin="test"))
-    script = plan(spec, rooms)[2].script
+    spec = resolve_spec(workload, environ=environ, plugin=plugin, size="mini", dtype="bf16", gpu_type=gpu_type, gpus=16,
+                        launcher="slurm", runtime="host")  # fmt: skip
+    script = render_spec(spec).script
     header = re.findall(r"^#SBATCH (--n(?:odes|tasks)\S*)$", script, re.MULTILINE)
     started = re.findall(r"exec srun .*?(--nodes=\S+ --ntasks=\S+ --ntasks-per-node=\S+)", script)
     return f"{' '.join(header)} | srun {' '.join(started)}"

@@ -30,7 +30,7 @@ def llmbx_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Isolated:
 @pytest.fixture
 def llmbx_spec(llmbx_install: Isolated) -> Callable[..., RunSpec]:
     """`llmbx_spec("line", steps=8, settings={"rate": 0.2})`: the resolved specification (see `resolve_spec`)."""
-    return resolve_spec
+    return functools.partial(resolve_spec, environ=os.environ)
 
 
 @pytest.fixture

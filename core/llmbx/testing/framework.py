@@ -78,8 +78,8 @@ def _resolved(workload: Workload, recipe: Recipe, row: Row, dtype: str, gpu_type
     if not admits(row.gpus, gpus):
         raise UsageError(f"{gpus} GPUs are none of its scales")
     return resolve_spec(
-        workload.name, environ={"CUDA_VISIBLE_DEVICES": "", "LLMBX_CONFIG": "/dev/null"}, plugin=workload.plugin,
-        size=row.size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe.name,
+        workload.name, plugin=workload.plugin, size=row.size, dtype=dtype, gpu_type=gpu_type, gpus=gpus,
+        recipe=recipe.name,
     )  # fmt: skip
 
 
@@ -123,6 +123,9 @@ def _launch(spec: RunSpec, launch: Launch, plugins: Plugins) -> Iterator[str]:
         starter = PurePath(phase.argv[0] if phase.argv else "").name
         if starter in STARTERS:
             yield f"phase {phase.role!r} starts with {starter}: argv is that of one rank, the launcher starts the ranks"
+        program = phase.argv[1] if len(phase.argv) > 1 else ""
+        if program.endswith(".py") and not program.startswith("/") and program not in launch.files:
+            yield f"phase {phase.role!r} starts {program}, which is none of the launch's files"
         for name in filter(is_secret, phase.env):
             yield f"phase {phase.role!r} has {name} in env: name secrets in forward, their values are left out"
     wrappings = tuple(Wrapping() for _ in launch.phases)

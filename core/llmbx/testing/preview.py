@@ -13,6 +13,7 @@ from ..install import Install
 from ..model import Image, Launch, RunSpec, Scalar, Wrapping
 from ..pipeline import admit, enter, findings, plan
 from ..plugins import load
+from ..report.preview import preview
 from ..request import Request
 from ..resolve import resolve
 
@@ -22,7 +23,10 @@ INSTALL = "/install"
 
 @dataclasses.dataclass(frozen=True)
 class Preview:
-    """What `--dry-run` shows, as values. `spec` has the runtime that was chosen, `folder` is the run folder."""
+    """What `--dry-run` shows: `text` is all that it prints.
+
+    `spec` has the runtime that was chosen, `folder` is the run folder.
+    """
 
     spec: RunSpec
     image: Image
@@ -30,6 +34,7 @@ class Preview:
     launch: Launch
     wrappings: tuple[Wrapping, ...]
     script: str
+    text: str
 
 
 def resolve_spec(
@@ -38,14 +43,17 @@ def resolve_spec(
     settings: Mapping[str, Scalar] | None = None,
     env: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
+    install: str | None = INSTALL,
     **request: Any,
 ) -> RunSpec:
     """The specification that `llmbx run WORKLOAD` would have.
 
     `settings` are `--set` values; `request` takes every field of `llmbx.request.Request` (plugin, size, dtype,
-    gpu_type, gpus, steps, window, runtime, launcher, profile_steps …). Raises `UsageError` as the command would.
+    gpu_type, gpus, steps, window, runtime, launcher, profile_steps …). `environ` is the command's environment (None: an
+    empty one); no `llmbx.toml` is read but the one that its LLMBX_CONFIG names. Raises `UsageError` as the command
+    would.
     """
-    known = os.environ if environ is None else environ
+    known = {"LLMBX_CONFIG": os.devnull, **(environ or {})}
     asked = Request(
         workload=workload,
         settings={key: str(value) for key, value in (settings or {}).items()},
@@ -53,13 +61,15 @@ def resolve_spec(
         **request,
     )
     config, clusters = load_config(known)
-    return resolve(asked, load(), config, clusters, known, INSTALL)
+    return resolve(asked, load(), config, clusters, known, install)
 
 
 def render_spec(spec: RunSpec, force: bool = False) -> Preview:
     """The launch with its profilers, in its runtime, as its launcher's script. Raises `UsageError` for broken rules."""
     install = Install(root=INSTALL, origin="test")
     spec, rooms = enter(spec, load(), install, preview=True)
-    spec = admit(spec, findings(spec, rooms.framework), force)
+    found = findings(spec, rooms.framework)
+    spec = admit(spec, found, force)
     image, folder, rendered = plan(spec, rooms)
-    return Preview(spec, image, folder, rendered.launch, rendered.wrappings, rendered.script)
+    text = preview(spec, image, folder, rendered, found, os.environ)
+    return Preview(spec, image, folder, rendered.launch, rendered.wrappings, rendered.script, text)

@@ -116,8 +116,9 @@ def _launch(**changes: Any) -> Any:
     ("changes", "said"),
     [
         ({"argv": ("python3", 8)}, "a wrong Launch: phases[0].argv[1]: expected a str, got an int"),
-        ({"argv": ("/usr/bin/torchrun", "x.py")}, "phase 'train' starts with torchrun"),
+        ({"argv": ("/usr/bin/torchrun", "train.py")}, "phase 'train' starts with torchrun"),
         ({"argv": ()}, "its argv is empty"),
+        ({"argv": ("python3", "other.py")}, "starts other.py, which is none of the launch's files"),
         ({"env": {"HF_TOKEN": "x"}}, "phase 'train' has HF_TOKEN in env"),
         ({"role": "the training"}, "a role is made of a-z"),
         ({"prefixes": (Prefix(argv=("time",), ranks="7"),)}, "there is no rank 7"),

@@ -6,12 +6,14 @@ import importlib.metadata
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx.testing import Done, resolve_spec
+from llmbx.model import RunSpec
+from llmbx.testing import Done, Isolated, resolve_spec
 
 ROOT = Path(__file__).parents[3]
 TOY = ROOT / "tests/fixtures/toy"
@@ -43,17 +45,20 @@ def test_nothing_of_the_users_reaches_a_test(
     for name, value in (("GPU_TYPE", "h100"), ("LLMBX_CONFIG", str(tmp_path / "llmbx.toml")), ("JOB_TOTAL_GPUS", "8")):
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match="h100"):
-        resolve_spec("line")
+        resolve_spec("line", environ=os.environ)
     place = request.getfixturevalue("llmbx_install")
-    spec = resolve_spec("line")
+    spec = request.getfixturevalue("llmbx_spec")("line")
     assert (spec.gpu_type, spec.gpus, spec.cluster, spec.launcher) == ("cpu", 1, None, "local")
     assert Path.home() == place.home and not place.path.exists()
 
 
-def test_a_test_may_write_a_configuration(request: pytest.FixtureRequest) -> None:
-    place = request.getfixturevalue("llmbx_install")
-    place.config.write_text('default_cluster = "mine"\n[clusters.mine]\nlauncher = "slurm"\n')
-    assert resolve_spec("line").launcher == "slurm"
+def test_a_test_may_write_a_configuration_and_set_variables(
+    llmbx_install: Isolated, llmbx_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llmbx_install.config.write_text('default_cluster = "mine"\n[clusters.mine]\nlauncher = "slurm"\n')
+    monkeypatch.setenv("JOB_TOTAL_GPUS", "4")
+    spec = llmbx_spec("line")
+    assert (spec.launcher, spec.gpus) == ("slurm", 4)
 
 
 def test_a_command_that_made_no_run_says_so() -> None:

@@ -7,11 +7,8 @@ from typing import Any
 
 import pytest
 
-from llmbx.config import Config
 from llmbx.model import RunSpec
-from llmbx.plugins import load
-from llmbx.request import Request
-from llmbx.resolve import resolve
+from llmbx.testing import resolve_spec
 
 
 @pytest.fixture
@@ -19,8 +16,7 @@ def spec() -> Callable[..., RunSpec]:
     """`spec("llama2", gpus=4, settings={…})`: what the command line would resolve to, in the install /llmb."""
 
     def find(workload: str, **asked: Any) -> RunSpec:
-        request = Request(workload=workload, plugin="maxtext", **asked)
-        return resolve(request, load(), Config(), {}, {}, install="/llmb")
+        return resolve_spec(workload, plugin="maxtext", install="/llmb", **asked)
 
     return find
 

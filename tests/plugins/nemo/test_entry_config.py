@@ -10,11 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.config import Config
-from llmbx.plugins import load
-from llmbx.request import Request
-from llmbx.resolve import resolve
 from llmbx.scales import scales
+from llmbx.testing import resolve_spec
 from llmbx_nemo.entry import execution, shapes
 from llmbx_nemo.entry.execution import Host
 from llmbx_nemo.entry.settings import ranks, settings
@@ -23,9 +20,7 @@ from llmbx_nemo.workloads import workloads
 
 def spec(workload: str, environ: Mapping[str, str] = {}, **asked: Any) -> dict[str, Any]:
     """A resolved specification as the entry script reads it."""
-    found: dict[str, Any] = msgspec.to_builtins(
-        resolve(Request(workload=workload, **asked), load(), Config(), {}, environ)
-    )
+    found: dict[str, Any] = msgspec.to_builtins(resolve_spec(workload, environ=environ, install=None, **asked))
     return found
 
 

@@ -13,13 +13,14 @@ from llmbx.model import Image, Launch, RunSpec
 from llmbx.plugins import load
 from llmbx.request import Request
 from llmbx.resolve import resolve
+from llmbx.testing import resolve_spec
 from llmbx_nemo.launch import launch, request
 
 VENV = Image(kind="venv", reference="megatron-bridge-cpu-py311", python="/llmb/venvs/x/bin/python", digest="abc")
 
 
 def spec(workload: str, environ: Mapping[str, str] = {}, **asked: Any) -> RunSpec:
-    return resolve(Request(workload=workload, **asked), load(), Config(), {}, environ)
+    return resolve_spec(workload, environ=environ, install=None, **asked)
 
 
 def text(found: Launch) -> str:
