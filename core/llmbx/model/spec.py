@@ -200,7 +200,7 @@ class RunSpec(Value, frozen=True):
 
     @property
     def experiment(self) -> str:
-        """The experiment's name, as the seeds' output layout has it."""
+        """The experiment's name, as the recipes' output layout has it."""
         p = self.parallelism
         config = f"tp{p.tp}_pp{p.pp}_cp{p.cp}_vp{p.vp or 1}"
         if p.ep is not None:

@@ -16,6 +16,9 @@ AWKWARD = ("", " ", CUT, "\ufffd\ufffd", "nan", "step", "step 1/", "loss: nan", 
 
 SHOWN = 60
 
+MOST = 200
+"""Lines of a log that are cut: a long one says nothing that its beginning does not, and takes minutes."""
+
 
 def grammar_problems(name: str, plugins: Plugins, log: str | None) -> Iterator[str]:
     """What is wrong with the plugin's parser and formats. `log` is a log that it reads."""
@@ -34,8 +37,8 @@ def grammar_problems(name: str, plugins: Plugins, log: str | None) -> Iterator[s
 
 
 def _cut(lines: Iterable[str]) -> Iterator[str]:
-    """Every line cut at every place, marked as llmbx marks it, and as a second writer leaves it."""
-    for line in dict.fromkeys(line[:400] for line in lines):
+    """The first lines, each cut at every place, marked as llmbx marks it, and as a second writer leaves it."""
+    for line in list(dict.fromkeys(line[:400] for line in lines))[:MOST]:
         for end in range(len(line)):
             yield line[:end] + CUT
             yield line[end:]
