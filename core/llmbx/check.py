@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 
 from .fixes import divisors, either, multiples_around
 from .model import Finding, RunSpec
+
+RANKS_PER_CORE = 8
+RANKS_AT_LEAST = 8
+"""Ranks may share a core to try something out: this many each, and some on the smallest machine."""
 
 
 def common_findings(spec: RunSpec) -> list[Finding]:
@@ -17,7 +22,8 @@ def common_findings(spec: RunSpec) -> list[Finding]:
         return [*spec.doubts, *impossible]
     topology = _topology(spec)
     batches = [] if topology else _batches(spec)
-    return [*spec.doubts, *topology, *_nodes(spec), *batches, *_heads(spec), *_pipeline(spec), *_experts(spec)]
+    here = _here(spec, os.cpu_count() or 1)
+    return [*spec.doubts, *here, *topology, *_nodes(spec), *batches, *_heads(spec), *_pipeline(spec), *_experts(spec)]
 
 
 def _positive(spec: RunSpec) -> list[Finding]:
@@ -31,6 +37,15 @@ def _positive(spec: RunSpec) -> list[Finding]:
         for key, value in values.items()
         if value is not None and value < 1
     ]
+
+
+def _here(spec: RunSpec, cores: int) -> list[Finding]:
+    """So many ranks on one machine that starting them would be all that it does."""
+    most = RANKS_PER_CORE * cores + RANKS_AT_LEAST
+    if spec.launcher != "local" or spec.gpus <= most:
+        return []
+    problem = f"{spec.gpus} ranks are too many for this machine's {cores} cores"
+    return [Finding(rule="local_ranks", problem=problem, fix=f"use --gpus of at most {most}, or --launcher slurm")]
 
 
 def _topology(spec: RunSpec) -> list[Finding]:

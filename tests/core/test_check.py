@@ -110,3 +110,20 @@ def test_all_findings_come_at_once_with_those_of_resolving_first() -> None:
 def test_a_batch_smaller_than_one_round_is_raised_to_it() -> None:
     found = common_findings(spec(global_batch_size=3))
     assert [f.fix for f in found] == ["use --set gbs=8"]
+
+
+@pytest.mark.parametrize(("cores", "most"), [(1, 16), (2, 24)])
+def test_more_ranks_than_the_machine_could_start_are_refused(
+    cores: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+
+    def found(gpus: int, launcher: str) -> list[Finding]:
+        letters = {"tp": 1, "pp": 1, "cp": 1, "vp": 1, "dp": gpus}
+        asked = spec(letters=letters, gpu_type="cpu", gpus=gpus, gpus_per_node=gpus, launcher=launcher)
+        return [finding for finding in common_findings(asked) if finding.rule == "local_ranks"]
+
+    assert found(most, "local") == found(most + 1, "slurm") == []
+    (finding,) = found(most + 1, "local")
+    assert finding.problem == f"{most + 1} ranks are too many for this machine's {cores} cores"
+    assert finding.fix == f"use --gpus of at most {most}, or --launcher slurm" and not finding.warning

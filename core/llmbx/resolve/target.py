@@ -11,15 +11,21 @@ from ..model import Workload
 from ..scales import admits
 from .layers import Layers
 
+MOST_GPUS = 1_000_000
+"""A larger scale is a slip of the finger, and would be counted and divided for a long time."""
+
 
 def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType]) -> dict[str, Any]:
     """Size, dtype, GPU type and scale."""
     catalog.require_recipe(workload, layers.request.recipe)
+    asked: int | None = layers.find("gpus")
+    if asked is not None and asked > MOST_GPUS:
+        raise UsageError(f"{layers.origins['gpus']} {asked}: expected at most {MOST_GPUS}")
     gpu_type, count = _gpu_type(layers, workload, gpus)
     size = layers.find("size") or _default_size(layers, workload, gpu_type)
     catalog.require_size(workload, size, layers.request.recipe)
     dtype = layers.find("dtype") or _default_dtype(layers, workload, size, gpu_type)
-    scale = layers.find("gpus") or _default_scale(layers, workload, size, dtype, gpu_type, count)
+    scale = asked or _default_scale(layers, workload, size, dtype, gpu_type, count)
     return {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": scale}
 
 

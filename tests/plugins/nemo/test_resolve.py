@@ -229,3 +229,10 @@ def test_what_no_script_can_carry_is_refused_before_anything_starts(asked: dict[
 def test_a_cluster_profile_that_no_script_can_carry_is_refused(cluster: Cluster, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         spec("grok1", config=Config(clusters={"c": cluster}), cluster="c", launcher="slurm")
+
+
+def test_a_scale_beyond_all_machines_is_a_slip() -> None:
+    with pytest.raises(UsageError, match="--gpus 99999999999: expected at most 1000000"):
+        spec("grok1", gpus=99999999999)
+    with pytest.raises(UsageError, match="JOB_TOTAL_GPUS 1000001: expected at most"):
+        spec("grok1", {"JOB_TOTAL_GPUS": "1000001"}, gpu_type="gb200")
