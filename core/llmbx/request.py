@@ -16,7 +16,8 @@ class Request(Value, frozen=True):
     """One request to run (or show) a workload. None means: not given here, look further.
 
     `settings` are raw `--set` pairs, `env` raw `--env` pairs, `scheduler` raw scheduler options by long name.
-    `wrappers` are the profilers asked for by `--with`, `profile_steps` is "A-B" (half-open, from zero).
+    `wrappers` are the profilers asked for by `--with`, `profile_steps` is "A-B" (half-open, from zero), `steps_option`
+    is the name of the option for `steps`, which not every verb calls `--steps`.
     """
 
     workload: str
@@ -28,6 +29,7 @@ class Request(Value, frozen=True):
     gpus_per_node: int | None = None
     recipe: str | None = None
     steps: int | None = None
+    steps_option: str = "--steps"
     window: str | None = None
     runtime: str | None = None
     launcher: str | None = None

@@ -12,7 +12,7 @@ from ..model import Reference, Workload
 from ..plugins import Plugins
 from .cells import TOLERANCE, count, disputes, printed
 from .examples import disputed_examples
-from .gather import cases_of, known_of, workload_of
+from .gather import cases_of, known_of, workload_of, wrong_words
 from .rows import disputed_rows
 from .terms import Case
 from .values import Audit, Disputed, ExampleDispute, RowDispute
@@ -65,11 +65,14 @@ def audit_file(
         examples=tuple(disputed_examples(published.examples, cases, known, tolerance, name)),
     )
     unknown = printed(tables) - found.cells
+    unclear = [case.reference for case in tables if printed([case]) > count([case])]
+    words = wrong_words(unclear, owner, published.workload, plugins, config)
+    why = f": {'; '.join(words)}" if words else ""
     terms = "give sequence_length, global_batch_size and model_flops in its tables, or say --workload"
     if not found.cells and (unknown or not published.examples):
-        raise UsageError(f"{path}: nothing in it can be recomputed; {terms}")
+        raise UsageError(f"{path}: nothing in it can be recomputed{why}; {terms}")
     if unknown:
-        warn(f"{path}: {unknown} of {printed(tables)} cells cannot be recomputed; {terms}")
+        warn(f"{path}: {unknown} of {printed(tables)} cells cannot be recomputed{why}; {terms}")
     return found
 
 

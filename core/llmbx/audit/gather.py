@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from .. import hardware
 from ..config import Config
-from ..errors import LlmbxError, UsageError
+from ..errors import LlmbxError, UsageError, did_you_mean
 from ..hardware import GpuType
 from ..model import Reference, RunSpec, Workload
 from ..plugins import Plugins
@@ -65,6 +65,26 @@ def workload_of(published: Published, path: str, asked: str | None, plugins: Plu
     return fitting[0] if fitting else None
 
 
+def wrong_words(
+    references: Sequence[Reference], workload: Workload | None, named: str | None, plugins: Plugins, config: Config
+) -> list[str]:
+    """What about these rows the catalog does not know, each with what may have been meant; `named` is the file's."""
+    if workload is None and named is not None:
+        names = [name for known in plugins.workloads for name in (known.name, *known.aliases)]
+        return [f"no workload named '{named}'{did_you_mean(named, names)}"]
+    if workload is None:
+        sizes = {size for known in plugins.workloads for size in known.sizes}
+        wrong = dict.fromkeys(r.size for r in references if sizes and r.size not in sizes)
+        return [f"no workload has a size '{size}'{did_you_mean(size, sizes)}" for size in wrong]
+    found: dict[str, None] = {}
+    for reference in references:
+        try:
+            _resolved(reference, workload, plugins, config)
+        except LlmbxError as error:
+            found[str(error)] = None
+    return list(found)
+
+
 def known_of(cases: Sequence[Case], workloads: Iterable[Workload], gpus: Mapping[str, GpuType]) -> Known:
     """What the search for explanations may try."""
     vocabularies: dict[int, str] = {}
@@ -91,9 +111,7 @@ def _case(
 ) -> Case:
     r = reference
     try:
-        spec = resolve_row(
-            workload, plugins, config, size=r.size, dtype=r.dtype, gpu_type=r.gpu_type, gpus=r.gpus, recipe=r.recipe
-        )
+        spec = _resolved(r, workload, plugins, config)
     except LlmbxError:
         # The source has a row that the catalog has not: only its own terms are known.
         return _bare(r, workload.name, gpus)
@@ -109,6 +127,13 @@ def _case(
         peak_tflops=peak,
     )
     return Case(workload.name, r, terms, formula_of(spec, plugins), measuring_window(spec.window))
+
+
+def _resolved(reference: Reference, workload: Workload, plugins: Plugins, config: Config) -> RunSpec:
+    r = reference
+    return resolve_row(
+        workload, plugins, config, size=r.size, dtype=r.dtype, gpu_type=r.gpu_type, gpus=r.gpus, recipe=r.recipe
+    )
 
 
 def _bare(reference: Reference, workload: str, gpus: Mapping[str, GpuType]) -> Case:

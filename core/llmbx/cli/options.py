@@ -102,6 +102,8 @@ def run_options(function: F, own_steps: bool = False) -> F:
     def wrapped(ctx: click.Context, /, **arguments: Any) -> Any:
         rest = {key: arguments.pop(key) for key in list(arguments) if key not in RUN_OPTIONS}
         request = build_request(arguments) if arguments.get("names") or arguments.get("workload") else None
+        if request and own_steps:
+            request = request.replace(steps_option="--max-steps")
         return ctx.invoke(function, request=request, **rest)
 
     wrapped.__doc__ = function.__doc__

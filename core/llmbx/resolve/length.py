@@ -30,11 +30,12 @@ def length(layers: Layers, recipe: Recipe, world: int, stages: int) -> dict[str,
         default, origin = max(recipe.profile_total_steps, profile.stop), "a profiled run's length"
     if trace:
         default, origin = TRACE_STEPS, "a traced run's length"
-    steps = layers.find("steps") or layers.note("steps", default, origin)
+    option = layers.request.steps_option
+    steps = layers.find("steps", option) or layers.note("steps", default, origin)
     if steps < 1:
-        raise UsageError(f"--steps {steps}: expected a number of at least 1")
+        raise UsageError(f"{option} {steps}: expected a number of at least 1")
     if profile and profile.stop > steps:
-        raise UsageError(f"--steps {steps}: the profiled steps {profile.start}-{profile.stop} lie beyond the end")
+        raise UsageError(f"{option} {steps}: the profiled steps {profile.start}-{profile.stop} lie beyond the end")
     measured = _window(layers, recipe)
     return {"steps": steps, "window": measured, "profile": profile, "trace": trace, "profilers": profilers}
 
@@ -57,7 +58,8 @@ def with_fitting_window(spec: RunSpec, layers: Layers, first: int | None) -> Run
     if layers.find("window") is not None:
         numbers = "" if first is None else f", which its log numbers {lowest} to {highest}"
         raise UsageError(
-            f"--window {spec.window}: the run has only {spec.steps} steps{numbers}; name others, or more with --steps"
+            f"--window {spec.window}: the run has only {spec.steps} steps{numbers}; name others, or more with "
+            f"{layers.request.steps_option}"
         )
     why = f"the run of {spec.steps} steps ends before the recipe's window {spec.window}"
     fitting: RunSpec = spec.replace(window=layers.note("window", "auto", why))

@@ -262,3 +262,33 @@ def test_a_copy_of_a_plugins_file_is_recognised(run: Callable[..., str], tmp_pat
     assert found["cells"] == 24
     assert found["disputed"][0]["published"] == 296300.61
     assert len(found["disputed"]) == 5
+
+
+BARE = """
+[[tables]]
+source = "my cluster"
+size = "{size}"
+dtype = "bf16"
+gpu_type = "{gpu_type}"
+gpus = [64]
+step_time_s = [1.7]
+tokens_per_s = [154202]
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "size", "gpu_type", "says"),
+    [
+        ("", "1bb", "h100", r"no workload has a size '1bb' \(did you mean '1b'\?\)"),
+        ('workload = "toi"', "1b", "h100", r"no workload named 'toi' \(did you mean 'toy'\?\)"),
+        ('workload = "toy"', "1bb", "h100", r"toy has no size '1bb' \(did you mean '1b'\?\)"),
+        ('workload = "toy"', "1b", "h10", r"no GPU type named 'h10' \(did you mean 'h100'\?\)"),
+    ],
+)
+def test_the_word_that_keeps_a_file_from_being_recomputed_is_named(
+    head: str, size: str, gpu_type: str, says: str, tmp_path: Path, framework: Callable[..., Plugins]
+) -> None:
+    path = tmp_path / "cluster.toml"
+    path.write_text(head + BARE.format(size=size, gpu_type=gpu_type))
+    with pytest.raises(UsageError, match=f"nothing in it can be recomputed: {says}.*; give sequence_length"):
+        audit_file(path, framework([toy()]), Config())
