@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 import pluggy
 
-from . import hookspecs
+from . import hookspecs, tools
 from .answers import checked, promised, with_article
 from .discover import PluginInfo, discover
 from .errors import LlmbxError, PluginError, UsageError, did_you_mean
@@ -78,6 +79,7 @@ class Plugins:
     def __init__(self, manager: pluggy.PluginManager, infos: list[PluginInfo]) -> None:
         self.manager = manager
         self.infos = infos
+        self._runtimes: dict[str, Runtime] | None = None
         self._launchers: dict[str, Launcher] | None = None
 
     @property
@@ -120,7 +122,14 @@ class Plugins:
     @functools.cached_property
     def workloads(self) -> list[Workload]:
         """Every workload of every plugin, with its plugin's name."""
-        return [w.replace(plugin=n) for n, found in self.gather("register_workloads") for w in found]
+        all_: list[Workload] = []
+        for plugin, found in self.gather("register_workloads"):
+            twice = duplicate(name for workload in found for name in {workload.name, *workload.aliases})
+            if twice is None:
+                all_ += [workload.replace(plugin=plugin) for workload in found]
+            else:
+                self._set_aside(plugin, f"plugin '{plugin}' has two workloads named '{twice}'")
+        return all_
 
     def workload(self, name: str, plugin: str | None = None) -> Workload:
         """The workload of that name or alias. Raises `UsageError` when none or several plugins have it."""
@@ -147,14 +156,30 @@ class Plugins:
 
     def runtimes(self) -> dict[str, Runtime]:
         """Every runtime by name."""
-        return {r.name: r for _, found in self.gather("register_runtimes") for r in found}
+        if self._runtimes is None:
+            self._runtimes = self._tools("register_runtimes", "runtime", tools.runtime)
+        return self._runtimes
 
     def launchers(self) -> dict[str, Launcher]:
         """Every launcher by name."""
         if self._launchers is None:  # they remember what the scheduler said: there is one of each
-            found = [item for _, items in self.gather("register_launchers") for item in items]
-            self._launchers = {item.name: item for item in found}
+            self._launchers = self._tools("register_launchers", "launcher", tools.launcher)
         return self._launchers
+
+    def _tools(self, hook: str, what: str, wall: Callable[[Any, str], T]) -> dict[str, T]:
+        """What the plugins register by name, each behind its wall. Of equal names the first one, core's, has it."""
+        found: dict[str, T] = {}
+        owners: dict[str, str] = {}
+        for plugin, items in self.gather(hook):
+            names = [item.name for item in items]
+            taken = duplicate([*owners, *names])
+            if taken is not None:
+                has = f"plugin '{owners[taken]}'" if taken in owners else "itself"
+                self._set_aside(plugin, f"plugin '{plugin}': the {what} '{taken}' is taken by {has}")
+                continue
+            found |= {item.name: wall(item, plugin) for item in items}
+            owners |= dict.fromkeys(names, plugin)
+        return found
 
     def runtime(self, name: str) -> Runtime:
         """The runtime of that name, or a `UsageError` with a suggestion."""
@@ -191,6 +216,12 @@ class Plugins:
         self.manager.unregister(name=name)
         self.infos = [i.replace(error=error) if i.name == name and not i.error else i for i in self.infos]
         print(f"llmbx: {error}; going on without it", file=sys.stderr)
+
+
+def duplicate(names: Iterable[str]) -> str | None:
+    """The first name that is there twice."""
+    counts = collections.Counter(names)
+    return next((name for name, count in counts.items() if count > 1), None)
 
 
 @functools.cache

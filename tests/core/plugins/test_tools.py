@@ -1,0 +1,132 @@
+"""Runtimes and launchers of third parties: behind a wall, registered once, without taking another's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pluggy
+import pytest
+
+from llmbx import hookimpl, hookspecs
+from llmbx.errors import InfraError, PluginError
+from llmbx.launchers import plugin as launchers
+from llmbx.launchers.base import placed
+from llmbx.launchers.local import LocalLauncher
+from llmbx.model import Job, RunSpec
+from llmbx.plugins import Plugins
+from llmbx.runtimes import plugin as runtimes
+from llmbx.runtimes.host import HostRuntime
+
+Make = Callable[..., RunSpec]
+JOB = Job(launcher="odd", job_id="1", submitted=1.0)
+
+
+class Launcher(LocalLauncher):
+    name = "odd"
+
+    def status(self, job: Job, run_dir: Path) -> Any:
+        return {"state": "running"}
+
+    def cancel(self, job: Job, run_dir: Path) -> None:
+        raise ConnectionError("no answer")
+
+    def dump_stacks(self, job: Job, run_dir: Path) -> None:
+        raise InfraError("the tool says no")
+
+    def find(self, runs: Any) -> dict[Path, Job]:
+        print("looking")
+        return {}
+
+    def inside(self, spec: RunSpec) -> LocalLauncher:
+        return Launcher()
+
+
+class Runtime(HostRuntime):
+    name = "odd"
+
+
+class Odd:
+    def __init__(self, *items: Any) -> None:
+        self.items, self.asked = items, 0
+
+    @hookimpl
+    def register_runtimes(self) -> list[Any]:
+        self.asked += 1
+        return [item for item in self.items if isinstance(item, HostRuntime)]
+
+    @hookimpl
+    def register_launchers(self) -> list[Any]:
+        return [item for item in self.items if isinstance(item, LocalLauncher)]
+
+
+def having(**plugins: object) -> Plugins:
+    registry = pluggy.PluginManager("llmbx")
+    registry.add_hookspecs(hookspecs)
+    for name, plugin in {"runtimes": runtimes, "launchers": launchers, **plugins}.items():
+        registry.register(plugin, name=name)
+    return Plugins(registry, [])
+
+
+def test_what_a_launcher_raises_or_answers_wrongly_is_told(tmp_path: Path) -> None:
+    launcher = having(odd=Odd(Launcher())).launcher("odd")
+    with pytest.raises(PluginError, match="plugin 'odd': cancel of launcher 'odd' failed: ConnectionError: no answer"):
+        launcher.cancel(JOB, tmp_path)
+    says = "plugin 'odd': status of launcher 'odd' returned a dict, expected a JobStatus"
+    with pytest.raises(PluginError, match=says):
+        launcher.status(JOB, tmp_path)
+    with pytest.raises(InfraError, match=r"^the tool says no$"):
+        launcher.dump_stacks(JOB, tmp_path)
+
+
+def test_a_launcher_keeps_its_members_and_prints_nothing_into_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    launcher = having(odd=Odd(Launcher())).launcher("odd")
+    assert (launcher.name, launcher.attended, launcher.available()) == ("odd", True, None)
+    assert getattr(launcher, "check", None) is None
+    launcher.find({})
+    assert capsys.readouterr() == ("", "looking\n")
+
+
+def test_the_launcher_for_another_place_is_behind_the_wall_too(make_spec: Make, tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match="cancel of launcher 'odd' failed"):
+        placed(having(odd=Odd(Launcher())).launcher("odd"), make_spec()).cancel(JOB, tmp_path)
+
+
+def test_runtimes_are_registered_once() -> None:
+    odd = Odd(Runtime())
+    plugins = having(odd=odd)
+    assert plugins.runtime("odd") is plugins.runtimes()["odd"]
+    assert odd.asked == 1
+
+
+def test_the_names_of_core_are_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    plugins = having(odd=Odd(HostRuntime()), other=Odd(LocalLauncher()))
+    wrong: Any = (plugins.runtime("host").wrap, "plugin 'runtimes'"), (plugins.launcher("local").cancel, "'launchers'")
+    for method, owner in wrong:
+        with pytest.raises(PluginError, match=owner):
+            method()
+    told = capsys.readouterr().err
+    assert "plugin 'odd': the runtime 'host' is taken by plugin 'runtimes'; going on without it" in told
+    assert "plugin 'other': the launcher 'local' is taken by plugin 'launchers'" in told
+
+
+def test_a_collision_of_third_parties_names_both(capsys: pytest.CaptureFixture[str]) -> None:
+    plugins = having(one=Odd(Runtime()), two=Odd(Runtime()), three=Odd(Launcher(), Launcher()))
+    assert "odd" in plugins.runtimes() and "odd" not in plugins.launchers()
+    told = capsys.readouterr().err
+    assert "plugin 'two': the runtime 'odd' is taken by plugin 'one'" in told
+    assert "plugin 'three': the launcher 'odd' is taken by itself" in told
+
+
+def test_two_workloads_of_one_name_in_a_plugin_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    import llmbx_maxtext.plugin as maxtext
+
+    class Twice:
+        @hookimpl
+        def register_workloads(self) -> list[Any]:
+            return [*maxtext.register_workloads()] * 2
+
+    plugins = having(maxtext=maxtext, twice=Twice())
+    assert {workload.plugin for workload in plugins.workloads} == {"maxtext"}
+    assert "plugin 'twice' has two workloads named '" in capsys.readouterr().err
