@@ -28,11 +28,12 @@ class Started:
     job_id: str | None
 
 
-def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None) -> None:
+def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None, format_: str) -> None:
     """Print what would be started, or write the script that would be; nothing is started."""
     from ..files import write_atomic
     from ..pipeline import admit, enter, findings, plan
-    from ..report.preview import preview as text
+    from ..report.preview import as_json
+    from ..report.preview import preview as as_text
 
     spec, rooms = enter(spec, here.plugins, here.install, preview=True)
     found = findings(spec, rooms.framework)
@@ -42,6 +43,7 @@ def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None) -
         write_atomic(emit_script, rendered.script, mode=0o755)
         click.echo(f"wrote {emit_script}", err=True)
     else:
+        text = as_json if format_ == "json" else as_text
         click.echo(text(spec, image, folder, rendered, found, os.environ), nl=False)
 
 

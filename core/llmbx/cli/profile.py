@@ -36,7 +36,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--detach", is_flag=True, help="Return once the job is started.")
 @click.option("--offline", is_flag=True, help="Use only what is already here.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True,
-              help="How to print the result.")  # fmt: skip
+              help="How to print the result, or the preview.")  # fmt: skip
 @_options
 def command(request: Request | None, dry_run: bool, detach: bool, offline: bool, format_: str, **profile: Any) -> None:
     """Run a workload with some of its steps profiled. Without a workload, repeat the last run.
@@ -55,7 +55,7 @@ def command(request: Request | None, dry_run: bool, detach: bool, offline: bool,
     spec, source = _again(profile, here) if request is None else (_new(request, profile, here), None)
     force = bool(click.get_current_context().params.get("force"))
     if dry_run:
-        preview(spec, here, force, None)
+        preview(spec, here, force, None, format_)
         return
     result = once(spec, here, force=force, detach=detach, offline=offline, format_=format_, source=source)
     sys.exit(worst([result] if isinstance(result, Result) else [], spec, here, allowed=0.0))

@@ -44,7 +44,7 @@ TOLERANCE = 0.05
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How to print the result.",
+    help="How to print the result, or the preview.",
 )
 @run_options
 def command(
@@ -72,7 +72,7 @@ def command(
     spec = _spec(request, source, profile, here)
     force = bool(click.get_current_context().params.get("force"))
     if dry_run or emit_script:
-        preview(spec, here, force, emit_script)
+        preview(spec, here, force, emit_script, format_)
         return
     group = f"repeat-{os.getpid()}-{int(time.time())}" if repeat > 1 else None
     outcomes: list[Result | Started] = []

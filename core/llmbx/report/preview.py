@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..model import Finding, Image, Mount, Phase, RunSpec
 from ..pipeline import Rendered
+from ..record import pretty
 from ..runtimes.passage import parse_mount
 from ..secrets import REDACTED, is_secret, scrub
 
@@ -38,6 +39,22 @@ def preview(
     lines += [f"note: {finding.problem}; {finding.fix}" for finding in found]
     lines += ["", f"script {folder / 'run.sh'}", "", *abridged(rendered.script)]
     return scrub("\n".join(lines) + "\n", environ)
+
+
+def as_json(
+    spec: RunSpec, image: Image, folder: Path, rendered: Rendered, found: list[Finding], environ: Mapping[str, str]
+) -> str:
+    """The same as a JSON object: what `run.json` would say of the run, under the same names, and the whole script."""
+    phases = zip(rendered.launch.phases, rendered.wrappings, strict=True)
+    facts = {
+        "folder": str(folder),
+        "spec": spec,
+        "image": image,
+        "commands": {phase.role: [*wrapping.argv, *phase.argv] for phase, wrapping in phases},
+        "findings": found,
+        "script": rendered.script,
+    }
+    return scrub(pretty(facts).decode(), environ)
 
 
 def abridged(script: str) -> Iterator[str]:

@@ -1,0 +1,25 @@
+"""`--dry-run` prints what is asked for: text, or an object that names things as `run.json` does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from llmbx.cli import profile, run
+from llmbx.record import Record
+
+
+@pytest.mark.parametrize("command", [run.command, profile.command])
+def test_a_preview_as_json(command: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
+    monkeypatch.setenv("LLMBX_CONFIG", "/dev/null")
+    # Forced: profile finds no nsys on most machines.
+    arguments = ["line", "--dry-run", "--format", "json", "--env", "A=b", "--force"]
+    done = CliRunner().invoke(command, arguments, catch_exceptions=False)  # type: ignore[arg-type]
+    found = json.loads(done.stdout)
+    assert found["spec"]["env"] == {"A": "b"} and found["commands"] and found["script"].startswith("#!/bin/bash")
+    assert found.keys() - {"folder", "script"} <= set(Record.__struct_fields__)
+    assert not (tmp_path / "install").exists()
