@@ -23,7 +23,15 @@ def disk_errors(what: str) -> Iterator[None]:
             raise InfraError(
                 f"the disk is full: {what} could not be written; free space or move LLMB_INSTALL"
             ) from error
-        raise InfraError(f"{what} could not be written: {error.strerror or error}") from error
+        reason = error.strerror or str(error)
+        if error.errno in (errno.EEXIST, errno.ENOTDIR) and (file := in_the_way(Path(error.filename or what))):
+            reason = f"{file} is a file, not a folder"
+        raise InfraError(f"{what} could not be written: {reason}") from error
+
+
+def in_the_way(path: Path) -> Path | None:
+    """The file where `path` or a folder above it should be; None when there is none."""
+    return next((place for place in (path, *path.parents) if place.is_file()), None)
 
 
 def write_atomic(path: Path, content: bytes | str, mode: int = 0o644, durable: bool = True) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .errors import UsageError
+from .files import in_the_way
 from .model import Value
 
 RECORD = "run.json"
@@ -51,7 +52,9 @@ def _ensure(folder: Path, origin: str, variable: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make {place}: {error.strerror}; set {variable} to a folder you own") from None
+        file = in_the_way(folder)
+        why = f"{file} is a file" if file else error.strerror
+        raise UsageError(f"cannot make {place}: {why}; set {variable} to a folder you own") from None
     probe = folder / f".llmbx-write-{os.getpid()}"
     try:
         probe.touch()

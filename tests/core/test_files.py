@@ -1,0 +1,27 @@
+"""What stands in the way of a file is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmbx.errors import InfraError, UsageError
+from llmbx.files import disk_errors, write_atomic
+from llmbx.install import Install
+
+
+@pytest.mark.parametrize("below", ["file", "file/inner"])
+def test_a_file_in_the_place_of_a_folder_is_named(below: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    path = tmp_path / below / "a.json"
+    with pytest.raises(InfraError) as refused:
+        write_atomic(path, "x")
+    assert str(refused.value) == f"{path} could not be written: {tmp_path}/file is a file, not a folder"
+    with pytest.raises(UsageError, match=rf"\(LLMB_INSTALL\): {tmp_path}/file is a file; set LLMB_INSTALL"):
+        Install(root=str(tmp_path / below), origin="LLMB_INSTALL").ensure()
+
+
+def test_a_folder_in_the_place_of_a_file_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(InfraError, match="a could not be written: File exists"), disk_errors("a"):
+        tmp_path.mkdir()
