@@ -69,6 +69,31 @@ def test_nearly_all_modules_and_functions_are_small() -> None:
     assert [item for item in sizes if item[0] > 60] == []
 
 
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_text_files_are_utf_8_whatever_the_locale(source: Path) -> None:
+    calls = [node for node in ast.walk(ast.parse(source.read_text())) if isinstance(node, ast.Call)]
+    found = [call.lineno for call in calls if _opens_text(call) and "encoding" not in [k.arg for k in call.keywords]]
+    assert found == [], f'{source}: say encoding="utf-8" in these lines'
+
+
+def _opens_text(call: ast.Call) -> bool:
+    """Whether a file's text is read or written here; a mode that is no literal counts as text."""
+    if not isinstance(call.func, ast.Attribute):
+        return isinstance(call.func, ast.Name) and call.func.id == "open"
+    owner = call.func.value.id if isinstance(call.func.value, ast.Name) else ""
+    if call.func.attr in ("read_text", "write_text"):
+        return True
+    if (
+        call.func.attr not in ("open", "fdopen")
+        or owner in ("tarfile", "gzip")
+        or (owner, call.func.attr) == ("os", "open")
+    ):
+        return False
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    modes = [node.value for node in given if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return not any("b" in mode for mode in modes)
+
+
 def test_core_names_no_framework() -> None:
     """A framework's name in core is a bug: adding one must not touch core."""
     words = ("megatron", "maxtext", "nemo", "torchtitan")

@@ -91,7 +91,7 @@ def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = Non
     from .strict import read_toml
 
     merged, origins = Merged(), {}
-    for path in files(os.environ if environ is None else environ, cwd or Path.cwd()):
+    for path in files(os.environ if environ is None else environ, cwd or _here()):
         config = read_toml(path, Config)
         origins.update({name: str(path) for name in config.clusters})
         merged = merged.replace(
@@ -102,6 +102,13 @@ def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = Non
             gpus={**merged.gpus, **config.gpus},
         )
     return merged, origins
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the current folder is gone: change to one that is there") from None
 
 
 def choose_profile(config: Config, origins: Mapping[str, str], asked: str | None) -> Profile | None:

@@ -60,7 +60,7 @@ def alive(owner: Owner) -> bool | None:
 
 def _cpu_model() -> str | None:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
@@ -68,6 +68,6 @@ def _cpu_model() -> str | None:
 
 def _driver() -> str | None:
     try:
-        return Path("/sys/module/nvidia/version").read_text().strip()
+        return Path("/sys/module/nvidia/version").read_text(encoding="utf-8").strip()
     except OSError:
         return None

@@ -91,3 +91,12 @@ def test_the_workload_folder_is_proved_to_be_writable(tmp_path: Path) -> None:
     blocked = there.replace(workload_root=str(tmp_path / "file" / "w"))
     with pytest.raises(UsageError, match=r"cannot make .*file/w \(LLMB_WORKLOAD\): .*; set LLMB_WORKLOAD to a folder"):
         blocked.ensure()
+
+
+def test_a_current_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+    with pytest.raises(UsageError, match="the current folder is gone: change to one that is there"):
+        load_config({})

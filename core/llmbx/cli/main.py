@@ -75,7 +75,7 @@ def summary(point: importlib.metadata.EntryPoint) -> str:
     try:
         # Only the top package is looked up: looking up a module of it would import the package.
         found = importlib.util.find_spec(package)
-        source = _source(found, rest).read_text() if found else ""
+        source = _source(found, rest).read_text(encoding="utf-8") if found else ""
         text = ast.get_docstring(ast.parse(source)) or ""
     except (ImportError, OSError, SyntaxError, ValueError, IndexError):
         return "(cannot be loaded)"

@@ -54,7 +54,7 @@ def begin() -> tuple[dict[str, Any], Path]:
     """The specification and the run folder that it lies in; from here on SIGUSR1 prints every thread's stack."""
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     file = Path(os.environ.get("LLMBX_SPEC", "spec.json")).resolve()
-    return json.loads(file.read_text()), file.parent
+    return json.loads(file.read_text(encoding="utf-8")), file.parent
 
 
 def say_where(rank: Rank, env: Mapping[str, str] = os.environ) -> None:

@@ -22,7 +22,7 @@ COMMON = ("numpy", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "transformer-engine")
 def write(folder: Path, packages: Iterable[str], gpus: Sequence[dict[str, Any]] | None = None) -> None:
     """Write the facts into `folder`, whole or not at all; `gpus` where the framework tells more than the driver."""
     part = folder / f".{FILE}.part"
-    part.write_text(json.dumps(facts(packages, gpus), indent=1, sort_keys=True) + "\n")
+    part.write_text(json.dumps(facts(packages, gpus), indent=1, sort_keys=True) + "\n", encoding="utf-8")
     part.replace(folder / FILE)
 
 
@@ -72,7 +72,7 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
 def driver_version(file: Path = Path("/sys/module/nvidia/version")) -> str | None:
     """The NVIDIA kernel driver's version; None without one."""
     try:
-        return file.read_text().strip()
+        return file.read_text(encoding="utf-8").strip()
     except OSError:
         return None
 
@@ -85,7 +85,7 @@ def driver_gpus(folder: Path = Path("/proc/driver/nvidia/gpus")) -> list[dict[st
 def _after(word: str, file: Path) -> str | None:
     """What follows `word` and a colon, in the first line that has it."""
     try:
-        lines = file.read_text().splitlines()
+        lines = file.read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(word)), None)

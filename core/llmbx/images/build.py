@@ -100,7 +100,7 @@ def build_docker(environment: Environment, built: Image, of: Recipe, install: Pa
     reference = parse_reference(built_reference(environment)).docker
     base = load(Path(of.base_name)) if is_file(of.base) else of.base_name
     with context(built, of, install) as folder:
-        (folder / "Dockerfile").write_text(dockerfile(of))
+        (folder / "Dockerfile").write_text(dockerfile(of), encoding="utf-8")
         progress(f"image {reference}: building it on {of.base} with docker")
         argv = (
             "docker",
@@ -135,7 +135,7 @@ def build_file(
     target = install / "images" / file_name(reference, tool.suffix)
     plain = not is_file(of.base) and plain_http(parse_reference(of.base).registry)
     with context(built, of, install) as folder:
-        (folder / "image.def").write_text(definition(of))
+        (folder / "image.def").write_text(definition(of), encoding="utf-8")
         output = folder / f"image{tool.suffix}"
         progress(f"image {target.name}: building it on {of.base} with {tool.name}")
         upper = tool.name.upper()
@@ -165,8 +165,8 @@ def context(built: Image, of: Recipe, install: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=".build-", dir=install / "images") as name:
         folder = Path(name)
         shutil.copytree(site, folder / "site", copy_function=_link, ignore=shutil.ignore_patterns("__pycache__"))
-        (folder / "llmbx.pth").write_text(SITE + "\n")
-        (folder / "environment.json").write_text(json.dumps(built.versions))
+        (folder / "llmbx.pth").write_text(SITE + "\n", encoding="utf-8")
+        (folder / "environment.json").write_text(json.dumps(built.versions), encoding="utf-8")
         yield folder
 
 

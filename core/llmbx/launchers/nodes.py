@@ -45,7 +45,7 @@ def read_nodes(run_dir: Path) -> tuple[Node, ...]:
 def read_node(path: Path) -> Node | None:
     """The node that this file is of; None where it cannot be read."""
     try:
-        with path.open(errors="replace") as file:
+        with path.open(errors="replace", encoding="utf-8") as file:
             return parse_node(file.read(_LARGEST))
     except OSError:
         return None

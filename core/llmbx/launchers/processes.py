@@ -126,7 +126,7 @@ def _members(session: int, start: int) -> tuple[int, ...]:
 def _stat(pid: int) -> list[str] | None:
     """The fields of /proc/PID/stat, or None when there is no such process. The name may hold spaces and brackets."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace", encoding="utf-8")
     except OSError:
         return None
     before, _, after = text.rpartition(")")
@@ -143,6 +143,6 @@ def _place(run_dir: Path) -> Place | None:
 
 def _boot_id() -> str:
     try:
-        return _BOOT.read_text().strip()
+        return _BOOT.read_text(encoding="utf-8").strip()
     except OSError:
         return ""

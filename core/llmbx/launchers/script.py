@@ -43,7 +43,7 @@ def batch_name(spec: RunSpec) -> str:
 @functools.cache
 def shell(name: str) -> str:
     """A part of the scripts that is the same for every run."""
-    return resources.files(__package__).joinpath("shell", name).read_text()
+    return resources.files(__package__).joinpath("shell", name).read_text(encoding="utf-8")
 
 
 def check_launch(launch: Launch, wrappings: Sequence[Wrapping]) -> None:

@@ -31,10 +31,10 @@ def render(report: Report) -> str:
         loader=jinja2.FileSystemLoader(PAGE), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    script = (PAGE / "script.js").read_text()
+    script = (PAGE / "script.js").read_text(encoding="utf-8")
     return env.get_template("report.html.j2").render(
         report=report,
-        style=Markup((PAGE / "style.css").read_text()),
+        style=Markup((PAGE / "style.css").read_text(encoding="utf-8")),
         light=Markup(palette.css(palette.LIGHT)),
         dark=Markup(palette.css(palette.DARK)),
         script=Markup(script),

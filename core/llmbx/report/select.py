@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -97,9 +98,10 @@ def _notes(sweep: Sweep, places: dict[Slot, list[Run]]) -> Iterator[str]:
 def _below(folder: Path) -> list[Run]:
     """Every readable run below a folder, oldest first."""
     found = []
-    for record in sorted(folder.rglob(RECORD)):
+    # A folder that cannot be listed, as some of /proc, has no run for us.
+    for top in sorted(top for top, _, files in os.walk(folder) if RECORD in files):
         try:
-            found.append(read_run(record.parent))
+            found.append(read_run(Path(top)))
         except LlmbxError:
             continue
     return sorted(found, key=lambda run: (run.record.created, run.record.run_id))

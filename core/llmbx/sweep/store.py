@@ -111,13 +111,15 @@ def driving(install: Install, sweep: Sweep) -> Iterator[None]:
     """
     from filelock import SoftFileLease, Timeout
 
-    lease = SoftFileLease(str(folder(install, sweep) / ".driver"), lease_duration=LEASE_S)
-    try:
-        lease.acquire(timeout=0)
-    except Timeout:
-        owner = lease.owner
-        who = f"process {owner.pid} on {str(owner.hostname).partition('?')[0]}" if owner else "another process"
-        raise InfraError(f"{sweep.sweep_id} is being driven by {who}; end that one first") from None
+    path = folder(install, sweep) / ".driver"
+    lease = SoftFileLease(str(path), lease_duration=LEASE_S)
+    with disk_errors(str(path)):
+        try:
+            lease.acquire(timeout=0)
+        except Timeout:
+            owner = lease.owner
+            who = f"process {owner.pid} on {str(owner.hostname).partition('?')[0]}" if owner else "another process"
+            raise InfraError(f"{sweep.sweep_id} is being driven by {who}; end that one first") from None
     try:
         yield
     finally:

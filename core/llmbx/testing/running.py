@@ -43,7 +43,7 @@ class Done:
     def log(self) -> str:
         """The run's training log."""
         (path,) = self._made().glob("log-*.out")
-        return path.read_text(errors="replace")
+        return path.read_text(errors="replace", encoding="utf-8")
 
     def _made(self) -> Path:
         if self.folder is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import re
 import statistics
 from collections.abc import Callable
@@ -14,10 +16,12 @@ import pytest
 from llmbx import hookimpl
 from llmbx.config import Config
 from llmbx.errors import LlmbxError, UsageError
+from llmbx.install import Install
 from llmbx.model import Fact, Launch, Peak, Reference, RunSpec, Section
 from llmbx.record import STEPS, read_result
 from llmbx.report.build import Report, build
 from llmbx.report.gather import Wanted, gather
+from llmbx.report.select import chosen
 from llmbx.report.subjects import cells
 from llmbx.report.verdicts import verdict
 
@@ -324,3 +328,19 @@ def test_the_machines_that_ran_it_are_told_with_their_clocks_and_power(shelf: Sh
     assert told["gpu power limit w"] == "700.0 W"
     assert told["gpu clock sm max mhz"] == "1980 MHz"
     assert told["gpus seen"] == "16 GPUs"
+
+
+def test_a_folder_that_cannot_be_listed_has_no_run(
+    shelf: Shelf, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = shelf.put(noise(1, 2.0))
+    (install.path / "odd").mkdir()
+    real = os.scandir
+
+    def scandir(path: str | Path = ".") -> object:
+        if Path(path).name == "odd":
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return real(path)
+
+    monkeypatch.setattr("os.scandir", scandir)
+    assert [found.record.run_id for found in chosen(install, [install.root], False).runs] == [run.record.run_id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -152,4 +153,16 @@ def test_a_sweep_has_one_driver(box: Sandbox) -> None:
     ):
         pass
     with store.driving(box.install, box.sweep):
+        pass
+
+
+def test_a_sweep_on_a_disk_that_became_read_only_is_one_line(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("filelock.SoftFileLease.acquire", refused)
+    with (
+        pytest.raises(InfraError, match=r"\.driver could not be written: Read-only file system"),
+        store.driving(box.install, box.sweep),
+    ):
         pass

@@ -26,7 +26,7 @@ def problem(profile: dict[str, Any], thorough: bool = True) -> str | None:
     """Why the kept profile cannot be used, in a few words; None when it can. `thorough` reads every byte of it."""
     folder = Path(profile["folder"])
     try:
-        key = json.loads((folder / KEY).read_text())
+        key = json.loads((folder / KEY).read_text(encoding="utf-8"))
         files = {folder / name: (size, checksum) for name, (size, checksum) in key["files"].items()}
         facts = key["facts"]
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def workshop(profile: dict[str, Any]) -> Path:
 
 def step_time(folder: Path) -> float | None:
     """Seconds a step when the profile was collected; None where it does not tell."""
-    found = json.loads((folder / KEY).read_text()).get("step_time_s")
+    found = json.loads((folder / KEY).read_text(encoding="utf-8")).get("step_time_s")
     return None if found is None else float(found)
 
 
@@ -77,7 +77,7 @@ def publish(profile: dict[str, Any], made: Path, step_time_s: float | None = Non
     files = {str(file.relative_to(made)): [file.stat().st_size, digest(file)] for file in contents(made)}
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     key = {"facts": profile["facts"], "made": when, "step_time_s": step_time_s, "files": files}
-    (made / KEY).write_text(json.dumps(key, indent=1) + "\n")
+    (made / KEY).write_text(json.dumps(key, indent=1) + "\n", encoding="utf-8")
     folder = Path(profile["folder"])
     if folder.exists():
         if problem(profile) is None:

@@ -68,7 +68,7 @@ def convert(profile: dict[str, Any]) -> int:
 def collect_time(profile: dict[str, Any], folder: Path) -> float | None:
     """Seconds a step in the collect phase that the run's log has last: the median of the timed steps; None without."""
     logs = sorted(folder.glob("log-*.out"))
-    text = logs[0].read_text(errors="replace") if logs else ""
+    text = logs[0].read_text(errors="replace", encoding="utf-8") if logs else ""
     first, last = profile["timed"]
     times: dict[int, float] = {}
     for number, seconds in STEP.findall(text.rpartition("llmbx: phase collect begins")[2]):
@@ -116,7 +116,8 @@ def cpu_standin_converter(profile: dict[str, Any], target: Path) -> str | None:
                 costs[name] = max(costs.get(name, 0.0), float(event["dur"]))
     except (OSError, EOFError, ValueError, KeyError) as error:
         return f"{traces[-1]} cannot be read: {error}"
-    target.write_text("".join(f'costs {{ name: "{name}" cost_us: {cost} }}\n' for name, cost in costs.items()))
+    lines = [f'costs {{ name: "{name}" cost_us: {cost} }}\n' for name, cost in costs.items()]
+    target.write_text("".join(lines), encoding="utf-8")
     return None
 
 

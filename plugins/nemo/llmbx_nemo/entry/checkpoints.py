@@ -11,7 +11,7 @@ TRACKER = "latest_checkpointed_iteration.txt"
 def saved_step(folder: Path) -> int | None:
     """The step of the newest Megatron checkpoint in `folder`; None when there is none."""
     try:
-        return int((folder / TRACKER).read_text())
+        return int((folder / TRACKER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
 

@@ -53,7 +53,9 @@ def limit_memory(ranks: int, meminfo: Path = Path("/proc/meminfo")) -> None:
 
     Otherwise the kernel would end whichever process it likes, without a word in the log.
     """
-    available = next(line for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable"))
+    available = next(
+        line for line in meminfo.read_text(encoding="utf-8").splitlines() if line.startswith("MemAvailable")
+    )
     limit = int(available.split()[1]) * 1024 // ranks
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
