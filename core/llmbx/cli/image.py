@@ -12,7 +12,7 @@ import click
 from ..errors import InfraError, UsageError
 from .numbers import Above
 from .options import World, run_options, world
-from .output import format_option, print_rows
+from .output import Target, format_option, print_rows
 
 if TYPE_CHECKING:
     from ..config import Profile
@@ -174,7 +174,7 @@ def build(request: Request | None, base: str | None, minor: str | None, print_: 
 
 
 @command.command("export")
-@click.argument("bundle", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("bundle", type=Target(dir_okay=False))
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
 @click.option(
     "--environment", "workloads", multiple=True, metavar="WORKLOAD",

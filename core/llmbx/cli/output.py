@@ -7,14 +7,29 @@ import io
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from ..errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = Mapping[str, Any]
 
 FORMATS = ("table", "json", "csv")
+
+
+class Target(click.Path):
+    """What a verb is to write: a file or folder, and not the empty text, which would be the current folder."""
+
+    def __init__(self, dir_okay: bool = True) -> None:
+        super().__init__(dir_okay=dir_okay, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            raise UsageError(f"{param.opts[0] if param else 'path'} '': expected a name, and this one is empty")
+        return super().convert(value, param, ctx)
 
 
 def format_option(function: F) -> F:

@@ -9,7 +9,7 @@ import click
 
 from ..errors import UsageError
 from .options import world
-from .output import print_json, print_table, to_csv
+from .output import Target, print_json, print_table, to_csv
 
 if TYPE_CHECKING:
     from ..report.build import Report
@@ -21,8 +21,8 @@ SUMMARY = ("configuration", "verdict", "runs", "step time [s]", "from", "to", "M
 
 @click.command("report")
 @click.argument("runs", nargs=-1, metavar="[RUN|SWEEP]…")
-@click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Where the page goes.")
-@click.option("--svg", "drawings", type=click.Path(path_type=Path), metavar="FOLDER", help="Write each chart as SVG.")
+@click.option("--html", "page", type=Target(), metavar="FILE", help="Where the page goes.")
+@click.option("--svg", "drawings", type=Target(), metavar="FOLDER", help="Write each chart as SVG.")
 @click.option("--baseline", metavar="TAG", help="Hold the runs against those that have this tag.")
 @click.option("--tolerance", default="5%", show_default=True, help="How much slower is still the same.")
 @click.option("--window", metavar="A-B|last|auto", help="Measure the runs anew over these steps.")

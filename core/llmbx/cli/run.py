@@ -15,7 +15,7 @@ from ..request import Request
 from .flow import Started, once, preview, worst
 from .given import given
 from .options import World, run_options, world
-from .output import print_json
+from .output import Target, print_json
 
 _ALWAYS = ("force", "accept_image_change")
 """Options about the run that `--from` takes: they admit it, and do not make it another one."""
@@ -28,7 +28,7 @@ TOLERANCE = 0.05
 @click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing.")
 @click.option(
     "--emit-script",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=Target(dir_okay=False),
     metavar="FILE",
     help="Write the script that would be started; it runs without llmbx.",
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from llmbx.cli.output import format_option
+from llmbx.cli.output import Target, format_option
 
 if TYPE_CHECKING:
     from .report import Report
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="native compiles a scanner with the C compiler, once; auto does so for large logs.",
 )
-@click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a page, too.")
+@click.option("--html", "page", type=Target(), metavar="FILE", help="Write a page, too.")
 def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, page: Path | None) -> None:
     """Say what communication an NCCL log shows.
 

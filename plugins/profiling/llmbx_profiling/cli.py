@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from llmbx.cli.output import format_option
+from llmbx.cli.output import Target, format_option
 
 
 @click.command("nsys")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of each list.")
 @format_option
-@click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a page, too.")
+@click.option("--html", "page", type=Target(), metavar="FILE", help="Write a page, too.")
 def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) -> None:
     """Read profiles of nsys and say where the time of each step went.
 

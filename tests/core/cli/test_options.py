@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from llmbx.cli.profile import command as profile
+from llmbx.cli.report import command as report
+from llmbx.cli.run import command as run
 from llmbx.cli.show import command as show
 from llmbx.errors import UsageError
+from llmbx_nccltrace.cli import command as nccl
+from llmbx_profiling.cli import command as nsys
 
 
 @pytest.mark.parametrize(("key", "near"), [("launcher", "slrum"), ("runtime", "dokcer")])
@@ -33,3 +38,18 @@ def test_the_option_that_was_typed_is_the_one_that_is_named() -> None:
         CliRunner().invoke(profile, asked, catch_exceptions=False)
     with pytest.raises(UsageError, match="--steps 48: the profiled steps 45-50 lie beyond the end"):
         CliRunner().invoke(show, ["llama3.1", "--steps", "48"], env={"ENABLE_PROFILE": "1"}, catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "option"),
+    [
+        (run, ["line", "--emit-script", ""], "--emit-script"),
+        (report, ["last", "--html", ""], "--html"),
+        (report, ["last", "--svg", ""], "--svg"),
+        (nsys, ["x.sqlite", "--html", ""], "--html"),
+        (nccl, ["x.log", "--html", ""], "--html"),
+    ],
+)
+def test_the_name_of_a_file_to_write_is_not_empty(verb: click.Command, arguments: list[str], option: str) -> None:
+    with pytest.raises(UsageError, match=f"{option} '': expected a name, and this one is empty"):
+        CliRunner().invoke(verb, arguments, catch_exceptions=False)
