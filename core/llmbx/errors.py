@@ -34,6 +34,14 @@ class PluginError(LlmbxError):
     exit_code = 2
 
 
+def one_line(error: BaseException) -> str:
+    """The first line of an error of ours; of any other one with its type, which may be all that it says."""
+    first = next(iter(str(error).splitlines()), "")
+    if isinstance(error, LlmbxError) and first:
+        return first
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """' (did you mean X?)' for the nearest known word, or ' (known: …)' when none is near."""
     names = sorted(set(known))

@@ -8,8 +8,10 @@ from pathlib import Path
 from . import first_step
 from .artefacts import examine, slow_down
 from .attempts import FOLDER, kept
+from .errors import PluginError
 from .files import disk_errors, write_exclusive
 from .first_step import elapsed
+from .flops import Flops
 from .host import alive, is_me
 from .infra import infrastructure_cause, refusals
 from .judge import Verdict, judge
@@ -64,7 +66,13 @@ def job_status(run: Run, plugins: Plugins) -> JobStatus:
 
 def conclude(run: Run, plugins: Plugins, status: JobStatus) -> Result:
     """Write the result of a run that never started or whose end the caller knows better than the launcher."""
-    return read_result(run.path) or write(assess(run, plugins, status))
+    known = read_result(run.path)
+    if known is not None:
+        return known
+    try:
+        return write(assess(run, plugins, status))
+    except PluginError:  # its grammar, say, is what ended the run: how it ended is known all the same
+        return write(_unread(run, status))
 
 
 class Ended(Value, frozen=True):
@@ -127,9 +135,9 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     spec = run.record.spec
     log = read_log(run, plugins)
     refusal = next(iter(_refusals(run, plugins) if not log.steps else ()), None)
+    flops, faults = formula(spec, plugins)
     first = first_number(spec, plugins)
     verdict = judge(spec, status, log.steps, log.events, last_line(run.log), refusal, first)
-    flops = plugins.framework(spec.plugin).compute_flops(spec)
     figures = measure(spec, log.steps, flops, first_number=first)
     verdict, notes = examine(spec, run.path, plugins, _measured(verdict, figures, spec))
     notes += slow_down(spec, log.steps, figures.step_time_s.median, first)
@@ -138,11 +146,32 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
         data_valid=verdict.data_valid,
         cause=verdict.cause,
         attempt=max(run.record.attempt, kept(run.path)),
-        warnings=(*figures.warnings, *notes, *_earlier(run)),
+        warnings=(*figures.warnings, *faults, *notes, *_earlier(run)),
         phase_step_time_s=_phases(run.record, log, figures),
     )
     timing = result.timing.replace(first_step_s=first_step.seconds(run, status.started, status.ended))
     return Ended(run=run, status=status, log=log, result=result.replace(timing=timing))
+
+
+def _unread(run: Run, status: JobStatus) -> Ended:
+    """What is known of an ended run without its plugins: how it ended."""
+    spec = run.record.spec
+    verdict = judge(spec, status, [], [], last_line(run.log))
+    result = build_result(run.record, status, measure(spec, [], None)).replace(
+        status=verdict.status,
+        cause=verdict.cause,
+        attempt=max(run.record.attempt, kept(run.path)),
+        warnings=tuple(_earlier(run)),
+    )
+    return Ended(run=run, status=status, log=Log(), result=result)
+
+
+def formula(spec: RunSpec, plugins: Plugins) -> tuple[Flops | None, tuple[str, ...]]:
+    """FLOPs of one sample, with a warning where the plugin's formula fails: that must not cost the measurement."""
+    try:
+        return plugins.framework(spec.plugin).compute_flops(spec), ()
+    except PluginError as error:
+        return None, (f"no MFU and no recomputed TFLOP/s: {error}",)
 
 
 def write(ended: Ended) -> Result:

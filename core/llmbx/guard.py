@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from .errors import LlmbxError, PluginError
+from .errors import LlmbxError, PluginError, one_line
 
 ESCAPES = (Exception, SystemExit)
 """What a plugin's code may raise that must not end llmbx. KeyboardInterrupt is the user's own word and passes."""
@@ -26,7 +26,7 @@ def why(error: BaseException) -> str:
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
-    return f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+    return one_line(error)
 
 
 def failure(what: str, error: BaseException) -> PluginError:

@@ -17,7 +17,7 @@ PRIORITY = (
 )  # fmt: skip
 """Which fatal event explains a failure best, when several are in the log."""
 
-STOPPED = ("cancelled", "timeout", "stalled", "not_started", "preempted", "node_fail")
+STOPPED = ("cancelled", "timeout", "stalled", "not_started", "preempted", "node_fail", "broken_off")
 """Verdicts whose reason is known from outside the log; what the ranks print while they are stopped is not the cause."""
 
 

@@ -6,6 +6,7 @@ plugins'. Nothing here knows any of them by name.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -14,16 +15,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from .check import common_findings
-from .errors import LlmbxError, UsageError
+from .errors import InfraError, LlmbxError, UsageError, one_line
 from .files import write_atomic
 from .finalise import Ended, assess, conclude, retry_cause, write
 from .follow import Sink, follow
+from .guard import ESCAPES
 from .hub import cache_variables, require_access
 from .install import Install
-from .launchers.base import Launcher, placed
+from .launchers.base import Launcher, Unreachable, placed
 from .launchers.script import SCRIPT
 from .logs.collect import RESTARTED
-from .model import Event, Finding, Image, ImageRequest, JobStatus, Launch, Result, RunSpec, Wrapping
+from .model import Event, Finding, Image, ImageRequest, Job, JobStatus, Launch, Result, RunSpec, Wrapping
+from .orphans import recover
 from .plugins import Framework, Plugins
 from .record import Record, Run, claim_folder, new_record, read_result, read_run, write_record
 from .runtimes.base import Progress, Runtime
@@ -132,14 +135,23 @@ def start(
     write_record(folder, record)
     try:
         return _start(rooms, record, folder, progress, offline)
-    except (KeyboardInterrupt, LlmbxError) as error:
+    except BaseException as error:
         conclude_unstarted(Run(folder=str(folder), record=record), rooms.plugins, error)
         raise
 
 
 def conclude_unstarted(run: Run, plugins: Plugins, error: BaseException) -> Result:
-    """Write the result of a run whose start ended with this error."""
-    return conclude(run, plugins, _not_started(error))
+    """Write the result of a run whose start ended with this error; a job that it has all the same is stopped."""
+    status = _not_started(error)
+    refused = isinstance(error, InfraError | UsageError) and not isinstance(error, Unreachable)
+    if not refused and (run.path / SCRIPT).is_file():
+        try:
+            (run,) = recover([run], plugins.launcher(run.record.spec.launcher))
+            if run.record.job is not None:
+                plugins.launcher(run.record.spec.launcher).cancel(run.record.job, run.path)
+        except LlmbxError as doubt:
+            status = status.replace(reason=f"{status.reason}; whether it left a job is not known: {one_line(doubt)}")
+    return conclude(run, plugins, status)
 
 
 def _with_cache(spec: RunSpec, rooms: Rooms, offline: bool = False) -> RunSpec:
@@ -166,7 +178,11 @@ def _start(rooms: Rooms, record: Record, folder: Path, progress: Progress, offli
         forget(os.environ)
     job = rooms.launcher.submit(folder / SCRIPT, spec, folder)
     record = record.replace(job=job)
-    write_record(folder, record)
+    try:
+        write_record(folder, record)
+    except BaseException:  # nobody would know of it
+        rooms.launcher.cancel(job, folder)
+        raise
     return Run(folder=str(folder), record=record)
 
 
@@ -204,7 +220,7 @@ def _not_started(error: BaseException) -> JobStatus:
     if isinstance(error, KeyboardInterrupt):
         return JobStatus(state="ended", exit_code=130, verdict="cancelled", reason="interrupted before the start")
     code = error.exit_code if isinstance(error, LlmbxError) else 1
-    return JobStatus(state="ended", exit_code=code, verdict="not_started", reason=str(error).splitlines()[0])
+    return JobStatus(state="ended", exit_code=code, verdict="not_started", reason=one_line(error))
 
 
 def attend(run: Run, rooms: Rooms, sink: Sink) -> Result:
@@ -232,7 +248,7 @@ def close(run: Run, rooms: Rooms, status: JobStatus, say: Callable[[str], None])
         return known or write(ended)
     try:
         after = again(ended, rooms, cause)
-    except (KeyboardInterrupt, LlmbxError) as error:
+    except BaseException as error:
         conclude_unstarted(read_run(run.path), rooms.plugins, error)
         raise
     say(_announced(ended, after, cause))
@@ -257,6 +273,26 @@ def _followed(run: Run, rooms: Rooms, sink: Sink) -> JobStatus:
             raise
         rooms.launcher.cancel(run.record.job, run.path)
         return _cancelled(rooms.launcher.status(run.record.job, run.path))
+    except ESCAPES as error:
+        if rooms.launcher.attended and run.record.job is not None:
+            _break_off(run, run.record.job, rooms, error)
+        raise
+
+
+def _break_off(run: Run, job: Job, rooms: Rooms, error: BaseException) -> None:
+    """Stop a run that cannot be followed, a wrong grammar say: nobody would hold it to its time. Its result says so.
+
+    One that cannot be stopped gets no result while it goes on.
+    """
+    status = JobStatus(state="ended")
+    try:
+        rooms.launcher.cancel(job, run.path)
+    except LlmbxError:
+        return
+    with contextlib.suppress(LlmbxError):
+        status = rooms.launcher.status(job, run.path)
+    reason = f"llmbx could not follow it to its end: {one_line(error)}"
+    conclude(run, rooms.plugins, status.replace(state="ended", verdict="broken_off", reason=reason))
 
 
 def _cancelled(status: JobStatus) -> JobStatus:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .errors import UsageError
+from .finalise import formula
 from .measure import Figures, measure
 from .model import Result, Step
 from .numbering import first_number
@@ -18,8 +19,9 @@ def figures(run: Run, steps: Sequence[Step], plugins: Plugins, policy: str | Non
     spec = run.record.spec
     if spec.plugin not in plugins.frameworks():
         return measure(spec, steps, None, policy)
-    flops = plugins.framework(spec.plugin).compute_flops(spec)
-    return measure(spec, steps, flops, policy, first_number(spec, plugins))
+    flops, faults = formula(spec, plugins)
+    found = measure(spec, steps, flops, policy, first_number(spec, plugins))
+    return found.replace(warnings=(*found.warnings, *faults))
 
 
 def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins, policy: str) -> Result:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from ..errors import LlmbxError
+from ..errors import LlmbxError, PluginError
+from ..guard import why
 from ..install import Install
 from ..record import Run, read_result, read_run
 from .read import UNKNOWN
@@ -35,9 +37,9 @@ def standing(run: Run, plugins: Plugins) -> tuple[str, str | None]:
                 return status.state, status.reason or None
         result = finalise(run, plugins)
         return (result.status, result.cause) if result else ("running", None)
-    except LlmbxError as error:
-        # Its plugin is not installed here, say: one run must not keep the others from being listed.
-        return UNKNOWN, str(error).splitlines()[0]
+    except Exception as error:
+        # Its plugin is not installed here, or is wrong: one run must not keep the others from being listed.
+        return UNKNOWN, why(error)
 
 
 def settle_all(db: sqlite3.Connection, install: Install, plugins: Plugins) -> None:
@@ -64,7 +66,8 @@ def _announced(rows: list[tuple[str, str]], install: Install, plugins: Plugins) 
             continue
     jobs = [run.record.job for _, _, run in runs if run.record.job is not None]
     for name, launcher in plugins.launchers().items():
-        launcher.watch([job for job in jobs if job.launcher == name])
+        with contextlib.suppress(PluginError):  # the launcher is asked for each job, too: there it is told
+            launcher.watch([job for job in jobs if job.launcher == name])
     return runs
 
 
