@@ -13,10 +13,14 @@ from typing import Any, NoReturn
 import click
 
 from .. import __version__
-from ..errors import LlmbxError, did_you_mean
+from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
+from ..guard import failure, guarded
 from . import streams
 
 GROUP = "llmbx.commands"
+OWN = "llmbx"
+"""The distribution whose verbs nobody replaces."""
+MISSING = "(cannot be loaded)"
 
 ORDER = ("run", "profile", "sweep", "list", "show", "jobs", "status", "logs", "cancel", "parse", "report", "compare",
          "audit", "nccl", "nsys", "image", "doctor", "plugins")  # fmt: skip
@@ -39,18 +43,28 @@ class Verbs(click.Group):
         return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        point = self._points().get(cmd_name)
-        if point is None:
+        points = self._points().get(cmd_name)
+        if points is None:
             return None
-        try:
+        if len(points) > 1:
+            raise UsageError(f"command '{cmd_name}' is {_claimed(points)}: uninstall one of them")
+        point = points[0]
+        with guarded(f"command '{cmd_name}' ({_owner(point)}) cannot be loaded"):
             command = point.load()
-        except Exception as error:
-            owner = point.dist.name if point.dist else point.value
-            why = f"{type(error).__name__}: {error}"
-            raise LlmbxError(f"command '{cmd_name}' ({owner}) cannot be loaded: {why}") from error
         if not isinstance(command, click.Command):
-            raise LlmbxError(f"command '{cmd_name}' ({point.value}) is not a click command")
+            raise PluginError(f"command '{cmd_name}' ({point.value}) is not a click command")
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (LlmbxError, click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            points = self._points().get(ctx.invoked_subcommand or "", [])
+            if not points or _owner(points[0]) == OWN:
+                raise  # our own mistake: the traceback is what its report needs
+            raise failure(f"command '{ctx.invoked_subcommand}' ({_owner(points[0])}) failed", error) from error
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and not args[0].startswith("-") and args[0] not in self._points():
@@ -58,15 +72,42 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, summary(self._points()[name])) for name in self.list_commands(ctx)]
+        points = self._points()
+        rows = [
+            (name, summary(points[name][0]) if len(points[name]) == 1 else f"({_claimed(points[name])})")
+            for name in self.list_commands(ctx)
+        ]
         if rows:
             with formatter.section("Commands"):
                 formatter.write_dl(rows)
 
-    def _points(self) -> dict[str, importlib.metadata.EntryPoint]:
+    def _points(self) -> dict[str, list[importlib.metadata.EntryPoint]]:
+        """The entry points by name; several where packages claim a name that is not llmbx's own."""
         if not hasattr(self, "_found"):
-            self._found = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
+            self._found: dict[str, list[importlib.metadata.EntryPoint]] = {}
+            for point in importlib.metadata.entry_points(group=GROUP):
+                self._found.setdefault(point.name, []).append(point)
+            for name, points in self._found.items():
+                if len(points) > 1:  # only then: asking for the owner reads its metadata
+                    self._found[name] = _reserved(name, points)
         return self._found
+
+
+def _reserved(name: str, points: list[importlib.metadata.EntryPoint]) -> list[importlib.metadata.EntryPoint]:
+    """llmbx's own one of these entry points, if it has one; the others are told."""
+    own = [point for point in points if _owner(point) == OWN]
+    for point in points if own else ():
+        if point not in own:
+            click.echo(f"llmbx: command '{name}' of {_owner(point)} is left out: the name is llmbx's own", err=True)
+    return own or points
+
+
+def _owner(point: importlib.metadata.EntryPoint) -> str:
+    return point.dist.name if point.dist else point.value
+
+
+def _claimed(points: list[importlib.metadata.EntryPoint]) -> str:
+    return f"claimed by {' and by '.join(sorted(_owner(point) for point in points))}"
 
 
 def summary(point: importlib.metadata.EntryPoint) -> str:
@@ -75,10 +116,12 @@ def summary(point: importlib.metadata.EntryPoint) -> str:
     try:
         # Only the top package is looked up: looking up a module of it would import the package.
         found = importlib.util.find_spec(package)
-        source = _source(found, rest).read_text(encoding="utf-8") if found else ""
+        if found is None:
+            return MISSING
+        source = _source(found, rest).read_text(encoding="utf-8")
         text = ast.get_docstring(ast.parse(source)) or ""
     except (ImportError, OSError, SyntaxError, ValueError, IndexError):
-        return "(cannot be loaded)"
+        return MISSING
     return text.splitlines()[0] if text else ""
 
 

@@ -1,0 +1,69 @@
+"""Verbs of third parties: named when they fail, and never in the place of llmbx's own."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from .conftest import Llmbx, Package
+
+VERB = '''
+    """Mine, and mine alone."""
+    import click
+
+    @click.command()
+    def command():
+        click.echo("MINE")
+'''
+
+
+def test_a_verb_is_listed_by_its_first_line_and_works(package: Package, llmbx: Llmbx) -> None:
+    package("good", VERB, plugins=(), verbs=("mine",))
+    assert "Mine, and mine alone." in llmbx("--help").stdout
+    assert llmbx("mine").stdout == "MINE\n"
+
+
+def test_the_verbs_of_llmbx_stay_its_own(package: Package, llmbx: Llmbx) -> None:
+    package("thief", VERB, plugins=(), verbs=("list",))
+    done, told = llmbx("list"), "command 'list' of llmbx-thief is left out: the name is llmbx's own"
+    assert "grok1" in done.stdout and told in done.stderr
+    assert "Mine" not in llmbx("--help").stdout
+
+
+def test_a_verb_that_two_packages_claim_names_both(package: Package, llmbx: Llmbx) -> None:
+    for name in ("one", "two"):
+        package(name, VERB, plugins=(), verbs=("mine",))
+    done = llmbx("mine")
+    assert done.returncode == 2 and "'mine' is claimed by llmbx-one and by llmbx-two" in done.stderr
+    assert "(claimed by llmbx-one and by llmbx-two)" in llmbx("--help").stdout
+    assert llmbx("list").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("raise ValueError('boom')", "command 'mine' (llmbx-odd) cannot be loaded: ValueError: boom"),
+        ("import sys; sys.exit(7)", "command 'mine' (llmbx-odd) cannot be loaded: SystemExit: 7"),
+        ("command = 5", "command 'mine' (third_odd:command) is not a click command"),
+        (VERB.replace('click.echo("MINE")', "1 / 0"), "command 'mine' (llmbx-odd) failed: ZeroDivisionError"),
+    ],
+)
+def test_a_verb_that_fails_is_named(package: Package, llmbx: Llmbx, code: str, says: str) -> None:
+    package("odd", code, plugins=(), verbs=("mine",))
+    plain, debug = llmbx("mine"), llmbx("mine", LLMBX_DEBUG="1")
+    assert plain.returncode == 2 and says in plain.stderr and "Traceback" not in plain.stderr
+    assert ("Traceback" in debug.stderr) == ("Error" in says or "Exit" in says)
+
+
+def test_a_verb_may_exit_as_it_likes(package: Package, llmbx: Llmbx) -> None:
+    package("good", VERB.replace('click.echo("MINE")', "raise SystemExit(7)"), plugins=(), verbs=("mine",))
+    assert llmbx("mine").returncode == 7
+
+
+def test_help_tells_a_verb_whose_package_is_gone(package: Package, llmbx: Llmbx) -> None:
+    file = package("gone", VERB, plugins=(), verbs=("mine",))
+    file.unlink()
+    shutil.rmtree(file.parent / "__pycache__", ignore_errors=True)
+    (line,) = (line for line in llmbx("--help").stdout.splitlines() if line.strip().startswith("mine"))
+    assert line.split(maxsplit=1)[1] == "(cannot be loaded)"
