@@ -30,6 +30,13 @@ class PluginInfo(Value, frozen=True):
     hooks: tuple[str, ...] = ()
     error: str | None = None
 
+    @property
+    def warning(self) -> str | None:
+        """What is odd about a plugin that could be loaded."""
+        if self.error or self.hooks:
+            return None
+        return "it implements no hook: mark its functions with @llmbx.hookimpl"
+
 
 def discover(manager: pluggy.PluginManager) -> list[PluginInfo]:
     """Load and register every plugin; what is known of each, llmbx's own first. Of equal names the first one has it."""

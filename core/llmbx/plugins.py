@@ -109,6 +109,13 @@ class Plugins:
             except LlmbxError as error:
                 self._set_aside(name, str(error))
 
+    def ask_all(self) -> None:
+        """Ask every plugin what is asked of all, so that one that fails there is known as broken."""
+        _ = self.workloads
+        self.log_formats()
+        self.runtimes()
+        self.launchers()
+
     def frameworks(self) -> list[str]:
         """Names of the plugins that have workloads."""
         return [n for n, p in self.manager.list_name_plugin() if p and self._implements(p, "register_workloads")]
@@ -235,6 +242,8 @@ def load() -> Plugins:
     for info in infos:
         if info.error:
             print(f"llmbx: plugin '{info.name}' ({info.distribution}) cannot be loaded: {info.error}", file=sys.stderr)
+        elif info.warning:
+            print(f"llmbx: plugin '{info.name}' ({info.distribution}): {info.warning}", file=sys.stderr)
     return Plugins(manager, sorted(infos, key=lambda info: info.name))
 
 

@@ -38,10 +38,11 @@ Line = tuple[str, str, str, str | None, str | None]
 def _lines(here: World) -> Iterator[Line]:
     yield _install(here)
     yield _gpus()
+    here.plugins.ask_all()
     for info in here.plugins.infos:
         state = BROKEN if info.error else OK
         fix = f"update or uninstall {info.distribution}" if info.error else None
-        yield "plugin", info.name, state, info.error or f"{info.distribution} {info.version}", fix
+        yield "plugin", info.name, state, info.error or info.warning or f"{info.distribution} {info.version}", fix
     for runtime in here.plugins.runtimes().values():
         yield _checked("runtime", runtime, here.install.path)
     for launcher in here.plugins.launchers().values():

@@ -20,14 +20,14 @@ def command(format_: str) -> None:
     from ..plugins import load
 
     plugins = load()
-    plugins.workloads  # noqa: B018 - asks every plugin, so that one which fails here is listed as broken
+    plugins.ask_all()
     rows = [
         {
             "name": info.name,
             "version": info.version,
             "distribution": info.distribution,
             "module": info.module,
-            "status": f"broken: {info.error}" if info.error else "ok",
+            "status": f"broken: {info.error}" if info.error else info.warning or "ok",
             "hooks": list(info.hooks),
         }
         for info in plugins.infos

@@ -1,0 +1,45 @@
+"""`llmbx plugins` and `llmbx doctor` say of every plugin what is wrong with it, whichever hook it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .conftest import Llmbx, Package
+
+CODE = """
+from llmbx import hookimpl
+
+@hookimpl
+def {hook}():
+    return {answer}
+"""
+
+
+@pytest.mark.parametrize("hook", ["register_workloads", "log_formats", "register_runtimes", "register_launchers"])
+@pytest.mark.parametrize("answer", ["1 / 0", "[object()]"])
+def test_a_plugin_that_fails_when_it_is_asked_is_listed_as_broken(
+    package: Package, llmbx: Llmbx, hook: str, answer: str
+) -> None:
+    package("odd", CODE.format(hook=hook, answer=answer))
+    done = llmbx("plugins", "--format", "json")
+    (row,) = (row for row in json.loads(done.stdout) if row["name"] == "odd")
+    assert row["status"].startswith("broken: plugin 'odd'") and hook in row["status"]
+
+
+def test_doctor_asks_before_it_lists(package: Package, llmbx: Llmbx) -> None:
+    package("odd", CODE.format(hook="register_runtimes", answer="[object()]"))
+    package("idle", "def register_workloads(): return []")
+    done = llmbx("doctor", "--format", "json", PATH="/nowhere")
+    rows = {row["name"]: row for row in json.loads(done.stdout) if row["what"] == "plugin"}
+    assert rows["odd"]["state"] == "broken" and "expected a list of Runtime" in rows["odd"]["detail"]
+    assert rows["idle"]["state"] == "ok" and "no hook" in rows["idle"]["detail"]
+
+
+def test_a_plugin_without_a_hook_is_told(package: Package, llmbx: Llmbx) -> None:
+    package("idle", "def register_workloads(): return []")
+    says = "it implements no hook: mark its functions with @llmbx.hookimpl"
+    done = llmbx("plugins", "--format", "json")
+    assert says in [row["status"] for row in json.loads(done.stdout)]
+    assert f"llmbx: plugin 'idle' (llmbx-idle): {says}" in done.stderr
