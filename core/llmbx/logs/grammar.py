@@ -13,6 +13,9 @@ from ..guard import ESCAPES, failure, guarded
 from ..model import Event, Step
 from .parser import LogFormat, LogParser, Record
 
+ALL, SOME = 4096, 16
+"""So many steps at the beginning of a log are looked into, and then one in so many."""
+
 
 class Grammar:
     """A `LogParser` that only yields whole records. `owner` ("plugin 'toy'") is named in its errors."""
@@ -36,14 +39,17 @@ class Grammar:
     def read(self, lines: Iterable[str], take: Callable[[Record], None]) -> None:
         """Give `take` what clean lines make known. Raises `PluginError`; what `lines` raises passes.
 
-        It is written for logs of millions of lines: a line costs nothing beyond its grammar, a record 0.3 µs.
+        It is written for logs of millions of lines: a line costs nothing beyond its grammar. To look into a step costs
+        0.3 to 0.9 µs, so that of a log with very many only some are looked into after the first `ALL`.
         """
-        feed, tuple_of, convert, types = self._parser.feed, astuple, msgspec.convert, _STEP
+        feed, tuple_of, convert, types, seen = self._parser.feed, astuple, msgspec.convert, _STEP, 0
         for line in lines:
             try:
                 for record in feed(line):
                     if record.__class__ is Step:
-                        convert(tuple_of(record), types)  # `_check`, without the call
+                        seen += 1
+                        if seen < ALL or not seen % SOME:
+                            convert(tuple_of(record), types)  # `_check`, without the call
                     else:
                         _check(record)
                     take(record)

@@ -57,6 +57,13 @@ def test_a_wrong_grammar_is_named(feed: Callable[[], Any], says: str) -> None:
         assert str(error.value).startswith("plugin 'odd': ") and expected in str(error.value)
 
 
+def test_steps_far_into_a_log_are_looked_into_now_and_then() -> None:
+    numbers = iter(range(10**6))
+    late = Saying(lambda: [Step(number=(number := next(numbers)), loss=1.0 if number < 5000 else "1")])
+    with pytest.raises(PluginError, match="yielded a wrong Step: loss"):
+        collect(Grammar(late, "plugin 'odd'"), ["a line"] * 5100)
+
+
 def test_a_grammars_own_error_and_what_the_lines_raise_pass() -> None:
     def lines() -> Iterator[str]:
         yield "one"
