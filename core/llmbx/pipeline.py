@@ -144,7 +144,7 @@ def conclude_unstarted(run: Run, plugins: Plugins, error: BaseException) -> Resu
     """Write the result of a run whose start ended with this error; a job that it has all the same is stopped."""
     status = _not_started(error)
     refused = isinstance(error, InfraError | UsageError) and not isinstance(error, Unreachable)
-    if not refused and (run.path / SCRIPT).is_file():
+    if run.record.job is None and not refused and (run.path / SCRIPT).is_file():
         try:
             (run,) = recover([run], plugins.launcher(run.record.spec.launcher))
             if run.record.job is not None:

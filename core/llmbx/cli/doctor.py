@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ..errors import InfraError
+from ..errors import InfraError, one_line
 from .options import World, world
 from .output import format_option, print_rows
 
@@ -80,10 +80,11 @@ def _checked(what: str, tool: Any, install: Path) -> Line:
     check = getattr(tool, "check", None)
     try:
         finding = check(install) if check else None
+        reason = None if check else tool.available()
     except Exception as error:
-        return what, tool.name, BROKEN, f"its check failed: {type(error).__name__}: {error}", f"repair {tool.name}"
+        return what, tool.name, BROKEN, f"its check failed: {one_line(error)}", f"repair {tool.name}"
     if finding is not None:
         return what, tool.name, ABSENT if finding.warning else BROKEN, finding.problem, finding.fix
-    if check is None and (reason := tool.available()):
+    if reason:
         return what, tool.name, ABSENT, reason, None
     return what, tool.name, OK, tool.summary, None

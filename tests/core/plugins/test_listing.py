@@ -43,3 +43,28 @@ def test_a_plugin_without_a_hook_is_told(package: Package, llmbx: Llmbx) -> None
     done = llmbx("plugins", "--format", "json")
     assert says in [row["status"] for row in json.loads(done.stdout)]
     assert f"llmbx: plugin 'idle' (llmbx-idle): {says}" in done.stderr
+
+
+def test_doctor_goes_on_after_a_runtime_that_fails(package: Package, llmbx: Llmbx) -> None:
+    package(
+        "odd",
+        """
+        from llmbx import hookimpl
+        from llmbx.runtimes.host import HostRuntime
+
+        class Odd(HostRuntime):
+            name = "odd"
+            check = None
+
+            def available(self):
+                raise OSError("no such tool")
+
+        @hookimpl
+        def register_runtimes():
+            return [Odd()]
+        """,
+    )
+    found = json.loads(llmbx("doctor", "--format", "json", PATH="/nowhere").stdout)
+    rows = {row["name"]: row for row in found if row["what"] in ("runtime", "launcher")}
+    assert rows["odd"]["state"] == "broken" and "available of runtime 'odd' failed: OSError" in rows["odd"]["detail"]
+    assert "local" in rows
