@@ -159,6 +159,15 @@ def test_ctrl_c_stops_the_ranks_and_keeps_the_steps(
     assert ranks_of(folder) == []
 
 
+def test_ctrl_c_ends_the_repeats_too(background: Callable[..., subprocess.Popen[str]], install: Path) -> None:
+    process = background("run", "line", "--repeat", "3", "--set", "fault=hang", "--format", "json")
+    wait_for(lambda: any("toy step 10/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert [result["status"] for result in json.loads(out)] == ["cancelled"]
+
+
 def test_killed_with_9_the_run_goes_on_and_jobs_says_what_became_of_it(
     llmbx: Llmbx, background: Callable[..., subprocess.Popen[str]], install: Path, only_run: Callable[[], Path],
     read_result: Result,

@@ -141,6 +141,13 @@ def _print(result: Result, folder: str, here: World, spec: RunSpec, format_: str
     click.echo(render(result, folder, row, unlike), nl=False)
 
 
+def interrupted(outcome: Result | Started) -> bool:
+    """Whether Ctrl-C ended the run."""
+    from ..pipeline import exit_code
+
+    return isinstance(outcome, Result) and exit_code(outcome) == 130
+
+
 def worst(results: list[Result], spec: RunSpec, here: World, allowed: float) -> int:
     """The exit code for these results; `allowed` is the fraction that they may be slower than the published figure."""
     from ..pipeline import exit_code

@@ -12,7 +12,7 @@ import click
 from ..errors import UsageError
 from ..model import Result, RunSpec
 from ..request import Request
-from .flow import Started, once, preview, worst
+from .flow import Started, interrupted, once, preview, worst
 from .given import given
 from .options import World, run_options, world
 from .output import Target, print_json
@@ -90,6 +90,8 @@ def command(
                     group=group,
                 )
             )
+            if interrupted(outcomes[-1]):
+                break  # Ctrl-C is meant for the command, not only for the run of the moment
     finally:
         # What has run is told, also where a later repeat could not start.
         if group and outcomes and format_ == "json":
