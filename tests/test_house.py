@@ -76,6 +76,14 @@ def test_text_files_are_utf_8_whatever_the_locale(source: Path) -> None:
     assert found == [], f'{source}: say encoding="utf-8" in these lines'
 
 
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_tools_say_in_another_encoding_is_read_all_the_same(source: Path) -> None:
+    calls = [node for node in ast.walk(ast.parse(source.read_text())) if isinstance(node, ast.Call)]
+    names = [(call.lineno, {keyword.arg for keyword in call.keywords}) for call in calls]
+    found = [line for line, given in names if "text" in given and "capture_output" in given and "errors" not in given]
+    assert found == [], f'{source}: say errors="replace" in these lines'
+
+
 def _opens_text(call: ast.Call) -> bool:
     """Whether a file's text is read or written here; a mode that is no literal counts as text."""
     if not isinstance(call.func, ast.Attribute):

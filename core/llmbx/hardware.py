@@ -108,7 +108,7 @@ def product_names() -> list[str]:
     if shutil.which(QUERY[0]) is None:
         return []
     try:
-        answer = subprocess.run(QUERY, capture_output=True, text=True, timeout=30, check=True)
+        answer = subprocess.run(QUERY, capture_output=True, text=True, errors="replace", timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
     return [line.strip() for line in answer.stdout.splitlines() if line.strip()]

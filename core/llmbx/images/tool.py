@@ -107,7 +107,13 @@ def python_versions(command: Command, reference: str) -> dict[str, str] | None:
     argv = [*command.argv, "/bin/sh", "-c", PROBE]
     try:
         done = subprocess.run(
-            argv, env={**os.environ, **command.env}, capture_output=True, text=True, timeout=120, check=False
+            argv,
+            env={**os.environ, **command.env},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=120,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -91,7 +91,7 @@ class _Builder:
             return
         shutil.rmtree(self.where.folder, ignore_errors=True)
         argv = [self.interpreter.path, "-I", "-m", "venv", "--without-pip", str(self.where.folder)]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode != 0:
             said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
             _raise_if_full(done.stderr, self.where)

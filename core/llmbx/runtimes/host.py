@@ -36,7 +36,7 @@ class HostRuntime:
             raise InfraError(f"runtime host: {reason}")
         python = shutil.which(self.plan(request, install).python) or ""
         argv = [python, "-c", "import sys; print(sys.version.split()[0])"]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode != 0:
             said = done.stderr.strip().splitlines() or ["no reason given"]
             raise InfraError(f"runtime host: {python} does not run: {said[-1]}")

@@ -70,7 +70,9 @@ def probe(path: str, minor: str) -> Interpreter | None:
     import subprocess
 
     try:
-        done = subprocess.run([path, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(
+            [path, "-I", "-c", _PROBE], capture_output=True, text=True, errors="replace", timeout=20, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     said = done.stdout.split()
@@ -92,7 +94,9 @@ def _candidates(minor: str) -> Iterator[str]:
     if uv := shutil.which("uv"):
         import subprocess
 
-        done = subprocess.run([uv, "python", "find", minor], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(
+            [uv, "python", "find", minor], capture_output=True, text=True, errors="replace", timeout=20, check=False
+        )
         yield from done.stdout.split("\n")[:1] if done.returncode == 0 else ()
 
 

@@ -113,7 +113,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _output(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
     """What `argv` prints, or nothing when it fails."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", env=env, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""

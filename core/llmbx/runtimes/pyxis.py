@@ -25,7 +25,7 @@ class PyxisRuntime:
 
         if not shutil.which("srun"):
             return "srun is not on PATH"
-        said = subprocess.run(["srun", "--help"], capture_output=True, text=True, check=False).stdout
+        said = subprocess.run(["srun", "--help"], capture_output=True, text=True, errors="replace", check=False).stdout
         return None if "--container-image" in said else "this Slurm has no Pyxis (srun --help lacks --container-image)"
 
     def plan(self, request: ImageRequest, install: Path) -> Image:

@@ -47,7 +47,13 @@ def check_with(tool: str, commands: Sequence[Sequence[str]], env: Mapping[str, s
     for argv in commands:
         try:
             done = subprocess.run(
-                argv, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **(env or {})}
+                argv,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=120,
+                check=False,
+                env={**os.environ, **(env or {})},
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return Finding(rule=f"runtime {tool}", problem=f"{tool} did not start: {error}", fix=f"repair {tool}")
@@ -60,5 +66,5 @@ def check_with(tool: str, commands: Sequence[Sequence[str]], env: Mapping[str, s
 
 def _libraries(program: Path) -> list[Path]:
     """The shared libraries that `program` loads, the loader among them."""
-    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, errors="replace", check=False)
     return [Path(found) for found in re.findall(r"(/\S+) \(0x", done.stdout)]

@@ -55,7 +55,7 @@ class VenvRuntime:
 
         with tempfile.TemporaryDirectory(prefix="llmbx-venv-") as folder:
             for argv in ([sys.executable, "-m", "venv", "--without-pip", folder], [f"{folder}/bin/python", "-c", ""]):
-                done = subprocess.run(argv, capture_output=True, text=True, check=False)
+                done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
                 if done.returncode != 0:
                     said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
                     return Finding(

@@ -49,7 +49,7 @@ def lendable(spec: RunSpec, environ: Mapping[str, str]) -> Lent | None:
 def _libraries(program: str, folder: str) -> dict[str, str]:
     """Shared libraries that `program` loads from elsewhere than `folder` and the C library."""
     try:
-        said = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+        said = subprocess.run(["ldd", program], capture_output=True, text=True, errors="replace", check=False).stdout
     except OSError:
         return {}
     pairs = re.findall(r"^\s*(\S+) => (/\S+) \(", said, re.MULTILINE)

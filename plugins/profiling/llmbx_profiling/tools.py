@@ -39,7 +39,9 @@ def need(environ: Mapping[str, str], what: str) -> str:
 
 def version(nsys: str) -> tuple[int, ...]:
     """The version of an nsys, (2023, 4) for 2023.4.4; empty where it does not say."""
-    done = subprocess.run([nsys, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [nsys, "--version"], capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
+    )
     found = re.search(r"version (\d+)\.(\d+)", done.stdout)
     return (int(found[1]), int(found[2])) if found else ()
 
