@@ -208,8 +208,8 @@ def _phases(record: Record, log: Log, figures: Figures) -> dict[str, float]:
 
 
 def _measured(verdict: Verdict, figures: Figures, spec: RunSpec) -> Verdict:
-    """The verdict, without valid data where no step was measured. A profiled run may be all profile."""
-    if not verdict.data_valid or figures.steps_measured or spec.profile:
+    """The verdict, without valid data where no step was measured; unless that was not what the run was for."""
+    if not verdict.data_valid or figures.steps_measured or spec.profile or spec.checkpoint.load:
         return verdict
     nothing = f"nothing was measured in the window {figures.window.policy}: {figures.window.reason}"
     silent: Verdict = verdict.replace(data_valid=False, cause=verdict.cause or nothing)

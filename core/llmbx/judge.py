@@ -86,11 +86,14 @@ def reached_end(spec: RunSpec, steps: Sequence[Step], first: int | None = None) 
     """Whether the last of `spec.steps` steps was seen.
 
     Where nobody says what the first one's number is, it is the one that the log announces as its last, else the last
-    one if numbers begin at 0. A log's own word alone does not do: a program that was told less announces less.
+    one if numbers begin at 0. A log's own word alone does not do: a program that was told less announces less. But a
+    run that loads a checkpoint trains as much as its recipe does after that, and only the log says where it ends.
     """
     if not steps:
         return False
     last = steps[-1]
+    if spec.checkpoint.load:
+        return last.total is None or last.number >= last.total
     if first is not None:
         return last.number >= first + spec.steps - 1
     return last.number >= (spec.steps - 1 if last.total is None else max(last.total, spec.steps - 1))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from llmbx.judge import judge
-from llmbx.model import Event, JobStatus, RunSpec, Step
+from llmbx.model import CheckpointSpec, Event, JobStatus, RunSpec, Step
 
 Make = Callable[..., RunSpec]
 WHOLE = [Step(number=k, total=20, time_s=0.1, loss=1.0) for k in range(1, 21)]
@@ -35,6 +35,13 @@ def test_the_last_of_the_steps_that_were_asked_for_counts_and_not_the_logs_word(
         assert (short.status, short.data_valid) == ("failed", False)
     announced = [Step(number=k, time_s=0.1, total=5) for k in range(1, 6)]
     assert judge(make_spec(), OK, announced, []).status == "failed", "5 of 5, where 20 were asked for"
+
+
+def test_a_run_that_loads_a_checkpoint_ends_where_its_log_says(make_spec: Make) -> None:
+    loaded = make_spec(checkpoint=CheckpointSpec(load="/weights"))
+    assert judge(loaded, OK, [Step(number=7, total=7, time_s=0.1)], [], first=1).status == "completed"
+    assert judge(loaded, OK, [Step(number=7, total=8, time_s=0.1)], [], first=1).status == "failed"
+    assert judge(loaded, OK, [], [], first=1).status == "failed"
 
 
 def test_exit_zero_without_the_last_step_is_a_failure(make_spec: Make) -> None:
