@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -75,31 +77,29 @@ def command(
         preview(spec, here, force, emit_script, format_)
         return
     group = f"repeat-{os.getpid()}-{int(time.time())}" if repeat > 1 else None
-    outcomes: list[Result | Started] = []
-    try:
-        for _ in range(repeat):
-            outcomes.append(
-                once(
-                    spec,
-                    here,
-                    force=force,
-                    detach=detach,
-                    offline=offline,
-                    format_=format_,
-                    source=source,
-                    group=group,
-                )
-            )
-            if interrupted(outcomes[-1]):
-                break  # Ctrl-C is meant for the command, not only for the run of the moment
-    finally:
-        # What has run is told, also where a later repeat could not start.
-        if group and outcomes and format_ == "json":
-            print_json(outcomes)
+    start = partial(
+        once, spec, here, force=force, detach=detach, offline=offline, format_=format_, source=source, group=group
+    )
+    outcomes = _repeated(start, repeat, as_array=group is not None and format_ == "json")
     done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
     if len(done) > 1:
         _joined(done, to_stderr=format_ == "json")
     sys.exit(worst(done, spec, here, allowed))
+
+
+def _repeated(start: Callable[[], Result | Started], repeat: int, as_array: bool) -> list[Result | Started]:
+    """What became of `repeat` runs, one after the other, until one is interrupted."""
+    outcomes: list[Result | Started] = []
+    try:
+        for _ in range(repeat):
+            outcomes.append(start())
+            if interrupted(outcomes[-1]):
+                break  # Ctrl-C is meant for the command, not only for the run of the moment
+    finally:
+        # What has run is told, also where a later repeat could not start.
+        if as_array and outcomes:
+            print_json(outcomes)
+    return outcomes
 
 
 def _spec(request: Request | None, source: str | None, profile: bool | None, here: World) -> RunSpec:

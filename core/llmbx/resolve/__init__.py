@@ -74,6 +74,11 @@ def resolve(
         corrected=(row.note,) if row.note else (),
         doubts=choice.findings,
     )
+    return _settled(spec, layers, plugins)
+
+
+def _settled(spec: RunSpec, layers: Layers, plugins: Plugins) -> RunSpec:
+    """The spec after what depends on several of its members. Raises `UsageError` for one that cannot be started."""
     spec = spec.replace(doubts=(*spec.doubts, *without_profile(layers, spec.profile)))
     first = first_number(spec, plugins) if doubtful(spec.window, spec.steps) else None
     spec = with_fitting_window(spec, layers, first)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,14 +79,18 @@ def test_only_plain_arithmetic_is_computed(text: str) -> None:
 
 @given(st.text())
 def test_any_text_is_read_without_a_crash(text: str) -> None:
-    equations(text)
-    evaluate(text)
-    figure(text)
+    value = evaluate(text)
+    assert value is None or math.isfinite(value)
+    printed = figure(text)
+    assert printed is None or all(map(math.isfinite, printed))
+    assert isinstance(equations(text), list)
 
 
 @given(st.text(alphabet="0123456789.eE+-*/()^=, %", max_size=60))
 def test_any_arithmetic_like_text_too(text: str) -> None:
-    equations(text)
+    assert isinstance(equations(text), list)
+    value = evaluate(text)
+    assert value is None or math.isfinite(value)
 
 
 numbers = st.integers(min_value=0, max_value=10**6).map(float) | st.floats(min_value=0.001, max_value=1e9)

@@ -84,4 +84,5 @@ def test_nodes_that_differ_are_counted(tmp_path: Path, stand_in: str) -> None:
 def test_any_text_is_a_node(text: str) -> None:
     parse_node(text)
     parse_gpu(text)
-    shared_facts([parse_node(f"gpu {text}"), parse_node(f"cores {text}")])
+    shared = shared_facts([parse_node(f"gpu {text}"), parse_node(f"cores {text}")])
+    assert all(isinstance(value, str | int | float | bool) for value in shared.values())

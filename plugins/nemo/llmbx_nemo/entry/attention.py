@@ -50,7 +50,7 @@ class SdpaAttention(DotProductAttention):
         itself is not looked at.
         """
         if (attn_mask_type or self.attn_mask_type) != AttnMaskType.causal or packed_seq_params is not None:
-            raise NotImplementedError("attention through torch is causal, over whole sequences")
+            raise ValueError("attention through torch is causal, over whole sequences")
         kernels = KERNELS[self.choice] if query.is_cuda else WITHOUT_CUDA
         kernel = working(kernels, tuple(query.shape), key.size(2), query.dtype, query.device)
         context = attend(kernel, query, key, value, self.softmax_scale)
