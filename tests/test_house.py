@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,14 @@ def test_what_tools_say_in_another_encoding_is_read_all_the_same(source: Path) -
     names = [(call.lineno, {keyword.arg for keyword in call.keywords}) for call in calls]
     found = [line for line, given in names if "text" in given and "capture_output" in given and "errors" not in given]
     assert found == [], f'{source}: say errors="replace" in these lines'
+
+
+def test_only_the_codec_lets_msgspec_describe_a_type() -> None:
+    """Elsewhere two threads could do it at once, which ends the process."""
+    typed = re.compile(r"msgspec\.convert\(|msgspec\.json\.Decoder\(|msgspec\.json\.decode\(.*type=")
+    codec = ROOT / "core/llmbx/codec.py"
+    found = [path for path in ROOT.glob("core/**/*.py") if path != codec and typed.search(path.read_text())]
+    assert found == []
 
 
 def _opens_text(call: ast.Call) -> bool:

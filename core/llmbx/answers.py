@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from . import hookspecs
+from .codec import convert
 from .errors import PluginError
 from .flops import Flops
 from .launchers.base import Launcher
@@ -106,7 +107,7 @@ def _whole(what: str, kind: type[Value], given: Value) -> Value:
     """The record with all its members of their types: records check nothing when they are made in Python."""
     try:
         plain = msgspec.to_builtins(given, builtin_types=(bytes,), str_keys=False, enc_hook=_plain)
-        whole: Value = msgspec.convert(plain, kind, builtin_types=(bytes,))
+        whole: Value = convert(plain, kind, builtin_types=(bytes,))
     except (TypeError, ValueError, RecursionError) as error:
         raise PluginError(f"{what} returned a wrong {kind.__name__}: {told(error)}") from None
     if isinstance(whole, Launch) and not whole.phases:

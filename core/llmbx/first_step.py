@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from .codec import decode
 from .errors import InfraError
 from .files import write_atomic
 from .model import Value
@@ -56,6 +57,6 @@ def elapsed(begun: float | None, done: float | None) -> float | None:
 
 def _read(folder: Path) -> Seen | None:
     try:
-        return msgspec.json.decode((folder / FILE).read_bytes(), type=Seen)
+        return decode((folder / FILE).read_bytes(), Seen)
     except (OSError, msgspec.DecodeError):
         return None

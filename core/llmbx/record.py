@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from .codec import decode
 from .errors import LlmbxError, UsageError
 from .files import disk_errors, write_atomic
 from .install import RECORD, Install
@@ -168,7 +169,7 @@ def read_steps(folder: Path) -> list[Step]:
     steps = []
     for number, line in enumerate(lines, 1):
         try:
-            steps.append(msgspec.json.decode(line, type=Step))
+            steps.append(decode(line, Step))
         except NOT_JSON as error:
             raise LlmbxError(f"{path}: line {number} is no step: {error}") from None
     return steps
@@ -181,7 +182,7 @@ def pretty(value: Any) -> bytes:
 
 def _read(path: Path, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return decode(path.read_bytes(), kind)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except NOT_JSON as error:

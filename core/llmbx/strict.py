@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from . import codec
 from .errors import UsageError, did_you_mean
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ def parse_toml(path: Path | Traversable) -> dict[str, Any]:
 def convert(data: object, type: type[T], source: str) -> T:
     """`data` (plain dicts and lists) as a record of `type`; `source` names its origin in the `UsageError`."""
     try:
-        return msgspec.convert(data, type)
+        return codec.convert(data, type)
     except msgspec.ValidationError as error:
         raise UsageError(f"{source}: {explain(str(error), type)}") from error
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..codec import convert
 from ..model import Scalar, Value
 
 Kind = Literal["text", "number", "count", "flag", "date", "words"]
@@ -130,7 +131,7 @@ def entry(values: Values, folder: str) -> Entry:
     """The run that these columns are of, as a listing has it."""
     taken: dict[str, Any] = {name: values.get(column) for name, column in _LISTED.items()}
     taken["tags"] = str(taken["tags"] or "").split()
-    return msgspec.convert({**taken, "folder": folder}, Entry)
+    return convert({**taken, "folder": folder}, Entry)
 
 
 def document(values: Values, folder: str) -> str:

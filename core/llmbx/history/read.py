@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ..codec import decoder
 from ..install import RECORD
 from ..model import Parallelism
 from ..record import RESULT
@@ -69,8 +70,8 @@ class _Record(msgspec.Struct):
     job: _Job | None = None
 
 
-_RECORDS = msgspec.json.Decoder(_Record)
-_RESULTS = msgspec.json.Decoder(dict[str, Any])
+_RECORDS = decoder(_Record)
+_RESULTS = decoder(dict[str, Any])
 _LETTERS = Parallelism.__struct_fields__
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..codec import decode
 from ..errors import InfraError, UsageError
 from ..files import disk_errors, write_atomic
 from ..record import Run
@@ -31,7 +32,7 @@ def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
 def read_tags(folder: Path) -> tuple[str, ...] | None:
     """What the file of tags says; None where there is none, or none that can be read."""
     try:
-        return tuple(msgspec.json.decode((folder / FILE).read_bytes(), type=list[str]))
+        return tuple(decode((folder / FILE).read_bytes(), list[str]))
     except (OSError, *NOT_JSON):
         return None
 

@@ -15,6 +15,7 @@ from typing import IO
 
 import msgspec
 
+from ..codec import decode
 from ..errors import InfraError, UsageError
 from ..files import disk_errors
 from ..model import Value
@@ -167,7 +168,7 @@ def _read_manifest(archive: tarfile.TarFile, bundle: Path) -> Manifest:
     first = archive.next()
     content = archive.extractfile(first) if first and first.name == MANIFEST else None
     try:
-        manifest = msgspec.json.decode(content.read() if content else b"", type=Manifest)
+        manifest = decode(content.read() if content else b"", Manifest)
     except NOT_JSON:
         raise UsageError(f"{bundle} is no bundle of `llmbx image export`") from None
     for member in manifest.members:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..codec import decode
 from ..errors import InfraError, UsageError
 from ..files import write_atomic
 from ..model import Value
@@ -45,7 +46,7 @@ def read_lock(install: Path) -> Lock:
     """The lock; empty where there is none yet. Raises `UsageError` for one that cannot be read."""
     path = lock_path(install)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Lock)
+        return decode(path.read_bytes(), Lock)
     except FileNotFoundError:
         return Lock()
     except (OSError, *NOT_JSON) as error:

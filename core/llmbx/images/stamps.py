@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..codec import decode
 from ..errors import InfraError
 from ..files import write_atomic
 from ..model import Value
@@ -50,7 +51,7 @@ class Stamp(Value, frozen=True):
 def read_stamp(path: str, install: Path) -> Stamp | None:
     """The stamp of `path`, whether or not it still fits; None when there is none."""
     try:
-        return msgspec.json.decode(_place(path, install).read_bytes(), type=Stamp)
+        return decode(_place(path, install).read_bytes(), Stamp)
     except (OSError, *NOT_JSON):
         return None
 
@@ -90,7 +91,7 @@ def all_stamps(install: Path) -> Iterator[Stamp]:
     """Every stamp of the install, by name."""
     for place in sorted((install / "images" / FOLDER).glob("*.json")):
         with suppress(OSError, *NOT_JSON):
-            yield msgspec.json.decode(place.read_bytes(), type=Stamp)
+            yield decode(place.read_bytes(), Stamp)
 
 
 def _place(path: str, install: Path) -> Path:

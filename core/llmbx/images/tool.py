@@ -11,8 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
+from ..codec import decode
 from ..errors import InfraError, UsageError
 from ..model import Value
 from ..runtimes.base import Progress
@@ -130,7 +129,7 @@ def _told(said: str) -> dict[str, str]:
     """The versions of packages that an image names; nothing when what it names cannot be read."""
     found = re.search(r"^llmbx-versions (.+)$", said, re.MULTILINE)
     try:
-        return msgspec.json.decode(found[1], type=dict[str, str]) if found else {}
+        return decode(found[1], dict[str, str]) if found else {}
     except NOT_JSON:
         return {}
 

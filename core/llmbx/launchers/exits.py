@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..codec import decode
 from ..model import JobStatus, RunSpec
 from ..strict import NOT_JSON
 from .script import EXIT, batch_name
@@ -54,7 +55,7 @@ class Exit(msgspec.Struct, frozen=True):
 def read_exit(run_dir: Path) -> Exit | None:
     """The script's last word, or None while there is none (or none that can be read: a full disk, say)."""
     try:
-        return msgspec.json.decode((run_dir / EXIT).read_bytes(), type=Exit)
+        return decode((run_dir / EXIT).read_bytes(), Exit)
     except (OSError, *NOT_JSON):
         return None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..codec import decode
 from ..errors import InfraError
 from ..files import write_atomic
 from ..strict import NOT_JSON
@@ -136,7 +137,7 @@ def _stat(pid: int) -> list[str] | None:
 
 def _place(run_dir: Path) -> Place | None:
     try:
-        return msgspec.json.decode((run_dir / PLACE).read_bytes(), type=Place)
+        return decode((run_dir / PLACE).read_bytes(), Place)
     except (OSError, *NOT_JSON):
         return None
 

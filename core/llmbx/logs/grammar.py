@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 from msgspec.structs import asdict, astuple, fields
 
+from ..codec import convert, validator
 from ..errors import LlmbxError, PluginError
 from ..guard import ESCAPES, failure, guarded
 from ..model import Event, Step
@@ -42,14 +43,14 @@ class Grammar:
         It is written for logs of millions of lines: a line costs nothing beyond its grammar. To look into a step costs
         0.3 to 0.9 µs, so that of a log with very many only some are looked into after the first `ALL`.
         """
-        feed, tuple_of, convert, types, seen = self._parser.feed, astuple, msgspec.convert, _STEP, 0
+        feed, tuple_of, check, seen = self._parser.feed, astuple, _check_step, 0
         for line in lines:
             try:
                 for record in feed(line):
                     if record.__class__ is Step:
                         seen += 1
                         if seen < ALL or not seen % SOME:
-                            convert(tuple_of(record), types)  # `_check`, without the call
+                            check(tuple_of(record))  # `_check`, without the call
                     else:
                         _check(record)
                     take(record)
@@ -88,15 +89,15 @@ def _mirror(kind: type[Step] | type[Event]) -> type[msgspec.Struct]:
     return msgspec.defstruct(kind.__name__, members, array_like=True, gc=False)
 
 
-_STEP, _EVENT = _mirror(Step), _mirror(Event)
+_check_step, _check_event = validator(_mirror(Step)), validator(_mirror(Event))
 
 
 def _check(record: object) -> None:
     """Raises `msgspec.ValidationError` for what is no Step or Event with all its members of their types."""
     if isinstance(record, Step):
-        msgspec.convert(astuple(record), _STEP)
+        _check_step(astuple(record))
     elif isinstance(record, Event):
-        msgspec.convert(astuple(record), _EVENT)
+        _check_event(astuple(record))
     else:
         raise msgspec.ValidationError
 
@@ -108,7 +109,7 @@ def _fault(record: object) -> str:
     if not isinstance(record, Step | Event):
         return f"{named(record)}, expected Steps and Events"
     try:
-        msgspec.convert(asdict(record), type(record))
+        convert(asdict(record), type(record))
     except msgspec.ValidationError as error:
         return f"a wrong {type(record).__name__}: {told(error)}"
     return f"a wrong {type(record).__name__}"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..codec import decode
 from ..environments import lock_digest, normal_name, pins
 from ..errors import InfraError
 from ..files import write_atomic
@@ -83,7 +84,7 @@ def place(environment: Environment, install: Path, minor: str) -> Place:
 def read_marker(where: Place) -> Marker | None:
     """The marker of a finished environment of just this lock; None when there is none or its interpreter is gone."""
     try:
-        marker = msgspec.json.decode((where.folder / MARKER).read_bytes(), type=Marker)
+        marker = decode((where.folder / MARKER).read_bytes(), Marker)
     except (OSError, *NOT_JSON):
         return None
     return marker if marker.lock == where.lock and where.python.exists() else None

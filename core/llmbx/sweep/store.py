@@ -8,8 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
+from ..codec import decode
 from ..errors import InfraError, LlmbxError, UsageError, did_you_mean
 from ..files import disk_errors, write_atomic
 from ..install import Install
@@ -96,7 +95,7 @@ def _age(path: Path) -> tuple[int, str]:
 def read(path: Path) -> Sweep:
     """The sweep whose plan is the file `path`. Raises `UsageError` when it cannot be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Sweep)
+        return decode(path.read_bytes(), Sweep)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except NOT_JSON as error:

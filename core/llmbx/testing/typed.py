@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ..codec import convert
 from ..model import Value
 
 
@@ -16,7 +17,7 @@ def ill_typed(value: object, type_: type[Value], what: str) -> Iterator[str]:
         yield f"{what} returned a {type(value).__name__}, expected a {type_.__name__}"
         return
     try:
-        again = msgspec.convert(msgspec.to_builtins(value), type_)
+        again = convert(msgspec.to_builtins(value), type_)
     except (TypeError, msgspec.ValidationError) as error:
         yield f"{what} returned a {type_.__name__} with a value of the wrong type: {error}"
         return

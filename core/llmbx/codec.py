@@ -1,0 +1,47 @@
+"""Decode JSON and validate plain data as typed records, from any thread.
+
+msgspec describes a type at the type's first use and without a lock: a second thread that uses the type meanwhile reads
+a description that is half built, and the process ends with a segmentation fault (msgspec 0.19 to 0.22). Here every
+type is described under one lock before it is used, so that plugins' types are as safe as llmbx's own. Code elsewhere
+does not call `msgspec.convert`, nor msgspec's decoders with a type (`tests/test_house.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+T = TypeVar("T")
+
+_lock = threading.RLock()
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """The JSON decoder for `kind`; the same object at each call."""
+    found = _decoders.get(kind)
+    if found is None:
+        with _lock:
+            found = _decoders.setdefault(kind, msgspec.json.Decoder(kind))
+    return cast("msgspec.json.Decoder[T]", found)
+
+
+def decode(data: bytes | str, kind: type[T]) -> T:
+    """The JSON text `data` as a `kind`. Raises `msgspec.DecodeError`, `UnicodeDecodeError` and `RecursionError`."""
+    return decoder(kind).decode(data)
+
+
+def convert(data: object, kind: type[T], **options: Any) -> T:
+    """Plain `data` as a `kind`, with `msgspec.convert`'s options. Raises `msgspec.ValidationError`."""
+    decoder(kind)
+    return cast(T, msgspec.convert(data, kind, **options))
+
+
+def validator(kind: type[T]) -> Callable[[object], T]:
+    """`convert` for one type, for hot loops."""
+    decoder(kind)
+    return functools.partial(msgspec.convert, type=kind)
