@@ -35,6 +35,9 @@ __all__ = [
 
 MINI = "mini"
 
+CPU, CPU_DTYPE = "cpu", "fp32"
+"""Without special instructions a CPU computes BF16 several times as slowly as FP32, which every CPU is fast at."""
+
 
 class Choice(Value, frozen=True):
     """The row that comes nearest to what was asked; `findings` say what the catalog does not have."""
@@ -112,14 +115,17 @@ def default_dtype(
 ) -> str | None:
     """The dtype of a run that names none, or None when it must be given.
 
-    The newest recipe that has this size, GPU type and scale decides: the workload's default where that recipe has it,
-    the only dtype it has, or the first one of a mini.
+    The newest recipe that has this size, GPU type and scale decides: FP32 for a mini on a CPU, so that it does the
+    same work in about the same time on every CPU; else the workload's default if that recipe has it, the only dtype it
+    has, or the first one of a mini.
     """
     for candidate in newest_first(workload.recipes):
         if recipe not in (None, candidate.name):
             continue
         rows = [row for row in candidate.rows if row.size == size and _has_gpu(row, gpu_type)]
         dtypes = _unique(d for row in rows if gpus is None or admits(row.gpus, gpus) for d in row.dtypes)
+        if (size, gpu_type) == (MINI, CPU) and CPU_DTYPE in dtypes:
+            return CPU_DTYPE
         if workload.default_dtype in dtypes:
             return workload.default_dtype
         if dtypes:

@@ -6,11 +6,23 @@ import math
 import os
 
 from .fixes import divisors, either, multiples_around
+from .host import has_bf16
 from .model import Finding, RunSpec
 
 RANKS_PER_CORE = 8
 RANKS_AT_LEAST = 8
 """Ranks may share a core to try something out: this many each, and some on the smallest machine."""
+
+
+def emulated_bf16(spec: RunSpec, slower: str) -> list[Finding]:
+    """A warning if this CPU has to emulate the run's BF16; `slower` ("2 to 5") is the framework's step time over FP32's.
+
+    For a framework's `check_spec`: how much is lost depends on its kernels.
+    """
+    if (spec.launcher, spec.gpu_type, spec.dtype) != ("local", "cpu", "bf16") or has_bf16(os.environ) is not False:
+        return []
+    problem = f"this CPU has no BF16 instructions: a step takes {slower} times as long as with fp32"
+    return [Finding(rule="emulated_bf16", problem=problem, fix="leave --dtype out to run in fp32", warning=True)]
 
 
 def common_findings(spec: RunSpec) -> list[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,25 @@ def alive(owner: Owner) -> bool | None:
         return abs(psutil.Process(owner.pid).create_time() - owner.started) < 1.0
     except psutil.Error:
         return False
+
+
+BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16", "svebf16"})
+"""Names in /proc/cpuinfo of the instructions that compute with BF16, on x86_64 and on aarch64."""
+
+NARROW_ISAS = frozenset({"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI"})
+"""Values of ONEDNN_MAX_CPU_ISA that leave BF16 instructions unused, of those that oneDNN documents."""
+
+
+def has_bf16(environ: Mapping[str, str], cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
+    """Whether this CPU computes with BF16 in programs of this environment; None where it cannot be read."""
+    if environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in NARROW_ISAS:
+        return False
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    flags = next((line for line in lines if line.startswith(("flags", "Features"))), None)
+    return None if flags is None else not BF16_FLAGS.isdisjoint(flags.split())
 
 
 def _cpu_model() -> str | None:

@@ -76,7 +76,10 @@ def _default_size(layers: Layers, workload: Workload, gpu_type: str) -> str:
 def _default_dtype(layers: Layers, workload: Workload, size: str, gpu_type: str) -> str:
     chosen = catalog.default_dtype(workload, size, gpu_type, layers.find("gpus"), layers.request.recipe)
     if chosen is not None:
-        return str(layers.note("dtype", chosen, f"default of {workload.name} {size} on {gpu_type}"))
+        origin = f"default of {workload.name} {size} on {gpu_type}"
+        if (size, gpu_type, chosen) == (catalog.MINI, catalog.CPU, catalog.CPU_DTYPE):
+            origin = "default of a mini on a CPU: the same work on every CPU"
+        return str(layers.note("dtype", chosen, origin))
     known = catalog.known_dtypes(workload, size, gpu_type, layers.request.recipe)
     if not known:
         recipe = layers.request.recipe

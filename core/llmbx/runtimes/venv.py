@@ -11,6 +11,8 @@ from . import environment_store as store
 from .base import Progress
 from .interpreters import preference
 
+BYTECODE = "PYTHONDONTWRITEBYTECODE"
+
 
 class VenvRuntime:
     """Programs run in a Python environment under `$LLMB_INSTALL/venvs`, built on first use and kept."""
@@ -44,8 +46,12 @@ class VenvRuntime:
         return store.image(store.place(environment, install, interpreter.minor), environment, marker)
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
-        """Nothing goes in front: the argv names the environment's own interpreter."""
-        return Wrapping()
+        """Nothing goes in front: the argv names the environment's own interpreter.
+
+        Ranks write bytecode even if the user's shell says otherwise (many container images do): the environment is
+        llmbx's own, and without it every start of a framework compiles thousands of modules again.
+        """
+        return Wrapping() if BYTECODE in spec.env else Wrapping(host_env={BYTECODE: ""})
 
     def check(self, install: Path) -> Finding | None:
         """Make an empty environment in a temporary folder and start its interpreter."""

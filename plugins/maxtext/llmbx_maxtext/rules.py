@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llmbx.check import emulated_bf16
 from llmbx.model import Finding, RunSpec
 
 from .arguments import processes
@@ -12,6 +13,9 @@ from .mesh import fsdp_degree, mesh_of
 from .pgle import OFF, STANDIN
 from .releases import BY_IMAGE, Release, dated, release_of, road_of
 
+EMULATED_BF16 = "1.2 to 1.4"
+"""The minis of Llama 2 and Mixtral (JAX 0.10 on AVX2): benchmarks/first_run.py."""
+
 NO_GPU_METRICS = "the recipe has no GPU metrics: its profiles time operations for PGLE, and sampling disturbs them"
 
 
@@ -19,7 +23,7 @@ def findings(spec: RunSpec) -> list[Finding]:
     """Every rule that the run breaks."""
     release = release_of(spec)
     checks = (_dtype(spec), _letters(spec), _mesh(spec), _release(spec, release), _pgle(spec, release), _profile(spec))
-    return [finding for check in checks for finding in check]
+    return [*(finding for check in checks for finding in check), *emulated_bf16(spec, EMULATED_BF16)]
 
 
 def _dtype(spec: RunSpec) -> Iterator[Finding]:

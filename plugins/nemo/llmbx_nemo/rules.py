@@ -5,10 +5,13 @@ Sources: the checks of Megatron-Core 0.16 (`transformer_config.py`, `parallel_st
 
 from __future__ import annotations
 
+from llmbx.check import emulated_bf16
 from llmbx.fixes import divisors, either, multiples_around
 from llmbx.model import Finding, RunSpec
 
 HUB = "https://huggingface.co/"
+EMULATED_BF16 = "2 to 5"
+"""Grok-1's mini 2.5, Llama 4's 2.9, Llama 3.1's 5.3 times (torch 2.13 on AVX2): benchmarks/first_run.py."""
 PRE_BLACKWELL = ("a100", "h100", "h200")
 
 
@@ -24,6 +27,7 @@ def findings(spec: RunSpec) -> list[Finding]:
         *_sequence(spec),
         *_memory(spec),
         *_precision(spec),
+        *emulated_bf16(spec, EMULATED_BF16),
         *_without_gpu(spec),
         *_checkpoint(spec),
         *_tokenizer(spec),

@@ -75,7 +75,15 @@ def test_without_a_container_nothing_goes_in_front(name: str, make_spec: MakeSpe
     (runtime,) = (r for r in register_runtimes() if r.name == name)
     launch = make_launch()
     image = runtime.plan(REQUEST, INSTALL) if name == "host" else None
-    assert runtime.wrap(make_spec(), launch, launch.phases[0], image, RUN) == Wrapping()  # type: ignore[arg-type]
+    found = runtime.wrap(make_spec(), launch, launch.phases[0], image, RUN)  # type: ignore[arg-type]
+    assert found == Wrapping(host_env={"PYTHONDONTWRITEBYTECODE": ""} if name == "venv" else {})
+
+
+def test_the_users_own_word_on_bytecode_stands(make_spec: MakeSpec, make_launch: MakeLaunch) -> None:
+    (runtime,) = (r for r in register_runtimes() if r.name == "venv")
+    launch = make_launch()
+    spec = make_spec(env={"PYTHONDONTWRITEBYTECODE": "1"})
+    assert runtime.wrap(spec, launch, launch.phases[0], None, RUN) == Wrapping()  # type: ignore[arg-type]
 
 
 FAKE = """#!/bin/sh

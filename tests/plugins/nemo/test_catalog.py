@@ -265,7 +265,8 @@ def test_folders_and_defaults() -> None:
         ("llama3.1", "405b", "gb200", 128, "fp8"),
         ("llama4", "400b", "h100", 512, "bf16"),
         ("grok1", "314b", "gb200", 128, None),
-        ("grok1", "mini", "cpu", 1, "bf16"),
+        ("grok1", "mini", "cpu", 1, "fp32"),
+        ("llama4", "mini", "cpu", 1, "fp32"),
         ("llama3.1", "mini", "h100", 8, "bf16"),
     ],
 )
@@ -337,7 +338,7 @@ def test_a_mini_has_the_layer_types_of_its_workload_and_runs_anywhere(name: str)
     assert [key for key in moe if getattr(mini.model, key)] == [key for key in moe if getattr(full.model, key)]
     assert mini.model.experts_per_token == full.model.experts_per_token
     assert mini.model.moe_layer_every == full.model.moe_layer_every
-    assert (mini.model.layers, mini.model.hidden_size, mini.model.sequence_length) == (4, 256, 128)
+    assert (mini.model.layers, mini.model.hidden_size, mini.model.sequence_length) == (4, 128, 128)
     for gpu_type, gpus, dtype in (("cpu", 1, "bf16"), ("cpu", 2, "fp32"), ("gb200", 8, "bf16")):
         spec = resolved(name, "mini", dtype, gpu_type, gpus)
         assert (spec.mini, spec.driver, spec.micro_batch_size) == (True, "megatron-bridge", 1)

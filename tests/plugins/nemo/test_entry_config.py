@@ -111,7 +111,7 @@ def test_fp8_recipes(recipe: str, name: str) -> None:
     precision = planned(found)["mixed_precision"]
     assert (precision["recipe"], precision["grad_reduce_in_fp32"]) == (name, False)
     assert planned(spec("llama3.1", dtype="fp32"))["mixed_precision"] is None
-    assert planned(spec("llama3.1"))["mixed_precision"]["recipe"] == "bf16_mixed"
+    assert planned(spec("llama3.1", dtype="bf16"))["mixed_precision"]["recipe"] == "bf16_mixed"
 
 
 def test_cuda_graphs_take_the_whole_iteration_of_a_dense_model_and_parts_of_a_moe() -> None:

@@ -33,8 +33,9 @@ def test_torch_finds_its_peers_as_llmbx_does() -> None:
 
 @given(st.integers(1, 512), st.integers(1, 512))
 def test_threads_fit_the_cores(cores: int, ranks: int) -> None:
-    found = train.threads(cores, ranks)
+    found = train.threads(cores, ranks, mini=False)
     assert 1 <= found <= train.CPU_THREADS and (found == 1 or found * ranks <= cores)
+    assert train.threads(cores, ranks, mini=True) == 1, "a second thread slows a mini down"
 
 
 def test_a_missing_driver_is_said_in_one_line_with_the_image_that_has_it() -> None:

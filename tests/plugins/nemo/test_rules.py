@@ -113,7 +113,7 @@ MINI = ("grok1", "mini", "bf16", "cpu", 4)
             ("grok1", "mini", "bf16", "gb300", 12),
             {"etp": 3},
             "etp",
-            "ETP 3 does not divide the experts' width of 512",
+            "ETP 3 does not divide the experts' width of 256",
             "use --set etp=1",
         ),
         (
