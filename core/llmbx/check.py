@@ -15,7 +15,7 @@ RANKS_AT_LEAST = 8
 
 
 def emulated_bf16(spec: RunSpec, slower: str) -> list[Finding]:
-    """A warning if this CPU has to emulate the run's BF16; `slower` ("2 to 5") is the framework's step time over FP32's.
+    """A warning if this CPU has to emulate BF16; `slower` ("2 to 5") is the step time over that of FP32.
 
     For a framework's `check_spec`: how much is lost depends on its kernels.
     """

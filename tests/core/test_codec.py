@@ -1,4 +1,4 @@
-"""Types that several threads use for the first time at once: msgspec alone ends the process (SIGSEGV) in such a case."""
+"""Several threads that use a type for the first time at once: msgspec alone ends the process (SIGSEGV)."""
 
 from __future__ import annotations
 
