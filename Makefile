@@ -1,15 +1,23 @@
-# `make test` sets up what the tests need and runs them all.
-PYTHON ?= python3
-TEST   := .test
-VENV   := $(TEST)/venv
+# `make test` sets up what the tests need and runs them all; `make unit` those that need nothing else.
+PYTHON  ?= python3
+TEST    := .test
+VENV    := $(TEST)/venv
+PYTEST  := LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python -m pytest
+# Many integration tests wait most of the time: one process more than there are cores.
+CORES   := $(shell nproc 2>/dev/null || echo 2)
+WORKERS ?= $(shell expr $(CORES) + 1)
 
-.PHONY: test lint clean
+.PHONY: test unit lint clean
 
-test: $(VENV)/.ready
-	LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+test: unit
+	$(PYTEST) -n $(WORKERS) --dist loadfile $(PYTEST_ARGS) tests/integration
+
+unit: $(VENV)/.ready
+	@rm -f $(TEST)/groups.json
+	$(PYTEST) -n $(CORES) --ignore tests/integration $(PYTEST_ARGS)
 
 lint: $(VENV)/.ready
-	LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python -m pytest tests/test_house.py $(PYTEST_ARGS)
+	$(PYTEST) tests/test_house.py $(PYTEST_ARGS)
 
 # A real install of the package and of the tests' third-party plugin: what is tested is what a user gets.
 $(VENV)/.ready: pyproject.toml $(shell find core plugins tests/fixtures/toy -type f -not -name '*.pyc' 2>/dev/null)

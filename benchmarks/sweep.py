@@ -8,7 +8,7 @@ Then the partition is opened, and the time to the end and the completeness of th
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import os
 import statistics
@@ -28,12 +28,8 @@ PLAIN = "#!/bin/bash\n#SBATCH --ntasks=1 --no-requeue --output=plain-%j.out\nsru
 
 def new_cluster(folder: Path) -> Any:
     """A Slurm of four nodes; eight jobs at a time on each: a small machine cannot start many steps at once."""
-    path = ROOT / "tests" / "integration" / "slurm" / "cluster.py"
-    spec = importlib.util.spec_from_file_location("llmbx_benchmark_cluster", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Cluster(folder, cpus=8)
+    sys.path.insert(0, str(ROOT))
+    return importlib.import_module("tests.integration.slurm.cluster").Cluster(folder, cpus=8)
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -111,12 +111,12 @@ def _value(content: bytes, breaker: bytes) -> bytes:
 @contextlib.contextmanager
 def refused() -> Iterator[None]:
     """Nothing but an error of llmbx comes out, and soon."""
-    began = time.monotonic()
+    began = time.process_time()  # of the processor: what else runs on the machine does not count
     try:
         yield
     except LlmbxError as error:
         assert str(error).strip()
-    assert time.monotonic() - began < SLOWEST_S
+    assert time.process_time() - began < SLOWEST_S
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -20,10 +21,9 @@ COMMAND = Path(sys.executable).with_name("llmbx")
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "integration" in Path(str(item.path)).parts:
-            item.add_marker(pytest.mark.integration)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark an integration test."""
+    item.add_marker(pytest.mark.integration)
 
 
 def clean_environment(install: Path, **extra: str) -> dict[str, str]:
@@ -52,9 +52,17 @@ def install(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def shared_install() -> Path:
-    """One install for all trainings with a real framework: each environment is built once."""
-    folder = Path(os.environ.get("LLMBX_TEST_ROOT", ROOT / ".test")) / "install"
+    """One install for all trainings with a real framework: each environment is built once.
+
+    Test processes that run side by side have runs of their own and share what is built.
+    """
+    root = Path(os.environ.get("LLMBX_TEST_ROOT", ROOT / ".test"))
+    folder = root / f"install{os.environ.get('PYTEST_XDIST_WORKER', '')}"
     folder.mkdir(parents=True, exist_ok=True)
+    for built in ("venvs", "cache"):
+        (root / built).mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            (folder / built).symlink_to(root / built)
     return folder
 
 

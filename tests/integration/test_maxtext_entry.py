@@ -34,6 +34,8 @@ from llmbx_maxtext.flops import compute
 from llmbx_maxtext.grammar import parser
 from llmbx_maxtext.launch import launch, request
 
+from ..patience import PATIENCE_S
+
 SMALL = Path(__file__).parents[1] / "fixtures" / "small_maxtext"
 TERA = 1e12
 
@@ -93,7 +95,7 @@ class Start:
             for name, value in {"LLMBX_STOP_GRACE_S": "2", **place, **env}.items():
                 patch.setenv(name, value)
             job = launcher.submit(script, spec, folder)
-        end = time.monotonic() + 500
+        end = time.monotonic() + PATIENCE_S
         while (status := launcher.status(job, folder)).state == "running":
             assert time.monotonic() < end, "it does not end"
             time.sleep(0.2)

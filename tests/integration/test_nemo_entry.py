@@ -26,6 +26,8 @@ from llmbx.scales import scales
 from llmbx_nemo.launch import launch, request
 from llmbx_nemo.workloads import workloads
 
+from ..patience import PATIENCE_S
+
 HERE = Path(__file__).parent
 PLUGIN = Path(llmbx_nemo.__path__[0]).parent
 Start = Callable[..., subprocess.Popen[str]]
@@ -203,8 +205,8 @@ def test_a_rank_shows_its_stacks_when_asked(start: Start) -> None:
         if "iteration        2/" in line:
             break
     process.send_signal(signal.SIGUSR1)
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE_S
     while "most recent call first" not in process.stdout.readline():
         assert time.monotonic() < end
     process.terminate()
-    assert process.wait(timeout=30) == -signal.SIGTERM
+    assert process.wait(timeout=PATIENCE_S) == -signal.SIGTERM

@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from ..patience import PATIENCE_S, wait_until
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Result = Callable[[Path], dict[str, Any]]
@@ -29,13 +30,6 @@ def ranks_of(folder: Path) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def one_line(text: str) -> str:
@@ -131,7 +125,7 @@ def test_a_failed_run_says_why(
 def test_a_rank_that_dies_takes_the_hanging_others_down(
     llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result
 ) -> None:
-    done = llmbx("run", "line", "--gpus", "2", "--set", "fault=die", timeout=60)
+    done = llmbx("run", "line", "--gpus", "2", "--set", "fault=die")
     assert done.returncode == 1
     folder = only_run()
     result = read_result(folder)
@@ -148,9 +142,9 @@ def test_ctrl_c_stops_the_ranks_and_keeps_the_steps(
     fault: str,
 ) -> None:  # fmt: skip
     process = background("run", "line", "--set", f"fault={fault}")
-    wait_for(lambda: any("toy step 10/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
+    wait_until(lambda: any("toy step 10/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     folder = only_run()
     result = read_result(folder)
@@ -161,9 +155,9 @@ def test_ctrl_c_stops_the_ranks_and_keeps_the_steps(
 
 def test_ctrl_c_ends_the_repeats_too(background: Callable[..., subprocess.Popen[str]], install: Path) -> None:
     process = background("run", "line", "--repeat", "3", "--set", "fault=hang", "--format", "json")
-    wait_for(lambda: any("toy step 10/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
+    wait_until(lambda: any("toy step 10/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     assert [result["status"] for result in json.loads(out)] == ["cancelled"]
 
@@ -172,15 +166,16 @@ def test_killed_with_9_the_run_goes_on_and_jobs_says_what_became_of_it(
     llmbx: Llmbx, background: Callable[..., subprocess.Popen[str]], install: Path, only_run: Callable[[], Path],
     read_result: Result,
 ) -> None:  # fmt: skip
-    process = background("run", "line", "--set", "pace=0.2")
-    wait_for(lambda: any("toy step 2/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
+    process = background("run", "line", "--set", "hold=go")
+    wait_until(lambda: any("toy step 2/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
     process.kill()
     process.wait()
     (row,) = json.loads(llmbx("jobs", "--format", "json").stdout)
     assert row["status"] == "running" and row["workload"] == "line" and row["run_id"]
     folder = only_run()
     assert not (folder / "result.json").exists()
-    wait_for(lambda: (folder / "exit.json").exists())
+    (folder / "go").touch()
+    wait_until(lambda: (folder / "exit.json").exists())
     (row,) = json.loads(llmbx("jobs", "--format", "json").stdout)
     assert row["status"] == "completed"
     assert read_result(folder)["steps_seen"] == 20
@@ -190,14 +185,14 @@ def test_a_run_whose_ranks_were_killed_too_is_lost(
     llmbx: Llmbx, background: Callable[..., subprocess.Popen[str]], install: Path, only_run: Callable[[], Path],
     read_result: Result,
 ) -> None:  # fmt: skip
-    process = background("run", "line", "--set", "pace=0.2")
-    wait_for(lambda: any("toy step 2/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
+    process = background("run", "line", "--set", "hold=go")
+    wait_until(lambda: any("toy step 2/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
     process.kill()
     process.wait()
     folder = only_run()
     for rank in ranks_of(folder):
         rank.kill()
-    wait_for(lambda: ranks_of(folder) == [])
+    wait_until(lambda: ranks_of(folder) == [])
     (row,) = json.loads(llmbx("jobs", "--format", "json").stdout)
     assert row["status"] in ("lost", "failed")
     result = read_result(folder)
@@ -207,7 +202,7 @@ def test_a_run_whose_ranks_were_killed_too_is_lost(
 def test_a_silent_run_is_stopped_with_its_stacks(
     llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result
 ) -> None:
-    done = llmbx("run", "line", "--set", "fault=silent", "--stall-timeout", "1.5", timeout=60)
+    done = llmbx("run", "line", "--set", "fault=silent", "--stall-timeout", "5")
     assert done.returncode == 1, done.stderr
     folder = only_run()
     result = read_result(folder)
@@ -221,7 +216,7 @@ def test_two_runs_at_once_do_not_meet(
 ) -> None:
     both = [background("run", "line") for _ in range(2)]
     for process in both:
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, err
     folders = [record.parent for record in install.glob("workloads/*/experiments/*/*/*/run.json")]
     assert len(folders) == 2
@@ -355,10 +350,10 @@ def test_no_secret_is_kept_anywhere(llmbx: Llmbx, install: Path) -> None:
 def test_a_run_in_the_background_is_seen_followed_and_cancelled_from_another_shell(
     llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result
 ) -> None:
-    started = llmbx("run", "line", "--set", "pace=0.3", "--detach")
+    started = llmbx("run", "line", "--set", "hold=go", "--detach")
     assert started.returncode == 0, started.stderr
     run_id = started.stdout.strip()
-    wait_for(lambda: any("toy step 2/" in log.read_text() for log in only_run().glob("log-*.out")))
+    wait_until(lambda: any("toy step 2/" in log.read_text() for log in only_run().glob("log-*.out")))
     status = json.loads(llmbx("status", run_id, "--format", "json").stdout)
     assert status["status"] == "running" and status["step"] >= 2 and status["job_id"]
     assert "toy step 1/20" in llmbx("logs", run_id[:-1]).stdout
@@ -438,10 +433,10 @@ def test_a_sweep_that_lives_with_its_user_goes_on_where_ctrl_c_ended_it(
         logs = [log.read_text() for log in install.glob("workloads/**/log-*.out")]
         return len(logs) == 2 and all("toy step 5/" in log for log in logs)
 
-    sweep = background("sweep", "line", "--set", "pace=0.1", "--repeats", "3", "--launcher", "local")
-    wait_for(second_trains)
+    sweep = background("sweep", "line", "--set", "pace=0.2", "--repeats", "3", "--launcher", "local")
+    wait_until(second_trains)
     sweep.send_signal(signal.SIGINT)
-    _, err = sweep.communicate(timeout=60)
+    _, err = sweep.communicate(timeout=PATIENCE_S)
     assert sweep.returncode == 130 and "llmbx sweep --resume" in err, err
     assert sorted(result["status"] for result in results()) == ["cancelled", "completed"]
     (shown,) = json.loads(llmbx("sweep", "--show", "--format", "json").stdout)

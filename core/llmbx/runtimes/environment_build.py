@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from .interpreters import Interpreter
 from .locks import held
 from .pip_progress import PipProgress, complete_packages
 from .pip_tool import configured_places, explain_failure, pip_command, pip_environment, without_network
+from .uv_tool import UvProgress, added, uv_arguments, uv_command, uv_environment
 
 Builds = dict[str, tuple[str, str | None]]
 """For a requirement with variants: the exact build that was chosen, and the extra index that has it."""
@@ -36,6 +37,7 @@ class Tools(Value, frozen=True):
     sources: tuple[str, ...]
     wheels: str
     offline: bool
+    uv: str | None = None
 
 
 def build(
@@ -104,7 +106,8 @@ class _Builder:
         env = without_network(env, places) if self.offline else env
         sources = ("--find-links", str(wheels)) if wheels.is_dir() else ()
         return Tools(
-            pip=tuple(pip), env=env, places=places, sources=sources, wheels=str(wheels), offline=self.offline
+            pip=tuple(pip), env=env, places=places, sources=sources, wheels=str(wheels), offline=self.offline,
+            uv=uv_command(os.environ),
         )  # fmt: skip
 
     def _choose_builds(self, tools: Tools) -> Builds:
@@ -121,12 +124,14 @@ class _Builder:
         return chosen
 
     def _probe(self, build: str, index: str | None, tools: Tools) -> str | None:
-        """The build that pip would take for `build` (the exact version), or None when it cannot be had."""
+        """The build that would be taken for `build` (the exact version), or None when it cannot be had."""
+        name, _ = split_pin(build)
+        if self._uv([build], (index,) if index else (), tools, "--no-deps", "--dry-run") == 0 and added(self.lines):
+            return f"{name}=={next(iter(added(self.lines).values()))}"
         report = self.temporary / "report.json"
         options = ["--dry-run", "--no-deps", "--ignore-installed", "--retries", "1", "--report", str(report)]
         if self._pip(["install", *options, *_extra(index), build], tools, lambda _: None, lambda: None) != 0:
             return None
-        name, _ = split_pin(build)
         return f"{name}=={json.loads(report.read_bytes())['install'][0]['metadata']['version']}"
 
     def _announce(self, builds: Builds) -> None:
@@ -159,21 +164,43 @@ class _Builder:
         wanted = [builds.get(requirement, (requirement, None))[0] for requirement in step]
         indexes = {index for requirement in step if (index := builds.get(requirement, ("", None))[1])}
         options = [part for index in sorted(indexes) for part in _extra(index)]
-        if number in self.environment.no_deps:
-            options.append("--no-deps")
         title = f"environment {self.where.label}: step {number + 1} of {len(self.environment.steps)}"
+        alone = ["--no-deps"] if number in self.environment.no_deps else []
+        if self._uv(wanted, sorted(indexes), tools, *alone, shown=UvProgress(title, self.progress)) == 0:
+            return
         # Compiling everything ahead takes longer than the rest: the check compiles what a run imports.
-        options.append("--no-compile")
+        options += [*alone, "--no-compile"]
         shown = PipProgress(title, self.progress, lambda: complete_packages(self.where.site))
         if self._pip(["install", *options, *wanted], tools, shown.line, shown.tick) != 0:
             raise InfraError(f"environment {self.where.label}: {self._why(tools)}; pip's log: {self.where.log}")
 
+    def _uv(
+        self,
+        requirements: list[str],
+        indexes: Sequence[str],
+        tools: Tools,
+        *options: str,
+        shown: UvProgress | None = None,
+    ) -> int | None:
+        """Have uv install them; None where there is no uv. What it cannot do is left to pip, which also says why."""
+        if tools.uv is None:
+            return None
+        no_index = tools.offline or "no-index" in tools.places
+        argv = uv_arguments(tools.uv, self.where.python, requirements, indexes, Path(tools.wheels), no_index)
+        shown = shown or UvProgress("", lambda _: None)
+        return self._follow([*argv, *options], uv_environment(tools.env, tools.places), shown.line, shown.tick)
+
     def _pip(self, arguments: list[str], tools: Tools, line: Callable[[str], None], tick: Callable[[], None]) -> int:
-        """Run one pip command with its whole output in the log; the lines of a failure are kept for `_why`."""
-        argv = [*tools.pip, arguments[0], *tools.sources, *arguments[1:]]
+        """Run one pip command."""
+        return self._follow([*tools.pip, arguments[0], *tools.sources, *arguments[1:]], tools.env, line, tick)
+
+    def _follow(
+        self, argv: list[str], env: Mapping[str, str], line: Callable[[str], None], tick: Callable[[], None]
+    ) -> int:
+        """Run an installer with its whole output in the log; the lines of a failure are kept for `_why`."""
         self.lines = []
         with self.where.log.open("a", encoding="utf-8") as log:
-            log.write(f"$ pip {' '.join(arguments)}\n")
+            log.write(f"$ {Path(argv[0]).name} {' '.join(argv[1:])}\n")
 
             def keep(text: str) -> None:
                 log.write(f"{text}\n")
@@ -181,7 +208,7 @@ class _Builder:
                 self.lines.append(text)
                 line(text)
 
-            return follow(argv, tools.env, self.temporary, keep, tick)
+            return follow(argv, env, self.temporary, keep, tick)
 
     def _why(self, tools: Tools) -> str:
         return explain_failure(self.lines, tools.places, Path(tools.wheels), tools.offline)
@@ -190,7 +217,8 @@ class _Builder:
         if not self.environment.check:
             return
         self.progress(f"environment {self.where.label}: checking it ({self.environment.check})")
-        env = pip_environment(os.environ, self.temporary)
+        # The first run imports the same modules: their bytecode is written whatever the user's shell says.
+        env = {**pip_environment(os.environ, self.temporary), "PYTHONDONTWRITEBYTECODE": ""}
         said: list[str] = []
         argv = [str(self.where.python), "-c", self.environment.check]
         if follow(argv, env, self.temporary, said.append) != 0:

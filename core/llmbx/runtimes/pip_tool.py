@@ -25,6 +25,7 @@ _OLDEST: dict[tuple[int, ...], tuple[int, ...]] = {(): (22, 3), (3, 12): (23, 2)
 """The oldest usable pip by Python: `--python` came with 22.3, support of 3.12 and 3.13 as pip's changelog says."""
 
 _PLACES = ("index-url", "extra-index-url", "find-links", "no-index")
+_CONNECTION = ("cert", "trusted-host", "proxy")
 
 
 def pip_command(base_python: str, venv_python: str) -> list[str]:
@@ -65,12 +66,15 @@ def without_network(env: Mapping[str, str], configured: Mapping[str, str]) -> di
 
 
 def configured_places(pip: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
-    """The user's settings of where pip looks, by option name (values may hold credentials: never show them)."""
+    """The user's settings of where pip looks and how it connects, by option name.
+
+    Values may hold credentials: never show them.
+    """
     found: dict[str, str] = {}
     for line in _output([*pip, "config", "list"], env).splitlines():
         key, _, value = line.partition("=")
         option = key.strip().rpartition(".")[2]
-        if option in _PLACES:
+        if option in (*_PLACES, *_CONNECTION):
             found[option] = value.strip().strip("'\"").replace("\\n", " ")
     return found
 

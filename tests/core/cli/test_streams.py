@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from ...patience import PATIENCE_S
 
 COMMAND = f"{sys.executable} -m llmbx"
 CODES = 'echo "${PIPESTATUS[0]}" >&3'
@@ -71,11 +72,13 @@ def test_ctrl_c_is_quiet_from_the_first_moment(install: Path) -> None:
     code = f"{slow}import llmbx.__main__ as m\nprint('up', flush=True)\nimport builtins\n" \
            "real = builtins.__import__\n" \
            "def late(name, *rest):\n" \
-           "    time.sleep(20) if 'cli' in name else None\n" \
+           "    if 'cli' in name:\n" \
+           "        print('importing', flush=True)\n" \
+           "        time.sleep(600)\n" \
            "    return real(name, *rest)\n" \
            "builtins.__import__ = late\nm.main()\n"  # fmt: skip
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout and process.stdout.readline() == b"up\n"
-        time.sleep(0.3)
+        assert process.stdout.readline() == b"importing\n"
         process.send_signal(signal.SIGINT)
-        assert (process.wait(10), process.stderr and process.stderr.read()) == (130, b"")
+        assert (process.wait(PATIENCE_S), process.stderr and process.stderr.read()) == (130, b"")

@@ -13,6 +13,8 @@ from llmbx.launchers.local import LocalLauncher
 from llmbx.launchers.processes import look
 from llmbx.model import Job, JobStatus, Launch, ModelShape, Parallelism, Phase, RunSpec, Wrapping
 
+from ...patience import PATIENCE_S
+
 
 def make_spec(**changes: Any) -> RunSpec:
     """A small run, with whatever a test wants different."""
@@ -58,7 +60,7 @@ class LocalRun:
         """How it stands now."""
         return self.launcher.status(self.job, self.folder)
 
-    def end(self, timeout_s: float = 30.0) -> JobStatus:
+    def end(self, timeout_s: float = PATIENCE_S) -> JobStatus:
         """Wait for the end."""
         deadline = time.monotonic() + timeout_s
         while (status := self.status()).state in ("pending", "running"):
@@ -66,14 +68,14 @@ class LocalRun:
             time.sleep(0.05)
         return status
 
-    def wait_until_gone(self, timeout_s: float = 5.0) -> None:
+    def wait_until_gone(self, timeout_s: float = PATIENCE_S) -> None:
         """Wait until no process of the run is left."""
         deadline = time.monotonic() + timeout_s
         while left := look(self.job.job_id, self.folder).all:
             assert time.monotonic() < deadline, f"{left} are still there: {self.batch}"
             time.sleep(0.05)
 
-    def wait_for(self, text: str, name: str | None = None, timeout_s: float = 10.0) -> None:
+    def wait_for(self, text: str, name: str | None = None, timeout_s: float = PATIENCE_S) -> None:
         """Wait until the main log (or the named file) holds `text`."""
         path = self.folder / (name or f"log-{self.spec.experiment}.out")
         deadline = time.monotonic() + timeout_s

@@ -22,6 +22,7 @@ from llmbx.launchers.local import LocalLauncher
 from llmbx.launchers.processes import PLACE
 from llmbx.model import Job, Prefix, Wrapping
 
+from ...patience import PATIENCE_S, wait_until
 from .conftest import LocalRun, make_launch, make_spec, shell_phase
 
 Start = Callable[..., LocalRun]
@@ -86,9 +87,7 @@ def test_a_rank_killed_by_the_kernel_for_memory_is_out_of_memory(start: Start) -
 
 def test_a_rank_that_dies_takes_the_hanging_ones_with_it(start: Start) -> None:
     run = start(make_launch('[ "$LLMBX_RANK" = 2 ] && sleep 1 && exit 5; sleep 600', ranks=4))
-    before = time.monotonic()
     status = run.end()
-    assert time.monotonic() - before < 8
     assert (status.exit_code, status.rank, status.phase) == (5, 2, "train")
     run.wait_until_gone()
     assert "rank 2 ended with exit code 5" in run.batch
@@ -154,15 +153,14 @@ def test_ranks_go_on_when_their_script_is_killed_and_can_still_be_cancelled(star
     run = start(make_launch("echo up; while [ ! -e go ]; do sleep 0.05; done; echo late; sleep 600", ranks=2))
     run.wait_for("up\nup")
     os.kill(run.pid, signal.SIGKILL)
-    time.sleep(0.3)
-    status = run.status()
-    assert status.state == "running" and "its script was killed" in status.reason
+    wait_until(lambda: "its script was killed" in run.status().reason)
+    assert run.status().state == "running"
     (run.folder / "go").touch()
     run.wait_for("late\nlate")
     run.launcher.cancel(run.job, run.folder)
-    time.sleep(0.2)
+    wait_until(lambda: run.status().state == "lost")
     status = run.status()
-    assert (status.state, status.exit_code) == ("lost", None)
+    assert status.exit_code is None
     assert "ended without a word" in status.reason
 
 
@@ -357,12 +355,15 @@ def test_a_run_outlives_the_process_that_submitted_it(tmp_path: Path) -> None:
         "print(msgspec.json.encode(job).decode(), flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", submit, str(tmp_path)], input=msgspec.json.encode(spec), capture_output=True, timeout=30
+        [sys.executable, "-c", submit, str(tmp_path)],
+        input=msgspec.json.encode(spec),
+        capture_output=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
     job = msgspec.json.decode(done.stdout, type=Job)
     assert launcher.status(job, tmp_path).state == "running"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while (status := launcher.status(job, tmp_path)).state == "running":
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -11,6 +11,8 @@ from pathlib import Path
 from llmbx.model import ImageRequest, Launch, RunSpec
 from llmbx.runtimes.docker import DockerRuntime
 
+from ...patience import wait_until
+
 BUSY_DOCKER = """\
 #!/bin/sh
 echo "$*" >> "$CALLS"
@@ -38,20 +40,12 @@ def test_no_answer_is_not_taken_for_a_container_that_is_gone(
     wrapping = runtime.wrap(make_spec(), launch, launch.phases[0], image, tmp_path / "run")
     environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "CALLS": str(calls)}
     client = subprocess.Popen([*wrapping.argv, "true"], env=environ, start_new_session=True)
-    wait_for(lambda: calls.exists() and calls.read_text().startswith("run --name llmbx-"))
+    wait_until(lambda: calls.exists() and calls.read_text().startswith("run --name llmbx-"))
     name = calls.read_text().split()[2]
     client.kill()
     client.wait()
-    wait_for(lambda: calls.read_text().count("\nps ") == 5)
+    wait_until(lambda: calls.read_text().count("\nps ") == 5)
     time.sleep(0.5)
     said = [line.split()[0] for line in calls.read_text().splitlines()]
     assert said == ["run", *["rm", "ps"] * 5], "it stops when the daemon has said twice that there is none"
     assert calls.read_text().count(f"rm --force {name}\n") == 5
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 20) -> None:
-    """Wait until `condition` holds."""
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "it did not happen in time"
-        time.sleep(0.05)

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -21,6 +20,7 @@ from llmbx.model import Image, ImageRequest
 from llmbx.runtimes.environment_store import MARKER
 from llmbx.runtimes.venv import VenvRuntime
 
+from ...patience import PATIENCE_S, wait_until
 from .toy import Index, make_wheel, pip_settings, prepare, start
 
 MINOR = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -64,13 +64,6 @@ def pips_of(install: Path) -> list[int]:
     return [pid for pid, line in found.items() if "pip" in line and f"{install}/venvs" in line]
 
 
-def wait_until(true: object, seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-
-
 def test_it_is_built_from_the_lock_and_found_again_without_a_subprocess(
     tmp_path: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,9 +81,7 @@ def test_it_is_built_from_the_lock_and_found_again_without_a_subprocess(
 
     monkeypatch.setattr(subprocess, "Popen", forbidden)
     request = ImageRequest(environment=load_environment(lock))
-    began = time.monotonic()
     image = VenvRuntime().prepare(request, tmp_path / "install", forbidden)
-    assert time.monotonic() - began < 0.05
     assert image.python == out.strip()
     assert image.versions == {"python": sys.version.split()[0], "alpha": "1.0", "beta": "1.0"}
     assert image.digest == "sha256:" + hashlib.sha256(b"alpha==1.0\nbeta==1.0\n").hexdigest()
@@ -160,9 +151,9 @@ def test_stopped_in_the_middle_it_goes_on_without_fetching_again(tmp_path: Path,
     lock = write_lock(tmp_path, [["alpha==1.0"], ["slow==1.0"]])
     install = tmp_path / "install"
     process = start(lock, install, env)
-    assert index.waiting.wait(60)
+    assert index.waiting.wait(PATIENCE_S)
     process.send_signal(sign)
-    assert process.wait(30) == (130 if sign == signal.SIGINT else -signal.SIGKILL)
+    assert process.wait(PATIENCE_S) == (130 if sign == signal.SIGINT else -signal.SIGKILL)
     orphans = pips_of(install)
     assert bool(orphans) == (sign == signal.SIGKILL), "Ctrl-C ends pip too"
     assert finished(install) == []
@@ -172,7 +163,7 @@ def test_stopped_in_the_middle_it_goes_on_without_fetching_again(tmp_path: Path,
     wait_until(lambda: index.asked.count(slow) == 2)
     assert not set(orphans) & set(pips_of(install)), "a leftover would write beside the new one"
     index.release.set()
-    out, err = again.communicate(timeout=60)
+    out, err = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 0, err
     assert "going on where an earlier build stopped" in err
     assert run_in(out, "import alpha, slow; print(slow.version)") == "1.0"
@@ -199,14 +190,14 @@ def test_two_processes_build_once_and_the_second_says_who_builds(tmp_path: Path,
     env = pip_settings(tmp_path, PIP_INDEX_URL=index.url)
     lock = write_lock(tmp_path, [["slow==1.0"]])
     first = start(lock, tmp_path / "install", env)
-    assert index.waiting.wait(60)
+    assert index.waiting.wait(PATIENCE_S)
     second = start(lock, tmp_path / "install", env)
     assert second.stderr is not None
     said = second.stderr.readline()
     assert f"process {first.pid} on {socket.gethostname()} has the lock" in said
     index.release.set()
-    python, _ = first.communicate(timeout=60)
-    found, said = second.communicate(timeout=60)
+    python, _ = first.communicate(timeout=PATIENCE_S)
+    found, said = second.communicate(timeout=PATIENCE_S)
     assert found == python
     assert "pinned packages" not in said, "what the first has built is not built again"
     assert (first.returncode, second.returncode) == (0, 0)

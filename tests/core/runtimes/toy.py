@@ -13,6 +13,8 @@ import urllib.parse
 import zipfile
 from pathlib import Path
 
+from ...patience import PATIENCE_S
+
 CORE = Path(__file__).parents[3] / "core"
 
 
@@ -90,8 +92,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 def pip_settings(tmp_path: Path, **settings: str) -> dict[str, str]:
-    """The environment of a user whose pip has just these settings, an empty cache, and no other configuration."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("PIP_") and k != "PYTHONPATH"}
+    """The environment of a user whose pip has just these settings, an empty cache, and no other configuration.
+
+    pip installs, unless `settings` name another `LLMBX_INSTALLER`.
+    """
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_")) and k != "PYTHONPATH"}
+    kept |= {"LLMBX_INSTALLER": "pip", "UV_CACHE_DIR": str(tmp_path / "uv-cache")}
     fixed = {"PIP_CONFIG_FILE": os.devnull, "PIP_CACHE_DIR": str(tmp_path / "pip-cache"), "PIP_RETRIES": "1"}
     return {**kept, **fixed, "PYTHONPATH": str(CORE), "HOME": str(tmp_path), **settings}
 
@@ -112,5 +118,5 @@ def start(lock: Path, install: Path, env: dict[str, str], *options: str, inside:
 def prepare(lock: Path, install: Path, env: dict[str, str], *options: str, inside: str = "") -> tuple[int, str, str]:
     """Exit code, stdout and stderr of preparing the environment of `lock`."""
     process = start(lock, install, env, *options, inside=inside)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE_S)
     return process.returncode, out, err

@@ -61,7 +61,6 @@ def nsys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shared_venvs(install: Path, shared_install: Path, daemons: tools.Daemons) -> Iterator[None]:
     """Environments are built once for all tests; images are large, and go when the test ends."""
-    (shared_install / "venvs").mkdir(exist_ok=True)
     install.mkdir()
     (install / "venvs").symlink_to(shared_install / "venvs")
     yield

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,12 @@ from typing import Any
 import psutil
 import pytest
 
+from ...patience import PATIENCE_S, wait_until
 from .tools import TOOLS, Daemons, trainers
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Background = Callable[..., subprocess.Popen[str]]
 Result = Callable[[Path], dict[str, Any]]
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 40) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def stepped(install: Path) -> bool:
@@ -70,13 +63,13 @@ def test_ctrl_c_stops_the_container_even_if_it_ignores_sigterm(
     image = f"{daemons.registry}/ci/tiny:1"
     env = {**tool_env, "LLMBX_STOP_GRACE_S": "1"}
     process = background("run", "line", "--image", image, "--runtime", tool, "--set", f"fault={fault}", env=env)
-    wait_for(lambda: stepped(install) or process.poll() is not None)
+    wait_until(lambda: stepped(install) or process.poll() is not None)
     assert trainers(install)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     assert read_result(only_run())["status"] == "cancelled"
-    wait_for(lambda: no_container(daemons) and not trainers(install))
+    wait_until(lambda: no_container(daemons) and not trainers(install))
     assert str(install) not in Path("/proc/self/mounts").read_text()
 
 
@@ -85,7 +78,7 @@ def test_no_container_outlives_a_run_whose_script_was_killed(
 ) -> None:
     image = f"{daemons.registry}/ci/tiny:1"
     process = background("run", "line", "--image", image, "--runtime", "docker", "--set", "fault=deaf", env=tool_env)
-    wait_for(lambda: stepped(install) or process.poll() is not None)
+    wait_until(lambda: stepped(install) or process.poll() is not None)
     process.kill()
     process.wait()
     assert trainers(install)
@@ -94,7 +87,7 @@ def test_no_container_outlives_a_run_whose_script_was_killed(
     assert mine
     for client in mine:
         client.kill()
-    wait_for(lambda: no_container(daemons) and not trainers(install))
+    wait_until(lambda: no_container(daemons) and not trainers(install))
 
 
 @pytest.mark.parametrize("tool", TOOLS)

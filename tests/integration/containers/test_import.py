@@ -22,6 +22,7 @@ from llmbx.runtimes.docker import DockerRuntime
 from llmbx.runtimes.docker_store import pull
 from llmbx.runtimes.naming import parse_reference
 
+from ...patience import wait_until
 from .proxy import Fault, Proxy
 from .tools import TOOLS, Daemons
 
@@ -64,13 +65,6 @@ def workers(install: Path) -> list[psutil.Process]:
         if any(f"{install}/images/." in part for part in process.info["cmdline"] or ()):
             found.append(process)
     return found
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def forget(daemons: Daemons, reference: str) -> None:
@@ -251,7 +245,7 @@ def test_killed_with_9_leaves_nothing_that_looks_whole_and_the_next_import_clean
     proxy.fault = Fault(path=BLOBS, bytes_per_s=50_000)
     process = prepare(f"{proxy.registry}/ci/tiny:1", "--runtime", "apptainer")
     # While it fetches a layer it says nothing: one that had to say something would die of the closed pipe by itself.
-    wait_for(lambda: workers(install) and any("/blobs/" in path for path in proxy.asked))
+    wait_until(lambda: workers(install) and any("/blobs/" in path for path in proxy.asked))
     process.kill()
     process.wait()
     assert list((install / "images").glob("*.sif")) == []
@@ -270,7 +264,7 @@ def test_interrupted_leaves_nothing(
 ) -> None:
     proxy.fault = Fault(path=BLOBS, bytes_per_s=50_000)
     process = prepare(f"{proxy.registry}/ci/tiny:1", "--runtime", "apptainer")
-    wait_for(lambda: workers(install))
+    wait_until(lambda: workers(install))
     process.send_signal(signal.SIGINT)
     code, _, err = end(process)
     assert code == 130, err

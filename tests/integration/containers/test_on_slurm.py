@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from ...patience import PATIENCE_S
 from ..slurm import cluster
 from .tools import TOOLS, Daemons, trainers
 
@@ -25,7 +26,7 @@ MARK = "etc/second"
 def asked(daemons: Daemons, images: dict[str, str]) -> tuple[str, ...]:
     """A run of four ranks on two nodes, in the image with the mark."""
     image = ("--image", f"{daemons.registry}/ci/tiny:2")
-    return ("line", *image, "--launcher", "slurm", "--gpus", "4", "--gpus-per-node", "2", "--set", "pace=0.3")
+    return ("line", *image, "--launcher", "slurm", "--gpus", "4", "--gpus-per-node", "2", "--set", "hold=go")
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def user_env(tool_env: dict[str, str], slurm: cluster.Cluster) -> dict[str, str]
 
 
 def wait_for_ranks(install: Path, number: int) -> list[psutil.Process]:
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + PATIENCE_S
     while len(found := trainers(install)) != number:
         assert time.monotonic() < limit, f"{len(found)} of {number} ranks"
         time.sleep(0.05)
@@ -52,7 +53,8 @@ def test_srun_starts_every_rank_in_its_container(
     assert all(Path(f"/proc/{rank.pid}/root/{MARK}").exists() for rank in found)
     places = sorted((rank.environ()["LLMBX_NODE_RANK"], rank.environ()["LLMBX_RANK"]) for rank in found)
     assert places == [("0", "0"), ("0", "1"), ("1", "2"), ("1", "3")]
-    _, err = process.communicate(timeout=60)
+    (only_run() / "go").touch()
+    _, err = process.communicate(timeout=PATIENCE_S)
     result = read_result(only_run())
     assert (process.returncode, result["status"], result["runtime"]) == (0, "completed", tool), err
     assert result["image"]["digest"] == images["ci/tiny:2"]
@@ -69,7 +71,7 @@ def test_a_cancelled_job_leaves_no_container(
     done = llmbx("cancel", only_run().parent.name, env=user_env)
     assert done.returncode == 0, done.stderr
     wait_for_ranks(install, 0)
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + PATIENCE_S
     while daemons.docker("ps", "--all", "--quiet").stdout:
         assert time.monotonic() < limit, "a container is left"
         time.sleep(0.2)

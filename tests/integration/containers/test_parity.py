@@ -23,6 +23,7 @@ from llmbx.runtimes.docker import DockerRuntime
 from llmbx.runtimes.enroot import EnrootRuntime
 from llmbx.runtimes.host import HostRuntime
 
+from ...patience import PATIENCE_S
 from .tools import TOOLS, Daemons
 
 RUNTIMES: dict[str, Callable[[], Runtime]] = {
@@ -79,7 +80,7 @@ class Probe:
 
     def wait_for(self, text: str, name: str) -> None:
         """Wait until the rank has printed `text`."""
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + PATIENCE_S
         while not any(text in log.read_text() for log in self.run_dir.glob("log-*.out")):
             assert time.monotonic() < limit, name
             time.sleep(0.05)
@@ -153,7 +154,7 @@ def test_a_signal_comes_through(probes: dict[str, Probe]) -> None:
         probe.wait_for("noted SIGUSR1", name)
         assert process.poll() is None
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE_S)
         assert "got SIGTERM" in probe.log, name
 
 

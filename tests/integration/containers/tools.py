@@ -21,6 +21,9 @@ from pathlib import Path
 
 import psutil
 
+from ...patience import PATIENCE_S
+from .. import apt
+
 PACKAGES = {
     "dockerd": "docker.io",
     "docker-registry": "docker-registry",
@@ -55,18 +58,14 @@ def why_not() -> str | None:
 
 def install(prefix: Path) -> None:
     """Install what is missing; Apptainer goes to `prefix` and stays there."""
-    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     missing = [package for program, package in PACKAGES.items() if not shutil.which(program, path=SEARCH)]
     if not shutil.which("busybox", path="/bin") or _dynamic(Path("/bin/busybox")):
         missing.append("busybox-static")
-    apptainer = prefix / "usr/bin/apptainer"
-    if missing or not apptainer.exists():
-        run("apt-get", "update", "-qq", env=environ)
-    if missing:
-        with _nothing_started():
-            run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *dict.fromkeys(missing), env=environ)
-    if not apptainer.exists():
-        _unpack_apptainer(prefix, environ)
+    if missing and (why := apt.install([*dict.fromkeys(missing)])):
+        raise RuntimeError(f"the container tools could not be installed: {why}")
+    if not (prefix / "usr/bin/apptainer").exists():
+        with apt.alone():
+            _unpack_apptainer(prefix, {**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
 
 
 class Daemons:
@@ -116,7 +115,7 @@ class Daemons:
         """Stop one of them, by its process id."""
         process = self._started.pop(name)
         process.kill() if hard else process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE_S)
         for mount in (self.folder / "exec/netns").glob("*") if name == "docker" else ():
             run("umount", str(mount), check=False)
 
@@ -159,7 +158,7 @@ class Daemons:
 
     def _wait(self, name: str, ready: object) -> None:
         assert callable(ready)
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE_S
         while not ready():
             dead = self._started[name].poll() is not None
             if dead or time.monotonic() > end:
@@ -254,22 +253,6 @@ def _roots(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def _dynamic(program: Path) -> bool:
     return "not a dynamic executable" not in run("ldd", str(program), check=False).stderr
-
-
-class _nothing_started:
-    """While packages are installed, none of them may start a daemon."""
-
-    rule = Path("/usr/sbin/policy-rc.d")
-
-    def __enter__(self) -> None:
-        self.mine = not self.rule.exists()
-        if self.mine:
-            self.rule.write_text("#!/bin/sh\nexit 101\n")
-            self.rule.chmod(0o755)
-
-    def __exit__(self, *_: object) -> None:
-        if self.mine:
-            self.rule.unlink()
 
 
 def _unpack_apptainer(prefix: Path, environ: Mapping[str, str]) -> None:

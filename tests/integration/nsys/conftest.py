@@ -5,20 +5,32 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from llmbx.launchers.shim import render_shim
 from llmbx.model import Launch, ModelShape, Parallelism, Phase, ProfileSpec, RunSpec
 from llmbx_profiling.nsys_wrap import wrap
+
+from ...patience import PATIENCE_S
+from .. import apt
 
 HERE = Path(__file__).parent
 SUITES = ("bookworm", "trixie")
 """Debian's releases with Nsight Systems 2022.4 and 2023.4: two schemas of the export."""
 
 Profiled = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def one_at_a_time() -> Iterator[None]:
+    """Test processes that run side by side take turns: the older nsys hangs beside another of itself."""
+    with FileLock(Path(tempfile.gettempdir()) / f"llmbx-tests-nsys-{os.getuid()}.lock", timeout=1800):
+        yield
 
 
 @pytest.fixture(scope="session", params=SUITES)
@@ -42,8 +54,9 @@ def old_nsys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def unpacked(suite: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = os.environ.get("LLMBX_TEST_ROOT")
     folder = (Path(root) if root else tmp_path_factory.getbasetemp()) / f"nsys-{suite}"
-    if not folder.is_dir():
-        subprocess.run([HERE / "install.sh", folder, suite], check=True)
+    with apt.alone():
+        if not folder.is_dir():
+            subprocess.run([HERE / "install.sh", folder, suite], check=True)
     return folder / "usr" / "bin" / "nsys"
 
 
@@ -64,7 +77,7 @@ def profiled(make_spec: Callable[..., RunSpec], tmp_path: Path) -> Profiled:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
         started = [start_rank(folder, rank, ranks, env) for rank in range(ranks)]
-        ended = [(process.wait(timeout=120), process) for process in started]
+        ended = [(process.wait(timeout=PATIENCE_S), process) for process in started]
         assert {rc for rc, _ in ended} == {code}, (folder / "rank-0.log").read_text()
         return folder
 

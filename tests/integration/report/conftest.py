@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .. import apt
 
 PROGRAM = "chromium"
 Open = Callable[..., Any]
@@ -19,15 +20,8 @@ def install() -> str | None:
     """Install Chromium where that is possible; why there is none, or None when there is one."""
     if shutil.which(PROGRAM):
         return None
-    if os.getuid() != 0 or shutil.which("apt-get") is None:
-        return "Chromium is not installed, and installing it takes root on Debian"
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (
-        ["update", "-qq"],
-        ["install", "-qq", "-y", "--no-install-recommends", PROGRAM, "fonts-dejavu-core"],
-    ):
-        done = subprocess.run(["apt-get", *command], env=quiet, capture_output=True, text=True, check=False)
-    return None if shutil.which(PROGRAM) else f"apt-get could not install Chromium: {done.stderr.strip()[-500:]}"
+    why = apt.install([PROGRAM, "fonts-dejavu-core"])
+    return f"Chromium could not be installed: {why}" if shutil.which(PROGRAM) is None else None
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 Debian's packages suffice: their slurmd takes `-N NAME`, needs no systemd and no cgroups, and munged runs on a socket of
 its own. Everything lies in one folder, listens on 127.0.0.1 only, and is stopped by the process ids it left there.
+By hand: `python -m tests.integration.slurm.cluster FOLDER` in the repository's root.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ...patience import PATIENCE_S
+from .. import apt
+
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge", "slurmdbd", "mariadb-server")
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "slurmdbd", "mariadbd")
 MEMORY_MB = 8000
 """Memory of each CPU: enough for a mini's rank, little enough to be exceeded on purpose."""
-FIRST_PORT, LAST_PORT = 27100, 27900
+FIRST_PORT, LAST_PORT, PORTS_PER_WORKER = 27100, 27900, 100
 SEARCH = "/usr/sbin:/sbin"
 
 CONFIG = """\
@@ -145,7 +149,7 @@ class Cluster:
         (self.folder / "spool" / name).mkdir(parents=True, exist_ok=True)
         self.call("slurmd", "-N", name)
 
-    def wait_idle(self, timeout_s: float = 30) -> None:
+    def wait_idle(self, timeout_s: float = PATIENCE_S) -> None:
         """Wait until all nodes are idle."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -252,7 +256,7 @@ class Cluster:
         for words in (("cluster", "llmbx"), ("account", "tests"), ("user", user(), "account=tests")):
             self.call("sacctmgr", "--immediate", "add", *words)
 
-    def _until(self, works: Callable[[], object], timeout_s: float = 30) -> None:
+    def _until(self, works: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
         """Try again and again until it works."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -273,7 +277,7 @@ class Cluster:
         self.call("munged", *(f"--{option}={self.folder / name}" for option, name in names.items()))
 
 
-def end(pid: int, number: int = signal.SIGTERM, grace_s: float = 10) -> None:
+def end(pid: int, number: int = signal.SIGTERM, grace_s: float = 10.0) -> None:
     """End one process that the tests started, and wait until it is gone."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
@@ -300,7 +304,9 @@ def user() -> str:
 
 def free_ports(count: int) -> int:
     """The first of `count` ports in a row that nobody listens on."""
-    for first in range(FIRST_PORT, LAST_PORT, 20):
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    begin = FIRST_PORT + worker * PORTS_PER_WORKER % (LAST_PORT - FIRST_PORT)  # two that look at once take two
+    for first in range(begin, LAST_PORT, 20):
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             for port in range(first, first + count):
                 stack.enter_context(_bound(port))
@@ -324,27 +330,8 @@ def install() -> str | None:
     """Install the packages where that is possible; returns why there is no Slurm here, or None when there is one."""
     if not missing():
         return None
-    if os.getuid() != 0 or shutil.which("apt-get") is None:
-        return f"Slurm is not installed ({', '.join(missing())}), and installing it takes root on Debian or Ubuntu"
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    with _no_services():
-        for command in (["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends", *PACKAGES]):
-            done = subprocess.run(["apt-get", *command], env=quiet, capture_output=True, text=True, check=False)
-    return None if not missing() else f"apt-get could not install Slurm: {done.stderr.strip()[-500:]}"
-
-
-@contextlib.contextmanager
-def _no_services(policy: Path = Path("/usr/sbin/policy-rc.d")) -> Iterator[None]:
-    """Keep apt from starting the system's own daemons meanwhile (invoke-rc.d asks this file; 101 forbids)."""
-    if policy.exists():
-        yield
-        return
-    policy.write_text("#!/bin/sh\nexit 101\n")
-    policy.chmod(0o755)
-    try:
-        yield
-    finally:
-        policy.unlink()
+    why = apt.install(PACKAGES)
+    return f"Slurm could not be installed: {why}" if missing() else None
 
 
 if __name__ == "__main__":

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,20 +14,13 @@ import pytest
 from llmbx.launchers.slurm import SlurmLauncher
 from llmbx.model import Job, JobStatus, Launch, ModelShape, Parallelism, Phase, RunSpec, Wrapping
 
-
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"llmbx_tests_slurm_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+from ...patience import PATIENCE_S
+from . import cluster
 
 
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Any]:
     """A running Slurm (a `cluster.Cluster`); `SLURM_CONF` names it for as long as the tests run."""
-    cluster = _load("cluster")
     why = cluster.install()
     if why:
         if os.environ.get("CI"):
@@ -85,7 +75,7 @@ class SlurmRun:
         """How it stands now."""
         return self.launcher.status(self.job, self.folder)
 
-    def wait(self, *states: str, timeout_s: float = 60) -> JobStatus:
+    def wait(self, *states: str, timeout_s: float = PATIENCE_S) -> JobStatus:
         """Wait for one of these states."""
         deadline = time.monotonic() + timeout_s
         while (status := self.status()).state not in states:
@@ -93,11 +83,11 @@ class SlurmRun:
             time.sleep(0.2)
         return status
 
-    def end(self, timeout_s: float = 60) -> JobStatus:
+    def end(self, timeout_s: float = PATIENCE_S) -> JobStatus:
         """Wait for the end."""
         return self.wait("ended", "lost", timeout_s=timeout_s)
 
-    def wait_for(self, text: str, timeout_s: float = 30) -> None:
+    def wait_for(self, text: str, timeout_s: float = PATIENCE_S) -> None:
         """Wait until the main log holds `text`."""
         deadline = time.monotonic() + timeout_s
         while text not in self.log:

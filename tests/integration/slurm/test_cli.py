@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from ...patience import PATIENCE_S
+
 LINE = ("run", "line", "--runtime", "host", "--gpus", "4", "--gpus-per-node", "2")
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Result = Callable[[Path], dict[str, Any]]
@@ -86,7 +88,7 @@ def test_a_run_that_nobody_followed_gets_its_result_later(
     llmbx: Llmbx, env: dict[str, str], slurm: Any, only_run: Callable[..., Path], read_result: Result
 ) -> None:
     _, job = detached(llmbx, env, "--set", "fault=exit")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while slurm.call("squeue", "-h", "--states=all", "-j", job, "-o", "%T").strip() != "FAILED":
         assert time.monotonic() < deadline
         time.sleep(0.2)

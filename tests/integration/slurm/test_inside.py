@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ...patience import PATIENCE_S
 from ..conftest import COMMAND, clean_environment
 
 LINE = ("run", "line", "--runtime", "host", "--gpus", "4", "--gpus-per-node", "2", "--format", "json")
@@ -50,7 +51,7 @@ def test_a_run_uses_the_allocation_and_leaves_it(
     # what the outer job was asked for must not decide what the steps are
     outer = ("salloc", "-N2", "--ntasks-per-node=8", "--cpus-per-task=2", "--distribution=cyclic", "bash", "-c")
     run = within(outer, f"{llmbx_line()} > out.json; {after}", LLMBX_RANK="7")
-    out, err = run.communicate(timeout=60)
+    out, err = run.communicate(timeout=PATIENCE_S)
     result = read_result(only_run())
     job = out.splitlines()[0].removeprefix("job ")
     assert (result["status"], result["data_valid"], result["job_id"], result["launcher"]) == (
@@ -78,15 +79,15 @@ def test_a_run_uses_the_allocation_and_leaves_it(
 )
 def test_what_does_not_fit_is_refused(within: Within, outer: tuple[str, ...], more: tuple[str, ...], says: str) -> None:
     run = within(outer, str(COMMAND), *LINE, *more)
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 2 and says in err, err
 
 
 def test_a_shell_that_outlived_its_allocation_is_told_so(within: Within) -> None:
     run = within(("salloc", "-N1", "bash", "-c", "echo $SLURM_JOB_ID"))
-    job = run.communicate(timeout=30)[0].strip()
+    job = run.communicate(timeout=PATIENCE_S)[0].strip()
     stale = within((), str(COMMAND), *LINE, SLURM_JOB_ID=job)
-    _, err = stale.communicate(timeout=30)
+    _, err = stale.communicate(timeout=PATIENCE_S)
     assert stale.returncode == 2 and f"this is Slurm job {job}, which is completed: `unset SLURM_JOB_ID`" in err
 
 
@@ -102,7 +103,7 @@ def test_a_script_and_a_step_of_the_users_own(
     nodes = 2 if "-N2" in outer else 1
     line = llmbx_line("--gpus", str(nodes * 2))
     run = within(outer, line)
-    out, err = run.communicate(timeout=60)
+    out, err = run.communicate(timeout=PATIENCE_S)
     result = read_result(only_run())
     assert (result["status"], result["workload"]["gpus"]) == ("completed", nodes * 2), out + err
     assert record_of(only_run())["job"]["process"] is not None
@@ -119,7 +120,7 @@ def test_ctrl_c_ends_the_step_and_not_the_allocation(
     after = "echo state $(squeue --noheader --jobs=$SLURM_JOB_ID --format=%T) steps $(squeue -h -s -j $SLURM_JOB_ID)"
     script = f"trap : INT; {line}; echo code $?; {after}; srun --overlap -N1 -n1 echo still usable"
     run = within(("salloc", "-N2", "--ntasks-per-node=2", "bash", "-c"), script)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while not list(install.glob("workloads/*/experiments/*/*/*/log-*.out")) or "step 3/" not in next(
         only_run().glob("log-*.out")
     ).read_text(errors="replace"):
@@ -127,7 +128,7 @@ def test_ctrl_c_ends_the_step_and_not_the_allocation(
         time.sleep(0.1)
     record = record_of(only_run())
     os.kill(record["owner"]["pid"], signal.SIGINT)
-    out, err = run.communicate(timeout=60)
+    out, err = run.communicate(timeout=PATIENCE_S)
     assert "code 130" in out and "state RUNNING steps\n" in out and "still usable" in out, out + err
     result = read_result(only_run())
     assert (result["status"], result["exit_code"], result["job_id"]) == ("cancelled", 130, record["job"]["job_id"])
@@ -145,19 +146,19 @@ def test_from_another_shell_the_run_is_followed_and_cancelled(
     run = within(
         ("salloc", "-N2", "--ntasks-per-node=2", "bash", "-c"), f"{line}; while [ ! -e go ]; do sleep 0.2; done"
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while not list(install.glob("workloads/*/experiments/*/*/*/log-*.out")):
         assert time.monotonic() < deadline and run.poll() is None
         time.sleep(0.1)
     job = record_of(only_run())["job"]["job_id"]
-    status = within((), str(COMMAND), "status", job, "--format", "json").communicate(timeout=30)[0]
+    status = within((), str(COMMAND), "status", job, "--format", "json").communicate(timeout=PATIENCE_S)[0]
     assert json.loads(status)["status"] == "running" and json.loads(status)["job_id"] == job
     cancelled = within((), str(COMMAND), "cancel", job)
-    cancelled.communicate(timeout=60)
+    cancelled.communicate(timeout=PATIENCE_S)
     assert cancelled.returncode == 0 and read_result(only_run())["status"] == "cancelled"
     assert slurm.call("squeue", "--noheader", f"--jobs={job}", "--format=%T").strip() == "RUNNING"
     (only_run().parents[5].parent / "go").touch()
-    run.communicate(timeout=30)
+    run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 0
 
 
@@ -170,15 +171,15 @@ def test_an_allocation_that_ends_takes_the_run_with_it(
 ) -> None:
     line = llmbx_line("--set", "pace=0.2", "--steps", "500")
     run = within(("salloc", "-N2", "--ntasks-per-node=2", "--no-shell"))
-    run.communicate(timeout=30)
+    run.communicate(timeout=PATIENCE_S)
     job = slurm.call("squeue", "--noheader", "--format=%i", "--states=running").split()[0]
     run = within((), *shlex.split(line), SLURM_JOB_ID=job)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while not list(install.glob("workloads/*/experiments/*/*/*/log-*.out")):
         assert time.monotonic() < deadline and run.poll() is None
         time.sleep(0.1)
     time.sleep(1)
     slurm.call("scancel", job)
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate(timeout=PATIENCE_S)
     result = read_result(only_run())
     assert (run.returncode, result["status"]) == (1, "cancelled"), err

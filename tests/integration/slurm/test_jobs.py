@@ -132,7 +132,7 @@ def test_the_submitting_job_does_not_leak_into_the_new_one(submit: Submit, monke
 def test_a_failing_rank_ends_the_job_and_is_named(submit: Submit) -> None:
     launch = make_launch('[ "$LLMBX_RANK" = 2 ] && sleep 1 && exit 7; sleep 600')
     run = submit(launch, make_spec(scheduler=FIRST_NODES))
-    status = run.end(timeout_s=40)
+    status = run.end()
     assert (status.exit_code, status.rank, status.phase, status.verdict) == (7, 2, "train", None)
     assert status.reason == "node n2: Exited with exit code 7"
     assert (exit_json(run)["rank"], exit_json(run)["node"]) == (2, "n2")
@@ -140,7 +140,7 @@ def test_a_failing_rank_ends_the_job_and_is_named(submit: Submit) -> None:
 
 def test_a_killed_rank_is_named(submit: Submit) -> None:
     launch = make_launch('[ "$LLMBX_RANK" = 1 ] && sleep 1 && kill -9 $$; sleep 600')
-    status = submit(launch, make_spec(scheduler=FIRST_NODES)).end(timeout_s=40)
+    status = submit(launch, make_spec(scheduler=FIRST_NODES)).end()
     assert (status.exit_code, status.rank, status.verdict) == (137, 1, None)
     assert status.reason == "node n1: Killed"
 
@@ -169,7 +169,7 @@ def test_the_time_limit(submit: Submit, slurm: Any) -> None:
     run = submit(make_launch("echo up; sleep 600"), make_spec(scheduler={"time": "60"}))
     run.wait_for("3: up")
     slurm.call("scontrol", "update", f"jobid={run.job.job_id}", "EndTime=now+2")
-    status = run.end(timeout_s=90)
+    status = run.end()
     assert (status.verdict, status.exit_code) == ("timeout", 143)
     assert status.reason.startswith("TIMEOUT")
 
@@ -178,7 +178,7 @@ def test_a_node_that_fails_is_named(submit: Submit, slurm: Any) -> None:
     run = submit(make_launch("echo up; sleep 600"), make_spec(scheduler={"nodelist": "n3,n4"}))
     run.wait_for("3: up")
     slurm.call("scontrol", "update", "nodename=n4", "state=down", "reason=test")
-    status = run.end(timeout_s=60)
+    status = run.end()
     assert (status.state, status.verdict, status.rank) == ("ended", "node_fail", None)
     assert status.reason == "NODE_FAIL; node n4: the node failed"
     slurm.wait_idle()
@@ -189,7 +189,8 @@ def test_usr1_reaches_the_ranks_and_harms_nobody(submit: Submit) -> None:
     program = "\n".join([*lines, "time.sleep(600)"])
     knows = Phase(role="train", argv=(sys.executable, "-c", program))
     run = submit(make_launch(knows))
-    run.wait_for("3: up")
+    for rank in range(4):  # each must know the signal before it is sent
+        run.wait_for(f"{rank}: up")
     run.launcher.dump_stacks(run.job, run.folder)
     for rank in range(4):
         run.wait_for(f'{rank}:   File "<string>", line 4 in <module>')
@@ -197,9 +198,12 @@ def test_usr1_reaches_the_ranks_and_harms_nobody(submit: Submit) -> None:
 
 
 def test_usr1_does_not_kill_a_program_that_does_not_know_it(submit: Submit) -> None:
-    run = submit(make_launch("echo up; sleep 2; sleep 1; echo unharmed"))
-    run.wait_for("3: up")
+    run = submit(make_launch("echo up; until [ -e go ]; do sleep 0.1; done; echo unharmed"))
+    for rank in range(4):
+        run.wait_for(f"{rank}: up")
     run.launcher.dump_stacks(run.job, run.folder)
+    time.sleep(1)  # the signal comes on its own way, and leaves no trace where it does no harm
+    (run.folder / "go").touch()
     assert run.end().exit_code == 0
     assert run.log.count("unharmed") == 4
 

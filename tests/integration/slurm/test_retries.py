@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from ...patience import PATIENCE_S, wait_until
+
 LINE = (
     "run", "line", "--runtime", "host", "--gpus", "4", "--gpus-per-node", "2", "--launcher", "slurm",
     "--format", "json",
@@ -34,26 +36,27 @@ def record_of(folder: Path) -> dict[str, Any]:
 
 
 def wait_for_step(install: Path, number: int, only_run: Callable[..., Path]) -> Path:
-    deadline = time.monotonic() + 40
-    while time.monotonic() < deadline:
+    def logged() -> bool:
         logs = list(install.glob("workloads/*/experiments/*/*/*/log-*.out"))
-        if logs and f"step {number}/" in logs[0].read_text(errors="replace"):
-            return only_run()
-        time.sleep(0.1)
-    raise AssertionError(f"step {number} was not seen")
+        return bool(logs) and f"step {number}/" in logs[0].read_text(errors="replace")
+
+    wait_until(logged, f"step {number} was not seen")
+    return only_run()
 
 
 def test_a_failed_node_is_left_out_of_the_next_attempt(
     background: Callable[..., subprocess.Popen[str]], slurm: Any, env: dict[str, str], install: Path,
     only_run: Callable[..., Path], read_result: Result, llmbx: Llmbx,
 ) -> None:  # fmt: skip
-    run = background(*LINE, "--retries", "2", "--set", "pace=0.2", env=env)
+    run = background(*LINE, "--retries", "2", "--set", f"hold={install}.go", env=env)
     folder = wait_for_step(install, 3, only_run)
     first = record_of(folder)["job"]["job_id"]
     taken = slurm.call("squeue", "-h", "-j", first, "-o", "%N")
     node = slurm.call("scontrol", "show", "hostnames", taken.strip()).split()[1]
     slurm.call("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
-    out, err = run.communicate(timeout=120)  # Slurm takes the node back by itself
+    wait_until((folder / "attempts" / "0").exists)
+    Path(f"{install}.go").touch()
+    out, err = run.communicate(timeout=PATIENCE_S)  # Slurm takes the node back by itself
     result = read_result(folder)
     assert (run.returncode, result["status"], result["attempt"]) == (0, "completed", 1), err
     assert f"attempt 1 of 2 without {node}" in err and json.loads(out) == result
@@ -99,10 +102,10 @@ def test_whoever_follows_a_run_goes_on_with_its_attempts(
     background: Callable[..., subprocess.Popen[str]], slurm: Any, env: dict[str, str], install: Path, llmbx: Llmbx,
     only_run: Callable[..., Path], read_result: Result,
 ) -> None:  # fmt: skip
-    run = background(*LINE, "--retries", "1", "--set", "pace=0.2", env=env)
+    run = background(*LINE, "--retries", "1", "--set", f"hold={install}.go", env=env)
     folder = wait_for_step(install, 2, only_run)
     os.kill(run.pid, signal.SIGINT)
-    assert "detached; follow: llmbx logs --follow" in run.communicate(timeout=20)[1]
+    assert "detached; follow: llmbx logs --follow" in run.communicate(timeout=PATIENCE_S)[1]
     first = record_of(folder)["job"]["job_id"]
     assert run.returncode == 130 and slurm.call("squeue", "-h", "-j", first, "-o", "%T").strip() == "RUNNING"
     follower = background("logs", "--follow", first, env=env)
@@ -112,7 +115,9 @@ def test_whoever_follows_a_run_goes_on_with_its_attempts(
     # others that look meanwhile neither close the run nor repeat it
     while follower.poll() is None:
         assert llmbx("jobs", env=env).returncode == 0
-    out, err = follower.communicate(timeout=60)
+        if (folder / "attempts" / "0").exists():
+            Path(f"{install}.go").touch()
+    out, err = follower.communicate(timeout=PATIENCE_S)
     result = read_result(folder)
     assert (follower.returncode, result["status"], result["attempt"]) == (0, "completed", 1), out + err
     slurm.wait_idle()

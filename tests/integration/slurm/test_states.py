@@ -15,6 +15,7 @@ from llmbx.launchers.base import Unreachable
 from llmbx.launchers.slurm import SlurmLauncher
 from llmbx.model import JobStatus
 
+from ...patience import wait_until
 from .conftest import SlurmRun, make_launch, make_spec
 
 Submit = Callable[..., SlurmRun]
@@ -25,13 +26,6 @@ HUNGRY = (
     "    kept = b'x' * 400_000_000\n"
     "time.sleep(60)\n"
 )
-
-
-def until(condition: Callable[[], bool], seconds: float = 40) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.2)
 
 
 def fresh(run: SlurmRun) -> JobStatus:
@@ -62,7 +56,7 @@ def test_a_requeued_job_starts_anew_and_keeps_what_it_had(submit: Submit, slurm:
     run = submit(make_launch(program), make_spec(scheduler={"requeue": ""}))
     run.wait_for("3: start 0")
     slurm.call("scontrol", "requeue", run.job.job_id)
-    until(lambda: fresh(run).state == "pending")
+    wait_until(lambda: fresh(run).state == "pending")
     assert "BeginTime" in fresh(run).reason
     time.sleep(2)  # slurmd refuses credentials of the second in which it revoked the job's: hence Slurm's own delay
     slurm.call("scontrol", "update", f"jobid={run.job.job_id}", "starttime=now")
@@ -82,7 +76,7 @@ def test_what_the_controller_forgot_is_in_the_accounts(
     limited.wait_for("3: up")
     limited.launcher.cancel(limited.job, limited.folder)
     assert ended.end().exit_code == 5 and limited.end().verdict == "cancelled"
-    until(lambda: "CANCELLED" in slurm.call("sacct", "-nXP", "-j", limited.job.job_id, "-o", "state"))
+    wait_until(lambda: "CANCELLED" in slurm.call("sacct", "-nXP", "-j", limited.job.job_id, "-o", "state"))
     slurm.forget_jobs()
     assert slurm.call("squeue", "--states=all", "--noheader").strip() == ""
     for run in (ended, limited):

@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from ...patience import PATIENCE_S, wait_until
+
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Background = Callable[..., subprocess.Popen[str]]
 
@@ -45,13 +47,6 @@ def with_results(install: Path) -> int:
 
 def with_jobs(install: Path) -> int:
     return sum(record["job"] is not None for _, record in records(install))
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60 + RUNS, every: float = 0.1) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(every)
 
 
 def trained(install: Path) -> Counter[tuple[str, int]]:
@@ -139,7 +134,7 @@ def test_a_job_that_comes_after_it_was_given_up_does_nothing(
     assert (done.returncode, rows(done)[0]["n"]) == (0, 1), done.stderr
     (tmp_path / "now").touch()
     given_up = next(folder for folder, _ in records(install) if (folder / "given-up").exists())
-    wait_until(lambda: any("was given up" in file.read_text() for file in given_up.glob("sbatch_*.out")), 30)
+    wait_until(lambda: any("was given up" in file.read_text() for file in given_up.glob("sbatch_*.out")))
     assert set(trained(install).values()) == {1}
     again = llmbx("sweep", "--resume", "--format", "json", env=env)
     assert (again.returncode, rows(again)[0]["n"]) == (0, 1) and len(records(install)) == 2
@@ -151,7 +146,7 @@ def test_ctrl_c_leaves_the_jobs_and_says_how_to_go_on(
     sweep = background(*LINE, *SECOND, "--repeats", "12", "--max-jobs", "4", env=env)
     wait_until(lambda: with_jobs(install) >= 4)
     sweep.send_signal(signal.SIGINT)
-    _, err = sweep.communicate(timeout=30)
+    _, err = sweep.communicate(timeout=PATIENCE_S)
     assert sweep.returncode == 130 and "go on with: llmbx sweep --resume line_" in err, err
     started = with_jobs(install)
     assert 4 <= started < 12 and f"{12 - with_results(install) - (started - with_results(install))} are not" in err
