@@ -2,7 +2,8 @@
 
 The groups of `make unit`, which runs before, come first in it.
 
-A group is what its tests need: nothing, a framework, Slurm, containers, nsys or a browser. "in all" adds the times of
+A group is what its tests need: nothing, environments built by pip and uv, a framework, Slurm, containers, nsys or a
+browser. "in all" adds the times of
 its tests; "from start to end" is what one would wait for it, with other groups side by side.
 """
 
@@ -15,10 +16,16 @@ from typing import Any
 
 import pytest
 
-NEEDS = {"slurm": "Slurm", "containers": "containers", "nsys": "nsys", "report": "browser"}
+NEEDS = {
+    "environments": "environments",
+    "slurm": "Slurm",
+    "containers": "containers",
+    "nsys": "nsys",
+    "report": "browser",
+}
 FRAMEWORKS = ("test_nemo", "test_maxtext")
 KEPT = "groups.json"
-HEAD = f"{'group':<12}{'tests':>7}{'in all':>9}{'from start to end':>20}"
+HEAD = f"{'group':<14}{'tests':>7}{'in all':>9}{'from start to end':>20}"
 
 Times = dict[str, dict[str, float]]
 
@@ -59,7 +66,7 @@ class GroupTimes:
         terminalreporter.write_line(HEAD)
         for name, group in table.items():
             whole, waited = clock(group["seconds"]), clock(group["stop"] - group["start"])
-            terminalreporter.write_line(f"{name:<12}{group['tests']:>7.0f}{whole:>9}{waited:>20}")
+            terminalreporter.write_line(f"{name:<14}{group['tests']:>7.0f}{whole:>9}{waited:>20}")
 
 
 def clock(seconds: float) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ...core.runtimes.toy import make_wheel
+from ..environments.toy import make_wheel
 from .tools import TOOLS, Daemons
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]

@@ -77,6 +77,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.server.release.wait(60)
         self._answer((self.server.wheels / parts[-1]).read_bytes(), "application/octet-stream")
 
+    def do_HEAD(self) -> None:
+        """The size of one wheel, which uv asks for first."""
+        path = self.server.wheels / urllib.parse.unquote(self.path).strip("/").split("/")[-1]
+        self.send_response(200 if path.is_file() else 404)
+        self.send_header("Content-Length", str(path.stat().st_size if path.is_file() else 0))
+        self.end_headers()
+
     def _answer(self, body: bytes, kind: str) -> None:
         try:
             self.send_response(200)
