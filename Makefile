@@ -10,7 +10,7 @@ WORKERS ?= $(shell expr $(CORES) + 1)
 .PHONY: test unit lint clean
 
 test: unit
-	$(PYTEST) -n $(WORKERS) --dist loadfile $(PYTEST_ARGS) tests/integration
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/integration
 
 unit: $(VENV)/.ready
 	@rm -f $(TEST)/groups.json

@@ -99,7 +99,7 @@ def _opens_text(call: ast.Call) -> bool:
         return isinstance(call.func, ast.Name) and call.func.id == "open"
     owner = call.func.value.id if isinstance(call.func.value, ast.Name) else ""
     if call.func.attr in ("read_text", "write_text"):
-        return True
+        return owner != "dist"  # a package's metadata: its method takes a name and nothing else
     if (
         call.func.attr not in ("open", "fdopen")
         or owner in ("tarfile", "gzip")

@@ -24,14 +24,17 @@ from __future__ import annotations
 import hashlib
 import re
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from .errors import UsageError, did_you_mean
 from .model import Environment, ImageRequest, RunSpec
 from .strict import read_toml
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _PYTHON = re.compile(r"3\.\d+")

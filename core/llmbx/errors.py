@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -44,6 +43,8 @@ def one_line(error: BaseException) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """' (did you mean X?)' for the nearest known word, or ' (known: …)' when none is near."""
+    import difflib
+
     names = sorted(set(known))
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if near:

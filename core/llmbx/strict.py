@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from . import codec
 from .errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 T = TypeVar("T")
 

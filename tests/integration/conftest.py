@@ -21,6 +21,16 @@ COMMAND = Path(sys.executable).with_name("llmbx")
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 
 
+LONGEST = ("test_maxtext_entry", "test_nemo", "test_built_images", "test_nemo_entry", "test_sweep", "test_import")
+"""Modules that are begun first, so that the last test process does not end long after the others."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest modules first; the rest keeps its order."""
+    order = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark an integration test."""
     item.add_marker(pytest.mark.integration)

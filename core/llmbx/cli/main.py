@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.metadata
 import importlib.util
+import re
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -15,12 +15,16 @@ import click
 from .. import __version__
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..guard import failure, guarded
+from ..points import entry_points
 from . import streams
 
 GROUP = "llmbx.commands"
 OWN = "llmbx"
 """The distribution whose verbs nobody replaces."""
 MISSING = "(cannot be loaded)"
+
+_FIRST_LINE = re.compile(r'"""([^"\\\n]+)(?:"""|\n)')
+"""The usual docstring at the very beginning of a module."""
 
 ORDER = ("run", "profile", "sweep", "list", "show", "jobs", "status", "logs", "cancel", "parse", "report", "compare",
          "audit", "nccl", "nsys", "image", "doctor", "plugins")  # fmt: skip
@@ -85,7 +89,7 @@ class Verbs(click.Group):
         """The entry points by name; several where packages claim a name that is not llmbx's own."""
         if not hasattr(self, "_found"):
             self._found: dict[str, list[importlib.metadata.EntryPoint]] = {}
-            for point in importlib.metadata.entry_points(group=GROUP):
+            for point in entry_points(GROUP):
                 self._found.setdefault(point.name, []).append(point)
             for name, points in self._found.items():
                 if len(points) > 1:  # only then: asking for the owner reads its metadata
@@ -119,10 +123,19 @@ def summary(point: importlib.metadata.EntryPoint) -> str:
         if found is None:
             return MISSING
         source = _source(found, rest).read_text(encoding="utf-8")
-        text = ast.get_docstring(ast.parse(source)) or ""
+        text = _docstring(source)
     except (ImportError, OSError, SyntaxError, ValueError, IndexError):
         return MISSING
     return text.splitlines()[0] if text else ""
+
+
+def _docstring(source: str) -> str:
+    """A module's docstring, at least its first line. To parse whole modules takes longer than the rest of `--help`."""
+    if plain := _FIRST_LINE.match(source):
+        return plain[1].strip()
+    import ast
+
+    return ast.get_docstring(ast.parse(source)) or ""
 
 
 def _source(package: ModuleSpec, rest: list[str]) -> Path:
