@@ -28,7 +28,7 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     "workload": click.option("-w", "--workload", help="The workload, as an option."),
     "plugin": click.option("--plugin", help="The plugin, where several have the workload."),
     "size": click.option("-s", "--size", help="Model size: 8b, 70b, 405b, 314b, mini …"),
-    "dtype": click.option("--dtype", help="bf16, fp8 … (fp32 for minis)."),
+    "dtype": click.option("--dtype", help="bf16, fp8 or fp32. Default: the workload's; fp32 for a mini on a CPU."),
     "gpu_type": click.option("--gpu-type", help="a100, h100, h200, b200, b300, gb200, gb300, cpu."),
     "gpus": click.option(
         "--gpus", "--scale", "gpus", type=click.IntRange(min=1), help="Number of GPUs (ranks on CPU)."
