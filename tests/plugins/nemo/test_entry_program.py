@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -112,16 +113,6 @@ class Validation:
     eval_iters: int = 1
 
 
-@dataclass
-class Model:
-    cuda_graph_impl: Literal["none", "local"] = "none"
-
-
-@dataclass
-class LaterModel:
-    cuda_graph_impl: Literal["none", "full_iteration"] = "none"
-
-
 def test_fields_go_where_the_installed_version_has_them() -> None:
     sections: dict[str, Any] = {"train": {"train_iters": 5, "eval_iters": 0}, "comm_overlap": None}
     old = {"train": config.fields_of(Train), "validation": set[str]()}
@@ -145,9 +136,70 @@ def test_a_field_that_matters_must_exist_and_one_that_tunes_may_be_missing() -> 
         config.OPTIONAL.discard("train.tuning")
 
 
-def test_whole_iteration_graphs_have_two_names() -> None:
-    fields = {"cuda_graph_impl": "local", "cuda_graph_scope": ["full_iteration"]}
-    assert config.graph_fields(fields, Model) == {}
+WHOLE = {"cuda_graph_impl": "local", "cuda_graph_scope": ["full_iteration"]}
+PARTS = {"cuda_graph_impl": "transformer_engine", "cuda_graph_scope": ["attn", "moe_router"]}
+NONE = {"cuda_graph_impl": "none"}
+NAMED = {"cuda_graph_impl", "cuda_graph_scope"}
+KINDS = "Literal['none', 'local', 'transformer_engine', 'full_iteration']"
 
-    assert config.graph_fields(fields, LaterModel) == {"cuda_graph_impl": "full_iteration", "cuda_graph_scope": []}
-    assert config.graph_fields({"cuda_graph_impl": "none"}, LaterModel) == {}
+
+# The fields are those of the model configuration of Megatron-Bridge 0.1.0rc3, 0.2.0rc6, 0.3.0 and 0.6.2.
+@pytest.mark.parametrize(
+    ("fields", "known", "impl", "scope", "expected"),
+    [
+        (WHOLE, {"enable_cuda_graph"}, "", "str", {"enable_cuda_graph": True, "external_cuda_graph": False}),
+        (PARTS, {"enable_cuda_graph"}, "", "str", {"enable_cuda_graph": False, "external_cuda_graph": True}),
+        (NONE, {"enable_cuda_graph"}, "", "str", {"enable_cuda_graph": False, "external_cuda_graph": False}),
+        (WHOLE, NAMED, "str", "str", {"cuda_graph_impl": "local", "cuda_graph_scope": "full_iteration"}),
+        (PARTS, NAMED, "str", "str", {"cuda_graph_impl": "transformer_engine", "cuda_graph_scope": "attn"}),
+        (WHOLE, NAMED, "str", "list[CudaGraphScope]", WHOLE),
+        (PARTS, NAMED, "str", "list[CudaGraphScope]", PARTS),
+        (WHOLE, NAMED, KINDS, "list[str]", {"cuda_graph_impl": "full_iteration", "cuda_graph_scope": []}),
+        (NONE, NAMED, KINDS, "list[str]", NONE),
+    ],
+)
+def test_cuda_graphs_are_asked_for_in_the_words_of_each_version(
+    fields: dict[str, Any], known: set[str], impl: str, scope: str, expected: dict[str, Any]
+) -> None:
+    found = config.graphs({**fields, "num_layers": 4}, known, impl, scope)
+    assert found == {**expected, "num_layers": 4}
+
+
+def test_loops_without_callbacks_of_their_own_tell_them_through_their_functions(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """The modules stand in for `megatron.bridge.training` of version 0.1, with the names that it has there."""
+    told: list[str] = []
+
+    def train_step(forward: str, model: str, optimizer: str, scheduler: str, global_state: str) -> int:
+        told.append(f"step {forward}")
+        return 7
+
+    def train(forward: str, model: str, optimizer: str, scheduler: str, global_state: str) -> None:
+        results.append(loop_module.train_step(forward, model, optimizer, scheduler, global_state))
+
+    results: list[int] = []
+    package = types.ModuleType("megatron.bridge.training")
+    loop_module: Any = types.ModuleType("megatron.bridge.training.train")
+    program: Any = types.ModuleType("megatron.bridge.training.pretrain")
+    loop_module.train, loop_module.train_step, program.train = train, train_step, train
+    package.train, package.pretrain = loop_module, program  # type: ignore[attr-defined]
+    for name in ("megatron", "megatron.bridge"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    for module in (package, loop_module, program):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    from llmbx_nemo.entry import loop
+
+    class Watch(loop.Callback):
+        def on_train_start(self, context: Any) -> None:
+            told.append(f"start {context.optimizer}")
+
+        def on_train_step_end(self, context: Any) -> None:
+            told.append(f"end of step {context.state}")
+
+        def on_train_end(self, context: Any) -> None:
+            told.append("end")
+
+    loop.attach([Watch()])
+    program.train("forward", "model", "adam", "cosine", global_state="state")
+    assert told == ["start adam", "step forward", "end of step state", "end"] and results == [7]

@@ -63,9 +63,13 @@ def pretrain(spec: Spec, host: Host, container: Any) -> None:
     from megatron.bridge.training import pretrain as bridge
     from megatron.bridge.training.gpt_step import forward_step
 
-    from llmbx_nemo.entry import callbacks
+    from llmbx_nemo.entry import callbacks, loop
 
     watchers = callbacks.chosen(spec, host, saves_again=hasattr(bridge, "save_checkpoint"))
-    bridge.pretrain(container, forward_step, callbacks=watchers)
+    if loop.has_callbacks(bridge.pretrain):
+        bridge.pretrain(container, forward_step, callbacks=watchers)
+    else:
+        loop.attach(watchers)
+        bridge.pretrain(container, forward_step)
     if spec["checkpoint"]["save"] and os.environ["RANK"] == "0":
         checkpoints.name_weights(Path(CHECKPOINTS))

@@ -10,10 +10,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from megatron.bridge.training.callbacks import Callback
-
 from llmbx.entry.ranges import Marks, nvtx_module
 from llmbx_nemo.entry.execution import Host, Spec
+from llmbx_nemo.entry.loop import Callback
 from llmbx_nemo.entry.settings import profiled_ranks
 
 TRACES = "torch_profile"

@@ -15,6 +15,7 @@ from llmbx_nemo.entry.execution import Fields
 MOVED = {
     "train.eval_iters": "validation.eval_iters",
     "train.eval_interval": "validation.eval_interval",
+    "dataset.sequence_length": "dataset.seq_length",
 }
 """Fields that later versions keep in another section."""
 
@@ -104,23 +105,55 @@ def provider(fields: Fields, tokenizer: Any) -> Any:
     import torch.nn.functional as functional
     from megatron.bridge.models.gpt_provider import GPTModelProvider
 
+    plain = {name: value for name, value in fields.items() if name != "core_attention"}
+    kind, scaled = rope_scaling(plain, GPTModelProvider)
     values = {
-        **{name: value for name, value in fields.items() if name != "core_attention"},
-        **graph_fields(fields, GPTModelProvider),
+        **graphs(scaled, fields_of(kind), annotation(kind, "cuda_graph_impl"), annotation(kind, "cuda_graph_scope")),
         "activation_func": getattr(functional, fields["activation_func"]),
         "pipeline_dtype": getattr(torch, fields["pipeline_dtype"]),
         "transformer_layer_spec": layer_spec(fields),
     }
     if hasattr(tokenizer, "use_tokenizer_vocab_size") and tokenizer.vocab_size:
         values |= {"vocab_size": tokenizer.vocab_size, "should_pad_vocab": True}
-    return assemble(GPTModelProvider, values, "model")
+    return assemble(kind, values, "model")
 
 
-def graph_fields(fields: Fields, kind: Any) -> Fields:
-    """CUDA graph settings in the words of the installed version: later ones name the whole iteration as a kind."""
-    whole = fields.get("cuda_graph_scope") == ["full_iteration"]
-    annotation = str(next(field.type for field in dataclasses.fields(kind) if field.name == "cuda_graph_impl"))
-    return {"cuda_graph_impl": "full_iteration", "cuda_graph_scope": []} if whole and "full" in annotation else {}
+def annotation(kind: Any, name: str) -> str:
+    """The type of a field as text; empty where the class has no such field."""
+    return next((str(field.type) for field in dataclasses.fields(kind) if field.name == name), "")
+
+
+def rope_scaling(fields: Fields, kind: Any) -> tuple[Any, Fields]:
+    """The provider's class and its fields, with Llama 3.1's stretched positions where version 0.3.1 and newer put them.
+
+    Earlier ones have a class of its own for them.
+    """
+    names = ("rope_scaling", "rope_scaling_factor")
+    if names[0] in fields_of(kind) or not any(name in fields for name in names):
+        return kind, fields
+    rest = {name: value for name, value in fields.items() if name not in names}
+    if not fields.get("rope_scaling"):
+        return kind, rest
+    from megatron.bridge.models.llama.llama_provider import Llama31ModelProvider
+
+    return Llama31ModelProvider, {**rest, "scale_factor": fields["rope_scaling_factor"]}
+
+
+def graphs(fields: Fields, known: set[str], impl: str, scope: str) -> Fields:
+    """`fields` with CUDA graphs in the words of the installed version; `impl` and `scope` are the types of its fields.
+
+    0.1 has a switch each for local graphs and for Transformer Engine's, 0.2 names the kind, 0.3 takes several scopes,
+    and later versions name the whole iteration as a kind.
+    """
+    rest = {name: value for name, value in fields.items() if name not in ("cuda_graph_impl", "cuda_graph_scope")}
+    kind, scopes = fields.get("cuda_graph_impl", "none"), fields.get("cuda_graph_scope")
+    if "cuda_graph_impl" not in known:
+        return {**rest, "enable_cuda_graph": kind == "local", "external_cuda_graph": kind == "transformer_engine"}
+    if scopes == ["full_iteration"] and "full" in impl:
+        kind, scopes = "full_iteration", []
+    if scopes and scope in ("str", "<class 'str'>"):
+        scopes = "full_iteration" if "full_iteration" in scopes else "attn"
+    return {**rest, "cuda_graph_impl": kind, **({} if scopes is None else {"cuda_graph_scope": scopes})}
 
 
 def layer_spec(fields: Fields) -> Any:

@@ -6,13 +6,16 @@ package index has neither.
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
+from typing import Any
 
 
 def install() -> None:
     """Mend what is broken in the installed wheels, and nothing else. After Megatron is imported."""
     _router()
     _helpers()
+    _mock_tokens()
 
 
 def _router() -> None:
@@ -21,6 +24,23 @@ def _router() -> None:
 
     if not hasattr(moe_utils, "te_general_gemm"):
         moe_utils.te_general_gemm = None
+
+
+def _mock_tokens() -> None:
+    """Up to Megatron-Core 0.15 mock data has tokens up to 4,096 whatever the vocabulary; later versions wrap them."""
+    from megatron.core.datasets import gpt_dataset
+
+    data = gpt_dataset.MockGPTLowLevelDataset
+    if "vocab_size" in inspect.getsource(data.__getitem__):
+        return
+    sample = data.__getitem__
+
+    def inside(self: Any, index: int) -> Any:
+        tokens = sample(self, index)
+        tokens[:-1] %= self.tokenizer.vocab_size  # the last one is the end of the document
+        return tokens
+
+    data.__getitem__ = inside
 
 
 def _helpers() -> None:

@@ -115,7 +115,7 @@ def dataset(spec: Spec, host: Host) -> Fields:
     """Mock data: generated tokens, the same for everyone, nothing read from disk."""
     return {
         "random_seed": int(setting(spec, "seed", 1234)),
-        "seq_length": spec["model"]["sequence_length"],
+        "sequence_length": spec["model"]["sequence_length"],
         "blend": None,
         "blend_per_split": None,
         "split": "1,1,1",

@@ -148,16 +148,21 @@ def _mend_bridge() -> None:
     # the official argument, which `pretrain` does not pass on
     setup.initialize_megatron = functools.partial(setup.initialize_megatron, allow_no_cuda=True)
 
-    seed_everything = initialize._set_random_seed
+    # they seed Megatron's RNG tracker, and up to version 0.2 make its process groups, only where they count a device
+    initialize._set_random_seed = _with_one_device(initialize._set_random_seed)
+    initialize._initialize_distributed = _with_one_device(initialize._initialize_distributed)
 
-    @functools.wraps(seed_everything)
-    def seed(*args: Any, **kwargs: Any) -> None:
-        # the original seeds Megatron's RNG tracker only where it counts a device
+
+def _with_one_device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, which counts one device where there is none."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
         count = torch.cuda.device_count
         torch.cuda.device_count = _answer(1)
         try:
-            seed_everything(*args, **kwargs)
+            return function(*args, **kwargs)
         finally:
             torch.cuda.device_count = count
 
-    initialize._set_random_seed = seed
+    return call

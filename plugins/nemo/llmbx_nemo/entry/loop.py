@@ -1,0 +1,56 @@
+"""Callbacks for the training loops of Megatron-Bridge 0.1 and 0.2, which have none of their own.
+
+The loop's functions are called through wrappers that tell the callbacks; their arguments and results pass unchanged.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+__all__ = ["Callback", "attach", "has_callbacks"]
+
+try:
+    from megatron.bridge.training.callbacks import Callback
+except ModuleNotFoundError:
+
+    class Callback:  # type: ignore[no-redef]
+        """What Megatron-Bridge 0.3 and newer call; `context` has `state` and `optimizer`."""
+
+        def on_train_start(self, context: Any) -> None: ...
+        def on_train_step_start(self, context: Any) -> None: ...
+        def on_train_step_end(self, context: Any) -> None: ...
+        def on_train_end(self, context: Any) -> None: ...
+
+
+def has_callbacks(pretrain: Callable[..., Any]) -> bool:
+    """Whether this version's `pretrain` takes callbacks."""
+    return "callbacks" in inspect.signature(pretrain).parameters
+
+
+def attach(callbacks: Sequence[Callback]) -> None:
+    """Have the loop tell `callbacks`, as later versions do: around the training, and around every step."""
+    from megatron.bridge.training import pretrain, train
+
+    pretrain.train = _told(train.train, callbacks, "on_train_start", "on_train_end")
+    train.train_step = _told(train.train_step, callbacks, "on_train_step_start", "on_train_step_end")
+
+
+def _told(function: Callable[..., Any], callbacks: Sequence[Callback], before: str, after: str) -> Callable[..., Any]:
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        context = SimpleNamespace(state=given["global_state"], optimizer=given["optimizer"])
+        for callback in callbacks:
+            getattr(callback, before)(context)
+        result = function(*args, **kwargs)
+        for callback in callbacks:
+            getattr(callback, after)(context)
+        return result
+
+    return call
