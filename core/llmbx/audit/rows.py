@@ -64,7 +64,8 @@ def with_letters(spec: RunSpec, letters: dict[str, Scalar]) -> RunSpec:
     """The run with these letters in place of its own."""
     degrees = {key: value for key, value in letters.items() if key in Parallelism.__struct_fields__}
     changes: dict[str, Any] = {"parallelism": spec.parallelism.replace(**degrees)}
-    names = {"ga": "gradient_accumulation", "mbs": "micro_batch_size", "gbs": "global_batch_size"}
+    names = {"ga": "gradient_accumulation", "mbs": "micro_batch_size", "gbs": "global_batch_size",
+             "cg": "cuda_graphs", "rl": "recompute_layers", "ol": "offload_layers"}  # fmt: skip
     changes.update({names[key]: value for key, value in letters.items() if key in names})
     if "layers" in letters:
         changes["model"] = spec.model.replace(layers=letters["layers"])
@@ -74,7 +75,8 @@ def with_letters(spec: RunSpec, letters: dict[str, Scalar]) -> RunSpec:
 def value_of(spec: RunSpec, key: str) -> Scalar:
     """The value that the run has for a letter of the recipes, None for what is no letter."""
     names = {"ga": spec.gradient_accumulation, "mbs": spec.micro_batch_size, "gbs": spec.global_batch_size,
-             "layers": spec.model.layers, "cg": spec.cuda_graphs}  # fmt: skip
+             "layers": spec.model.layers, "cg": spec.cuda_graphs, "rl": spec.recompute_layers,
+             "ol": spec.offload_layers}  # fmt: skip
     value: Scalar = names[key] if key in names else getattr(spec.parallelism, key, None)
     return value
 
@@ -103,5 +105,5 @@ def _dispute(
         field=field,
         published=value,
         recomputed=right,
-        explanation=problem or how,
+        explanation=problem or how or next(iter(spec.corrected), None),
     )

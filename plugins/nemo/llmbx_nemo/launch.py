@@ -6,6 +6,8 @@ from llmbx.carry import CODE, SPEC, carried
 from llmbx.environments import needed
 from llmbx.model import Image, ImageRequest, Launch, Mount, Phase, RunSpec
 
+from .published import overlay
+
 SAVED = "checkpoints/latest_checkpointed_iteration.txt"
 """What a run on Megatron-Bridge that saves a checkpoint must leave: the file that names the step."""
 
@@ -27,6 +29,7 @@ def request(spec: RunSpec) -> ImageRequest:
 
 def launch(spec: RunSpec, image: Image) -> Launch:
     """The launch of a run in `image`: one rank for each GPU (or CPU process), all of them in one phase."""
+    published = overlay(spec)
     phase = Phase(
         role="train",
         argv=(image.python, f"{CODE}/train.py"),
@@ -40,7 +43,7 @@ def launch(spec: RunSpec, image: Image) -> Launch:
         ranks_per_node=spec.gpus // spec.nodes,
         gpus_per_rank=0 if spec.gpu_type == "cpu" else 1,
         phases=(phase,),
-        files=carried(spec, __package__),
+        files=carried(spec, __package__, more={"published": published} if published else None),
         mounts=(Mount(source=spec.checkpoint.load, read_only=True),) if spec.checkpoint.load else (),
     )
 

@@ -91,13 +91,16 @@ def test_the_recomputed_figures_are_those_of_plain_arithmetic(found: Audit) -> N
     assert (cells, disputed) == (180, {})
 
 
-def test_the_configuration_row_that_contradicts_itself(found: Audit) -> None:
-    """VP 12 with PP 1 in the H100 table of Llama 4 Maverick; all other rows are in order."""
+def test_the_configuration_rows_that_upstreams_launch_contradicts(found: Audit) -> None:
+    """VP 12 with PP 1 in Maverick's H100 table; in that of Llama 3.1 RL of 70b and CG of 8b, which no launch sets."""
     assert {(r.workload, r.dtype, r.gpu_type, r.gpus, r.field, r.published, r.recomputed) for r in found.rows} == {
         ("llama4", "bf16", "h100", 512, "vp", 12, 1),
         ("llama4", "fp8", "h100", 512, "vp", 12, 1),
+        *(("llama3.1", "fp8", "h100", gpus, "rl", 5, 0) for gpus in (64, 128, 256, 512, 1024)),
+        *(("llama3.1", "fp8", "h100", gpus, "cg", True, False) for gpus in (8, 16, 32, 64, 128)),
     }
-    assert all(r.explanation and "PP is 1" in r.explanation for r in found.rows)
+    because = {"vp": "PP is 1", "rl": "launch files set only for B200", "cg": "launch files switch them off"}
+    assert all(r.explanation and because[r.field] in r.explanation for r in found.rows)
 
 
 def test_dp_ga_and_the_layer_split_were_checked() -> None:

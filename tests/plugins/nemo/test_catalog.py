@@ -137,6 +137,12 @@ def test_a_row_resolves_to_what_is_printed(workload: str, recipe: str, row: dict
     if (workload, row["gpu"]) == ("llama4", "h100"):
         assert (row.pop("VP"), ours.pop("VP")) == ("12", 1), "printed with PP 1, which has nothing to interleave"
         assert spec.corrected and "VP 12" in spec.corrected[0]
+    elif (recipe, row["gpu"], row["size"]) == ("mbridge", "h100", "70b"):
+        assert (row.pop("RL"), ours.pop("RL")) == ("5", 0), "printed, and not set by the launch files"
+        assert spec.corrected and "RL 5" in spec.corrected[0]
+    elif (recipe, row["gpu"], row["size"]) == ("mbridge", "h100", "8b"):
+        assert (row.pop("CG"), ours.pop("CG")) == ("True", False), "printed, and switched off by the launch files"
+        assert spec.corrected and "CG True" in spec.corrected[0]
     else:
         assert spec.corrected == ()
     assert {k: "NA" if v is None else str(v) for k, v in ours.items() if k in row} == {

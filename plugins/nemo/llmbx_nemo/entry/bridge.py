@@ -8,7 +8,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from llmbx_nemo.entry import checkpoints, config, execution, mends, placeholders
+from llmbx.entry import seen
+from llmbx_nemo.entry import checkpoints, config, execution, final, mends, placeholders, published
 from llmbx_nemo.entry.execution import Host, Spec
 from llmbx_nemo.entry.settings import CHECKPOINTS, CONFIG_FILE, settings
 
@@ -24,7 +25,10 @@ def run(spec: Spec, run_dir: Path) -> list[str]:
     if problems:
         return problems
     try:
-        container = config.container(settings(spec, host, saved_step), execution.userbuffers(spec))
+        if spec.get("published"):
+            container = published.container(spec, host)
+        else:
+            container = config.container(settings(spec, host, saved_step), execution.userbuffers(spec))
     except config.ConfigError as error:
         return [str(error)]
     os.chdir(run_dir)
@@ -65,6 +69,16 @@ def pretrain(spec: Spec, host: Host, container: Any) -> None:
 
     from llmbx_nemo.entry import callbacks, loop
 
+    kept = bridge._pretrain
+
+    def told(*args: Any, **kwargs: Any) -> Any:
+        # what is handed on here is final: precision, overlap and parallelism are in it
+        state = kwargs["state"] if "state" in kwargs else args[0]
+        if os.environ["RANK"] == "0":
+            final.write(state.cfg, seen.versions(final.PACKAGES))
+        return kept(*args, **kwargs)
+
+    bridge._pretrain = told
     watchers = callbacks.chosen(spec, host, saves_again=hasattr(bridge, "save_checkpoint"))
     if loop.has_callbacks(bridge.pretrain):
         bridge.pretrain(container, forward_step, callbacks=watchers)

@@ -1,0 +1,97 @@
+"""What the framework runs with, as one flat JSON object: `configs/final.json`.
+
+Keys are dotted; objects and dictionaries are spread over keys, `X.class` is the class of the object at X. A function is
+`{"callable": name}`, with `args` and `kwargs` if it is a partial; an enumeration and a dtype are their names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+FILE = "configs/final.json"
+"""Relative to the run folder."""
+
+PACKAGES = ("megatron-bridge", "megatron-core", "nemo-toolkit", "torch", "transformer-engine")
+"""Packages whose versions a configuration belongs to."""
+
+
+def write(configuration: Any, versions: dict[str, str], folder: Path = Path()) -> None:
+    """Write the configuration and the packages' versions."""
+    path = folder / FILE
+    path.parent.mkdir(exist_ok=True)
+    text = json.dumps({"versions": versions, "final": flat(configuration)}, indent=1, sort_keys=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def flat(configuration: Any) -> dict[str, Any]:
+    """Every value of a configuration by its dotted key, sorted."""
+    found: dict[str, Any] = {}
+    for name, value in members(configuration).items():
+        spread(name, value, found, (id(configuration),))
+    return dict(sorted(found.items()))
+
+
+def spread(name: str, value: Any, found: dict[str, Any], above: tuple[int, ...]) -> None:
+    """Put `value` under `name` into `found`, an object or a dictionary over several keys."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            spread(f"{name}.{key}", item, found, above)
+    elif is_object(value):
+        found[f"{name}.class"] = qualified(type(value))
+        if id(value) in above:
+            found[f"{name}.repeated"] = True
+            return
+        for key, item in members(value).items():
+            spread(f"{name}.{key}", item, found, (*above, id(value)))
+    else:
+        found[name] = plain(value, above)
+
+
+def members(value: Any) -> dict[str, Any]:
+    """Fields of a dataclass that have a value, then attributes; none whose name begins with an underscore."""
+    fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+    named = {field.name: getattr(value, field.name) for field in fields if hasattr(value, field.name)}
+    return {name: item for name, item in {**named, **vars(value)}.items() if not name.startswith("_")}
+
+
+def is_object(value: Any) -> bool:
+    """Whether a value has members of its own."""
+    return (
+        hasattr(value, "__dict__") and not callable(value) and not isinstance(value, enum.Enum | dict | list | tuple)
+    ) or (dataclasses.is_dataclass(value) and not isinstance(value, type))
+
+
+def plain(value: Any, above: tuple[int, ...] = ()) -> Any:
+    """One value as JSON has it."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, functools.partial):
+        given = {name: plain(item, above) for name, item in value.keywords.items()}
+        return {**plain(value.func), "args": [plain(item, above) for item in value.args], "kwargs": given}
+    if isinstance(value, list | tuple | set):
+        return [plain(item, above) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item, above) for key, item in value.items()}
+    if is_object(value):
+        inner = {name: plain(item, (*above, id(value))) for name, item in members(value).items()}
+        return {"class": qualified(type(value)), **inner}
+    if callable(value):
+        return {"callable": qualified(value)}
+    return str(value)
+
+
+def qualified(thing: Any) -> str:
+    """A class's or function's module and name."""
+    return f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', type(thing).__name__)}"
