@@ -54,15 +54,16 @@ def overlay(version: str, folder: Path, python: str) -> Path:
 def train(llmbx: Llmbx, install: Path, nemo_python: str, shared_install: Path) -> Train:
     """`train("0.1.0rc3", "grok1", …)`: the folder of a completed run of four steps on that version."""
 
-    def run(version: str, workload: str, *more: str, verb: str = "run", **variables: str) -> Path:
+    def run(version: str, workload: str, *more: str, verb: str = "run", steps: int = 4, **variables: str) -> Path:
         env = {"LLMBX_PYTHON": nemo_python, "PYTHONDONTWRITEBYTECODE": "", **variables}
         if version != OWN:
             env["PYTHONPATH"] = str(overlay(version, shared_install.parent, nemo_python))
-        asked = (verb, "nemo", workload, "--runtime", "host", "--max-steps", "4", *more, "--format", "json")
+        length = ("--max-steps", "4") if steps == 4 else ()  # a run that resumes trains one step more
+        asked = (verb, "nemo", workload, "--runtime", "host", *length, *more, "--format", "json")
         done = llmbx(*asked, env=env)
         assert done.returncode == 0, done.stderr + done.stdout
         result: dict[str, Any] = json.loads(done.stdout)
-        assert (result["status"], result["data_valid"], result["steps_seen"]) == ("completed", True, 4)
+        assert (result["status"], result["data_valid"], result["steps_seen"]) == ("completed", True, steps)
         found = result["versions"].get("megatron-bridge")
         assert found is None or version in (OWN, found)
         (record,) = [p for p in install.glob("workloads/*/experiments/*/*/*/run.json") if result["run_id"] in str(p)]
@@ -73,8 +74,13 @@ def train(llmbx: Llmbx, install: Path, nemo_python: str, shared_install: Path) -
 
 def losses(folder: Path) -> list[float]:
     """The loss of every step, as the framework printed it."""
+    return [float(loss) for _, loss in LOSS.findall(log_of(folder))]
+
+
+def log_of(folder: Path) -> str:
+    """The run's log."""
     (log,) = folder.glob("log-*.out")
-    return [float(loss) for _, loss in LOSS.findall(log.read_text())]
+    return log.read_text()
 
 
 def seen_version(folder: Path) -> str:
@@ -115,5 +121,7 @@ def test_checkpoints_and_profiles_of_a_version_without_callbacks(train: Train) -
     saved = train("0.1.0rc3", "llama3.1", ENABLE_CHECKPOINT="true")
     assert (saved / "checkpoints" / "latest_checkpointed_iteration.txt").read_text() == "4"
     assert len(list((saved / "checkpoints").glob("iter_*"))) == 1
+    resumed = train("0.1.0rc3", "llama3.1", steps=1, LOAD_CHECKPOINT_PATH=str(saved / "checkpoints"))
+    assert [step for step, _ in LOSS.findall(log_of(resumed))] == ["5"]
     profiled = train("0.1.0rc3", "llama3.1", "--steps", "2-3", "--tool", "torch", verb="profile")
     assert list((profiled / "torch_profile").glob("rank0.pt.trace.json.gz"))

@@ -203,3 +203,17 @@ def test_loops_without_callbacks_of_their_own_tell_them_through_their_functions(
     loop.attach([Watch()])
     program.train("forward", "model", "adam", "cosine", global_state="state")
     assert told == ["start adam", "step forward", "end of step state", "end"] and results == [7]
+
+
+def test_a_checkpoint_of_a_version_that_leaves_no_number_is_known_by_its_whole_folders(tmp_path: Path) -> None:
+    """Megatron-Bridge 0.1.0rc3 leaves latest_train_state.pt; a folder without its own state was cut off."""
+    for name in ("iter_0000002", "iter_0000004"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train_state.pt").touch()
+    (tmp_path / "iter_0000006").mkdir()
+    assert checkpoints.saved_step(tmp_path) is None, "nothing says that a save was finished"
+    (tmp_path / "latest_train_state.pt").touch()
+    assert checkpoints.saved_step(tmp_path) == 4
+    checkpoints.name_weights(tmp_path)
+    assert (tmp_path / "latest_checkpointed_iteration.txt").read_text() == "4"
+    assert (tmp_path / "weights").resolve().name == "iter_0000004"
