@@ -16,6 +16,10 @@ CPU_ENV = {"CUDA_VISIBLE_DEVICES": "", "OMP_WAIT_POLICY": "passive", "TORCHDYNAM
 too, spinning made steps of the mini 50 times as long. torch.compile is disabled: Megatron decorates at import, and it
 would need a compiler at run time."""
 
+SOCKETS = 2
+"""NUMA nodes of the machines that the recipes were made for: `cpunodebind` of the local rank divided by 4 on nodes of 8
+GPUs, by 2 on those of 4 (Megatron-Bridge f23d790 and NeMo 6f2c6fd, scripts/performance)."""
+
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Switches that keep the model hub's libraries from the network."""
 
@@ -45,7 +49,15 @@ def launch(spec: RunSpec, image: Image) -> Launch:
         phases=(phase,),
         files=carried(spec, __package__, more={"published": published} if published else None),
         mounts=(Mount(source=spec.checkpoint.load, read_only=True),) if spec.checkpoint.load else (),
+        ranks_per_numa_node=ranks_per_socket(spec),
     )
+
+
+def ranks_per_socket(spec: RunSpec) -> int | None:
+    """How many ranks share a socket where ranks are bound to one: upstream divides a node's GPUs among two sockets."""
+    if spec.gpu_type == "cpu" or not spec.settings.get("numa_binding"):
+        return None
+    return max(1, spec.gpus_per_node // SOCKETS)
 
 
 def environment(spec: RunSpec) -> dict[str, str]:

@@ -1,0 +1,59 @@
+"""The launch that upstream makes: environment, nodes, ranks and NUMA binding of every executed configuration."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llmbx.model import Image, RunSpec
+from llmbx.testing import resolve_spec
+from llmbx_nemo.launch import environment, launch
+from llmbx_nemo.published import published
+
+UPSTREAM = json.loads((Path(__file__).parents[2] / "fixtures/upstream/mbridge.json").read_text())
+OWN = ("LLMBX_SPEC", "PYTHONUNBUFFERED")
+"""Variables of llmbx's own programs."""
+
+
+def asked(name: str) -> tuple[RunSpec, dict[str, Any]]:
+    """llmbx's specification of a configuration, and upstream's values."""
+    size, dtype, gpu_type, gpus = name.split("/")
+    spec = resolve_spec(
+        "llama3.1", size=size, dtype=dtype, gpu_type=gpu_type, gpus=int(gpus), recipe="mbridge", launcher="slurm"
+    )
+    return spec, {**UPSTREAM["common"], **UPSTREAM["configurations"][name]}
+
+
+@pytest.mark.parametrize("name", sorted(UPSTREAM["configurations"]))
+def test_the_environment_is_upstreams(name: str) -> None:
+    spec, upstream = asked(name)
+    theirs = {key.removeprefix("launch.env."): value for key, value in upstream.items() if "launch.env." in key}
+    ours = {key: value for key, value in environment(spec).items() if key not in OWN}
+    data = published("mbridge")
+    assert data
+    allowed = {key.removeprefix("launch.env.") for entry in data.permitted for key in entry.keys}
+    differing = {key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)}
+    assert differing <= allowed, {key: (theirs.get(key), ours.get(key)) for key in differing - allowed}
+
+
+@pytest.mark.parametrize("name", sorted(UPSTREAM["configurations"]))
+def test_nodes_ranks_and_numa_binding_are_upstreams(name: str) -> None:
+    spec, upstream = asked(name)
+    found = launch(spec, Image(kind="container", reference="test", python="python3"))
+    assert (found.nodes, found.ranks_per_node) == (upstream["launch.nodes"], upstream["launch.ntasks_per_node"])
+    divisor = re.search(r"SLURM_LOCALID/(\d+)", upstream["launch.pre_cmds"])
+    assert divisor and found.ranks_per_numa_node == int(divisor[1])
+
+
+def test_numa_binding_can_be_switched_off_and_is_not_for_cpus() -> None:
+    spec, _ = asked("8b/fp8/h100/8")
+    image = Image(kind="container", reference="test", python="python3")
+    off = spec.replace(settings={**spec.settings, "numa_binding": False})
+    assert launch(off, image).ranks_per_numa_node is None
+    assert launch(spec.replace(gpu_type="cpu"), image).ranks_per_numa_node is None
+    older = resolve_spec("llama3.1", size="8b", dtype="fp8", gpu_type="h100", gpus=8, recipe="nemo2", launcher="slurm")
+    assert launch(older, image).ranks_per_numa_node is None, "upstream binds nothing with NeMo 2's Llama"
