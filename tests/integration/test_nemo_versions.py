@@ -64,6 +64,7 @@ def train(llmbx: Llmbx, install: Path, nemo_python: str, shared_install: Path) -
         assert done.returncode == 0, done.stderr + done.stdout
         result: dict[str, Any] = json.loads(done.stdout)
         assert (result["status"], result["data_valid"], result["steps_seen"]) == ("completed", True, steps)
+        assert result["peak_memory_gb"] is None, "there is no device whose memory was used"
         found = result["versions"].get("megatron-bridge")
         assert found is None or version in (OWN, found)
         (record,) = [p for p in install.glob("workloads/*/experiments/*/*/*/run.json") if result["run_id"] in str(p)]

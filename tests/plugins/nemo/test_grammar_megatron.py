@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from llmbx.logs.collect import Log, collect, collect_file
 from llmbx.logs.lines import LineReader
 from llmbx.logs.parser import LogParser
-from llmbx_nemo.grammar import MegatronParser, Nemo1Parser, Nemo2Parser
+from llmbx_nemo.grammar import MegatronParser, Nemo1Parser, Nemo2Parser, facts
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
 WORK = 4.2164e14 * 128 / 8 / 1e12
@@ -351,3 +351,11 @@ def test_a_hostile_line_costs_little() -> None:
     """What could make the repair of cut lines slow: long lines of its own first letters, while a record is open."""
     text = iteration(1, 5.7)[:100] + "\n" + ("S" * 60_000 + " iteration 1/2 | Step Time\n") * 20
     assert [step.number for step in read(text).steps][:1] == [1]
+
+
+def test_no_memory_on_a_device_that_is_not_there_is_unknown_and_not_zero() -> None:
+    """As Megatron-Bridge 0.1.0rc3 prints it on a CPU."""
+    line = "[Rank 0] (after 1 iterations) memory (MB) | allocated: 0.0 | max allocated: 0.0 | reserved: 0.0"
+    assert facts.memory(line) is None
+    used = facts.memory(line.replace("max allocated: 0.0", "max allocated: 1464.5"))
+    assert used and used.facts["peak_memory_bytes"] == round(1464.5 * 2**20)

@@ -85,5 +85,7 @@ def memory(text: str) -> Event | None:
     if match is None:
         return None
     peak = round(float(match["giga"]) * 1e9) if match["giga"] else round(float(match["mebi"]) * 2**20)
+    if peak == 0:
+        return None  # Megatron-Bridge 0.1 and 0.2 print it where there is no device
     facts: Facts = {"peak_memory_bytes": peak, "iteration": int(match["after"])}
     return Event(kind="fact", text=text.strip()[:500], rank=int(match["rank"]), facts=facts)
