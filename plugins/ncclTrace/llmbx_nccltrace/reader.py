@@ -67,6 +67,8 @@ class Reader:
         for who, level, text in said:
             if level == b"WARN":
                 self.tally.error(self.named(who), _decoded(text))
+                if COUNTED in text:  # another writer's record, whose header was cut, in the middle of the warning
+                    self._records(b"", text)
             elif level:
                 self._info(self.named(who), text)
             else:

@@ -69,6 +69,7 @@ def damaged(draw: st.DrawFn) -> str:
 @example(text=coll() + "\n" + coll(count=5), block=400, cuts=[10])
 @example(text="node1:4:4 [0] a.cc:1 NCCL WARN refused" + coll() + "\n", block=400, cuts=[])
 @example(text="node1:4:4 [0] a.cc:1 NCCL WARN " + coll(host=None) + "\n", block=400, cuts=[])
+@example(text="node1:4711:4720 [0] misc/socket.cc:50 NCCL WARN " + coll()[17:] + "\n", block=400, cuts=[])
 @example(text=coll()[35:60] + " " + coll(host="node2") + "\n", block=400, cuts=[])
 @example(text="\n".join([coll(), opened(0, 8), coll(), opened(0, 4, identity="0xb"), coll()]), block=400, cuts=[250])
 def test_engines_agree_with_a_plain_reading(
