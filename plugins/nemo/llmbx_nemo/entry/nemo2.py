@@ -121,10 +121,22 @@ def language_model(spec: Spec, fields: Fields, tokens: Any) -> Any:
     return model(config=known(kind, {**fields, **own}), tokenizer=tokens)
 
 
+SPLIT = ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split", "sequence_parallel")
+"""Fields that belong to the parallelism and are no degree."""
+
+
+def parallel(fields: Fields) -> Fields:
+    """Those of `fields` that the strategy takes. It writes them into the model's configuration when it is connected."""
+    return {name: value for name, value in fields.items() if name.endswith("_parallel_size") or name in SPLIT}
+
+
 def known(kind: Any, fields: Fields) -> Any:
-    """A configuration of `kind` from those of `fields` that it has (what it lacks are Megatron-Bridge's own)."""
+    """A configuration of `kind` from those of `fields` that it has (what it lacks are Megatron-Bridge's own).
+
+    Without parallelism: the configuration refuses pipeline stages that it is made with, for want of their dtype.
+    """
     names = {field.name for field in dataclasses.fields(kind)}
-    left_out = {"no_rope_freq", "pipeline_dtype"}
+    left_out = {"no_rope_freq", "pipeline_dtype", *parallel(fields)}
     return kind(**{name: value for name, value in fields.items() if name in names - left_out and value is not None})
 
 
@@ -134,10 +146,9 @@ def strategy(spec: Spec, fields: Fields, ddp: Fields) -> Any:
     from megatron.core.distributed import DistributedDataParallelConfig
     from nemo import lightning as nl
 
-    degrees = {name: fields[name] for name in fields if name.endswith("_parallel_size") or name == "sequence_parallel"}
     names = {field.name for field in dataclasses.fields(DistributedDataParallelConfig)} - {"use_megatron_fsdp"}
     return nl.MegatronStrategy(
-        **degrees,
+        **parallel(fields),
         pipeline_dtype=torch.bfloat16,
         gradient_as_bucket_view=True,
         ckpt_async_save=False,
