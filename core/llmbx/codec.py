@@ -1,9 +1,9 @@
 """Decode JSON and validate plain data as typed records, from any thread.
 
-msgspec describes a type at the type's first use and without a lock: a second thread that uses the type meanwhile reads
-a description that is half built, and the process ends with a segmentation fault (msgspec 0.19 to 0.22). Here every
-type is described under one lock before it is used, so that plugins' types are as safe as llmbx's own. Code elsewhere
-does not call `msgspec.convert`, nor msgspec's decoders with a type (`tests/test_house.py`).
+msgspec builds its description of a type at the first use, without a lock: a second thread that uses the type meanwhile
+reads a half-built description, and the process ends with a segmentation fault (msgspec 0.19 to 0.22). This module
+builds every description under one lock, for plugins' types as well as llmbx's own. Other modules of core use it instead
+of `msgspec.convert` and typed decoders (`tests/test_house.py`).
 """
 
 from __future__ import annotations

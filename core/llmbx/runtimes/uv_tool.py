@@ -1,6 +1,6 @@
-"""uv in pip's place: it downloads packages side by side and links what it has fetched before.
+"""Install packages with uv: it downloads in parallel and links packages from its cache.
 
-The settings are the user's own for pip; variables of uv's own (UV_*) come before them. What uv cannot do, pip does.
+uv gets the user's pip settings; the user's own UV_* variables take precedence. If uv fails, pip installs instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ADDED = re.compile(r" \+ ([A-Za-z0-9._-]+)==(\S+)")
 
 
 def uv_command(environ: Mapping[str, str]) -> str | None:
-    """The uv to use, or None where pip is to be used. Raises `UsageError` for a choice that cannot be made."""
+    """The uv to use, or None to use pip. Raises `UsageError` for an unknown choice, or for a missing uv."""
     choice = environ.get(INSTALLER) or "auto"
     if choice not in ("auto", "pip", "uv"):
         raise UsageError(f"{INSTALLER}={choice}: expected auto, pip or uv")
@@ -47,9 +47,9 @@ def _beside_llmbx() -> str | None:
 
 
 def uv_environment(env: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
-    """The environment that uv runs in: `env`, where pip looks (`places`, pip's settings by name), no second attempts.
+    """The environment for uv: `env` with pip's settings (`places`, by option name) in uv's variables, and one retry.
 
-    Local folders that are not there are left out: pip only warns of them.
+    Missing local folders are left out: pip only warns about them, uv fails.
     """
     indexes = [url for url in places.get("extra-index-url", "").split() if _is_there(url)]
     links = [link for link in places.get("find-links", "").split() if _is_there(link)]

@@ -69,16 +69,16 @@ def pretrain(spec: Spec, host: Host, container: Any) -> None:
 
     from llmbx_nemo.entry import callbacks, loop
 
-    kept = bridge._pretrain
+    train = bridge._pretrain
 
-    def told(*args: Any, **kwargs: Any) -> Any:
-        # what is handed on here is final: precision, overlap and parallelism are in it
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        # the configuration is final here: precision, overlap and parallelism are applied
         state = kwargs["state"] if "state" in kwargs else args[0]
         if os.environ["RANK"] == "0":
             final.write(state.cfg, seen.versions(final.PACKAGES))
-        return kept(*args, **kwargs)
+        return train(*args, **kwargs)
 
-    bridge._pretrain = told
+    bridge._pretrain = recorded
     watchers = callbacks.chosen(spec, host, saves_again=hasattr(bridge, "save_checkpoint"))
     if loop.has_callbacks(bridge.pretrain):
         bridge.pretrain(container, forward_step, callbacks=watchers)

@@ -1,6 +1,6 @@
 """Callbacks for the training loops of Megatron-Bridge 0.1 and 0.2, which have none of their own.
 
-The loop's functions are called through wrappers that tell the callbacks; their arguments and results pass unchanged.
+The loop's functions are wrapped to notify the callbacks; their arguments and results pass unchanged.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ def has_callbacks(pretrain: Callable[..., Any]) -> bool:
 
 
 def attach(callbacks: Sequence[Callback]) -> None:
-    """Have the loop tell `callbacks`, as later versions do: around the training, and around every step."""
+    """Have the loop notify `callbacks` before and after the training and every step, as later versions do."""
     from megatron.bridge.training import pretrain, train
 
-    pretrain.train = _told(train.train, callbacks, "on_train_start", "on_train_end")
-    train.train_step = _told(train.train_step, callbacks, "on_train_step_start", "on_train_step_end")
+    pretrain.train = _notifying(train.train, callbacks, "on_train_start", "on_train_end")
+    train.train_step = _notifying(train.train_step, callbacks, "on_train_step_start", "on_train_step_end")
 
 
-def _told(function: Callable[..., Any], callbacks: Sequence[Callback], before: str, after: str) -> Callable[..., Any]:
+def _notifying(
+    function: Callable[..., Any], callbacks: Sequence[Callback], before: str, after: str
+) -> Callable[..., Any]:
     signature = inspect.signature(function)
 
     @functools.wraps(function)

@@ -154,7 +154,7 @@ def _mend_bridge() -> None:
 
 
 def _with_one_device(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, which counts one device where there is none."""
+    """`function` with one CUDA device counted while it runs."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
