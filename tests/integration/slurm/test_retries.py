@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,7 +108,7 @@ def test_whoever_follows_a_run_goes_on_with_its_attempts(
     first = record_of(folder)["job"]["job_id"]
     assert run.returncode == 130 and slurm.call("squeue", "-h", "-j", first, "-o", "%T").strip() == "RUNNING"
     follower = background("logs", "--follow", first, env=env)
-    time.sleep(1)
+    wait_until(lambda: record_of(folder)["owner"]["pid"] == follower.pid, "nobody has taken the run over")
     node = slurm.call("scontrol", "show", "hostnames", slurm.call("squeue", "-h", "-j", first, "-o", "%N").strip())
     slurm.call("scontrol", "update", f"nodename={node.split()[0]}", "state=down", "reason=test")
     # others that look meanwhile neither close the run nor repeat it
