@@ -12,16 +12,10 @@ from llmbx.errors import UsageError
 from llmbx.runtimes.uv_tool import UvProgress, uv_command, uv_environment
 
 from ...patience import PATIENCE_S, wait_until
-from .test_venv import LABEL, finished, pips_of, run_in, write_lock
+from .test_venv import LABEL, finished, pips_of, run_in, wheels, write_lock
 from .toy import Index, make_wheel, pip_settings, prepare, start
 
-
-@pytest.fixture
-def wheels(tmp_path: Path) -> Path:
-    folder = tmp_path / "wheelhouse"
-    for name in ("alpha", "beta"):
-        make_wheel(folder, name)
-    return folder
+__all__ = ["wheels"]
 
 
 def log_of(install: Path) -> str:
