@@ -18,6 +18,7 @@ from llmbx.launchers.nodes import read_nodes
 from llmbx.launchers.slurm import SlurmLauncher
 from llmbx.model import Phase, Wrapping
 
+from ...patience import wait_until
 from .conftest import SlurmRun, make_launch, make_spec, shell_phase
 
 Submit = Callable[..., SlurmRun]
@@ -224,6 +225,22 @@ def test_status_while_the_controller_is_away(submit: Submit, slurm: Any) -> None
     (run.folder / "go").touch()
     status = run.end()
     assert (status.exit_code, status.phase) == (3, "train")
+    slurm.wait_idle()
+
+
+def test_a_controller_that_is_away_at_the_start_of_a_phase_is_waited_for(submit: Submit, slurm: Any) -> None:
+    wait = "touch here; while [ ! -e go ]; do sleep 0.1; done"
+    run = submit(make_launch("echo up"), make_spec(setup=(wait,)))
+    wait_until((run.folder / "here").exists)
+    slurm.stop_daemon("slurmctld.pid")
+    try:
+        (run.folder / "go").touch()
+        wait_until(lambda: "the Slurm controller cannot be reached: phase train starts again" in run.batch)
+        assert run.log == ""
+    finally:
+        slurm.start_controller()
+    assert run.end().exit_code == 0, run.batch
+    assert sorted(run.log.splitlines()) == [f"{rank}: up" for rank in range(4)]
     slurm.wait_idle()
 
 

@@ -17,15 +17,11 @@ answer() { # number of a node, its name, what srun said, the driver that most ha
 }
 
 look_at_nodes() { # how many there are
-  local names=() bad='' which='' said size common n why
+  local names=() bad='' which='' said code size common n why
   enter preflight
   say "phase $phase: $1 node(s)"
   rm -f preflight-*.txt
-  size=$(stat -L -c %s "$mine")
-  rank_preflight < /dev/null &
-  step=$!
-  wait "$step"
-  step=''
+  start_step rank_preflight
   said=$([ -f "$mine" ] && tail -c "+$((size + 1))" "$mine")
   mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   common=$(sed -n 's/^driver=//p' preflight-*.txt 2> /dev/null | sort | uniq -c | sort -rn | head -n 1)

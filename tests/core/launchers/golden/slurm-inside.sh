@@ -161,15 +161,33 @@ first_failure() { # offset in the messages, code of srun: sets rank, node and st
   done < <([ -f "$mine" ] && tail -c "+$(($1 + 1))" "$mine")
 }
 
+# A controller that is down for a moment (a restart, a failover) must not cost a job that waited for its nodes. srun says
+# this before any rank has started, so that starting again repeats nothing.
+unreached='^srun: error: Unable to (create step|confirm allocation) for job [0-9]+: Unable to contact slurm controller'
+patience=600 # seconds
+
+start_step() { # function that starts the ranks: sets code, that of srun, and size, where its messages begin
+  local give_up=$((SECONDS + patience))
+  while :; do
+    code=0 size=$(stat -L -c %s "$mine")
+    "$1" < /dev/null &
+    step=$!
+    wait "$step" || code=$?
+    step=''
+    ((code)) && [ -f "$mine" ] && tail -c "+$((size + 1))" "$mine" | grep -qE "$unreached" || return 0
+    ((SECONDS < give_up)) || fail 4 "the Slurm controller could not be reached for $((patience / 60)) minutes"
+    say "the Slurm controller cannot be reached: phase $phase starts again"
+    sleep 5 &
+    wait $!
+  done
+}
+
 run() { # number of ranks, function that starts them
-  local status=0 size
+  local status=0 code size
   say "phase $phase: $1 rank(s)"
   LLMBX_MASTER_PORT=$((LLMBX_MASTER_PORT + 1))
-  size=$(stat -L -c %s "$mine")
-  "$2" < /dev/null &
-  step=$!
-  wait "$step" || first_failure "$size" $?
-  step=''
+  start_step "$2"
+  ((code == 0)) || first_failure "$size" "$code"
   ((status == 0)) || finish "$status"
 }
 
