@@ -116,11 +116,16 @@ def _known_cause(job: JobStatus, events: Sequence[Event]) -> str | None:
 
 def _cause(job: JobStatus, events: Sequence[Event]) -> str | None:
     fatal = [event for event in events if event.fatal]
-    for kind in PRIORITY:
-        for event in fatal:
-            if event.kind == kind:
-                return _line(event, job)
-    return _line(fatal[0], job) if fatal else None
+    best = min(fatal, key=lambda event: _place(event.kind), default=None)
+    if best is None:
+        return None
+    if best.kind == "killed" and job.verdict == "out_of_memory" and job.reason:
+        return f"rank {job.rank}: {job.reason}" if job.rank is not None else job.reason  # the log cannot know why
+    return _line(best, job)
+
+
+def _place(kind: str) -> int:
+    return PRIORITY.index(kind) if kind in PRIORITY else len(PRIORITY)
 
 
 def _line(event: Event, job: JobStatus) -> str:

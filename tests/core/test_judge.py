@@ -98,6 +98,15 @@ def test_out_of_memory_is_told_apart_and_named_with_its_rank(make_spec: Make) ->
     assert verdict.cause == "rank 5: CUDA out of memory. Tried to allocate 2 GiB"
 
 
+def test_a_rank_that_the_kernel_killed_for_memory_is_not_just_killed(make_spec: Make) -> None:
+    event = Event(kind="killed", text="run.sh: line 234: 32344 Killed", rank=0, fatal=True)
+    why = "the kernel killed 1 process(es) for memory"
+    job = JobStatus(state="ended", exit_code=137, verdict="out_of_memory", reason=why, rank=0)
+    verdict = judge(make_spec(), job, WHOLE[:3], [event])
+    assert (verdict.status, verdict.cause) == ("out_of_memory", f"rank 0: {why}")
+    assert judge(make_spec(), job.replace(verdict=None), WHOLE[:3], [event]).cause == f"rank 0: {event.text}"
+
+
 @pytest.mark.parametrize("known", ["timeout", "node_fail", "preempted", "cancelled", "out_of_memory"])
 def test_the_launchers_own_word_is_taken(make_spec: Make, known: str) -> None:
     status = JobStatus(state="ended", exit_code=1, verdict=known, reason="because")

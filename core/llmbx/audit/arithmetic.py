@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable
@@ -77,14 +78,18 @@ def figure(text: str) -> tuple[float, float] | None:
 
 
 def evaluate(text: str) -> float | None:
-    """The value of plain arithmetic (`+ - * / ^` and parentheses, thousands separated by commas), else None."""
+    """The value of plain arithmetic (`+ - * / ^` and parentheses, thousands separated by commas), else None.
+
+    What is beyond the range of a float has no value.
+    """
     plain = _SEPARATOR.sub("", text[:LONGEST]).replace("^", "**").strip()
     if not _PLAIN.fullmatch(plain):
         return None
     try:
-        return _node(ast.parse(plain, mode="eval").body)
+        value = _node(ast.parse(plain, mode="eval").body)
     except (SyntaxError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError):
         return None
+    return value if math.isfinite(value) else None
 
 
 def _node(node: ast.AST) -> float:

@@ -86,6 +86,11 @@ def test_any_text_is_read_without_a_crash(text: str) -> None:
     assert isinstance(equations(text), list)
 
 
+@pytest.mark.parametrize("text", ["1E400", "-1e999", "1e308*10", "1e300^2"])
+def test_what_no_float_can_hold_has_no_value(text: str) -> None:
+    assert evaluate(text) is None and equations(f"{text} = 5") == []
+
+
 @given(st.text(alphabet="0123456789.eE+-*/()^=, %", max_size=60))
 def test_any_arithmetic_like_text_too(text: str) -> None:
     assert isinstance(equations(text), list)

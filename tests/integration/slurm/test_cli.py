@@ -85,9 +85,10 @@ def test_status_logs_and_jobs_know_a_run_that_was_only_submitted(llmbx: Llmbx, e
 
 
 def test_a_run_that_nobody_followed_gets_its_result_later(
-    llmbx: Llmbx, env: dict[str, str], slurm: Any, only_run: Callable[..., Path], read_result: Result
+    llmbx: Llmbx, env: dict[str, str], slurm: Any, only_run: Callable[..., Path], read_result: Result, tmp_path: Path
 ) -> None:
-    _, job = detached(llmbx, env, "--set", "fault=exit")
+    _, job = detached(llmbx, env, "--set", "fault=exit", "--set", f"hold={tmp_path / 'go'}")
+    (tmp_path / "go").touch()  # `detached` asks for the status, and whoever finds the run's end closes it
     deadline = time.monotonic() + PATIENCE_S
     while slurm.call("squeue", "-h", "--states=all", "-j", job, "-o", "%T").strip() != "FAILED":
         assert time.monotonic() < deadline
