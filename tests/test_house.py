@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("core/**/*.py"), *ROOT.glob("plugins/**/*.py")])
-FRAMEWORKS = {"fiddle", "jax", "megatron", "nemo", "nvtx", "torch"}
+FRAMEWORKS = {"fiddle", "jax", "lightning", "megatron", "nemo", "nemo_run", "nvtx", "packaging", "torch"}
 ENTRIES = [path for path in SOURCES if path.parent.name == "entry"]
 PACKAGES = ["core/llmbx", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("plugins/*/llmbx_*")))]
 

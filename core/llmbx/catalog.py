@@ -163,14 +163,15 @@ def choose(workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: in
     return Choice(recipe=rows[0][0], row=rows[0][1], findings=tuple(findings))
 
 
-def environment(recipe: Recipe, size: str, dtype: str, gpu_type: str) -> dict[str, str]:
-    """The variables that the recipe exports for this size, dtype and GPU type; a later one replaces an earlier one."""
+def environment(recipe: Recipe, size: str, dtype: str, gpu_type: str, pp: int) -> dict[str, str]:
+    """The variables that the recipe exports for this size, dtype, GPU type and number of pipeline stages.
+
+    A later one replaces an earlier one.
+    """
     merged = dict(recipe.env)
     for exports in recipe.exports:
-        if all(
-            not admitted or name in admitted
-            for name, admitted in ((size, exports.sizes), (dtype, exports.dtypes), (gpu_type, exports.gpu_types))
-        ):
+        named = ((size, exports.sizes), (dtype, exports.dtypes), (gpu_type, exports.gpu_types))
+        if all(not admitted or name in admitted for name, admitted in named) and exports.pipelined in (None, pp > 1):
             merged.update(exports.env)
     return merged
 

@@ -74,6 +74,10 @@ env = { B = "2" }
 gpu_types = ["big"]
 sizes = ["mini"]
 env = { C = "3" }
+
+[[recipes.exports]]
+pipelined = true
+env = { P = "2" }
 """
 
 
@@ -232,9 +236,10 @@ def test_time_limits_are_by_size_then_gpu_type_then_default(toy: Workload) -> No
 
 def test_exports_apply_where_they_say(toy: Workload) -> None:
     new = toy.recipes[1]
-    assert catalog.environment(new, "1b", "fp8", "small") == {"A": "1", "B": "1"}
-    assert catalog.environment(new, "1b", "fp8", "big") == {"A": "1", "B": "2"}
-    assert catalog.environment(new, "mini", "fp8", "big") == {"A": "1", "B": "2", "C": "3"}
+    assert catalog.environment(new, "1b", "fp8", "small", pp=1) == {"A": "1", "B": "1"}
+    assert catalog.environment(new, "1b", "fp8", "big", pp=1) == {"A": "1", "B": "2"}
+    assert catalog.environment(new, "mini", "fp8", "big", pp=1) == {"A": "1", "B": "2", "C": "3"}
+    assert catalog.environment(new, "1b", "fp8", "small", pp=2) == {"A": "1", "B": "1", "P": "2"}
 
 
 @pytest.mark.parametrize(

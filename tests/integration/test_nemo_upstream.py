@@ -1,16 +1,17 @@
-"""The job that upstream runs: every value that training would start with, against upstream's own program.
+"""The job that upstream runs: every value that training would start with, against upstream's own programs.
 
-`fixtures/upstream/mbridge.json` holds the final configurations of upstream's launch, executed with the versions inside
-nemo:25.09. Here the entry makes the same ones with the same versions. What differs has to stand, with a reason, in
-`llmbx_nemo/published/mbridge.toml`.
+`fixtures/upstream/WORKLOAD-RECIPE.json` holds the final configurations of upstream's launches, executed. Here the entry
+makes the same ones with the versions inside the recipes' images. What differs has to stand, with a reason, in
+`llmbx_nemo/published/WORKLOAD-RECIPE.toml`.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,96 +23,109 @@ from llmbx.model import Image
 from llmbx_nemo.launch import launch
 from llmbx_nemo.published import published
 
+from .nemo_versions import BRIDGE, NEMO2, overlay
+from .test_nemo2 import nemo2_python
 from .test_nemo_entry import nemo_python, resolved
-from .test_nemo_versions import overlay
 
-__all__ = ["nemo_python"]
+__all__ = ["nemo2_python", "nemo_python"]
 
 Values = dict[str, dict[str, Any]]
+Ours = Callable[[str], Values]
 
-HERE = Path(__file__).parent
-UPSTREAM = json.loads((HERE.parent / "fixtures/upstream/mbridge.json").read_text())
-VERSION = "0.1.0rc3"
+UPSTREAM = {
+    path.stem: json.loads(path.read_text())
+    for path in sorted((Path(__file__).parents[1] / "fixtures/upstream").glob("*.json"))
+}
+VERSIONS = {
+    "llama3.1-mbridge": (BRIDGE, "0.1.0rc3"),
+    "llama3.1-nemo2": (NEMO2, "2.2.1"),
+    "grok1-nemo2": (NEMO2, "2.3.0"),
+    "llama4-nemo2": (NEMO2, "2.3.1"),
+}
+"""The versions inside each recipe's image."""
+
+ROWS = [(recipe, name) for recipe, content in UPSTREAM.items() for name in sorted(content["configurations"])]
 ELSEWHERE = ("launch.", "process_env.", "__version__")
-"""Keys that are not the container's: the launch, the process's environment, the package's version."""
+"""Keys that are not of the configuration: the launch, the process's environment, the package's version."""
 
 
-def upstream() -> Values:
-    """Upstream's values by configuration (size/dtype/GPU type/GPUs)."""
-    return {name: {**UPSTREAM["common"], **own} for name, own in UPSTREAM["configurations"].items()}
+def upstream(recipe: str, name: str) -> dict[str, Any]:
+    """Upstream's values of a configuration (size/dtype/GPU type/GPUs)."""
+    return {**UPSTREAM[recipe]["common"], **UPSTREAM[recipe]["configurations"][name]}
 
 
-def specification(name: str) -> dict[str, Any]:
+def specification(recipe: str, name: str) -> dict[str, Any]:
     """What the launch of this row hands to the rank."""
+    workload, _, asked = recipe.rpartition("-")
     size, dtype, gpu_type, gpus = name.split("/")
-    asked = {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": int(gpus), "recipe": "mbridge"}
-    spec = resolved("llama3.1", **asked, launcher="slurm")
-    files = launch(spec, Image(kind="container", reference="test", python="python3")).files
+    row = {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": int(gpus), "recipe": asked}
+    files = launch(
+        resolved(workload, **row, launcher="slurm"), Image(kind="container", reference="test", python="python3")
+    ).files
     found: dict[str, Any] = json.loads(files["spec.json"])
     return found
 
 
 @pytest.fixture(scope="module")
-def ours(nemo_python: str, shared_install: Path) -> Values:
-    """What the entry makes of every configuration, with the versions inside the image."""
-    sources = [Path(package.__path__[0]).parent for package in (llmbx_nemo, llmbx)]
-    path = os.pathsep.join(map(str, [overlay(VERSION, shared_install.parent, nemo_python), *sources]))
-    env = {
-        **os.environ,
-        "PYTHONPATH": path,
-        "CUDA_VISIBLE_DEVICES": "",
-        "TORCHDYNAMO_DISABLE": "1",
-        "HF_HUB_OFFLINE": "1",
-    }
-    specs = {name: specification(name) for name in UPSTREAM["configurations"]}
-    done = subprocess.run(
-        [nemo_python, HERE / "bridge_configurations.py"], input=json.dumps(specs), env=env, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: Values = json.loads(done.stdout)
-    assert not {name: values["error"] for name, values in found.items() if "error" in values}
-    return found
+def ours(request: pytest.FixtureRequest, shared_install: Path) -> Ours:
+    """`ours(recipe)`: what the entry makes of every configuration, with the versions inside the image."""
+
+    @functools.cache
+    def make(recipe: str) -> Values:
+        framework, version = VERSIONS[recipe]
+        python = request.getfixturevalue("nemo_python" if framework is BRIDGE else "nemo2_python")
+        sources = [Path(package.__path__[0]).parent for package in (llmbx_nemo, llmbx)]
+        env = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, [overlay(framework, version, shared_install.parent), *sources])),
+            "CUDA_VISIBLE_DEVICES": "",
+            "TORCHDYNAMO_DISABLE": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
+        specs = {name: specification(recipe, name) for name in UPSTREAM[recipe]["configurations"]}
+        done = subprocess.run(
+            [python, "-m", "llmbx_nemo.entry.configure"], input=json.dumps(specs), env=env, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        found: Values = json.loads(done.stdout)
+        assert not {name: values["error"] for name, values in found.items() if "error" in values}
+        return found
+
+    return make
 
 
 def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Upstream's and our value of every key of the container in which they differ; ... where one has none."""
+    """Upstream's and our value of every key in which they differ; ... where one has none."""
     keys = [key for key in expected.keys() | found.keys() if not key.startswith(ELSEWHERE)]
     pairs = {key: (expected.get(key, ...), found.get(key, ...)) for key in keys}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def permitted() -> tuple[str, ...]:
-    """Keys, and sections, in which a difference has a reason in the plugin's data."""
-    data = published("mbridge")
+@pytest.mark.parametrize(("recipe", "name"), ROWS)
+def test_the_final_configuration_is_upstreams(recipe: str, name: str, ours: Ours) -> None:
+    data = published(*recipe.rsplit("-", 1))
     assert data and all(entry.reason for entry in data.permitted)
-    return tuple(key for entry in data.permitted for key in entry.keys)
-
-
-@pytest.mark.parametrize("name", sorted(UPSTREAM["configurations"]))
-def test_the_final_configuration_is_upstreams(name: str, ours: Values) -> None:
-    expected, found = upstream()[name], ours[name]
+    found = ours(recipe)[name]
     assert len(found) > 500
-    differing = differences(expected, found)
-    allowed = permitted()
-    unexplained = {
-        k: v for k, v in differing.items() if not any(k == key or k.startswith(f"{key}.") for key in allowed)
-    }
-    assert unexplained == {}
+    differing = differences(upstream(recipe, name), found)
+    assert {k: pair for k, pair in differing.items() if not data.permits(k, there=pair[1] is not ...)} == {}
 
 
-def test_every_row_of_the_recipe_is_compared() -> None:
+@pytest.mark.parametrize("recipe", sorted(UPSTREAM))
+def test_every_row_of_a_recipe_is_compared(recipe: str) -> None:
     """Both ends of the scale of each row."""
     from llmbx.scales import scales
     from llmbx_nemo.workloads import workloads
 
-    (workload,) = (w for w in workloads() if w.name == "llama3.1")
-    (recipe,) = (r for r in workload.recipes if r.name == "mbridge")
+    name, _, wanted = recipe.rpartition("-")
+    (workload,) = (w for w in workloads() if w.name == name)
+    (found,) = (r for r in workload.recipes if r.name == wanted)
     ends = {
         f"{row.size}/{dtype}/{gpu}/{count}"
-        for row in recipe.rows
+        for row in found.rows
         for dtype in row.dtypes
         for gpu in row.gpu_types
         for count in (scales(row.gpus)[0], scales(row.gpus)[-1])
     }
-    assert ends == set(UPSTREAM["configurations"])
+    assert ends == set(UPSTREAM[recipe]["configurations"])

@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from filelock import FileLock
 
-from llmbx.runtimes.uv_tool import uv_command
-
+from .nemo_versions import BRIDGE, overlay
 from .test_nemo_entry import nemo_python
 
 __all__ = ["nemo_python"]
@@ -26,28 +24,8 @@ __all__ = ["nemo_python"]
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Train = Callable[..., Path]
 
-VERSIONS = {"0.1.0rc3": "0.14.0", "0.2.0rc6": "0.15.0", "0.3.0": "0.16.0"}
-"""Megatron-Bridge and Megatron-Core as in nemo:25.09, 25.11 and 26.02."""
-
 OWN = "own"
 LOSS = re.compile(r"iteration +(\d+)/.*?lm loss: (\S+)")
-
-
-def overlay(version: str, folder: Path, python: str) -> Path:
-    """A folder with one version's packages and nothing that they need."""
-    place = folder / f"megatron-bridge-{version}"
-    with FileLock(f"{place}.lock"):
-        if not place.is_dir():
-            pins = [f"megatron-bridge=={version}", f"megatron-core=={VERSIONS[version]}"]
-            uv = uv_command({"LLMBX_INSTALLER": "uv"})
-            assert uv
-            fresh = place.with_suffix(".part")
-            python = ("--python", "3.11", "--python-preference", "system")
-            subprocess.run(
-                [uv, "pip", "install", *python, "--quiet", "--no-deps", "--target", fresh, *pins], check=True
-            )
-            fresh.rename(place)
-    return place
 
 
 @pytest.fixture
@@ -57,7 +35,7 @@ def train(llmbx: Llmbx, install: Path, nemo_python: str, shared_install: Path) -
     def run(version: str, workload: str, *more: str, verb: str = "run", steps: int = 4, **variables: str) -> Path:
         env = {"LLMBX_PYTHON": nemo_python, "PYTHONDONTWRITEBYTECODE": "", **variables}
         if version != OWN:
-            env["PYTHONPATH"] = str(overlay(version, shared_install.parent, nemo_python))
+            env["PYTHONPATH"] = str(overlay(BRIDGE, version, shared_install.parent))
         length = ("--max-steps", "4") if steps == 4 else ()  # a run that resumes trains one step more
         asked = (verb, "nemo", workload, "--runtime", "host", *length, *more, "--format", "json")
         done = llmbx(*asked, env=env)
@@ -93,7 +71,7 @@ def seen_version(folder: Path) -> str:
 def test_minis_train_on_every_images_version_and_print_the_same_losses(workload: str, train: Train) -> None:
     own = losses(train(OWN, workload))
     assert len(own) == 4 and own[-1] < own[0]
-    for version in VERSIONS:
+    for version in BRIDGE:
         folder = train(version, workload)
         assert seen_version(folder) == version
         assert losses(folder) == pytest.approx(own, abs=2e-5), version

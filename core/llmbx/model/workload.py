@@ -127,6 +127,8 @@ class Exports(Value, frozen=True):
     """For these dtypes (empty: all)."""
     gpu_types: tuple[str, ...] = ()
     """For these GPU types (empty: all)."""
+    pipelined: bool | None = None
+    """Only with more than one pipeline stage (true) or with one (false)."""
 
 
 class Recipe(Value, frozen=True):

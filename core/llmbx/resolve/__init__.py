@@ -64,7 +64,7 @@ def resolve(
         mini=target["size"] == "mini",
         proxy=size.proxy or any(key in typed for key in SHAPE),
         settings=_settings(workload, recipe, row, typed, layers),
-        env=_env(layers, recipe, target),
+        env=_env(layers, recipe, target, shaped["parallelism"].pp),
         secrets=_secrets(environ, request, profile),
         checkpoint=_checkpoint(layers),
         scheduler=scheduler,
@@ -131,9 +131,9 @@ def _settings(
     return merged
 
 
-def _env(layers: Layers, recipe: Recipe, target: Mapping[str, Any]) -> dict[str, str]:
+def _env(layers: Layers, recipe: Recipe, target: Mapping[str, Any], pp: int) -> dict[str, str]:
     profile = layers.profile
-    exported = catalog.environment(recipe, target["size"], target["dtype"], target["gpu_type"])
+    exported = catalog.environment(recipe, target["size"], target["dtype"], target["gpu_type"], pp)
     layered = [(exported, f"recipe {recipe.name}")]
     if profile:
         layered.append((profile.cluster.env, profile.origin))

@@ -8,8 +8,11 @@ from llmbx.model import Image, ImageRequest, Launch, Mount, Phase, RunSpec
 
 from .published import overlay
 
-SAVED = "checkpoints/latest_checkpointed_iteration.txt"
-"""What a run on Megatron-Bridge that saves a checkpoint must leave: the file that names the step."""
+SAVED = {
+    "megatron-bridge": "checkpoints/latest_checkpointed_iteration.txt",
+    "nemo2": "nemo_experiments/default/checkpoints/*/weights/*.distcp",
+}
+"""What a run that saves a checkpoint must leave, by driver: the file that names the step, or the weights."""
 
 CPU_ENV = {"CUDA_VISIBLE_DEVICES": "", "OMP_WAIT_POLICY": "passive", "TORCHDYNAMO_DISABLE": "1"}
 """A CPU run uses no GPU that is there by chance. Threads that wait must not spin: where something else wants the cores,
@@ -40,7 +43,7 @@ def launch(spec: RunSpec, image: Image) -> Launch:
         env=environment(spec),
         forward=spec.secrets,
         needs=(spec.checkpoint.load,) if spec.checkpoint.load else (),
-        makes=(SAVED,) if spec.checkpoint.save and spec.driver == "megatron-bridge" else (),
+        makes=(SAVED[spec.driver],) if spec.checkpoint.save else (),
     )
     return Launch(
         nodes=spec.nodes,

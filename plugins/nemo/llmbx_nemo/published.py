@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from importlib import resources
 from typing import Any
 
@@ -30,10 +31,19 @@ class Rule(Value, frozen=True):
 
 
 class Permitted(Value, frozen=True):
-    """Fields (or whole sections) in which llmbx differs from upstream on purpose."""
+    """Fields (or whole sections, or patterns) in which llmbx differs from upstream on purpose.
+
+    `absent`: only where the installed version has no such field.
+    """
 
     keys: tuple[str, ...]
     reason: str
+    absent: bool = False
+
+    def covers(self, key: str, there: bool) -> bool:
+        """Whether a difference in `key` is permitted; `there` is whether llmbx's configuration has the key."""
+        named = any(key.startswith(f"{each}.") or fnmatchcase(key, each) for each in self.keys)
+        return named and not (self.absent and there)
 
 
 class Precision(Value, frozen=True):
@@ -43,27 +53,37 @@ class Precision(Value, frozen=True):
 
 
 class Published(Value, frozen=True):
-    """A release's file under `published/`."""
+    """A release's file under `published/`: `WORKLOAD-RECIPE.toml`.
+
+    `recipes` names the module of the installed framework's recipe for each size. Of NeMo 2 alone: `model` is a class in
+    place of the recipe's, `flops_callback` the model's name for NeMo's own measurement of FLOPs.
+    """
 
     source: str
     versions: tuple[str, ...]
     recipes: dict[str, str]
+    model: str | None = None
+    flops_callback: str | None = None
     precision: Precision = Precision()
     fields: tuple[Rule, ...] = ()
     buffers: tuple[Rule, ...] = ()
     permitted: tuple[Permitted, ...] = ()
 
+    def permits(self, key: str, there: bool = True) -> bool:
+        """Whether a difference from upstream in `key` is permitted."""
+        return any(entry.covers(key, there) for entry in self.permitted)
 
-def published(recipe: str) -> Published | None:
-    """The data of a catalog recipe; None where the recipe is llmbx's own or has not been compared with upstream."""
-    path = resources.files(__package__) / "published" / f"{recipe}.toml"
+
+def published(workload: str, recipe: str) -> Published | None:
+    """The data of a catalog recipe, or of the recipe that a mini is one of; None where there is none."""
+    path = resources.files(__package__) / "published" / f"{workload}-{recipe.removesuffix('-mini')}.toml"
     return read_toml(path, Published) if path.is_file() else None
 
 
 def overlay(spec: RunSpec) -> dict[str, Any] | None:
     """What the entry needs of it for this run: the recipe's module, the fields over it, precision and buffers."""
-    found = published(spec.recipe)
-    if found is None or spec.size not in found.recipes or spec.proxy:
+    found = published(spec.workload, spec.recipe)
+    if found is None or spec.size not in found.recipes:
         return None
     fields: dict[str, Any] = {}
     for rule in found.fields:
@@ -77,4 +97,6 @@ def overlay(spec: RunSpec) -> dict[str, Any] | None:
         "fields": fields,
         "precision": {} if ends is None else {"first_last_layers_bf16": ends},
         "buffers": buffers,
+        "model": found.model,
+        "flops_callback": found.flops_callback,
     }

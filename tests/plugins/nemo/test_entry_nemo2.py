@@ -1,50 +1,79 @@
-"""The NeMo 2 driver, as far as it needs no NeMo: which fields go to the model, and which to the strategy."""
+"""The NeMo 2 driver, as far as it needs no NeMo: what the specification sets over the installed recipe."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from llmbx.testing import resolve_spec
-from llmbx_nemo.entry import nemo2
-from llmbx_nemo.entry.execution import Host
-from llmbx_nemo.entry.settings import settings
+from llmbx_nemo.entry import nemo2_cpu, nemo2_recipe
+from llmbx_nemo.entry.config import ConfigError
+
+STRATEGY = "trainer.strategy"
 
 
-@dataclass
-class Config:
-    """Fields of NeMo's model configurations; like theirs it refuses pipeline stages that come without their dtype."""
-
-    num_layers: int = 1
-    pipeline_model_parallel_size: int = 1
-    virtual_pipeline_model_parallel_size: int | None = None
-    tensor_model_parallel_size: int = 1
-    account_for_loss_in_pipeline_split: bool = False
-    pipeline_dtype: Any = None
-
-    def __post_init__(self) -> None:
-        if self.pipeline_model_parallel_size > 1 and self.pipeline_dtype is None:
-            raise ValueError("When using pipeline parallelism, pipeline_dtype must be specified")
+def plain(workload: str, **asked: Any) -> dict[str, Any]:
+    """A specification as the rank reads it."""
+    given = {"recipe": "nemo2", "launcher": "slurm", "gpu_type": "h100", **asked}
+    return dict(msgspec.to_builtins(resolve_spec(workload, **given)))
 
 
 @pytest.mark.parametrize(
-    ("workload", "size", "gpu_type", "gpus", "pp", "vp", "counted"),
-    [("llama3.1", "405b", "h100", 512, 8, 8, True), ("llama3.1", "70b", "h100", 64, 8, 5, False),
-     ("grok1", "314b", "h100", 512, 8, 8, False), ("llama3.1", "8b", "h100", 8, 1, None, False)],
+    ("workload", "size", "dtype", "gpus", "pp", "vp", "overlapped"),
+    [("llama3.1", "405b", "fp8", 512, 8, 8, True), ("llama3.1", "8b", "bf16", 8, 1, None, False),
+     ("grok1", "314b", "fp8", 512, 8, 8, True), ("llama4", "400b", "bf16", 512, 1, None, False)],
 )  # fmt: skip
-def test_parallelism_goes_to_the_strategy_and_not_into_the_models_configuration(
-    workload: str, size: str, gpu_type: str, gpus: int, pp: int, vp: int | None, counted: bool
+def test_the_strategy_gets_the_parallelism(
+    workload: str, size: str, dtype: str, gpus: int, pp: int, vp: int | None, overlapped: bool
 ) -> None:
-    asked = {"size": size, "dtype": "fp8", "gpu_type": gpu_type, "gpus": gpus, "recipe": "nemo2", "launcher": "slurm"}
-    spec = resolve_spec(workload, **asked)
-    plain = msgspec.to_builtins(spec)
-    fields = settings(plain, Host(cuda=True, te=True, world=gpus))["model"] or {}
-    config = nemo2.known(Config, fields)
-    assert (config.num_layers, config.pipeline_model_parallel_size) == (spec.model.layers, 1)
-    degrees = nemo2.parallel(fields)
-    assert (degrees["pipeline_model_parallel_size"], degrees["virtual_pipeline_model_parallel_size"]) == (pp, vp)
-    assert degrees["account_for_loss_in_pipeline_split"] is counted
-    assert degrees["account_for_embedding_in_pipeline_split"] is counted
+    fields = nemo2_recipe.specified(plain(workload, size=size, dtype=dtype, gpus=gpus))
+    assert fields[f"{STRATEGY}.pipeline_model_parallel_size"] == pp
+    assert fields[f"{STRATEGY}.virtual_pipeline_model_parallel_size"] == vp
+    assert fields[f"{nemo2_recipe.OVERLAP}.overlap_param_gather_with_optimizer_step"] is overlapped
+    assert (fields["trainer.num_nodes"], fields["trainer.devices"]) == (gpus // 8, 8)
+
+
+def test_a_checkpoint_forbids_the_overlap_with_the_optimizer_step() -> None:
+    asked = {"size": "405b", "dtype": "fp8", "gpus": 1024}
+    saving = plain("llama3.1", **asked, environ={"ENABLE_CHECKPOINT": "true"})
+    fields = nemo2_recipe.specified(saving) | nemo2_recipe.run_fields(saving)
+    assert fields[f"{nemo2_recipe.OVERLAP}.overlap_param_gather_with_optimizer_step"] is False
+    assert fields["trainer.enable_checkpointing"] is True
+    assert nemo2_recipe.run_fields(plain("llama3.1", **asked))["trainer.enable_checkpointing"] is False
+
+
+def test_only_what_the_user_set_replaces_the_recipes_value() -> None:
+    row = {"size": "314b", "dtype": "bf16", "gpu_type": "gb200", "gpus": 128}
+    assert nemo2_recipe.asked(plain("grok1", **row)) == {}
+    assert nemo2_recipe.asked(plain("grok1", **row, settings={"lr": "1e-5"})) == {"optim.config.lr": 1e-5}
+    with pytest.raises(ConfigError, match="have no setting attention, distributed_timeout_minutes: leave it out"):
+        settings = {"attention": "sdpa", "distributed_timeout_minutes": "3"}
+        nemo2_recipe.asked(plain("grok1", **row, settings=settings))
+
+
+def recipe() -> Any:
+    """Something with the attributes of a recipe that are asked for here."""
+
+    class MegatronCommOverlapCallback:
+        pass
+
+    overlap = SimpleNamespace(__fn_or_cls__=MegatronCommOverlapCallback, tp_comm_overlap=False)
+    return SimpleNamespace(trainer=SimpleNamespace(callbacks=[overlap], max_steps=1))
+
+
+def test_fields_are_put_by_their_path() -> None:
+    found = recipe()
+    nemo2_recipe.put(found, "trainer.max_steps", 7)
+    nemo2_recipe.put(found, "callbacks.MegatronCommOverlapCallback.tp_comm_overlap", True)
+    assert found.trainer.max_steps == 7 and found.trainer.callbacks[0].tp_comm_overlap is True
+    nemo2_recipe.without(found, nemo2_cpu.OVERLAP)
+    assert found.trainer.callbacks == []
+
+
+@pytest.mark.parametrize("name", ["trainer.strategy.fsdp", "callbacks.MegatronTokenDropCallback.factor"])
+def test_a_field_that_the_version_lacks_is_named(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"this NeMo.* has no {name}: use the recipe's image"):
+        nemo2_recipe.put(recipe(), name, 1)

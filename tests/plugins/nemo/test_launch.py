@@ -55,7 +55,10 @@ def test_minis(golden: Callable[[str, str], None], request: Any, name: str, aske
 def test_the_specification_is_handed_over_whole() -> None:
     asked = spec("llama4", gpu_type="gb200", gpus=128)
     found = launch(asked, VENV)
-    assert msgspec.json.decode(found.files["spec.json"], type=RunSpec) == asked
+    handed = msgspec.json.decode(found.files["spec.json"])
+    published = handed.pop("published")
+    assert msgspec.convert(handed, RunSpec) == asked
+    assert published["module"] == "nemo.collections.llm.recipes.llama4_e128", "the recipe that the image has"
     assert (found.nodes, found.ranks_per_node, found.gpus_per_rank) == (32, 4, 1)
 
 

@@ -14,43 +14,50 @@ from llmbx.testing import resolve_spec
 from llmbx_nemo.launch import environment, launch
 from llmbx_nemo.published import published
 
-UPSTREAM = json.loads((Path(__file__).parents[2] / "fixtures/upstream/mbridge.json").read_text())
+UPSTREAM = {
+    path.stem: json.loads(path.read_text())
+    for path in sorted((Path(__file__).parents[2] / "fixtures/upstream").glob("*.json"))
+}
+"""Upstream's values by recipe (WORKLOAD-RECIPE)."""
+
+ROWS = [(recipe, name) for recipe, content in UPSTREAM.items() for name in sorted(content["configurations"])]
 OWN = ("LLMBX_SPEC", "PYTHONUNBUFFERED")
 """Variables of llmbx's own programs."""
 
 
-def asked(name: str) -> tuple[RunSpec, dict[str, Any]]:
+def asked(recipe: str, name: str) -> tuple[RunSpec, dict[str, Any]]:
     """llmbx's specification of a configuration, and upstream's values."""
+    workload, _, wanted = recipe.rpartition("-")
     size, dtype, gpu_type, gpus = name.split("/")
     spec = resolve_spec(
-        "llama3.1", size=size, dtype=dtype, gpu_type=gpu_type, gpus=int(gpus), recipe="mbridge", launcher="slurm"
+        workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=int(gpus), recipe=wanted, launcher="slurm"
     )
-    return spec, {**UPSTREAM["common"], **UPSTREAM["configurations"][name]}
+    return spec, {**UPSTREAM[recipe]["common"], **UPSTREAM[recipe]["configurations"][name]}
 
 
-@pytest.mark.parametrize("name", sorted(UPSTREAM["configurations"]))
-def test_the_environment_is_upstreams(name: str) -> None:
-    spec, upstream = asked(name)
+@pytest.mark.parametrize(("recipe", "name"), ROWS)
+def test_the_environment_is_upstreams(recipe: str, name: str) -> None:
+    spec, upstream = asked(recipe, name)
     theirs = {key.removeprefix("launch.env."): value for key, value in upstream.items() if "launch.env." in key}
     ours = {key: value for key, value in environment(spec).items() if key not in OWN}
-    data = published("mbridge")
+    data = published(spec.workload, spec.recipe)
     assert data
-    allowed = {key.removeprefix("launch.env.") for entry in data.permitted for key in entry.keys}
-    differing = {key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)}
-    assert differing <= allowed, {key: (theirs.get(key), ours.get(key)) for key in differing - allowed}
+    differing = {key: (theirs.get(key), ours.get(key)) for key in ours | theirs if ours.get(key) != theirs.get(key)}
+    assert {key: pair for key, pair in differing.items() if not data.permits(f"launch.env.{key}")} == {}
 
 
-@pytest.mark.parametrize("name", sorted(UPSTREAM["configurations"]))
-def test_nodes_ranks_and_numa_binding_are_upstreams(name: str) -> None:
-    spec, upstream = asked(name)
+@pytest.mark.parametrize(("recipe", "name"), ROWS)
+def test_nodes_ranks_and_numa_binding_are_upstreams(recipe: str, name: str) -> None:
+    spec, upstream = asked(recipe, name)
     found = launch(spec, Image(kind="container", reference="test", python="python3"))
     assert (found.nodes, found.ranks_per_node) == (upstream["launch.nodes"], upstream["launch.ntasks_per_node"])
-    divisor = re.search(r"SLURM_LOCALID/(\d+)", upstream["launch.pre_cmds"])
-    assert divisor and found.ranks_per_numa_node == int(divisor[1])
+    launched = json.dumps({key: value for key, value in upstream.items() if key.startswith("launch.")})
+    divisor = re.search(r"SLURM_LOCALID/(\d+)", launched)
+    assert found.ranks_per_numa_node == (int(divisor[1]) if divisor else None)
 
 
 def test_numa_binding_can_be_switched_off_and_is_not_for_cpus() -> None:
-    spec, _ = asked("8b/fp8/h100/8")
+    spec, _ = asked("llama3.1-mbridge", "8b/fp8/h100/8")
     image = Image(kind="container", reference="test", python="python3")
     off = spec.replace(settings={**spec.settings, "numa_binding": False})
     assert launch(off, image).ranks_per_numa_node is None

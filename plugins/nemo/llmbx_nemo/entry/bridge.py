@@ -25,16 +25,20 @@ def run(spec: Spec, run_dir: Path) -> list[str]:
     if problems:
         return problems
     try:
-        if spec.get("published"):
-            container = published.container(spec, host)
-        else:
-            container = config.container(settings(spec, host, saved_step), execution.userbuffers(spec))
+        finished = container(spec, host, saved_step)
     except config.ConfigError as error:
         return [str(error)]
     os.chdir(run_dir)
     Path(CONFIG_FILE).parent.mkdir(exist_ok=True)
-    pretrain(spec, host, container)
+    pretrain(spec, host, finished)
     return []
+
+
+def container(spec: Spec, host: Host, saved_step: int | None = None) -> Any:
+    """The `ConfigContainer` of a run: a published one, or llmbx's own. Raises `ConfigError`."""
+    if spec.get("published"):
+        return published.container(spec, host)
+    return config.container(settings(spec, host, saved_step), execution.userbuffers(spec))
 
 
 def prepare() -> Host:
@@ -62,7 +66,7 @@ def prepare() -> Host:
     return Host(cuda=cuda, te=te, world=int(os.environ["WORLD_SIZE"]))
 
 
-def pretrain(spec: Spec, host: Host, container: Any) -> None:
+def pretrain(spec: Spec, host: Host, finished: Any) -> None:
     """Train with the finished configuration."""
     from megatron.bridge.training import pretrain as bridge
     from megatron.bridge.training.gpt_step import forward_step
@@ -81,9 +85,9 @@ def pretrain(spec: Spec, host: Host, container: Any) -> None:
     bridge._pretrain = recorded
     watchers = callbacks.chosen(spec, host, saves_again=hasattr(bridge, "save_checkpoint"))
     if loop.has_callbacks(bridge.pretrain):
-        bridge.pretrain(container, forward_step, callbacks=watchers)
+        bridge.pretrain(finished, forward_step, callbacks=watchers)
     else:
         loop.attach(watchers)
-        bridge.pretrain(container, forward_step)
+        bridge.pretrain(finished, forward_step)
     if spec["checkpoint"]["save"] and os.environ["RANK"] == "0":
         checkpoints.name_weights(Path(CHECKPOINTS))

@@ -23,9 +23,14 @@ PACKAGES = ("megatron-bridge", "megatron-core", "nemo-toolkit", "torch", "transf
 
 def write(configuration: Any, versions: dict[str, str], folder: Path = Path()) -> None:
     """Write the configuration and the packages' versions."""
+    write_flat(flat(configuration), versions, folder)
+
+
+def write_flat(found: dict[str, Any], versions: dict[str, str], folder: Path = Path()) -> None:
+    """Write a configuration that is flat already."""
     path = folder / FILE
     path.parent.mkdir(exist_ok=True)
-    text = json.dumps({"versions": versions, "final": flat(configuration)}, indent=1, sort_keys=True)
+    text = json.dumps({"versions": versions, "final": found}, indent=1, sort_keys=True)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(text + "\n", encoding="utf-8")
     temporary.replace(path)

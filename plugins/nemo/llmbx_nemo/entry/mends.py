@@ -7,8 +7,12 @@ package index has neither.
 from __future__ import annotations
 
 import inspect
+import sys
 from pathlib import Path
 from typing import Any
+
+COMPILERS = ("megatron.bridge.training.initialize",)
+"""Modules that have taken the function that compiles the data set's helpers."""
 
 
 def install() -> None:
@@ -16,6 +20,7 @@ def install() -> None:
     _router()
     _helpers()
     _mock_tokens()
+    _checkpoint_writer()
 
 
 def _router() -> None:
@@ -45,8 +50,31 @@ def _mock_tokens() -> None:
 
 def _helpers() -> None:
     """The wheel ships the data set's helpers compiled, and `make` would fail for want of the Makefile."""
-    from megatron.bridge.training import initialize
     from megatron.core.datasets import utils
 
-    if not Path(utils.__file__).with_name("Makefile").exists():
-        initialize.compile_helpers = lambda: None
+    if Path(utils.__file__).with_name("Makefile").exists():
+        return
+    utils.compile_helpers = lambda: None
+    for name in COMPILERS:
+        if name in sys.modules:
+            sys.modules[name].compile_helpers = utils.compile_helpers  # type: ignore[attr-defined]
+
+
+def _checkpoint_writer() -> None:
+    """Megatron-Core up to 0.13 calls a function of torch's checkpoints that takes two arguments more since 2.7."""
+    from megatron.core.dist_checkpointing.strategies import filesystem_async
+    from torch.distributed.checkpoint import filesystem
+
+    write = filesystem._write_item
+    if "serialization_format" in inspect.getsource(filesystem_async):
+        return
+    if "serialization_format" not in inspect.signature(write).parameters:
+        return
+
+    def with_format(*given: Any) -> Any:
+        transforms, rest = filesystem._StorageWriterTransforms(), given
+        if isinstance(given[0], filesystem._StorageWriterTransforms):
+            transforms, rest = given[0], given[1:]
+        return write(transforms, *rest, filesystem.SerializationFormat.TORCH_SAVE)
+
+    filesystem_async._write_item = with_format

@@ -10,6 +10,7 @@ The placeholders exist only inside the context; what is imported later gets an h
 
 from __future__ import annotations
 
+import abc
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -46,6 +47,16 @@ FIRST = (
 )
 """What asks before it imports, and must see the truth: Megatron-Core, and ModelOpt where it is installed."""
 
+NEMO2 = (
+    "onnx", "modelopt", "transformer_engine", "transformer_engine_torch", "triton", "h5py", "ijson", "matplotlib",
+    "sacrebleu", "rouge_score", "jieba", "opencc", "pangu", "tiktoken", "mamba_ssm", "causal_conv1d",
+    "nvidia_resiliency_ext", "bitsandbytes", "faiss",
+)  # fmt: skip
+"""What NeMo 2.2 and 2.3 import in the same way."""
+
+NEMO2_FIRST = ("lightning.pytorch", "torchmetrics", "transformers", "fiddle", "nemo_run", *FIRST)
+"""What NeMo 2 stands on and asks before it imports."""
+
 
 def _decorator(function: Any = None, *_: Any, **__: Any) -> Any:
     """A decorator that changes nothing, with or without arguments (Triton's run at import time)."""
@@ -56,7 +67,22 @@ def _nothing(*_: Any, **__: Any) -> None:
     """Answers None: no distillation teacher, no quantisation state to save or restore."""
 
 
-NEUTRAL: dict[str, Callable[..., Any]] = {
+class _Unquantised:
+    """ModelOpt's state of a model, which NeMo 2 asks for around a checkpoint: there is none."""
+
+    @staticmethod
+    def is_converted(*_: Any, **__: Any) -> bool:
+        return False
+
+
+class _Registry:
+    """ModelOpt's registries, in which NeMo 2 enters classes when it is imported."""
+
+    def register(self, *_: Any, **__: Any) -> Callable[..., Any]:
+        return _decorator
+
+
+NEUTRAL: dict[str, Any] = {
     "triton.jit": _decorator,
     "triton.autotune": _decorator,
     "triton.heuristics": _decorator,
@@ -66,12 +92,19 @@ NEUTRAL: dict[str, Callable[..., Any]] = {
     "modelopt.torch.opt.plugins.restore_sharded_modelopt_state": _nothing,
     "modelopt.torch.opt.plugins.save_modelopt_state": _nothing,
     "modelopt.torch.opt.plugins.save_sharded_modelopt_state": _nothing,
+    "modelopt.torch.opt.ModeloptStateManager": _Unquantised,
+    "modelopt.torch.quantization.nn.QuantModuleRegistry": _Registry(),
+    "modelopt.torch.opt.dynamic.DMRegistry": _Registry(),
+    "modelopt.torch.nas.registry.DMRegistry": _Registry(),
 }
 """The names that are called: at import time, in every training step, or around a checkpoint."""
 
 
-class _Absent(type):
-    """The metaclass of a name from an absent package: its attributes and subscripts are itself."""
+class _Absent(abc.ABCMeta):
+    """The metaclass of a name from an absent package: its attributes and subscripts are itself.
+
+    An ABCMeta, because NeMo 2 mixes such names with abstract classes.
+    """
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -140,9 +173,9 @@ def _importable(name: str) -> bool:
         return False
 
 
-def import_first() -> None:
+def import_first(names: Sequence[str] = FIRST) -> None:
     """Import what decides by what is really installed; absent packages and modules of other versions are left out."""
-    for name in FIRST:
+    for name in names:
         try:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -151,10 +184,10 @@ def import_first() -> None:
 
 
 @contextmanager
-def absent_packages() -> Iterator[list[str]]:
-    """While this is entered, absent packages can be imported; gives their names."""
-    import_first()
-    finder = _Finder(absent())
+def absent_packages(packages: Sequence[str] = PACKAGES, first: Sequence[str] = FIRST) -> Iterator[list[str]]:
+    """While this is entered, absent packages can be imported; gives their names. `first` is imported before."""
+    import_first(first)
+    finder = _Finder(absent(packages))
     sys.meta_path.append(finder)
     try:
         yield list(finder.roots)

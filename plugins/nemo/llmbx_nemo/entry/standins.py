@@ -120,21 +120,23 @@ def install() -> None:
 
 
 def mend() -> None:
-    """Stand in for what is inside Megatron itself. After it is imported."""
-    _mend_core()
+    """Stand in for what is inside Megatron-Core and Megatron-Bridge themselves. After they are imported."""
+    mend_core()
     _mend_bridge()
     # The tracker warns on every switch that "GPU" code moved the CPU's random state: here they are one and the same.
     logging.getLogger("megatron.core.tensor_parallel.random").setLevel(logging.ERROR)
 
 
-def _mend_core() -> None:
+def mend_core() -> None:
+    """Split sizes of tokens as numbers (from Megatron-Core 0.12): the original makes them of what it has moved only."""
     from megatron.core.transformer.moe import token_dispatcher
 
-    move = token_dispatcher.maybe_move_tensor_to_cpu
+    move = getattr(token_dispatcher, "maybe_move_tensor_to_cpu", None)
+    if move is None:
+        return
 
     @functools.wraps(move)
     def to_cpu(tensor: Any, as_numpy: bool = False, record_stream: bool = False) -> Any:
-        # the original converts to numpy only what it has moved
         if as_numpy and torch.is_tensor(tensor) and not tensor.is_cuda:
             return tensor.numpy()
         return move(tensor, as_numpy=as_numpy, record_stream=record_stream)
