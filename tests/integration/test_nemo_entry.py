@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import llmbx
 import llmbx_nemo
 from llmbx.config import Config
 from llmbx.model import Image, RunSpec
@@ -30,6 +31,7 @@ from ..patience import PATIENCE_S
 
 HERE = Path(__file__).parent
 PLUGIN = Path(llmbx_nemo.__path__[0]).parent
+CORE = Path(llmbx.__path__[0]).parent
 Start = Callable[..., subprocess.Popen[str]]
 
 
@@ -70,7 +72,8 @@ def start(nemo_python: str, tmp_path: Path) -> Iterator[Start]:
 
 
 def in_framework(python: str, *argv: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(PLUGIN), "TORCHDYNAMO_DISABLE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    path = os.pathsep.join([str(PLUGIN), str(CORE)])
+    env = {**os.environ, "PYTHONPATH": path, "TORCHDYNAMO_DISABLE": "1", "CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run([python, *argv], env=env, input=text, capture_output=True, text=True, check=False)
 
 
