@@ -80,10 +80,10 @@ def test_the_second_start_builds_nothing(train: Callable[..., Any], read_result:
     [
         (["llama4"], 1),
         (["llama3.1", "--dtype", "fp32"], 1),
-        (["llama3.1", "--gpus", "2"], 2),
-        (["llama3.1", "--gpus", "2", "--set", "tp=2"], 2),
-        (["llama3.1", "--gpus", "2", "--set", "pp=2"], 2),
-        (["grok1", "--gpus", "2", "--set", "ep=2"], 2),
+        (["llama3.1", "--size", "mini", "--gpus", "2"], 2),
+        (["llama3.1", "--size", "mini", "--gpus", "2", "--set", "tp=2"], 2),
+        (["llama3.1", "--size", "mini", "--gpus", "2", "--set", "pp=2"], 2),
+        (["grok1", "--size", "mini", "--gpus", "2", "--set", "ep=2"], 2),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else str(value),
 )

@@ -97,7 +97,8 @@ def test_minis_train_on_the_versions_inside_the_images(version: str, workload: s
     ],
 )  # fmt: skip
 def test_parallel_minis_are_built_for_real(workload: str, letters: dict[str, int], train: Train) -> None:
-    folder = train("2.3.1", workload, "--gpus", "2", *(w for k, n in letters.items() for w in ("--set", f"{k}={n}")))
+    more = [word for letter, degree in letters.items() for word in ("--set", f"{letter}={degree}")]
+    folder = train("2.3.1", workload, "--size", "mini", "--gpus", "2", *more)
     assert losses(folder) == pytest.approx([math.log(VOCABULARY)] * 4, abs=0.1)
     values = final(folder)["final"]
     names = {"tp": "tensor_model", "pp": "pipeline_model", "vp": "virtual_pipeline_model", "ep": "expert_model"}

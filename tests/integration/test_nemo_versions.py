@@ -91,7 +91,9 @@ def test_parallel_minis_are_built_for_real_on_the_oldest_version(
     workload: str, letters: tuple[str, ...], train: Train
 ) -> None:
     more = [word for letter in letters for word in ("--set", letter)]
-    old, own = (losses(train(version, workload, "--gpus", "2", *more)) for version in ("0.1.0rc3", OWN))
+    old, own = (
+        losses(train(version, workload, "--size", "mini", "--gpus", "2", *more)) for version in ("0.1.0rc3", OWN)
+    )
     assert len(own) == 4 and own[-1] < own[0]
     assert old == pytest.approx(own, abs=2e-5)
 

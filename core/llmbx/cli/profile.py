@@ -27,7 +27,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("profile")
 @click.option("--steps", "profile_steps", metavar="A-B", help="Steps to profile: from A to before B, from zero.")
 @click.option("--ranks", "profile_ranks", metavar="RANKS",
-              help="first,mid,last (of the pipeline stages; default), all, seed (the recipe's), 0-8 …")  # fmt: skip
+              help="seed (the recipe's; default), all, first,mid,last (of the pipeline stages), 0-8 …")  # fmt: skip
 @click.option("--gpu-metrics", is_flag=True, default=None, help="Sample the GPUs' counters, on one rank of each node.")
 @click.option("--tool", "profile_tool", help="nsys (default), or the framework's own: torch, xplane.")
 @click.option("--keep-secrets", is_flag=True, default=None,

@@ -63,7 +63,7 @@ def command(
     \b
     Examples:
       llmbx run --plugin nemo grok1
-      llmbx run llama3.1 --steps 20 --set tp=2 --gpus 2
+      llmbx run llama3.1 --size mini --gpus 2 --set tp=2 --steps 20
       llmbx run grok1 --gpu-type gb200 --gpus 128 --dtype fp8 --dry-run
       llmbx run -w pretrain_grok1 -s 314b --dtype fp8 --scale 128 -p
     """

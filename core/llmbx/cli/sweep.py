@@ -79,7 +79,7 @@ def command(
     \b
     Examples:
       llmbx sweep llama3.1 --gpu-type h100 --size 8b --gpus 8-64 --dtype bf16,fp8 --repeats 3 --dry-run
-      llmbx sweep grok1 --gpus 1,2 --set mbs=1,2
+      llmbx sweep grok1 --size mini --gpus 1,2 --set mbs=1,2
       llmbx sweep plan.toml --max-jobs 500 --max-gpu-hours 2000
       llmbx sweep --resume
     """

@@ -295,6 +295,8 @@ class Workload(Value, frozen=True):
     """The size of a run that names none."""
     default_dtype: str | None = None
     """The dtype of a run that names none."""
+    default_gpu_type: str | None = None
+    """The GPU type of a run for a cluster that names none."""
     minimum_gpu_memory_gb: dict[str, int] = {}
     """The least memory by GPU type, as the sources state it."""
     settings: dict[str, Setting] = {}

@@ -39,7 +39,9 @@ def place(
         layers.note("image", source.reference, "--image" if image else f"recipe {recipe.name}")
     launcher = layers.find("launcher")
     if launcher is None:
-        launcher = layers.note("launcher", *_launcher(layers.allocation, target["gpus"] > per_node))
+        launcher = layers.note(
+            "launcher", *_launcher(layers.allocation, target["gpus"] > per_node, target["gpu_type"] != "cpu")
+        )
     return {
         "gpus_per_node": per_node,
         "launcher": launcher,
@@ -63,12 +65,14 @@ def _preflight(layers: Layers, launcher: str, target: Mapping[str, Any]) -> Pref
     return PreflightSpec() if asked else None
 
 
-def _launcher(allocation: str | None, several: bool) -> tuple[str, str]:
+def _launcher(allocation: str | None, several: bool, on_gpus: bool) -> tuple[str, str]:
     """The launcher where none was asked for, and why."""
     if allocation and shutil.which("srun"):
         return "slurm", f"inside Slurm job {allocation}"
     if several:
         return "slurm", "the run takes several nodes"
+    if on_gpus and shutil.which("sbatch") and not shutil.which("nvidia-smi"):
+        return "slurm", "no GPU on this machine, and Slurm is there"
     return "local", "default for one node"
 
 

@@ -14,8 +14,8 @@ from .layers import Layers
 GPU_METRICS = "gpu_metrics"
 """The rule of the finding that GPU metrics were asked for without a profile."""
 
-DEFAULT_RANKS = "first,mid,last"
-"""One rank of three pipeline stages tells stages apart and fills no disk; the recipes' own default is often all."""
+DEFAULT_RANKS = "seed"
+"""Those of the recipe, so that a profile is taken as the recipe's own launch takes it: often of all ranks."""
 
 
 def profile(layers: Layers, recipe: Recipe, world: int, stages: int) -> ProfileSpec | None:
@@ -26,7 +26,7 @@ def profile(layers: Layers, recipe: Recipe, world: int, stages: int) -> ProfileS
     start, stop = _steps(layers, recipe)
     selector = request.profile_ranks or DEFAULT_RANKS
     chosen = ranks.choose(selector, world, stages, recipe.profile_ranks)
-    layers.note("profile.ranks", chosen, f"--ranks {selector}" if request.profile_ranks else f"default: {selector}")
+    layers.note("profile.ranks", chosen, f"--ranks {selector}" if request.profile_ranks else f"recipe {recipe.name}")
     return ProfileSpec(
         start=start,
         stop=stop,

@@ -43,19 +43,41 @@ def _gpu_type(
     if detected is not None:
         layers.note("gpu_type", detected[0], "this machine's GPUs")
         return detected
+    if size is None and for_a_cluster(layers):
+        size = _usual_size(workload)
     if size in (None, catalog.MINI):
         return str(layers.note("gpu_type", "cpu", "no GPU on this machine")), None
     return _implied(layers, workload, size), None
 
 
+def for_a_cluster(layers: Layers) -> bool:
+    """Whether the request speaks of a cluster, so that it means the workload and not its mini.
+
+    It names a number of GPUs, a GPU type, a scheduler or a cluster's profile.
+    """
+    launcher = layers.find("launcher")
+    elsewhere = launcher is not None and launcher != "local"
+    return elsewhere or layers.profile is not None or layers.find("gpus") is not None
+
+
+def _usual_size(workload: Workload) -> str | None:
+    """The size of a run that names none, where a mini is not meant."""
+    return workload.default_size or (next(iter(workload.sizes)) if len(workload.sizes) == 1 else None)
+
+
 def _implied(layers: Layers, workload: Workload, size: str) -> str:
-    """The one GPU type that the catalog has for this size, dtype and scale: a login node has no GPU of its own."""
+    """The one GPU type that the catalog has for this size, dtype and scale, or the workload's usual one.
+
+    A login node has no GPU of its own.
+    """
     dtype, scale = layers.find("dtype"), layers.find("gpus")
     rows = [row for _, row in catalog.rows_of(workload, size, layers.request.recipe)]
     fits = [row for row in rows if dtype in (None, *row.dtypes) and (scale is None or admits(row.gpus, scale))]
     types = list(dict.fromkeys(name for row in fits for name in row.gpu_types))
     if scale is not None and len(types) == 1:
         return str(layers.note("gpu_type", types[0], f"the only GPU type with {scale} GPUs in the catalog"))
+    if workload.default_gpu_type in types:
+        return str(layers.note("gpu_type", workload.default_gpu_type, f"default of {workload.name}"))
     known = ", ".join(types or catalog.known_gpu_types(workload, size))
     raise UsageError(
         f"{workload.name} {size} needs a GPU cluster and this machine has no GPU: "
@@ -66,11 +88,10 @@ def _implied(layers: Layers, workload: Workload, size: str) -> str:
 def _default_size(layers: Layers, workload: Workload, gpu_type: str) -> str:
     if gpu_type == "cpu" and "mini" in workload.sizes:
         return str(layers.note("size", "mini", "default where there is no GPU"))
-    if workload.default_size is None and len(workload.sizes) == 1:
-        return str(layers.note("size", next(iter(workload.sizes)), "the only size"))
-    if workload.default_size is None:
+    usual = _usual_size(workload)
+    if usual is None:
         raise UsageError(f"{workload.name} has no default size: give --size ({', '.join(workload.sizes)})")
-    return str(layers.note("size", workload.default_size, f"default of {workload.name}"))
+    return str(layers.note("size", usual, f"default of {workload.name}" if workload.default_size else "the only size"))
 
 
 def _default_dtype(layers: Layers, workload: Workload, size: str, gpu_type: str) -> str:

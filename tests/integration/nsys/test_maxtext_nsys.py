@@ -19,7 +19,20 @@ def latest(install: Path) -> Path:
 
 
 def test_the_report_holds_the_asked_steps(llmbx: Llmbx, shared_install: Path, one_nsys: Path) -> None:
-    asked = ("profile", "--steps", "4-7", "--plugin", "maxtext", "llama2", "--gpus", "2", "--max-steps", "12")
+    asked = (
+        "profile",
+        "--steps",
+        "4-7",
+        "--plugin",
+        "maxtext",
+        "llama2",
+        "--size",
+        "mini",
+        "--gpus",
+        "2",
+        "--max-steps",
+        "12",
+    )
     done = llmbx(*asked, install=shared_install, env={"LLMBX_NSYS": str(one_nsys)})
     assert done.returncode == 0, done.stderr
     folder = latest(shared_install)
@@ -38,7 +51,20 @@ def test_the_report_holds_the_asked_steps(llmbx: Llmbx, shared_install: Path, on
 
 def test_the_recipes_own_profile_leaves_a_figure(llmbx: Llmbx, shared_install: Path, one_nsys: Path) -> None:
     """Steps 10 to 14 of the measured run are profiled, as the recipe does, and the run is measured all the same."""
-    asked = ("run", "--plugin", "maxtext", "llama2", "--gpus", "2", "--steps", "20", "--window", "last")
+    asked = (
+        "run",
+        "--plugin",
+        "maxtext",
+        "llama2",
+        "--size",
+        "mini",
+        "--gpus",
+        "2",
+        "--steps",
+        "20",
+        "--window",
+        "last",
+    )
     done = llmbx(*asked, "--set", "seed_profile=true", install=shared_install, env={"LLMBX_NSYS": str(one_nsys)})
     assert done.returncode == 0, done.stderr
     folder = latest(shared_install)

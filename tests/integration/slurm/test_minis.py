@@ -15,17 +15,9 @@ Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Result = Callable[[Path], dict[str, Any]]
 
 TWO_NODES = (
-    "--gpus",
-    "2",
-    "--gpus-per-node",
-    "1",
-    "--launcher",
-    "slurm",
-    "--steps",
-    "8",
-    "--slurm-arg",
-    "nodelist=n1,n2",
-)
+    "--size", "mini", "--gpus", "2", "--gpus-per-node", "1", "--launcher", "slurm", "--steps", "8",
+    "--slurm-arg", "nodelist=n1,n2",
+)  # fmt: skip
 """Two processes, each the only one of its node. The nodes are named, since a job just ending may hold others."""
 
 PLACE = re.compile(r"(\d+): llmbx: node (\d+) \((\w+)\) has rank (\d+) of (\d+)")

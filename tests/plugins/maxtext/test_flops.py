@@ -44,7 +44,7 @@ def test_the_catalogs_shape_is_that_of_the_example(cluster: Spec) -> None:
 
 def test_maxtext_today_counts_causally(spec: Spec) -> None:
     """MaxText 0.2.5 printed `TFLOP/s/device: 1.071, Tokens/s/device: 46946.635` for this mini: so much for a token."""
-    found = spec("llama2", gpus=2)
+    found = spec("llama2", size="mini", gpus=2)
     assert found.flops_convention == "causal"
     printed = 1.071e12 / 46946.635
     assert compute(found.model).causal / found.model.sequence_length == pytest.approx(printed, rel=5e-4)

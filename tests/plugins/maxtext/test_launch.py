@@ -57,11 +57,11 @@ def test_clusters(cluster: Spec, golden: Golden, dtype: str, gpus: int, gpu_type
 
 @pytest.mark.parametrize(("name", "gpus"), [("llama2", 1), ("llama2", 4), ("mixtral", 4)])
 def test_minis(spec: Spec, golden: Golden, name: str, gpus: int) -> None:
-    golden(f"{name}_mini_{gpus}.txt", text(launch(spec(name, gpus=gpus), VENV)))
+    golden(f"{name}_mini_{gpus}.txt", text(launch(spec(name, size="mini", gpus=gpus), VENV)))
 
 
 def test_rehearsal_on_cpu(spec: Spec, golden: Golden) -> None:
-    asked = spec("llama2", gpus=4, settings={"pgle": "cpu-standin", "processes": "2"})
+    asked = spec("llama2", size="mini", gpus=4, settings={"pgle": "cpu-standin", "processes": "2"})
     golden("llama2_mini_pgle.txt", text(launch(asked, VENV)))
 
 
@@ -252,7 +252,7 @@ def test_a_changed_shape_is_spelt_out(cluster: Spec) -> None:
 
 
 def test_tensor_and_expert_parallelism_stay_inside_the_node(spec: Spec) -> None:
-    given = arguments(launch(spec("mixtral", gpus=8, settings={"tp": "2", "ep": "2"}), VENV).phases[0])
+    given = arguments(launch(spec("mixtral", size="mini", gpus=8, settings={"tp": "2", "ep": "2"}), VENV).phases[0])
     shape = {axis: given[f"ici_{axis}_parallelism"] for axis in ("data", "fsdp", "tensor", "expert")}
     assert shape == {"data": "1", "fsdp": "2", "tensor": "2", "expert": "2"}
     assert given["per_device_batch_size"] == "1"  # two samples for each of four ranks that share by two
@@ -269,7 +269,7 @@ def test_machines_without_gpus_have_processes_with_devices_of_their_own(
     spec: Spec, processes: str, devices: int
 ) -> None:
     """To MaxText all of them are one node: it refuses dcn axes without GPUs."""
-    found = launch(spec("llama2", gpus=8, gpus_per_node=4, settings={"processes": processes}), VENV)
+    found = launch(spec("llama2", size="mini", gpus=8, gpus_per_node=4, settings={"processes": processes}), VENV)
     assert (found.nodes, found.ranks_per_node, found.gpus_per_rank) == (2, int(processes), devices)
     assert flags(found.phases[0]) == [f"--xla_force_host_platform_device_count={devices}"]
     given = arguments(found.phases[0])
@@ -277,14 +277,14 @@ def test_machines_without_gpus_have_processes_with_devices_of_their_own(
 
 
 def test_one_process_drives_all_forced_devices(spec: Spec) -> None:
-    found = launch(spec("llama2", gpus=4), VENV)
+    found = launch(spec("llama2", size="mini", gpus=4), VENV)
     assert (found.nodes, found.ranks_per_node, found.gpus_per_rank) == (1, 1, 4)
     assert flags(found.phases[0]) == ["--xla_force_host_platform_device_count=4"]
     assert arguments(found.phases[0])["ici_fsdp_parallelism"] == "4"
 
 
 def test_several_processes_share_the_devices(spec: Spec) -> None:
-    found = launch(spec("llama2", gpus=4, settings={"processes": "2"}), VENV)
+    found = launch(spec("llama2", size="mini", gpus=4, settings={"processes": "2"}), VENV)
     assert (found.ranks_per_node, found.gpus_per_rank) == (2, 2)
     assert flags(found.phases[0]) == ["--xla_force_host_platform_device_count=2"]
     assert arguments(found.phases[0])["ici_fsdp_parallelism"] == "4"

@@ -26,7 +26,7 @@ def test_what_is_in_the_catalog_breaks_no_rule(cluster: Spec, spec: Spec) -> Non
                 assert findings(cluster(dtype, gpus, "a100")) == []
     for name in ("llama2", "mixtral"):
         for gpus in (1, 2, 3, 4, 8):
-            assert findings(spec(name, gpus=gpus)) == []
+            assert findings(spec(name, size="mini", gpus=gpus)) == []
 
 
 def test_fp8_on_a100_is_refused_with_the_reason(cluster: Spec) -> None:
@@ -38,7 +38,7 @@ def test_fp8_on_a100_is_refused_with_the_reason(cluster: Spec) -> None:
 
 @pytest.mark.parametrize("letter", ["pp", "cp", "vp", "etp", "rl", "ol"])
 def test_letters_that_maxtext_is_not_given(spec: Spec, letter: str) -> None:
-    assert letter in rules(findings(spec("llama2", gpus=4, settings={letter: "2"})))
+    assert letter in rules(findings(spec("llama2", size="mini", gpus=4, settings={letter: "2"})))
 
 
 def test_checkpoints(spec: Spec) -> None:
@@ -48,18 +48,18 @@ def test_checkpoints(spec: Spec) -> None:
 
 @pytest.mark.parametrize("settings", [{"fsdp": "3"}, {"tp": "2", "fsdp": "4"}, {"fsdp": "8"}])
 def test_a_mesh_that_does_not_fit(spec: Spec, settings: dict[str, str]) -> None:
-    found = findings(spec("llama2", gpus=4, settings=settings))
+    found = findings(spec("llama2", size="mini", gpus=4, settings=settings))
     assert rules(found) == ["mesh"] and "4 GPUs" in found[0].problem
 
 
 @pytest.mark.parametrize("settings", [{"tp": "2"}, {"fsdp": "2"}, {"fsdp": "false"}])
 def test_meshes_that_fit(spec: Spec, settings: dict[str, str]) -> None:
-    assert findings(spec("llama2", gpus=4, settings=settings)) == []
+    assert findings(spec("llama2", size="mini", gpus=4, settings=settings)) == []
 
 
 @pytest.mark.parametrize(("gpus", "processes"), [(4, "3"), (2, "4"), (4, "0")])
 def test_processes_share_devices_evenly(spec: Spec, gpus: int, processes: str) -> None:
-    found = rules(findings(spec("llama2", gpus=gpus, settings={"processes": processes})))
+    found = rules(findings(spec("llama2", size="mini", gpus=gpus, settings={"processes": processes})))
     assert found == ([] if processes == "0" else ["processes"])
 
 

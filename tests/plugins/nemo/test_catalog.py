@@ -256,9 +256,9 @@ def test_the_predecessors_names_are_aliases(alias: str, name: str) -> None:
 
 def test_folders_and_defaults() -> None:
     assert {w.name: (w.folder, w.default_size, w.default_dtype) for w in WORKLOADS.values()} == {
-        "llama3.1": ("pretrain_llama3.1", "405b", None),
+        "llama3.1": ("pretrain_llama3.1", "405b", "fp8"),
         "llama4": ("pretraining_llama4_maverick", "400b", "bf16"),
-        "grok1": ("pretraining_grok1", "314b", None),
+        "grok1": ("pretraining_grok1", "314b", "fp8"),
     }
 
 
@@ -266,10 +266,10 @@ def test_folders_and_defaults() -> None:
     ("workload", "size", "gpu_type", "gpus", "dtype"),
     [
         ("llama3.1", "405b", "h100", 1024, "fp8"),
-        ("llama3.1", "405b", "h100", 512, None),
+        ("llama3.1", "405b", "h100", 512, "fp8"),
         ("llama3.1", "405b", "gb200", 128, "fp8"),
         ("llama4", "400b", "h100", 512, "bf16"),
-        ("grok1", "314b", "gb200", 128, None),
+        ("grok1", "314b", "gb200", 128, "fp8"),
         ("grok1", "mini", "cpu", 1, "fp32"),
         ("llama4", "mini", "cpu", 1, "fp32"),
         ("llama3.1", "mini", "h100", 8, "bf16"),

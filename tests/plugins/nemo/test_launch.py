@@ -40,7 +40,7 @@ def text(found: Launch) -> str:
     ("name", "asked"),
     [
         ("grok1", {}),
-        ("grok1", {"gpus": 2, "settings": {"ep": "2"}}),
+        ("grok1", {"size": "mini", "gpus": 2, "settings": {"ep": "2"}}),
         ("llama3.1", {"dtype": "fp32", "checkpoint": True}),
         ("llama4", {"load_checkpoint": "/some/run/checkpoints"}),
     ],
@@ -75,7 +75,7 @@ def test_the_hub_is_left_alone_unless_its_tokenizer_is_asked_for() -> None:
 
 def test_a_cluster_profile_and_an_offline_run_win_over_llmbx_but_not_over_the_user() -> None:
     profile = Config(clusters={"c": Cluster(env={"HF_HUB_OFFLINE": "0", "OMP_WAIT_POLICY": "active"})})
-    asked = resolve(Request(workload="grok1", cluster="c"), load(), profile, {"c": "llmbx.toml"}, {})
+    asked = resolve(Request(workload="grok1", size="mini", cluster="c"), load(), profile, {"c": "llmbx.toml"}, {})
     env = launch(asked, VENV).phases[0].env
     assert (env["HF_HUB_OFFLINE"], env["TRANSFORMERS_OFFLINE"], env["OMP_WAIT_POLICY"]) == ("0", "1", "active")
     hub = spec("grok1", settings={"tokenizer": "hub"})

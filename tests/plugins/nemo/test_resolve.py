@@ -68,9 +68,25 @@ def test_on_a_gpu_cluster_the_recipes_defaults_hold() -> None:
     assert maverick.origins["gpu_type"] == "cluster 'c' in llmbx.toml"
 
 
-def test_a_dtype_without_a_default_must_be_given() -> None:
-    with pytest.raises(UsageError, match="give --dtype bf16 or fp8"):
-        spec("grok1", size="314b", gpu_type="gb200", gpus=128)
+def test_a_request_that_speaks_of_a_cluster_is_never_a_mini() -> None:
+    """As typed on a login node, which has no GPU."""
+    typed = spec("grok1", {"JOB_TOTAL_GPUS": "128", "DTYPE": "fp8"})
+    assert (typed.size, typed.gpu_type, typed.nodes, typed.launcher) == ("314b", "gb200", 32, "slurm")
+    assert spec("grok1", gpu_type="h100").size == spec("grok1", gpus=256).size == "314b"
+    assert (spec("grok1", gpus=512).gpu_type, spec("grok1", gpus=512).dtype) == ("gb200", "fp8"), "launch.sh's defaults"
+    with pytest.raises(UsageError, match="give the number of GPUs with --gpus \\(128, 256, 512\\)"):
+        spec("grok1", launcher="slurm")
+    config = Config(clusters={"c": Cluster(gpu_type="gb200")})
+    assert spec("grok1", config=config, cluster="c", gpus=128).size == "314b"
+    with pytest.raises(UsageError, match=r"llama3\.1 405b needs a GPU cluster .* or use --size mini"):
+        spec("llama3.1", gpus=2)
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"launcher": "local"}, {"gpu_type": "cpu", "gpus": 2}, {"size": "mini", "gpus": 2}]
+)
+def test_what_speaks_of_no_cluster_is_a_mini_where_there_is_no_gpu(asked: dict[str, Any]) -> None:
+    assert spec("grok1", **asked).mini
 
 
 def test_the_layers_win_in_order() -> None:
@@ -92,14 +108,14 @@ def test_newest_recipe_with_the_asked_combination_is_the_default() -> None:
 
 
 def test_set_changes_one_value_and_says_so() -> None:
-    found = spec("llama3.1", gpus=2, settings={"tp": "2", "seq": "64"})
+    found = spec("llama3.1", size="mini", gpus=2, settings={"tp": "2", "seq": "64"})
     assert (found.parallelism.tp, found.parallelism.dp, found.model.sequence_length) == (2, 1, 64)
     assert found.origins["tp"] == "--set tp" and found.proxy
 
 
 def test_a_real_size_without_a_gpu_says_what_to_add() -> None:
     with pytest.raises(UsageError, match="add --gpu-type"):
-        spec("grok1", size="314b")
+        spec("llama4", size="400b")
 
 
 def test_a_window_that_the_run_does_not_reach_is_none() -> None:
@@ -153,7 +169,7 @@ def test_what_is_traced_is_asked_for_in_words() -> None:
 def test_scheduler_options_from_everywhere_and_conflicts() -> None:
     config = Config(clusters={"c": Cluster(account="a", partition="p")})
     environ = {"SBATCH_PARTITION": "q", "ADDITIONAL_SLURM_PARAMS": "nodelist=n1,n2;exclusive"}
-    found = spec("grok1", environ, config, cluster="c")
+    found = spec("grok1", environ, config, cluster="c", size="mini")
     assert found.scheduler == {"account": "a", "partition": "q", "nodelist": "n1,n2", "exclusive": ""}
     with pytest.raises(UsageError, match="SBATCH_PARTITION says 'q' and --slurm-arg says 'r'"):
         spec("grok1", environ, config, scheduler={"partition": "r"})
@@ -163,9 +179,9 @@ def test_scheduler_options_from_everywhere_and_conflicts() -> None:
 
 def test_retries_by_option_and_profile() -> None:
     config = Config(clusters={"c": Cluster(retries=2)})
-    found = spec("grok1", {}, config, cluster="c")
+    found = spec("grok1", {}, config, cluster="c", size="mini")
     assert found.retries == 2 and found.origins["retries"].startswith("cluster 'c' in ")
-    assert spec("grok1", {}, config, cluster="c", retries=0).retries == 0 == spec("grok1").retries
+    assert spec("grok1", {}, config, cluster="c", size="mini", retries=0).retries == 0 == spec("grok1").retries
 
 
 def test_the_predecessors_command_implies_the_only_gpu_type_that_fits() -> None:
@@ -174,8 +190,10 @@ def test_the_predecessors_command_implies_the_only_gpu_type_that_fits() -> None:
     assert (found.gpu_type, found.launcher, found.nodes) == ("gb200", "slurm", 32)
     assert found.origins["gpu_type"] == "the only GPU type with 128 GPUs in the catalog"
     assert found.profile is not None and (found.profile.start, found.profile.stop) == (45, 50)
+    both = spec("pretrain_grok1", size="314b", dtype="fp8", gpus=512)
+    assert (both.gpu_type, both.origins["gpu_type"]) == ("gb200", "default of grok1")
     with pytest.raises(UsageError, match="add --gpu-type \\(gb200, h100\\)"):
-        spec("pretrain_grok1", size="314b", dtype="fp8", gpus=512)
+        spec("llama4", size="400b", dtype="fp8", gpus=512)
 
 
 SCALE = {"size": "405b", "gpu_type": "gb200", "gpus": 256, "dtype": "fp8"}
@@ -216,7 +234,7 @@ def test_walltime_replaces_the_time_option_of_the_cluster_profile() -> None:
 )
 def test_what_no_script_can_carry_is_refused_before_anything_starts(asked: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        spec("grok1", runtime="host", **asked)
+        spec("grok1", runtime="host", size="mini", **asked)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +246,7 @@ def test_what_no_script_can_carry_is_refused_before_anything_starts(asked: dict[
 )
 def test_a_cluster_profile_that_no_script_can_carry_is_refused(cluster: Cluster, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        spec("grok1", config=Config(clusters={"c": cluster}), cluster="c", launcher="slurm")
+        spec("grok1", config=Config(clusters={"c": cluster}), cluster="c", launcher="slurm", size="mini")
 
 
 def test_a_scale_beyond_all_machines_is_a_slip() -> None:
