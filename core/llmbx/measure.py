@@ -99,14 +99,17 @@ def achieved_tflops(spec: RunSpec, step_time_s: float, flops: Flops) -> float:
 
 
 def _tflops(spec: RunSpec, measured: Sequence[Step], flops: Flops | None) -> tuple[Tflops, tuple[str, ...]]:
+    """The log's own figure where it says what the MFU's formula says, else the formula's, and both in a warning."""
     printed = [step.tflops_per_gpu for step in measured if step.tflops_per_gpu is not None]
     ours = [achieved_tflops(spec, s.time_s, flops) for s in measured if s.time_s] if flops else []
-    if printed and len(printed) == len(measured) and not _rounded_away(measured, printed):
+    told = bool(printed) and len(printed) == len(measured) and not _rounded_away(measured, printed)
+    differs = _cross_check(spec, printed, ours) if told else ()
+    if told and not differs:
         summary = stats.summary(printed)
-        return Tflops(mean=summary["mean"], std=summary["std"], source="log"), _cross_check(spec, printed, ours)
+        return Tflops(mean=summary["mean"], std=summary["std"], source="log"), ()
     if ours:
         summary = stats.summary(ours)
-        return Tflops(mean=summary["mean"], std=summary["std"], source="recomputed"), ()
+        return Tflops(mean=summary["mean"], std=summary["std"], source="recomputed"), differs
     return Tflops(), ()
 
 

@@ -57,7 +57,10 @@ class StepTime(Value, frozen=True):
 
 
 class Tflops(Value, frozen=True):
-    """TFLOP/s per GPU over the window; `source` is "log", or "recomputed" where the log rounds the figure away."""
+    """TFLOP/s per GPU over the window, by the same formula as the MFU.
+
+    `source` is "log", or "recomputed" where the log rounds the figure away or counts FLOPs in another way.
+    """
 
     mean: float | None = None
     std: float | None = None
