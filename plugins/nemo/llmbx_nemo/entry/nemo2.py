@@ -13,7 +13,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from llmbx.entry import seen
+from llmbx.entry import rank, seen
 from llmbx_nemo.entry import execution, final, mends, nemo2_cpu, nemo2_final, nemo2_recipe, placeholders
 from llmbx_nemo.entry.config import ConfigError
 from llmbx_nemo.entry.execution import Host, Spec
@@ -39,25 +39,29 @@ def run(spec: Spec, run_dir: Path) -> list[str]:
 
 
 def prepare() -> Host:
-    """Import NeMo for what is here: the stand-ins without CUDA, placeholders for packages that are absent."""
+    """Import NeMo: without CUDA with the stand-ins, and with placeholders for packages that are absent.
+
+    An image's NeMo is left as it is: it knows itself which of its optional packages are there.
+    """
     warnings.filterwarnings("ignore")
     gc.disable()
     import torch
 
     cuda = torch.cuda.is_available()
-    if not cuda:
+    if cuda:
+        from nemo.collections import llm
+    else:
         from llmbx_nemo.entry import standins
 
         os.environ.setdefault("PL_TORCH_DISTRIBUTED_BACKEND", "gloo")
         standins.install()
-    with placeholders.absent_packages(placeholders.NEMO2, placeholders.NEMO2_FIRST) as absent:
-        from nemo import lightning  # noqa: F401
-        from nemo.collections import llm  # noqa: F401
-    mends.install()
-    if not cuda:
+        with placeholders.absent_packages(placeholders.NEMO2, placeholders.NEMO2_FIRST):
+            from nemo.collections import llm  # noqa: F401
+        mends.install()
         nemo2_cpu.mend()
     gc.enable()
-    return Host(cuda=cuda, te=cuda and "transformer_engine" not in absent, world=int(os.environ["WORLD_SIZE"]))
+    te = cuda and rank.importable("transformer_engine")
+    return Host(cuda=cuda, te=te, world=int(os.environ["WORLD_SIZE"]))
 
 
 def pretrain(recipe: Any) -> None:
