@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-import llmbx
-import llmbx_nemo
+from llmbx.carry import CODE
 from llmbx.model import Image
 from llmbx_nemo.launch import launch
 from llmbx_nemo.published import published
@@ -54,35 +53,38 @@ def upstream(recipe: str, name: str) -> dict[str, Any]:
     return {**UPSTREAM[recipe]["common"], **UPSTREAM[recipe]["configurations"][name]}
 
 
-def specification(recipe: str, name: str) -> dict[str, Any]:
-    """What the launch of this row hands to the rank."""
+def files(recipe: str, name: str) -> dict[str, bytes]:
+    """What the launch of this row carries to the rank."""
     workload, _, asked = recipe.rpartition("-")
     size, dtype, gpu_type, gpus = name.split("/")
     row = {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": int(gpus), "recipe": asked}
-    files = launch(
-        resolved(workload, **row, launcher="slurm"), Image(kind="container", reference="test", python="python3")
-    ).files
-    found: dict[str, Any] = json.loads(files["spec.json"])
-    return found
+    image = Image(kind="container", reference="test", python="python3")
+    return dict(launch(resolved(workload, **row, launcher="slurm"), image).files)
 
 
 @pytest.fixture(scope="module")
-def ours(request: pytest.FixtureRequest, shared_install: Path) -> Ours:
+def ours(request: pytest.FixtureRequest, shared_install: Path, tmp_path_factory: pytest.TempPathFactory) -> Ours:
     """`ours(recipe)`: what the entry makes of every configuration, with the versions inside the image."""
 
     @functools.cache
     def make(recipe: str) -> Values:
         framework, version = VERSIONS[recipe]
         python = request.getfixturevalue("nemo_python" if framework is BRIDGE else "nemo2_python")
-        sources = [Path(package.__path__[0]).parent for package in (llmbx_nemo, llmbx)]
+        carried = {name: files(recipe, name) for name in UPSTREAM[recipe]["configurations"]}
+        folder = tmp_path_factory.mktemp("rank")
+        for path, content in next(iter(carried.values())).items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
         env = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(map(str, [overlay(framework, version, shared_install.parent), *sources])),
+            "PYTHONPATH": os.pathsep.join(
+                map(str, [overlay(framework, version, shared_install.parent), folder / CODE])
+            ),
             "CUDA_VISIBLE_DEVICES": "",
             "TORCHDYNAMO_DISABLE": "1",
             "HF_HUB_OFFLINE": "1",
         }
-        specs = {name: specification(recipe, name) for name in UPSTREAM[recipe]["configurations"]}
+        specs = {name: json.loads(content["spec.json"]) for name, content in carried.items()}
         done = subprocess.run(
             [python, "-m", "llmbx_nemo.entry.configure"], input=json.dumps(specs), env=env, capture_output=True,
             text=True, check=False,
