@@ -75,7 +75,7 @@ class Published(Value, frozen=True):
 
 
 def published(workload: str, recipe: str) -> Published | None:
-    """The data of a catalog recipe, or of the recipe that a mini is one of; None where there is none."""
+    """The data of a catalog recipe; a mini shares its recipe's. None for a recipe of llmbx's own."""
     path = resources.files(__package__) / "published" / f"{workload}-{recipe.removesuffix('-mini')}.toml"
     return read_toml(path, Published) if path.is_file() else None
 
