@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise
 
-from llmbx import ar1, stats, student
+from llmbx.measure import autoregression, stats, student_t
 
 COUNTS = (6, 10, 20, 34, 50, 100)
 CORRELATIONS = (0.0, 0.3, 0.5, 0.7, 0.9)
@@ -31,7 +31,7 @@ def series(seed: random.Random, count: int, phi: float) -> list[float]:
 def plain(values: list[float]) -> bool:
     """Student's t: does its interval hold 0?"""
     error = (stats.sample_std(values) or 0) / math.sqrt(len(values))
-    return abs(stats.mean(values) or 0) <= student.quantile(0.975, len(values) - 1) * error
+    return abs(stats.mean(values) or 0) <= student_t.quantile(0.975, len(values) - 1) * error
 
 
 def estimated(values: list[float]) -> bool:
@@ -42,7 +42,7 @@ def estimated(values: list[float]) -> bool:
     phi = max(-0.9, min(0.97, phi + (1 + 3 * phi) / n))
     inflation = 1 + 2 * sum((1 - k / n) * phi**k for k in range(1, n))
     error = math.sqrt(sum(a * a for a in rest) / (n - inflation) * inflation / n)
-    return abs(middle) <= student.quantile(0.975, max(1, n / inflation - 1)) * error
+    return abs(middle) <= student_t.quantile(0.975, max(1, n / inflation - 1)) * error
 
 
 def batches(values: list[float]) -> bool:
@@ -53,7 +53,7 @@ def batches(values: list[float]) -> bool:
 
 def mixture(values: list[float]) -> bool:
     """What llmbx uses."""
-    found = ar1.mean(values)
+    found = autoregression.mean(values)
     return found is not None and 0.025 <= found.below(0) <= 0.975
 
 

@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from llmbx.finalise import build_result
-from llmbx.measure import measure
+from llmbx.measure.figures import measure
 from llmbx.model import Image, JobStatus, ModelShape, Parallelism, Peak, RunSpec, Step
-from llmbx.record import Record, pretty
+from llmbx.record.folder import Record, pretty
+from llmbx.run.finalize import build_result
 
 LLMBX = str(Path(sys.executable).with_name("llmbx"))
 ROUNDS = 9

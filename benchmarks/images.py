@@ -19,11 +19,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from llmbx.config.install import Install
 from llmbx.images.limits import plain_http
-from llmbx.install import Install
 from llmbx.model import Image, ImageRequest, Launch, ModelShape, Parallelism, Phase, RunSpec
-from llmbx.pipeline import seen_inside
-from llmbx.plugins import load
+from llmbx.plugins.manager import load
+from llmbx.run.pipeline import seen_inside
 from llmbx.runtimes.base import Runtime
 from llmbx.runtimes.naming import Reference, parse_reference
 

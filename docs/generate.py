@@ -12,7 +12,7 @@ from values import values
 
 from llmbx import hookspecs
 from llmbx.cli.main import cli
-from llmbx.discover import HOOKS
+from llmbx.plugins.discovery import HOOKS
 
 HERE = Path(__file__).parent
 

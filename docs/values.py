@@ -6,8 +6,8 @@ import textwrap
 
 from fields import interface, records
 
-from llmbx.infra import CONNECTING, ECHOES
-from llmbx.judge import PRIORITY
+from llmbx.run.infrastructure import CONNECTING, ECHOES
+from llmbx.run.verdict import PRIORITY
 
 KINDS = {
     "out_of_memory": "a GPU or the host had none left; the run's status is `out_of_memory`",
@@ -91,7 +91,7 @@ def values() -> str:
         EVENTS,
         _kinds(),
         "## FLOPs and figures",
-        records("flops.py", "Flops"),
+        records("model/flops.py", "Flops"),
         records("model/figure.py", "Figure"),
     ]
     sections = ("Section", "Fact", "Table", "Column", "Chart", "Axis", "Series", "Point", "Span", "Rule")

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from llmbx.environments import load_environment, lock_digest
+from llmbx.catalog.environments import load_environment, lock_digest
 from llmbx.images.build import Recipe, default_base, definition, dockerfile
 from llmbx.images.lockfile import Lock
 from llmbx.runtimes.naming import parse_reference

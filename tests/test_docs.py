@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from llmbx import hookspecs, model
-from llmbx.discover import HOOKS
-from llmbx.infra import CONNECTING, ECHOES
-from llmbx.judge import PRIORITY
 from llmbx.launchers.base import Launcher
 from llmbx.logs import signatures
+from llmbx.plugins.discovery import HOOKS
+from llmbx.run.infrastructure import CONNECTING, ECHOES
+from llmbx.run.verdict import PRIORITY
 from llmbx.runtimes.base import Runtime
 from llmbx.testing.typed import public
 

@@ -7,8 +7,8 @@ the GPU has.
 
 from __future__ import annotations
 
-from llmbx.flops import Flops
 from llmbx.model import ModelShape, RunSpec, Value
+from llmbx.model.flops import Flops
 
 GIB = 2**30
 

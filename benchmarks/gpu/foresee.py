@@ -12,12 +12,12 @@ from do import shown
 from plan import Job, Scale
 
 from llmbx.cli.options import RUN_OPTIONS, build_request
-from llmbx.config import Config
-from llmbx.flops import Flops
+from llmbx.config.profiles import Config
 from llmbx.model import RunSpec
-from llmbx.pipeline import findings
-from llmbx.plugins import Plugins, load
+from llmbx.model.flops import Flops
+from llmbx.plugins.manager import Plugins, load
 from llmbx.resolve import resolve
+from llmbx.run.pipeline import findings
 
 BUDGET_MIN = 30
 """Minutes that the machine is there."""

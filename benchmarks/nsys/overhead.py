@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from llmbx.install import find_install
+from llmbx.config.install import find_install
 
 LLMBX = str(Path(sys.executable).with_name("llmbx"))
 STEPS = range(6, 25)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
-    from .flops import Flops
     from .launchers.base import Launcher
     from .logs.parser import LogFormat, LogParser
     from .model import Figure, Finding, Image, ImageRequest, Launch, RunSpec, Section, Workload
+    from .model.flops import Flops
     from .runtimes.base import Runtime
 
 hookspec = pluggy.HookspecMarker("llmbx")

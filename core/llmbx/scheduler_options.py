@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .config import Profile
+from .config.profiles import Profile
+from .config.request import Request
 from .errors import UsageError
 from .model import Scalar
-from .request import Request
 
 FIELDS = ("account", "partition", "qos", "reservation", "constraint", "nodelist", "exclude", "gres", "segment")
 """Members of a cluster profile that are options of the scheduler by the same name."""

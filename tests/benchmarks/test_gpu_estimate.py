@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from llmbx.config import Config
+from llmbx.config.profiles import Config
+from llmbx.config.request import Request
 from llmbx.model import RunSpec
-from llmbx.plugins import load
-from llmbx.request import Request
+from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 
 ROWS = [

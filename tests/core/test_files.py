@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from llmbx.config.install import Install
 from llmbx.errors import InfraError, UsageError
 from llmbx.files import disk_errors, write_atomic
-from llmbx.install import Install
 
 
 @pytest.mark.parametrize("below", ["file", "file/inner"])

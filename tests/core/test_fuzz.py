@@ -20,24 +20,24 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmbx.catalog import load_workload
+from llmbx.catalog.references import load_published
+from llmbx.catalog.workloads import load_workload
 from llmbx.cli.parse import command as parse
-from llmbx.config import load_config
+from llmbx.cli.parse_rows import parse_logs, table
+from llmbx.config.install import Install
+from llmbx.config.profiles import load_config
 from llmbx.errors import LlmbxError
-from llmbx.finalise import finalise
 from llmbx.history import Selection, find_run, listed, scan
 from llmbx.history.tags import FILE as TAGS
 from llmbx.history.tags import read_tags, tags_of
 from llmbx.images.lockfile import lock_path, read_lock
-from llmbx.install import Install
 from llmbx.launchers.exits import read_exit
 from llmbx.launchers.nodes import read_nodes, shared_facts
-from llmbx.logs.collect import collect_file
 from llmbx.logs.find import find_logs
-from llmbx.parse import parse_logs, table
-from llmbx.plugins import Plugins, load
-from llmbx.record import RESULT, STEPS, Run, read_result, read_run, read_steps
-from llmbx.references import load_published
+from llmbx.plugins.manager import Plugins, load
+from llmbx.record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
+from llmbx.run.collect import collect_file
+from llmbx.run.finalize import finalise
 
 from .compare.conftest import Shelf, install, noise, shelf, spec
 from .history.conftest import plugins, toy
@@ -182,7 +182,7 @@ def test_what_a_run_leaves(
 ) -> None:
     target = run.path / name
     content = target.read_bytes()
-    monkeypatch.setattr("llmbx.plugins.load", lambda: plugins)
+    monkeypatch.setattr("llmbx.plugins.manager.load", lambda: plugins)
     whole = "fp8"
 
     @several

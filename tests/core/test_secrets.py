@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx.record import pretty
+from llmbx.record.folder import pretty
 from llmbx.secrets import blank, is_secret, redact, scrub, secret_names
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from llmbx.schema import shipped
+from llmbx.record.schema import shipped
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("llmbx")

@@ -20,14 +20,14 @@ from typing import Any
 
 import pytest
 
-from llmbx.config import Config
-from llmbx.install import Install
+from llmbx.config.install import Install
+from llmbx.config.profiles import Config
+from llmbx.config.request import Request
 from llmbx.launchers.local import LocalLauncher
-from llmbx.logs.collect import Log, collect_file
 from llmbx.model import Image, JobStatus, RunSpec, Wrapping
-from llmbx.plugins import load
-from llmbx.request import Request
+from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
+from llmbx.run.collect import Log, collect_file
 from llmbx.runtimes.venv import VenvRuntime
 from llmbx_maxtext.entry.kept import problem
 from llmbx_maxtext.flops import compute

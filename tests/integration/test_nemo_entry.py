@@ -17,13 +17,13 @@ import pytest
 
 import llmbx
 import llmbx_nemo
-from llmbx.config import Config
+from llmbx.catalog.scales import scales
+from llmbx.config.profiles import Config
+from llmbx.config.request import Request
 from llmbx.model import Image, RunSpec
-from llmbx.plugins import load
-from llmbx.request import Request
+from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 from llmbx.runtimes.venv import VenvRuntime
-from llmbx.scales import scales
 from llmbx_nemo.launch import launch, request
 from llmbx_nemo.workloads import workloads
 

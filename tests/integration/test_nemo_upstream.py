@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.carry import CODE
+from llmbx.launchers.payload import CODE
 from llmbx.model import Image
 from llmbx_nemo.launch import launch
 from llmbx_nemo.published import published
@@ -117,7 +117,7 @@ def test_the_final_configuration_is_upstreams(recipe: str, name: str, ours: Ours
 @pytest.mark.parametrize("recipe", sorted(UPSTREAM))
 def test_every_row_of_a_recipe_is_compared(recipe: str) -> None:
     """Both ends of the scale of each row."""
-    from llmbx.scales import scales
+    from llmbx.catalog.scales import scales
     from llmbx_nemo.workloads import workloads
 
     name, _, wanted = recipe.rpartition("-")

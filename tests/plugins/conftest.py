@@ -30,4 +30,4 @@ def shown() -> Callable[..., str]:
 @pytest.fixture(autouse=True)
 def any_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a plugin finds does not depend on the CPU of the machine that runs the tests."""
-    monkeypatch.setattr("llmbx.check.has_bf16", lambda environ: True)
+    monkeypatch.setattr("llmbx.resolve.rules.has_bf16", lambda environ: True)

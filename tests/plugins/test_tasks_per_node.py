@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from llmbx.hardware import builtin
+from llmbx.catalog.hardware import builtin
 from llmbx.testing import render_spec, resolve_spec
 
 

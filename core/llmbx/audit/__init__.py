@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .. import hardware
-from ..config import Config
+from ..catalog import hardware
+from ..config.profiles import Config
 from ..errors import UsageError
 from ..model import Reference, Workload
-from ..plugins import Plugins
+from ..plugins.manager import Plugins
 from .cells import TOLERANCE, count, disputes, printed
 from .examples import disputed_examples
 from .gather import cases_of, known_of, workload_of, wrong_words
@@ -51,7 +51,7 @@ def audit_file(
     `warn` is told of cells that cannot be recomputed. Raises `UsageError` when the file cannot be read, or when nothing
     in it can be recomputed.
     """
-    from ..references import load_published
+    from ..catalog.references import load_published
 
     published = load_published(path)
     owner = workload_of(published, str(path), workload, plugins)

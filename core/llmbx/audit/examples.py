@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..catalog.hardware import GpuType, peak
 from ..errors import UsageError
-from ..hardware import GpuType, peak
 from ..model import Example
 from .arithmetic import equations
 from .cells import TOLERANCE, dispute

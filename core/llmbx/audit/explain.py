@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..hardware import GpuType
+from ..catalog.hardware import GpuType
 from ..model import Value
 from .terms import Case, Terms, compute
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from .. import hardware
-from ..config import Config
+from ..catalog import hardware
+from ..catalog.hardware import GpuType
+from ..catalog.references import Published
+from ..config.profiles import Config
+from ..config.request import Request
 from ..errors import LlmbxError, UsageError, did_you_mean
-from ..hardware import GpuType
 from ..model import Reference, RunSpec, Workload
-from ..plugins import Plugins
-from ..references import Published
-from ..request import Request
+from ..plugins.manager import Plugins
 from .explain import Known
 from .terms import Case, Formula, Terms
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..catalog import MINI
-from ..check import common_findings
-from ..config import Config
+from ..catalog.scales import evaluate, scales
+from ..catalog.workloads import MINI
+from ..config.profiles import Config
 from ..model import Parallelism, Recipe, Row, RunSpec, Scalar, Workload
-from ..plugins import Plugins
-from ..scales import evaluate, scales
+from ..plugins.manager import Plugins
+from ..resolve.rules import common_findings
 from .gather import resolve_row
 from .values import RowDispute
 

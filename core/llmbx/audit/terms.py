@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from ..flops import Flops
 from ..model import Convention, ModelShape, Reference, Value
+from ..model.flops import Flops
 
 Formula = Callable[[ModelShape], Flops | None]
 """Model FLOPs of one sample of a shape."""

@@ -41,9 +41,9 @@ def command(
       llmbx audit my_cluster.toml --workload grok1 --format json
     """
     from ..audit import audit_file, audit_workloads
-    from ..config import load_config
-    from ..plugins import load
-    from ..units import fraction
+    from ..config.profiles import load_config
+    from ..plugins.manager import load
+    from .numbers import fraction
 
     allowed = fraction(tolerance, "--tolerance")
     plugins, (config, _) = load(), load_config()

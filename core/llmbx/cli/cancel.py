@@ -20,8 +20,8 @@ def command(run_name: str) -> None:
     RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last". The ranks are stopped, the
     steps that were logged are kept, and the result says that the run was cancelled.
     """
-    from ..finalise import finalise, launcher_of
     from ..history import find_run
+    from ..run.finalize import finalise, launcher_of
 
     here = world()
     run = find_run(here.install, run_name)

@@ -60,8 +60,8 @@ def command(
       llmbx compare --baseline accepted --tolerance 2%
       llmbx compare last --reference --format json
     """
-    from ..units import fraction
-    from ..window import check
+    from ..measure.window import check
+    from .numbers import fraction
 
     allowed = fraction(tolerance, "--tolerance")
     policy = check(window) if window is not None else None
@@ -119,7 +119,7 @@ def _against(
 ) -> Comparison:  # fmt: skip
     from ..compare import Gate, compare_runs
     from ..compare.select import baseline
-    from ..confidence import LEVEL
+    from ..measure.intervals import LEVEL
 
     if tag is not None:
         chosen = [baseline(here.install, tag, chosen[-1], here.plugins, policy), chosen[-1]]

@@ -64,7 +64,7 @@ def _install(here: World) -> Line:
 
 
 def _gpus() -> Line:
-    from .. import hardware
+    from ..catalog import hardware
 
     found = hardware.detect()
     if found:

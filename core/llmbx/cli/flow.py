@@ -16,7 +16,7 @@ from .options import World
 from .output import print_json
 
 if TYPE_CHECKING:
-    from ..pipeline import Rooms
+    from ..run.pipeline import Rooms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Started:
 def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None, format_: str) -> None:
     """Print what would be started, or write the script that would be; nothing is started."""
     from ..files import write_atomic
-    from ..pipeline import admit, enter, findings, plan
-    from ..report.preview import as_json
-    from ..report.preview import preview as as_text
+    from ..run.pipeline import admit, enter, findings, plan
+    from .preview import as_json
+    from .preview import preview as as_text
 
     spec, rooms = enter(spec, here.plugins, here.install, preview=True)
     found = findings(spec, rooms.framework)
@@ -55,9 +55,9 @@ def once(
 
     `source` is the run that this one repeats. `group` joins repeats of one command, which prints their JSON as one.
     """
-    from ..pipeline import admit, attend, findings, start
-    from ..report.progress import Progress
-    from ..site import site_findings
+    from ..run.pipeline import admit, attend, findings, start
+    from ..run.preconditions import site_findings
+    from .progress import Progress
 
     if detach and spec.retries and spec.origins.get("retries") == "--retries":
         raise UsageError(
@@ -106,7 +106,7 @@ def _print_started(started: Started, format_: str, alone: bool) -> None:
 def enter_here(spec: RunSpec, here: World, force: bool) -> tuple[RunSpec, Rooms]:
     """The rooms of this run. What is wrong with the specification is said before what is missing on the machine."""
     from ..errors import InfraError
-    from ..pipeline import admit, enter, findings
+    from ..run.pipeline import admit, enter, findings
 
     try:
         return enter(spec, here.plugins, here.install)
@@ -130,8 +130,8 @@ def _opening(spec: RunSpec, here: World, how: str) -> list[str]:
 
 
 def _print(result: Result, folder: str, here: World, spec: RunSpec, format_: str) -> None:
-    from ..report.terminal import render
-    from ..yardstick import differences, nearest_row
+    from ..catalog.matching import differences, nearest_row
+    from .terminal import render
 
     if format_ == "json":
         print_json(result)
@@ -143,15 +143,15 @@ def _print(result: Result, folder: str, here: World, spec: RunSpec, format_: str
 
 def interrupted(outcome: Result | Started) -> bool:
     """Whether Ctrl-C ended the run."""
-    from ..pipeline import exit_code
+    from ..run.pipeline import exit_code
 
     return isinstance(outcome, Result) and exit_code(outcome) == 130
 
 
 def worst(results: list[Result], spec: RunSpec, here: World, allowed: float) -> int:
     """The exit code for these results; `allowed` is the fraction that they may be slower than the published figure."""
-    from ..pipeline import exit_code
-    from ..yardstick import too_slow
+    from ..catalog.matching import too_slow
+    from ..run.pipeline import exit_code
 
     codes = {exit_code(result) for result in results} or {0}
     for code in (130, 4, 1):

@@ -15,11 +15,11 @@ from .options import World, run_options, world
 from .output import Target, format_option, print_rows
 
 if TYPE_CHECKING:
-    from ..config import Profile
+    from ..config.profiles import Profile
+    from ..config.request import Request
     from ..images.build import Recipe
     from ..images.inventory import Entry
     from ..model import Environment, Image, ImageRequest
-    from ..request import Request
 
 COLUMNS = ("name", "reference", "kind", "size", "digest", "imported", "state")
 
@@ -65,7 +65,7 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
         sys.exit(_prepare_on_node(request, here, wanted, name, timeout))
     image = runtime.prepare(wanted, here.install.path, _say, offline)
     if check:
-        from ..pipeline import seen_inside
+        from ..run.pipeline import seen_inside
 
         seen_inside(image, runtime, here.install)
     click.echo(_line(image))
@@ -228,7 +228,7 @@ def import_(bundle: Path, accept_image_change: bool) -> None:
 
 def _wheels(workload: str, folder: Path, here: World) -> list[Path]:
     """The wheels of a workload's environment in `folder`. Raises `UsageError` when it has none."""
-    from ..request import Request
+    from ..config.request import Request
     from ..runtimes.wheelhouse import gather
 
     spec = here.resolve(Request(workload=workload))
@@ -272,7 +272,7 @@ def _wanted(request: Request, here: World) -> tuple[ImageRequest, str]:
     if _is_image(bare):
         asked = ImageRequest(reference=bare, accept_change=request.accept_image_change)
         return asked, _container(request, here, bare)
-    from ..pipeline import enter
+    from ..run.pipeline import enter
 
     spec, rooms = enter(here.resolve(request), here.plugins, here.install)
     asked = rooms.framework.prepare_image(spec)
@@ -305,7 +305,7 @@ def _container(request: Request, here: World, name: str) -> str:
 
 
 def _profile(request: Request, here: World) -> Profile | None:
-    from ..config import choose_profile
+    from ..config.profiles import choose_profile
 
     return choose_profile(here.config, here.cluster_files, request.cluster)
 

@@ -18,9 +18,9 @@ from .options import place
 from .output import format_option, print_rows
 
 if TYPE_CHECKING:
+    from ..config.install import Install
     from ..history import Listing, Selection
-    from ..install import Install
-    from ..plugins import Plugins
+    from ..plugins.manager import Plugins
 
 COLUMNS = ("run_id", "workload", "size", "dtype", "gpus", "status", "step_time_s", "tflops_per_gpu", "age")
 FILTERS = ("workload", "size", "dtype", "gpu_type", "gpus", "status")

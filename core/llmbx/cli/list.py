@@ -27,7 +27,7 @@ def command(plugin: str | None, workload: str | None, format_: str) -> None:
       llmbx list llama3.1
       llmbx list --plugin nemo --format json
     """
-    from ..plugins import load
+    from ..plugins.manager import load
 
     plugins = load()
     if plugin:

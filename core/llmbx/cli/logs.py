@@ -54,13 +54,13 @@ def _print(path: Path) -> None:
 
 
 def _follow(run_name: str) -> int:
-    from ..finalise import finalise, launcher_of
-    from ..follow import follow
     from ..history import find_run
-    from ..pipeline import attend, exit_code, rooms_of
-    from ..report.progress import Progress
-    from ..report.terminal import render
-    from ..retry import may_take_over, take_over
+    from ..run.finalize import finalise, launcher_of
+    from ..run.follow import follow
+    from ..run.pipeline import attend, exit_code, rooms_of
+    from ..run.retry import may_take_over, take_over
+    from .progress import Progress
+    from .terminal import render
 
     here = world()
     run = find_run(here.install, run_name)

@@ -14,8 +14,8 @@ import click
 
 from .. import __version__
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
-from ..guard import failure, guarded
-from ..points import entry_points
+from ..plugins.entry_points import entry_points
+from ..plugins.isolation import failure, guarded
 from . import streams
 
 GROUP = "llmbx.commands"

@@ -1,4 +1,4 @@
-"""Numbers as options take them."""
+"""Numbers as users type them on the command line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 import click
+
+from ..errors import UsageError
 
 
 class Above(click.FloatRange):
@@ -20,3 +22,15 @@ class Above(click.FloatRange):
         if not math.isfinite(found):
             self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
         return found
+
+
+def fraction(text: str, option: str) -> float:
+    """`5%` or `0.05` as 0.05. Raises `UsageError` for anything else, and for a negative number."""
+    percent = text.strip().endswith("%")
+    try:
+        value = float(text.strip().rstrip("%")) / (100 if percent else 1)
+    except ValueError:
+        raise UsageError(f"{option} {text!r}: expected a percentage such as 5%") from None
+    if not 0 <= value < 10:
+        raise UsageError(f"{option} {text!r}: expected a percentage such as 5%")
+    return value

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import click
 
-from ..config import Config, load_config
+from ..config.install import Install, find_install
+from ..config.profiles import Config, load_config
+from ..config.request import STAGE_PATH_NOTE, Request, parse_pairs
 from ..errors import UsageError, did_you_mean
-from ..install import Install, find_install
 from ..model import RunSpec
-from ..plugins import Plugins, load
-from ..request import STAGE_PATH_NOTE, Request, parse_pairs
+from ..plugins.manager import Plugins, load
 from ..runtimes.select import AUTO
 from .numbers import Above
 

@@ -14,8 +14,8 @@ from .output import format_option, print_json, to_csv
 
 if TYPE_CHECKING:
     from ..logs.find import LogFile
-    from ..measure import Figures
-    from ..record import Run
+    from ..measure.figures import Figures
+    from ..record.folder import Run
 
 DEFAULT = Path("experiments")
 
@@ -48,9 +48,9 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
     """
     from ..errors import UsageError
     from ..logs.find import find_logs
-    from ..parse import COLUMNS, parse_logs, table
-    from ..plugins import load
-    from ..window import check
+    from ..measure.window import check
+    from ..plugins.manager import load
+    from .parse_rows import COLUMNS, parse_logs, table
 
     if not paths and not DEFAULT.is_dir():
         raise UsageError("there is no ./experiments here; name a log or a folder: llmbx parse PATH")
@@ -92,9 +92,9 @@ def _found(path: Path) -> Path:
 def _save(logs: Sequence[LogFile], window: str | None) -> None:
     """Put the figures of another window in the place of the runs' results."""
     from ..errors import UsageError
-    from ..plugins import load
-    from ..record import read_result, read_run
-    from ..rewindow import save_window
+    from ..history.remeasure import save_window
+    from ..plugins.manager import load
+    from ..record.folder import read_result, read_run
 
     if window is None:
         raise UsageError("--save keeps the figures of another window: say which with --window")
@@ -110,7 +110,7 @@ def _save(logs: Sequence[LogFile], window: str | None) -> None:
 
 
 def _measure(run: Run, steps: Sequence[Step], policy: str | None) -> Figures:
-    from ..plugins import load
-    from ..rewindow import figures
+    from ..history.remeasure import figures
+    from ..plugins.manager import load
 
     return figures(run, steps, load(), policy)

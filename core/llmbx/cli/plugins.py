@@ -17,7 +17,7 @@ def command(format_: str) -> None:
     A plugin is a package with an entry point in the group `llmbx`. A broken one is listed with its error and never
     takes down the others. LLMBX_TRACE_HOOKS=1 before any command prints every hook call.
     """
-    from ..plugins import load
+    from ..plugins.manager import load
 
     plugins = load()
     plugins.ask_all()

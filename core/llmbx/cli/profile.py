@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
+from ..config.request import Request
 from ..errors import UsageError
 from ..model import Result, RunSpec
-from ..request import Request
 from .flow import once, preview, worst
 from .given import given
 from .options import World, run_options, world
@@ -68,7 +68,7 @@ def _new(request: Request, profile: dict[str, Any], here: World) -> RunSpec:
 def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
     """The last run's specification with a profile, and its id. Raises `UsageError` where there is none."""
     from ..history import Selection, find_run, select
-    from ..numbering import first_number
+    from ..resolve.numbering import first_number
     from ..resolve.profiled import again
 
     context = click.get_current_context()

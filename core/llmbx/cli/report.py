@@ -55,11 +55,11 @@ def command(
       llmbx report grok1_1795260605 --html scaling.html
       llmbx report last --baseline accepted --format markdown --svg plots
     """
+    from ..measure.window import check
     from ..report.build import build
     from ..report.gather import Wanted, gather
     from ..report.select import chosen
-    from ..units import fraction
-    from ..window import check
+    from .numbers import fraction
 
     wanted = Wanted(
         window=check(window) if window is not None else None,
@@ -93,7 +93,7 @@ def _print(report: Report, cells: list[Cell], format_: str, drawn: dict[tuple[st
 
 def _summary(report: Report, cells: list[Cell]) -> None:
     """The report on a terminal: a run as it was told when it ended, several as a table."""
-    from ..report.terminal import render
+    from .terminal import render
 
     if len(cells) == 1 and len(cells[0].subjects) == 1:
         subject = cells[0].newest

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
+from ..config.request import Request
 from ..errors import UsageError
 from ..model import Result, RunSpec
-from ..request import Request
 from .flow import Started, interrupted, once, preview, worst
 from .given import given
 from .options import World, run_options, world
@@ -67,7 +67,7 @@ def command(
       llmbx run grok1 --gpu-type gb200 --gpus 128 --dtype fp8 --dry-run
       llmbx run -w pretrain_grok1 -s 314b --dtype fp8 --scale 128 -p
     """
-    from ..units import fraction
+    from .numbers import fraction
 
     allowed = fraction(tolerance, "--tolerance")
     here = world()
@@ -124,7 +124,7 @@ def _again(source: str, here: World) -> RunSpec:
 
 
 def _joined(results: list[Result], to_stderr: bool) -> None:
-    from .. import stats
+    from ..measure import stats
 
     means = [r.step_time_s.mean for r in results if r.status == "completed" and r.step_time_s.mean is not None]
     summary = stats.summary(means)

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from ..hardware import how_to_set_peak
+from ..catalog.hardware import how_to_set_peak
+from ..catalog.matching import exact_row
+from ..config.request import Request
 from ..model import Finding, RunSpec
-from ..request import Request
-from ..yardstick import exact_row
 from .options import World, run_options, world
 from .output import cell, format_option, print_json, print_rows
 
@@ -133,6 +133,6 @@ def _peak_text(spec: RunSpec) -> str:
 
 
 def _findings(spec: RunSpec, here: World) -> list[Finding]:
-    from ..pipeline import findings
+    from ..run.pipeline import findings
 
     return findings(spec, here.plugins.framework(spec.plugin))

@@ -31,9 +31,9 @@ def command(run_name: str, format_: str) -> None:
 
 def describe(run_name: str, here: World) -> dict[str, Any]:
     """The run's state as `status --format json` prints it."""
-    from ..attempts import kept
-    from ..finalise import finalise, job_status, read_log
     from ..history import find_run
+    from ..record.attempts import kept
+    from ..run.finalize import finalise, job_status, read_log
 
     run = find_run(here.install, run_name)
     record = run.record

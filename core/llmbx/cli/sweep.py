@@ -83,7 +83,7 @@ def command(
       llmbx sweep plan.toml --max-jobs 500 --max-gpu-hours 2000
       llmbx sweep --resume
     """
-    from ..units import fraction
+    from .numbers import fraction
 
     allowed = fraction(tolerance, "--tolerance")
     here = world()
@@ -140,8 +140,8 @@ def _wanted(plan: dict[str, Any], repeats: int | None) -> tuple[list[Wanted], st
 
 def _part(plan: dict[str, Any], repeats: int | None) -> Part:
     """The options as a part of a plan, as a file would say it."""
+    from ..config.request import parse_pairs
     from ..history.tags import check_tags
-    from ..request import parse_pairs
     from ..sweep.plan import Part
 
     rest = dict(plan)
@@ -165,8 +165,8 @@ def _list(option: str, text: str) -> list[str]:
 
 def _checked(wanted: Wanted, here: World, dry_run: bool) -> RunSpec:
     """The cell's specification, after everything that can be known before a start."""
-    from ..pipeline import admit, enter, findings, plan
-    from ..site import site_findings
+    from ..run.pipeline import admit, enter, findings, plan
+    from ..run.preconditions import site_findings
     from .flow import enter_here
 
     spec, force = here.resolve(wanted.request), wanted.request.force
@@ -183,8 +183,8 @@ def _checked(wanted: Wanted, here: World, dry_run: bool) -> RunSpec:
 
 
 def _cost(cell: Cell, here: World) -> Cost:
+    from ..catalog.matching import exact_row
     from ..sweep.cost import cost
-    from ..yardstick import exact_row
 
     def published(spec: RunSpec) -> float | None:
         found = exact_row(spec, here.plugins.workload(spec.workload, spec.plugin))
@@ -210,8 +210,8 @@ def _create(here: World, name: str, cells: tuple[Cell, ...], max_jobs: int | Non
 
 def _drive(here: World, sweep: Sweep, max_jobs: int, failed: bool, offline: bool, resumed: bool) -> dict[Slot, Result]:
     """Take the sweep to its end. Ctrl-C leaves what is submitted alone and says how to go on."""
-    from ..pipeline import enter
     from ..report.sweep import SweepProgress
+    from ..run.pipeline import enter
     from ..sweep import census, drive, start, store
 
     rooms = {cell.key: enter(cell.spec, here.plugins, here.install)[1] for cell in sweep.cells}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .. import series
-from ..confidence import LEVEL, Change, Interval, change, change_of_repeats, exact
 from ..errors import UsageError
+from ..measure import series
+from ..measure.intervals import LEVEL, Change, Interval, change, change_of_repeats, exact
 from ..model import Reference, RunSpec
 from .gates import STEP_TIME, Gate
 from .measured import Measured, measured, step_time, times

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..confidence import Change, Interval, exact, over_repeats, over_steps
 from ..errors import UsageError, did_you_mean
+from ..measure.intervals import Change, Interval, exact, over_repeats, over_steps
 from ..model import Figure
-from ..plugins import Plugins
+from ..plugins.manager import Plugins
 from .measured import Measured
 from .values import Metric, Verdict
 from .verdict import interval, judge

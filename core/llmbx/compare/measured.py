@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from ..confidence import Interval, exact, over_repeats, over_steps
 from ..errors import UsageError
 from ..history import settle
+from ..history.remeasure import rewindowed
+from ..measure.intervals import Interval, exact, over_repeats, over_steps
 from ..model import Result, RunSpec, Step
-from ..plugins import Plugins
-from ..record import Record, Run, read_steps
-from ..rewindow import rewindowed
+from ..plugins.manager import Plugins
+from ..record.folder import Record, Run, read_steps
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ..audit import disputes_of
 from ..audit.gather import resolve_row
-from ..config import Config
+from ..config.profiles import Config
 from ..errors import UsageError
 from ..model import Reference, RunSpec
-from ..plugins import Plugins
+from ..plugins.manager import Plugins
 from . import Comparison, Measured, compare_published
 from .select import published
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..catalog.matching import differences
 from ..model import Convention, Reference, Result, RunSpec
-from ..yardstick import differences
 from .measured import Measured
 from .metrics import under
 

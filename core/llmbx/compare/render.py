@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from ..confidence import Interval
+from ..measure.intervals import Interval
 from .values import Comparison, Difference, Metric, Side
 from .why import NOTABLE
 

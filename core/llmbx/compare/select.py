@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..catalog.matching import nearest_row
+from ..config.install import Install
 from ..errors import UsageError, did_you_mean
 from ..history import Selection, known_tags, select
-from ..install import Install
 from ..model import Reference, RunSpec, Workload
-from ..plugins import Plugins
-from ..record import Run
-from ..yardstick import nearest_row
+from ..plugins.manager import Plugins
+from ..record.folder import Run
 from .measured import Measured, measured
 from .refuse import unlike
 from .why import same_setup

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..confidence import Change, Interval
+from ..measure.intervals import Change, Interval
 from ..model import Scalar, Value
 
 Verdict = Literal["faster", "same within noise", "slower"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..confidence import Change
+from ..measure.intervals import Change
 from .values import Verdict
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ..model import RunSpec, Scalar, Value
-from ..record import Record
+from ..record.folder import Record
 from .site import Site
 from .values import Difference
 

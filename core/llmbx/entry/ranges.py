@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from llmbx.entry.rank import say
+from .rank import say
 
 DOMAIN = "llmbx"
 

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from llmbx.entry import secrets
+from . import secrets
 
 FILE = "seen.json"
 

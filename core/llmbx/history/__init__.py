@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError, did_you_mean
-from ..install import RECORD, Install
 from ..model import Scalar, Value
-from ..record import Run, read_run
+from ..record.folder import Run, read_run
 from .columns import COLUMNS, Entry
 from .index import clear, using
 from .query import Selection, count, documents, folders, rows
@@ -21,7 +21,7 @@ from .settle import open_runs, settle, settle_all, standing
 if TYPE_CHECKING:
     import sqlite3
 
-    from ..plugins import Plugins
+    from ..plugins.manager import Plugins
 
 __all__ = [
     "COLUMNS",

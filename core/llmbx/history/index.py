@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ..install import Install
+from ..config.install import Install
 from .columns import COLUMNS
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from ..codec import decoder
-from ..install import RECORD
+from ..config.install import RECORD
 from ..model import Parallelism
-from ..record import RESULT
-from ..strict import NOT_JSON
+from ..record.folder import RESULT
+from ..toml_file import NOT_JSON
 from .columns import Values, flatten, words
 from .tags import read_tags
 

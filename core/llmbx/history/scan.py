@@ -15,7 +15,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..install import RECORD, Install
+from ..config.install import RECORD, Install
 from .columns import COLUMNS, Values, document
 from .index import quoted
 from .read import OPEN, Unreadable, read_values

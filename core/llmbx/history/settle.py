@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from ..config.install import Install
 from ..errors import LlmbxError, PluginError
-from ..guard import why
-from ..install import Install
-from ..record import Run, read_result, read_run
+from ..plugins.isolation import why
+from ..record.folder import Run, read_result, read_run
 from .read import UNKNOWN
 from .scan import OPEN_RUNS, fresh, write
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     import sqlite3
 
     from ..model import Result
-    from ..plugins import Plugins
+    from ..plugins.manager import Plugins
 
 
 def settle(run: Run, plugins: Plugins) -> Result | None:
     """The run's result if it has ended, finalised now if need be; None while it goes on."""
-    from ..finalise import finalise
+    from ..run.finalize import finalise
 
     return finalise(run, plugins)
 
 
 def standing(run: Run, plugins: Plugins) -> tuple[str, str | None]:
     """How an unfinished run stands and why; a run that has ended is finalised, then its status is its result's."""
-    from ..finalise import finalise, job_status
+    from ..run.finalize import finalise, job_status
 
     try:
         if read_result(run.path) is None:

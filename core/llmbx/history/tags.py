@@ -13,8 +13,8 @@ import msgspec
 from ..codec import decode
 from ..errors import InfraError, UsageError
 from ..files import disk_errors, write_atomic
-from ..record import Run
-from ..strict import NOT_JSON
+from ..record.folder import Run
+from ..toml_file import NOT_JSON
 
 FILE = "tags.json"
 _WORD = re.compile(r"[A-Za-z0-9][\w.+:/-]*")

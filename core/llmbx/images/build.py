@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..environments import lock_digest
+from ..catalog.environments import lock_digest
 from ..errors import InfraError, UsageError
 from ..model import Environment, Image, Value
 from ..runtimes.base import Progress

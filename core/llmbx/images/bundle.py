@@ -20,7 +20,7 @@ from ..errors import InfraError, UsageError
 from ..files import disk_errors
 from ..model import Value
 from ..runtimes.base import Progress
-from ..strict import NOT_JSON
+from ..toml_file import NOT_JSON
 from .disk import require_room, size
 from .inventory import Entry
 from .lockfile import Locked, check_locked, read_lock, remember

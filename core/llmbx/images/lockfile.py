@@ -13,7 +13,7 @@ from ..errors import InfraError, UsageError
 from ..files import write_atomic
 from ..model import Value
 from ..runtimes.locks import held
-from ..strict import NOT_JSON
+from ..toml_file import NOT_JSON
 
 NAME = "images.lock"
 

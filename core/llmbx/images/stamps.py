@@ -17,7 +17,7 @@ from ..codec import decode
 from ..errors import InfraError
 from ..files import write_atomic
 from ..model import Value
-from ..strict import NOT_JSON
+from ..toml_file import NOT_JSON
 
 FOLDER = ".stamps"
 

@@ -16,7 +16,7 @@ from ..errors import InfraError, UsageError
 from ..model import Value
 from ..runtimes.base import Progress
 from ..runtimes.naming import Reference
-from ..strict import NOT_JSON
+from ..toml_file import NOT_JSON
 from .retry import Passing, is_passing
 
 PROBE = """\

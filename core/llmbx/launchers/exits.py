@@ -11,7 +11,7 @@ import msgspec
 
 from ..codec import decode
 from ..model import JobStatus, RunSpec
-from ..strict import NOT_JSON
+from ..toml_file import NOT_JSON
 from .script import EXIT, batch_name
 
 _START = re.compile(rb"^(\d{4}-\S+) llmbx: starts as (\S+) on (\S*)$", re.MULTILINE)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..catalog.hardware import builtin
 from ..errors import UsageError
-from ..hardware import builtin
 from ..model import Launch, Phase, RunSpec, Wrapping
 from . import script
 

@@ -12,7 +12,7 @@ import msgspec
 from ..codec import decode
 from ..errors import InfraError
 from ..files import write_atomic
-from ..strict import NOT_JSON
+from ..toml_file import NOT_JSON
 
 PLACE = "local.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")

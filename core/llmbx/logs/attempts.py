@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Event
-from .collect import RESTARTED
+from ..run.collect import RESTARTED
 
 
 class Attempts:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
+from ..config.install import RECORD
 from ..errors import UsageError
-from ..install import RECORD
 from ..model import Value
 from .lines import LineReader
 from .parser import LogFormat

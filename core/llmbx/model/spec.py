@@ -14,7 +14,7 @@ class ProfileSpec(Value, frozen=True):
     stop: int
     """The step before which profiling ends, counted from 0: 45 to 50 are five steps."""
     ranks: str = "first"
-    """Which ranks are profiled: "all", or numbers, ranges and words ("0,32,48-51", "first"; see `llmbx.ranks`)."""
+    """Which ranks are profiled: "all", or numbers, ranges and words ("0,32,48-51", "first"; `llmbx.resolve.ranks`)."""
     tool: str = "nsys"
     """The profiler: the name of its plugin."""
     gpu_metrics: bool = False

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..cli.words import number, text
 from ..compare import NOTABLE, Comparison, Difference, Metric
 from ..model import Column, Scalar, Section, Table
 from .subjects import Cell
-from .words import number, text
 
 NAMES = {
     "tokens_per_s": "throughput",

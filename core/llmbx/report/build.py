@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .. import __version__
+from ..cli.words import slug
 from ..model import Column, Fact, Result, Scalar, Section, Table, Value
 from . import against, provenance, scaling
 from .curves import curves, label
 from .figures import figures
 from .subjects import Cell
 from .verdicts import Verdict, verdict
-from .words import slug
 
 MOST_CURVES = 12
 """Cells whose curves are all drawn."""

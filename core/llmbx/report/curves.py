@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from .. import stats
+from ..cli.words import number
 from ..compare.measured import inside, times
+from ..measure import stats
+from ..measure.series import outliers
 from ..model import Axis, Chart, Point, Rule, Series, Span, Step
-from ..series import outliers
 from .figures import AS_LOGGED
 from .subjects import Cell, Subject, is_time
-from .words import number
 
 MOST_POINTS = 400
 """A longer run is drawn as this many stretches at most, each by its mean and its range."""
@@ -191,6 +191,6 @@ def _summary(subjects: Sequence[Subject]) -> str:
 
 
 def _name(kind: str, name: str) -> str:
-    from .words import slug
+    from ..cli.words import slug
 
     return f"{kind}-{slug(name)}" if name else kind

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import stats
+from ..catalog.hardware import how_to_set_peak
+from ..cli.words import count, number
 from ..compare.measured import step_time, times
-from ..confidence import LEVEL, Interval
-from ..hardware import how_to_set_peak
+from ..measure import stats
+from ..measure.intervals import LEVEL, Interval
 from ..model import Fact, Result
 from .subjects import Cell, Subject
-from .words import count, number
 
 AS_LOGGED = "as logged"
 """The unit of what a framework prints without one, as the loss."""

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from ..compare import Comparison, compare_runs
 from ..compare.published import hold
 from ..compare.select import baseline, published
-from ..config import Config
+from ..config.install import Install
+from ..config.profiles import Config
 from ..errors import LlmbxError, UsageError
 from ..history import settle
+from ..history.remeasure import rewindowed
 from ..history.tags import tags_of
-from ..install import Install
 from ..launchers.nodes import read_nodes
 from ..model import Reference, RunSpec, Value
-from ..plugins import Plugins
-from ..record import Run, read_steps
-from ..rewindow import rewindowed
+from ..plugins.manager import Plugins
+from ..record.folder import Run, read_steps
 from .subjects import Cell, Subject, cells
 
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..cli import words
 from ..model import Chart, Section
 from ..model.section import is_number
-from . import draw, palette, words
+from . import draw, palette
 from .build import Report
 from .tables import behind
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..cli import words
 from ..model import Chart, Column, Fact, Section, Table
-from . import words
 from .build import Report
 from .tables import behind
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
+from ..cli.words import text
 from ..launchers.nodes import names, shared_facts
 from ..model import Column, RunSpec, Scalar, Section, Table
-from ..record import Record
+from ..record.folder import Record
 from ..secrets import blank, redact
 from .subjects import Cell, Subject
-from .words import text
 
 UNITS = {
     "gpus": "GPUs", "gpus_per_node": "GPUs", "global_batch_size": "samples", "micro_batch_size": "samples",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..cli.words import count, number
 from ..compare.measured import step_time
-from ..confidence import LEVEL, Interval, change
+from ..measure.intervals import LEVEL, Interval, change
 from ..model import Axis, Chart, Column, Point, Reference, Rule, Section, Series, Table, Value
 from .subjects import Cell
-from .words import count, number
 
 
 class Scale(Value, frozen=True):

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError
 from ..history import Selection, find_run, select
-from ..install import RECORD, Install
 from ..model import Value
-from ..record import Run, read_result, read_run
+from ..record.folder import Run, read_result, read_run
 from ..sweep import store
 from ..sweep.census import Slot, runs_of, slot_of, slots
 from ..sweep.store import Sweep

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
+from ..cli.words import text
 from ..compare import Comparison, Measured
 from ..compare.measured import inside
 from ..compare.why import differences
 from ..launchers.nodes import Node
 from ..model import Reference, Result, RunSpec, Section, Step, Value
-from ..record import Record, Run
-from .words import text
+from ..record.folder import Record, Run
 
 UNTOLD = 45
 """Differences below this weight do not get into the name of a cell."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from ..cli.progress import Progress
 from ..model import Result
-from ..pipeline import Rooms, attend
-from ..record import Run
+from ..record.folder import Run
+from ..run.pipeline import Rooms, attend
 from ..sweep.census import Slot
-from .progress import Progress
 
 
 class SweepProgress:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..cli.words import number
 from ..model import Chart, Column, Scalar, Table
-from .words import number
 
 
 def behind(chart: Chart) -> Table:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..cli.words import number
 from ..model import Axis, Chart, Point, Rule, Series, Span
 from .palette import SERIES
-from .words import number
 
 WIDTH, HEIGHT = 720, 260
 SHAPES = ("circle", "square", "triangle-right", "cross", "triangle-down", "triangle-left")

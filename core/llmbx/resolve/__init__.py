@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .. import catalog, hardware
-from ..config import Config, Profile, choose_profile
+from ..catalog import hardware, workloads
+from ..config.profiles import Config, Profile, choose_profile
+from ..config.request import Request
+from ..config.settings import SHAPE, read_settings
 from ..errors import UsageError
 from ..model import RANK_VARIABLES, CheckpointSpec, Recipe, Row, RunSpec, Scalar, Size, Workload
-from ..numbering import doubtful, first_number
-from ..plugins import Plugins
-from ..request import Request
+from ..plugins.manager import Plugins
 from ..scheduler_options import long_options, scheduler_options
 from ..secrets import secret_names
-from ..settings import SHAPE, read_settings
 from .layers import Layers
 from .length import length, with_fitting_window
+from .numbering import doubtful, first_number
 from .place import place
 from .profiled import without_profile
 from .shape import shape
@@ -45,7 +45,7 @@ def resolve(
     profile = choose_profile(config, cluster_files, request.cluster)
     layers = Layers(request, environ, profile)
     target = target_of(layers, workload, gpus)
-    choice = catalog.choose(workload, **target, recipe=request.recipe)
+    choice = workloads.choose(workload, **target, recipe=request.recipe)
     recipe, row = choice.recipe, choice.row
     layers.note(
         "recipe", recipe.name, "--recipe" if request.recipe else f"newest recipe with this row ({recipe.source})"
@@ -133,7 +133,7 @@ def _settings(
 
 def _env(layers: Layers, recipe: Recipe, target: Mapping[str, Any], pp: int) -> dict[str, str]:
     profile = layers.profile
-    exported = catalog.environment(recipe, target["size"], target["dtype"], target["gpu_type"], pp)
+    exported = workloads.environment(recipe, target["size"], target["dtype"], target["gpu_type"], pp)
     layered = [(exported, f"recipe {recipe.name}")]
     if profile:
         layered.append((profile.cluster.env, profile.origin))

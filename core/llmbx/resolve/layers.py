@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..config import Profile
-from ..request import Request, from_environ
+from ..config.profiles import Profile
+from ..config.request import Request, from_environ
 
 
 class Layers:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import window
 from ..errors import UsageError
+from ..measure import window
 from ..model import ProfileSpec, Recipe, RunSpec, TraceSpec
-from ..numbering import bounds, fits
 from .layers import Layers
+from .numbering import bounds, fits
 from .profiled import profile as profile_of
 
 TRACER = "nccltrace"

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from .. import catalog, hardware
+from ..catalog import hardware, workloads
 from ..errors import UsageError
 from ..launchers import slurm_time
 from ..model import ImageSource, PreflightSpec, Recipe, Workload
@@ -107,5 +107,5 @@ def _usual_walltime(layers: Layers, workload: Workload, recipe: Recipe, target: 
         for key in (workload.name, *workload.aliases, "default"):
             if key in limits:
                 return int(layers.note("walltime_minutes", limits[key], layers.profile.origin))
-    limit = catalog.walltime_minutes(recipe, target["size"], target["gpu_type"])
+    limit = workloads.walltime_minutes(recipe, target["size"], target["gpu_type"])
     return None if limit is None else int(layers.note("walltime_minutes", limit, f"recipe {recipe.name}"))

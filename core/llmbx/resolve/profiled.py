@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .. import ranks
+from ..config.request import Request
 from ..errors import UsageError
 from ..model import Finding, ProfileSpec, Recipe, RunSpec
-from ..numbering import fits
-from ..request import Request
+from . import ranks
 from .layers import Layers
+from .numbering import fits
 
 GPU_METRICS = "gpu_metrics"
 """The rule of the finding that GPU metrics were asked for without a profile."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..catalog.scales import evaluate
+from ..config.settings import BATCH, LETTERS, SHAPE, SWITCHES
 from ..errors import UsageError
 from ..model import ModelShape, Parallelism, Recipe, Row, Scalar, Size
-from ..scales import evaluate
-from ..settings import BATCH, LETTERS, SHAPE, SWITCHES
 from .layers import Layers
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .. import catalog, hardware
+from ..catalog import hardware, workloads
+from ..catalog.scales import admits
 from ..errors import UsageError, did_you_mean
 from ..model import Workload
-from ..scales import admits
 from .layers import Layers
 
 MOST_GPUS = 1_000_000
@@ -17,13 +17,13 @@ MOST_GPUS = 1_000_000
 
 def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType]) -> dict[str, Any]:
     """Size, dtype, GPU type and scale."""
-    catalog.require_recipe(workload, layers.request.recipe)
+    workloads.require_recipe(workload, layers.request.recipe)
     asked: int | None = layers.find("gpus")
     if asked is not None and asked > MOST_GPUS:
         raise UsageError(f"{layers.origins['gpus']} {asked}: expected at most {MOST_GPUS}")
     gpu_type, count = _gpu_type(layers, workload, gpus)
     size = layers.find("size") or _default_size(layers, workload, gpu_type)
-    catalog.require_size(workload, size, layers.request.recipe)
+    workloads.require_size(workload, size, layers.request.recipe)
     dtype = layers.find("dtype") or _default_dtype(layers, workload, size, gpu_type)
     scale = asked or _default_scale(layers, workload, size, dtype, gpu_type, count)
     return {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": scale}
@@ -45,7 +45,7 @@ def _gpu_type(
         return detected
     if size is None and for_a_cluster(layers):
         size = _usual_size(workload)
-    if size in (None, catalog.MINI):
+    if size in (None, workloads.MINI):
         return str(layers.note("gpu_type", "cpu", "no GPU on this machine")), None
     return _implied(layers, workload, size), None
 
@@ -71,14 +71,14 @@ def _implied(layers: Layers, workload: Workload, size: str) -> str:
     A login node has no GPU of its own.
     """
     dtype, scale = layers.find("dtype"), layers.find("gpus")
-    rows = [row for _, row in catalog.rows_of(workload, size, layers.request.recipe)]
+    rows = [row for _, row in workloads.rows_of(workload, size, layers.request.recipe)]
     fits = [row for row in rows if dtype in (None, *row.dtypes) and (scale is None or admits(row.gpus, scale))]
     types = list(dict.fromkeys(name for row in fits for name in row.gpu_types))
     if scale is not None and len(types) == 1:
         return str(layers.note("gpu_type", types[0], f"the only GPU type with {scale} GPUs in the catalog"))
     if workload.default_gpu_type in types:
         return str(layers.note("gpu_type", workload.default_gpu_type, f"default of {workload.name}"))
-    known = ", ".join(types or catalog.known_gpu_types(workload, size))
+    known = ", ".join(types or workloads.known_gpu_types(workload, size))
     raise UsageError(
         f"{workload.name} {size} needs a GPU cluster and this machine has no GPU: "
         f"add --gpu-type ({known}), or use --size mini"
@@ -95,17 +95,17 @@ def _default_size(layers: Layers, workload: Workload, gpu_type: str) -> str:
 
 
 def _default_dtype(layers: Layers, workload: Workload, size: str, gpu_type: str) -> str:
-    chosen = catalog.default_dtype(workload, size, gpu_type, layers.find("gpus"), layers.request.recipe)
+    chosen = workloads.default_dtype(workload, size, gpu_type, layers.find("gpus"), layers.request.recipe)
     if chosen is not None:
         origin = f"default of {workload.name} {size} on {gpu_type}"
-        if (size, gpu_type, chosen) == (catalog.MINI, catalog.CPU, catalog.CPU_DTYPE):
+        if (size, gpu_type, chosen) == (workloads.MINI, workloads.CPU, workloads.CPU_DTYPE):
             origin = "default of a mini on a CPU: the same work on every CPU"
         return str(layers.note("dtype", chosen, origin))
-    known = catalog.known_dtypes(workload, size, gpu_type, layers.request.recipe)
+    known = workloads.known_dtypes(workload, size, gpu_type, layers.request.recipe)
     if not known:
         recipe = layers.request.recipe
         what = f"{workload.name} {size}" + (f" in recipe {recipe}" if recipe else "")
-        types = ", ".join(catalog.known_gpu_types(workload, size, recipe))
+        types = ", ".join(workloads.known_gpu_types(workload, size, recipe))
         raise UsageError(f"{what} has no configuration for {gpu_type} (known: {types})")
     raise UsageError(f"{workload.name} {size} on {gpu_type} has no default dtype: give --dtype {' or '.join(known)}")
 
@@ -115,7 +115,7 @@ def _default_scale(
 ) -> int:
     if size == "mini":
         return int(layers.note("gpus", 1, "default of the mini"))
-    known = catalog.known_scales(workload, size, dtype, gpu_type, layers.request.recipe)
+    known = workloads.known_scales(workload, size, dtype, gpu_type, layers.request.recipe)
     if detected in known:
         return int(layers.note("gpus", detected, "this machine's GPUs"))
     if len(known) == 1:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from shutil import which
 
-from ..environments import lock_digest
+from ..catalog.environments import lock_digest
 from ..errors import InfraError, UsageError
 from ..model import Environment, Image, ImageRequest
 from .naming import image_file, is_file

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..environments import split_pin
+from ..catalog.environments import split_pin
 from ..errors import InfraError, UsageError
 from ..model import Environment, Value
 from . import environment_store as store

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import msgspec
 
+from ..catalog.environments import lock_digest, normal_name, pins
 from ..codec import decode
-from ..environments import lock_digest, normal_name, pins
 from ..errors import InfraError
 from ..files import write_atomic
 from ..model import Environment, Image, Value
-from ..strict import NOT_JSON
+from ..toml_file import NOT_JSON
 
 MARKER = ".llmbx-environment.json"
 """Written last into a finished environment."""

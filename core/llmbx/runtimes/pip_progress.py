@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ..environments import normal_name
+from ..catalog.environments import normal_name
 from .base import Progress
 
 EVERY_S = 1.0

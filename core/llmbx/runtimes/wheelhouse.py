@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..environments import split_pin
+from ..catalog.environments import split_pin
 from ..errors import InfraError
 from ..model import Environment
 from . import environment_store as store

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ..config.install import RECORD, Install
 from ..errors import LlmbxError
-from ..install import RECORD, Install
 from ..launchers.base import Launcher, Unreachable
 from ..model import Result
-from ..orphans import recover
-from ..record import Run, read_result, read_run
+from ..record.folder import Run, read_result, read_run
+from ..run.recovery import recover
 from .cells import Cell
 from .store import Sweep
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Protocol
 
 from ..errors import InfraError, LlmbxError
-from ..finalise import conclude
-from ..follow import STACK_GRACE_S
 from ..launchers.base import Launcher, Unreachable
 from ..model import JobStatus, Result
-from ..orphans import recover
-from ..pipeline import Rooms, close
-from ..plugins import Plugins
-from ..record import Run, read_result
-from ..retry import may_take_over, take_over
+from ..plugins.manager import Plugins
+from ..record.folder import Run, read_result
+from ..run.finalize import conclude
+from ..run.follow import STACK_GRACE_S
+from ..run.pipeline import Rooms, close
+from ..run.recovery import recover
+from ..run.retry import may_take_over, take_over
 from .census import Census, Slot
 from .start import Doubtful, Refused, Starter
 

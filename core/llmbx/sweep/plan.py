@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..catalog.scales import ANY, scales
+from ..config.request import Request
 from ..errors import UsageError
 from ..model import Natural, Positive, Scalar, Seconds, Value
-from ..request import Request
-from ..scales import ANY, scales
 from ..scheduler_options import long_options
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class Wanted(Value, frozen=True):
 
 def read_plan(path: Path) -> list[Wanted]:
     """The cells of a plan file. Raises `UsageError` with the file, the place and a suggestion."""
-    from ..strict import read_toml
+    from ..toml_file import read_toml
 
     file = read_toml(path, PlanFile)
     parts = [_merged(file, part) for part in file.part] or [file]

@@ -11,8 +11,8 @@ from ..errors import InfraError, LlmbxError, UsageError
 from ..launchers.base import Unreachable
 from ..launchers.script import SCRIPT
 from ..model import Image, Result, RunSpec
-from ..pipeline import Rooms, conclude_unstarted, fetch_image, render, wanted_image, write_files
-from ..record import Run, SweepMark, claim_folder, new_record, write_record
+from ..record.folder import Run, SweepMark, claim_folder, new_record, write_record
+from ..run.pipeline import Rooms, conclude_unstarted, fetch_image, render, wanted_image, write_files
 from ..runtimes.base import Progress
 from ..secrets import forget
 from .census import Slot

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..codec import decode
+from ..config.install import Install
 from ..errors import InfraError, LlmbxError, UsageError, did_you_mean
 from ..files import disk_errors, write_atomic
-from ..install import Install
 from ..model import Value
-from ..record import pretty
-from ..strict import NOT_JSON
+from ..record.folder import pretty
+from ..toml_file import NOT_JSON
 from .cells import Cell
 
 FOLDER = "sweeps"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .. import confidence, stats
+from ..measure import intervals, stats
 from ..model import Result, Value
 from .cells import Cell
 from .census import Slot
@@ -50,7 +50,7 @@ def _row(cell: Cell, results: Sequence[Result | None]) -> Row:
     spec, there = cell.spec, [result for result in results if result is not None]
     valid = [result for result in there if result.data_valid]
     times = [result.step_time_s.mean for result in valid if result.step_time_s.mean is not None]
-    interval = confidence.over_repeats(times)
+    interval = intervals.over_repeats(times)
     status, cause = _status(results)
     return Row(
         cell=cell.key, workload=spec.workload, size=spec.size, dtype=spec.dtype, gpu_type=spec.gpu_type,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..discover import HOOKS, PluginInfo
 from ..errors import LlmbxError
-from ..plugins import Plugins, load
+from ..plugins.discovery import HOOKS, PluginInfo
+from ..plugins.manager import Plugins, load
 from .framework import framework_problems
 from .grammar import grammar_problems
 from .profiler import profiler_problems

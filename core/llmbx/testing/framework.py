@@ -7,14 +7,14 @@ import math
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-from ..catalog_check import check_workload
-from ..check import common_findings
-from ..discover import PluginInfo
+from ..catalog.hardware import builtin
+from ..catalog.scales import ANY, admits, scales
+from ..catalog.validation import check_workload
 from ..errors import LlmbxError, UsageError
-from ..hardware import builtin
 from ..model import Finding, Image, ImageRequest, Launch, Phase, Recipe, Row, RunSpec, Workload, Wrapping
-from ..plugins import Framework, Plugins
-from ..scales import ANY, admits, scales
+from ..plugins.discovery import PluginInfo
+from ..plugins.manager import Framework, Plugins
+from ..resolve.rules import common_findings
 from ..secrets import is_secret
 from .preview import INSTALL, resolve_spec
 from .typed import all_typed, ill_typed

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ..logs.lines import CUT
 from ..logs.parser import LogParser, Record
 from ..model import Event, Step
-from ..plugins import Plugins
+from ..plugins.manager import Plugins
 from .reading import clean_lines, first_step
 from .typed import ill_typed
 

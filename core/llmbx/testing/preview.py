@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..config import load_config
-from ..install import Install
+from ..cli.preview import preview
+from ..config.install import Install
+from ..config.profiles import load_config
+from ..config.request import Request
 from ..model import Image, Launch, RunSpec, Scalar, Wrapping
-from ..pipeline import admit, enter, findings, plan
-from ..plugins import load
-from ..report.preview import preview
-from ..request import Request
+from ..plugins.manager import load
 from ..resolve import resolve
+from ..run.pipeline import admit, enter, findings, plan
 
 INSTALL = "/install"
 """The install of a preview: always the same, so that golden files do not change from machine to machine."""
@@ -48,7 +48,7 @@ def resolve_spec(
 ) -> RunSpec:
     """The specification that `llmbx run WORKLOAD` would have.
 
-    `settings` are `--set` values; `request` takes every field of `llmbx.request.Request` (plugin, size, dtype,
+    `settings` are `--set` values; `request` takes every field of `llmbx.config.request.Request` (plugin, size, dtype,
     gpu_type, gpus, steps, window, runtime, launcher, profile_steps …). `environ` is the command's environment (None: an
     empty one); no `llmbx.toml` is read but the one that its LLMBX_CONFIG names. Raises `UsageError` as the command
     would.

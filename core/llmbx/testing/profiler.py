@@ -6,10 +6,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..discover import PluginInfo
 from ..errors import UsageError
 from ..model import Figure, Finding, Launch, Phase, ProfileSpec, RunSpec, TraceSpec, Wrapping
-from ..plugins import Plugins
+from ..plugins.discovery import PluginInfo
+from ..plugins.manager import Plugins
 from .framework import FOLDER
 from .sample import sample_spec
 from .typed import all_typed, ill_typed

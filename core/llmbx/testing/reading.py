@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..logs.collect import collect
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
-from ..measure import Figures, measure
+from ..measure.figures import Figures, measure
 from ..model import Event, RunSpec, Step
-from ..plugins import Plugins, load
+from ..plugins.manager import Plugins, load
+from ..run.collect import collect
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..model import Result, Step
-from ..record import read_result, read_steps
+from ..record.folder import read_result, read_steps
 from .isolation import Isolated
 
 MAIN = "from llmbx.cli.main import main; main()"

@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..discover import PluginInfo
 from ..launchers.base import Launcher
 from ..model import Environment, Image, ImageRequest, Launch, Phase, Wrapping
-from ..plugins import Plugins
+from ..plugins.discovery import PluginInfo
+from ..plugins.manager import Plugins
 from ..runtimes.base import Runtime
 from .framework import FOLDER, IMAGE
 from .preview import INSTALL

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from llmbx.flops import Flops, transformer
 from llmbx.model import ModelShape
+from llmbx.model.flops import Flops, transformer
 
 FORMULA = "S(12Lh²(1+g/a+S/h)+18Lfhk+6LhE+6Vh), version 1"
 """S tokens, L layers, hidden size h, g query groups, a heads, FFN f, k of E experts a token, vocabulary V.

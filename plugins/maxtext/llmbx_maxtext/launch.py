@@ -8,8 +8,8 @@ runtime (`hardware=gpu`).
 
 from __future__ import annotations
 
-from llmbx.carry import CODE, SPEC, carried
-from llmbx.environments import needed
+from llmbx.catalog.environments import needed
+from llmbx.launchers.payload import CODE, SPEC, carried
 from llmbx.model import Capture, Image, ImageRequest, Launch, Mount, Phase, ProfileSpec, RunSpec
 
 from .arguments import Stage, arguments, flags, processes

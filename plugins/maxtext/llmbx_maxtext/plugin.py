@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from llmbx import hookimpl
 
 if TYPE_CHECKING:
-    from llmbx.flops import Flops
     from llmbx.logs.parser import LogFormat, LogParser
     from llmbx.model import Finding, Image, ImageRequest, Launch, RunSpec, Workload
+    from llmbx.model.flops import Flops
 
 
 @hookimpl

@@ -10,7 +10,7 @@ from importlib import resources
 
 from llmbx.errors import UsageError, did_you_mean
 from llmbx.model import Convention, RunSpec, Value
-from llmbx.strict import read_toml
+from llmbx.toml_file import read_toml
 
 BY_IMAGE = "by-image"
 """The value of the settings `maxtext` and `pgle` that lets the image's date decide."""

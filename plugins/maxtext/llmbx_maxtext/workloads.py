@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from llmbx.catalog import load_workloads
+from llmbx.catalog.workloads import load_workloads
 from llmbx.model import Workload
 
 NAMES = ("llama2", "mixtral")

@@ -43,6 +43,6 @@ def _is_empty(tally: Tally) -> bool:
 
 
 def _formats() -> Sequence[LogFormat]:
-    from llmbx.plugins import load
+    from llmbx.plugins.manager import load
 
     return load().log_formats()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from llmbx.carry import CODE, SPEC, carried
-from llmbx.environments import needed
+from llmbx.catalog.environments import needed
+from llmbx.launchers.payload import CODE, SPEC, carried
 from llmbx.model import Image, ImageRequest, Launch, Mount, Phase, RunSpec
 
 from .published import overlay

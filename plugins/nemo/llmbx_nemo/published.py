@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Any
 
 from llmbx.model import RunSpec, Value
-from llmbx.strict import read_toml
+from llmbx.toml_file import read_toml
 
 
 class Rule(Value, frozen=True):

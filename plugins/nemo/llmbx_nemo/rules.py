@@ -5,9 +5,9 @@ Sources: the checks of Megatron-Core 0.16 (`transformer_config.py`, `parallel_st
 
 from __future__ import annotations
 
-from llmbx.check import emulated_bf16
-from llmbx.fixes import divisors, either, multiples_around
 from llmbx.model import Finding, RunSpec
+from llmbx.resolve.rules import emulated_bf16
+from llmbx.suggestions import divisors, either, multiples_around
 
 HUB = "https://huggingface.co/"
 EMULATED_BF16 = "2 to 5"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from llmbx.model import Finding, RunSpec
-from llmbx.ranks import numbers
+from llmbx.resolve.ranks import numbers
 
 from . import tools
 from .lending import OWN_FILES

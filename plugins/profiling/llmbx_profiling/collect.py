@@ -11,7 +11,7 @@ from typing import Any
 from llmbx.errors import LlmbxError
 from llmbx.files import write_atomic
 from llmbx.model import Finding, Value
-from llmbx.ranks import spell
+from llmbx.resolve.ranks import spell
 
 from . import tools
 from .analysis import hidden, sources

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import resources
 
 from llmbx.model import Capture, Launch, Mount, Phase, Prefix, ProfileSpec, RunSpec, Value
-from llmbx.ranks import numbers, spell
+from llmbx.resolve.ranks import numbers, spell
 from llmbx.secrets import HARMLESS, SECRET
 
 from .lending import LIBRARIES, Lent

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from llmbx.model import RunSpec
-from llmbx.ranks import numbers
+from llmbx.resolve.ranks import numbers
 
 BASE = 200_000
 """Bytes of a report without any GPU activity: 0.13 MB written by nsys 2022.4, 0.19 MB by 2023.4 (measured)."""

@@ -9,9 +9,9 @@ import pluggy
 import pytest
 
 from llmbx import hookimpl, hookspecs
-from llmbx.flops import Flops
 from llmbx.model import Finding, ModelShape, RunSpec, Workload
-from llmbx.plugins import Plugins
+from llmbx.model.flops import Flops
+from llmbx.plugins.manager import Plugins
 
 SHAPE = ModelShape(
     layers=16,

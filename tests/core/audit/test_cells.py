@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx import hardware
 from llmbx.audit.cells import count, disputes
 from llmbx.audit.explain import Known
 from llmbx.audit.terms import Case, Terms, compute
+from llmbx.catalog import hardware
 from llmbx.model import ModelShape, Reference
 
 from .conftest import SHAPE, flops

@@ -13,14 +13,14 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmbx import plugins as plugins_module
 from llmbx.audit import audit_file
+from llmbx.catalog.references import STATES
 from llmbx.cli.audit import command
-from llmbx.config import Config
+from llmbx.config.profiles import Config
 from llmbx.errors import UsageError
 from llmbx.model import Recipe, Row, Size, Workload
-from llmbx.plugins import Plugins
-from llmbx.references import STATES
+from llmbx.plugins import manager as plugins_module
+from llmbx.plugins.manager import Plugins
 
 from .conftest import SHAPE, flops
 

@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from llmbx.audit import Audit, audit_workloads, disputes_of
-from llmbx.catalog import rows_of
-from llmbx.config import Config
-from llmbx.plugins import Plugins
+from llmbx.catalog.workloads import rows_of
+from llmbx.config.profiles import Config
+from llmbx.plugins.manager import Plugins
 
 # Layers, hidden size, FFN, heads, query groups, vocabulary, experts a token, and whether attention is counted in full:
 # the figures in the recipes' notes (Llama 3.1 70B and 405B: the models' own).

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from llmbx.audit.rows import disputed_rows
-from llmbx.config import Config
+from llmbx.config.profiles import Config
 from llmbx.model import Finding, Recipe, Row, RunSpec, Size, Workload
-from llmbx.plugins import Plugins
+from llmbx.plugins.manager import Plugins
 
 from .conftest import SHAPE
 

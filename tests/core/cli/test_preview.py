@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from llmbx.cli import profile, run
-from llmbx.record import Record
+from llmbx.record.folder import Record
 
 
 @pytest.mark.parametrize("command", [run.command, profile.command])

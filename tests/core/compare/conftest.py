@@ -12,14 +12,14 @@ import pluggy
 import pytest
 
 from llmbx import hookimpl, hookspecs
-from llmbx.finalise import build_result
-from llmbx.flops import Flops
-from llmbx.install import Install
-from llmbx.measure import measure
+from llmbx.config.install import Install
+from llmbx.measure.figures import measure
 from llmbx.model import Figure, Image, JobStatus, Peak, ProfileSpec, Reference, RunSpec, Step, Workload
+from llmbx.model.flops import Flops
 from llmbx.model.workload import Recipe, Row, Size
-from llmbx.plugins import Plugins
-from llmbx.record import Record, Run, write_record, write_result, write_steps
+from llmbx.plugins.manager import Plugins
+from llmbx.record.folder import Record, Run, write_record, write_result, write_steps
+from llmbx.run.finalize import build_result
 
 PEAK = Peak(tflops=989.0, name="H100 dense BF16", source="test")
 FLOPS = Flops(full=8e13, causal=6e13, formula="toy, version 1")

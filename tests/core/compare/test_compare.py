@@ -11,13 +11,13 @@ from click.testing import CliRunner, Result
 
 from llmbx.cli import compare as module
 from llmbx.cli.options import World
-from llmbx.config import Config
+from llmbx.config.install import Install
+from llmbx.config.profiles import Config
 from llmbx.errors import LlmbxError, UsageError
 from llmbx.history.tags import change_tags
-from llmbx.install import Install
 from llmbx.model import Image, Reference
 from llmbx.model.result import FlopsPerSample
-from llmbx.plugins import Plugins
+from llmbx.plugins.manager import Plugins
 
 from .conftest import FLOPS, Shelf, Toy, noise
 

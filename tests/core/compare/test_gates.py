@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx.record import Run
+from llmbx.record.folder import Run
 
 from .conftest import Shelf, noise
 from .test_compare import Compare, compare, read

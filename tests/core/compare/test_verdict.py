@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmbx.compare.verdict import judge
-from llmbx.confidence import Change
+from llmbx.measure.intervals import Change
 
 
 def change(fraction: float, low: float, high: float) -> Change:

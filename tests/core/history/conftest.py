@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 
 from llmbx import hookspecs
 from llmbx.cli import jobs as module
+from llmbx.config.install import Install
 from llmbx.errors import LlmbxError
-from llmbx.install import Install
 from llmbx.launchers import plugin as launchers
 from llmbx.model import RunSpec
-from llmbx.plugins import Plugins
+from llmbx.plugins.manager import Plugins
 
 from ..compare.conftest import SHAPE, Shelf, Toy, install, shelf, spec
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from llmbx.config.install import Install
 from llmbx.history import Selection, find_run, listed, rebuild, scan, select
 from llmbx.history.index import place
 from llmbx.history.tags import change_tags
-from llmbx.install import Install
-from llmbx.plugins import Plugins
-from llmbx.record import RESULT, read_result, write_record, write_result
+from llmbx.plugins.manager import Plugins
+from llmbx.record.folder import RESULT, read_result, write_record, write_result
 
 from ..compare.conftest import Shelf, noise
 
@@ -242,8 +242,8 @@ from pathlib import Path
 import msgspec
 from llmbx.history import Selection, find_run, select
 from llmbx.history.tags import change_tags
-from llmbx.install import Install
-from llmbx.record import Record, claim_folder, write_record, write_result, read_run, Run
+from llmbx.config.install import Install
+from llmbx.record.folder import Record, claim_folder, write_record, write_result, read_run, Run
 from llmbx.model import Result
 
 root, template, number = sys.argv[1:]
@@ -286,7 +286,7 @@ def test_many_processes_at_once_lose_nothing(shelf: Shelf, monkeypatch: pytest.M
 def test_find_run_by_id_prefix_job_tag_and_folder(shelf: Shelf) -> None:
     from llmbx.errors import UsageError
     from llmbx.model import Job
-    from llmbx.record import Attempt
+    from llmbx.record.folder import Attempt
 
     a = shelf.put(noise(1, 1.0), tags=("accepted",))
     b = shelf.put(noise(2, 1.0), record={"job": Job(launcher="slurm", job_id="4711", submitted=1.0)})

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from llmbx.config.install import Install
 from llmbx.errors import UsageError
 from llmbx.history.index import place
-from llmbx.install import Install
-from llmbx.record import RESULT
+from llmbx.record.folder import RESULT
 
 from ..compare.conftest import CREATED, Shelf, noise
 from .conftest import Jobs

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx.infra import infrastructure_cause
-from llmbx.judge import judge
 from llmbx.launchers import preflight, script
-from llmbx.logs.collect import Log
 from llmbx.model import JobStatus, PreflightSpec, Result
+from llmbx.run.collect import Log
+from llmbx.run.infrastructure import infrastructure_cause
+from llmbx.run.verdict import judge
 
 from .conftest import make_launch, make_spec, shell_phase
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.plugins import Plugins, load
+from llmbx.plugins.manager import Plugins, load
 
 Package = Callable[..., Path]
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]

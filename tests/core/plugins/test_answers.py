@@ -10,12 +10,12 @@ import pluggy
 import pytest
 
 from llmbx import hookimpl, hookspecs
-from llmbx.answers import promised
-from llmbx.discover import HOOKS
 from llmbx.errors import PluginError
-from llmbx.flops import Flops
 from llmbx.model import Fact, Figure, Finding, Image, Launch, Phase, RunSpec, Section, Step
-from llmbx.plugins import Framework, Plugins
+from llmbx.model.flops import Flops
+from llmbx.plugins.discovery import HOOKS
+from llmbx.plugins.manager import Framework, Plugins
+from llmbx.plugins.validation import promised
 
 Make = Callable[..., RunSpec]
 IMAGE = Image(kind="host", reference="", python="python")

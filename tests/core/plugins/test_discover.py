@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from llmbx.plugins import Plugins
+from llmbx.plugins.manager import Plugins
 
 from .conftest import Llmbx, Package
 

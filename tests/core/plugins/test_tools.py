@@ -15,7 +15,7 @@ from llmbx.launchers import plugin as launchers
 from llmbx.launchers.base import placed
 from llmbx.launchers.local import LocalLauncher
 from llmbx.model import Job, RunSpec
-from llmbx.plugins import Plugins
+from llmbx.plugins.manager import Plugins
 from llmbx.runtimes import plugin as runtimes
 from llmbx.runtimes.host import HostRuntime
 

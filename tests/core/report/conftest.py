@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 from llmbx.cli import report as module
 from llmbx.cli.options import World
-from llmbx.config import Config
+from llmbx.config.install import Install
+from llmbx.config.profiles import Config
 from llmbx.errors import LlmbxError
-from llmbx.install import Install
-from llmbx.plugins import Plugins
-from llmbx.record import Run
+from llmbx.plugins.manager import Plugins
+from llmbx.record.folder import Run
 from llmbx.report.build import Report, build
 from llmbx.report.gather import Wanted, gather
 from llmbx.report.subjects import Cell

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llmbx.finalise import build_result
-from llmbx.measure import measure
+from llmbx.measure.figures import measure
 from llmbx.model import JobStatus, Parallelism, Result, RunSpec, Step
 from llmbx.model.result import Loss, Mfu, StepTime, Tflops, Timing, Window, WorkloadFacts
-from llmbx.record import Record, Run, pretty
+from llmbx.record.folder import Record, Run, pretty
 from llmbx.report.build import build
 from llmbx.report.html import render as page
 from llmbx.report.markdown import render as markdown
 from llmbx.report.rows import rows
 from llmbx.report.subjects import Subject, cells
+from llmbx.run.finalize import build_result
 
 from ..compare.conftest import FLOPS, noise
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from llmbx import hookimpl
-from llmbx.config import Config
+from llmbx.config.install import Install
+from llmbx.config.profiles import Config
 from llmbx.errors import LlmbxError, UsageError
-from llmbx.install import Install
 from llmbx.model import Fact, Launch, Peak, Reference, RunSpec, Section
-from llmbx.record import STEPS, read_result
+from llmbx.record.folder import STEPS, read_result
 from llmbx.report.build import Report, build
 from llmbx.report.gather import Wanted, gather
 from llmbx.report.select import chosen

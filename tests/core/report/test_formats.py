@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmbx.cli.output import to_csv
+from llmbx.config.install import Install
 from llmbx.errors import UsageError
-from llmbx.install import Install
 from llmbx.model import Reference
-from llmbx.record import pretty
+from llmbx.record.folder import pretty
 from llmbx.report.build import build
 from llmbx.report.markdown import escape, render
 from llmbx.report.rows import COLUMNS, rows

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from llmbx.config.install import Install
 from llmbx.errors import UsageError
-from llmbx.install import Install
-from llmbx.record import Run, SweepMark
+from llmbx.record.folder import Run, SweepMark
 from llmbx.sweep import store
 from llmbx.sweep.cells import Cell
 

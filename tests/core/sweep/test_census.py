@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from llmbx.config.install import Install
 from llmbx.errors import InfraError, UsageError
-from llmbx.install import Install
 from llmbx.launchers.script import GIVEN_UP
 from llmbx.model import Job, Result, RunSpec
-from llmbx.record import Attempt, Run, SweepMark, claim_folder, new_record, read_run, write_record, write_result
+from llmbx.record.folder import Attempt, Run, SweepMark, claim_folder, new_record, read_run, write_record, write_result
 from llmbx.sweep import store
 from llmbx.sweep.cells import Cell
 from llmbx.sweep.census import results, slots, take

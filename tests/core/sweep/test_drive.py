@@ -13,7 +13,7 @@ import pytest
 from llmbx.errors import InfraError
 from llmbx.launchers.base import Unreachable
 from llmbx.model import Job, JobStatus, Result, RunSpec
-from llmbx.record import Record, Run, write_record
+from llmbx.record.folder import Record, Run, write_record
 from llmbx.sweep import drive
 from llmbx.sweep.census import Census, Slot
 from llmbx.sweep.drive import Driver

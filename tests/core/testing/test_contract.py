@@ -13,11 +13,11 @@ import llmbx.launchers.plugin
 import llmbx.runtimes.plugin
 import llmbx_toy.plugin as toy
 from llmbx import hookimpl, hookspecs
-from llmbx.discover import HOOKS, PluginInfo
-from llmbx.flops import Flops
 from llmbx.launchers.local import LocalLauncher
 from llmbx.model import Image, Launch, Phase, Prefix, RunSpec
-from llmbx.plugins import Plugins, load
+from llmbx.model.flops import Flops
+from llmbx.plugins.discovery import HOOKS, PluginInfo
+from llmbx.plugins.manager import Plugins, load
 from llmbx.runtimes.host import HostRuntime
 from llmbx.testing import assert_plugin_ok, check_plugin
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from llmbx.environments import load_environment
+from llmbx.catalog.environments import load_environment
 from llmbx.errors import LlmbxError
 from llmbx.model import ImageRequest
 from llmbx.runtimes.venv import VenvRuntime

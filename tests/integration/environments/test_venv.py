@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from llmbx.environments import load_environment
+from llmbx.catalog.environments import load_environment
 from llmbx.errors import UsageError
 from llmbx.model import Image, ImageRequest
 from llmbx.runtimes.environment_store import MARKER

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.environments import load_environment
+from llmbx.catalog.environments import load_environment
 from llmbx.errors import InfraError
 from llmbx.runtimes.wheelhouse import gather
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.config import Config
-from llmbx.install import Install
-from llmbx.plugins import Plugins
+from llmbx.config.install import Install
+from llmbx.config.profiles import Config
+from llmbx.plugins.manager import Plugins
 from llmbx.report.build import build
 from llmbx.report.gather import Wanted, gather
 from llmbx.report.html import render

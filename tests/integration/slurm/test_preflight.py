@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from llmbx.judge import judge
 from llmbx.model import PreflightSpec, Wrapping
+from llmbx.run.verdict import judge
 
 from .conftest import SlurmRun, make_launch, make_spec
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from llmbx.environments import load_environment, pins
+from llmbx.catalog.environments import load_environment, pins
 from llmbx.model import Reference, RunSpec
 from llmbx_maxtext.launch import request
 from llmbx_maxtext.workloads import workloads

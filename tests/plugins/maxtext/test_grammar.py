@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.logs.collect import Log, collect
+from llmbx.cli.parse_rows import parse_logs
 from llmbx.logs.find import find_logs
 from llmbx.logs.lines import LineReader
+from llmbx.measure.window import choose
 from llmbx.model import RunSpec, Step
-from llmbx.parse import parse_logs
-from llmbx.window import choose
+from llmbx.run.collect import Log, collect
 from llmbx_maxtext.grammar import formats, parser, untimed
 
 Spec = Callable[..., RunSpec]

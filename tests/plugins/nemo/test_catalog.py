@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from llmbx import catalog
-from llmbx.config import Config
+from llmbx.catalog.scales import evaluate, scales
+from llmbx.catalog.workloads import default_dtype, find, walltime_minutes
+from llmbx.config.profiles import Config
+from llmbx.config.request import Request
 from llmbx.errors import UsageError
 from llmbx.model import Row, RunSpec, Workload
-from llmbx.request import Request
 from llmbx.resolve import resolve
-from llmbx.scales import evaluate, scales
 from llmbx_nemo.workloads import workloads
 
 # The recipes' tables, row by row, with their own column heads.
@@ -164,7 +164,7 @@ def test_the_catalog_has_these_rows_and_no_others(workload: str, recipe: str) ->
 def test_what_was_printed_is_kept(workload: str, recipe: str, row: dict[str, str]) -> None:
     """DP and GA, which llmbx derives, and VP where it is corrected."""
     gpus = int(row["GPUs"])
-    _, kept = catalog.find(
+    _, kept = find(
         WORKLOADS[workload], size=row["size"], dtype=row["dtype"], gpu_type=row["gpu"], gpus=gpus, recipe=recipe
     )
     assert str(evaluate(kept.printed["dp"], gpus)) == row["DP"]  # type: ignore[arg-type]
@@ -278,7 +278,7 @@ def test_folders_and_defaults() -> None:
 def test_the_dtype_where_none_is_given(
     workload: str, size: str, gpu_type: str, gpus: int, dtype: str | None
 ) -> None:  # fmt: skip
-    assert catalog.default_dtype(WORKLOADS[workload], size, gpu_type, gpus) == dtype
+    assert default_dtype(WORKLOADS[workload], size, gpu_type, gpus) == dtype
 
 
 def test_minimum_gpus_and_memory() -> None:
@@ -373,18 +373,18 @@ def test_environment_follows_size_and_gpu_type() -> None:
 )
 def test_time_limits(workload: str, recipe: str, size: str, gpu_type: str, minutes: int) -> None:
     found = next(r for r in WORKLOADS[workload].recipes if r.name == recipe)
-    assert catalog.walltime_minutes(found, size, gpu_type) == minutes
+    assert walltime_minutes(found, size, gpu_type) == minutes
 
 
 def test_an_unknown_combination_says_what_exists() -> None:
     with pytest.raises(UsageError, match=r"llama3\.1 8b on gb200 has no bf16 configuration: use --dtype fp8"):
-        catalog.find(WORKLOADS["llama3.1"], size="8b", dtype="bf16", gpu_type="gb200", gpus=8)
+        find(WORKLOADS["llama3.1"], size="8b", dtype="bf16", gpu_type="gb200", gpus=8)
     with pytest.raises(UsageError, match="grok1 314b fp8 on h100 has no configuration for 256 GPUs: use --gpus 512"):
-        catalog.find(WORKLOADS["grok1"], size="314b", dtype="fp8", gpu_type="h100", gpus=256)
+        find(WORKLOADS["grok1"], size="314b", dtype="fp8", gpu_type="h100", gpus=256)
 
 
 def test_every_row_names_gpu_types_that_exist() -> None:
-    from llmbx.hardware import builtin
+    from llmbx.catalog.hardware import builtin
 
     rows: list[Row] = [row for w in WORKLOADS.values() for r in w.recipes for row in r.rows]
     assert {name for row in rows for name in row.gpu_types} <= {*builtin(), "any"}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.scales import scales
+from llmbx.catalog.scales import scales
 from llmbx.testing import resolve_spec
 from llmbx_nemo.entry import execution, shapes
 from llmbx_nemo.entry.execution import Host

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import llmbx_nemo
-from llmbx.carry import carried
 from llmbx.entry import rank
+from llmbx.launchers.payload import carried
 from llmbx.model import ImageSource, RunSpec
 from llmbx_nemo.entry import checkpoints, config, train
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.flops import attention, embedding, mlp
 from llmbx.model import ModelShape
+from llmbx.model.flops import attention, embedding, mlp
 from llmbx_nemo import flops
 from llmbx_nemo.workloads import workloads
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from llmbx.cli.parse_rows import Row, parse_logs, table
 from llmbx.errors import UsageError
 from llmbx.logs.find import find_logs, sniff
 from llmbx.model import RunSpec
-from llmbx.parse import Row, parse_logs, table
 from llmbx_nemo.grammar import MegatronParser, Nemo2Parser, formats, parser
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"

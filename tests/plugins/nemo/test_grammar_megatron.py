@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from llmbx.logs.collect import Log, collect, collect_file
 from llmbx.logs.lines import LineReader
 from llmbx.logs.parser import LogParser
+from llmbx.run.collect import Log, collect, collect_file
 from llmbx_nemo.grammar import MegatronParser, Nemo1Parser, Nemo2Parser, facts
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"

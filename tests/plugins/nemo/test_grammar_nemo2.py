@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx.logs.collect import Log, collect
 from llmbx.logs.lines import LineReader
 from llmbx.logs.parser import LogParser
+from llmbx.run.collect import Log, collect
 from llmbx_nemo.grammar import Nemo1Parser, Nemo2Parser
 
 SEED = (

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from llmbx.config import Cluster, Config
+from llmbx.config.profiles import Cluster, Config
+from llmbx.config.request import Request
 from llmbx.model import Image, Launch, RunSpec
-from llmbx.plugins import load
-from llmbx.request import Request
+from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 from llmbx.testing import resolve_spec
 from llmbx_nemo.launch import launch, request

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 import llmbx_nemo
-from llmbx.catalog import load_workload
-from llmbx.config import Config
+from llmbx.catalog.matching import exact_row
+from llmbx.catalog.references import load_references
+from llmbx.catalog.workloads import load_workload
+from llmbx.config.profiles import Config
+from llmbx.config.request import Request
 from llmbx.errors import UsageError
 from llmbx.model import Reference
-from llmbx.plugins import load as load_plugins
-from llmbx.references import load_references
-from llmbx.request import Request
+from llmbx.plugins.manager import load as load_plugins
 from llmbx.resolve import resolve
-from llmbx.yardstick import exact_row
 
 ROOT = Path(llmbx_nemo.__path__[0])
 

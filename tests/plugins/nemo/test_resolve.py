@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from llmbx.config import Cluster, Config
+from llmbx.config.profiles import Cluster, Config
+from llmbx.config.request import Request
 from llmbx.errors import UsageError
 from llmbx.model import RunSpec
-from llmbx.plugins import load
-from llmbx.request import Request
+from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 
 NO_CONFIG = Config()

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from llmbx.check import common_findings
-from llmbx.config import Config
+from llmbx.catalog.scales import scales
+from llmbx.config.profiles import Config
+from llmbx.config.request import Request
 from llmbx.model import Checkpointing, CheckpointSpec, Finding, ProfileSpec, Recipe, Row, RunSpec, Workload
-from llmbx.request import Request
 from llmbx.resolve import resolve
-from llmbx.scales import scales
+from llmbx.resolve.rules import common_findings
 from llmbx_nemo.rules import counts_ends, findings
 from llmbx_nemo.workloads import workloads
 

@@ -13,7 +13,7 @@ import pytest
 
 from llmbx.launchers.shim import render_shim
 from llmbx.model import Capture, Launch, Parallelism, Phase, Prefix, ProfileSpec, RunSpec
-from llmbx.ranks import numbers
+from llmbx.resolve.ranks import numbers
 from llmbx_profiling.lending import Lent, lendable
 from llmbx_profiling.nsys_wrap import ASKED, SHIELD, START, first_of_each_node, wrap
 

@@ -19,7 +19,8 @@ from typing import Any
 
 from llmbx.entry import rank
 from llmbx.entry.rank import say
-from llmbx_maxtext.entry import kept
+
+from . import kept
 
 STEP = re.compile(r"completed (?:profiler activation/deactivation )?step: (\d+), seconds: (\d+\.\d{3})")
 

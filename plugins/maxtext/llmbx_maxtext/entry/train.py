@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import rank, seen
-from llmbx_maxtext.entry import kept, ranges
+
+from . import kept, ranges
 
 PACKAGES = ("maxtext", "jax", "jaxlib", "flax", "optax")
 """Packages whose versions belong to a result."""

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import rank, seen
-from llmbx_nemo.entry import execution, final, mends, nemo2_cpu, nemo2_final, nemo2_recipe, placeholders
-from llmbx_nemo.entry.config import ConfigError
-from llmbx_nemo.entry.execution import Host, Spec
+
+from . import execution, final, mends, nemo2_cpu, nemo2_final, nemo2_recipe, placeholders
+from .config import ConfigError
+from .execution import Host, Spec
 
 
 def run(spec: Spec, run_dir: Path) -> list[str]:
@@ -51,7 +52,7 @@ def prepare() -> Host:
     if cuda:
         from nemo.collections import llm
     else:
-        from llmbx_nemo.entry import standins
+        from . import standins
 
         os.environ.setdefault("PL_TORCH_DISTRIBUTED_BACKEND", "gloo")
         standins.install()

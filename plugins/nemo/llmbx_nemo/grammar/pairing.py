@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from llmbx.stats import median
+from llmbx.measure.stats import median
 
 NEAR = 4
 """Figures and iterations wait for each other over this many of their kind."""

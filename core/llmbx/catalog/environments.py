@@ -1,0 +1,120 @@
+"""Environment locks: TOML files that say which packages, in which order, for which interpreters.
+
+A lock is the fields of `model.Environment`. TOML has no null, so a variant that the configured indexes have is written
+with an empty index::
+
+    name = "toy-cpu"
+    pythons = ["3.11", "3.12"]
+    steps = [["torch==2.13.0", "numpy==2.3.5"], ["toy==1.0"]]
+    no_deps = [1]
+    download_mb = 320
+    disk_mb = 1250
+    check = "import toy"
+    main = ["torch", "toy"]
+
+    [variants]
+    "torch==2.13.0" = [["torch==2.13.0+cpu", ""], ["torch==2.13.0", ""]]
+
+    [variant_mb]
+    "torch==2.13.0" = [2900, 4800]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ..errors import UsageError, did_you_mean
+from ..model import Environment, ImageRequest, RunSpec
+from ..toml_file import read_toml
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_PYTHON = re.compile(r"3\.\d+")
+_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[\w,. -]*\])?==([A-Za-z0-9.!+_-]+)")
+
+
+def load_environment(path: Path | Traversable) -> Environment:
+    """The environment that the lock file `path` describes.
+
+    Raises `UsageError`, naming the file, for unknown keys, requirements that are not exact pins, and steps or variants
+    that name nothing in the lock.
+    """
+    environment = read_toml(path, Environment)
+    if problem := _problem(environment):
+        raise UsageError(f"{path}: {problem}")
+    variants = {key: tuple((build, index or None) for build, index in v) for key, v in environment.variants.items()}
+    loaded: Environment = environment.replace(variants=variants)
+    return loaded
+
+
+def needed(spec: RunSpec, package: str) -> ImageRequest:
+    """What a run needs: the environment (of `package`'s locks) where there is no GPU, else the recipe's image.
+
+    The recipe's image is for GPUs: without one only an image that the user names takes the environment's place.
+    """
+    environment = None
+    if spec.environment and spec.gpu_type == "cpu":
+        environment = load_environment(resources.files(package) / "environments" / f"{spec.environment}.toml")
+    image = spec.image if environment is None or (spec.image and spec.image.source == "--image") else None
+    return ImageRequest(
+        environment=environment,
+        reference=image.reference if image else None,
+        digest=image.digest if image else None,
+    )
+
+
+def lock_digest(environment: Environment) -> str:
+    """sha256 (hex) over what decides which packages are installed; sizes do not count."""
+    e = environment
+    return hashlib.sha256(msgspec.json.encode([e.name, e.steps, e.no_deps, e.variants, e.check])).hexdigest()
+
+
+def pins(environment: Environment) -> dict[str, str]:
+    """Version by normalised package name, of every requirement in the lock."""
+    return dict(split_pin(requirement) for step in environment.steps for requirement in step)
+
+
+def split_pin(requirement: str) -> tuple[str, str]:
+    """Normalised name and version of an exact requirement such as `torch==2.13.0`."""
+    name, version = requirement.split("==", 1)
+    return normal_name(name.split("[")[0]), version
+
+
+def normal_name(name: str) -> str:
+    """A package's name in its normal form (PEP 503): lower case, runs of `-_.` as one dash."""
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()
+
+
+def _problem(environment: Environment) -> str | None:
+    """The first rule of a lock that `environment` breaks."""
+    listed = [requirement for step in environment.steps for requirement in step]
+    built = [build for variant in environment.variants.values() for build, _ in variant]
+    if not _NAME.fullmatch(environment.name):
+        return f"name '{environment.name}' may hold lower-case letters, digits, '.', '_' and '-' only"
+    if not environment.pythons or not all(map(_PYTHON.fullmatch, environment.pythons)):
+        return 'pythons must name at least one interpreter as "3.11"'
+    for requirement in (*listed, *built):
+        if not _PIN.fullmatch(requirement):
+            return f"'{requirement}' is not an exact pin (NAME==VERSION)"
+    for number in environment.no_deps:
+        if not 0 <= number < len(environment.steps):
+            return f"no_deps names step {number}, but there are {len(environment.steps)} steps (counted from 0)"
+    for requirement in environment.variants:
+        if requirement not in listed:
+            return f"variants names '{requirement}', which no step installs{did_you_mean(requirement, listed)}"
+    packages = {split_pin(requirement)[0] for requirement in listed}
+    for name in environment.main:
+        if normal_name(name) not in packages:
+            return f"main names '{name}', which no step installs{did_you_mean(normal_name(name), packages)}"
+    for build in environment.variant_mb:
+        if build not in built:
+            return f"variant_mb names '{build}', which is no variant{did_you_mean(build, built)}"
+    return None

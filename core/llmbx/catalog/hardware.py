@@ -1,0 +1,156 @@
+"""GPU types: memory, GPUs a node, and the dense peak for each dtype. Data, not an enumeration."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError, did_you_mean
+from ..model import Peak, Value
+
+QUERY = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+
+
+class GpuType(Value, frozen=True):
+    """One GPU type. `gpus_per_node` is None where a node's size is not fixed; `match` are patterns of product names.
+
+    A dtype that is not in `peaks` is not known (never taken from another GPU).
+    """
+
+    name: str
+    title: str
+    memory_gb: float | None = None
+    gpus_per_node: int | None = None
+    match: tuple[str, ...] = ()
+    peaks: dict[str, Peak] = {}
+
+
+class GpuTable(Value, frozen=True):
+    """A GPU type as a TOML table has it: peaks are plain TFLOP/s, `source` says where they are from."""
+
+    title: str | None = None
+    memory_gb: float | None = None
+    gpus_per_node: int | None = None
+    match: tuple[str, ...] | None = None
+    peaks: dict[str, float] = {}
+    source: str | None = None
+
+
+def builtin() -> dict[str, GpuType]:
+    """The GPU types that llmbx ships, by name."""
+    return dict(_builtin())
+
+
+def extend(tables: Mapping[str, Mapping[str, Any]], where: str = "llmbx.toml") -> dict[str, GpuType]:
+    """The built-in GPU types with the user's `[gpus.NAME]` tables on top; a known name is changed key by key.
+
+    Raises `UsageError` for an unknown key or a value that does not fit.
+    """
+    from ..toml_file import convert
+
+    merged = builtin()
+    for name, table in tables.items():
+        place = f"{where}: [gpus.{name}]"
+        merged[name] = _overlay(merged.get(name) or _bare(name), convert(table, GpuTable, place), place)
+    return merged
+
+
+def gpu(name: str, gpus: Mapping[str, GpuType] | None = None) -> GpuType:
+    """The GPU type of that name (in any case). Raises `UsageError` with a suggestion when there is none."""
+    known = _builtin() if gpus is None else gpus
+    found = known.get(name) or known.get(name.lower())
+    if found is None:
+        hint = did_you_mean(name.lower(), known)
+        raise UsageError(f"no GPU type named '{name}'{hint}; a new one is a [gpus.{name.lower()}] table in llmbx.toml")
+    return found
+
+
+def peak(gpu_type: str, dtype: str, gpus: Mapping[str, GpuType] | None = None) -> Peak | None:
+    """The dense peak of exactly that GPU type and dtype, or None when it is not known."""
+    found = (_builtin() if gpus is None else gpus).get(gpu_type)
+    return found.peaks.get(dtype) if found else None
+
+
+def how_to_set_peak(gpu_type: str, dtype: str) -> str:
+    """One line that says how a user makes the peak of that GPU type and dtype known."""
+    return f"the {dtype} peak of {gpu_type} is not known: set [gpus.{gpu_type}] peaks.{dtype} = TFLOPS in llmbx.toml"
+
+
+def identify(product: str, gpus: Mapping[str, GpuType] | None = None) -> str | None:
+    """The GPU type of a product name as `nvidia-smi` prints it, or None when no type matches."""
+    known = _builtin() if gpus is None else gpus
+    return next((g.name for g in known.values() if any(re.search(p, product) for p in g.match)), None)
+
+
+def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
+    """The GPU type of this machine and how many of it are visible; None where there is none that llmbx knows."""
+    known = [name for name in (identify(product, gpus) for product in product_names()) if name]
+    if not known:
+        return None
+    name, count = Counter(known).most_common(1)[0]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        count = min(count, len([part for part in visible.split(",") if part.strip() not in ("", "-1")]))
+    return (name, count) if count else None
+
+
+def product_names() -> list[str]:
+    """The product names of this machine's GPUs as `nvidia-smi` prints them; empty where it is absent or fails."""
+    import shutil
+    import subprocess
+
+    if shutil.which(QUERY[0]) is None:
+        return []
+    try:
+        answer = subprocess.run(QUERY, capture_output=True, text=True, errors="replace", timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in answer.stdout.splitlines() if line.strip()]
+
+
+@functools.cache
+def _builtin() -> dict[str, GpuType]:
+    from ..toml_file import read_toml
+
+    path = Path(__file__).parents[1] / "data" / "hardware.toml"
+    tables = read_toml(path, dict[str, GpuTable])
+    return {name: _overlay(_bare(name), table, f"{path}: [{name}]") for name, table in tables.items()}
+
+
+def _bare(name: str) -> GpuType:
+    return GpuType(name=name, title=name.upper())
+
+
+def _overlay(base: GpuType, table: GpuTable, place: str) -> GpuType:
+    """`base` with what the table gives on top; `place` is its place in a file and the source of peaks without one."""
+    title = base.title if table.title is None else table.title
+    for pattern in table.match or ():
+        _compile(pattern, place)
+    for dtype, tflops in table.peaks.items():
+        if not (math.isfinite(tflops) and tflops > 0):
+            raise UsageError(f"{place}: peaks.{dtype} = {tflops:g} is no peak: expected TFLOP/s above 0, or no entry")
+    peaks = {
+        dtype: Peak(tflops=tflops, name=f"{title} dense {dtype.upper()}", source=table.source or place)
+        for dtype, tflops in table.peaks.items()
+    }
+    return GpuType(
+        name=base.name,
+        title=title,
+        memory_gb=base.memory_gb if table.memory_gb is None else table.memory_gb,
+        gpus_per_node=base.gpus_per_node if table.gpus_per_node is None else table.gpus_per_node,
+        match=base.match if table.match is None else table.match,
+        peaks={**base.peaks, **peaks},
+    )
+
+
+def _compile(pattern: str, place: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"{place}: match: '{pattern}' is not a regular expression: {error}") from None

@@ -1,0 +1,148 @@
+"""Published figures as data: tables in the shape they were printed in, one column a scale."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..errors import UsageError, did_you_mean
+from ..model import Convention, Example, Reference, Value
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+    from pathlib import Path
+
+COLUMNS = (
+    "global_batch_size",
+    "step_time_s",
+    "step_time_std_s",
+    "tokens_per_s",
+    "days_per_1t_tokens",
+    "tflops_per_gpu",
+    "tflops_per_gpu_std",
+)
+
+STATES = (
+    "step_time_s",
+    "tokens_per_s",
+    "mfu_percent",
+    "days_per_1t_tokens",
+    "global_batch_size",
+    "peak_tflops",
+    "model_flops",
+    "window_first",
+    "window_last",
+)
+"""What an example may state of a run."""
+
+
+class ReferenceTable(Value, frozen=True):
+    """One published table (or example): what holds for all of it, then its rows as lists with one entry a scale.
+
+    Figures stand as they were printed; `mfu_percent` is in percent. `peak_tflops` and `model_flops` are those that the
+    source computes the MFU with. `disputed` says, by scale, why a column is doubted.
+    """
+
+    source: str
+    size: str
+    dtype: str
+    gpu_type: str
+    gpus: tuple[int, ...]
+    recipe: str | None = None
+    kind: Literal["table", "example"] = "table"
+    convention: Convention = "full"
+    peak_tflops: float | None = None
+    model_flops: float | None = None
+    global_batch_size: tuple[int, ...] = ()
+    step_time_s: tuple[float, ...] = ()
+    step_time_std_s: tuple[float, ...] = ()
+    tokens_per_s: tuple[float, ...] = ()
+    mfu_percent: tuple[float, ...] = ()
+    days_per_1t_tokens: tuple[float, ...] = ()
+    tflops_per_gpu: tuple[float, ...] = ()
+    tflops_per_gpu_std: tuple[float, ...] = ()
+    sequence_length: int | None = None
+    disputed: dict[str, str] = {}
+
+
+class ReferenceFile(Value, frozen=True):
+    """A file of published tables and of worked examples in prose; `workload` names the one they are of."""
+
+    tables: tuple[ReferenceTable, ...] = ()
+    examples: tuple[Example, ...] = ()
+    workload: str | None = None
+
+
+class Published(Value, frozen=True):
+    """What a reference file holds: one `Reference` a scale, the worked examples, and the workload where it says so."""
+
+    references: tuple[Reference, ...] = ()
+    examples: tuple[Example, ...] = ()
+    workload: str | None = None
+
+
+def load_references(path: Path | Traversable) -> tuple[Reference, ...]:
+    """The figures of a file of tables, one `Reference` a scale. Raises `UsageError` with the file and the place."""
+    return load_published(path).references
+
+
+def load_published(path: Path | Traversable) -> Published:
+    """Everything that the reference file `path` holds. Raises `UsageError` with the file and the place."""
+    from ..toml_file import read_toml
+
+    file = read_toml(path, ReferenceFile)
+    for number, example in enumerate(file.examples):
+        _check_states(example, f"{path}: at examples[{number}].states")
+    references = tuple(
+        reference
+        for number, table in enumerate(file.tables)
+        for reference in _references(table, f"{path}: at tables[{number}]")
+    )
+    return Published(references=references, examples=file.examples, workload=file.workload)
+
+
+def _references(table: ReferenceTable, place: str) -> list[Reference]:
+    for key in (*COLUMNS, "mfu_percent"):
+        if len(getattr(table, key)) not in (0, len(table.gpus)):
+            raise UsageError(f"{place}.{key}: {len(getattr(table, key))} figures for {len(table.gpus)} scales")
+    for key in ("gpus", *COLUMNS, "mfu_percent", "peak_tflops", "model_flops", "sequence_length"):
+        value = getattr(table, key)
+        for figure in value if isinstance(value, tuple) else () if value is None else (value,):
+            _check_figure(figure, f"{place}.{key}", zero=key.endswith(("std_s", "gpu_std")))
+    for scale in table.disputed:
+        if scale not in map(str, table.gpus):
+            raise UsageError(f"{place}.disputed: the table has no scale '{scale}'")
+    return [_reference(table, index) for index in range(len(table.gpus))]
+
+
+def _check_states(example: Example, place: str) -> None:
+    for name, figure in example.states.items():
+        if name not in STATES:
+            raise UsageError(f"{place}: unknown figure '{name}'{did_you_mean(name, STATES)}")
+        _check_figure(figure, f"{place}.{name}", zero=name.startswith("window"))
+
+
+def _check_figure(figure: float, place: str, zero: bool = False) -> None:
+    if not math.isfinite(figure) or figure < 0 or (figure == 0 and not zero):
+        raise UsageError(f"{place}: {figure:g} is no figure of a run: expected a number above 0")
+
+
+def _reference(table: ReferenceTable, index: int) -> Reference:
+    figures: dict[str, Any] = {key: getattr(table, key)[index] for key in COLUMNS if getattr(table, key)}
+    if table.mfu_percent:
+        figures["mfu"] = round(table.mfu_percent[index] / 100, 6)
+    return Reference(
+        source=table.source,
+        size=table.size,
+        dtype=table.dtype,
+        gpu_type=table.gpu_type,
+        gpus=table.gpus[index],
+        kind=table.kind,
+        recipe=table.recipe,
+        convention=table.convention,
+        peak_tflops=table.peak_tflops,
+        model_flops=table.model_flops,
+        sequence_length=table.sequence_length,
+        disputed=table.disputed.get(str(table.gpus[index])),
+        **figures,
+    )

@@ -1,0 +1,107 @@
+"""What a catalog file must hold beyond the types of its keys: names that exist, scales that can be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ..config.settings import ALIASES, BATCH, LETTERS, SHAPE, SWITCHES
+from ..errors import UsageError, did_you_mean
+from ..measure.window import check
+from ..model import ModelShape, Recipe, Row, Workload
+from .scales import ANY, evaluate, scales
+
+CORE = {*LETTERS, *BATCH, *SWITCHES, *SHAPE}
+"""Keys of `--set` that no workload may give another meaning."""
+
+PROFILE_FIELDS = ("workload", "size", "dtype", "gpus", "job", "node", "rank", "local_rank", "pid")
+"""What a recipe's `profile_name` may hold in braces."""
+
+_FOLDER = re.compile(r"[A-Za-z0-9][\w.+-]*")
+
+
+def check_workload(workload: Workload, source: str) -> None:
+    """Raises `UsageError` with the file `source` and the place of the first thing that does not fit."""
+    if not _FOLDER.fullmatch(workload.folder):
+        raise UsageError(f"{source}: at folder: '{workload.folder}' is no name of one folder (letters, digits, ._+-)")
+    names = [recipe.name for recipe in workload.recipes]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled:
+        raise UsageError(f"{source}: at recipes: two recipes are named '{doubled}'")
+    if workload.default_size is not None:
+        _known(workload.default_size, workload.sizes, "size", f"{source}: at default_size")
+    for name, size in workload.sizes.items():
+        _check_shape(size.model, f"{source}: at sizes.{name}.model")
+    for key, setting in workload.settings.items():
+        if key in CORE or key.lower() in ALIASES:
+            raise UsageError(f"{source}: at settings.{key}: llmbx itself has a key of that name")
+        if setting.choices and setting.default not in setting.choices:
+            raise UsageError(f"{source}: at settings.{key}: the default {setting.default!r} is not one of its choices")
+    for number, recipe in enumerate(workload.recipes):
+        _check_recipe(workload, recipe, f"{source}: at recipes[{number}]")
+
+
+def _check_recipe(workload: Workload, recipe: Recipe, place: str) -> None:
+    if not all(part.isdigit() for part in recipe.released.split(".")):
+        raise UsageError(f"{place}.released: '{recipe.released}' is not a release: expected numbers and dots (25.10)")
+    _known_settings(workload, recipe.settings, f"{place}.settings")
+    _check_steps(recipe, place)
+    for field in re.findall(r"\{(\w*)\}", recipe.profile_name):
+        _known(field, PROFILE_FIELDS, "field", f"{place}.profile_name")
+    for key, minutes in recipe.walltime_minutes.items():
+        types = {name for row in recipe.rows for name in row.gpu_types}
+        if ANY not in types:
+            _known(key, ("default", *workload.sizes, *sorted(types)), "size or GPU type", f"{place}.walltime_minutes")
+        if minutes < 1:
+            raise UsageError(f"{place}.walltime_minutes.{key}: {minutes} is no time limit: expected 1 or more")
+    for index, exports in enumerate(recipe.exports):
+        for size in exports.sizes:
+            _known(size, workload.sizes, "size", f"{place}.exports[{index}].sizes")
+    for number, row in enumerate(recipe.rows):
+        _check_row(workload, row, f"{place}.rows[{number}]")
+
+
+def _check_shape(model: ModelShape, place: str) -> None:
+    for name in model.__struct_fields__:
+        value = getattr(model, name)
+        if value is not None and value < 1:
+            raise UsageError(f"{place}.{name}: {value} is no size of a model: expected 1 or more")
+
+
+def _check_steps(recipe: Recipe, place: str) -> None:
+    for name in ("steps", "profile_total_steps"):
+        if getattr(recipe, name) < 1:
+            raise UsageError(f"{place}.{name}: {getattr(recipe, name)} is no number of steps: expected 1 or more")
+    try:
+        check(recipe.window)
+    except UsageError as error:
+        raise UsageError(f"{place}.window: {error}") from None
+    span = re.fullmatch(r"(\d+)-(\d+)", recipe.profile_steps)
+    if span is None or int(span[1]) >= int(span[2]):
+        raise UsageError(f"{place}.profile_steps: '{recipe.profile_steps}' is no range of steps: expected A-B (45-50)")
+
+
+def _check_row(workload: Workload, row: Row, place: str) -> None:
+    _known(row.size, workload.sizes, "size", f"{place}.size")
+    _known_settings(workload, row.settings, f"{place}.settings")
+    for key in ("dtypes", "gpu_types", "gpus"):
+        if not getattr(row, key):
+            raise UsageError(f"{place}.{key}: is empty")
+    try:
+        for count in scales(row.gpus) or (1,):
+            evaluate(row.gbs, count)
+            if isinstance(row.fsdp, str):
+                evaluate(row.fsdp, count)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from None
+
+
+def _known_settings(workload: Workload, keys: Iterable[str], place: str) -> None:
+    for key in keys:
+        _known(key, workload.settings, "setting", place)
+
+
+def _known(name: str, known: Iterable[str], what: str, place: str) -> None:
+    names = list(known)
+    if name not in names:
+        raise UsageError(f"{place}: no {what} named '{name}'{did_you_mean(name, names)}")

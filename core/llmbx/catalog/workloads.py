@@ -1,0 +1,251 @@
+"""Workloads as data: reading them from TOML, and finding the configuration row that fits what was asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ..errors import UsageError, did_you_mean
+from ..model import Finding, Recipe, Row, Value, Workload
+from ..suggestions import either
+from .scales import ANY, admits, evaluate, scales
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+    from pathlib import Path
+
+__all__ = [
+    "Choice",
+    "choose",
+    "default_dtype",
+    "environment",
+    "evaluate",
+    "find",
+    "known_dtypes",
+    "known_gpu_types",
+    "known_scales",
+    "load_workload",
+    "load_workloads",
+    "newest_first",
+    "rows_of",
+    "scales",
+    "walltime_minutes",
+]
+
+MINI = "mini"
+
+CPU, CPU_DTYPE = "cpu", "fp32"
+"""Without special instructions a CPU computes BF16 several times as slowly as FP32, which every CPU is fast at."""
+
+
+class Choice(Value, frozen=True):
+    """The row that comes nearest to what was asked; `findings` say what the catalog does not have."""
+
+    recipe: Recipe
+    row: Row
+    findings: tuple[Finding, ...] = ()
+
+
+def load_workload(path: Path | Traversable, references: Path | Traversable | None = None) -> Workload:
+    """The workload that the TOML file `path` describes, with the published figures of the file `references`.
+
+    Raises `UsageError` that names the file and the place: unknown, missing or ill-typed keys (with a suggestion), a
+    size or setting that is not declared, a scale or expression that cannot be read.
+    """
+    from ..toml_file import read_toml
+    from .references import load_published
+    from .validation import check_workload
+
+    workload = read_toml(path, Workload)
+    if references is not None:
+        published = load_published(references)
+        workload = workload.replace(
+            references=(*workload.references, *published.references),
+            examples=(*workload.examples, *published.examples),
+        )
+    check_workload(workload, str(path))
+    return workload
+
+
+def load_workloads(root: Path, names: Iterable[str]) -> list[Workload]:
+    """The workloads `root`/catalog/NAME.toml, each with `root`/references/NAME.toml where there are published figures.
+
+    Raises `UsageError` like `load_workload`.
+    """
+    references = {name: root / "references" / f"{name}.toml" for name in names}
+    return [
+        load_workload(root / "catalog" / f"{name}.toml", published if published.is_file() else None)
+        for name, published in references.items()
+    ]
+
+
+def newest_first(recipes: Iterable[Recipe]) -> list[Recipe]:
+    """Recipes by release, newest first ("25.10" before "25.04.02"); the order of the file decides between equals."""
+    return sorted(recipes, key=lambda recipe: _version(recipe.released), reverse=True)
+
+
+def rows_of(workload: Workload, size: str | None = None, recipe: str | None = None) -> Iterator[tuple[Recipe, Row]]:
+    """The configuration rows, newest recipe first, of one size or recipe where given."""
+    for candidate in newest_first(workload.recipes):
+        if recipe in (None, candidate.name):
+            yield from ((candidate, row) for row in candidate.rows if size in (None, row.size))
+
+
+def known_gpu_types(workload: Workload, size: str | None = None, recipe: str | None = None) -> list[str]:
+    """GPU types that have a row, newest recipe first; "any" where a row takes every type."""
+    return _unique(name for _, row in rows_of(workload, size, recipe) for name in row.gpu_types)
+
+
+def known_dtypes(workload: Workload, size: str, gpu_type: str, recipe: str | None = None) -> list[str]:
+    """Dtypes that have a row for this size and GPU type, newest recipe first."""
+    return _unique(d for _, row in rows_of(workload, size, recipe) if _has_gpu(row, gpu_type) for d in row.dtypes)
+
+
+def known_scales(
+    workload: Workload, size: str, dtype: str, gpu_type: str, recipe: str | None = None
+) -> list[int]:  # fmt: skip
+    """Numbers of GPUs that have a row for this size, dtype and GPU type, ascending; empty where any number will do."""
+    found = [row for _, row in rows_of(workload, size, recipe) if _has_gpu(row, gpu_type) and dtype in row.dtypes]
+    return sorted({count for row in found for count in scales(row.gpus)})
+
+
+def default_dtype(
+    workload: Workload, size: str, gpu_type: str, gpus: int | None = None, recipe: str | None = None
+) -> str | None:
+    """The dtype of a run that names none, or None when it must be given.
+
+    The newest recipe that has this size, GPU type and scale decides: FP32 for a mini on a CPU, so that it does the
+    same work in about the same time on every CPU; else the workload's default if that recipe has it, the only dtype it
+    has, or the first one of a mini.
+    """
+    for candidate in newest_first(workload.recipes):
+        if recipe not in (None, candidate.name):
+            continue
+        rows = [row for row in candidate.rows if row.size == size and _has_gpu(row, gpu_type)]
+        dtypes = _unique(d for row in rows if gpus is None or admits(row.gpus, gpus) for d in row.dtypes)
+        if (size, gpu_type) == (MINI, CPU) and CPU_DTYPE in dtypes:
+            return CPU_DTYPE
+        if workload.default_dtype in dtypes:
+            return workload.default_dtype
+        if dtypes:
+            return dtypes[0] if len(dtypes) == 1 or size == MINI else None
+    return None
+
+
+def find(
+    workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: int, recipe: str | None = None
+) -> tuple[Recipe, Row]:
+    """The named recipe, or the newest that has this size, dtype, GPU type and scale, and its row.
+
+    Raises `UsageError` that says which part is unknown, what exists, and what was probably meant.
+    """
+    choice = choose(workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe)
+    if choice.findings:
+        raise UsageError("; ".join(f"{finding.problem}: {finding.fix}" for finding in choice.findings))
+    return choice.recipe, choice.row
+
+
+def choose(workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: int, recipe: str | None = None) -> Choice:
+    """Like `find`, but a GPU type, dtype or scale that the catalog lacks becomes a finding beside the nearest row.
+
+    Raises `UsageError` for an unknown size or recipe, which have no nearest.
+    """
+    require_size(workload, size, recipe)
+    if gpus < 1:
+        raise UsageError(f"--gpus {gpus}: expected a number of at least 1")
+    what = f"{workload.name} {size}" + (f" in recipe {recipe}" if recipe else "")
+    rows, findings = _narrow(workload, list(rows_of(workload, size, recipe)), what, dtype, gpu_type, gpus)
+    if findings and recipe:
+        other = choose(workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus)
+        if not other.findings:
+            findings[0] = findings[0].replace(fix=f"{findings[0].fix}, or --recipe {other.recipe.name}, which has it")
+    return Choice(recipe=rows[0][0], row=rows[0][1], findings=tuple(findings))
+
+
+def environment(recipe: Recipe, size: str, dtype: str, gpu_type: str, pp: int) -> dict[str, str]:
+    """The variables that the recipe exports for this size, dtype, GPU type and number of pipeline stages.
+
+    A later one replaces an earlier one.
+    """
+    merged = dict(recipe.env)
+    for exports in recipe.exports:
+        named = ((size, exports.sizes), (dtype, exports.dtypes), (gpu_type, exports.gpu_types))
+        if all(not admitted or name in admitted for name, admitted in named) and exports.pipelined in (None, pp > 1):
+            merged.update(exports.env)
+    return merged
+
+
+def walltime_minutes(recipe: Recipe, size: str, gpu_type: str) -> int | None:
+    """The recipe's time limit: that of the size, else of the GPU type, else its default; None when it has none."""
+    limits = recipe.walltime_minutes
+    return next((limits[key] for key in (size, gpu_type, "default") if key in limits), None)
+
+
+def require_recipe(workload: Workload, recipe: str | None) -> None:
+    """Raise `UsageError` for a recipe that the workload does not have; None is any."""
+    names = [candidate.name for candidate in workload.recipes]
+    if recipe is not None and recipe not in names:
+        raise UsageError(f"{workload.name} has no recipe '{recipe}'{did_you_mean(recipe, names)}")
+
+
+def require_size(workload: Workload, size: str, recipe: str | None) -> None:
+    """Raise `UsageError` for a recipe or size that the workload does not have, and for a recipe without that size."""
+    require_recipe(workload, recipe)
+    if size not in workload.sizes:
+        raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
+    if not any(rows_of(workload, size, recipe)):
+        others = ", ".join(_unique(candidate.name for candidate, _ in rows_of(workload, size)))
+        raise UsageError(f"recipe {recipe} of {workload.name} has no {size} (recipes that have it: {others})")
+
+
+def _narrow(
+    workload: Workload, rows: list[tuple[Recipe, Row]], what: str, dtype: str, gpu_type: str, gpus: int
+) -> tuple[list[tuple[Recipe, Row]], list[Finding]]:
+    """The rows that fit, by GPU type, then dtype, then scale; a step that leaves none is a finding and is skipped."""
+    findings = []
+    fitting = [(r, row) for r, row in rows if _has_gpu(row, gpu_type)]
+    if not fitting:
+        known = _unique(name for _, row in rows for name in row.gpu_types)
+        findings.append(_lacks("gpu_type", f"{what} has no configuration for {gpu_type}", gpu_type, known))
+        fitting = _least_memory(workload, rows)
+    of_dtype = [(r, row) for r, row in fitting if dtype in row.dtypes]
+    if not of_dtype:
+        known = _unique(d for _, row in fitting for d in row.dtypes)
+        findings.append(_lacks("dtype", f"{what} on {gpu_type} has no {dtype} configuration", dtype, known))
+        of_dtype = fitting
+    of_scale = [(r, row) for r, row in of_dtype if admits(row.gpus, gpus)]
+    if not of_scale:
+        counts = sorted({count for _, row in of_dtype for count in scales(row.gpus)})
+        problem = f"{what} {dtype} on {gpu_type} has no configuration for {gpus} GPUs"
+        findings.append(Finding(rule="gpus", problem=problem, fix=f"use --gpus {either(counts)}"))
+        of_scale = sorted(of_dtype, key=lambda pair: _distance(pair[1], gpus))
+    return of_scale, findings
+
+
+def _lacks(rule: str, problem: str, asked: str, known: list[str]) -> Finding:
+    hint = did_you_mean(asked, known)
+    fix = f"use --{rule.replace('_', '-')} {either(known)}" + (hint if hint.startswith(" (did") else "")
+    return Finding(rule=rule, problem=problem, fix=fix)
+
+
+def _has_gpu(row: Row, gpu_type: str) -> bool:
+    return gpu_type in row.gpu_types or ANY in row.gpu_types
+
+
+def _least_memory(workload: Workload, rows: list[tuple[Recipe, Row]]) -> list[tuple[Recipe, Row]]:
+    """The rows for the GPU with the least memory: what runs there has the best chance anywhere."""
+    need = workload.minimum_gpu_memory_gb
+    return sorted(rows, key=lambda pair: min(need.get(name, math.inf) for name in pair[1].gpu_types))
+
+
+def _distance(row: Row, gpus: int) -> float:
+    return min(abs(math.log2(max(gpus, 1) / count)) for count in scales(row.gpus))
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))

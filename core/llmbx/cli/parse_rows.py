@@ -1,0 +1,309 @@
+"""From paths to rows: what `llmbx parse` prints for each training log. The rows and their tables are pure values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec.structs import asdict
+
+from ..errors import InfraError, LlmbxError
+from ..logs.find import LogFile, sniff
+from ..logs.parser import LogFormat
+from ..measure import stats
+from ..measure.figures import ROUNDED, Figures
+from ..measure.intervals import over_steps
+from ..measure.window import choose
+from ..model import Event, Step, Value
+from ..model.result import Tflops, Window
+from ..record.folder import RESULT, Run, read_run, read_steps
+from ..run.collect import Log, collect_file
+from ..run.verdict import PRIORITY, what_broke
+
+SUCCESS = "Success"
+
+BEYOND_S = 1e9
+"""No step takes thirty years: such a time is a damaged log's, and an interval would say nothing."""
+
+COLUMNS = (
+    "path", "experiment", "format", "status", "window", "steps_measured", "step_time_mean_s", "step_time_std_s",
+    "tflops_per_gpu_mean", "tflops_per_gpu_std", "tokens_per_s", "mfu",
+)  # fmt: skip
+"""Columns of the CSV output. JSON has every member of a row."""
+
+Measure = Callable[[Run, Sequence[Step], str | None], Figures]
+"""Measures the steps of a run of llmbx: the run, the steps, and a window that overrides its own."""
+
+
+class Steady(Value, frozen=True):
+    """The same log over its steady state (window `auto`), whatever window its recipe takes. Units as in `Row`."""
+
+    window: str | None = None
+    window_reason: str | None = None
+    steps_measured: int = 0
+    step_time_mean_s: float | None = None
+    step_time_std_s: float | None = None
+    step_time_median_s: float | None = None
+    tflops_per_gpu_mean: float | None = None
+    tflops_per_gpu_std: float | None = None
+    tflops_source: Literal["log", "recomputed"] | None = None
+    tokens_per_s: float | None = None
+    mfu: float | None = None
+
+
+class Row(Value, frozen=True):
+    """One log. Times in seconds, rates per second, `mfu` a fraction; unknown is None.
+
+    `status` is Success, or Failed with the reason: the number of iterations where the window was not reached. `window`
+    holds the measured steps (A-B), or the wanted ones where there are none; `window_policy` says how they were chosen.
+    `step_time_cv` is the standard deviation over the mean, `step_time_interval_s` the 95 % interval of the mean, with
+    the correlation of neighbouring steps considered (where it was asked for). `cause` is the line of the log that
+    explains a failure. `steady` has the steady state beside the recipe's window.
+    """
+
+    path: str
+    experiment: str
+    format: str | None
+    status: str
+    window: str | None = None
+    window_policy: str | None = None
+    window_reason: str | None = None
+    steps_measured: int = 0
+    steps_seen: int = 0
+    step_time_mean_s: float | None = None
+    step_time_std_s: float | None = None
+    step_time_median_s: float | None = None
+    step_time_min_s: float | None = None
+    step_time_max_s: float | None = None
+    step_time_cv: float | None = None
+    step_time_interval_s: tuple[float, float] | None = None
+    tflops_per_gpu_mean: float | None = None
+    tflops_per_gpu_std: float | None = None
+    tflops_source: Literal["log", "recomputed"] | None = None
+    tokens_per_s: float | None = None
+    mfu: float | None = None
+    attempts: int = 1
+    cause: str | None = None
+    unit: Literal["s", "ms"] = "s"
+    steady: Steady | None = None
+
+    @property
+    def valid(self) -> bool:
+        """Whether the log holds a measurement."""
+        return self.status == SUCCESS
+
+
+def parse_logs(
+    logs: Iterable[LogFile], formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None,
+    intervals: bool = False,
+) -> list[Row]:  # fmt: skip
+    """A row for each log. A file found in a folder that no format knows, and that is not named as a log, has none.
+
+    `window` overrides the usual window of each log's format or run. `measure` is asked for the figures of the runs of
+    llmbx; `intervals` take some 20 ms a log. Raises `InfraError` when a log cannot be read.
+    """
+    rows = [parse_log(log, formats, window, measure, intervals) for log in logs]
+    return [row for row in rows if row is not None]
+
+
+def parse_log(
+    log: LogFile, formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None,
+    intervals: bool = False,
+) -> Row | None:  # fmt: skip
+    """The row of one log (see `parse_logs`)."""
+    path = Path(log.path)
+    try:
+        format_ = sniff(path, formats) if path.exists() else None
+        read = collect_file(format_.parser(), path) if format_ else Log()
+    except OSError as error:
+        raise InfraError(f"{path}: cannot be read: {error.strerror}") from None
+    if format_ is None and log.run_dir is None and not path.name.startswith("log"):
+        return None
+    run = _run(log)
+    row: Callable[[str | None], Row]
+    if run is not None and measure is not None:
+        read = read.replace(steps=_kept(run) or read.steps)
+        row = partial(_measured_row, log, format_, read, run, measure, intervals)
+    else:
+        row = partial(_plain_row, log, format_, read, intervals)
+    chosen = row(window)
+    return chosen if window is not None else chosen.replace(steady=_steady(chosen, row))
+
+
+def _run(log: LogFile) -> Run | None:
+    """The run whose log this is; None for other logs and for a record that cannot be read."""
+    try:
+        return read_run(Path(log.run_dir)) if log.run_dir is not None else None
+    except LlmbxError:
+        return None
+
+
+def _kept(run: Run) -> list[Step]:
+    """The steps that the folder of an ended run keeps; none while it goes on, or where they cannot be read."""
+    try:
+        return read_steps(run.path) if (run.path / RESULT).is_file() else []
+    except LlmbxError:
+        return []
+
+
+def _steady(chosen: Row, row: Callable[[str | None], Row]) -> Steady | None:
+    """The steady state beside a window that was chosen by the recipe; None where it says nothing more."""
+    if not chosen.valid or chosen.window_policy == "auto" or chosen.steps_seen < 2:
+        return None
+    auto = row("auto")
+    return Steady(**{name: getattr(auto, name) for name in Steady.__struct_fields__})
+
+
+def _measured_row(
+    log: LogFile, format_: LogFormat | None, read: Log, run: Run, measure: Measure, intervals: bool, window: str | None
+) -> Row:
+    figures = measure(run, read.steps, window)
+    fit = (step for step in read.steps if figures.window.holds(step.number) and not step.skipped)
+    inside = [step.time_s for step in fit if step.time_s is not None]
+    row = _row(log, format_, read, figures.window, figures.steps_measured, figures.tflops_per_gpu)
+    time = figures.step_time_s
+    full: Row = row.replace(
+        step_time_mean_s=time.mean,
+        step_time_std_s=time.std,
+        step_time_median_s=time.median,
+        step_time_min_s=time.min,
+        step_time_max_s=time.max,
+        **_spread(inside, intervals),
+        tokens_per_s=figures.tokens_per_s,
+        mfu=figures.mfu.value,
+    )
+    return full
+
+
+def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, intervals: bool, policy: str | None) -> Row:
+    policy = policy or (format_.window(log.experiment) if format_ else "auto")
+    window, measured = choose(read.steps, policy)
+    times = [step.time_s for step in measured if step.time_s is not None]
+    row: Row = _row(log, format_, read, window, len(measured), _printed_tflops(measured))
+    full: Row = row.replace(
+        **{f"step_time_{name}_s": value for name, value in stats.summary(times).items()},
+        **_spread(times, intervals),
+        tokens_per_s=_tokens_per_s(measured),
+    )
+    return full
+
+
+def _spread(times: Sequence[float], interval: bool) -> dict[str, Any]:
+    """Variation and interval of the step time; no interval of times that are beyond arithmetic."""
+    found: dict[str, Any] = {"step_time_cv": stats.coefficient_of_variation(times)}
+    if interval and len(times) > 1 and min(times) > 0 and max(times) < BEYOND_S:
+        known = over_steps(times)
+        found["step_time_interval_s"] = (known.low, known.high) if known else None
+    return found
+
+
+def _tokens_per_s(measured: Sequence[Step]) -> float | None:
+    """Tokens per second of all GPUs: the tokens that the log counts over the time it took; None unless every step has
+    both."""
+    tokens = [step.tokens for step in measured if step.tokens is not None]
+    seconds = [step.time_s for step in measured if step.time_s is not None]
+    if not measured or len(tokens) < len(measured) or len(seconds) < len(measured) or sum(seconds) <= 0:
+        return None
+    return sum(tokens) / sum(seconds)
+
+
+def _printed_tflops(measured: Sequence[Step]) -> Tflops:
+    """The log's own figures; none where they are rounded away."""
+    printed = [step.tflops_per_gpu for step in measured if step.tflops_per_gpu is not None]
+    mean = stats.mean(printed)
+    coarse = max((step.tflops_resolution or 0.0 for step in measured), default=0.0)
+    if mean is None or coarse > ROUNDED * mean:
+        return Tflops()
+    return Tflops(mean=mean, std=stats.sample_std(printed), source="log")
+
+
+def _row(log: LogFile, format_: LogFormat | None, read: Log, window: Window, measured: int, tflops: Tflops) -> Row:
+    status = _status(read.steps, measured)
+    return Row(
+        path=log.path,
+        experiment=log.experiment,
+        format=format_.name if format_ else None,
+        status=status,
+        window=f"{window.first}-{window.last}" if window.first is not None else None,
+        window_policy=window.policy,
+        window_reason=window.reason,
+        steps_measured=measured,
+        steps_seen=len(read.steps),
+        tflops_per_gpu_mean=tflops.mean,
+        tflops_per_gpu_std=tflops.std,
+        tflops_source=tflops.source,
+        attempts=read.attempts,
+        cause=_cause(read.events) if status != SUCCESS else None,
+        unit=format_.unit if format_ else "s",
+    )
+
+
+def _status(steps: Sequence[Step], measured: int) -> str:
+    broken = what_broke(steps)
+    if broken is not None:
+        return f"Failed ({broken})"
+    return SUCCESS if measured else f"Failed ({len(steps)} iterations)"
+
+
+def _cause(events: Sequence[Event]) -> str | None:
+    fatal = [event for event in events if event.fatal]
+    kinds = {kind: place for place, kind in enumerate(PRIORITY)}
+    best = min(fatal, key=lambda event: kinds.get(event.kind, len(kinds)), default=None)
+    return best.text if best is not None else None
+
+
+def table(rows: Sequence[Row], full_names: bool = False) -> str:
+    """The rows as the recipes' scripts print them: one table for each unit of time and window, then steady states."""
+    steady = [row.replace(**asdict(row.steady), window_policy="auto") for row in rows if row.steady is not None]
+    parts = [_tables(rows, full_names), _tables(steady, full_names)]
+    return "\n".join(part for part in parts if part)
+
+
+def _tables(rows: Sequence[Row], full_names: bool) -> str:
+    groups = groupby(sorted(rows, key=_group), key=_group)
+    return "\n".join(_group_table(unit, policy, list(members), full_names) for (unit, policy), members in groups)
+
+
+def _group(row: Row) -> tuple[str, str]:
+    return row.unit, row.window_policy or ""
+
+
+def _group_table(unit: str, policy: str, rows: Sequence[Row], full_names: bool) -> str:
+    what = "Elapsed Time (ms) and TFLOPS/GPU Analysis" if unit == "ms" else "Train Step Timing and TFLOPS Analysis"
+    which = {"last": "last iteration", "auto": "steady state"}.get(policy, f"iterations {policy}")
+    heads = ["Experiment", "Status", f"Time Mean ({unit})", f"Time Std ({unit})", "TFLOPS_per_GPU Mean",
+             "TFLOPS_per_GPU Std"]  # fmt: skip
+    chosen = policy in ("last", "auto")
+    cells = [_cells(row, unit, full_names) + ([row.window or "-"] if chosen else []) for row in rows]
+    heads += ["Window"] if chosen else []
+    least = [10, 8, 13, 12, 19, 18, 8]
+    widths = [max(least[k], *(len(line[k]) for line in (heads, *cells))) for k in range(len(heads))]
+    lines = [f"{what} ({which})", "=" * 80, _line(heads, widths), " ".join("-" * width for width in widths)]
+    lines += [_line(line, widths) for line in cells]
+    if any(row.tflops_source == "recomputed" for row in rows):
+        lines.append("* recomputed from step time and model FLOPs: the log rounds the figure away or has none")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: Row, unit: str, full_names: bool) -> list[str]:
+    scale = 1000 if unit == "ms" else 1
+    mark = "*" if row.tflops_source == "recomputed" else ""
+    return [
+        row.path if full_names else row.experiment,
+        row.status,
+        _number(row.step_time_mean_s, scale, 3),
+        _number(row.step_time_std_s, scale, 3),
+        _number(row.tflops_per_gpu_mean, 1, 2) + mark,
+        _number(row.tflops_per_gpu_std, 1, 2),
+    ]
+
+
+def _number(value: float | None, scale: int, digits: int) -> str:
+    return f"{value * scale:.{digits}f}" if value is not None else "-"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return " ".join([cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])])

@@ -1,0 +1,94 @@
+"""What a run would start, as text (`--dry-run`): argv, environment, mounts, walltime, GPU-hours, the script itself."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from ..model import Finding, Image, Mount, Phase, RunSpec
+from ..record.folder import pretty
+from ..run.pipeline import Rendered
+from ..runtimes.passage import parse_mount
+from ..secrets import REDACTED, is_secret, scrub
+
+FILE = re.compile(r"<< '(\w+)'")
+SHIM = re.compile(r"> \./rank-")
+
+
+def preview(
+    spec: RunSpec, image: Image, folder: Path, rendered: Rendered, found: list[Finding], environ: Mapping[str, str]
+) -> str:
+    """The preview, without the value of any secret. Pure but for `environ`, whose secrets are removed from the text."""
+    launch = rendered.launch
+    lines = [
+        f"{spec.workload} {spec.size} {spec.dtype}: {launch.nodes} node(s) x {launch.ranks_per_node} rank(s), "
+        f"{spec.gpus} x {spec.gpu_type}, recipe {spec.recipe}",
+        f"folder    {folder}",
+        f"image     {image.reference} ({image.kind}, {spec.runtime}: {spec.origins.get('runtime', '')})",
+        f"launcher  {spec.launcher} ({spec.origins.get('launcher', '')})",
+        f"walltime  {_walltime(spec)}",
+    ]
+    for phase, wrapping in zip(launch.phases, rendered.wrappings, strict=True):
+        lines += ["", f"phase {phase.role} ({'every rank' if phase.ranks == 'all' else 'first rank only'})"]
+        lines += [f"  argv      {shlex.join([*wrapping.argv, *phase.argv])}"]
+        lines += [f"  srun      {shlex.join(wrapping.launcher_flags)}"] if wrapping.launcher_flags else []
+        lines += [f"  env       {name}={text}" for name, text in _environment(phase)]
+    lines += ["", *_mounts((*launch.mounts, *map(parse_mount, spec.mounts))), *_origins(spec)]
+    lines += [f"note: {finding.problem}; {finding.fix}" for finding in found]
+    lines += ["", f"script {folder / 'run.sh'}", "", *abridged(rendered.script)]
+    return scrub("\n".join(lines) + "\n", environ)
+
+
+def as_json(
+    spec: RunSpec, image: Image, folder: Path, rendered: Rendered, found: list[Finding], environ: Mapping[str, str]
+) -> str:
+    """The same as a JSON object: what `run.json` would say of the run, under the same names, and the whole script."""
+    phases = zip(rendered.launch.phases, rendered.wrappings, strict=True)
+    facts = {
+        "folder": str(folder),
+        "spec": spec,
+        "image": image,
+        "commands": {phase.role: [*wrapping.argv, *phase.argv] for phase, wrapping in phases},
+        "findings": found,
+        "script": rendered.script,
+    }
+    return scrub(pretty(facts).decode(), environ)
+
+
+def abridged(script: str) -> Iterator[str]:
+    """The script's lines without the content of the files that it writes; the shims that start the ranks are kept."""
+    marker = ""
+    for line in script.rstrip().splitlines():
+        if not marker:
+            yield line
+            begun = FILE.search(line)
+            if begun and not SHIM.search(line):
+                marker = begun[1]
+                yield "... (in full with --emit-script)"
+        elif line == marker:
+            yield line
+            marker = ""
+
+
+def _walltime(spec: RunSpec) -> str:
+    if spec.walltime_minutes is None:
+        return "no limit"
+    text = f"{spec.walltime_minutes} min"
+    if spec.gpu_type != "cpu":
+        text += f", at most {spec.gpus * spec.walltime_minutes / 60:,.1f} GPU-hours"
+    return text
+
+
+def _environment(phase: Phase) -> list[tuple[str, str]]:
+    shown = [(name, REDACTED if is_secret(name) else value) for name, value in sorted(phase.env.items())]
+    return [*shown, *((name, "(forwarded by name)") for name in phase.forward)]
+
+
+def _mounts(mounts: Iterable[Mount]) -> list[str]:
+    return [f"mount     {m.source} -> {m.target or m.source}{' (read-only)' if m.read_only else ''}" for m in mounts]
+
+
+def _origins(spec: RunSpec) -> list[str]:
+    return [f"origin    {name}: {origin}" for name, origin in spec.origins.items()]

@@ -1,0 +1,122 @@
+"""A result as text for the terminal. Pure: the same result gives the same lines."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from ..catalog.hardware import how_to_set_peak
+from ..model import Reference, Result
+from ..model.result import Timing
+from .progress import clock
+from .words import count
+
+WIDTH = 80
+LABEL = 17
+
+
+def render(result: Result, folder: str, reference: Reference | None = None, unlike: Sequence[str] = ()) -> str:
+    """The result as lines of at most 80 columns (paths stay whole).
+
+    `unlike` says in what the published `reference` is of other work than the run's.
+    """
+    lines = [_headline(result), ""]
+    if result.cause:
+        lines += _entry("cause", result.cause)
+    lines += _measured(result)
+    if reference is not None:
+        lines += _entry("published", _against(result, reference, unlike))
+    lines += [line for reason in _reasons(result) for line in _entry("not comparable", reason)]
+    lines += [line for warning in result.warnings for line in _entry("warning", warning)]
+    lines += [*_entry("run", result.run_id, whole=True), *_entry("files", folder, whole=True)]
+    return "\n".join(lines) + "\n"
+
+
+def _headline(result: Result) -> str:
+    w = result.workload
+    what = f"{w.name} {w.size} {w.dtype}"
+    where = (
+        f"{w.gpus} x {w.gpu_type}" if w.gpu_type != "cpu" else f"CPU, {w.gpus} rank{'s' if (w.gpus or 1) > 1 else ''}"
+    )
+    state = result.status.replace("_", " ")
+    if result.status != "completed" and result.data_valid:
+        state += " after its last step; the measured data is whole"
+    return f"{what} on {where}: {state}"
+
+
+def _measured(result: Result) -> list[str]:
+    time = result.step_time_s
+    if time.mean is None:
+        return _entry(
+            "measured", f"no step of the window {result.window.policy or ''} ({result.steps_seen} steps seen)"
+        )
+    digits = 3 if time.mean >= 0.1 else 5
+    spread = f" ± {time.std:.{digits}f}" if time.std is not None else ""
+    lines = _entry(
+        "step time",
+        f"{time.mean:.{digits}f} s{spread} (median {time.median:.{digits}f}, {count(result.steps_measured, 'steps')}, "
+        f"{result.window.first}-{result.window.last})",
+    )
+    if result.tokens_per_s is not None:
+        unit = "rank" if result.workload.gpu_type == "cpu" else "GPU"
+        each = f", {result.tokens_per_s_per_gpu:,.0f} per {unit}" if (result.workload.gpus or 1) > 1 else ""
+        lines += _entry("throughput", f"{result.tokens_per_s:,.0f} tokens/s{each}")
+    lines += _compute(result)
+    if result.loss.last is not None and result.loss.first is not None:
+        lines += _entry("loss", f"{result.loss.first:.3f} to {result.loss.last:.3f}")
+    if result.peak_memory_gb is not None:
+        lines += _entry("peak memory", f"{result.peak_memory_gb:.1f} GB per GPU")
+    if result.phase_step_time_s:
+        phases = ", ".join(f"{role} {seconds:.3f} s" for role, seconds in result.phase_step_time_s.items())
+        lines += _entry("by phase", f"{phases} per step")
+    if result.timing.total_s is not None:
+        lines += _entry("took", _took(result.timing))
+    return lines
+
+
+def _took(timing: Timing) -> str:
+    text = clock(timing.total_s or 0.0)
+    if timing.first_step_s is not None:
+        text += f", the first step after {clock(timing.first_step_s)}"
+    before = [(timing.prepare_s, "to prepare"), (timing.queue_s, "in the queue")]
+    told = [f"{clock(seconds)} {what}" for seconds, what in before if seconds is not None and seconds >= 1]
+    return f"{text}; before that {' and '.join(told)}" if told else text
+
+
+def _compute(result: Result) -> list[str]:
+    lines = []
+    tflops, mfu = result.tflops_per_gpu, result.mfu
+    if tflops.mean is not None:
+        how = "by the log" if tflops.source == "log" else "recomputed from step time and the FLOPs formula"
+        figure = f"{tflops.mean:.1f}" if tflops.mean >= 10 else f"{tflops.mean:.3g}"
+        lines += _entry("TFLOP/s per GPU", f"{figure} ({how})")
+    if mfu.value is not None:
+        lines += _entry(
+            "MFU", f"{100 * mfu.value:.2f} % of {mfu.peak_tflops:g} ({mfu.peak_name}; {mfu.convention} attention)"
+        )
+    elif mfu.peak_tflops is None:
+        lines += _entry("MFU", how_to_set_peak(result.workload.gpu_type or "?", result.workload.dtype or "?"))
+    if result.days_per_1t_tokens is not None and result.comparable:
+        lines += _entry("1T tokens", f"{result.days_per_1t_tokens:.2f} days")
+    return lines
+
+
+def _against(result: Result, reference: Reference, unlike: Sequence[str]) -> str:
+    text = f"{reference.step_time_s:g} s per step" if reference.step_time_s else "a figure without a step time"
+    if unlike:
+        text += f", which is no measure of this run: {'; '.join(unlike)}"
+    elif reference.step_time_s and result.step_time_s.mean:
+        slower = 100 * (result.step_time_s.mean / reference.step_time_s - 1)
+        text += f"; this run is {abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
+    return f"{text} ({reference.source}{'; disputed: ' + reference.disputed if reference.disputed else ''})"
+
+
+def _reasons(result: Result) -> list[str]:
+    return ["; ".join(result.not_comparable_because)] if result.not_comparable_because else []
+
+
+def _entry(label: str, text: str, whole: bool = False) -> list[str]:
+    head = f"  {label:<{LABEL}}"
+    if whole:
+        return [head + text]
+    return textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)

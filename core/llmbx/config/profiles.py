@@ -1,0 +1,123 @@
+"""`llmbx.toml`: cluster profiles and the user's own GPU types, from the user's folder and the project's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError, did_you_mean
+from ..model import Natural, Positive, Scalar, Value
+
+FILE = "llmbx.toml"
+
+
+class Cluster(Value, frozen=True):
+    """One cluster profile: the defaults of every run that names it (or that it is the default for).
+
+    `walltime_minutes` is by workload name, `default` for the rest. `sbatch` and `srun` are extra arguments by option
+    name. `env` is exported to the ranks; `mounts` are `source[:target][:ro]`; `setup` lines run in the job script.
+    """
+
+    gpu_type: str | None = None
+    gpus_per_node: Positive | None = None
+    launcher: str | None = None
+    runtime: str | None = None
+    account: str | None = None
+    partition: str | None = None
+    qos: str | None = None
+    reservation: str | None = None
+    constraint: str | None = None
+    nodelist: str | None = None
+    exclude: str | None = None
+    gres: str | None = None
+    gpus_per_node_flag: bool = False
+    segment: Positive | None = None
+    preflight: bool | None = None
+    walltime_minutes: dict[str, Positive] = {}
+    retries: Natural | None = None
+    sbatch: dict[str, Scalar] = {}
+    srun: dict[str, Scalar] = {}
+    env: dict[str, str] = {}
+    mounts: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+
+
+class Config(Value, frozen=True):
+    """A whole `llmbx.toml`. `default_cluster` names the profile that is used when none is asked for."""
+
+    default_cluster: str | None = None
+    install: str | None = None
+    clusters: dict[str, Cluster] = {}
+    gpus: dict[str, dict[str, Any]] = {}
+
+
+class Merged(Config, frozen=True):
+    """All configuration files as one; `install_file` is the one whose `install` it has."""
+
+    install_file: str = ""
+
+
+class Profile(Value, frozen=True):
+    """The chosen cluster profile with its name and the file it came from."""
+
+    name: str
+    file: str
+    cluster: Cluster
+
+    @property
+    def origin(self) -> str:
+        """How `show` names it as the origin of a value."""
+        return f"cluster '{self.name}' in {self.file}"
+
+
+def files(environ: Mapping[str, str], cwd: Path) -> list[Path]:
+    """The configuration files that exist: the user's first, then the project's (which wins)."""
+    base = Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+    user = base / "llmbx" / FILE
+    if environ.get("LLMBX_CONFIG"):
+        return [Path(environ["LLMBX_CONFIG"])]
+    project = next((p / FILE for p in (cwd, *cwd.parents) if (p / FILE).is_file()), None)
+    return [path for path in (user, project) if path is not None and path.is_file()]
+
+
+def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> tuple[Merged, dict[str, str]]:
+    """The merged configuration and, for each cluster, the file that it came from.
+
+    A cluster of the project's file replaces the user's of the same name as a whole. Raises `UsageError` with the file
+    and the place of a mistake.
+    """
+    from ..toml_file import read_toml
+
+    merged, origins = Merged(), {}
+    for path in files(os.environ if environ is None else environ, cwd or _here()):
+        config = read_toml(path, Config)
+        origins.update({name: str(path) for name in config.clusters})
+        merged = merged.replace(
+            default_cluster=config.default_cluster or merged.default_cluster,
+            install=config.install or merged.install,
+            install_file=str(path) if config.install else merged.install_file,
+            clusters={**merged.clusters, **config.clusters},
+            gpus={**merged.gpus, **config.gpus},
+        )
+    return merged, origins
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the current folder is gone: change to one that is there") from None
+
+
+def choose_profile(config: Config, origins: Mapping[str, str], asked: str | None) -> Profile | None:
+    """The profile that was asked for, else the default one, else None. Raises `UsageError` for an unknown name."""
+    name = asked or config.default_cluster
+    if name is None:
+        return None
+    if name not in config.clusters:
+        where = "--cluster" if asked else "default_cluster"
+        hint = did_you_mean(name, config.clusters) or f"; no {FILE} defines a cluster"
+        raise UsageError(f"{where}: no cluster named '{name}'{hint}")
+    return Profile(name=name, file=origins[name], cluster=config.clusters[name])

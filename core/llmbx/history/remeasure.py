@@ -1,0 +1,45 @@
+"""Measuring an ended run anew over another window, from the steps that its folder keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import UsageError
+from ..measure.figures import Figures, measure
+from ..model import Result, Step
+from ..plugins.manager import Plugins
+from ..record.folder import Run, read_steps, write_result
+from ..resolve.numbering import first_number
+from ..run.finalize import formula
+
+
+def figures(run: Run, steps: Sequence[Step], plugins: Plugins, policy: str | None) -> Figures:
+    """The figures of a run over the window `policy` (None: its own). Profiled steps, and the one that writes the
+    profile, stay out. A framework that is not installed here leaves what its formula gives unknown."""
+    spec = run.record.spec
+    if spec.plugin not in plugins.frameworks():
+        return measure(spec, steps, None, policy)
+    flops, faults = formula(spec, plugins)
+    found = measure(spec, steps, flops, policy, first_number(spec, plugins))
+    return found.replace(warnings=(*found.warnings, *faults))
+
+
+def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins, policy: str) -> Result:
+    """The result with the figures of another window; warnings that do not come from the steps are kept."""
+    found = figures(run, steps, plugins, policy)
+    before = figures(run, steps, plugins, result.window.policy).warnings if result.window.policy else ()
+    others = tuple(line for line in result.warnings if line not in before)
+    members = {name: getattr(found, name) for name in found.__struct_fields__}
+    return result.replace(**{**members, "warnings": (*found.warnings, *others)})
+
+
+def save_window(run: Run, result: Result, plugins: Plugins, policy: str) -> Result:
+    """Measure the run anew and put that in the place of its result. Raises `UsageError` where nothing is measured."""
+    from .tags import announce
+
+    changed = rewindowed(run, result, read_steps(run.path), plugins, policy)
+    if not changed.steps_measured:
+        raise UsageError(f"{run.record.run_id}: window {policy} measures nothing ({changed.window.reason}); not saved")
+    write_result(run.path, changed)
+    announce(run.path)
+    return changed

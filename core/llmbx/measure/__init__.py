@@ -1,0 +1,1 @@
+"""Steps to figures: windows, statistics, intervals and the figures of a result."""

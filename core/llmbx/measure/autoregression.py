@@ -1,0 +1,164 @@
+"""What a short, correlated series tells of its mean and of its trend: Bayes' rule for a first-order autoregression.
+
+The series is `mean + slope x time + u`, where `u[t] = phi u[t-1] + noise`, started in its stationary state. Given phi,
+generalised least squares puts a Student t distribution around mean and slope; the likelihood of the series weighs the
+phi, and the answer is the mixture. Nothing of phi has to be estimated first, which is what ruins the usual methods on
+few steps. Of 100 series of ten steps with phi 0.5, the interval of Student's t holds the true mean in 75, one with an
+estimated phi in 87, this one in 95; of 100 series of fifty, batch means of five hold it in 90 (benchmarks/coverage.py).
+
+The prior of phi is (1 - phi)^0.6 over Fisher's z = atanh(phi), chosen by simulated coverage from ten to a hundred steps
+and phi from 0 to 0.9. The integral over z is a trapezoidal sum, once over all of it and once more where it has weight.
+The quadratic forms use the precision matrix of the autoregression: 1 + phi^2 on the inner diagonal, 1 at its ends, -phi
+beside it (Hamilton, Time Series Analysis, 5.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ..model import Value
+from .student_t import cdf
+
+WIDEST = 2.6
+"""The grid of phi spans atanh(phi) from minus this to this: phi up to 0.989."""
+
+POINTS = 25
+NEGLIGIBLE = 1e-6
+
+
+class Component(Value, frozen=True):
+    """One phi with its weight, and the t distribution (centre, scale) of the coefficient given it."""
+
+    phi: float
+    weight: float
+    centre: float
+    scale: float
+
+
+class Mixture(Value, frozen=True):
+    """The distribution of a coefficient: t distributions with `dof` degrees of freedom, weights summing to 1."""
+
+    components: tuple[Component, ...]
+    dof: int
+
+    def below(self, x: float) -> float:
+        """The probability that the coefficient is below `x`."""
+        return math.fsum(c.weight * cdf((x - c.centre) / c.scale, self.dof) for c in self.components)
+
+    def quantile(self, probability: float) -> float:
+        """The value that the coefficient is below with this probability (in (0, 1)): false position, Illinois rule."""
+        low, high = self._bracket(probability)
+        under, over = self.below(low) - probability, self.below(high) - probability
+        for _ in range(100):
+            x = (low * over - high * under) / (over - under)
+            gap = self.below(x) - probability
+            if abs(gap) <= 1e-6 or not low < x < high:
+                return x
+            if gap < 0:
+                low, under, over = x, gap, over / 2
+            else:
+                high, over, under = x, gap, under / 2
+        return x
+
+    @property
+    def correlation(self) -> float:
+        """The mean of phi."""
+        return math.fsum(c.weight * c.phi for c in self.components)
+
+    def _bracket(self, probability: float) -> tuple[float, float]:
+        """Two values with the quantile between them."""
+        middle = math.fsum(c.weight * c.centre for c in self.components)
+        low = high = middle
+        width = 2 * math.fsum(c.weight * c.scale for c in self.components)
+        while self.below(low) >= probability:
+            low, width = low - width, 2 * width
+        while self.below(high) <= probability:
+            high, width = high + width, 2 * width
+        return low, high
+
+
+class _Forms(Value, frozen=True):
+    """u'Pv as a polynomial in phi for the pairs of series, time (`t`, centred) and one."""
+
+    count: int
+    yy: tuple[float, float, float]
+    y1: tuple[float, float, float]
+    yt: tuple[float, float, float]
+    tt: tuple[float, float, float]
+
+
+def mean(values: Sequence[float]) -> Mixture | None:
+    """The distribution of the mean of at least four values; None for fewer, or when all are equal."""
+    return _mixture(values, trend=False)
+
+
+def slope(values: Sequence[float]) -> Mixture | None:
+    """The distribution of the slope (per step) of at least five values; None for fewer, or when all are equal."""
+    return _mixture(values, trend=True)
+
+
+def _mixture(values: Sequence[float], trend: bool) -> Mixture | None:
+    n, k = len(values), 2 if trend else 1
+    if n < 3 + k or max(values) == min(values):
+        return None
+    level, unit = math.fsum(values) / n, max(values) - min(values)
+    forms = _forms([(value - level) / unit for value in values])
+    coarse = _components(forms, -WIDEST, WIDEST, trend)
+    heaviest = max(c.weight for c in coarse)
+    kept = [math.atanh(c.phi) for c in coarse if c.weight > heaviest + math.log(NEGLIGIBLE)]
+    step = 2 * WIDEST / (POINTS - 1)
+    fine = _components(forms, max(kept[0] - step, -WIDEST), min(kept[-1] + step, WIDEST), trend)
+    return Mixture(components=_normalised(fine, 0.0 if trend else level, unit), dof=n - k)
+
+
+def _components(forms: _Forms, low: float, high: float, trend: bool) -> list[Component]:
+    """One component at each point of the grid of z."""
+    grid = [low + (high - low) * i / (POINTS - 1) for i in range(POINTS)]
+    return [_component(forms, math.tanh(z), trend) for z in grid]
+
+
+def _normalised(components: list[Component], level: float, unit: float) -> tuple[Component, ...]:
+    """The same with weights (so far logarithms) that sum to 1, in the units of the series."""
+    heaviest = max(c.weight for c in components)
+    weights = [math.exp(c.weight - heaviest) for c in components]
+    weights[0], weights[-1] = weights[0] / 2, weights[-1] / 2  # trapezoidal rule
+    total = math.fsum(weights)
+    return tuple(
+        Component(phi=c.phi, weight=w / total, centre=level + unit * c.centre, scale=unit * c.scale)
+        for c, w in zip(components, weights, strict=True)
+        if w > NEGLIGIBLE * total
+    )
+
+
+def _component(forms: _Forms, phi: float, trend: bool) -> Component:
+    """Mean (or slope) given phi; the weight is a logarithm."""
+    n = forms.count
+    ones = (1 - phi) * (n - (n - 2) * phi)
+    times = _at(forms.tt, phi)
+    on_ones, on_times = _at(forms.y1, phi), _at(forms.yt, phi)
+    rest = _at(forms.yy, phi) - on_ones**2 / ones - (on_times**2 / times if trend else 0.0)
+    rest, dof = max(rest, 1e-30), n - (2 if trend else 1)
+    weight = 0.5 * math.log((1 - phi * phi) / ones) - dof / 2 * math.log(rest) + 0.6 * math.log(1 - phi)
+    if not trend:
+        return Component(phi=phi, weight=weight, centre=on_ones / ones, scale=math.sqrt(rest / dof / ones))
+    weight -= 0.5 * math.log(times)
+    return Component(phi=phi, weight=weight, centre=on_times / times, scale=math.sqrt(rest / dof / times))
+
+
+def _forms(y: list[float]) -> _Forms:
+    n = len(y)
+    ones, times = [1.0] * n, [i - (n - 1) / 2 for i in range(n)]
+    return _Forms(count=n, yy=_form(y, y), y1=_form(y, ones), yt=_form(y, times), tt=_form(times, times))
+
+
+def _form(u: Sequence[float], v: Sequence[float]) -> tuple[float, float, float]:
+    """Coefficients (1, phi, phi^2) of u'Pv."""
+    products = [a * b for a, b in zip(u, v, strict=True)]
+    beside = math.fsum(a * d + b * c for (a, b), (c, d) in zip(pairwise(u), pairwise(v), strict=True))
+    return math.fsum(products), -beside, math.fsum(products[1:-1])
+
+
+def _at(form: tuple[float, float, float], phi: float) -> float:
+    return form[0] + phi * (form[1] + phi * form[2])

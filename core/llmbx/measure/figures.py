@@ -1,0 +1,159 @@
+"""From steps to figures: the window, step time, TFLOP/s, tokens/s, MFU. Pure arithmetic over frozen values.
+
+tokens/s = sequence length x global batch size / step time; days for 1T tokens = 1e12 / (tokens/s) / 86400;
+MFU = global batch size x model FLOPs / (step time x GPUs x peak). These are the formulas of the recipes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from ..model import RunSpec, Step, Value
+from ..model.flops import Flops
+from ..model.result import FlopsPerSample, Loss, Mfu, StepTime, Tflops, Window
+from . import series, stats
+from .window import choose
+
+ROUNDED = 0.005
+"""A log's TFLOP/s figure counts as rounded away when its last digit is more than this fraction of it."""
+
+DISAGREE = 0.01
+"""The log's own TFLOP/s and ours may differ by this fraction before a warning."""
+
+
+class Figures(Value, frozen=True):
+    """What the steps of one run show; the members are those of `result.json`."""
+
+    window: Window
+    steps_measured: int
+    steps_seen: int
+    step_time_s: StepTime
+    tflops_per_gpu: Tflops
+    tokens_per_s: float | None
+    tokens_per_s_per_gpu: float | None
+    mfu: Mfu
+    days_per_1t_tokens: float | None
+    loss: Loss
+    peak_memory_gb: float | None
+    flops_per_sample: FlopsPerSample
+    warnings: tuple[str, ...] = ()
+
+
+def measure(
+    spec: RunSpec,
+    steps: Sequence[Step],
+    flops: Flops | None,
+    policy: str | None = None,
+    first_number: int | None = None,
+) -> Figures:
+    """The figures of a run.
+
+    `policy` overrides the spec's window; `first_number` is the number its framework gives the first step (0 or 1;
+    None: the smallest number seen). Profiled steps and the step that writes the profile are never measured.
+    """
+    hidden = profiled_numbers(spec, steps, first_number)
+    window, measured = choose(steps, policy or spec.window, hidden)
+    times = [step.time_s for step in measured if step.time_s is not None]
+    step_time = StepTime(**stats.summary(times))
+    rate = spec.tokens_per_step / step_time.mean if step_time.mean else None
+    tflops, warnings = _tflops(spec, measured, flops)
+    return Figures(
+        window=window,
+        steps_measured=len(times),
+        steps_seen=len(steps),
+        step_time_s=step_time,
+        tflops_per_gpu=tflops,
+        tokens_per_s=rate,
+        tokens_per_s_per_gpu=rate / spec.gpus if rate else None,
+        mfu=_mfu(spec, step_time.mean, flops),
+        days_per_1t_tokens=1e12 / rate / 86400 if rate else None,
+        loss=_loss(steps),
+        peak_memory_gb=_memory(steps),
+        flops_per_sample=FlopsPerSample(full=flops.full, causal=flops.causal) if flops else FlopsPerSample(),
+        warnings=(*warnings, *_gaps(window, steps, len(times)), *series.warnings(measured)),
+    )
+
+
+def _gaps(window: Window, steps: Sequence[Step], measured: int) -> Iterator[str]:
+    """What is missing from a window that was named by its numbers, and steps that were no whole steps of training."""
+    if measured and window.policy not in ("last", "auto") and window.span is not None and measured < window.span:
+        yield f"only {measured} of the {window.span} steps of the window {window.policy} could be measured"
+    if skipped := [step.number for step in steps if step.skipped]:
+        yield f"the optimizer skipped {len(skipped)} of {len(steps)} steps, first {skipped[0]}: they are not measured"
+    if bad := [step.number for step in steps if not finite(step.grad_norm)]:
+        yield f"the gradient norm was not finite at {len(bad)} of {len(steps)} steps, first {bad[0]}"
+
+
+def profiled_numbers(spec: RunSpec, steps: Sequence[Step], first_number: int | None = None) -> frozenset[int]:
+    """The log's numbers of the steps that a profile touches: the profiled ones and the one that writes the file."""
+    if spec.profile is None or not steps:
+        return frozenset()
+    base = min(step.number for step in steps) if first_number is None else first_number
+    return frozenset(base + k for k in range(spec.profile.start, spec.profile.stop + 1))
+
+
+def achieved_tflops(spec: RunSpec, step_time_s: float, flops: Flops) -> float:
+    """Model TFLOP/s per GPU of one step: FLOPs a sample (the recipe's convention) x GBS / (time x GPUs)."""
+    return flops.by(spec.flops_convention) * spec.global_batch_size / (step_time_s * spec.gpus) / 1e12
+
+
+def _tflops(spec: RunSpec, measured: Sequence[Step], flops: Flops | None) -> tuple[Tflops, tuple[str, ...]]:
+    """The log's own figure where it says what the MFU's formula says, else the formula's, and both in a warning."""
+    printed = [step.tflops_per_gpu for step in measured if step.tflops_per_gpu is not None]
+    ours = [achieved_tflops(spec, s.time_s, flops) for s in measured if s.time_s] if flops else []
+    told = bool(printed) and len(printed) == len(measured) and not _rounded_away(measured, printed)
+    differs = _cross_check(spec, printed, ours) if told else ()
+    if told and not differs:
+        summary = stats.summary(printed)
+        return Tflops(mean=summary["mean"], std=summary["std"], source="log"), ()
+    if ours:
+        summary = stats.summary(ours)
+        return Tflops(mean=summary["mean"], std=summary["std"], source="recomputed"), differs
+    return Tflops(), ()
+
+
+def _rounded_away(measured: Sequence[Step], printed: Sequence[float]) -> bool:
+    resolution = max((step.tflops_resolution or 0.0) for step in measured)
+    return resolution > ROUNDED * (sum(printed) / len(printed))
+
+
+def _cross_check(spec: RunSpec, printed: Sequence[float], ours: Sequence[float]) -> tuple[str, ...]:
+    if not ours:
+        return ()
+    theirs, own = sum(printed) / len(printed), sum(ours) / len(ours)
+    if abs(theirs - own) <= DISAGREE * own:
+        return ()
+    return (
+        f"the log's {theirs:.1f} TFLOP/s per GPU differs by {100 * (theirs / own - 1):+.1f} % from {own:.1f} by "
+        f"formula ({spec.flops_convention} attention): the framework counts FLOPs differently",
+    )
+
+
+def _mfu(spec: RunSpec, step_time_s: float | None, flops: Flops | None) -> Mfu:
+    peak = spec.peak
+    if peak and not (math.isfinite(peak.tflops) and peak.tflops > 0):
+        peak = None  # a record of an older llmbx may hold one, and its run has to get a result
+    value = achieved_tflops(spec, step_time_s, flops) / peak.tflops if step_time_s and flops and peak else None
+    return Mfu(
+        value=value,
+        formula=flops.formula if flops else None,
+        convention=spec.flops_convention if flops else None,
+        peak_tflops=peak.tflops if peak else None,
+        peak_name=peak.name if peak else None,
+    )
+
+
+def _loss(steps: Sequence[Step]) -> Loss:
+    losses = [step.loss for step in steps if step.loss is not None]
+    return Loss(first=losses[0], last=losses[-1]) if losses else Loss()
+
+
+def _memory(steps: Sequence[Step]) -> float | None:
+    known = [step.peak_memory_bytes for step in steps if step.peak_memory_bytes is not None]
+    return max(known) / 1e9 if known else None
+
+
+def finite(value: float | None) -> bool:
+    """False only for NaN and infinity; an unknown value is not known to be bad."""
+    return value is None or math.isfinite(value)

@@ -1,0 +1,1 @@
+"""Plugins: discovery, validation of what they return, isolation of their errors."""

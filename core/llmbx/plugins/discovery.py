@@ -1,0 +1,94 @@
+"""Plugins by entry point: loaded and registered one by one, so that a broken one is known and harms no other."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pluggy
+
+from .. import hookspecs
+from ..errors import PluginError, did_you_mean
+from ..model import Value
+from .entry_points import entry_points
+from .isolation import ESCAPES, quiet, why
+
+GROUP = "llmbx"
+OWN = "llmbx"
+"""The distribution whose names are taken before any other's."""
+HOOKS = tuple(name for name, member in vars(hookspecs).items() if getattr(member, "llmbx_spec", None) is not None)
+
+
+class PluginInfo(Value, frozen=True):
+    """One plugin as `llmbx plugins` lists it; `error` says why it could not be loaded."""
+
+    name: str
+    distribution: str
+    version: str
+    module: str
+    hooks: tuple[str, ...] = ()
+    error: str | None = None
+
+    @property
+    def warning(self) -> str | None:
+        """What is odd about a plugin that could be loaded."""
+        if self.error or self.hooks:
+            return None
+        return "it implements no hook: mark its functions with @llmbx.hookimpl"
+
+
+def discover(manager: pluggy.PluginManager) -> list[PluginInfo]:
+    """Load and register every plugin; what is known of each, llmbx's own first. Of equal names the first one has it."""
+    found: list[PluginInfo] = []
+    for point in own_first(entry_points(GROUP)):
+        found.append(_register(manager, point, found))
+    return found
+
+
+def own_first(points: Iterable[importlib.metadata.EntryPoint]) -> list[importlib.metadata.EntryPoint]:
+    """Entry points with those of llmbx's own distribution before the others."""
+    return sorted(points, key=lambda point: owner(point) != OWN)
+
+
+def owner(point: importlib.metadata.EntryPoint) -> str:
+    """The distribution that has the entry point."""
+    return _facts(point.dist)[0] if point.dist else "?"
+
+
+@functools.cache
+def _facts(dist: importlib.metadata.Distribution) -> tuple[str, str]:
+    """Name and version of a distribution. Parsing all of its metadata, with its README, takes milliseconds."""
+    head = (dist.read_text("METADATA") or "").partition("\n\n")[0]
+    found = dict(re.findall(r"^(Name|Version): (.+)$", head, re.MULTILINE))
+    if len(found) < 2:
+        return dist.metadata["Name"], dist.version
+    return found["Name"].strip(), found["Version"].strip()
+
+
+def _register(
+    manager: pluggy.PluginManager, point: importlib.metadata.EntryPoint, before: list[PluginInfo]
+) -> PluginInfo:
+    name, version = _facts(point.dist) if point.dist else ("?", "?")
+    info = PluginInfo(name=point.name, distribution=name, version=version, module=point.value)
+    taken = next((other for other in before if other.name == point.name), None)
+    if taken is not None:
+        return info.replace(error=f"the name '{point.name}' is taken by {taken.distribution} {taken.version}")
+    try:
+        with quiet():
+            plugin = point.load()
+        manager.register(plugin, name=point.name)
+        _check_hooks(manager, plugin)
+    except ESCAPES as error:
+        if manager.has_plugin(point.name):
+            manager.unregister(name=point.name)
+        return info.replace(error=str(error) if isinstance(error, PluginError) else why(error))
+    return info.replace(hooks=tuple(sorted(c.name for c in manager.get_hookcallers(plugin) or [])))
+
+
+def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
+    for caller in manager.get_hookcallers(plugin) or []:
+        if caller.spec is None:
+            raise PluginError(f"it implements an unknown hook '{caller.name}'{did_you_mean(caller.name, HOOKS)}")

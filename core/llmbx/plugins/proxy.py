@@ -1,0 +1,59 @@
+"""A plugin's runtime or launcher behind a wall: an exception or a wrong answer of its methods is told with its name."""
+
+from __future__ import annotations
+
+import functools
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from ..launchers.base import Launcher
+from ..runtimes.base import Runtime
+from . import validation
+from .isolation import guarded
+
+
+class Tool:
+    """A runtime or launcher of `plugin`, with the members that it has. What `inside` returns is behind the wall too."""
+
+    def __init__(self, tool: Any, plugin: str, kind: type) -> None:
+        self._tool, self._plugin, self._kind = tool, plugin, kind
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        member = getattr(self._tool, name)
+        return functools.partial(self._call, name, member) if callable(member) else member
+
+    def _call(self, method: str, member: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        what = f"plugin '{self._plugin}': {method} of {self._kind.__name__.lower()} '{self._tool.name}'"
+        with guarded(f"{what} failed"):
+            answer = member(*arguments, **named)
+        if method == "inside":
+            return self if answer is self._tool else Tool(answer, self._plugin, self._kind)
+        kind = _promised(self._kind, method)
+        if kind is None or (answer is None and type(None) in kind):
+            return answer
+        return validation.value(what, kind[0], answer)
+
+
+@functools.cache
+def _promised(protocol: type, method: str) -> tuple[type, ...] | None:
+    """The types that a method of the interface may return; None where it says none, or nothing comes back."""
+    function = getattr(protocol, method, None)
+    if function is None:
+        return None
+    found = typing.get_type_hints(function)["return"]
+    kinds = typing.get_args(found) if validation.without_none(found) is not found else (found,)
+    kind = typing.get_origin(kinds[0]) or kinds[0]
+    return None if kind is type(None) else (kind, *kinds[1:])
+
+
+def runtime(tool: Runtime, plugin: str) -> Runtime:
+    """The runtime behind the wall."""
+    return typing.cast(Runtime, Tool(tool, plugin, Runtime))
+
+
+def launcher(tool: Launcher, plugin: str) -> Launcher:
+    """The launcher behind the wall."""
+    return typing.cast(Launcher, Tool(tool, plugin, Launcher))

@@ -1,0 +1,193 @@
+"""A run's folder: made exclusively, filled atomically, and read back. The files are the truth."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..codec import decode
+from ..config.install import RECORD, Install
+from ..errors import LlmbxError, UsageError
+from ..files import disk_errors, write_atomic
+from ..model import Finding, Image, Job, Owner, Result, RunSpec, Step, Value
+from ..secrets import blank, redact
+from ..toml_file import NOT_JSON
+
+T = TypeVar("T")
+
+RESULT = "result.json"
+STEPS = "steps.jsonl"
+
+
+class SweepMark(Value, frozen=True):
+    """Which part of which sweep a run is: the sweep's id, the key of the cell, and which of its repeats (from 1)."""
+
+    sweep_id: str
+    cell: str
+    repeat: int
+
+
+class Attempt(Value, frozen=True):
+    """An earlier attempt of a run: its job, how and why it ended, and the node that the next one leaves out."""
+
+    number: int
+    job: Job | None
+    status: str
+    cause: str | None = None
+    exit_code: int | None = None
+    node: str | None = None
+    ended: float | None = None
+
+
+class Record(Value, frozen=True):
+    """`run.json`: everything that is known of a run before it has a result. Times are epoch seconds.
+
+    It is written when the folder is made (image and job still unknown, `owner` prepares them), and again at the start.
+    `commands` holds one rank's argv by phase, `findings` what validation said, `environment` the redacted variables
+    that llmbx itself ran with, `group` joins repeats of one command, `repeats` names the run that `--from` repeated,
+    `sweep` says which part of a sweep the run is. `attempt` counts from 0, `attempts` are those before it. `owner` also
+    is who follows the run and starts the next attempt.
+    """
+
+    run_id: str
+    spec: RunSpec
+    created: float
+    llmbx_version: str
+    command: tuple[str, ...]
+    commands: dict[str, tuple[str, ...]] = {}
+    image: Image | None = None
+    findings: tuple[Finding, ...] = ()
+    host: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    prepare_s: float | None = None
+    owner: Owner | None = None
+    job: Job | None = None
+    attempt: int = 0
+    attempts: tuple[Attempt, ...] = ()
+    group: str | None = None
+    repeats: str | None = None
+    sweep: SweepMark | None = None
+
+
+class Run(Value, frozen=True):
+    """A run's folder and what its record says."""
+
+    folder: str
+    record: Record
+
+    @property
+    def path(self) -> Path:
+        """The folder as a path."""
+        return Path(self.folder)
+
+    @property
+    def log(self) -> Path:
+        """The main training log."""
+        return self.path / log_name(self.record.spec)
+
+
+def log_name(spec: RunSpec) -> str:
+    """The name of the main training log, as the recipes name it."""
+    return f"log-{spec.experiment}.out"
+
+
+def claim_folder(install: Install, spec: RunSpec, now: Callable[[], float] = time.time) -> tuple[str, Path]:
+    """Make a new run folder that nobody else has: (run id, folder). A taken timestamp moves on by one second."""
+    install.ensure()
+    stamp = int(now())
+    base = install.experiments(spec.folder) / spec.experiment
+    with disk_errors(str(base)):
+        base.mkdir(parents=True, exist_ok=True)
+        while True:
+            run_id = f"{spec.experiment}_{stamp}"
+            try:
+                (base / run_id).mkdir()
+            except FileExistsError:
+                stamp += 1
+                continue
+            folder = base / run_id / spec.experiment
+            folder.mkdir()
+            return run_id, folder
+
+
+def new_record(run_id: str, spec: RunSpec, **extra: Any) -> Record:
+    """The record of a run that this process is about to prepare."""
+    from .. import __version__
+    from .host import facts, myself
+
+    return Record(
+        run_id=run_id,
+        spec=spec,
+        created=time.time(),
+        llmbx_version=__version__,
+        host=facts(),
+        environment=redact(_relevant(os.environ)),
+        owner=myself(),
+        **extra,
+    )
+
+
+def write_record(folder: Path, record: Record, durable: bool = True) -> None:
+    """Write `run.json`; one that is written again at once need not be `durable`."""
+    write_atomic(folder / RECORD, pretty(record), durable=durable)
+
+
+def write_steps(folder: Path, steps: list[Step]) -> None:
+    """Write `steps.jsonl`, one step a line; NaN becomes null."""
+    write_atomic(folder / STEPS, b"".join(msgspec.json.encode(step) + b"\n" for step in steps))
+
+
+def write_result(folder: Path, result: Result) -> None:
+    """Write `result.json`."""
+    write_atomic(folder / RESULT, pretty(result))
+
+
+def read_run(folder: Path) -> Run:
+    """The run in `folder`. Raises `UsageError` when its record cannot be read."""
+    return Run(folder=str(folder), record=_read(folder / RECORD, Record))
+
+
+def read_result(folder: Path) -> Result | None:
+    """The result of the run in `folder`, or None while there is none."""
+    path = folder / RESULT
+    return _read(path, Result) if path.is_file() else None
+
+
+def read_steps(folder: Path) -> list[Step]:
+    """The steps of a finalised run, in order; empty when it has none. Raises `LlmbxError` for a damaged file."""
+    path = folder / STEPS
+    try:
+        lines = path.read_bytes().splitlines() if path.is_file() else []
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    steps = []
+    for number, line in enumerate(lines, 1):
+        try:
+            steps.append(decode(line, Step))
+        except NOT_JSON as error:
+            raise LlmbxError(f"{path}: line {number} is no step: {error}") from None
+    return steps
+
+
+def pretty(value: Any) -> bytes:
+    """`value` as indented JSON with a line end, without passwords of URLs; NaN and infinity become null."""
+    return blank(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()).encode() + b"\n"
+
+
+def _read(path: Path, kind: type[T]) -> T:
+    try:
+        return decode(path.read_bytes(), kind)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    except NOT_JSON as error:
+        raise LlmbxError(f"{path}: not a record that this llmbx can read: {error}") from None
+
+
+def _relevant(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in sorted(environ.items()) if not name.startswith("BASH_FUNC_")}

@@ -1,0 +1,93 @@
+"""Facts about the machine that llmbx runs on, for the record. What cannot be read is left out."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..model import Owner
+
+
+def facts() -> dict[str, Any]:
+    """Name, system, processor, cores, memory in GiB, and the GPU driver where there is one."""
+    return {**_lasting(), "load_1min": round(os.getloadavg()[0], 2)}
+
+
+@functools.cache
+def _lasting() -> dict[str, Any]:
+    """What does not change while llmbx runs: hundreds of runs of a sweep have it in their records."""
+    import psutil
+
+    found: dict[str, Any] = {
+        "hostname": platform.node(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "usable_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "driver": _driver(),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def myself() -> Owner:
+    """This process, as the owner of a run."""
+    import psutil
+
+    return Owner(pid=os.getpid(), started=psutil.Process().create_time(), host=platform.node())
+
+
+def is_me(owner: Owner | None) -> bool:
+    """Whether this process is the owner."""
+    return owner is not None and owner.pid == os.getpid() and alive(owner) is True
+
+
+def alive(owner: Owner) -> bool | None:
+    """Whether the owner still runs; None when it is on another host. A recycled process id is not the owner."""
+    import psutil
+
+    if owner.host != platform.node():
+        return None
+    try:
+        return abs(psutil.Process(owner.pid).create_time() - owner.started) < 1.0
+    except psutil.Error:
+        return False
+
+
+BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16", "svebf16"})
+"""Names in /proc/cpuinfo of the instructions that compute with BF16, on x86_64 and on aarch64."""
+
+NARROW_ISAS = frozenset({"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI"})
+"""Values of ONEDNN_MAX_CPU_ISA that leave BF16 instructions unused, of those that oneDNN documents."""
+
+
+def has_bf16(environ: Mapping[str, str], cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
+    """Whether this CPU computes with BF16 in programs of this environment; None where it cannot be read."""
+    if environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in NARROW_ISAS:
+        return False
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    flags = next((line for line in lines if line.startswith(("flags", "Features"))), None)
+    return None if flags is None else not BF16_FLAGS.isdisjoint(flags.split())
+
+
+def _cpu_model() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
+
+
+def _driver() -> str | None:
+    try:
+        return Path("/sys/module/nvidia/version").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None

@@ -1,0 +1,140 @@
+"""Rules that hold for every framework: degrees against GPUs, batches against degrees. All findings at once."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from ..model import Finding, RunSpec
+from ..record.host import has_bf16
+from ..suggestions import divisors, either, multiples_around
+
+RANKS_PER_CORE = 8
+RANKS_AT_LEAST = 8
+"""Ranks may share a core to try something out: this many each, and some on the smallest machine."""
+
+
+def emulated_bf16(spec: RunSpec, slower: str) -> list[Finding]:
+    """A warning if this CPU has to emulate BF16; `slower` ("2 to 5") is the step time over that of FP32.
+
+    For a framework's `check_spec`: how much is lost depends on its kernels.
+    """
+    if (spec.launcher, spec.gpu_type, spec.dtype) != ("local", "cpu", "bf16") or has_bf16(os.environ) is not False:
+        return []
+    problem = f"this CPU has no BF16 instructions: a step takes {slower} times as long as with fp32"
+    return [Finding(rule="emulated_bf16", problem=problem, fix="leave --dtype out to run in fp32", warning=True)]
+
+
+def common_findings(spec: RunSpec) -> list[Finding]:
+    """Every common rule that the spec breaks, each with what would be right; those found while resolving come first.
+
+    A value below 1 hides the rules that would divide by it, and a DP that is not whole those that count with it.
+    """
+    if impossible := _positive(spec):
+        return [*spec.doubts, *impossible]
+    topology = _topology(spec)
+    batches = [] if topology else _batches(spec)
+    here = _here(spec, os.cpu_count() or 1)
+    return [*spec.doubts, *here, *topology, *_nodes(spec), *batches, *_heads(spec), *_pipeline(spec), *_experts(spec)]
+
+
+def _positive(spec: RunSpec) -> list[Finding]:
+    p = spec.parallelism
+    m = spec.model
+    values = {"tp": p.tp, "pp": p.pp, "cp": p.cp, "ep": p.ep, "etp": p.etp, "vp": p.vp,
+              "mbs": spec.micro_batch_size, "gbs": spec.global_batch_size, "layers": m.layers, "heads": m.heads,
+              "query_groups": m.query_groups, "experts": m.experts}  # fmt: skip
+    return [
+        Finding(rule=key, problem=f"{key.upper()} is {value}", fix=f"use a --set {key} of at least 1")
+        for key, value in values.items()
+        if value is not None and value < 1
+    ]
+
+
+def _here(spec: RunSpec, cores: int) -> list[Finding]:
+    """So many ranks on one machine that starting them would be all that it does."""
+    most = RANKS_PER_CORE * cores + RANKS_AT_LEAST
+    if spec.launcher != "local" or spec.gpus <= most:
+        return []
+    problem = f"{spec.gpus} ranks are too many for this machine's {cores} cores"
+    return [Finding(rule="local_ranks", problem=problem, fix=f"use --gpus of at most {most}, or --launcher slurm")]
+
+
+def _topology(spec: RunSpec) -> list[Finding]:
+    p = spec.parallelism
+    ranks = p.tp * p.pp * p.cp
+    if ranks * p.dp == spec.gpus:
+        return []
+    counts = multiples_around(spec.gpus, ranks)
+    return [
+        Finding(
+            rule="topology",
+            problem=f"TP {p.tp} x PP {p.pp} x CP {p.cp} = {ranks} does not divide {spec.gpus} GPUs",
+            fix=f"use --gpus {either(counts)}, or a smaller --set tp, pp or cp",
+        )
+    ]
+
+
+def _nodes(spec: RunSpec) -> list[Finding]:
+    if spec.gpus <= spec.gpus_per_node or spec.gpus % spec.gpus_per_node == 0:
+        return []
+    counts = multiples_around(spec.gpus, spec.gpus_per_node)
+    return [
+        Finding(
+            rule="gpus_per_node",
+            problem=f"{spec.gpus} GPUs do not fill nodes of {spec.gpus_per_node}",
+            fix=f"use --gpus {either(counts)}, or another --gpus-per-node",
+        )
+    ]
+
+
+def _batches(spec: RunSpec) -> list[Finding]:
+    mbs, dp, gbs = spec.micro_batch_size, spec.parallelism.dp, spec.global_batch_size
+    if gbs % (mbs * dp):
+        problem = f"the global batch of {gbs} is no multiple of MBS {mbs} x DP {dp} = {mbs * dp}"
+        fix = f"use {either(multiples_around(gbs, mbs * dp), '--set gbs=')}"
+        return [Finding(rule="gbs", problem=problem, fix=fix)]
+    accumulation = gbs // (mbs * dp)
+    if spec.gradient_accumulation == accumulation:
+        return []
+    problem = f"gradient accumulation is {spec.gradient_accumulation}, but GBS / (MBS x DP) = {accumulation}"
+    return [Finding(rule="ga", problem=problem, fix=f"use --set gbs={mbs * dp * spec.gradient_accumulation}")]
+
+
+def _heads(spec: RunSpec) -> list[Finding]:
+    heads, groups, tp = spec.model.heads, spec.model.query_groups, spec.parallelism.tp
+    found = []
+    fix = f"use {either(divisors(math.gcd(heads, groups)), '--set tp=')}"
+    if heads % groups:
+        problem, right = f"{heads} attention heads do not share {groups} query groups evenly", divisors(heads)
+        found.append(Finding(rule="query_groups", problem=problem, fix=f"use {either(right, '--set query_groups=')}"))
+    if heads % tp:
+        problem = f"TP {tp} does not divide the {heads} attention heads"
+        found.append(Finding(rule="heads", problem=problem, fix=fix))
+    if groups % tp and tp % groups:
+        problem = f"TP {tp} is neither a divisor nor a multiple of the {groups} query groups"
+        found.append(Finding(rule="query_groups", problem=problem, fix=fix))
+    return found
+
+
+def _pipeline(spec: RunSpec) -> list[Finding]:
+    p = spec.parallelism
+    if (p.vp or 1) == 1 or p.pp > 1:
+        return []
+    problem = f"VP {p.vp} interleaves the stages of a pipeline, and PP is 1"
+    return [Finding(rule="vp", problem=problem, fix="use --set vp=1, or --set pp above 1")]
+
+
+def _experts(spec: RunSpec) -> list[Finding]:
+    experts, p = spec.model.experts, spec.parallelism
+    if experts is None:
+        return [
+            Finding(rule=key, problem=f"{key.upper()} {value} splits experts, and {spec.workload} {spec.size} has none",
+                    fix=f"leave --set {key} out")
+            for key, value in (("ep", p.ep), ("etp", p.etp))
+            if (value or 1) > 1
+        ]  # fmt: skip
+    if experts % (p.ep or 1) == 0:
+        return []
+    problem = f"EP {p.ep} does not divide the {experts} experts"
+    return [Finding(rule="ep", problem=problem, fix=f"use {either(divisors(experts), '--set ep=')}")]

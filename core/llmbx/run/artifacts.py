@@ -1,0 +1,60 @@
+"""What a run's profilers say of what it left, and what profiling cost its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import LlmbxError
+from ..measure import stats
+from ..measure.figures import profiled_numbers
+from ..model import Finding, RunSpec, Step
+from ..plugins.manager import Plugins
+from .verdict import Verdict
+
+
+def examine(spec: RunSpec, run_dir: Path, plugins: Plugins, verdict: Verdict) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict after the profilers have looked at the run's folder, and their findings as warnings.
+
+    A finding that is no warning fails a run whose steps are whole; of any other run the cause is known already.
+    """
+    found = [finding for name in spec.profilers for finding in _ask(name, spec, run_dir, plugins)]
+    errors = [finding for finding in found if not finding.warning]
+    warnings = tuple(_line(finding) for finding in found if finding.warning)
+    if not errors or not verdict.data_valid:
+        return verdict, warnings
+    cause = "; ".join(_line(finding) for finding in errors)
+    return Verdict(status="failed", data_valid=True, cause=cause), warnings
+
+
+def slow_down(
+    spec: RunSpec, steps: Sequence[Step], measured_s: float | None, first_number: int | None = None
+) -> tuple[str, ...]:
+    """How much longer profiled steps took than measured ones (`measured_s`, their median), as a line; else nothing."""
+    if spec.profile is None or not measured_s:
+        return ()
+    numbers = sorted(profiled_numbers(spec, steps, first_number))
+    times = {step.number: step.time_s for step in steps if step.time_s is not None}
+    profiled = stats.median([times[number] for number in numbers[:-1] if number in times])
+    if profiled is None:
+        return ()
+    text = (
+        f"profiled steps took {profiled / measured_s:.2f} times as long as measured ones "
+        f"({profiled:.4g} s against {measured_s:.4g} s)"
+    )
+    writing = times.get(numbers[-1])
+    return (text if writing is None else f"{text}, the step after them, which waits for the file, {writing:.4g} s",)
+
+
+def _ask(name: str, spec: RunSpec, run_dir: Path, plugins: Plugins) -> list[Finding]:
+    try:
+        return [
+            finding for answer in plugins.ask(name, "analyze", spec=spec, run_dir=run_dir) or [] for finding in answer
+        ]
+    except LlmbxError as error:
+        # The run's own figures stand without its profile's.
+        return [Finding(rule="profiler", problem=f"{name}: {error}", fix="the run's figures stand", warning=True)]
+
+
+def _line(finding: Finding) -> str:
+    return f"{finding.problem}; {finding.fix}"

@@ -1,0 +1,168 @@
+"""Following a started run from its files: steps as they appear, until the job has ended."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from ..launchers.base import Launcher, Unreachable
+from ..logs.lines import LineReader
+from ..logs.parser import LogParser
+from ..model import Event, JobStatus, Step
+from ..plugins.isolation import quiet
+from ..plugins.log_parser import as_grammar
+from ..record import first_step
+from ..record.folder import Run
+from .collect import RESTARTED
+
+POLL_S = 0.2
+STACK_GRACE_S = 3.0
+
+
+class Sink(Protocol):
+    """What is told of a run's progress."""
+
+    def step(self, step: Step) -> None:
+        """A step is known (perhaps again, more completely)."""
+
+    def event(self, event: Event) -> None:
+        """The log said something else."""
+
+    def status(self, status: JobStatus) -> None:
+        """The job's state, about once a second."""
+
+
+class Follower:
+    """Reads a growing log through the framework's grammar: one grammar from `parser` for each log of this name."""
+
+    def __init__(self, log: Path, parser: Callable[[], LogParser], sink: Sink, first: Callable[[float], None]) -> None:
+        """`first` is told when the first step was seen (epoch seconds), unless it was there before anybody looked."""
+        self.log = log
+        self.make_parser = parser
+        self.sink = sink
+        self.tell_first = first
+        self.file: tuple[int, int] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.grammar = as_grammar(self.make_parser())
+        self.lines = LineReader()
+        self.offset = 0
+        self.last_growth = time.monotonic()
+        self._first: Callable[[float], None] | None = self.tell_first
+        self._looked = False
+
+    def read(self) -> None:
+        """Read what is new, if the log exists yet. A new log in the place of the old one is another attempt's."""
+        self._read()
+        self._looked = True
+
+    def _read(self) -> None:
+        try:
+            with self.log.open("rb") as file:
+                found = os.fstat(file.fileno())
+                known, self.file = self.file, (found.st_dev, found.st_ino)
+                if known not in (None, self.file):
+                    self._begin()
+                    self.sink.event(Event(kind=RESTARTED, text="the job starts anew"))
+                file.seek(self.offset)
+                while chunk := file.read(1 << 20):
+                    self.offset += len(chunk)
+                    self.last_growth = time.monotonic()
+                    self._feed(self.lines.feed(chunk))
+        except FileNotFoundError:
+            return
+
+    def close(self) -> None:
+        """Read what is left; an unfinished last line counts."""
+        self.read()
+        self._feed(self.lines.close())
+        with quiet():
+            rest = self.grammar.close()
+        for record in rest:
+            self._tell(record)
+
+    def _feed(self, lines: list[str]) -> None:
+        found: list[Step | Event] = []
+        with quiet():
+            self.grammar.read(lines, found.append)
+        for record in found:
+            self._tell(record)
+
+    def _tell(self, record: Step | Event) -> None:
+        if isinstance(record, Step):
+            if self._first and self._looked:
+                self._first(time.time())
+            self._first = None
+            self.sink.step(record)
+        else:
+            self.sink.event(record)
+
+
+def follow(
+    run: Run,
+    launcher: Launcher,
+    parser: Callable[[], LogParser],
+    sink: Sink,
+    *,
+    deadline_s: float | None = None,
+    now: Callable[[], float] = time.monotonic,
+) -> JobStatus:
+    """Follow until the job has ended; returns how. `parser` makes a grammar for its log.
+
+    KeyboardInterrupt passes through: the caller decides what it means.
+    A log that does not grow for the spec's `stall_timeout_s` has the ranks' stacks dumped into it and the job
+    cancelled; so has a run that takes longer than `deadline_s` seconds, without the stacks.
+    """
+    assert run.record.job is not None
+    job, follower = run.record.job, Follower(run.log, parser, sink, partial(first_step.note, run))
+    start = asked = now()
+    status = launcher.status(job, run.path)
+    while status.state in ("pending", "running"):
+        follower.read()
+        ended = _overdue(run, status, follower, now() - start, deadline_s)
+        if ended is not None:
+            return _stop(run, launcher, follower, ended)
+        time.sleep(POLL_S)
+        if now() - asked >= launcher.poll_s:
+            status, asked = _ask(run, launcher, status), now()
+            sink.status(status)
+    follower.close()
+    return status
+
+
+def _ask(run: Run, launcher: Launcher, known: JobStatus) -> JobStatus:
+    """The job's status, or the one known so far while the scheduler is silent: a run outlives its controller."""
+    assert run.record.job is not None
+    try:
+        return launcher.status(run.record.job, run.path)
+    except Unreachable as error:
+        return known.replace(reason=str(error))
+
+
+def _overdue(
+    run: Run, status: JobStatus, follower: Follower, elapsed_s: float, deadline_s: float | None
+) -> JobStatus | None:
+    stall = run.record.spec.stall_timeout_s
+    if status.state == "running" and stall and time.monotonic() - follower.last_growth > stall:
+        reason = f"stalled: nothing was logged for {stall:g} s; the ranks' stacks are at the end of the log"
+        return JobStatus(state="ended", reason=reason, verdict="stalled", started=status.started, ended=time.time())
+    if deadline_s and elapsed_s > deadline_s:
+        reason = f"the time limit of {deadline_s / 60:g} minutes was reached"
+        return JobStatus(state="ended", reason=reason, verdict="timeout", started=status.started, ended=time.time())
+    return None
+
+
+def _stop(run: Run, launcher: Launcher, follower: Follower, ended: JobStatus) -> JobStatus:
+    assert run.record.job is not None
+    if ended.verdict == "stalled":
+        launcher.dump_stacks(run.record.job, run.path)
+        time.sleep(STACK_GRACE_S)
+    launcher.cancel(run.record.job, run.path)
+    follower.close()
+    final = launcher.status(run.record.job, run.path)
+    return ended.replace(exit_code=final.exit_code, started=final.started or ended.started)

@@ -1,0 +1,47 @@
+"""What this machine and install lack for a run: checked just before the start, unlike the rules of a specification."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ..config.install import Install
+from ..model import Finding, RunSpec
+
+
+def site_findings(spec: RunSpec, install: Install) -> list[Finding]:
+    """Everything that is missing here, each with what would help: room for a checkpoint, a checkpoint to load."""
+    return [*_room(spec, install), *_checkpoint(spec, install)]
+
+
+def _room(spec: RunSpec, install: Install) -> list[Finding]:
+    facts = spec.checkpoint_facts
+    if not spec.checkpoint.save or facts is None:
+        return []
+    free_gb = shutil.disk_usage(_existing(install.experiments(spec.folder))).free / 1e9
+    if free_gb >= facts.size_gb:
+        return []
+    problem = f"the checkpoint takes about {facts.size_gb:g} GB and {install.root} has {free_gb:.0f} GB free"
+    return [Finding(rule="disk", problem=problem, fix="free space, or set LLMB_INSTALL to a larger file system")]
+
+
+def _checkpoint(spec: RunSpec, install: Install) -> list[Finding]:
+    if spec.checkpoint.load is None:
+        return []
+    folder = Path(spec.checkpoint.load)
+    weights = folder / "weights"
+    if not any(weights.glob("*.distcp")):
+        inside = any(folder.glob("*.distcp"))
+        fix = f"give its parent {folder.parent}" if inside else "give the folder that has weights/*.distcp in it"
+        problem = f"LOAD_CHECKPOINT_PATH={folder}: no checkpoint is in {weights}"
+        return [Finding(rule="checkpoint", problem=problem, fix=fix)]
+    if not folder.resolve().is_relative_to(install.path.resolve()):
+        problem = f"LOAD_CHECKPOINT_PATH={folder} is not under {install.root}"
+        return [
+            Finding(rule="checkpoint", problem=problem, fix="move it there, so that every node and container sees it")
+        ]
+    return []
+
+
+def _existing(path: Path) -> Path:
+    return next(p for p in (path, *path.parents) if p.exists())

@@ -1,0 +1,85 @@
+"""One more attempt of a run that the infrastructure failed: the earlier one is kept, the next one started."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..errors import UsageError
+from ..files import write_atomic
+from ..launchers.base import Launcher, placed
+from ..launchers.script import SCRIPT
+from ..model import RunSpec
+from ..record.attempts import next_folder, set_aside
+from ..record.folder import RESULT, Attempt, Record, Run, pretty, read_run, write_record, write_steps
+from ..record.host import alive, is_me, myself
+from .finalize import Ended
+from .pipeline import Rooms, render, write_files
+
+
+def again(ended: Ended, rooms: Rooms, cause: str) -> Run:
+    """Keep what the attempt left in `attempts/N`, and start the next one, without the node that failed.
+
+    The run is this process's until its job is known: should this process die, nobody takes the old attempt's end for
+    the new one's. Raises `InfraError` where the job cannot be started.
+    """
+    run, record = ended.run, ended.run.record
+    aside = next_folder(run.path)
+    spec, launcher = without_node(record.spec, ended.status.node, rooms)
+    earlier = Attempt(
+        number=int(aside.name), job=record.job, status=ended.result.status, cause=cause,
+        exit_code=ended.status.exit_code, node=ended.status.node, ended=ended.status.ended,
+    )  # fmt: skip
+    record = record.replace(
+        spec=spec, attempt=record.attempt + 1, attempts=(*record.attempts, earlier), job=None, owner=myself()
+    )
+    write_record(run.path, record)
+    set_aside(run.path, aside)
+    write_steps(aside, ended.log.steps)
+    write_atomic(aside / RESULT, pretty(ended.result))
+    return _start(Run(folder=run.folder, record=record), rooms, launcher)
+
+
+def _start(run: Run, rooms: Rooms, launcher: Launcher) -> Run:
+    record = run.record
+    assert record.image is not None
+    write_files(run.path, render(record.spec, dataclasses.replace(rooms, launcher=launcher), record.image, run.path))
+    job = launcher.submit(run.path / SCRIPT, record.spec, run.path)
+    record = record.replace(job=job)
+    write_record(run.path, record)
+    return Run(folder=run.folder, record=record)
+
+
+def without_node(spec: RunSpec, node: str | None, rooms: Rooms) -> tuple[RunSpec, Launcher]:
+    """The specification that leaves this node out, and the launcher for it.
+
+    Nodes that were asked for by name stay, and so does an allocation that would be too small without the node.
+    """
+    if node is None or "nodelist" in spec.scheduler:
+        return spec, rooms.launcher
+    excluded = ",".join(filter(None, (spec.scheduler.get("exclude"), node)))
+    origin = "; ".join(filter(None, (spec.origins.get("scheduler.exclude"), f"{node} failed")))
+    fewer = spec.replace(
+        scheduler={**spec.scheduler, "exclude": excluded}, origins={**spec.origins, "scheduler.exclude": origin}
+    )
+    try:
+        return fewer, placed(rooms.plugins.launcher(spec.launcher), fewer)
+    except UsageError:
+        return spec, rooms.launcher
+
+
+def may_take_over(run: Run, launcher: Launcher) -> bool:
+    """Whether this process may try the run again: it has attempts left, and who followed it is gone.
+
+    Only a batch job is taken over: what lives beside its user is not started anew from another shell.
+    """
+    record = run.record
+    if record.attempt >= record.spec.retries or launcher.attended or (record.job and record.job.process):
+        return False
+    return record.owner is None or is_me(record.owner) or alive(record.owner) is False
+
+
+def take_over(run: Run) -> Run:
+    """Make this process the one that follows the run."""
+    record: Record = read_run(run.path).record.replace(owner=myself())
+    write_record(run.path, record)
+    return Run(folder=run.folder, record=record)

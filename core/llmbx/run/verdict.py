@@ -1,0 +1,162 @@
+"""What became of a run: status, validity and cause, from the launcher's word and the log's. Never a false pass."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from ..launchers.preflight import ROLE as PREFLIGHT
+from ..measure.figures import finite
+from ..model import Event, JobStatus, RunSpec, Step, Value
+from ..model.result import Status
+
+PRIORITY = (
+    "out_of_memory", "nan", "entry", "config_error", "disk_full", "gated", "cache_missing", "import_error",
+    "network_error", "nccl_error", "gpu_error", "port_in_use", "file_error", "segfault", "exception", "killed",
+    "peer_lost", "rank_exit",
+)  # fmt: skip
+"""Which fatal event explains a failure best, when several are in the log."""
+
+STOPPED = ("cancelled", "timeout", "stalled", "not_started", "preempted", "node_fail", "broken_off")
+"""Verdicts whose reason is known from outside the log; what the ranks print while they are stopped is not the cause."""
+
+
+class Verdict(Value, frozen=True):
+    """Status, whether the measured data can be trusted, and one line that says why (None for a plain success)."""
+
+    status: Status
+    data_valid: bool
+    cause: str | None = None
+
+
+def judge(
+    spec: RunSpec,
+    job: JobStatus,
+    steps: Sequence[Step],
+    events: Sequence[Event],
+    last_line: str | None = None,
+    refusal: str | None = None,
+    first: int | None = None,
+) -> Verdict:
+    """The verdict on an ended run. `first` is the number that its framework gives the first step, where it is known.
+
+    Where nothing else explains a failure, `refusal` is quoted, with which a container tool said that it did not start
+    a rank, else the `last_line` of the log.
+
+    Completed takes three things: the process succeeded, the last expected step was seen, and every loss is finite.
+    A run whose data is whole but whose teardown failed keeps `data_valid` with its exit code and cause.
+    """
+    broken = what_broke(steps)
+    whole = reached_end(spec, steps, first) and broken is None
+    if broken is not None:
+        return Verdict(status=_status(job, events, "failed"), data_valid=False, cause=broken)
+    if job.verdict is not None:
+        return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=_known_cause(job, events))
+    if job.phase == PREFLIGHT:
+        return Verdict(status="failed", data_valid=False, cause=job.reason or "a node is bad")
+    if job.state == "lost":
+        return Verdict(status="lost", data_valid=whole, cause=job.reason or "the job is gone and left no exit code")
+    if job.exit_code == 0 and whole:
+        return Verdict(status="completed", data_valid=True)
+    if job.exit_code == 0:
+        return Verdict(status="failed", data_valid=False, cause=_short(spec, steps))
+    cause = _cause(job, events) or _exit(job, _quote(spec, last_line, None if steps else refusal))
+    if whole:
+        cause = f"after the last step: {cause}"
+    return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=cause)
+
+
+def what_broke(steps: Sequence[Step]) -> str | None:
+    """Why these steps trained nothing that can be trusted, in a few words; None when nothing speaks against them.
+
+    A gradient that is not finite shows in the loss of the next step, unless the optimizer skipped it. After the last
+    step nothing would show it.
+    """
+    bad = next((step for step in steps if not finite(step.loss)), None)
+    if bad is not None:
+        return f"the loss is not finite at step {bad.number}"
+    if steps and not finite(steps[-1].grad_norm):
+        return f"the gradient norm is not finite at step {steps[-1].number}, the last"
+    if steps and all(step.skipped for step in steps):
+        return f"the optimizer skipped all of the {len(steps)} steps"
+    return None
+
+
+def reached_end(spec: RunSpec, steps: Sequence[Step], first: int | None = None) -> bool:
+    """Whether the last of `spec.steps` steps was seen.
+
+    Where nobody says what the first one's number is, it is the one that the log announces as its last, else the last
+    one if numbers begin at 0. A log's own word alone does not do: a program that was told less announces less. But a
+    run that loads a checkpoint trains as much as its recipe does after that, and only the log says where it ends.
+    """
+    if not steps:
+        return False
+    last = steps[-1]
+    if spec.checkpoint.load:
+        return last.total is None or last.number >= last.total
+    if first is not None:
+        return last.number >= first + spec.steps - 1
+    return last.number >= (spec.steps - 1 if last.total is None else max(last.total, spec.steps - 1))
+
+
+def _status(job: JobStatus, events: Sequence[Event], otherwise: Status) -> Status:
+    if job.verdict in ("timeout", "node_fail", "preempted", "out_of_memory", "cancelled"):
+        return job.verdict  # type: ignore[return-value]
+    if any(event.kind == "out_of_memory" for event in events):
+        return "out_of_memory"
+    return otherwise
+
+
+def _known_cause(job: JobStatus, events: Sequence[Event]) -> str | None:
+    """The cause of a run that was stopped from outside: the launcher's or llmbx's word before the log's."""
+    if job.verdict in STOPPED and job.reason:
+        return job.reason
+    return _cause(job, events) or job.reason or None
+
+
+def _cause(job: JobStatus, events: Sequence[Event]) -> str | None:
+    fatal = [event for event in events if event.fatal]
+    best = min(fatal, key=lambda event: _place(event.kind), default=None)
+    if best is None:
+        return None
+    if best.kind == "killed" and job.verdict == "out_of_memory" and job.reason:
+        return f"rank {job.rank}: {job.reason}" if job.rank is not None else job.reason  # the log cannot know why
+    return _line(best, job)
+
+
+def _place(kind: str) -> int:
+    return PRIORITY.index(kind) if kind in PRIORITY else len(PRIORITY)
+
+
+def _line(event: Event, job: JobStatus) -> str:
+    rank = event.rank if event.rank is not None else job.rank
+    text = event.text.strip()
+    text = text if len(text) <= 300 else text[:297] + "…"
+    return f"rank {rank}: {text}" if rank is not None else text
+
+
+def _quote(spec: RunSpec, last_line: str | None, refusal: str | None) -> str | None:
+    if refusal:
+        return f"{spec.runtime} says: {refusal[:300]}"
+    return f"its log ends with: {last_line[:300]}" if last_line else None
+
+
+def _exit(job: JobStatus, quote: str | None) -> str:
+    where = f"rank {job.rank} " if job.rank is not None else "the run "
+    if job.phase:
+        where += f"(phase {job.phase}) "
+    code = job.exit_code
+    if code is not None and code > 128:
+        try:
+            name = signal.Signals(code - 128).name
+        except ValueError:
+            name = f"signal {code - 128}"
+        return f"{where}was ended by {name} (exit code {code})" + (f"; {job.reason}" if job.reason else "")
+    text = f"{where}ended with exit code {code}" + (f"; {job.reason}" if job.reason else "")
+    return f"{text}; {quote}" if quote else text
+
+
+def _short(spec: RunSpec, steps: Sequence[Step]) -> str:
+    if not steps:
+        return "the program ended with exit code 0 but its log holds no training step"
+    return f"the program ended with exit code 0 after step {steps[-1].number}, before the last of {spec.steps} steps"

@@ -1,0 +1,78 @@
+"""Which published row a run is held against: the exit code of a run, a comparison and a sweep's cost all ask here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from llmbx.catalog.matching import differences, exact_row, nearest_row, too_slow
+from llmbx.measure.figures import measure
+from llmbx.model import JobStatus, Recipe, Reference, RunSpec, Step, Workload
+from llmbx.record.folder import Record
+from llmbx.run.finalize import build_result
+
+Make = Callable[..., RunSpec]
+
+
+def row(step_time_s: float | None = 1.0, **more: object) -> Reference:
+    facts = {"source": "test", "size": "1b", "dtype": "bf16", "gpu_type": "h100", "gpus": 2, "step_time_s": step_time_s}
+    return Reference(**{**facts, **more})  # type: ignore[arg-type]
+
+
+def workload(*rows: Reference) -> Workload:
+    recipe = Recipe(name="plain", title="The recipe", released="1.0", source="test", driver="python", rows=())
+    return Workload(name="line", title="Line", folder="fit_line", sizes={}, recipes=(recipe,), references=rows)
+
+
+@pytest.fixture
+def spec(make_spec: Make) -> RunSpec:
+    return make_spec(size="1b", window="last")
+
+
+def slow(spec: RunSpec, of: Workload, seconds: float, allowed: float = 0.05) -> bool:
+    entry = Record(run_id="r", spec=spec, created=0.0, llmbx_version="0", command=("run",))
+    figures = measure(spec, [Step(number=20, time_s=seconds, total=20, loss=1.0)], None)
+    return too_slow(build_result(entry, JobStatus(state="ended", exit_code=0), figures), spec, of, allowed)
+
+
+def test_a_table_comes_before_a_worked_example(spec: RunSpec) -> None:
+    table, example = row(5.3), row(6.6, kind="example")
+    for rows in ((table, example), (example, table)):
+        assert exact_row(spec, workload(*rows)) == table
+        assert slow(spec, workload(*rows), 6.5)
+
+
+def test_the_rows_own_recipe_batch_and_length_come_first(spec: RunSpec) -> None:
+    other, own = row(5.0, recipe="old"), row(6.0, recipe="plain", kind="example")
+    assert nearest_row(spec, workload(other, own)) == own
+    small, large = row(5.0, global_batch_size=8), row(9.0, global_batch_size=16)
+    assert exact_row(spec.replace(global_batch_size=16), workload(small, large)) == large
+    assert exact_row(spec, workload(row(gpus=4), row(dtype="fp8"), row(size="7b"), row(gpu_type="b200"))) is None
+
+
+@pytest.mark.parametrize(
+    ("published", "says"),
+    [
+        ({"recipe": "old"}, "the recipe differs (old was published, plain was run)"),
+        ({"global_batch_size": 4}, "the global batch size differs (4 was published, 8 was run)"),
+        ({"sequence_length": 64}, "the sequence length differs (64 was published, 128 was run)"),
+    ],
+)
+def test_a_row_of_other_work_gives_no_verdict(spec: RunSpec, published: dict[str, object], says: str) -> None:
+    there = workload(row(1.0, **published))
+    assert exact_row(spec, there) is None and not slow(spec, there, 99.0)
+    nearest = nearest_row(spec, there)
+    assert nearest is not None and differences(spec, nearest) == [says]
+
+
+def test_slower_than_allowed_and_not_quite(spec: RunSpec) -> None:
+    there = workload(row(1.0, recipe="plain", global_batch_size=8, sequence_length=128))
+    assert slow(spec, there, 1.06) and not slow(spec, there, 1.04) and slow(spec, there, 1.04, allowed=0.0)
+    assert not slow(spec, workload(row(None, tflops_per_gpu=400.0)), 99.0)
+
+
+def test_a_changed_model_and_a_profiled_run_are_no_measure(spec: RunSpec) -> None:
+    assert exact_row(spec.replace(proxy=True), workload(row(1.0))) is None
+    assert not slow(spec.replace(proxy=True), workload(row(1.0)), 99.0)
+    assert not slow(spec.replace(gpu_type="cpu"), workload(row(1.0, gpu_type="cpu")), 99.0)

@@ -1,0 +1,78 @@
+"""The result as a user reads it, at 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from llmbx.cli.terminal import render
+from llmbx.model import Parallelism, Reference, Result
+from llmbx.model.result import Loss, Mfu, StepTime, Tflops, Timing, Window, WorkloadFacts
+
+FULL = Result(
+    run_id="pretraining_grok1_314b_fp8_128_tp4_1763712000",
+    status="completed",
+    data_valid=True,
+    workload=WorkloadFacts(name="grok1", size="314b", dtype="fp8", gpu_type="gb200", gpus=128),
+    window=Window(first=11, last=44, policy="11-44"),
+    steps_measured=34,
+    steps_seen=50,
+    step_time_s=StepTime(mean=5.431, std=0.02, median=5.43, min=5.4, max=5.5),
+    tflops_per_gpu=Tflops(mean=1572.4, std=5.0, source="log"),
+    tokens_per_s=386155.0,
+    tokens_per_s_per_gpu=3016.8,
+    mfu=Mfu(value=0.3209, formula="f", convention="causal", peak_tflops=4900.0, peak_name="GB200 dense FP8"),
+    days_per_1t_tokens=29.97,
+    loss=Loss(first=12.1, last=6.3),
+    peak_memory_gb=161.2,
+    comparable=True,
+    timing=Timing(total_s=402.0, first_step_s=31.0, prepare_s=0.3, queue_s=200.0),
+)
+MINI = FULL.replace(
+    workload=WorkloadFacts(name="grok1", size="mini", dtype="bf16", gpu_type="cpu", gpus=1),
+    comparable=False,
+    not_comparable_because=("a mini is a small proxy of the workload, not the workload", "measured on CPU"),
+    tflops_per_gpu=Tflops(mean=0.0331, source="recomputed"),
+    mfu=Mfu(formula="f", convention="causal"),
+    peak_memory_gb=None,
+    timing=Timing(total_s=32.0, first_step_s=5.5, prepare_s=28.1, queue_s=0.005),
+)
+FAILED = MINI.replace(
+    status="out_of_memory",
+    data_valid=False,
+    cause="rank 0: RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 9663676416 bytes",
+    step_time_s=StepTime(),
+    steps_measured=0,
+    steps_seen=3,
+    loss=Loss(),
+    tflops_per_gpu=Tflops(),
+)
+PUBLISHED = Reference(
+    source="Grok-1 recipe, GB200 Performance", size="314b", dtype="fp8", gpu_type="gb200", gpus=128, step_time_s=5.298
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "reference"), [("full", FULL, PUBLISHED), ("mini", MINI, None), ("failed", FAILED, None)]
+)
+def test_the_result_reads_well(
+    golden: Callable[[str, str], None], name: str, result: Result, reference: Reference | None
+) -> None:
+    text = render(result, "/data/llmbx/workloads/pretraining_grok1/experiments/x/x_1/x", reference)
+    golden(f"{name}.txt", text)
+    assert all(len(line) <= 80 for line in text.splitlines() if "/data/" not in line and "1763712000" not in line)
+
+
+def test_a_slower_run_says_by_how_much() -> None:
+    assert "2.5 % slower" in render(FULL, "/x", PUBLISHED)
+    assert "faster" in render(FULL, "/x", PUBLISHED.replace(step_time_s=6.0))
+
+
+def test_data_that_survived_a_crash_is_said() -> None:
+    text = render(FULL.replace(status="failed", cause="after the last step: SIGSEGV"), "/x")
+    assert "the measured data is whole" in text
+
+
+def test_parallelism_is_not_needed_to_render() -> None:
+    assert render(FULL.replace(workload=FULL.workload.replace(parallelism=Parallelism())), "/x")

@@ -1,0 +1,102 @@
+"""What the configuration says: where everything is kept, unless the environment says so; and numbers that are none."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from llmbx.cli.options import place
+from llmbx.config.install import Install, find_install
+from llmbx.config.profiles import load_config
+from llmbx.errors import UsageError
+
+
+def found(environ: dict[str, str], cwd: Path) -> Install:
+    config, _ = load_config(environ, cwd)
+    return find_install(environ, config.install, config.install_file)
+
+
+def test_the_environment_wins_over_the_configuration_and_that_over_the_default(tmp_path: Path) -> None:
+    user, project = tmp_path / "config" / "llmbx" / "llmbx.toml", tmp_path / "project" / "llmbx.toml"
+    for file, text in ((user, 'install = "/lustre/all"'), (project, 'default_cluster = "x"')):
+        file.parent.mkdir(parents=True)
+        file.write_text(text + "\n")
+    environ, inner = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_DATA_HOME": "/data"}, project.parent / "a"
+    assert found(environ, inner) == Install(root="/lustre/all", origin=f"install in {user}")
+    project.write_text('install = "bench"\n')
+    assert found(environ, inner) == Install(root=f"{project.parent}/bench", origin=f"install in {project}")
+    environ |= {"LLMB_INSTALL": "/mine", "LLMB_WORKLOAD": "/w"}
+    assert found(environ, inner) == Install(root="/mine", origin="LLMB_INSTALL", workload_root="/w")
+    assert find_install({"XDG_DATA_HOME": "/data"}) == Install(root="/data/llmbx", origin="default")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("walltime_minutes = { grok1 = -60 }", "at clusters[...].walltime_minutes[...]: Expected int >= 1"),
+        ("retries = -3", "at clusters[...].retries: Expected int >= 0"),
+        ("gpus_per_node = 0", "at clusters[...].gpus_per_node: Expected int >= 1"),
+    ],
+)
+def test_a_number_that_means_nothing_is_refused(line: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "llmbx.toml").write_text(f"[clusters.c]\n{line}\n")
+    with pytest.raises(UsageError, match=re.escape(f"{tmp_path}/llmbx.toml: {said}")):
+        load_config({}, tmp_path)
+
+
+def test_the_commands_ask_in_this_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "llmbx.toml").write_text('install = "bench"\n')
+    monkeypatch.setenv("LLMBX_CONFIG", str(tmp_path / "llmbx.toml"))
+    monkeypatch.delenv("LLMB_INSTALL", raising=False)
+    assert place()[0].root == f"{tmp_path}/bench"
+    monkeypatch.setenv("LLMB_INSTALL", "/mine")
+    assert place()[0].root == "/mine"
+
+
+HERE = {"LLMB_INSTALL": "/install"}
+
+
+@pytest.mark.parametrize("variable", ["LLMB_INSTALL", "LLMB_WORKLOAD"])
+def test_relative_folders_and_those_of_a_user_are_made_absolute(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    member = {"LLMB_INSTALL": "root", "LLMB_WORKLOAD": "workload_root"}[variable]
+    assert getattr(find_install({**HERE, variable: "w/here"}), member) == f"{tmp_path}/w/here"
+    assert getattr(find_install({**HERE, variable: "~/w"}), member) == "/home/me/w"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("~nobody-at-all/w", "Could not determine home directory"),
+        (os.fsdecode(b"/tmp/b\xff"), "a folder's name has to be UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("variable", ["LLMB_INSTALL", "LLMB_WORKLOAD"])
+def test_a_folder_that_cannot_be_meant_is_refused(variable: str, text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=f"{variable} .*{says}"):
+        find_install({**HERE, variable: text})
+
+
+def test_the_workload_folder_is_proved_to_be_writable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    there = Install(root=str(tmp_path / "i"), origin="test", workload_root=str(tmp_path / "w"))
+    there.ensure()
+    assert Path(there.workload_root or "").is_dir()
+    blocked = there.replace(workload_root=str(tmp_path / "file" / "w"))
+    with pytest.raises(UsageError, match=r"cannot make .*file/w \(LLMB_WORKLOAD\): .*; set LLMB_WORKLOAD to a folder"):
+        blocked.ensure()
+
+
+def test_a_current_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+    with pytest.raises(UsageError, match="the current folder is gone: change to one that is there"):
+        load_config({})

@@ -1,0 +1,172 @@
+"""Intervals hold what they promise: simulated coverage, and properties that need no simulation."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmbx.measure import autoregression, intervals, stats
+
+
+def correlated(seed: random.Random, count: int, phi: float, mean: float = 5.0, spread: float = 0.05) -> list[float]:
+    """A stationary first-order autoregression around `mean` with standard deviation `spread`."""
+    value = seed.gauss(0, 1)
+    values = []
+    for _ in range(count):
+        values.append(mean + spread * value)
+        value = phi * value + math.sqrt(1 - phi * phi) * seed.gauss(0, 1)
+    return values
+
+
+series = st.lists(st.floats(min_value=0.5, max_value=2.0), min_size=4, max_size=40).filter(
+    lambda values: max(values) - min(values) > 1e-3
+)
+
+
+@pytest.mark.parametrize(
+    ("count", "phi"),
+    [(10, 0.0), (10, 0.4), (10, 0.6), (20, 0.5), (34, 0.0), (34, 0.3), (34, 0.7), (50, 0.6), (100, 0.0), (100, 0.9)],
+)
+def test_95_percent_means_93_to_97_of_100_series(count: int, phi: float) -> None:
+    """The interval leaves the true mean out when its tails there are below 2.5 %; 2,000 series each."""
+    seed = random.Random(count * 10 + int(phi * 100))
+    held = 0
+    for _ in range(2000):
+        mixture = autoregression.mean(correlated(seed, count, phi))
+        assert mixture is not None
+        held += 0.025 <= mixture.below(5.0) <= 0.975
+    assert 0.93 <= held / 2000 <= 0.97
+
+
+def test_the_plain_interval_would_not() -> None:
+    """Without the correlation the promise is broken: this is what the method is for."""
+    seed = random.Random(5)
+    held = 0
+    for _ in range(400):
+        plain = intervals.over_repeats(correlated(seed, 34, 0.7))
+        assert plain is not None
+        held += plain.low <= 5.0 <= plain.high
+    assert held < 280
+
+
+def test_over_repeats_95_percent_means_93_to_97_of_100() -> None:
+    seed = random.Random(11)
+    held = 0
+    for _ in range(2000):
+        interval = intervals.over_repeats([seed.gauss(7, 0.1) for _ in range(5)])
+        assert interval is not None
+        held += interval.low <= 7 <= interval.high
+    assert 0.93 <= held / 2000 <= 0.97
+
+
+@pytest.mark.parametrize(("first", "second", "phi"), [(10, 10, 0.0), (34, 10, 0.5), (34, 34, 0.6)])
+def test_the_change_between_two_runs_is_held_at_least_as_often(first: int, second: int, phi: float) -> None:
+    seed = random.Random(first + second)
+    held = 0
+    for _ in range(100):
+        a = intervals.over_steps(correlated(seed, first, phi))
+        b = intervals.over_steps(correlated(seed, second, phi, mean=5.5, spread=0.1))
+        assert a is not None and b is not None
+        change = intervals.change(a, b)
+        held += change.low <= 0.1 <= change.high
+    assert held >= 93
+
+
+def test_one_new_run_against_four_of_a_baseline() -> None:
+    seed = random.Random(3)
+    held = 0
+    for _ in range(2000):
+        change = intervals.change_of_repeats([seed.gauss(1, 0.01) for _ in range(4)], [1.02 * seed.gauss(1, 0.01)])
+        assert change is not None
+        held += change.low <= 0.02 <= change.high
+    assert 0.93 <= held / 2000 <= 0.97
+
+
+def test_the_interval_ends_where_the_tails_are_two_and_a_half_percent() -> None:
+    values = correlated(random.Random(1), 34, 0.5)
+    interval, mixture = intervals.over_steps(values), autoregression.mean(values)
+    assert interval is not None and mixture is not None
+    assert mixture.below(interval.low) == pytest.approx(0.025, abs=1e-5)
+    assert mixture.below(interval.high) == pytest.approx(0.975, abs=1e-5)
+    assert interval.low < interval.mean < interval.high
+
+
+def test_by_hand_over_repeats() -> None:
+    """Mean 2, deviation 1, t(0.975, 2) = 4.303: 2 ± 4.303 / sqrt(3)."""
+    interval = intervals.over_repeats([1.0, 2.0, 3.0])
+    assert interval is not None
+    assert (interval.low, interval.high) == (pytest.approx(2 - 2.4843, abs=1e-3), pytest.approx(2 + 2.4843, abs=1e-3))
+    assert (interval.count, interval.method) == (3, "student")
+
+
+def test_correlated_steps_count_for_fewer() -> None:
+    seed = random.Random(8)
+    free, bound = (intervals.over_steps(correlated(seed, 100, phi)) for phi in (0.0, 0.9))
+    assert free is not None and bound is not None
+    assert free.effective_count is not None and bound.effective_count is not None
+    assert bound.effective_count < 30 < 60 < free.effective_count <= 100
+    assert (bound.correlation or 0) > 0.7 > 0.3 > abs(free.correlation or 0)
+
+
+@pytest.mark.parametrize(("values", "method"), [([1.0, 1.1], "student"), ([1.0, 1.1, 1.2], "student"),
+                                                ([1.0, 1.1, 1.2, 1.1], "ar1")])  # fmt: skip
+def test_short_series_are_taken_as_independent(values: list[float], method: str) -> None:
+    interval = intervals.over_steps(values)
+    assert interval is not None and interval.method == method
+
+
+def test_nothing_can_be_said_of_one_value_and_equal_ones_have_no_spread() -> None:
+    assert intervals.over_steps([]) is None
+    assert intervals.over_steps([1.0]) is None
+    same = intervals.over_steps([2.0] * 20)
+    assert same is not None and (same.low, same.mean, same.high) == (2.0, 2.0, 2.0)
+    assert intervals.change_of_repeats([1.0], [1.1]) is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(values=series, factor=st.floats(min_value=1e-3, max_value=1e4), offset=st.floats(min_value=0, max_value=10))
+def test_units_and_offsets_move_the_interval_with_them(values: list[float], factor: float, offset: float) -> None:
+    one = intervals.over_steps(values)
+    two = intervals.over_steps([factor * (value + offset) for value in values])
+    assert one is not None and two is not None
+    width = factor * (one.high - one.low)
+    assert two.low == pytest.approx(factor * (one.low + offset), abs=1e-3 * width)
+    assert two.high == pytest.approx(factor * (one.high + offset), abs=1e-3 * width)
+
+
+@settings(max_examples=40, deadline=None)
+@given(values=series)
+def test_time_runs_either_way_and_more_certainty_is_wider(values: list[float]) -> None:
+    one, back = intervals.over_steps(values), intervals.over_steps(values[::-1])
+    wide = intervals.over_steps(values, 0.99)
+    assert one is not None and back is not None and wide is not None
+    assert (back.low, back.high) == (pytest.approx(one.low, rel=1e-6), pytest.approx(one.high, rel=1e-6))
+    assert wide.low < one.low and one.high < wide.high
+    assert one.mean == stats.mean(values)
+
+
+@settings(max_examples=40, deadline=None)
+@given(a=series, b=series)
+def test_the_change_back_undoes_the_change(a: list[float], b: list[float]) -> None:
+    there = intervals.change_of_repeats(a, b)
+    back = intervals.change_of_repeats(b, a)
+    assert there is not None and back is not None
+    assert (1 + there.fraction) * (1 + back.fraction) == pytest.approx(1)
+    assert (1 + there.low) * (1 + back.high) == pytest.approx(1)
+    first, second = intervals.over_steps(a), intervals.over_steps(b)
+    assert first is not None and second is not None
+    one, two = intervals.change(first, second), intervals.change(second, first)
+    assert (1 + one.low) * (1 + two.high) == pytest.approx(1)
+    assert one.low <= one.fraction <= one.high
+
+
+def test_a_published_figure_adds_no_uncertainty() -> None:
+    ours = intervals.over_steps(correlated(random.Random(4), 30, 0.2))
+    assert ours is not None
+    change = intervals.change(intervals.exact(5.0), ours)
+    assert 1 + change.low == pytest.approx(ours.low / 5.0)
+    assert 1 + change.high == pytest.approx(ours.high / 5.0)

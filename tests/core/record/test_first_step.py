@@ -1,0 +1,95 @@
+"""The time to the first step: seen live, never guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from llmbx.model import Event, Job, JobStatus, RunSpec, Step
+from llmbx.record.first_step import elapsed, seconds
+from llmbx.record.folder import Record, Run
+from llmbx.run.follow import follow
+
+
+class Rounds:
+    """A framework whose log has one line a step."""
+
+    def feed(self, line: str) -> Iterable[Step | Event]:
+        return [Step(number=1)] if line.startswith("step") else []
+
+    def close(self) -> Iterable[Step | Event]:
+        return []
+
+
+class Quiet:
+    def step(self, step: Step) -> None: ...
+    def event(self, event: Event) -> None: ...
+    def status(self, status: JobStatus) -> None: ...
+
+
+class Script:
+    """A stand-in for a launcher: its job writes a line each time it is asked for its status, then it has ended."""
+
+    poll_s = 0.0
+
+    def __init__(self, log: Path, lines: list[str]) -> None:
+        self.log, self.lines = log, lines
+
+    def status(self, job: Job, folder: Path) -> JobStatus:
+        if not self.lines:
+            return JobStatus(state="ended", exit_code=0)
+        with self.log.open("a") as log:
+            log.write(self.lines.pop(0) + "\n")
+        return JobStatus(state="running", started=1.0)
+
+
+def followed(
+    folder: Path, make_spec: Callable[..., RunSpec], lines: list[str], before: str = "", job: str = "1"
+) -> Run:
+    folder.mkdir(exist_ok=True)
+    entry = Record(run_id="r", spec=make_spec(), created=1.0, llmbx_version="0", command=(),
+                   job=Job(launcher="script", job_id=job, submitted=1.0))  # fmt: skip
+    run = Run(folder=str(folder), record=entry)
+    run.log.write_text(before)
+    follow(run, Script(run.log, lines), Rounds, Quiet())  # type: ignore[arg-type]
+    return run
+
+
+def test_it_is_the_time_at_which_the_first_steps_line_was_seen(
+    tmp_path: Path, make_spec: Callable[..., RunSpec]
+) -> None:
+    import time
+
+    began = time.time()
+    run = followed(tmp_path, make_spec, ["loading", "compiling", "step 1", "step 2"])
+    found = seconds(run, began, None)
+    assert found is not None and 0.3 < found <= time.time() - began
+    assert seconds(run, began, began + 0.1) == pytest.approx(0.1), "it was done before the ranks ended"
+
+
+def test_a_step_that_was_there_before_anybody_looked_has_no_time(
+    tmp_path: Path, make_spec: Callable[..., RunSpec]
+) -> None:
+    run = followed(tmp_path, make_spec, ["step 2", "step 3"], before="step 1\n")
+    assert seconds(run, 1.0, None) is None and not (tmp_path / "first_step.json").exists()
+
+
+def test_another_attempts_first_step_does_not_count(tmp_path: Path, make_spec: Callable[..., RunSpec]) -> None:
+    first = followed(tmp_path, make_spec, ["loading", "loading", "step 1"], job="1")
+    assert seconds(first, 1.0, None) is not None
+    other = first.replace(record=first.record.replace(job=Job(launcher="script", job_id="2", submitted=2.0)))
+    assert seconds(other, 1.0, None) is None
+    again = followed(tmp_path, make_spec, ["loading", "loading", "step 1"], job="2")
+    assert seconds(again, 1.0, None) is not None
+
+
+@pytest.mark.parametrize(
+    ("begun", "done", "seconds_"),
+    [(10.0, 12.5, 2.5), (10.0, 9.1, 0.0), (10.0, 10.0 - 3600, None), (None, 1.0, None), (1.0, None, None)],
+)
+def test_a_clock_that_was_set_back_gives_no_time(
+    begun: float | None, done: float | None, seconds_: float | None
+) -> None:
+    assert elapsed(begun, done) == seconds_

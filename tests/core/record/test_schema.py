@@ -1,0 +1,48 @@
+"""The shipped JSON Schema is the one that the code writes by."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import msgspec
+import pytest
+
+from llmbx.model import Result
+from llmbx.record.schema import generate, shipped
+
+
+def test_the_shipped_schema_is_up_to_date() -> None:
+    assert shipped() == json.loads(msgspec.json.encode(generate()))
+
+
+def test_the_objects_are_always_there_and_their_members_may_be_null() -> None:
+    result = json.loads(msgspec.json.encode(Result(run_id="x_1", status="lost", data_valid=False)))
+    jsonschema.validate(result, shipped())
+    for name in (
+        "workload",
+        "window",
+        "step_time_s",
+        "tflops_per_gpu",
+        "mfu",
+        "loss",
+        "image",
+        "flops_per_sample",
+        "timing",
+    ):
+        assert isinstance(result[name], dict), name
+        del result[name]
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(result, shipped())
+        result[name] = json.loads(msgspec.json.encode(Result(run_id="x_1", status="lost", data_valid=False)))[name]
+
+
+def test_nan_becomes_null() -> None:
+    assert msgspec.json.encode(float("nan")) == b"null"
+
+
+def test_an_unknown_status_or_member_is_refused() -> None:
+    result = json.loads(msgspec.json.encode(Result(run_id="x_1", status="lost", data_valid=False)))
+    for change in ({"status": "passed"}, {"surprise": 1}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**result, **change}, shipped())

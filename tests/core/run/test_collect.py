@@ -1,0 +1,96 @@
+"""Records to a log: steps completed by later records, the last attempt alone, events where they belong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from llmbx.logs.attempts import Attempts
+from llmbx.logs.parser import Record
+from llmbx.model import Event, Step
+from llmbx.run.collect import Collector, collect, collect_file
+
+
+class Words:
+    """A grammar for the tests: `N TIME`, `N loss L`, `start`, `boom`."""
+
+    def __init__(self) -> None:
+        self.attempts = Attempts()
+
+    def feed(self, line: str) -> Iterable[Record]:
+        first, *rest = line.split()
+        if first == "start":
+            return self.attempts.start(line)
+        if first == "boom":
+            return [Event(kind="exception", text=line, fatal=True)]
+        found = self.attempts.step(int(first), line)
+        if rest[0] == "loss":
+            return [*found, Step(number=int(first), loss=float(rest[1]), attempt=self.attempts.current)]
+        return [*found, Step(number=int(first), time_s=float(rest[0]), attempt=self.attempts.current)]
+
+    def close(self) -> Iterable[Record]:
+        return [Event(kind="finished", text="end")]
+
+
+def test_a_later_record_completes_a_step_in_any_order() -> None:
+    log = collect(Words(), ["2 1.5", "1 1.4", "2 loss nan", "1 loss 3", "3 1.6"])
+    assert [(s.number, s.time_s) for s in log.steps] == [(1, 1.4), (2, 1.5), (3, 1.6)]
+    assert log.steps[0].loss == 3 and math.isnan(log.steps[1].loss or 0.0) and log.steps[2].loss is None
+    assert [event.kind for event in log.events] == ["finished"]
+    assert log.attempts == 1
+
+
+def test_only_the_last_attempt_counts() -> None:
+    log = collect(Words(), ["start", "1 9", "2 9", "3 9", "boom", "start", "start", "1 1.4", "2 1.5"])
+    assert [(s.number, s.time_s) for s in log.steps] == [(1, 1.4), (2, 1.5)]
+    assert log.attempts == 2
+    assert [e.kind for e in log.earlier] == ["exception"]
+    assert [e.kind for e in log.events] == ["restarted", "finished"]
+
+
+def test_numbers_that_fall_back_are_a_restart() -> None:
+    log = collect(Words(), ["38 9", "39 9", "40 9", "20 1", "21 2"])
+    assert [(s.number, s.time_s) for s in log.steps] == [(20, 1.0), (21, 2.0)]
+    assert log.attempts == 2
+
+
+def test_another_rank_that_prints_the_same_steps_is_no_restart() -> None:
+    log = collect(Words(), ["1 1", "1 1.1", "2 2", "1 loss 4", "2 2", "3 3"])
+    assert [s.number for s in log.steps] == [1, 2, 3]
+    assert log.attempts == 1
+
+
+def test_a_resumed_run_begins_where_the_first_one_died() -> None:
+    log = collect(Words(), ["40 9", "41 9", "start", "41 1", "42 2"])
+    assert [(s.number, s.time_s) for s in log.steps] == [(41, 1.0), (42, 2.0)]
+
+
+def test_a_skipped_step_stays_skipped() -> None:
+    collector = Collector()
+    collector.add(Step(number=1, skipped=True))
+    collector.add(Step(number=1, time_s=2.0))
+    assert collector.log().steps == [Step(number=1, skipped=True, time_s=2.0)]
+
+
+def test_the_log_is_known_at_any_time() -> None:
+    collector = Collector()
+    assert collector.log().steps == []
+    collector.add(Step(number=1, time_s=2.0))
+    early = collector.log()
+    collector.add(Step(number=2, time_s=2.0))
+    assert [len(early.steps), len(collector.log().steps)] == [1, 2]
+
+
+def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    log = collect_file(Words(), tmp_path / "log.out")
+    assert (log.steps, log.events) == ([], [])
+    (tmp_path / "log.out").write_text("1 2.5\n2 2.5\n")
+    assert [step.number for step in collect_file(Words(), tmp_path / "log.out").steps] == [1, 2]
+
+
+def test_a_grammar_may_count_attempts_without_telling() -> None:
+    collector = Collector()
+    for step in (Step(number=1), Step(number=2), Step(number=1, attempt=1), Step(number=2, time_s=9.0)):
+        collector.add(step)
+    assert (collector.log().steps, collector.log().attempts) == ([Step(number=1, attempt=1)], 2)

@@ -1,0 +1,99 @@
+"""What the infrastructure is to blame for, and what the application."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmbx.model import Event, JobStatus, Result, Step
+from llmbx.run.collect import Log
+from llmbx.run.infrastructure import infrastructure_cause, refusals
+from llmbx.runtimes.apptainer import ApptainerRuntime
+from llmbx.runtimes.docker import DockerRuntime
+from llmbx.runtimes.enroot import EnrootRuntime
+from llmbx.runtimes.pyxis import PyxisRuntime
+
+FAILED = JobStatus(state="ended", exit_code=1)
+STEPS = [Step(number=1, time_s=0.1)]
+
+
+def result(status: str = "failed", **more: object) -> Result:
+    return Result(run_id="x_1", status=status, data_valid=False).replace(**more)  # type: ignore[arg-type]
+
+
+def cause(*kinds: str, text: str = "it failed", steps: bool = False, status: JobStatus = FAILED) -> str | None:
+    events = [Event(kind=kind, text=text, fatal=True) for kind in kinds]
+    return infrastructure_cause(status, result(), Log(steps=STEPS if steps else [], events=events), [])
+
+
+@pytest.mark.parametrize("kinds", [("network_error",), ("nccl_error",), ("port_in_use",), ("nccl_error", "peer_lost")])
+def test_what_fails_to_connect_before_the_first_step_is_the_infrastructures(kinds: tuple[str, ...]) -> None:
+    assert cause(*kinds) == "it failed"
+    assert cause(*kinds, steps=True) is None  # by then another rank's death looks the same
+
+
+@pytest.mark.parametrize("kind", ["exception", "out_of_memory", "import_error", "killed", "disk_full", "config_error"])
+def test_what_the_application_may_have_caused_is_not(kind: str) -> None:
+    assert cause(kind) is None
+    assert cause(kind, "network_error") is None
+
+
+def test_wrong_use_of_nccl_is_the_applications() -> None:
+    assert cause("nccl_error", text="NCCL error: ncclInvalidArgument: datatype") is None
+
+
+def test_a_gpu_that_reports_its_memory_broken() -> None:
+    assert cause("gpu_error", text="CUDA error: uncorrectable ECC error encountered", steps=True) is not None
+    assert cause("gpu_error", text="CUDA error: an illegal memory access was encountered") is None
+
+
+def test_the_schedulers_word() -> None:
+    status = JobStatus(state="ended", verdict="node_fail", node="n4")
+    assert infrastructure_cause(status, result("node_fail", cause="n4 failed"), Log(steps=STEPS), []) == "n4 failed"
+    for word in ("cancelled", "timeout", "out_of_memory", "lost"):
+        assert infrastructure_cause(FAILED.replace(verdict=word), result(word), Log(), []) is None
+
+
+def test_data_that_is_whole_is_never_worth_another_attempt() -> None:
+    status = JobStatus(state="ended", verdict="node_fail")
+    assert infrastructure_cause(status, result("node_fail", data_valid=True), Log(steps=STEPS), []) is None
+
+
+def test_a_failure_without_any_sign_is_nobodys() -> None:
+    assert cause() is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        (ApptainerRuntime.start_failure, "3: FATAL:   container creation failed: mount error: can't mount image"),
+        (DockerRuntime.start_failure, "docker: Error response from daemon: could not select device driver."),
+        (EnrootRuntime.start_failure, "1: enroot-mount: failed to mount: /x: No such file or directory"),
+        (PyxisRuntime.start_failure, "slurmstepd: error: pyxis: couldn't start container"),
+    ],
+)
+def test_a_container_that_did_not_start(tmp_path: Path, pattern: str, line: str) -> None:
+    (tmp_path / "log-x.out").write_text(f"something else\n{line}\n")
+    said = refusals(pattern, tmp_path)
+    assert len(said) == 1
+    found = infrastructure_cause(FAILED, result(), Log(), said)
+    assert found is not None and found.startswith("a container did not start: ")
+    assert infrastructure_cause(FAILED, result(), Log(steps=STEPS), said) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        (ApptainerRuntime.start_failure, 'FATAL:   "train": executable file not found in $PATH'),
+        (DockerRuntime.start_failure, "docker: Error response from daemon: exec: executable file not found in $PATH"),
+        (PyxisRuntime.start_failure, "0: slurmstepd-n1: error: pyxis: child 17888 failed with error code: 1"),
+        (PyxisRuntime.start_failure, "0: slurmstepd-n1: error: pyxis:     [INFO] Extracting squashfs filesystem..."),
+        ("", "FATAL:   anything"),
+    ],
+)
+def test_what_follows_a_failure_and_a_program_that_the_image_lacks_are_no_failed_start(
+    tmp_path: Path, pattern: str, line: str
+) -> None:
+    (tmp_path / "log-x.out").write_text(line + "\n")
+    assert refusals(pattern, tmp_path) == []

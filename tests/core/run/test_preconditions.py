@@ -1,0 +1,37 @@
+"""What is missing here is found before the start: room for a checkpoint, a checkpoint to resume from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from llmbx.config.install import Install
+from llmbx.model import Checkpointing, CheckpointSpec, RunSpec
+from llmbx.run.preconditions import site_findings
+
+Make = Callable[..., RunSpec]
+
+
+def test_a_checkpoint_that_does_not_fit_is_refused(make_spec: Make, tmp_path: Path) -> None:
+    install = Install(root=str(tmp_path), origin="test")
+    spec = make_spec(checkpoint=CheckpointSpec(save=True))
+    huge = Checkpointing(size_gb=5.2e9, save_gpus=(1, 8), load_min_gpus=1)
+    (found,) = site_findings(spec.replace(checkpoint_facts=huge), install)
+    assert "5.2e+09 GB" in found.problem and "LLMB_INSTALL" in found.fix
+    assert site_findings(spec.replace(checkpoint_facts=huge.replace(size_gb=0.001)), install) == []
+    assert site_findings(make_spec(checkpoint_facts=huge), install) == []
+
+
+def test_the_path_is_the_parent_of_weights(make_spec: Make, tmp_path: Path) -> None:
+    install = Install(root=str(tmp_path), origin="test")
+    weights = tmp_path / "run" / "checkpoints" / "weights"
+    weights.mkdir(parents=True)
+    (weights / "__0_0.distcp").touch()
+    right = make_spec(checkpoint=CheckpointSpec(load=str(weights.parent)))
+    assert site_findings(right, install) == []
+    (one_too_deep,) = site_findings(make_spec(checkpoint=CheckpointSpec(load=str(weights))), install)
+    assert one_too_deep.fix == f"give its parent {weights.parent}"
+    (absent,) = site_findings(make_spec(checkpoint=CheckpointSpec(load=str(tmp_path / "no"))), install)
+    assert "weights/*.distcp" in absent.fix
+    (outside,) = site_findings(right, Install(root=str(tmp_path / "elsewhere"), origin="test"))
+    assert "is not under" in outside.problem
