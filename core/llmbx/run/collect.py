@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,12 @@ def collect(parser: LogParser, lines: Iterable[str]) -> Log:
 
 
 def collect_file(parser: LogParser, path: Path) -> Log:
-    """The log in the file at `path`; an empty one where there is no such file."""
+    """The log in the file at `path`; an empty one where there is no such file, or can be none of that name."""
     try:
         return collect(parser, read_lines(path))
     except FileNotFoundError:
         return Log()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return Log()
+        raise
