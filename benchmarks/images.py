@@ -20,12 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llmbx.config.install import Install
-from llmbx.images.limits import plain_http
 from llmbx.model import Image, ImageRequest, Launch, ModelShape, Parallelism, Phase, RunSpec
 from llmbx.plugins.manager import load
 from llmbx.run.pipeline import seen_inside
 from llmbx.runtimes.base import Runtime
-from llmbx.runtimes.naming import Reference, parse_reference
+from llmbx_containers.images.limits import plain_http
+from llmbx_containers.naming import Reference, parse_reference
 
 IMPORT_AIM, WARM_AIM_MS = 1.05, 50.0
 

@@ -81,7 +81,7 @@ def values() -> str:
         ),
         ("The image", "model/image.py", ("ImageRequest", "Environment", "Image")),
         ("The launch", "model/launch.py", ("Launch", "Phase", "Prefix", "Capture", "Mount", "Wrapping")),
-        ("The job", "model/job.py", ("Job", "JobStatus")),
+        ("The job", "model/job.py", ("Job", "JobStatus", "RunGroup")),
         ("The log", "model/step.py", ("Step", "Event")),
     ):
         parts += [f"## {title}", records(module, *names)]

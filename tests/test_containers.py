@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from llmbx.catalog.environments import load_environment, lock_digest
-from llmbx.images.build import Recipe, default_base, definition, dockerfile
-from llmbx.images.lockfile import Lock
-from llmbx.runtimes.naming import parse_reference
+from llmbx_containers.images.build import Recipe, default_base, definition, dockerfile
+from llmbx_containers.images.lockfile import Lock
+from llmbx_containers.naming import parse_reference
 
 ROOT = Path(__file__).parents[1]
 LOCKS = {"nemo": "megatron-bridge-cpu", "maxtext": "maxtext-cpu"}

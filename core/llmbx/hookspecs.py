@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
+    from .config.install import Install
     from .launchers.base import Launcher
     from .logs.parser import LogFormat, LogParser
-    from .model import Figure, Finding, Image, ImageRequest, Launch, RunSpec, Section, Workload
+    from .model import Figure, Finding, Image, ImageRequest, Launch, RunGroup, RunSpec, Section, Workload
     from .model.flops import Flops
+    from .model.settings import Settings
     from .runtimes.base import Runtime
 
 hookspec = pluggy.HookspecMarker("llmbx")
@@ -193,6 +195,55 @@ def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
             found = json.loads((run_dir / "trace.json").read_text())
             waiting = Fact(name="waiting", value=found["wait_s"], unit="s", formula="sum over ranks")
             return [Section(name="trace", title="Trace", facts=(waiting,))]
+    """
+
+
+@hookspec(firstresult=True)
+def write_sections(path: Path, title: str, sections: Sequence[Section]) -> bool | None:
+    """Write sections to the file `path` as a page; True when it is written.
+
+    When: by a plugin's own verb that has a page to write, through `Plugins.write_sections`. Asked of all until one has
+    written it. Raises `InfraError` when the file cannot be written.
+
+    Example::
+
+        @hookimpl
+        def write_sections(path, title, sections):
+            path.write_text(render(title, sections))
+            return True
+    """
+
+
+@hookspec(firstresult=True)
+def find_runs(install: Install, text: str) -> RunGroup | None:
+    """The runs that `text` names, where it names something of this plugin's: the id or folder of a sweep, say.
+
+    When: by `llmbx report`, for a text that is not a run. Asked of all until one knows it; None when it does not.
+
+    Example::
+
+        @hookimpl
+        def find_runs(install, text):
+            plan = install.path / "campaigns" / text
+            return RunGroup(folders=tuple(plan.read_text().splitlines())) if plan.is_file() else None
+    """
+
+
+@hookspec(firstresult=True)
+def register_settings() -> type[Settings] | None:
+    """The class of this plugin's settings: its options, profile table, variables, help and docs are made of it.
+
+    When: by any command that takes run options. Asked of all. The class's `plugin` is the plugin's name.
+
+    Example::
+
+        class KueueSettings(Settings, frozen=True):
+            plugin = "kueue"
+            queue: Annotated[str | None, Option(help="Queue to submit to.", variables=("KUEUE_QUEUE",))] = None
+
+        @hookimpl
+        def register_settings():
+            return KueueSettings
     """
 
 

@@ -30,7 +30,6 @@ from llmbx.errors import LlmbxError
 from llmbx.history import Selection, find_run, listed, scan
 from llmbx.history.tags import FILE as TAGS
 from llmbx.history.tags import read_tags, tags_of
-from llmbx.images.lockfile import lock_path, read_lock
 from llmbx.launchers.exits import read_exit
 from llmbx.launchers.nodes import read_nodes, shared_facts
 from llmbx.logs.find import find_logs
@@ -38,8 +37,9 @@ from llmbx.plugins.manager import Plugins, load
 from llmbx.record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
 from llmbx.run.collect import collect_file
 from llmbx.run.finalize import finalise
+from llmbx_containers.images.lockfile import lock_path, read_lock
 
-from .compare.conftest import Shelf, install, noise, shelf, spec
+from ..shelf import Shelf, install, noise, shelf, spec
 from .history.conftest import plugins, toy
 
 __all__ = ["install", "plugins", "shelf", "spec", "toy"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from llmbx.runtimes.uv_tool import uv_command
+from llmbx_venv.uv_tool import uv_command
 
 BRIDGE: Mapping[str, str] = {"0.1.0rc3": "0.14.0", "0.2.0rc6": "0.15.0", "0.3.0": "0.16.0"}
 """Megatron-Bridge and Megatron-Core as in nemo:25.09, 25.11 and 26.02."""

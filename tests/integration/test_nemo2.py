@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from llmbx.runtimes.venv import VenvRuntime
 from llmbx_nemo.launch import request
+from llmbx_venv.runtime import VenvRuntime
 
 from .nemo_versions import NEMO2, overlay
 from .test_nemo_entry import resolved

@@ -23,9 +23,9 @@ from llmbx.config.request import Request
 from llmbx.model import Image, RunSpec
 from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
-from llmbx.runtimes.venv import VenvRuntime
 from llmbx_nemo.launch import launch, request
 from llmbx_nemo.workloads import workloads
+from llmbx_venv.runtime import VenvRuntime
 
 from ..patience import PATIENCE_S
 

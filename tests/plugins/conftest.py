@@ -10,6 +10,8 @@ import pytest
 
 from llmbx.testing import render_spec, resolve_spec
 
+from ..core.conftest import cache_home  # noqa: F401
+
 
 @pytest.fixture
 def shown() -> Callable[..., str]:

@@ -75,7 +75,7 @@ def test_the_predecessors_launcher_knew_the_clusters_gpu_type() -> None:
 )
 def test_additional_parameters_of_the_scheduler(given: str, options: dict[str, str]) -> None:
     spec = typed(f"ADDITIONAL_SLURM_PARAMS='{given}' JOB_TOTAL_GPUS=128 GPU_TYPE=gb200 ./launch.sh", "llama3.1")
-    assert {name: spec.scheduler.get(name) for name in options} == options
+    assert {name: spec.plugin_settings["slurm"]["sbatch"].get(name) for name in options} == options
 
 
 def test_llama31_on_megatron_bridge_profiled() -> None:

@@ -51,7 +51,7 @@ def _lines(here: World) -> Iterator[Line]:
 
 def _install(here: World) -> Line:
     from ..errors import LlmbxError
-    from ..images.disk import size
+    from .words import size
 
     try:
         here.install.ensure()

@@ -12,10 +12,15 @@ def given(context: click.Context, names: Iterable[str] | None = None) -> list[st
     wanted = None if names is None else set(names)
     return [
         _spelling(parameter)
-        for parameter in context.command.params
-        if (wanted is None or parameter.name in wanted)
+        for parameter in context.command.get_params(context)
+        if (wanted is None or _belongs(parameter.name or "", wanted))
         and context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
     ]
+
+
+def _belongs(name: str, wanted: set[str]) -> bool:
+    """Whether a parameter is one of these; those of plugins are all `plugin_settings`."""
+    return name in wanted or ("__" in name and "plugin_settings" in wanted)
 
 
 def _spelling(parameter: click.Parameter) -> str:

@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 import click
 
 from ..config.install import Install, find_install
-from ..config.profiles import Config, load_config
+from ..config.plugin_settings import join
+from ..config.profiles import Config, choose_profile, load_config
 from ..config.request import STAGE_PATH_NOTE, Request, parse_pairs
 from ..errors import UsageError, did_you_mean
 from ..model import RunSpec
 from ..plugins.manager import Plugins, load
 from ..runtimes.select import AUTO
+from . import plugin_options
 from .numbers import Above
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,9 +54,6 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
         "--launcher", help="local or slurm; default: the profile's, a Slurm job around, else what the run needs."
     ),
     "cluster": click.option("--cluster", help="The cluster profile of llmbx.toml to use."),
-    "scheduler": click.option(
-        "--slurm-arg", "scheduler", multiple=True, metavar="KEY=VALUE", help="One more sbatch option."
-    ),
     "mounts": click.option(
         "--mount", "mounts", multiple=True, metavar="SRC[:DST][:ro]", help="Mount into the container."
     ),
@@ -100,7 +99,8 @@ def run_options(function: F, own_steps: bool = False) -> F:
 
     @click.pass_context
     def wrapped(ctx: click.Context, /, **arguments: Any) -> Any:
-        rest = {key: arguments.pop(key) for key in list(arguments) if key not in RUN_OPTIONS}
+        arguments["plugin_settings"] = plugin_options.taken(arguments)
+        rest = {key: arguments.pop(key) for key in list(arguments) if key not in {*RUN_OPTIONS, "plugin_settings"}}
         request = build_request(arguments) if arguments.get("names") or arguments.get("workload") else None
         if request and own_steps:
             request = request.replace(steps_option="--max-steps")
@@ -119,7 +119,6 @@ def build_request(arguments: dict[str, Any]) -> Request:
     )
     for key, option in (("settings", "--set"), ("env", "--env")):
         arguments[key] = parse_pairs(option, arguments.get(key, ()))
-    arguments["scheduler"] = scheduler_pairs(arguments.get("scheduler", ()))
     if arguments.get("tags"):
         from ..history.tags import check_tags
 
@@ -139,11 +138,6 @@ def which_workload(names: tuple[str, ...], workload: str | None, plugin: str | N
     return found[0], plugin
 
 
-def scheduler_pairs(pairs: tuple[str, ...]) -> dict[str, str]:
-    """`--slurm-arg` texts as options; one without a value is a switch."""
-    return parse_pairs("--slurm-arg", tuple(pair if "=" in pair else pair + "=" for pair in pairs))
-
-
 @dataclasses.dataclass(frozen=True)
 class World:
     """What a verb works with: the plugins, the configuration and the install."""
@@ -161,6 +155,15 @@ class World:
         _require_known("launcher", spec, self.plugins.launchers())
         _require_known("runtime", spec, [*self.plugins.runtimes(), AUTO])
         return spec
+
+    def launcher_settings(self, request: Request, launcher: str) -> dict[str, Any]:
+        """The settings of a launcher's plugin as this request has them here."""
+        plugin = self.plugins.settings_of(launcher)
+        kind, profile = self.plugins.settings.get(plugin), None
+        if kind is None:
+            return {}
+        profile = choose_profile(self.config, self.cluster_files, request.cluster)
+        return join(kind, profile, os.environ, request.plugin_settings.get(plugin, {})).values
 
 
 def _require_known(what: str, spec: RunSpec, known: Collection[str]) -> None:

@@ -15,6 +15,7 @@ from ..model import Result, RunSpec
 from .flow import once, preview, worst
 from .given import given
 from .options import World, run_options, world
+from .plugin_options import RunCommand
 
 _ALWAYS = ("steps", "force")
 """Options about the run that make sense without a workload, too."""
@@ -24,7 +25,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     return run_options(function, own_steps=True)
 
 
-@click.command("profile")
+@click.command("profile", cls=RunCommand)
 @click.option("--steps", "profile_steps", metavar="A-B", help="Steps to profile: from A to before B, from zero.")
 @click.option("--ranks", "profile_ranks", metavar="RANKS",
               help="seed (the recipe's; default), all, first,mid,last (of the pipeline stages), 0-8 …")  # fmt: skip

@@ -18,6 +18,7 @@ from .flow import Started, interrupted, once, preview, worst
 from .given import given
 from .options import World, run_options, world
 from .output import Target, print_json
+from .plugin_options import RunCommand
 
 _ALWAYS = ("force", "accept_image_change")
 """Options about the run that `--from` takes: they admit it, and do not make it another one."""
@@ -26,7 +27,7 @@ TOLERANCE = 0.05
 """A figure may be this fraction slower than the published one before the exit code says so."""
 
 
-@click.command("run")
+@click.command("run", cls=RunCommand)
 @click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing.")
 @click.option(
     "--emit-script",

@@ -12,9 +12,10 @@ from ..config.request import Request
 from ..model import Finding, RunSpec
 from .options import World, run_options, world
 from .output import cell, format_option, print_json, print_rows
+from .plugin_options import RunCommand
 
 
-@click.command("show")
+@click.command("show", cls=RunCommand)
 @format_option
 @run_options
 def command(request: Request | None, format_: str) -> None:
@@ -91,7 +92,7 @@ def _yardsticks(spec: RunSpec, here: World) -> dict[str, Any]:
 
 
 def _where(spec: RunSpec) -> dict[str, Any]:
-    names = ("environment", "runtime", "launcher", "walltime_minutes", "settings", "env", "scheduler")
+    names = ("environment", "runtime", "launcher", "walltime_minutes", "settings", "env", "plugin_settings")
     image = spec.image.reference if spec.image else None
     return {"image": image, **{name: getattr(spec, name) for name in names}}
 
@@ -111,13 +112,23 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
         **{k: facts[k] for k in ("runtime", "launcher", "walltime_minutes")},
         **{f"settings.{key}": value for key, value in spec.settings.items()},
         **{f"env.{key}": value for key, value in spec.env.items()},
-        **{f"scheduler.{key}": value for key, value in spec.scheduler.items()},
+        **_plugin_settings(spec),
     }  # fmt: skip
     return [
         {"setting": key, "value": cell(value), "origin": spec.origins.get(key, "")}
         for key, value in shown.items()
         if value is not None
     ]
+
+
+def _plugin_settings(spec: RunSpec) -> dict[str, Any]:
+    """`plugin.field`, or `plugin.field.key` of a table, -> value."""
+    found: dict[str, Any] = {}
+    for plugin, given in spec.plugin_settings.items():
+        for field, value in given.items():
+            table = value if isinstance(value, dict) else {"": value}
+            found |= {f"{plugin}.{field}.{key}".rstrip("."): one for key, one in table.items()}
+    return found
 
 
 def _flops_text(flops: dict[str, Any]) -> str | None:

@@ -73,3 +73,10 @@ def slug(words: str) -> str:
     """A word for anchors and file names: letters, digits and dashes."""
     kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in words.lower())
     return "-".join(part for part in kept.split("-") if part) or "part"
+
+
+def size(count: float) -> str:
+    """Bytes for people: `61 MB`, `18.2 GB`."""
+    if count < 1e9:
+        return f"{count / 1e6:.0f} MB" if count >= 1e7 else f"{count / 1e6:.1f} MB"
+    return f"{count / 1e9:.1f} GB"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, did_you_mean
-from ..model import Natural, Positive, Scalar, Value
+from ..model import Natural, Positive, Value
 
 FILE = "llmbx.toml"
 
@@ -16,32 +16,23 @@ FILE = "llmbx.toml"
 class Cluster(Value, frozen=True):
     """One cluster profile: the defaults of every run that names it (or that it is the default for).
 
-    `walltime_minutes` is by workload name, `default` for the rest. `sbatch` and `srun` are extra arguments by option
-    name. `env` is exported to the ranks; `mounts` are `source[:target][:ro]`; `setup` lines run in the job script.
+    `walltime_minutes` is by workload name, `default` for the rest. `env` is exported to the ranks; `mounts` are
+    `source[:target][:ro]`; `setup` lines run in the job script. `plugin_keys` has what is not core's: tables by
+    the name of a plugin, and keys of such a table that stand in the cluster's own. Plugins are not loaded when the file
+    is read, so these are checked when a run is resolved.
     """
 
     gpu_type: str | None = None
     gpus_per_node: Positive | None = None
     launcher: str | None = None
     runtime: str | None = None
-    account: str | None = None
-    partition: str | None = None
-    qos: str | None = None
-    reservation: str | None = None
-    constraint: str | None = None
-    nodelist: str | None = None
-    exclude: str | None = None
-    gres: str | None = None
-    gpus_per_node_flag: bool = False
-    segment: Positive | None = None
     preflight: bool | None = None
     walltime_minutes: dict[str, Positive] = {}
     retries: Natural | None = None
-    sbatch: dict[str, Scalar] = {}
-    srun: dict[str, Scalar] = {}
     env: dict[str, str] = {}
     mounts: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
+    plugin_keys: dict[str, Any] = {}
 
 
 class Config(Value, frozen=True):
@@ -88,11 +79,11 @@ def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = Non
     A cluster of the project's file replaces the user's of the same name as a whole. Raises `UsageError` with the file
     and the place of a mistake.
     """
-    from ..toml_file import read_toml
+    from ..toml_file import convert, parse_toml
 
     merged, origins = Merged(), {}
     for path in files(os.environ if environ is None else environ, cwd or _here()):
-        config = read_toml(path, Config)
+        config = convert(_with_plugin_keys(parse_toml(path)), Config, str(path))
         origins.update({name: str(path) for name in config.clusters})
         merged = merged.replace(
             default_cluster=config.default_cluster or merged.default_cluster,
@@ -102,6 +93,24 @@ def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = Non
             gpus={**merged.gpus, **config.gpus},
         )
     return merged, origins
+
+
+def _with_plugin_keys(data: dict[str, Any]) -> dict[str, Any]:
+    """A file's content with the keys of each cluster that are not core's set apart."""
+    clusters = data.get("clusters")
+    if not isinstance(clusters, dict):
+        return data
+    own = {*Cluster.__struct_fields__} - {"plugin_keys"}
+    split = {
+        name: {
+            **{key: value for key, value in table.items() if key in own},
+            "plugin_keys": {key: value for key, value in table.items() if key not in own},
+        }
+        if isinstance(table, dict)
+        else table
+        for name, table in clusters.items()
+    }
+    return {**data, "clusters": split}
 
 
 def _here() -> Path:

@@ -15,7 +15,7 @@ FALSE = ("", "0", "false", "no", "off")
 class Request(Value, frozen=True):
     """One request to run (or show) a workload. None means: not given here, look further.
 
-    `settings` are raw `--set` pairs, `env` raw `--env` pairs, `scheduler` raw scheduler options by long name.
+    `settings` are raw `--set` pairs, `env` raw `--env` pairs, `plugin_settings` options of plugins by plugin and field.
     `wrappers` are the profilers asked for by `--with`, `profile_steps` is "A-B" (half-open, from zero), `steps_option`
     is the name of the option for `steps`, which not every verb calls `--steps`.
     """
@@ -39,7 +39,7 @@ class Request(Value, frozen=True):
     settings: dict[str, str] = {}
     env: dict[str, str] = {}
     mounts: tuple[str, ...] = ()
-    scheduler: dict[str, str] = {}
+    plugin_settings: dict[str, dict[str, Any]] = {}
     tags: tuple[str, ...] = ()
     wrappers: tuple[str, ...] = ()
     force: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .rank import say
+from llmbx.entry.rank import say
 
 DOMAIN = "llmbx"
 

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from . import secrets
+from llmbx.entry import secrets
 
 FILE = "seen.json"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..errors import InfraError
 from ..model import Finding, Job, JobStatus, Launch, RunSpec, Wrapping
@@ -25,10 +25,8 @@ class Launcher(Protocol):
     """Its name in `--launcher`, and in `Job.launcher`."""
     summary: str
     """One line for `llmbx doctor` and for the start of a run."""
-    takes_srun_flags: bool
-    """Whether ranks are started by Slurm's srun: then it takes `Wrapping.launcher_flags` and the runtime pyxis, and a
-    runtime need not work on the machine that submits.
-    """
+    remote: bool
+    """Whether ranks run on other machines than this one: a runtime then need not work here."""
     attended: bool
     """Whether a run lives only as long as its user waits: Ctrl-C cancels it, and llmbx enforces its time limit."""
     poll_s: float
@@ -70,6 +68,34 @@ class Launcher(Protocol):
 
 class LauncherExtras(Protocol):
     """Members that llmbx does without where a launcher has none."""
+
+    flag_syntax: str
+    """Which flags `Wrapping.launcher_flags` may hold, by the name of the tool that takes them ("srun"): a runtime that
+    works through flags of a launcher asks for it.
+    """
+    checks_nodes: bool
+    """Whether it runs the node checks of `RunSpec.preflight`."""
+
+    def claims(self, nodes: int, on_gpus: bool, environ: Mapping[str, str]) -> str | None:
+        """Why this launcher should start a run for which none is named, or None. The first that claims it has it."""
+
+    def check_spec(self, spec: RunSpec, environ: Mapping[str, str]) -> None:
+        """Raise `UsageError` for settings that this launcher cannot start a run with, before the run has a folder."""
+
+    def time_limit(self, settings: Mapping[str, Any], origins: Mapping[str, str]) -> tuple[int | None, str] | None:
+        """The time limit among its plugin's settings in minutes (None: no limit), with its origin; None for none.
+
+        Raises `UsageError` for one that is not a time.
+        """
+
+    def without_node(self, spec: RunSpec, node: str) -> RunSpec | None:
+        """The specification for another attempt that leaves this node out; None where it cannot be left out."""
+
+    def run_on_node(self, argv: Sequence[str], name: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """The command that runs `argv` as the job `name` on one compute node, and waits for its end.
+
+        `settings` are its plugin's. Raises `InfraError` where no node can be reached.
+        """
 
     def inside(self, spec: RunSpec) -> Launcher:
         """The launcher for where llmbx runs: itself, or one that uses the machines that a scheduler has given us.

@@ -19,7 +19,7 @@ class LocalLauncher:
 
     name = "local"
     summary = "processes of this machine, detached, with their output in the run folder"
-    takes_srun_flags = False
+    remote = False
     attended = True
     poll_s = 0.2
 
@@ -31,10 +31,11 @@ class LocalLauncher:
         """The bash script that keeps the ranks of all phases. Raises `UsageError` for a launch it cannot start."""
         script.check_launch(launch, wrappings)
         if launch.nodes > 1:
-            raise UsageError(f"the local launcher has one machine, the run needs {launch.nodes}; use --launcher slurm")
+            takes = f"the run takes {launch.nodes} nodes"
+            raise UsageError(f"{takes} and the launcher local has one machine: choose another with --launcher")
         if any(wrapping.launcher_flags for wrapping in wrappings):
             raise UsageError(
-                f"runtime '{spec.runtime}' works through flags of srun; use --launcher slurm or another runtime"
+                f"runtime {spec.runtime} works through flags that the launcher local does not take: choose another"
             )
         pairs = zip(launch.phases, wrappings, strict=True)
         blocks = [

@@ -41,9 +41,9 @@ def batch_name(spec: RunSpec) -> str:
 
 
 @functools.cache
-def shell(name: str) -> str:
-    """A part of the scripts that is the same for every run."""
-    return resources.files(__package__).joinpath("shell", name).read_text(encoding="utf-8")
+def shell(name: str, package: str = __package__) -> str:
+    """A part of the scripts that is the same for every run, from the folder `shell` of `package`."""
+    return resources.files(package).joinpath("shell", name).read_text(encoding="utf-8")
 
 
 def check_launch(launch: Launch, wrappings: Sequence[Wrapping]) -> None:

@@ -1,7 +1,7 @@
 """What the times of the measured steps look like beyond their mean: outliers, drift, two levels. Pure and cheap.
 
 Each flag takes two things: that chance would rarely do it, and that it is large enough to matter. The limits of chance
-were set by simulation on normal, uniform and correlated series (tests/core/test_series.py holds them to it).
+were set by simulation on normal, uniform and correlated series (tests/core/measure/test_series.py holds them to it).
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
-from ..model import Step, Value
+from ..model import Point, Step, Value
 from . import stats
+
+MOST_POINTS = 400
+"""A longer run is drawn as this many stretches at most, each by its mean and its range."""
 
 NOTABLE_OUTLIER = 0.02
 """An outlier is at least this fraction away from the median."""
@@ -173,3 +176,18 @@ def _since(steps: Sequence[Step], threshold: float) -> int | None:
 
 def _times(steps: Sequence[Step]) -> list[float]:
     return [step.time_s for step in steps if step.time_s is not None]
+
+
+def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> tuple[Point, ...]:
+    """Points as they are or, where there are more than `most`, stretches of them by mean and range."""
+    stride = -(-len(points) // most)
+    if stride <= 1:
+        return tuple(points)
+    return tuple(_stretch(points[k : k + stride]) for k in range(0, len(points), stride))
+
+
+def _stretch(points: Sequence[Point]) -> Point:
+    known = [point.y for point in points if point.y is not None]
+    words = f"mean of the steps {points[0].x:,g} to {points[-1].x:,g}, and their range"
+    return Point(x=points[len(points) // 2].x, y=stats.mean(known), low=min(known, default=None),
+                 high=max(known, default=None), note=words)  # fmt: skip

@@ -3,7 +3,7 @@
 from .base import Natural, Positive, Scalar, Seconds, Value
 from .figure import Figure
 from .image import Environment, Image, ImageRequest
-from .job import Job, JobStatus, Owner
+from .job import Job, JobStatus, Owner, RunGroup
 from .launch import RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .result import Result
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
@@ -64,6 +64,7 @@ __all__ = [
     "Result",
     "Row",
     "Rule",
+    "RunGroup",
     "RunSpec",
     "Scalar",
     "Seconds",

@@ -51,3 +51,12 @@ class Owner(Value, frozen=True):
     pid: int
     started: float
     host: str
+
+
+class RunGroup(Value, frozen=True):
+    """Runs that belong together, a sweep's for example."""
+
+    folders: tuple[str, ...]
+    """The run folders, oldest first."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of them: runs that are missing, or left out."""

@@ -25,6 +25,10 @@ RANK_VARIABLES = (
 """What a launcher sets around a rank and the rank shim reads inside its container; runtimes forward them by name."""
 
 
+PREFLIGHT = "preflight"
+"""The role of the phase that checks the nodes before the framework starts; `exit.json` names it for a bad node."""
+
+
 class Prefix(Value, frozen=True):
     """An argv put in front of a rank's own. Several stand in the order of the command line, outermost first."""
 

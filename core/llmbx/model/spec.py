@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .base import Scalar, Value
 from .workload import Checkpointing, Convention, ImageSource, ModelShape, Parallelism
 
@@ -171,10 +173,8 @@ class RunSpec(Value, frozen=True):
     """The dense peak for MFU, where it is known."""
     cluster: str | None = None
     """The cluster profile's name."""
-    scheduler: dict[str, str] = {}
-    """The scheduler's options by long name; an empty value is a switch."""
-    srun: dict[str, str] = {}
-    """Options of the scheduler's launch command."""
+    plugin_settings: dict[str, dict[str, Any]] = {}
+    """What was given of the plugins' settings, by plugin and field."""
     setup: tuple[str, ...] = ()
     """Lines of shell that the job script runs first."""
     tags: tuple[str, ...] = ()

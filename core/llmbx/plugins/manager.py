@@ -6,18 +6,20 @@ import collections
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pluggy
 
 from .. import hookspecs
+from ..config.install import Install
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat, LogParser
-from ..model import Finding, Image, ImageRequest, Launch, RunSpec, Section, Workload
+from ..model import Finding, Image, ImageRequest, Launch, RunGroup, RunSpec, Section, Workload
 from ..model.flops import Flops
+from ..model.settings import Settings
 from ..runtimes.base import Runtime
 from . import proxy
 from .discovery import PluginInfo, discover
@@ -174,6 +176,29 @@ class Plugins:
             self._launchers = self._tools("register_launchers", "launcher", proxy.launcher)
         return self._launchers
 
+    @functools.cached_property
+    def settings(self) -> dict[str, type[Settings]]:
+        """The settings classes by plugin."""
+        found: dict[str, type[Settings]] = {}
+        for name, plugin in self.manager.list_name_plugin():
+            if plugin is None or not self._implements(plugin, "register_settings"):
+                continue
+            try:
+                kind = self.ask(name, "register_settings")
+                if kind is not None and kind.plugin != name:
+                    raise PluginError(f"plugin '{name}': the settings class {kind.__name__} says that it is "
+                                      f"of plugin '{kind.plugin}'")  # fmt: skip
+            except LlmbxError as error:
+                self._set_aside(name, str(error))
+                continue
+            if kind is not None:
+                found[name] = kind
+        return found
+
+    def settings_of(self, launcher: str) -> str:
+        """The name of the plugin whose settings the launcher has."""
+        return str(getattr(self.launcher(launcher), "plugin", launcher))
+
     def _tools(self, hook: str, what: str, wall: Callable[[Any, str], T]) -> dict[str, T]:
         """What the plugins register by name, each behind its wall. Of equal names the first one, core's, has it."""
         found: dict[str, T] = {}
@@ -200,6 +225,25 @@ class Plugins:
     def profilers(self) -> list[str]:
         """Names of the plugins that wrap launches."""
         return [n for n, p in self.manager.list_name_plugin() if p and self._implements(p, "wrap_command")]
+
+    def write_sections(self, path: Path, title: str, sections: Sequence[Section]) -> None:
+        """Write a page of sections with the first plugin that can. Raises `UsageError` where none can."""
+        if not self._first("write_sections", path=path, title=title, sections=sections):
+            raise UsageError(f"no plugin writes pages: {path} was not written")
+
+    def find_runs(self, install: Install, text: str) -> RunGroup | None:
+        """The runs that `text` names for a plugin (a sweep's id, say); None where no plugin knows it."""
+        found: RunGroup | None = self._first("find_runs", install=install, text=text)
+        return found
+
+    def _first(self, hook: str, **arguments: Any) -> Any:
+        """The first answer of any plugin to a hook."""
+        for name, plugin in self.manager.list_name_plugin():
+            if plugin is not None and self._implements(plugin, hook):
+                answer = self.ask(name, hook, **arguments)
+                if answer is not None:
+                    return answer
+        return None
 
     def report_sections(self, spec: RunSpec, run_dir: Path) -> list[Section]:
         """What the run's profilers tell of its artefacts; one that cannot tell says why in a section of its own."""

@@ -19,6 +19,11 @@ class Tool:
     def __init__(self, tool: Any, plugin: str, kind: type) -> None:
         self._tool, self._plugin, self._kind = tool, plugin, kind
 
+    @property
+    def plugin(self) -> str:
+        """The name of the plugin that registered it."""
+        return self._plugin
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)

@@ -13,17 +13,33 @@ import msgspec
 
 from .. import hookspecs
 from ..codec import convert
+from ..config.install import Install
 from ..errors import PluginError
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat, LogParser
-from ..model import Figure, Finding, Image, ImageRequest, Launch, RunSpec, Section, Value, Workload
+from ..model import Figure, Finding, Image, ImageRequest, Launch, RunGroup, RunSpec, Section, Value, Workload
 from ..model.flops import Flops
+from ..model.settings import Settings, fields
 from ..runtimes.base import Runtime
 
 _NAMES = {
     kind.__name__: kind
-    for kind in (Figure, Finding, Flops, Image, ImageRequest, Launch, LogFormat, LogParser, RunSpec, Section, Workload)
-} | {"Launcher": Launcher, "Runtime": Runtime}
+    for kind in (
+        Figure,
+        Finding,
+        Flops,
+        Image,
+        ImageRequest,
+        Install,
+        Launch,
+        LogFormat,
+        LogParser,
+        RunGroup,
+        RunSpec,
+        Section,
+        Workload,
+    )
+} | {"Launcher": Launcher, "Runtime": Runtime, "Settings": Settings}
 """What the annotations of the hooks name."""
 
 _OPTIONAL = {"check"}
@@ -66,6 +82,8 @@ def without_none(annotation: Any) -> Any:
 
 def value(what: str, kind: Any, given: Any, got: str = "", expected: str = "") -> Any:
     """One value of an answer. `got` and `expected` are words for an error about its type."""
+    if typing.get_origin(kind) is type:
+        return _class(what, typing.get_args(kind)[0], given)
     got, expected = got or named(given), expected or with_article(kind.__name__)
     if getattr(kind, "_is_protocol", False):
         missing = lacks(kind, given)
@@ -75,6 +93,19 @@ def value(what: str, kind: Any, given: Any, got: str = "", expected: str = "") -
     if not isinstance(given, kind):
         raise PluginError(f"{what} returned {got}, expected {expected}")
     return _whole(what, kind, given) if issubclass(kind, Value) else given
+
+
+def _class(what: str, base: type, given: Any) -> Any:
+    """A class of a plugin's. Raises `PluginError` for anything but a subclass of `base` with fields llmbx can read."""
+    if not (isinstance(given, type) and issubclass(given, base)):
+        raise PluginError(f"{what} returned {named(given)}, expected a subclass of {base.__name__}")
+    if issubclass(given, Settings):
+        try:
+            fields(given)
+            given()
+        except TypeError as error:
+            raise PluginError(f"{what} returned a wrong class: {error}") from None
+    return given
 
 
 def lacks(protocol: type, given: Any) -> str:

@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ..codec import decode
+from ..codec import convert, decode
 from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError
 from ..files import disk_errors, write_atomic
 from ..model import Finding, Image, Job, Owner, Result, RunSpec, Step, Value
 from ..secrets import blank, redact
 from ..toml_file import NOT_JSON
+from .migration import migrated
 
 T = TypeVar("T")
 
@@ -73,6 +74,7 @@ class Record(Value, frozen=True):
     group: str | None = None
     repeats: str | None = None
     sweep: SweepMark | None = None
+    schema_version: int = 2
 
 
 class Run(Value, frozen=True):
@@ -182,11 +184,22 @@ def pretty(value: Any) -> bytes:
 
 def _read(path: Path, kind: type[T]) -> T:
     try:
-        return decode(path.read_bytes(), kind)
+        return decode_any(path.read_bytes(), kind)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except NOT_JSON as error:
         raise LlmbxError(f"{path}: not a record that this llmbx can read: {error}") from None
+
+
+def decode_any(data: bytes, kind: type[T]) -> T:
+    """The JSON `data` as a `kind`, also as an older version of llmbx wrote it. Raises `NOT_JSON`."""
+    try:
+        return decode(data, kind)
+    except msgspec.ValidationError as error:
+        try:
+            return convert(migrated(msgspec.json.decode(data)), kind)
+        except msgspec.ValidationError:
+            raise error from None
 
 
 def _relevant(environ: Mapping[str, str]) -> dict[str, str]:

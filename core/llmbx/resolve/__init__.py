@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..catalog import hardware, workloads
+from ..config.plugin_settings import check_keys, join
 from ..config.profiles import Config, Profile, choose_profile
 from ..config.request import Request
 from ..config.settings import SHAPE, read_settings
-from ..errors import UsageError
+from ..errors import UsageError, did_you_mean
 from ..model import RANK_VARIABLES, CheckpointSpec, Recipe, Row, RunSpec, Scalar, Size, Workload
 from ..plugins.manager import Plugins
-from ..scheduler_options import long_options, scheduler_options
 from ..secrets import secret_names
 from .layers import Layers
 from .length import length, with_fitting_window
@@ -53,21 +53,21 @@ def resolve(
     typed = read_settings(request.settings, workload)
     size = workload.sizes[target["size"]]
     shaped = shape(layers, recipe, row, size, typed, target["gpus"])
-    scheduler = scheduler_options(request, environ, profile, layers.origins)
+    given = _plugin_settings(layers, plugins)
     spec = RunSpec(
         **_of_catalog(workload, recipe, size),
         **_of_cluster(profile, request),
         **target,
         **shaped,
         **length(layers, recipe, target["gpus"], shaped["parallelism"].pp),
-        **place(layers, workload, gpus, target, recipe, scheduler),
+        **place(layers, workload, gpus, target, recipe, plugins, given),
         mini=target["size"] == "mini",
         proxy=size.proxy or any(key in typed for key in SHAPE),
         settings=_settings(workload, recipe, row, typed, layers),
         env=_env(layers, recipe, target, shaped["parallelism"].pp),
         secrets=_secrets(environ, request, profile),
         checkpoint=_checkpoint(layers),
-        scheduler=scheduler,
+        plugin_settings=given,
         tags=request.tags,
         install=install,
         peak=hardware.peak(target["gpu_type"], target["dtype"], gpus),
@@ -85,7 +85,7 @@ def _settled(spec: RunSpec, layers: Layers, plugins: Plugins) -> RunSpec:
     if spec.profile and not spec.profile.keep_secrets:
         spec = spec.replace(secrets=())
     spec = spec.replace(origins=dict(sorted(layers.origins.items())))
-    check_startable(spec, inside=layers.allocation is not None)
+    check_startable(spec, plugins, layers.environ)
     return spec
 
 
@@ -112,9 +112,27 @@ def _of_cluster(profile: Profile | None, request: Request) -> dict[str, Any]:
     return {
         "cluster": profile.name,
         "mounts": (*profile.cluster.mounts, *request.mounts),
-        "srun": long_options(profile.cluster.srun),
         "setup": profile.cluster.setup,
     }
+
+
+def _plugin_settings(layers: Layers, plugins: Plugins) -> dict[str, dict[str, Any]]:
+    """What was given of every plugin's settings. Raises `UsageError` for a key or option that no plugin has."""
+    asked, profile = layers.request.plugin_settings, layers.profile
+    for name in asked:
+        if name not in plugins.settings:
+            raise UsageError(f"unknown key '{name}': no plugin has settings of this name"
+                             f"{did_you_mean(name, plugins.settings)}")  # fmt: skip
+    if profile is not None:
+        check_keys(plugins.settings, profile)
+    found: dict[str, dict[str, Any]] = {}
+    for name, kind in plugins.settings.items():
+        joined = join(kind, profile, layers.environ, asked.get(name, {}), layers.request.walltime_minutes)
+        for place_, origin in joined.origins.items():
+            layers.note(f"{name}.{place_}", None, origin)
+        if joined.values:
+            found[name] = joined.values
+    return found
 
 
 def _settings(
@@ -142,7 +160,7 @@ def _env(layers: Layers, recipe: Recipe, target: Mapping[str, Any], pp: int) -> 
     for values, origin in layered:
         for key, value in values.items():
             if key in RANK_VARIABLES:
-                raise UsageError(f"{origin}: {key} is what llmbx or Slurm tells every rank: leave it out")
+                raise UsageError(f"{origin}: {key} is set for every rank by llmbx or the launcher: leave it out")
             merged[key] = layers.note(f"env.{key}", value, origin)
     return merged
 

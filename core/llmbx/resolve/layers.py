@@ -15,7 +15,7 @@ class Layers:
     def __init__(self, request: Request, environ: Mapping[str, str], profile: Profile | None) -> None:
         self.request = request
         self.environment = from_environ(environ)
-        self.allocation = environ.get("SLURM_JOB_ID") or None
+        self.environ = environ
         self.profile = profile
         self.origins: dict[str, str] = {}
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from typing import Any
 
 from ..catalog import hardware, workloads
 from ..errors import UsageError
-from ..launchers import slurm_time
 from ..model import ImageSource, PreflightSpec, Recipe, Workload
+from ..plugins.manager import Plugins
 from .layers import Layers
 from .length import TRACE_WALLTIME_MINUTES, is_traced
 
+LOCAL = "local"
+"""The launcher that core brings."""
+
 PREFLIGHT_GPUS = 64
-"""Above so many GPUs the nodes are looked at before the framework starts, unless the user says otherwise."""
+"""Above this many GPUs the nodes are checked before the framework starts, unless the user says otherwise."""
 
 
 def place(
@@ -23,9 +25,10 @@ def place(
     gpus: Mapping[str, hardware.GpuType],
     target: Mapping[str, Any],
     recipe: Recipe,
-    scheduler: Mapping[str, str],
+    plugins: Plugins,
+    settings: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Where it runs: GPUs a node, launcher, runtime, image, time limits. `scheduler` are the scheduler's options."""
+    """Where it runs: GPUs a node, launcher, runtime, image, time limits. `settings` are the plugins', by plugin."""
     default = hardware.gpu(target["gpu_type"], gpus).gpus_per_node
     per_node = layers.find("gpus_per_node")
     if per_node is None:
@@ -39,65 +42,69 @@ def place(
         layers.note("image", source.reference, "--image" if image else f"recipe {recipe.name}")
     launcher = layers.find("launcher")
     if launcher is None:
-        launcher = layers.note(
-            "launcher", *_launcher(layers.allocation, target["gpus"] > per_node, target["gpu_type"] != "cpu")
-        )
+        nodes, on_gpus = -(-target["gpus"] // per_node), target["gpu_type"] != "cpu"
+        launcher = layers.note("launcher", *choose_launcher(plugins, nodes, on_gpus, layers.environ))
     return {
         "gpus_per_node": per_node,
         "launcher": launcher,
         "runtime": layers.find("runtime") or layers.note("runtime", "auto", "default"),
         "image": source,
         "accept_image_change": layers.request.accept_image_change,
-        "walltime_minutes": _walltime(layers, workload, recipe, target, scheduler if launcher == "slurm" else {}),
+        "walltime_minutes": _walltime(
+            layers, workload, recipe, target, _time_limit(plugins, launcher, settings, layers)
+        ),
         "stall_timeout_s": layers.request.stall_timeout_s,
         "retries": layers.find("retries") or 0,
-        "preflight": _preflight(layers, launcher, target),
+        "preflight": _preflight(layers, launcher, target, plugins),
     }
 
 
-def _preflight(layers: Layers, launcher: str, target: Mapping[str, Any]) -> PreflightSpec | None:
-    """Whether every node is looked at first: as asked, else on many GPUs, where one bad node is likely."""
+def _preflight(layers: Layers, name: str, target: Mapping[str, Any], plugins: Plugins) -> PreflightSpec | None:
+    """Whether every node is checked first: as asked, else on many GPUs, where one bad node is likely."""
     asked: bool | None = layers.find("preflight")
-    if asked and launcher != "slurm":
-        raise UsageError("--preflight looks at the nodes of a Slurm job: use --launcher slurm, or leave it out")
-    if asked is None and launcher == "slurm" and target["gpu_type"] != "cpu" and target["gpus"] > PREFLIGHT_GPUS:
+    able = [one.name for one in plugins.launchers().values() if getattr(one, "checks_nodes", False)]
+    if asked and name not in able:
+        known = " or ".join(able) or "one that checks nodes"
+        raise UsageError(f"--preflight requires a launcher that checks nodes: use --launcher {known}, or leave it out")
+    if asked is None and name in able and target["gpu_type"] != "cpu" and target["gpus"] > PREFLIGHT_GPUS:
         asked = bool(layers.note("preflight", True, f"the run has more than {PREFLIGHT_GPUS} GPUs"))
     return PreflightSpec() if asked else None
 
 
-def _launcher(allocation: str | None, several: bool, on_gpus: bool) -> tuple[str, str]:
-    """The launcher where none was asked for, and why."""
-    if allocation and shutil.which("srun"):
-        return "slurm", f"inside Slurm job {allocation}"
-    if several:
-        return "slurm", "the run takes several nodes"
-    if on_gpus and shutil.which("sbatch") and not shutil.which("nvidia-smi"):
-        return "slurm", "no GPU on this machine, and Slurm is there"
-    return "local", "default for one node"
+def choose_launcher(plugins: Plugins, nodes: int, on_gpus: bool, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The launcher of a run for which none is named, and why: the first that claims it, else local processes."""
+    for launcher in plugins.launchers().values():
+        claims = getattr(launcher, "claims", None)
+        reason = claims(nodes, on_gpus, environ) if claims else None
+        if reason:
+            return launcher.name, reason
+    return LOCAL, "default for one node" if nodes == 1 else "no launcher here starts runs of several nodes"
+
+
+def _time_limit(
+    plugins: Plugins, launcher: str, settings: Mapping[str, Mapping[str, Any]], layers: Layers
+) -> tuple[int | None, str] | None:
+    """The time limit among the settings of the launcher's plugin, with its origin."""
+    if launcher not in plugins.launchers():
+        return None
+    time_limit = getattr(plugins.launcher(launcher), "time_limit", None)
+    found: tuple[int | None, str] | None = (
+        time_limit(settings.get(plugins.settings_of(launcher), {}), layers.origins) if time_limit else None
+    )
+    return found
 
 
 def _walltime(
-    layers: Layers, workload: Workload, recipe: Recipe, target: Mapping[str, Any], scheduler: Mapping[str, str]
+    layers: Layers, workload: Workload, recipe: Recipe, target: Mapping[str, Any], own: tuple[int | None, str] | None
 ) -> int | None:
     asked: int | None = layers.request.walltime_minutes
     if asked is not None:
         return int(layers.note("walltime_minutes", asked, "--walltime"))
-    if "time" in scheduler:
-        return _scheduler_time(layers, scheduler["time"])
+    if own is not None:  # the launcher's own option has the last word in the job's script
+        return layers.note("walltime_minutes", *own)  # type: ignore[no-any-return]
     limit = _usual_walltime(layers, workload, recipe, target)
     if is_traced(layers) and (limit is None or limit > TRACE_WALLTIME_MINUTES):
         return int(layers.note("walltime_minutes", TRACE_WALLTIME_MINUTES, "a traced run's length"))
-    return limit
-
-
-def _scheduler_time(layers: Layers, text: str) -> int | None:
-    """The time limit that the job gets, since the script's last word is the scheduler option's."""
-    origin = f"scheduler option time={text} ({layers.origins['scheduler.time']})"
-    try:
-        limit = slurm_time.minutes(text)
-    except ValueError as error:
-        raise UsageError(f"{origin} is no time limit: {error}") from None
-    layers.note("walltime_minutes", limit, origin)
     return limit
 
 

@@ -25,17 +25,18 @@ def emulated_bf16(spec: RunSpec, slower: str) -> list[Finding]:
     return [Finding(rule="emulated_bf16", problem=problem, fix="leave --dtype out to run in fp32", warning=True)]
 
 
-def common_findings(spec: RunSpec) -> list[Finding]:
+def common_findings(spec: RunSpec, here: bool = True) -> list[Finding]:
     """Every common rule that the spec breaks, each with what would be right; those found while resolving come first.
 
+    Those about this machine only if the run is to start `here`.
     A value below 1 hides the rules that would divide by it, and a DP that is not whole those that count with it.
     """
     if impossible := _positive(spec):
         return [*spec.doubts, *impossible]
     topology = _topology(spec)
     batches = [] if topology else _batches(spec)
-    here = _here(spec, os.cpu_count() or 1)
-    return [*spec.doubts, *here, *topology, *_nodes(spec), *batches, *_heads(spec), *_pipeline(spec), *_experts(spec)]
+    mine = _here(spec, os.cpu_count() or 1) if here else []
+    return [*spec.doubts, *mine, *topology, *_nodes(spec), *batches, *_heads(spec), *_pipeline(spec), *_experts(spec)]
 
 
 def _positive(spec: RunSpec) -> list[Finding]:
@@ -57,7 +58,11 @@ def _here(spec: RunSpec, cores: int) -> list[Finding]:
     if spec.launcher != "local" or spec.gpus <= most:
         return []
     problem = f"{spec.gpus} ranks are too many for this machine's {cores} cores"
-    return [Finding(rule="local_ranks", problem=problem, fix=f"use --gpus of at most {most}, or --launcher slurm")]
+    return [
+        Finding(
+            rule="local_ranks", problem=problem, fix=f"use --gpus of at most {most}, or a launcher for several machines"
+        )
+    ]
 
 
 def _topology(spec: RunSpec) -> list[Finding]:

@@ -1,16 +1,18 @@
-"""What no script could carry, refused before a run has a folder: names of variables, mounts, options of Slurm."""
+"""What no script could carry, refused before a run has a folder: names of variables, mounts, settings of launchers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..errors import UsageError
 from ..launchers.script import check_variable
-from ..launchers.slurm_params import check_params, check_srun
 from ..model import RunSpec
+from ..plugins.manager import Plugins
 from ..runtimes.passage import parse_mount
 
 
-def check_startable(spec: RunSpec, inside: bool) -> None:
-    """Raise `UsageError` for what the user or the cluster profile wrote wrong; `inside` a job its options are old."""
+def check_startable(spec: RunSpec, plugins: Plugins, environ: Mapping[str, str]) -> None:
+    """Raise `UsageError` for what the user or the cluster profile wrote wrong."""
     for name, value in spec.env.items():
         try:
             check_variable(name, value)
@@ -18,7 +20,6 @@ def check_startable(spec: RunSpec, inside: bool) -> None:
             raise UsageError(f"{spec.origins.get(f'env.{name}', 'env')}: {error}") from None
     for text in spec.mounts:
         parse_mount(text)
-    if spec.launcher == "slurm":
-        check_srun(spec.srun, f"cluster '{spec.cluster}'")
-        if not inside:
-            check_params(spec.scheduler, spec.origins)
+    launcher = plugins.launchers().get(spec.launcher)
+    if check_spec := getattr(launcher, "check_spec", None):
+        check_spec(spec, environ)

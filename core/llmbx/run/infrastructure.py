@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..launchers.preflight import ROLE as PREFLIGHT
 from ..logs.lines import LineReader, split_label
 from ..model import Event, JobStatus, Result
+from ..model.launch import PREFLIGHT
 from .collect import Log
 
 LOST = ("node_fail", "preempted")

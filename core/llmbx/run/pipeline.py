@@ -257,7 +257,7 @@ def close(run: Run, rooms: Rooms, status: JobStatus, say: Callable[[str], None])
 
 def _announced(ended: Ended, run: Run, cause: str) -> str:
     record = run.record
-    left_out = record.spec.scheduler.get("exclude") != ended.run.record.spec.scheduler.get("exclude")
+    left_out = record.spec.plugin_settings != ended.run.record.spec.plugin_settings
     without = f" without {ended.status.node}" if left_out else ""
     return f"attempt {record.attempt - 1} failed: {cause}; attempt {record.attempt} of {record.spec.retries}{without}"
 

@@ -54,13 +54,10 @@ def without_node(spec: RunSpec, node: str | None, rooms: Rooms) -> tuple[RunSpec
 
     Nodes that were asked for by name stay, and so does an allocation that would be too small without the node.
     """
-    if node is None or "nodelist" in spec.scheduler:
+    without = getattr(rooms.launcher, "without_node", None)
+    fewer = without(spec, node) if without and node is not None else None
+    if fewer is None:
         return spec, rooms.launcher
-    excluded = ",".join(filter(None, (spec.scheduler.get("exclude"), node)))
-    origin = "; ".join(filter(None, (spec.origins.get("scheduler.exclude"), f"{node} failed")))
-    fewer = spec.replace(
-        scheduler={**spec.scheduler, "exclude": excluded}, origins={**spec.origins, "scheduler.exclude": origin}
-    )
     try:
         return fewer, placed(rooms.plugins.launcher(spec.launcher), fewer)
     except UsageError:

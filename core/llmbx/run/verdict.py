@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-from ..launchers.preflight import ROLE as PREFLIGHT
 from ..measure.figures import finite
 from ..model import Event, JobStatus, RunSpec, Step, Value
+from ..model.launch import PREFLIGHT
 from ..model.result import Status
 
 PRIORITY = (

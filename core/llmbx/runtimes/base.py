@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
+from ..launchers.base import Launcher
+from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Value, Wrapping
 
 Progress = Callable[[str], None]
 """Called with one line of progress at a time."""
+
+
+class Offer(Value, frozen=True):
+    """That a runtime can be used for a run for which none is named."""
+
+    rank: int
+    """Its place among all offers: the lowest that works here is taken. Core's host: 0; environments of a run without
+    GPUs: 10; container tools: 20 to 29; environments otherwise: 40.
+    """
+    reason: str
+    """Why, for `show`."""
 
 
 class Runtime(Protocol):
@@ -57,8 +69,25 @@ class RuntimeExtras(Protocol):
     be gone on another try: such a failure is worth a retry.
     """
 
+    uses_image: bool
+    """Whether it starts a container image: only then `--image` can be used with it."""
+    shares_host_files: bool
+    """Whether programs see the host's own files: what is installed here is then there, too."""
+
+    def offers(self, spec: RunSpec, request: ImageRequest) -> Offer | None:
+        """Whether it can be used for this run, for which no runtime is named; without it the runtime must be named."""
+
+    def works_with(self, launcher: Launcher) -> str | None:
+        """What it needs of a launcher that this one has not ("needs …"), or None."""
+
     def look_inside(self, image: Image, install: Path) -> Image:
         """Start a prepared image once before its first run, and return it with the versions that it has.
 
         Raises `UsageError` for an image that cannot run a workload.
+        """
+
+    def gather_wheels(self, request: ImageRequest, install: Path, folder: Path, progress: Progress) -> Sequence[Path]:
+        """Put the packages of a prepared environment into `folder`, for a machine that builds it without a network.
+
+        Raises `InfraError` for one that cannot be had.
         """

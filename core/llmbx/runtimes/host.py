@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import InfraError
 from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
-from .base import Progress
+from .base import Offer, Progress
 
 
 class HostRuntime:
@@ -16,6 +16,14 @@ class HostRuntime:
 
     name = "host"
     summary = "the Python that is here already ($LLMBX_PYTHON or python3), as inside an image"
+
+    shares_host_files = True
+
+    def offers(self, spec: RunSpec, request: ImageRequest) -> Offer | None:
+        """Where LLMBX_PYTHON says that the libraries are here."""
+        if not os.environ.get("LLMBX_PYTHON") or (spec.image is not None and spec.image.source == "--image"):
+            return None
+        return Offer(rank=0, reason="LLMBX_PYTHON says that the libraries are here")
 
     def available(self) -> str | None:
         """Why there is no such Python, or None."""

@@ -14,6 +14,7 @@ from ..errors import LlmbxError, UsageError
 from ..model import Finding, Image, ImageRequest, Launch, Phase, Recipe, Row, RunSpec, Workload, Wrapping
 from ..plugins.discovery import PluginInfo
 from ..plugins.manager import Framework, Plugins
+from ..resolve.place import choose_launcher
 from ..resolve.rules import common_findings
 from ..secrets import is_secret
 from .preview import INSTALL, resolve_spec
@@ -129,7 +130,7 @@ def _launch(spec: RunSpec, launch: Launch, plugins: Plugins) -> Iterator[str]:
         for name in filter(is_secret, phase.env):
             yield f"phase {phase.role!r} has {name} in env: name secrets in forward, their values are left out"
     wrappings = tuple(Wrapping() for _ in launch.phases)
-    launcher = plugins.launcher("local" if launch.nodes == 1 else "slurm")
+    launcher = plugins.launcher(choose_launcher(plugins, launch.nodes, False, {})[0])
     try:
         launcher.render(spec, launch, wrappings, FOLDER)
     except UsageError as error:

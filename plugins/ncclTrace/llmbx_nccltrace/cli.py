@@ -42,11 +42,11 @@ def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, pag
 
     report = read_report(paths, engine, lambda text: click.echo(f"llmbx: {text}", err=True))
     if page is not None:
-        from llmbx.report.html import write_sections
+        from llmbx.plugins.manager import load
 
         from .sections import section
 
-        write_sections(page, "NCCL trace", (section(report),))
+        load().write_sections(page, "NCCL trace", (section(report),))
     if format_ == "json":
         from llmbx.cli.output import print_json
 

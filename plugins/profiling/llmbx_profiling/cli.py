@@ -36,11 +36,11 @@ def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) 
 
     analysis = analyze(paths, top)
     if page is not None:
-        from llmbx.report.html import write_sections
+        from llmbx.plugins.manager import load
 
         from .analysis.sections import section
 
-        write_sections(page, "Profiles", (section(analysis),))
+        load().write_sections(page, "Profiles", (section(analysis),))
     if format_ == "json":
         print_json(analysis)
     elif format_ == "csv":

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from llmbx.cli import jobs, profile, run, sweep
+from llmbx.cli import jobs, profile, run
 from llmbx.errors import LlmbxError
+from llmbx_sweep import cli
 
 
 def refusal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: object, *arguments: str) -> str:
@@ -51,8 +52,8 @@ def test_the_other_verbs_name_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_a_plan_file_and_a_sweep_that_goes_on_take_nothing_else(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    said = refusal(monkeypatch, tmp_path, sweep.command, "a.toml", "--retries", "0", "--no-preflight", "--repeats", "2")
+    said = refusal(monkeypatch, tmp_path, cli.command, "a.toml", "--retries", "0", "--no-preflight", "--repeats", "2")
     assert said == "a.toml is the whole plan: write --repeats, --retries, --preflight into it"
-    assert refusal(monkeypatch, tmp_path, sweep.command, "a.toml").startswith("a.toml: ")
-    assert "as it was planned" in refusal(monkeypatch, tmp_path, sweep.command, "--show", "x", "--retries", "0")
-    assert "no sweep" in refusal(monkeypatch, tmp_path, sweep.command, "--show", "x", "--offline")
+    assert refusal(monkeypatch, tmp_path, cli.command, "a.toml").startswith("a.toml: ")
+    assert "as it was planned" in refusal(monkeypatch, tmp_path, cli.command, "--show", "x", "--retries", "0")
+    assert "no sweep" in refusal(monkeypatch, tmp_path, cli.command, "--show", "x", "--offline")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from llmbx.cli import image, run, sweep
+from llmbx.cli import run
+from llmbx_containers import cli as image
+from llmbx_sweep import cli as sweep
 
 
 @pytest.mark.parametrize("value", ["-5", "0", "nan", "inf", "soon"])

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from llmbx.cli.profile import command as profile
-from llmbx.cli.report import command as report
 from llmbx.cli.run import command as run
 from llmbx.cli.show import command as show
 from llmbx.errors import UsageError
+from llmbx_analysis.cli.report import command as report
 from llmbx_nccltrace.cli import command as nccl
 from llmbx_profiling.cli import command as nsys
 

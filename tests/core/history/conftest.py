@@ -10,15 +10,15 @@ import pluggy
 import pytest
 from click.testing import CliRunner, Result
 
-from llmbx import hookspecs
+from llmbx import builtin, hookspecs
 from llmbx.cli import jobs as module
 from llmbx.config.install import Install
 from llmbx.errors import LlmbxError
-from llmbx.launchers import plugin as launchers
 from llmbx.model import RunSpec
 from llmbx.plugins.manager import Plugins
+from llmbx_slurm import plugin as slurm
 
-from ..compare.conftest import SHAPE, Shelf, Toy, install, shelf, spec
+from ...shelf import SHAPE, Shelf, Toy, install, shelf, spec
 
 __all__ = ["Shelf", "install", "shelf", "spec"]
 
@@ -37,7 +37,8 @@ def plugins(toy: Toy) -> Plugins:
     registry = pluggy.PluginManager("llmbx")
     registry.add_hookspecs(hookspecs)
     registry.register(toy, name="toy")
-    registry.register(launchers, name="launchers")
+    registry.register(builtin, name="local")
+    registry.register(slurm, name="slurm")
     return Plugins(registry, [])
 
 

@@ -20,7 +20,7 @@ from llmbx.history.tags import change_tags
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT, read_result, write_record, write_result
 
-from ..compare.conftest import Shelf, noise
+from ...shelf import Shelf, noise
 
 
 def ids(install: Install, **wanted: Any) -> list[str]:

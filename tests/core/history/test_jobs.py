@@ -20,7 +20,7 @@ from llmbx.errors import UsageError
 from llmbx.history.index import place
 from llmbx.record.folder import RESULT
 
-from ..compare.conftest import CREATED, Shelf, noise
+from ...shelf import CREATED, Shelf, noise
 from .conftest import Jobs
 
 Listed = Callable[..., list[dict[str, Any]]]

@@ -20,7 +20,7 @@ from llmbx.model import ProfileSpec
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT, STEPS, Run, read_result
 
-from ..compare.conftest import FLOPS, PEAK, Shelf, install, noise, plugins, shelf, spec, toy
+from ...shelf import FLOPS, PEAK, Shelf, install, noise, plugins, shelf, spec, toy
 
 __all__ = ["install", "plugins", "shelf", "spec", "toy"]
 

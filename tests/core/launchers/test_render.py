@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from llmbx.errors import UsageError
 from llmbx.launchers.local import LocalLauncher
 from llmbx.launchers.shim import rank_condition, render_shim
-from llmbx.launchers.slurm import SlurmLauncher
-from llmbx.launchers.slurm_allocation import Allocation
-from llmbx.launchers.slurm_inside import InsideLauncher
 from llmbx.model import Launch, Phase, Prefix, PreflightSpec, RunSpec, Wrapping
+from llmbx_slurm.allocation import Allocation
+from llmbx_slurm.inside import InsideLauncher
+from llmbx_slurm.launcher import SlurmLauncher
 
 from .conftest import make_launch, make_spec, shell_phase
 
@@ -81,7 +81,7 @@ CASES: dict[str, Callable[[], str]] = {
         make_spec(
             gpus=16, gpu_type="h100", mini=False, walltime_minutes=95, setup=("module load slurm-extras",),
             secrets=("HF_TOKEN",), srun={"wait": "60"},
-            scheduler={
+            sbatch={
                 "account": "bench", "partition": "gpu", "qos": "high", "reservation": "mine", "gpus-per-node": "8",
                 "constraint": "gpu&memory", "nodelist": "node001,node002", "exclude": "node009", "segment": "16",
                 "comment": "it's a \"test\" \\ #1", "cpus-per-task": "12",
@@ -100,7 +100,7 @@ CASES: dict[str, Callable[[], str]] = {
     "slurm-three-phases.sh": lambda: slurm(make_launch(*pgle(), nodes=2, ranks=1), make_spec(gpus=2, launcher="slurm")),
     "slurm-inside.sh": lambda: inside(
         make_launch(shell_phase("work"), shell_phase("last", "last", ranks="first"), nodes=2, ranks=4),
-        make_spec(gpus=8, scheduler={"account": "not here", "gpus-per-node": "4", "cpus-per-task": "2"}),
+        make_spec(gpus=8, sbatch={"account": "not here", "gpus-per-node": "4", "cpus-per-task": "2"}),
         Allocation("4711", ("n2", "n3"), 32, 16, overlap=True),
     ),
 }  # fmt: skip
@@ -232,9 +232,9 @@ def test_files_stay_in_the_run_folder(name: str) -> None:
 
 
 def test_the_local_launcher_refuses_what_takes_slurm() -> None:
-    with pytest.raises(UsageError, match="has one machine, the run needs 2"):
+    with pytest.raises(UsageError, match="the run takes 2 nodes and the launcher local has one machine"):
         local(make_launch("true", nodes=2))
-    with pytest.raises(UsageError, match="works through flags of srun"):
+    with pytest.raises(UsageError, match="works through flags that the launcher local does not take"):
         local(make_launch("true"), None, PYXIS)
 
 
@@ -248,17 +248,17 @@ def test_a_benchmark_on_gpus_takes_whole_nodes_unless_told_otherwise() -> None:
     whole = {"gpus": 16, "gpu_type": "h100", "mini": False}
     assert {"exclusive", "mem=0", "no-requeue"} <= set(header(**whole))
     assert not {"exclusive", "mem=0"} & set(header(gpus=16))
-    told = header(**whole, scheduler={"exclusive": "none", "mem": "64G", "requeue": ""})
+    told = header(**whole, sbatch={"exclusive": "none", "mem": "64G", "requeue": ""})
     assert {"mem=64G", "requeue"} <= set(told)
     assert not [line for line in told if line.startswith(("exclusive", "no-requeue"))]
-    assert "mem=0" not in header(**whole, scheduler={"mem-per-gpu": "100G", "oversubscribe": ""})
+    assert "mem=0" not in header(**whole, sbatch={"mem-per-gpu": "100G", "oversubscribe": ""})
 
 
 def test_secrets_pass_when_not_everything_is_exported() -> None:
-    spec = make_spec(secrets=("HF_TOKEN",), env={"WANDB_API_KEY": "x"}, scheduler={"export": "NONE"}, gpus=1)
+    spec = make_spec(secrets=("HF_TOKEN",), env={"WANDB_API_KEY": "x"}, sbatch={"export": "NONE"}, gpus=1)
     text = slurm(make_launch(shell_phase("true", forward=("EXTRA",))), spec)
     assert "#SBATCH --export=HF_TOKEN,EXTRA,WANDB_API_KEY\n" in text
-    assert "export=ALL,A" in header(secrets=("HF_TOKEN",), scheduler={"export": "ALL,A"})
+    assert "export=ALL,A" in header(secrets=("HF_TOKEN",), sbatch={"export": "ALL,A"})
     assert not [line for line in header(secrets=("HF_TOKEN",)) if line.startswith("export")]
 
 

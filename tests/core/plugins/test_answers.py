@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ def ask(hook: str, answer: Any, spec: RunSpec) -> Any:
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_every_hook_says_what_it_returns(hook: str) -> None:
-    assert isinstance(promised(hook)[1], type)
+    kind = promised(hook)[1]
+    assert isinstance(typing.get_origin(kind) or kind, type)
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,12 @@ from typing import Any
 import pluggy
 import pytest
 
-from llmbx import hookimpl, hookspecs
+from llmbx import builtin, hookimpl, hookspecs
 from llmbx.errors import InfraError, PluginError
-from llmbx.launchers import plugin as launchers
 from llmbx.launchers.base import placed
 from llmbx.launchers.local import LocalLauncher
 from llmbx.model import Job, RunSpec
 from llmbx.plugins.manager import Plugins
-from llmbx.runtimes import plugin as runtimes
 from llmbx.runtimes.host import HostRuntime
 
 Make = Callable[..., RunSpec]
@@ -64,7 +62,7 @@ class Odd:
 def having(**plugins: object) -> Plugins:
     registry = pluggy.PluginManager("llmbx")
     registry.add_hookspecs(hookspecs)
-    for name, plugin in {"runtimes": runtimes, "launchers": launchers, **plugins}.items():
+    for name, plugin in {"local": builtin, **plugins}.items():
         registry.register(plugin, name=name)
     return Plugins(registry, [])
 
@@ -102,13 +100,13 @@ def test_runtimes_are_registered_once() -> None:
 
 def test_the_names_of_core_are_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     plugins = having(odd=Odd(HostRuntime()), other=Odd(LocalLauncher()))
-    wrong: Any = (plugins.runtime("host").wrap, "plugin 'runtimes'"), (plugins.launcher("local").cancel, "'launchers'")
+    wrong: Any = (plugins.runtime("host").wrap, "plugin 'local'"), (plugins.launcher("local").cancel, "'local'")
     for method, owner in wrong:
         with pytest.raises(PluginError, match=owner):
             method()
     told = capsys.readouterr().err
-    assert "plugin 'odd': the runtime 'host' is taken by plugin 'runtimes'; going on without it" in told
-    assert "plugin 'other': the launcher 'local' is taken by plugin 'launchers'" in told
+    assert "plugin 'odd': the runtime 'host' is taken by plugin 'local'; going on without it" in told
+    assert "plugin 'other': the launcher 'local' is taken by plugin 'local'" in told
 
 
 def test_a_collision_of_third_parties_names_both(capsys: pytest.CaptureFixture[str]) -> None:

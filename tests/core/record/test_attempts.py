@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.launchers.slurm import SlurmLauncher
-from llmbx.launchers.slurm_evidence import read_step_evidence
 from llmbx.model import Job, Owner, RunSpec
 from llmbx.record.attempts import kept, next_folder, set_aside
 from llmbx.record.folder import Record, Run, read_run, write_record
 from llmbx.record.host import myself
 from llmbx.run.retry import may_take_over, take_over
+from llmbx_slurm.evidence import read_step_evidence
+from llmbx_slurm.launcher import SlurmLauncher
 
 Make = Callable[..., RunSpec]
 

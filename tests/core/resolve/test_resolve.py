@@ -30,8 +30,10 @@ def test_a_profiles_time_limit_of_a_workload_holds_whichever_of_its_names_is_typ
 
 def test_what_is_false_in_a_profile_is_left_out_of_srun_and_sbatch() -> None:
     options = {"overlap": False, "exact": True, "wait": 0, "mpi": "none"}
-    found = spec(cluster={"srun": options, "sbatch": options})
-    assert found.srun == found.scheduler == {"exact": "", "wait": "0", "mpi": "none"}
+    flat = spec(cluster={"plugin_keys": {"srun": options, "sbatch": options}}).plugin_settings
+    own = spec(cluster={"plugin_keys": {"slurm": {"srun": options, "sbatch": options}}}).plugin_settings
+    left = {"exact": "", "wait": "0", "mpi": "none"}
+    assert flat == own == {"slurm": {"srun": left, "sbatch": left}}
 
 
 @pytest.mark.parametrize("asked", [{}, {"size": "mini"}, {"gpu_type": "h100"}, {"gpu_type": "h100", "gpus": 3}])
@@ -42,7 +44,7 @@ def test_an_unknown_recipe_is_the_first_that_is_told(asked: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("name", RANK_VARIABLES)
 def test_which_rank_a_process_is_cannot_be_exported(name: str) -> None:
-    with pytest.raises(UsageError, match=f"^--env: {name} is what llmbx or Slurm tells"):
+    with pytest.raises(UsageError, match=f"^--env: {name} is set for every rank by llmbx or the launcher"):
         spec(env={name: "3"})
-    with pytest.raises(UsageError, match=f"^cluster 'c' in llmbx.toml: {name} is what"):
+    with pytest.raises(UsageError, match=f"^cluster 'c' in llmbx.toml: {name} is set for every rank"):
         spec(cluster={"env": {name: "3"}})

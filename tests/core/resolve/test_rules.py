@@ -126,4 +126,4 @@ def test_more_ranks_than_the_machine_could_start_are_refused(
     assert found(most, "local") == found(most + 1, "slurm") == []
     (finding,) = found(most + 1, "local")
     assert finding.problem == f"{most + 1} ranks are too many for this machine's {cores} cores"
-    assert finding.fix == f"use --gpus of at most {most}, or --launcher slurm" and not finding.warning
+    assert finding.fix == f"use --gpus of at most {most}, or a launcher for several machines" and not finding.warning

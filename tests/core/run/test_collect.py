@@ -94,3 +94,7 @@ def test_a_grammar_may_count_attempts_without_telling() -> None:
     for step in (Step(number=1), Step(number=2), Step(number=1, attempt=1), Step(number=2, time_s=9.0)):
         collector.add(step)
     assert (collector.log().steps, collector.log().attempts) == ([Step(number=1, attempt=1)], 2)
+
+
+def test_a_path_that_no_file_can_have_is_an_empty_log(tmp_path: Path) -> None:
+    assert collect_file(Words(), tmp_path / ("x" * 300)).steps == []

@@ -9,10 +9,10 @@ import pytest
 from llmbx.model import Event, JobStatus, Result, Step
 from llmbx.run.collect import Log
 from llmbx.run.infrastructure import infrastructure_cause, refusals
-from llmbx.runtimes.apptainer import ApptainerRuntime
-from llmbx.runtimes.docker import DockerRuntime
-from llmbx.runtimes.enroot import EnrootRuntime
-from llmbx.runtimes.pyxis import PyxisRuntime
+from llmbx_containers.runtimes.apptainer import ApptainerRuntime
+from llmbx_containers.runtimes.docker import DockerRuntime
+from llmbx_containers.runtimes.enroot import EnrootRuntime
+from llmbx_containers.runtimes.pyxis import PyxisRuntime
 
 FAILED = JobStatus(state="ended", exit_code=1)
 STEPS = [Step(number=1, time_s=0.1)]

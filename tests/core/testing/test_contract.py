@@ -9,20 +9,25 @@ from typing import Any
 import pluggy
 import pytest
 
-import llmbx.launchers.plugin
-import llmbx.runtimes.plugin
+import llmbx.builtin
 import llmbx_toy.plugin as toy
 from llmbx import hookimpl, hookspecs
 from llmbx.launchers.local import LocalLauncher
 from llmbx.model import Image, Launch, Phase, Prefix, RunSpec
 from llmbx.model.flops import Flops
 from llmbx.plugins.discovery import HOOKS, PluginInfo
+from llmbx.plugins.entry_points import entry_points
 from llmbx.plugins.manager import Plugins, load
 from llmbx.runtimes.host import HostRuntime
 from llmbx.testing import assert_plugin_ok, check_plugin
 
 LOG = "toy step 1/2 time 0.100000 loss 2.500000\ntoy step 2/2 time 0.100000 loss 2.250000\n"
 Checked = Callable[..., list[str]]
+
+
+def plugin_named(name: str) -> Any:
+    (point,) = (point for point in entry_points("llmbx") if point.name == name)
+    return point.load()
 
 
 @pytest.fixture
@@ -36,12 +41,10 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Checked:
                 setattr(module, name, function)
         manager = pluggy.PluginManager("llmbx")
         manager.add_hookspecs(hookspecs)
-        for name, plugin in (
-            ("runtimes", llmbx.runtimes.plugin),
-            ("launchers", llmbx.launchers.plugin),
-            ("altered", module),
-        ):
-            manager.register(plugin, name=name)
+        manager.register(llmbx.builtin, name="local")
+        for name in ("slurm", "venv", "containers"):
+            manager.register(plugin_named(name), name=name)
+        manager.register(module, name="altered")
         had = tuple(sorted(caller.name for caller in manager.get_hookcallers(module) or []))
         info = PluginInfo(name="altered", distribution="test", version="1", module="altered", hooks=had)
         plugins = Plugins(manager, [info])

@@ -17,10 +17,10 @@ import pytest
 
 from llmbx.errors import InfraError
 from llmbx.model import ImageRequest
-from llmbx.runtimes.apptainer import ApptainerRuntime
-from llmbx.runtimes.docker import DockerRuntime
-from llmbx.runtimes.docker_store import pull
-from llmbx.runtimes.naming import parse_reference
+from llmbx_containers.naming import parse_reference
+from llmbx_containers.runtimes.apptainer import ApptainerRuntime
+from llmbx_containers.runtimes.docker import DockerRuntime
+from llmbx_containers.runtimes.docker_store import pull
 
 from ...patience import wait_until
 from .proxy import Fault, Proxy

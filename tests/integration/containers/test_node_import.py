@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.launchers.slurm import SlurmLauncher
+from llmbx_slurm.launcher import SlurmLauncher
 
 from ..slurm import cluster
 from .tools import Daemons

@@ -17,11 +17,11 @@ import pytest
 from llmbx.launchers.exits import read_exit
 from llmbx.launchers.local import LocalLauncher
 from llmbx.model import ImageRequest, Launch, Mount, Phase, RunSpec
-from llmbx.runtimes.apptainer import ApptainerRuntime
 from llmbx.runtimes.base import Runtime
-from llmbx.runtimes.docker import DockerRuntime
-from llmbx.runtimes.enroot import EnrootRuntime
 from llmbx.runtimes.host import HostRuntime
+from llmbx_containers.runtimes.apptainer import ApptainerRuntime
+from llmbx_containers.runtimes.docker import DockerRuntime
+from llmbx_containers.runtimes.enroot import EnrootRuntime
 
 from ...patience import PATIENCE_S
 from .tools import TOOLS, Daemons

@@ -8,7 +8,7 @@ from pathlib import Path
 from llmbx.catalog.environments import load_environment
 from llmbx.errors import LlmbxError
 from llmbx.model import ImageRequest
-from llmbx.runtimes.venv import VenvRuntime
+from llmbx_venv.runtime import VenvRuntime
 
 
 def main() -> int:

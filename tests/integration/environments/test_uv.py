@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx.runtimes.uv_tool import UvProgress, uv_command, uv_environment
+from llmbx_venv.uv_tool import UvProgress, uv_command, uv_environment
 
 from ...patience import PATIENCE_S, wait_until
 from .test_venv import LABEL, finished, pips_of, run_in, wheels, write_lock

@@ -10,12 +10,12 @@ import pytest
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.plugins.manager import Plugins
-from llmbx.report.build import build
-from llmbx.report.gather import Wanted, gather
-from llmbx.report.html import render
-from llmbx.report.palette import DARK, LIGHT
+from llmbx_analysis.report.build import build
+from llmbx_analysis.report.gather import Wanted, gather
+from llmbx_analysis.report.html import render
+from llmbx_analysis.report.palette import DARK, LIGHT
 
-from ...core.compare.conftest import Shelf, noise, plugins, shelf, spec, toy
+from ...shelf import Shelf, noise, plugins, shelf, spec, toy
 from ..conftest import Llmbx
 from .conftest import Open
 

@@ -72,13 +72,17 @@ def test_a_cluster_profile_chooses_slurm_and_reaches_the_job(
     assert 0 <= result["timing"]["queue_s"] < 30 and result["timing"]["total_s"] > 0
 
 
-def test_status_logs_and_jobs_know_a_run_that_was_only_submitted(llmbx: Llmbx, env: dict[str, str], slurm: Any) -> None:
+def test_status_logs_and_jobs_know_a_run_that_was_only_submitted(
+    llmbx: Llmbx, background: Callable[..., subprocess.Popen[str]], env: dict[str, str], slurm: Any
+) -> None:
     run_id, job = detached(llmbx, env, "--slurm-arg", "hold")
     waiting = json.loads(llmbx("status", job, "--format", "json", env=env).stdout)
     assert (waiting["status"], waiting["reason"]) == ("pending", "pending: JobHeldUser")
+    follower = background("logs", "--follow", run_id[:-3], env=env)
+    assert follower.stderr is not None and "waiting for the job: pending: JobHeldUser" in follower.stderr.readline()
     slurm.call("scontrol", "release", job)
-    followed = llmbx("logs", "--follow", run_id[:-3], env=env)
-    assert followed.returncode == 0 and "step 20/20" in followed.stderr and "completed" in followed.stdout
+    said, progress = follower.communicate(timeout=PATIENCE_S)
+    assert follower.returncode == 0 and "step 20/20" in progress and "completed" in said
     listed = json.loads(llmbx("jobs", "--format", "json", env=env).stdout)
     assert [(row["run_id"], row["status"]) for row in listed] == [(run_id, "completed")]
     assert "toy step 20/20" in llmbx("logs", job, env=env).stdout

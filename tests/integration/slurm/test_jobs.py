@@ -15,8 +15,8 @@ import pytest
 
 from llmbx.errors import InfraError
 from llmbx.launchers.nodes import read_nodes
-from llmbx.launchers.slurm import SlurmLauncher
 from llmbx.model import Phase, Wrapping
+from llmbx_slurm.launcher import SlurmLauncher
 
 from ...patience import wait_until
 from .conftest import SlurmRun, make_launch, make_spec, shell_phase
@@ -62,7 +62,7 @@ def test_three_phases_on_two_nodes(submit: Submit) -> None:
         makes=("profile",), skip_if="profile",
     )  # fmt: skip
     train = shell_phase(f'echo train {place}; echo "meet $LLMBX_MASTER_ADDR $LLMBX_MASTER_PORT"', needs=("profile",))
-    run = submit(make_launch(collect, convert, train), make_spec(scheduler=FIRST_NODES))
+    run = submit(make_launch(collect, convert, train), make_spec(sbatch=FIRST_NODES))
     status = run.end()
     assert (status.exit_code, status.verdict, status.rank, status.phase) == (0, None, None, None), run.batch
     lines = run.log.splitlines()
@@ -84,7 +84,7 @@ def test_three_phases_on_two_nodes(submit: Submit) -> None:
 def test_awkward_values_arrive_intact(submit: Submit) -> None:
     phase = Phase(role="train", argv=(sys.executable, "see it.py", *AWKWARD.values()), env=AWKWARD)
     wrapping = Wrapping(argv=("env", f"WRAPPED={AWKWARD['NEWLINES']}"), host_env={"HOSTED": AWKWARD["DOLLAR"]})
-    spec = make_spec(env={"RUN": AWKWARD["SEMICOLON"]}, scheduler={"comment": """it's "a" $HOME \\ # & ; b"""})
+    spec = make_spec(env={"RUN": AWKWARD["SEMICOLON"]}, sbatch={"comment": """it's "a" $HOME \\ # & ; b"""})
     run = submit(make_launch(phase, files={"see it.py": READ_BACK.encode()}), spec, (wrapping,))
     assert run.end().exit_code == 0, run.batch + run.log
     for rank in range(4):
@@ -99,7 +99,7 @@ def test_awkward_values_arrive_intact(submit: Submit) -> None:
 def test_options_reach_the_job_as_they_were_given(submit: Submit, slurm: Any) -> None:
     comment = """it's "a" $HOME \\ # & ; b"""
     options = {"comment": comment, "gpus-per-node": "3", "nodelist": "n2,n3", "time": "5", "job-name": "a b"}
-    run = submit(make_launch("echo gpus $CUDA_VISIBLE_DEVICES"), make_spec(scheduler=options))
+    run = submit(make_launch("echo gpus $CUDA_VISIBLE_DEVICES"), make_spec(sbatch=options))
     assert run.end().exit_code == 0, run.batch
     shown = slurm.call("scontrol", "--oneliner", "show", "job", run.job.job_id)
     for text in (f"Comment={comment}", "NodeList=n[2-3]", "TimeLimit=00:05:00", "JobName=a b ", "Requeue=0"):
@@ -112,7 +112,7 @@ def test_secrets_come_from_the_submitting_shell(submit: Submit, monkeypatch: pyt
     monkeypatch.setenv("OTHER", "carried")
     phase = shell_phase("echo ${#HF_TOKEN} ${#MY_API_KEY} ${OTHER:-dropped}", forward=("HF_TOKEN",))
     for options, other in (({}, "carried"), ({"export": "NONE"}, "dropped")):
-        spec = make_spec(gpus=1, env={"MY_API_KEY": "key_very_secret"}, scheduler=options)
+        spec = make_spec(gpus=1, env={"MY_API_KEY": "key_very_secret"}, sbatch=options)
         run = submit(make_launch(phase, nodes=1, ranks=1), spec)
         assert run.end().exit_code == 0, run.batch
         assert run.log == f"14 15 {other}\n"
@@ -132,7 +132,7 @@ def test_the_submitting_job_does_not_leak_into_the_new_one(submit: Submit, monke
 
 def test_a_failing_rank_ends_the_job_and_is_named(submit: Submit) -> None:
     launch = make_launch('[ "$LLMBX_RANK" = 2 ] && sleep 1 && exit 7; sleep 600')
-    run = submit(launch, make_spec(scheduler=FIRST_NODES))
+    run = submit(launch, make_spec(sbatch=FIRST_NODES))
     status = run.end()
     assert (status.exit_code, status.rank, status.phase, status.verdict) == (7, 2, "train", None)
     assert status.reason == "node n2: Exited with exit code 7"
@@ -141,7 +141,7 @@ def test_a_failing_rank_ends_the_job_and_is_named(submit: Submit) -> None:
 
 def test_a_killed_rank_is_named(submit: Submit) -> None:
     launch = make_launch('[ "$LLMBX_RANK" = 1 ] && sleep 1 && kill -9 $$; sleep 600')
-    status = submit(launch, make_spec(scheduler=FIRST_NODES)).end()
+    status = submit(launch, make_spec(sbatch=FIRST_NODES)).end()
     assert (status.exit_code, status.rank, status.verdict) == (137, 1, None)
     assert status.reason == "node n1: Killed"
 
@@ -157,7 +157,7 @@ def test_cancel(submit: Submit) -> None:
 
 
 def test_a_job_cancelled_in_the_queue_never_started(submit: Submit) -> None:
-    run = submit(make_launch("true"), make_spec(scheduler={"hold": ""}))
+    run = submit(make_launch("true"), make_spec(sbatch={"hold": ""}))
     status = run.status()
     assert (status.state, status.reason, status.started) == ("pending", "pending: JobHeldUser", None)
     run.launcher.cancel(run.job, run.folder)
@@ -167,7 +167,7 @@ def test_a_job_cancelled_in_the_queue_never_started(submit: Submit) -> None:
 
 
 def test_the_time_limit(submit: Submit, slurm: Any) -> None:
-    run = submit(make_launch("echo up; sleep 600"), make_spec(scheduler={"time": "60"}))
+    run = submit(make_launch("echo up; sleep 600"), make_spec(sbatch={"time": "60"}))
     run.wait_for("3: up")
     slurm.call("scontrol", "update", f"jobid={run.job.job_id}", "EndTime=now+2")
     status = run.end()
@@ -176,7 +176,7 @@ def test_the_time_limit(submit: Submit, slurm: Any) -> None:
 
 
 def test_a_node_that_fails_is_named(submit: Submit, slurm: Any) -> None:
-    run = submit(make_launch("echo up; sleep 600"), make_spec(scheduler={"nodelist": "n3,n4"}))
+    run = submit(make_launch("echo up; sleep 600"), make_spec(sbatch={"nodelist": "n3,n4"}))
     run.wait_for("3: up")
     slurm.call("scontrol", "update", "nodename=n4", "state=down", "reason=test")
     status = run.end()
@@ -281,7 +281,7 @@ def test_the_script_runs_without_llmbx(submit: Submit, slurm: Any, tmp_path: Pat
 )
 def test_what_sbatch_refuses_is_explained(submit: Submit, options: dict[str, str], says: str) -> None:
     with pytest.raises(InfraError) as caught:
-        submit(make_launch("true"), make_spec(scheduler=options))
+        submit(make_launch("true"), make_spec(sbatch=options))
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 

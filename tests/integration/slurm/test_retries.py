@@ -63,7 +63,7 @@ def test_a_failed_node_is_left_out_of_the_next_attempt(
     record = record_of(folder)
     (earlier,) = record["attempts"]
     assert (earlier["job"]["job_id"], earlier["status"], earlier["node"]) == (first, "node_fail", node)
-    assert record["spec"]["scheduler"]["exclude"] == node and record["job"]["job_id"] != first
+    assert record["spec"]["plugin_settings"]["slurm"]["sbatch"]["exclude"] == node and record["job"]["job_id"] != first
     kept = folder / "attempts" / "0"
     assert json.loads((kept / "result.json").read_text())["status"] == "node_fail"
     assert "step 3/" in next(kept.glob("log-*.out")).read_text() and (kept / "run.sh").is_file()
@@ -80,7 +80,7 @@ def test_nccl_that_cannot_be_initialised_is_tried_again(
     result = read_result(only_run())
     assert (done.returncode, result["status"], result["attempt"]) == (0, "completed", 1), done.stderr
     assert "NCCL error" in done.stderr and "attempt 1 of 1" in done.stderr
-    assert len(record_of(only_run())["spec"]["scheduler"]["exclude"].split(",")) == 1
+    assert len(record_of(only_run())["spec"]["plugin_settings"]["slurm"]["sbatch"]["exclude"].split(",")) == 1
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_node_found_bad_before_the_start_is_left_out(
     record, result = record_of(only_run()), read_result(only_run())
     assert (done.returncode, result["status"], result["attempt"]) == (0, "completed", 1), done.stderr
     (earlier,) = record["attempts"]
-    assert earlier["node"] == record["spec"]["scheduler"]["exclude"] == "n1"
+    assert earlier["node"] == record["spec"]["plugin_settings"]["slurm"]["sbatch"]["exclude"] == "n1"
     assert earlier["cause"].startswith("node n1: no answer") and "attempt 1 of 1 without n1" in done.stderr
     kept = only_run() / "attempts" / "0"
     assert "node n1" in next(kept.glob("sbatch_*.out")).read_text() and not list(kept.glob("log-*.out"))

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from llmbx.launchers.base import Unreachable
-from llmbx.launchers.slurm import SlurmLauncher
 from llmbx.model import JobStatus
+from llmbx_slurm.launcher import SlurmLauncher
 
 from ...patience import wait_until
 from .conftest import SlurmRun, make_launch, make_spec
@@ -35,16 +35,16 @@ def fresh(run: SlurmRun) -> JobStatus:
 
 def test_a_memory_limit(submit: Submit) -> None:
     launch = make_launch("exec python3 hungry.py", files={"hungry.py": HUNGRY.encode()})
-    status = submit(launch, make_spec(scheduler={"mem": "150", "nodelist": "n1,n2"})).end()
+    status = submit(launch, make_spec(sbatch={"mem": "150", "nodelist": "n1,n2"})).end()
     assert (status.verdict, status.rank, status.node, status.phase) == ("out_of_memory", None, "n1", "train")
     assert status.reason.startswith("node n1: exceeded memory limit (")
     assert status.exit_code not in (0, None)
 
 
 def test_preemption_by_a_partition_of_higher_priority(submit: Submit) -> None:
-    run = submit(make_launch("echo up; sleep 600", nodes=4), make_spec(gpus=8, scheduler={"exclusive": ""}))
+    run = submit(make_launch("echo up; sleep 600", nodes=4), make_spec(gpus=8, sbatch={"exclusive": ""}))
     run.wait_for("7: up")
-    urgent = submit(make_launch("echo urgent", nodes=4), make_spec(gpus=8, scheduler={"partition": "urgent"}))
+    urgent = submit(make_launch("echo urgent", nodes=4), make_spec(gpus=8, sbatch={"partition": "urgent"}))
     status = run.end()
     assert (status.verdict, status.rank) == ("preempted", None), run.batch
     assert status.reason == "PREEMPTED"
@@ -53,7 +53,7 @@ def test_preemption_by_a_partition_of_higher_priority(submit: Submit) -> None:
 
 def test_a_requeued_job_starts_anew_and_keeps_what_it_had(submit: Submit, slurm: Any) -> None:
     program = 'echo "start ${SLURM_RESTART_COUNT:-0}"; [ "${SLURM_RESTART_COUNT:-0}" = 1 ] || sleep 600'
-    run = submit(make_launch(program), make_spec(scheduler={"requeue": ""}))
+    run = submit(make_launch(program), make_spec(sbatch={"requeue": ""}))
     run.wait_for("3: start 0")
     slurm.call("scontrol", "requeue", run.job.job_id)
     wait_until(lambda: fresh(run).state == "pending")
@@ -72,7 +72,7 @@ def test_what_the_controller_forgot_is_in_the_accounts(
     submit: Submit, slurm: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = submit(make_launch("exit 5"))
-    limited = submit(make_launch("echo up; sleep 600"), make_spec(scheduler={"time": "60"}))
+    limited = submit(make_launch("echo up; sleep 600"), make_spec(sbatch={"time": "60"}))
     limited.wait_for("3: up")
     limited.launcher.cancel(limited.job, limited.folder)
     assert ended.end().exit_code == 5 and limited.end().verdict == "cancelled"
@@ -99,16 +99,16 @@ def test_what_the_controller_forgot_is_in_the_accounts(
 
 def _counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The commands of Slurm that are called from here on."""
-    from llmbx.launchers import slurm_state
+    from llmbx_slurm import state
 
     asked: list[str] = []
-    call = slurm_state.call
+    call = state.call
 
     def counted(*command: str) -> str:
         asked.append(command[0])
         return call(*command)
 
-    monkeypatch.setattr(slurm_state.Queue.__init__, "__defaults__", (counted, time.monotonic))
+    monkeypatch.setattr(state.Queue.__init__, "__defaults__", (counted, time.monotonic))
     return asked
 
 

@@ -11,7 +11,8 @@ from llmbx.catalog.workloads import default_dtype, find, walltime_minutes
 from llmbx.config.profiles import Config
 from llmbx.config.request import Request
 from llmbx.errors import UsageError
-from llmbx.model import Row, RunSpec, Workload
+from llmbx.model import Row, RunSpec
+from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 from llmbx_nemo.workloads import workloads
 
@@ -87,19 +88,9 @@ SCALES = {
 WORKLOADS = {w.name: w.replace(plugin="nemo") for w in workloads()}
 
 
-class OneWorkload:
-    """Stands in for the plugins: the resolver asks it for the workload only."""
-
-    def __init__(self, workload: Workload) -> None:
-        self._workload = workload
-
-    def workload(self, name: str, plugin: str | None = None) -> Workload:
-        return self._workload
-
-
 def resolved(workload: str, size: str, dtype: str, gpu_type: str, gpus: int, recipe: str | None = None) -> RunSpec:
     request = Request(workload=workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe)
-    return resolve(request, OneWorkload(WORKLOADS[workload]), Config(), {}, {})  # type: ignore[arg-type]
+    return resolve(request, load(), Config(), {}, {})
 
 
 def printed_rows(table: str) -> Iterator[dict[str, str]]:

@@ -167,12 +167,17 @@ def test_what_is_traced_is_asked_for_in_words() -> None:
 
 
 def test_scheduler_options_from_everywhere_and_conflicts() -> None:
-    config = Config(clusters={"c": Cluster(account="a", partition="p")})
+    config = Config(clusters={"c": Cluster(plugin_keys={"account": "a", "slurm": {"partition": "p"}})})
     environ = {"SBATCH_PARTITION": "q", "ADDITIONAL_SLURM_PARAMS": "nodelist=n1,n2;exclusive"}
     found = spec("grok1", environ, config, cluster="c", size="mini")
-    assert found.scheduler == {"account": "a", "partition": "q", "nodelist": "n1,n2", "exclusive": ""}
+    assert found.plugin_settings["slurm"]["sbatch"] == {
+        "account": "a",
+        "partition": "q",
+        "nodelist": "n1,n2",
+        "exclusive": "",
+    }
     with pytest.raises(UsageError, match="SBATCH_PARTITION says 'q' and --slurm-arg says 'r'"):
-        spec("grok1", environ, config, scheduler={"partition": "r"})
+        spec("grok1", environ, config, plugin_settings={"slurm": {"sbatch": {"partition": "r"}}})
     with pytest.raises(UsageError, match="--walltime says 30 minutes and SBATCH_TIMELIMIT says '1:00:00'"):
         spec("grok1", {"SBATCH_TIMELIMIT": "1:00:00"}, config, walltime_minutes=30)
 
@@ -202,13 +207,13 @@ SCALE = {"size": "405b", "gpu_type": "gb200", "gpus": 256, "dtype": "fp8"}
 def test_the_schedulers_time_option_is_the_time_limit() -> None:
     usual = spec("llama3.1", **SCALE)
     assert usual.walltime_minutes != 1440
-    found = spec("llama3.1", scheduler={"time": "1-00:00:00"}, **SCALE)
+    found = spec("llama3.1", plugin_settings={"slurm": {"sbatch": {"time": "1-00:00:00"}}}, **SCALE)
     assert found.walltime_minutes == 1440
-    assert found.origins["walltime_minutes"] == "scheduler option time=1-00:00:00 (--slurm-arg)"
+    assert found.origins["walltime_minutes"] == "sbatch option time=1-00:00:00 (--slurm-arg)"
     by_variable = spec("llama3.1", {"ADDITIONAL_SLURM_PARAMS": "time=UNLIMITED"}, **SCALE)
     assert by_variable.walltime_minutes is None
-    with pytest.raises(UsageError, match=r"time=soon \(--slurm-arg\) is no time limit: expected minutes, M:S"):
-        spec("llama3.1", scheduler={"time": "soon"}, **SCALE)
+    with pytest.raises(UsageError, match=r"time=soon \(--slurm-arg\): expected minutes, M:S"):
+        spec("llama3.1", plugin_settings={"slurm": {"sbatch": {"time": "soon"}}}, **SCALE)
 
 
 def test_a_local_run_has_no_use_for_the_schedulers_time() -> None:
@@ -217,10 +222,10 @@ def test_a_local_run_has_no_use_for_the_schedulers_time() -> None:
 
 
 def test_walltime_replaces_the_time_option_of_the_cluster_profile() -> None:
-    config = Config(clusters={"c": Cluster(sbatch={"time": "8:00:00"})})
+    config = Config(clusters={"c": Cluster(plugin_keys={"slurm": {"sbatch": {"time": "8:00:00"}}})})
     assert spec("llama3.1", config=config, cluster="c", **SCALE).walltime_minutes == 480
     asked = spec("llama3.1", config=config, cluster="c", walltime_minutes=30, **SCALE)
-    assert asked.walltime_minutes == 30 and "time" not in asked.scheduler
+    assert asked.walltime_minutes == 30 and asked.plugin_settings == {}
 
 
 @pytest.mark.parametrize(
@@ -229,7 +234,10 @@ def test_walltime_replaces_the_time_option_of_the_cluster_profile() -> None:
         ({"env": {"1A": "x"}}, r"--env: environment variable '1A': a name is made of"),
         ({"mounts": (":",)}, r"mount ':': expected SOURCE\[:TARGET\]\[:ro\]"),
         ({"mounts": ("/a:/b:/c:/d",)}, r"mount '/a:/b:/c:/d': expected SOURCE"),
-        ({"launcher": "slurm", "scheduler": {"a b": "3"}}, r"scheduler option a b=3 \(--slurm-arg\): a name"),
+        (
+            {"launcher": "slurm", "plugin_settings": {"slurm": {"sbatch": {"a b": "3"}}}},
+            r"sbatch option a b=3 \(--slurm-arg\): a name",
+        ),
     ],
 )
 def test_what_no_script_can_carry_is_refused_before_anything_starts(asked: dict[str, Any], says: str) -> None:
@@ -240,8 +248,11 @@ def test_what_no_script_can_carry_is_refused_before_anything_starts(asked: dict[
 @pytest.mark.parametrize(
     ("cluster", "says"),
     [
-        (Cluster(account=""), r"scheduler option account \(cluster 'c' in llmbx.toml\): it needs a value"),
-        (Cluster(srun={"nodes": "7"}), r"srun option nodes=7 \(cluster 'c'\): llmbx sets it"),
+        (
+            Cluster(plugin_keys={"account": ""}),
+            r"sbatch option account \(cluster 'c' in llmbx.toml\): it needs a value",
+        ),
+        (Cluster(plugin_keys={"srun": {"nodes": "7"}}), r"srun option nodes=7 \(cluster 'c'\): llmbx sets it"),
     ],
 )
 def test_a_cluster_profile_that_no_script_can_carry_is_refused(cluster: Cluster, says: str) -> None:

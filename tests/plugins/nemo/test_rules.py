@@ -10,22 +10,13 @@ from llmbx.catalog.scales import scales
 from llmbx.config.profiles import Config
 from llmbx.config.request import Request
 from llmbx.model import Checkpointing, CheckpointSpec, Finding, ProfileSpec, Recipe, Row, RunSpec, Workload
+from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 from llmbx.resolve.rules import common_findings
 from llmbx_nemo.rules import counts_ends, findings
 from llmbx_nemo.workloads import workloads
 
 WORKLOADS = {w.name: w.replace(plugin="nemo") for w in workloads()}
-
-
-class OneWorkload:
-    """Stands in for the plugins: the resolver asks it for the workload only."""
-
-    def __init__(self, workload: Workload) -> None:
-        self._workload = workload
-
-    def workload(self, name: str, plugin: str | None = None) -> Workload:
-        return self._workload
 
 
 def resolved(workload: str, size: str, dtype: str, gpu_type: str, gpus: int, **changes: Any) -> RunSpec:
@@ -35,7 +26,7 @@ def resolved(workload: str, size: str, dtype: str, gpu_type: str, gpus: int, **c
     request = Request(
         workload=workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe, settings=settings
     )
-    return resolve(request, OneWorkload(WORKLOADS[workload]), Config(), {}, {})  # type: ignore[arg-type]
+    return resolve(request, load(), Config(), {}, {})
 
 
 ROWS = [

@@ -19,8 +19,7 @@ from typing import Any
 
 from llmbx.entry import rank
 from llmbx.entry.rank import say
-
-from . import kept
+from llmbx_maxtext.entry import kept
 
 STEP = re.compile(r"completed (?:profiler activation/deactivation )?step: (\d+), seconds: (\d+\.\d{3})")
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import rank, seen
-
-from . import kept, ranges
+from llmbx_maxtext.entry import kept, ranges
 
 PACKAGES = ("maxtext", "jax", "jaxlib", "flax", "optax")
 """Packages whose versions belong to a result."""

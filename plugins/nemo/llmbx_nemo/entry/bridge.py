@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import seen
-
-from . import checkpoints, config, execution, final, mends, placeholders, published
-from .execution import Host, Spec
-from .settings import CHECKPOINTS, CONFIG_FILE, settings
+from llmbx_nemo.entry import checkpoints, config, execution, final, mends, placeholders, published
+from llmbx_nemo.entry.execution import Host, Spec
+from llmbx_nemo.entry.settings import CHECKPOINTS, CONFIG_FILE, settings
 
 
 def run(spec: Spec, run_dir: Path) -> list[str]:
@@ -53,7 +52,7 @@ def prepare() -> Host:
 
     cuda = torch.cuda.is_available()
     if not cuda:
-        from . import standins
+        from llmbx_nemo.entry import standins
 
         standins.install()
     with placeholders.absent_packages() as absent:
@@ -72,7 +71,7 @@ def pretrain(spec: Spec, host: Host, finished: Any) -> None:
     from megatron.bridge.training import pretrain as bridge
     from megatron.bridge.training.gpt_step import forward_step
 
-    from . import callbacks, loop
+    from llmbx_nemo.entry import callbacks, loop
 
     train = bridge._pretrain
 

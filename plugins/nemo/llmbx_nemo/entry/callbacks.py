@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry.ranges import Marks, nvtx_module
-
-from .execution import Host, Spec
-from .loop import Callback
-from .settings import profiled_ranks
+from llmbx_nemo.entry.execution import Host, Spec
+from llmbx_nemo.entry.loop import Callback
+from llmbx_nemo.entry.settings import profiled_ranks
 
 TRACES = "torch_profile"
 """Where traces of torch's profiler go, relative to the run folder: `rank<N>.pt.trace.json.gz`."""

@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 from typing import Any
 
-from .execution import Fields
+from llmbx_nemo.entry.execution import Fields
 
 MOVED = {
     "train.eval_iters": "validation.eval_iters",
@@ -161,7 +161,7 @@ def layer_spec(fields: Fields) -> Any:
     plain = plain_spec(fields)
     if fields.get("core_attention", "unfused") == "unfused":
         return plain
-    from . import attention
+    from llmbx_nemo.entry import attention
 
     return attention.in_layers(plain, fields["core_attention"])
 

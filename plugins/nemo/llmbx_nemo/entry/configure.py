@@ -14,8 +14,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import declared
-from .execution import Host, Spec
+from llmbx_nemo.entry import declared
+from llmbx_nemo.entry.execution import Host, Spec
 
 Flat = dict[str, Any]
 
@@ -33,12 +33,12 @@ def main() -> None:
 def prepare(driver: str) -> Callable[[Spec], Flat]:
     """Import the driver's framework with Transformer Engine declared; gives what builds a configuration."""
     if driver == "nemo2":
-        from . import nemo2
+        from llmbx_nemo.entry import nemo2
 
         nemo2.prepare()
         declared.transformer_engine(driver)
         return nemo2_configuration
-    from . import bridge
+    from llmbx_nemo.entry import bridge
 
     bridge.prepare()
     declared.transformer_engine(driver)
@@ -53,7 +53,7 @@ def bridge_configuration(spec: Spec) -> Flat:
     from megatron.bridge.training import pretrain
     from megatron.bridge.training.gpt_step import forward_step
 
-    from . import bridge, final
+    from llmbx_nemo.entry import bridge, final
 
     found: Flat = {}
 
@@ -67,7 +67,7 @@ def bridge_configuration(spec: Spec) -> Flat:
 
 def nemo2_configuration(spec: Spec) -> Flat:
     """What NeMo 2 builds of the recipe, and what it makes of it before it makes the model."""
-    from . import nemo2
+    from llmbx_nemo.entry import nemo2
 
     return nemo2.configuration(spec, host(spec))
 

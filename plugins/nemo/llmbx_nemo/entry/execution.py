@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from . import shapes
+from llmbx_nemo.entry import shapes
 
 Spec = dict[str, Any]
 Fields = dict[str, Any]

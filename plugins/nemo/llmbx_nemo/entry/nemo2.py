@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import rank, seen
-
-from . import execution, final, mends, nemo2_cpu, nemo2_final, nemo2_recipe, placeholders
-from .config import ConfigError
-from .execution import Host, Spec
+from llmbx_nemo.entry import execution, final, mends, nemo2_cpu, nemo2_final, nemo2_recipe, placeholders
+from llmbx_nemo.entry.config import ConfigError
+from llmbx_nemo.entry.execution import Host, Spec
 
 
 def run(spec: Spec, run_dir: Path) -> list[str]:
@@ -52,7 +51,7 @@ def prepare() -> Host:
     if cuda:
         from nemo.collections import llm
     else:
-        from . import standins
+        from llmbx_nemo.entry import standins
 
         os.environ.setdefault("PL_TORCH_DISTRIBUTED_BACKEND", "gloo")
         standins.install()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from .execution import Fields, Spec
+from llmbx_nemo.entry.execution import Fields, Spec
 
 OVERLAP = "MegatronCommOverlapCallback"
 """The callback that overlaps communication with computation, which is for CUDA only."""
@@ -59,7 +59,7 @@ def local_layers(config: Any) -> Any:
 
 def mend() -> None:
     """After NeMo is imported."""
-    from . import standins
+    from llmbx_nemo.entry import standins
 
     standins.mend_core()
     _device()

@@ -15,8 +15,8 @@ import inspect
 from collections.abc import Collection
 from typing import Any
 
-from . import final
-from .nemo2_recipe import kind
+from llmbx_nemo.entry import final
+from llmbx_nemo.entry.nemo2_recipe import kind
 
 LEFT_OUT = {"timers", "store", "megatron_callbacks"}
 """Attributes of the strategy that are state and no configuration."""

@@ -12,10 +12,10 @@ import importlib
 import json
 from typing import Any
 
-from . import nemo2_cpu, shapes
-from .config import ConfigError
-from .execution import Fields, Host, Spec, setting
-from .settings import profiled_ranks
+from llmbx_nemo.entry import nemo2_cpu, shapes
+from llmbx_nemo.entry.config import ConfigError
+from llmbx_nemo.entry.execution import Fields, Host, Spec, setting
+from llmbx_nemo.entry.settings import profiled_ranks
 
 OVERLAP = "callbacks.MegatronCommOverlapCallback"
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from . import config, execution
-from .config import ConfigError
-from .execution import Fields, Host, Spec
-from .settings import logger, override, profiling, tokenizer
+from llmbx_nemo.entry import config, execution
+from llmbx_nemo.entry.config import ConfigError
+from llmbx_nemo.entry.execution import Fields, Host, Spec
+from llmbx_nemo.entry.settings import logger, override, profiling, tokenizer
 
 
 def container(spec: Spec, host: Host) -> Any:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from . import execution, shapes
-from .execution import Fields, Host, Spec, setting
+from llmbx_nemo.entry import execution, shapes
+from llmbx_nemo.entry.execution import Fields, Host, Spec, setting
 
 CHECKPOINTS = "checkpoints"
 """Where a run saves, relative to its folder."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from llmbx.measure.series import thinned
 from llmbx.model import Axis, Chart, Column, Fact, Point, Scalar, Section, Series, Table
-from llmbx.report.curves import thinned
 
 from .values import Analysis, Step
 

@@ -1,0 +1,25 @@
+"""Core's own launcher and runtime, registered through the hooks that third parties use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .hookspecs import hookimpl
+from .launchers.base import Launcher
+from .runtimes.base import Runtime
+
+
+@hookimpl
+def register_launchers() -> Sequence[Launcher]:
+    """Processes on this machine."""
+    from .launchers.local import LocalLauncher
+
+    return [LocalLauncher()]
+
+
+@hookimpl
+def register_runtimes() -> Sequence[Runtime]:
+    """The host itself."""
+    from .runtimes.host import HostRuntime
+
+    return [HostRuntime()]

@@ -1,0 +1,80 @@
+"""Options of the plugins' settings, made from their classes: no option of a plugin is written in core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..config.request import parse_pairs
+from ..model.settings import Field, Settings, fields
+from ..plugins.manager import load
+
+SEPARATOR = "__"
+"""Between plugin and field in the name of a parameter."""
+
+TYPES = {bool: click.BOOL, int: click.INT, float: click.FLOAT, str: click.STRING}
+
+
+class RunCommand(click.Command):
+    """A command that takes the options of every plugin's settings beside its own."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The command's own parameters, then the plugins'; `--help` stays the last."""
+        *own, last = super().get_params(ctx)
+        return [*own, *options(), last]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options, then a section for each plugin."""
+        ours = options()
+        own = [param for param in super().get_params(ctx) if isinstance(param, click.Option)]
+        shown = [record for param in own if (record := param.get_help_record(ctx))]
+        with formatter.section("Options"):
+            formatter.write_dl(shown)
+        for plugin in dict.fromkeys(_plugin(option) for option in ours):
+            rows = [record for one in ours if _plugin(one) == plugin and (record := one.get_help_record(ctx))]
+            with formatter.section(f"Options of plugin {plugin}"):
+                formatter.write_dl(rows)
+
+
+def options() -> list[click.Option]:
+    """The options of all plugins' settings, in the order in which the plugins are loaded."""
+    return [_option(kind, field) for kind in load().settings.values() for field in fields(kind) if field.spelling]
+
+
+def taken(arguments: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Take the plugins' options out of a command's arguments: what was given, by plugin and field.
+
+    Raises `UsageError` for a malformed pair.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    kinds = {name: {field.name: field for field in fields(kind)} for name, kind in load().settings.items()}
+    for parameter in [name for name in arguments if SEPARATOR in name]:
+        plugin, _, name = parameter.partition(SEPARATOR)
+        value = arguments.pop(parameter)
+        if kinds[plugin][name].kind is dict:
+            value = _pairs(kinds[plugin][name].spelling, value)
+        if value not in (None, {}, ()):
+            found.setdefault(plugin, {})[name] = value
+    return found
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, Any]:
+    """`KEY=VALUE` texts as a table; a text without `=` is a switch."""
+    pairs = parse_pairs(option, tuple(text if "=" in text else f"{text}=" for text in texts))
+    return {key: value if value or f"{key}=" in texts else True for key, value in pairs.items()}
+
+
+def _option(kind: type[Settings], field: Field) -> click.Option:
+    name, help_ = f"{kind.plugin}{SEPARATOR}{field.name}", field.option.help
+    metavar = field.option.metavar or None
+    if field.kind is dict:
+        return click.Option([field.spelling, name], multiple=True, metavar=metavar or "KEY=VALUE", help=help_)
+    if field.kind is bool:
+        no = f"--no-{field.spelling.removeprefix('--')}"
+        return click.Option([f"{field.spelling}/{no}", name], default=None, help=help_)
+    return click.Option([field.spelling, name], type=TYPES[field.kind], metavar=metavar, help=help_)
+
+
+def _plugin(option: click.Option) -> str:
+    return (option.name or "").partition(SEPARATOR)[0]

@@ -1,0 +1,160 @@
+"""Settings of plugins, joined from cluster profile, environment and command line; each value keeps its origin."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from ..errors import UsageError, did_you_mean
+from ..model import RunSpec, Value
+from ..model.settings import Field, Settings, fields
+from ..toml_file import convert
+from .profiles import Profile
+from .request import FALSE, TRUE
+
+S = TypeVar("S", bound=Settings)
+
+
+class Layer(Value, frozen=True):
+    """What one source says of a plugin's settings. `origins` is by field, or by `field.key` of a table."""
+
+    source: Literal["profile", "environment", "options"]
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+
+
+class Joined(Value, frozen=True):
+    """A plugin's settings as they count: fields that were given, and where each came from."""
+
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+
+
+def settings_of(spec: RunSpec, kind: type[S]) -> S:
+    """The settings of a plugin that a run was resolved with."""
+    return convert(spec.plugin_settings.get(kind.plugin, {}), kind, f"settings of {kind.plugin}")
+
+
+def join(
+    kind: type[Settings], profile: Profile | None, environ: Mapping[str, str], options: Mapping[str, Any],
+    walltime_minutes: int | None = None,
+) -> Joined:  # fmt: skip
+    """The settings of one plugin: command line before environment before cluster profile; tables key by key.
+
+    A class may bring the methods of `SettingsExtras`. Raises `UsageError` for an unknown key or a value of the wrong
+    type, with its origin.
+    """
+    layers = []
+    for layer, place in (_of_profile(kind, profile), _of_environ(kind, environ), _of_options(kind, options)):
+        normalize = getattr(kind, "normalize", None)
+        layers.append(normalize(layer) if normalize else layer)
+        convert(layers[-1].values, kind, place)
+    if check_layers := getattr(kind, "check_layers", None):
+        layers = check_layers(layers, walltime_minutes)
+    return merged(layers)
+
+
+class SettingsExtras(typing.Protocol):
+    """Class methods that llmbx does without where a settings class has none."""
+
+    @classmethod
+    def read_environ(cls, environ: Mapping[str, str]) -> Mapping[str, tuple[Any, str]]:
+        """Field, or `field.key` of a table, -> (value, variable): for variables that no `Option` can declare."""
+
+    @classmethod
+    def normalize(cls, layer: Layer) -> Layer:
+        """The layer with one spelling for what has several. Its values are as the user gave them, of any type."""
+
+    @classmethod
+    def check_layers(cls, layers: Sequence[Layer], walltime_minutes: int | None) -> list[Layer]:
+        """The layers that count. Raises `UsageError` for contradictions, also with `--walltime`."""
+
+
+def check_keys(kinds: Mapping[str, type[Settings]], profile: Profile) -> None:
+    """Raise `UsageError` for a key of the profile that is neither core's nor any plugin's, or several plugins'."""
+    owners: dict[str, list[str]] = {}
+    for plugin, kind in kinds.items():
+        owners.setdefault(plugin, []).append(plugin)
+        for name in kind.__struct_fields__:
+            owners.setdefault(name, []).append(plugin)
+    place = f"{profile.file}: at clusters.{profile.name}"
+    for key in profile.cluster.plugin_keys:
+        if key not in owners:
+            hint = did_you_mean(key, [*owners, *profile.cluster.__struct_fields__])
+            raise UsageError(f"{place}: unknown key '{key}'{hint}")
+        if len(owners[key]) > 1:
+            tables = " or ".join(f"[clusters.{profile.name}.{plugin}]" for plugin in owners[key])
+            raise UsageError(f"{place}: the key '{key}' belongs in {tables}")
+
+
+def merged(layers: Sequence[Layer]) -> Joined:
+    """The layers in one, later ones first."""
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for layer in layers:
+        for name, value in layer.values.items():
+            values[name] = {**values.get(name, {}), **value} if isinstance(value, dict) else value
+        origins |= layer.origins
+    return Joined(values={name: value for name, value in values.items() if value not in (None, {})}, origins=origins)
+
+
+def _of_profile(kind: type[Settings], profile: Profile | None) -> tuple[Layer, str]:
+    """The profile's table of this plugin with the keys of it that stand in the cluster's own table, and the place."""
+    if profile is None:
+        return Layer(source="profile"), ""
+    found, place = profile.cluster.plugin_keys, f"{profile.file}: at clusters.{profile.name}"
+    table = found.get(kind.plugin, {})
+    if not isinstance(table, dict):
+        raise UsageError(f"{place}.{kind.plugin}: expected a table, got {table!r}")
+    values = {**{name: found[name] for name in kind.__struct_fields__ if name in found}, **table}
+    return Layer(source="profile", values=values, origins=dict.fromkeys(_places(values), profile.origin)), place
+
+
+def _of_environ(kind: type[Settings], environ: Mapping[str, str]) -> tuple[Layer, str]:
+    found: dict[str, tuple[Any, str]] = {}
+    for field in fields(kind):
+        for variable in field.option.variables:
+            if text := environ.get(variable, "").strip():
+                found[field.name] = (_read(field, text, variable), variable)
+                break
+    if read := getattr(kind, "read_environ", None):
+        found |= read(environ)
+    values: dict[str, Any] = {}
+    for place, (value, _) in found.items():
+        name, dot, key = place.partition(".")
+        if dot:
+            values.setdefault(name, {})[key] = value
+        else:
+            values[name] = value
+    origins = {place: variable for place, (_, variable) in found.items()}
+    return Layer(source="environment", values=values, origins=origins), "environment"
+
+
+def _of_options(kind: type[Settings], options: Mapping[str, Any]) -> tuple[Layer, str]:
+    spelling = {field.name: field.spelling for field in fields(kind)}
+    values = {name: value for name, value in options.items() if value not in (None, {})}
+    origins = {place: spelling.get(place.partition(".")[0], kind.plugin) for place in _places(values)}
+    return Layer(source="options", values=values, origins=origins), f"settings of {kind.plugin}"
+
+
+def _places(values: Mapping[str, Any]) -> Iterator[str]:
+    """`field`, or `field.key` for each key of a table."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from (f"{name}.{key}" for key in value)
+        else:
+            yield name
+
+
+def _read(field: Field, text: str, variable: str) -> Any:
+    if field.kind is bool:
+        if text.lower() in (*TRUE, *FALSE):
+            return text.lower() in TRUE
+        raise UsageError(f"{variable}={text!r}: expected true or false")
+    try:
+        return field.kind(text)
+    except ValueError:
+        raise UsageError(
+            f"{variable}={text!r}: expected {'a whole number' if field.kind is int else 'a number'}"
+        ) from None

@@ -1,0 +1,63 @@
+"""Settings of a plugin: one typed record, of which its options, profile table, variables, help and docs are made."""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import Any, ClassVar
+
+from .base import Value
+
+
+class Option(Value, frozen=True):
+    """How one field of a plugin's settings is given: `field: Annotated[str | None, Option(help="…")] = None`."""
+
+    help: str
+    """One line for `--help` and the docs."""
+    name: str | None = None
+    """The command-line option; None: `--PLUGIN-FIELD`; empty: the field has none."""
+    metavar: str = ""
+    """What `--help` calls the value; empty: it follows from the type."""
+    variables: tuple[str, ...] = ()
+    """Environment variables that are its default; the first one set wins."""
+
+
+class Settings(Value, frozen=True):
+    """Base class of a plugin's settings, registered with the hook `register_settings`.
+
+    Every field has a default and an `Option` in its annotation. A field is a bool, int, float or str, one of them or
+    None, or a table (`dict[str, Scalar]`), whose option takes `KEY=VALUE` and is repeated. A run keeps what was given
+    in `RunSpec.plugin_settings`, from which `llmbx.config.plugin_settings.settings_of` reads the record.
+    """
+
+    plugin: ClassVar[str] = ""
+    """The name under which the plugin is registered: its profile table is `[clusters.NAME.PLUGIN]`."""
+
+
+class Field(Value, frozen=True):
+    """One field of a settings class. `kind` is bool, int, float, str or dict."""
+
+    name: str
+    kind: type
+    option: Option
+    spelling: str
+
+
+def fields(kind: type[Settings]) -> list[Field]:
+    """The fields of a settings class. Raises `TypeError` for one without an `Option`, or of another type."""
+    return [_field(kind, name, hint) for name, hint in typing.get_type_hints(kind, include_extras=True).items()
+            if name in kind.__struct_fields__]  # fmt: skip
+
+
+def _field(kind: type[Settings], name: str, hint: Any) -> Field:
+    option = next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Option)), None)
+    if option is None:
+        raise TypeError(f"{kind.__name__}.{name} has no Option in its annotation")
+    plain = typing.get_args(hint)[0]
+    union = typing.get_origin(plain) in (types.UnionType, typing.Union)
+    parts = [part for part in typing.get_args(plain) if part is not type(None)] if union else [plain]
+    found = typing.get_origin(parts[0]) or parts[0]
+    if found not in (bool, int, float, str, dict):
+        raise TypeError(f"{kind.__name__}.{name}: expected a bool, int, float, str or dict, not {plain}")
+    default = f"--{kind.plugin}-{name.replace('_', '-')}"
+    return Field(name=name, kind=found, option=option, spelling=default if option.name is None else option.name)

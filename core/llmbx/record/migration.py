@@ -1,0 +1,35 @@
+"""Files that older versions of llmbx wrote, read as today's: the keys that they had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SPEC = {"scheduler": ("slurm", "sbatch"), "srun": ("slurm", "srun")}
+"""Members that a specification had up to version 1 of the record -> the plugin and field that have their values now."""
+
+
+def migrated(data: Any) -> Any:
+    """Plain data of a record or sweep with every specification in it in today's form; anything else as it is."""
+    if isinstance(data, list):
+        return [migrated(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    return {key: _spec(value) if key == "spec" else migrated(value) for key, value in data.items()}
+
+
+def _spec(spec: Any) -> Any:
+    if not isinstance(spec, dict):
+        return spec
+    given: dict[str, dict[str, Any]] = {}
+    for old, (plugin, field) in SPEC.items():
+        if spec.get(old):
+            given.setdefault(plugin, {})[field] = spec[old]
+    rest = {key: value for key, value in spec.items() if key not in SPEC}
+    if isinstance(origins := rest.get("origins"), dict):
+        rest["origins"] = {_place(place): origin for place, origin in origins.items()}
+    return {"plugin_settings": given, **rest}
+
+
+def _place(place: str) -> str:
+    old, dot, key = place.partition(".")
+    return ".".join((*SPEC[old], key)) if dot and old in SPEC else place

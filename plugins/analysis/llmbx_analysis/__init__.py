@@ -1,0 +1,1 @@
+"""What people read of runs: comparisons, audits of published figures, reports."""

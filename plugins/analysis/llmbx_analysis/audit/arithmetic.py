@@ -1,0 +1,106 @@
+"""Printed equations: `MFU = 128 * 4.74E+14 / 12.39 / 8 / 1979E+12 = 30.93%`. Reads them, and computes nothing else."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from itertools import pairwise
+
+from llmbx.model import Value
+
+LONGEST = 1000
+LARGEST_POWER = 16
+
+_SEPARATOR = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_UNIT = re.compile(r"\s*[A-Za-z/]+\s*$")
+_PLAIN = re.compile(r"[\d\s.eE+\-*/()]+")
+_LITERAL = re.compile(r"-?[\d.]+(?:[eE][+-]?\d+)?")
+
+_BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+class Equation(Value, frozen=True):
+    """One `left = printed`: the left side's text and value, the printed figure and the size of its last digit."""
+
+    left: str
+    value: float
+    printed: float
+    unit: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the printed figure is the value, rounded or cut after its last digit."""
+        lost, noise = abs(self.value) - abs(self.printed), 1e-9 * self.unit + 1e-12 * abs(self.value)
+        rounded = abs(self.value - self.printed) <= 0.5 * self.unit + noise
+        return rounded or (-noise <= lost < self.unit and self.value * self.printed >= 0)
+
+
+def equations(text: str, formula: str | None = None) -> list[Equation]:
+    """The equations in a printed statement: each figure with what stands before its `=`.
+
+    What is not arithmetic (a name, a sentence) is passed over. `formula` replaces everything left of the last figure.
+    """
+    parts = [part.strip() for part in text[:LONGEST].split("=")]
+    if formula is not None:
+        parts = [formula, parts[-1]]
+    found = []
+    for left, right in pairwise(parts):
+        value, literal = evaluate(left), figure(right)
+        if value is not None and literal is not None:
+            found.append(Equation(left=left, value=value, printed=literal[0], unit=literal[1]))
+    return found
+
+
+def figure(text: str) -> tuple[float, float] | None:
+    """A printed figure and the size of its last digit: `30.93%` is (0.3093, 0.0001); None for anything else."""
+    plain = _UNIT.sub("", _SEPARATOR.sub("", text.strip()))
+    percent = plain.endswith("%")
+    plain = plain.removesuffix("%").strip()
+    if not _LITERAL.fullmatch(plain):
+        return None
+    try:
+        number = Decimal(plain)
+    except InvalidOperation:
+        return None
+    exponent, scale = number.as_tuple().exponent, 0.01 if percent else 1.0
+    if not isinstance(exponent, int) or abs(exponent) > 300 or abs(number.adjusted()) > 300:
+        return None
+    return float(number) * scale, 10.0**exponent * scale
+
+
+def evaluate(text: str) -> float | None:
+    """The value of plain arithmetic (`+ - * / ^` and parentheses, thousands separated by commas), else None.
+
+    What is beyond the range of a float has no value.
+    """
+    plain = _SEPARATOR.sub("", text[:LONGEST]).replace("^", "**").strip()
+    if not _PLAIN.fullmatch(plain):
+        return None
+    try:
+        value = _node(ast.parse(plain, mode="eval").body)
+    except (SyntaxError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _node(node: ast.AST) -> float:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return float(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_node(node.operand)
+    if isinstance(node, ast.BinOp):
+        left, right = _node(node.left), _node(node.right)
+        if isinstance(node.op, ast.Pow) and abs(right) <= LARGEST_POWER:
+            return float(left**right)
+        if type(node.op) in _BINARY:
+            return _BINARY[type(node.op)](left, right)
+    raise ValueError("not arithmetic")

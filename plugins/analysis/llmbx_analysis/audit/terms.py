@@ -1,0 +1,70 @@
+"""The terms that a published figure is made of, and the figures that follow from them. Pure arithmetic."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from llmbx.model import Convention, ModelShape, Reference, Value
+from llmbx.model.flops import Flops
+
+Formula = Callable[[ModelShape], Flops | None]
+"""Model FLOPs of one sample of a shape."""
+
+CELLS = ("tokens_per_s", "mfu", "days_per_1t_tokens")
+"""The columns of a performance table that follow from its step time."""
+
+
+class Terms(Value, frozen=True):
+    """Sequence length (tokens), global batch (samples), step time, GPUs, shape and convention, peak (TFLOP/s a GPU).
+
+    `flops` of one sample stands in where there is no shape or no formula. None is unknown.
+    """
+
+    gpus: int
+    sequence_length: int | None = None
+    batch: int | None = None
+    step_time_s: float | None = None
+    model: ModelShape | None = None
+    convention: Convention = "full"
+    flops: float | None = None
+    peak_tflops: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One published row with the terms that the recipe gives it; `window` is the recipe's measuring window."""
+
+    workload: str
+    reference: Reference
+    terms: Terms
+    formula: Formula
+    window: tuple[int, int] | None = None
+
+
+def model_flops(terms: Terms, formula: Formula) -> float | None:
+    """FLOPs of one sample by the formula under the convention, else the figure that stands in."""
+    computed = formula(terms.model) if terms.model is not None else None
+    return computed.by(terms.convention) if computed is not None else terms.flops
+
+
+def compute(field: str, terms: Terms, formula: Formula) -> float | None:
+    """The figure that follows from the terms, None where one that it needs is unknown.
+
+    tokens/s = sequence length x batch / step time; days = 1e12 / (tokens/s) / 86400; MFU = batch x FLOPs / (step time x
+    GPUs x peak); TFLOP/s per GPU = MFU x peak. These are the formulas of the recipes.
+    """
+    if field == "model_flops":
+        return model_flops(terms, formula)
+    if not terms.batch or not terms.step_time_s:
+        return None
+    if field in ("tokens_per_s", "days_per_1t_tokens"):
+        if not terms.sequence_length:
+            return None
+        rate = terms.sequence_length * terms.batch / terms.step_time_s
+        return rate if field == "tokens_per_s" else 1e12 / rate / 86400
+    flops = model_flops(terms, formula)
+    if flops is None or (field == "mfu" and not terms.peak_tflops):
+        return None
+    tflops = terms.batch * flops / terms.step_time_s / terms.gpus / 1e12
+    return tflops / terms.peak_tflops if field == "mfu" and terms.peak_tflops else tflops

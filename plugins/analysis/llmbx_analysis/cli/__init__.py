@@ -1,0 +1,1 @@
+"""The verbs compare, audit and report."""

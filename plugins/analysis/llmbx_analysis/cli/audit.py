@@ -1,0 +1,123 @@
+"""Recompute published figures, and list those that the arithmetic does not give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llmbx.cli.output import cell, format_option, print_json, print_table, to_csv
+
+if TYPE_CHECKING:
+    from ..audit import Audit
+
+COLUMNS = ("kind", "source", "workload", "recipe", "size", "dtype", "gpu_type", "gpus", "field", "published",
+           "recomputed", "difference_percent", "explanation", "text")  # fmt: skip
+
+
+@click.command("audit")
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-w", "--workload", help="Only this workload; with a FILE: the workload that it is of.")
+@click.option("--plugin", help="Only this plugin's workloads.")
+@click.option("--tolerance", default="0.6%", show_default=True, help="How much a figure may differ.")
+@format_option
+def command(
+    file: Path | None, workload: str | None, plugin: str | None, tolerance: str, format_: str
+) -> None:  # fmt: skip
+    """Recompute published figures, and list those that the arithmetic does not give.
+
+    Every cell of every published table (tokens/s, MFU, days for 1T tokens) is computed from its step time, the
+    recipe's batch, sequence length, FLOPs formula and convention, and the stated peak. Configuration rows are checked
+    (DP, GA, the split of layers), and so are the worked examples in the texts. Where an assumption gives the published
+    figure (another peak, batch, number of query groups …) it is named; it says what would explain the figure.
+
+    A FILE is a reference file, of a plugin or anybody else's, in the format of the plugins' references.
+
+    \b
+    Examples:
+      llmbx audit
+      llmbx audit -w llama3.1 --tolerance 1%
+      llmbx audit my_cluster.toml --workload grok1 --format json
+    """
+    from llmbx.cli.numbers import fraction
+    from llmbx.config.profiles import load_config
+    from llmbx.plugins.manager import load
+
+    from ..audit import audit_file, audit_workloads
+
+    allowed = fraction(tolerance, "--tolerance")
+    plugins, (config, _) = load(), load_config()
+    if file is not None:
+        found = audit_file(
+            file, plugins, config, workload, allowed, lambda line: click.echo(f"llmbx: {line}", err=True)
+        )
+    else:
+        chosen = [plugins.workload(workload, plugin)] if workload else plugins.workloads
+        if plugin:
+            plugins.framework(plugin)
+            chosen = [w for w in chosen if w.plugin == plugin]
+        found = audit_workloads(chosen, plugins, config, allowed)
+    _print(found, format_)
+
+
+def _print(found: Audit, format_: str) -> None:
+    if format_ == "json":
+        print_json(found)
+    elif format_ == "csv":
+        click.echo(to_csv(lines(found), COLUMNS), nl=False)
+    else:
+        _tables(found)
+        parts = ((found.disputed, "cell"), (found.rows, "configuration row"), (found.examples, "worked example"))
+        disputed = ", ".join(f"{len(items)} {what}{'' if len(items) == 1 else 's'}" for items, what in parts)
+        click.echo(f"{found.cells} cells recomputed; disputed: {disputed}", err=True)
+
+
+def lines(found: Audit) -> list[dict[str, Any]]:
+    """Everything that is disputed as flat rows: cells, then configuration rows, then examples."""
+    from msgspec.structs import asdict
+
+    return [
+        *({"kind": "cell", **asdict(item)} for item in found.disputed),
+        *({"kind": "row", **asdict(item)} for item in found.rows),
+        *({**asdict(item), "kind": f"example, {item.kind}"} for item in found.examples),
+    ]
+
+
+def _tables(found: Audit) -> None:
+    """What people read: where, what is printed, what follows, and why it may differ."""
+    sections = (("Cells", found.disputed), ("Configuration rows", found.rows), ("Worked examples", found.examples))
+    empty = True
+    for title, items in sections:
+        rows = [_short(item) for item in items]
+        if rows:
+            click.echo(("" if empty else "\n") + title)
+            print_table(rows, tuple(rows[0]))
+            empty = False
+
+
+def _short(item: Any) -> dict[str, Any]:
+    run = " ".join(str(part) for part in (item.workload, item.size, item.dtype, item.gpu_type, item.gpus) if part)
+    difference = getattr(item, "difference_percent", None)
+    return {
+        "run": run,
+        "field": item.field,
+        "published": _figure(item.field, item.published),
+        "recomputed": _figure(item.field, item.recomputed),
+        "difference": "-" if difference is None else _percent(difference),
+        "explained by": item.explanation,
+        "source": f"{item.source}: {item.text}" if getattr(item, "text", None) else item.source,
+    }
+
+
+def _figure(field: str, value: Any) -> str:
+    """A figure as people write it: an MFU in percent, large numbers without decimals."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return cell(value)
+    if field == "mfu":
+        return f"{100 * value:.2f} %"
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e16 else f"{value:.6g}"
+
+
+def _percent(difference: float) -> str:
+    return f"{difference:+.1f} %" if abs(difference) >= 0.05 else f"{difference:+.1g} %"

@@ -1,0 +1,125 @@
+"""The figures of both sides next to each other; MFU under one convention of counting attention. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from llmbx.model import Convention, Reference, Result
+
+from .measured import Measured
+from .values import Metric
+
+Better = Literal["lower", "higher"]
+Figure = Literal["mfu", "tflops_per_gpu"]
+
+FIGURES: tuple[tuple[str, str, Better, Callable[[Result], float | None]], ...] = (
+    ("step_time", "s", "lower", lambda r: r.step_time_s.mean),
+    ("tokens_per_s", "tokens/s", "higher", lambda r: r.tokens_per_s),
+    ("tokens_per_s_per_gpu", "tokens/s", "higher", lambda r: r.tokens_per_s_per_gpu),
+    ("days_per_1t_tokens", "days", "lower", lambda r: r.days_per_1t_tokens),
+    ("peak_memory", "GB", "lower", lambda r: r.peak_memory_gb),
+    ("first_step", "s", "lower", lambda r: r.timing.first_step_s),
+)
+
+
+def of_runs(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
+    """The figures of two groups of runs: the mean over each, where every run of it has the figure."""
+    found = [
+        metric(name, unit, better, _mean([read(run.result) for run in a]), _mean([read(run.result) for run in b]))
+        for name, unit, better, read in FIGURES
+    ]
+    return [*(m for m in found if m.a is not None or m.b is not None), *_compute(a, b)]
+
+
+def of_published(reference: Reference, runs: Sequence[Measured]) -> list[Metric]:
+    """The figures of a published row and of runs. Without a published rate, days or TFLOP/s there is no such line."""
+    theirs = {
+        "step_time": reference.step_time_s,
+        "tokens_per_s": reference.tokens_per_s,
+        "days_per_1t_tokens": reference.days_per_1t_tokens,
+    }
+    found = [
+        metric(name, unit, better, theirs[name], _mean([read(run.result) for run in runs]))
+        for name, unit, better, read in FIGURES
+        if theirs.get(name) is not None
+    ]
+    if reference.tflops_per_gpu is not None:
+        ours = _mean([under(run.result, reference.convention, "tflops_per_gpu") for run in runs])
+        found.append(metric("tflops_per_gpu", "TFLOP/s", "higher", reference.tflops_per_gpu, ours))
+    if reference.mfu is not None:
+        ours = _mean([under(run.result, reference.convention, "mfu") for run in runs])
+        found.append(metric("mfu", "%", "higher", 100 * reference.mfu, _percent(ours), _conversion(runs, reference)))
+    return found
+
+
+def under(result: Result, convention: Convention, figure: Figure) -> float | None:
+    """MFU (a fraction) or TFLOP/s per GPU of a result under a convention of counting attention.
+
+    A figure that counts by the other one is computed anew from step time and the FLOPs of a sample; None where these
+    are unknown.
+    """
+    value = result.mfu.value if figure == "mfu" else result.tflops_per_gpu.mean
+    own = result.mfu.convention
+    if value is None or own is None or own == convention:
+        return value if own is not None else None
+    flops = result.flops_per_sample.full if convention == "full" else result.flops_per_sample.causal
+    w, time = result.workload, result.step_time_s.mean
+    if not (flops and w.global_batch_size and w.gpus and time):
+        return None
+    tflops = flops * w.global_batch_size / time / w.gpus / 1e12
+    if figure == "tflops_per_gpu":
+        return tflops
+    return tflops / result.mfu.peak_tflops if result.mfu.peak_tflops else None
+
+
+def metric(name: str, unit: str, better: Better, a: float | None, b: float | None, note: str | None = None) -> Metric:
+    """One line, with the change from A to B where both are known."""
+    change = 100 * (b / a - 1) if a and b is not None else None
+    return Metric(name=name, unit=unit, better=better, a=a, b=b, change_percent=change, note=note)
+
+
+def _compute(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
+    """TFLOP/s and MFU, by A's convention; a run whose figure cannot be converted leaves its side empty."""
+    convention = a[-1].result.mfu.convention
+    if convention is None:
+        return []
+    tflops = [_mean([under(run.result, convention, "tflops_per_gpu") for run in side]) for side in (a, b)]
+    mfu = [_percent(_mean([under(run.result, convention, "mfu") for run in side])) for side in (a, b)]
+    notes = _notes([run.result for run in (*a, *b)], convention)
+    if any(figure is None for figure in mfu) and notes[0]:
+        notes[0] = f"not {notes[0]}: the FLOPs of a sample are not known"
+    lines = [
+        metric("tflops_per_gpu", "TFLOP/s", "higher", tflops[0], tflops[1], "; ".join(notes[:1]) or None),
+        metric("mfu", "%", "higher", mfu[0], mfu[1], "; ".join(note for note in notes if note) or None),
+    ]
+    return [line for line in lines if line.a is not None or line.b is not None]
+
+
+def _notes(results: Sequence[Result], convention: Convention) -> list[str]:
+    """What was converted, then what makes an MFU doubtful; the first may be empty."""
+    others = {r.mfu.convention for r in results if r.mfu.convention not in (None, convention)}
+    notes = [f"converted from {others.pop()} to {convention} attention" if others else ""]
+    peaks = sorted({r.mfu.peak_tflops for r in results if r.mfu.peak_tflops})
+    if len(peaks) > 1:
+        notes.append("of different peaks: " + " and ".join(f"{peak:g}" for peak in peaks))
+    if len({r.mfu.formula for r in results}) > 1:
+        notes.append("by different FLOPs formulas")
+    return notes
+
+
+def _conversion(runs: Sequence[Measured], reference: Reference) -> str | None:
+    own = runs[-1].result.mfu.convention
+    if own is None or own == reference.convention:
+        return None
+    return f"converted from {own} to {reference.convention} attention, as the source counts"
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else 100 * value
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known and len(known) == len(values) else None

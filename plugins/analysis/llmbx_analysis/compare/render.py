@@ -1,0 +1,101 @@
+"""A comparison as text for the terminal: the verdict first, then the figures, then what may explain them. Pure."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+from llmbx.measure.intervals import Interval
+
+from .values import Comparison, Difference, Metric, Side
+from .why import NOTABLE
+
+WIDTH = 100
+MOST = 15
+"""How many differences are shown; the JSON has all."""
+
+DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
+
+
+def render(found: Comparison) -> str:
+    """The comparison as lines."""
+    lines = textwrap.wrap(f"{found.verdict}: {found.reason}", WIDTH)
+    if found.not_comparable_because:
+        lines += _wrapped("forced, although ", "; ".join(found.not_comparable_because))
+    lines += ["", *_side("A", found.a), *_side("B", found.b), ""]
+    lines += _table(found.metrics)
+    lines += _differences(found)
+    for warning in found.warnings:
+        lines += _wrapped("warning: ", warning)
+    return "\n".join(lines) + "\n"
+
+
+def _side(name: str, side: Side) -> list[str]:
+    several = f" ({len(side.runs)} runs)" if len(side.runs) > 1 else ""
+    what = {"baseline": f"baseline {side.label}", "reference": f"published: {side.label}"}.get(side.kind, side.label)
+    measured = f"step time {_interval(side.step_time_s, len(side.runs))}" if side.step_time_s else ""
+    steps = f", steps {' and '.join(side.windows)}" if side.windows else ""
+    return [f"{name}  {what}{several}", f"   {measured}{steps}"]
+
+
+def _interval(known: Interval, runs: int) -> str:
+    digits = max(0, 4 - len(str(int(known.mean)))) + 1
+    text = f"{known.mean:.{digits}f} s"
+    if known.method == "exact":
+        return text
+    text += f" ({100 * known.level:g} % interval {known.low:.{digits}f} to {known.high:.{digits}f}"
+    if known.method == "ar1":
+        return f"{text}; {known.count} steps, worth {max(1, round(known.effective_count or 1))} independent ones)"
+    return f"{text}; {known.count} {'runs' if runs > 1 else 'steps'})"
+
+
+def _table(metrics: Sequence[Metric]) -> list[str]:
+    rows = [("", "A", "B", "B against A", "")]
+    for m in metrics:
+        change = "-" if m.change_percent is None else f"{m.change_percent:+.2f} %"
+        rows.append((f"{m.name.replace('_', ' ')} [{m.unit}]", _figure(m.a), _figure(m.b), change, m.note or ""))
+    widths = [max(len(row[k]) for row in rows) for k in range(4)]
+    lines = []
+    for name, *figures, note in rows:
+        cells = [f"{text:>{width}}" for text, width in zip(figures, widths[1:], strict=True)]
+        lines.append("  ".join(["", name.ljust(widths[0]), *cells, note]).rstrip())
+    return lines
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def _differences(found: Comparison) -> list[str]:
+    if found.a.kind == "reference":
+        title, none = "departs from the recipe in", "it has the recipe's own configuration"
+    else:
+        title, none = "what differs, likeliest cause first", "nothing differs that the records know"
+    notable = [d for d in found.differences if d.weight >= NOTABLE]
+    if not found.differences:
+        return ["", none]
+    lines = ["", f"{title}:", *(line for d in notable[:MOST] for line in _difference(d))]
+    hidden = len(found.differences) - len(notable[:MOST])
+    if hidden:
+        which = " that seldom matter" if len(notable) <= MOST else ""
+        lines.append(f"  and {hidden} more{which}; --format json has them")
+    return lines
+
+
+def _difference(d: Difference) -> list[str]:
+    note = f" ({d.note})" if d.note else ""
+    return _wrapped(f"  {d.what}: ", f"{_value(d.a)} -> {_value(d.b)}{note}")
+
+
+def _value(value: object) -> str:
+    text = "unset" if value is None else DIGEST.sub(r"\1…", str(value))
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _wrapped(head: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=head, subsequent_indent=" " * min(len(head), 8), break_on_hyphens=False
+    )

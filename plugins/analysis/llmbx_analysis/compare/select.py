@@ -1,0 +1,92 @@
+"""Which runs are meant: a run with its repeats, the runs of a baseline's tag, a published row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmbx.catalog.matching import nearest_row
+from llmbx.config.install import Install
+from llmbx.errors import UsageError, did_you_mean
+from llmbx.history import Selection, known_tags, select
+from llmbx.model import Reference, RunSpec, Workload
+from llmbx.plugins.manager import Plugins
+from llmbx.record.folder import Run
+
+from .measured import Measured, measured
+from .refuse import unlike
+from .why import same_setup
+
+
+def with_repeats(
+    install: Install, named: Run, plugins: Plugins, policy: str | None, force: bool, single: bool
+) -> list[Measured]:
+    """The run with the valid repeats of the same command (oldest first) unless `single`."""
+    chosen = measured(named, plugins, policy, force)
+    group = named.record.group
+    if single or group is None:
+        return [chosen]
+    alike = select(install, Selection(equal={"group": (group,)}))
+    others = [run for run in alike if run.record.run_id != named.record.run_id]
+    return _oldest_first([chosen, *_valid(others, plugins, policy)])
+
+
+def baseline(
+    install: Install, tag: str, of: Sequence[Measured], plugins: Plugins, policy: str | None
+) -> list[Measured]:
+    """The newest valid run with this tag that can be compared with the runs `of` (which are left out themselves).
+
+    With it come the tagged ones that are repeats of it: of the same configuration, image and versions. Oldest first.
+    Raises `UsageError` where there is none, and says why the tagged ones do not fit.
+    """
+    own, spec = {run.record.run_id for run in of}, of[-1].spec
+    tagged = [run for run in select(install, Selection(tags=(tag,))) if run.record.run_id not in own]
+    if not tagged and tag in known_tags(install):
+        raise UsageError(f"--baseline {tag}: only {of[-1].record.run_id} and its repeats have this tag (see --single)")
+    if not tagged:
+        raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, known_tags(install))}")
+    fitting = [run for run in tagged if not unlike(run.record.spec, spec)]
+    if not fitting:
+        reasons = "; ".join(unlike(tagged[0].record.spec, spec))
+        name = of[-1].record.run_id
+        raise UsageError(f"--baseline {tag}: none of its {len(tagged)} runs compares with {name} ({reasons})")
+    found = _valid(fitting, plugins, policy)
+    if not found:
+        raise UsageError(f"--baseline {tag}: none of its {len(fitting)} runs is a valid measurement")
+    return _oldest_first([run for run in found if same_setup(found[0].record, run.record)])
+
+
+def published(spec: RunSpec, workload: Workload) -> Reference:
+    """The published row for the run's size, dtype, GPU type and scale that differs least from the run.
+
+    Raises `UsageError` with the rows that there are.
+    """
+    found = nearest_row(spec, workload)
+    if found is None or found.step_time_s is None:
+        rows = [r for r in workload.references if r.step_time_s is not None]
+        what = f"{spec.workload} {spec.size} {spec.dtype} on {spec.gpus} x {spec.gpu_type}"
+        raise UsageError(f"--reference: nothing is published for {what}{_rows_there_are(spec, rows)}")
+    return found
+
+
+def _rows_there_are(spec: RunSpec, rows: Sequence[Reference]) -> str:
+    if spec.mini:
+        return "; a mini compares with nothing that was published"
+    same = [r for r in rows if r.size == spec.size] or list(rows)
+    names = list(dict.fromkeys(f"{r.size} {r.dtype} on {r.gpus} x {r.gpu_type}" for r in same))
+    more = " …" if len(names) > 4 else ""
+    return f" (published: {'; '.join(names[:4])}{more})" if names else ""
+
+
+def _valid(candidates: Sequence[Run], plugins: Plugins, policy: str | None) -> list[Measured]:
+    """Those that have ended with a valid measurement; a comparison goes on without the others."""
+    found = []
+    for run in candidates:
+        try:
+            found.append(measured(run, plugins, policy))
+        except UsageError:
+            continue
+    return found
+
+
+def _oldest_first(found: Sequence[Measured]) -> list[Measured]:
+    return sorted(found, key=lambda item: (item.record.created, item.record.run_id))

@@ -1,0 +1,83 @@
+"""A report as Markdown for tickets and papers: verdict, figures with their formulas, tables. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from llmbx.cli import words
+from llmbx.model import Chart, Column, Fact, Section, Table
+
+from .build import Report
+from .tables import behind
+
+FEW = 20
+"""A chart with more values than this is drawn (`drawings`) or summed up, not listed."""
+
+Drawings = Mapping[tuple[str, str], str]
+"""Where the drawing of a chart lies, by the names of its section and of itself."""
+
+
+def render(report: Report, drawings: Drawings | None = None) -> str:
+    """The report as Markdown (GitHub's tables); folded tables are left out."""
+    lines = [f"# {escape(report.title)}", ""]
+    for verdict in report.verdicts:
+        of = f" ({escape(verdict.cell)})" if len(report.verdicts) > 1 else ""
+        lines += [f"**{escape(verdict.word.capitalize())}**{of}: {escape(verdict.text)}", ""]
+        lines += [*(f"- {escape(reason)}" for reason in verdict.reasons), *([""] if verdict.reasons else [])]
+    lines += [*(f"> {escape(note)}" for note in report.notes), *([""] if report.notes else [])]
+    for section in report.sections:
+        lines += _section(section, drawings or {})
+    lines.append(f"*Report by llmbx {report.llmbx_version}.*")
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    """Words that Markdown and HTML leave as they are; a line break becomes a space."""
+    flat = " ".join(text.split())
+    flat = re.sub(r"([\\`*\[\]<>|~&])", r"\\\1", flat)
+    flat = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", flat)
+    return re.sub(r"^([#+\-]|\d+[.)])(?=\s)", r"\\\1", flat)
+
+
+def _section(section: Section, drawings: Drawings) -> Iterator[str]:
+    yield from (f"## {escape(section.title)}", "")
+    for line in section.warnings:
+        yield from (f"> **Warning:** {escape(line)}", "")
+    for line in section.text:
+        yield from (escape(line), "")
+    if section.facts:
+        yield from _table(_figures(section.facts))
+    for chart in section.charts:
+        yield from _chart(chart, drawings.get((section.name, chart.name)))
+    for table in section.tables:
+        if not table.folded:
+            yield from (f"### {escape(table.title[:1].upper() + table.title[1:])}", "")
+            yield from _table(table)
+
+
+def _figures(figures: Sequence[Fact]) -> Table:
+    rows = tuple(
+        (f.name, words.figure(f), "; ".join(part for part in (f.formula, f.of, f.note) if part)) for f in figures
+    )
+    columns = (Column(title="figure"), Column(title="value"), Column(title="how"))
+    return Table(title="figures", columns=columns, rows=rows)
+
+
+def _chart(chart: Chart, drawing: str | None) -> Iterator[str]:
+    yield from (f"### {escape(chart.title)}", "")
+    if drawing is not None:
+        yield from (f"![{escape(chart.summary)}](<{drawing}>)", "")
+    yield from (escape(chart.summary), "")
+    table = behind(chart)
+    if len(table.rows) <= FEW:
+        yield from _table(table)
+
+
+def _table(table: Table) -> Iterator[str]:
+    heads = [f"{c.title} [{c.unit}]" if c.unit else c.title for c in table.columns]
+    yield "| " + " | ".join(map(escape, heads)) + " |"
+    yield "|" + "|".join("---:" if c.unit else "---" for c in table.columns) + "|"
+    for row in table.rows:
+        yield "| " + " | ".join(escape(words.text(value)) for value in row) + " |"
+    yield ""

@@ -1,0 +1,184 @@
+"""Where a figure comes from: the configuration with the origin of each value, the image, the machine. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from llmbx.cli.words import text
+from llmbx.launchers.nodes import names, shared_facts
+from llmbx.model import Column, RunSpec, Scalar, Section, Table
+from llmbx.record.folder import Record
+from llmbx.secrets import blank, redact
+
+from .subjects import Cell, Subject
+
+UNITS = {
+    "gpus": "GPUs", "gpus_per_node": "GPUs", "global_batch_size": "samples", "micro_batch_size": "samples",
+    "gradient_accumulation": "micro-batches", "sequence_length": "tokens", "steps": "steps", "layers": "layers",
+    "walltime_minutes": "min", "stall_timeout_s": "s", "recompute_layers": "layers", "offload_layers": "layers",
+    "vocab_size": "tokens", "hidden_size": "elements", "ffn_hidden_size": "elements", "heads": "heads",
+    "query_groups": "groups", "experts": "experts", "experts_per_token": "experts", "tp": "ranks", "pp": "stages",
+    "cp": "ranks", "ep": "ranks", "etp": "ranks", "dp": "replicas", "vp": "chunks", "moe_ffn_hidden_size": "elements",
+    "shared_ffn_hidden_size": "elements", "memory_gib": "GiB", "cores": "cores", "usable_cores": "cores",
+    "gpu_power_limit_w": "W", "gpu_clock_sm_max_mhz": "MHz", "gpu_clock_memory_max_mhz": "MHz",
+    "gpu_clock_application_mhz": "MHz", "gpus_seen": "GPUs",
+}  # fmt: skip
+"""Units of values that records keep by name alone."""
+
+HIDDEN = {
+    "origins", "doubts", "install", "plugin", "folder", "checkpoint_facts", "peak", "secrets", "image", "corrected",
+    "forced", "tags", "profilers", "model", "parallelism", "accept_image_change", "mini", "proxy",
+}  # fmt: skip
+"""Members of a specification that are told elsewhere, or of no interest to a reader."""
+
+
+def configuration(cell: Cell) -> Section:
+    """What was run, each value with its origin; differences of a sweep's cells are told elsewhere."""
+    spec = cell.spec
+    columns = (Column(title="setting"), Column(title="value"), Column(title="origin"))
+    rows = tuple((name, _valued(name, value), _origin(spec, name)) for name, value in settings(spec).items())
+    corrected = tuple(f"corrected: {line}" for line in spec.corrected)
+    forced = (f"rules overridden with --force: {', '.join(spec.forced)}",) if spec.forced else ()
+    doubts = tuple(f"{doubt.problem}; {doubt.fix}" for doubt in spec.doubts)
+    return Section(
+        name="configuration",
+        title="Configuration",
+        text=corrected,
+        warnings=(*forced, *doubts),
+        tables=(Table(title="values and where they came from", columns=columns, rows=rows),),
+    )
+
+
+def environment(cell: Cell) -> Section:
+    """Where and with what the newest run of a cell ran."""
+    record = cell.newest.record
+    tables = [_pairs("run", _run_facts(cell.newest)), _pairs("image", _image_facts(record))]
+    if record.versions:
+        tables.append(_pairs("versions", record.versions))
+    if cell.newest.nodes:
+        tables.append(_pairs("machines that ran it", _nodes_facts(cell.newest)))
+    tables.append(_pairs("machine that started it", record.host))
+    if record.environment:
+        tables.append(_pairs("environment variables (secrets blanked)", redact(record.environment), folded=True))
+    if record.commands:
+        argv = {role: shlex.join(words) for role, words in record.commands.items()}
+        tables.append(_pairs("command of one rank, by phase", argv, folded=True))
+    return Section(name="environment", title="Environment", tables=tuple(tables))
+
+
+def settings(spec: RunSpec) -> dict[str, Scalar]:
+    """The specification as plain values by the names that users know (`tp`, `settings.lr`), unset ones left out."""
+    plain: dict[str, Any] = msgspec.to_builtins(spec)
+    shown = {"workload": f"{spec.plugin} {spec.workload}"}
+    shown |= {name: plain[name] for name in ("size", "dtype", "gpu_type", "gpus")}
+    shown |= {"nodes": f"{spec.nodes} nodes" if spec.nodes > 1 else "1 node"}
+    shown |= plain["parallelism"] | plain["model"]
+    shown |= {name: value for name, value in plain.items() if name not in HIDDEN and name not in shown}
+    if spec.peak is not None:
+        shown["peak"] = f"{spec.peak.tflops:g} TFLOP/s per GPU ({spec.peak.name}; {spec.peak.source})"
+    if spec.tags:
+        shown["tags"] = ", ".join(spec.tags)
+    return {name: value for name, value in _flat(shown).items() if value not in (None, "")}
+
+
+def carriers(record: Record) -> dict[str, Scalar]:
+    """What a run stood on besides its configuration: image, versions, driver and machine."""
+    image = record.image
+    found: dict[str, Scalar] = {"image": (image.digest or image.reference) if image else None}
+    found |= {f"version of {name}": version for name, version in record.versions.items()}
+    return found | {name: str(record.host[name]) for name in ("driver", "cpu", "hostname") if name in record.host}
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
+    found: dict[str, Scalar] = {}
+    for key, member in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(member, Mapping):
+            found |= _flat(member, f"{name}.")
+        else:
+            found[name] = ", ".join(map(str, member)) or None if isinstance(member, list | tuple) else member
+    return found
+
+
+def _valued(name: str, value: Scalar) -> str:
+    unit = UNITS.get(name.rpartition(".")[2])
+    known = value is not None and not isinstance(value, bool | str)
+    if not unit or not known:
+        return _plain(value)
+    return f"{_plain(value)} {_single(unit) if value == 1 else unit}"
+
+
+def _single(unit: str) -> str:
+    """The unit of one: `rank`, `micro-batch`, `GPU`; `s` and `GiB` stay."""
+    return unit if len(unit) < 3 else unit.removesuffix("es") if unit.endswith("ches") else unit.removesuffix("s")
+
+
+def _plain(value: Scalar) -> str:
+    """A setting as it would be typed: whole numbers and fractions without rounding."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else text(value)
+
+
+def _origin(spec: RunSpec, name: str) -> str:
+    return spec.origins.get(name) or ("catalog" if name.split(".")[0] in ("architecture", *_MODEL) else "")
+
+
+_MODEL = ("layers", "hidden_size", "ffn_hidden_size", "heads", "query_groups", "vocab_size", "sequence_length",
+          "experts", "experts_per_token", "moe_ffn_hidden_size", "shared_ffn_hidden_size", "moe_layer_every",
+          "driver", "flops_convention")  # fmt: skip
+
+
+def _run_facts(subject: Subject) -> dict[str, Scalar]:
+    record, result = subject.record, subject.result
+    return {
+        "run": record.run_id,
+        "started": _when(record.created),
+        "command": blank(f"llmbx {shlex.join(record.command)}"),
+        "llmbx": record.llmbx_version,
+        "runtime": record.spec.runtime,
+        "launcher": record.spec.launcher,
+        "job": record.job.job_id if record.job else None,
+        "attempt": f"{result.attempt + 1}",
+        "exit code": None if result.exit_code is None else str(result.exit_code),
+        "folder": subject.run.folder,
+    }
+
+
+def _image_facts(record: Record) -> dict[str, Scalar]:
+    if record.image is None:
+        return {"image": None}
+    image = record.image
+    return {"kind": image.kind, "reference": image.reference, "digest": image.digest, "path": image.path}
+
+
+def _when(seconds: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _nodes_facts(subject: Subject) -> dict[str, Scalar]:
+    known = names(subject.nodes)
+    shown = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
+    return {"names": shown or None, **shared_facts(subject.nodes)}
+
+
+def _pairs(title: str, facts: Mapping[str, Any], folded: bool = False) -> Table:
+    rows = tuple((name.replace("_", " "), _fact(name, value)) for name, value in _flat(facts).items())
+    if folded:
+        rows = tuple((name, _fact(name, value)) for name, value in _flat(facts).items())
+    return Table(title=title, columns=(Column(title="what"), Column(title="value")), rows=rows, folded=folded)
+
+
+def _fact(name: str, value: Scalar) -> str:
+    return _valued(name, value)
+
+
+def files(subjects: Sequence[Subject]) -> Section:
+    """Where the runs' files lie."""
+    rows = tuple((s.record.run_id, s.run.folder) for s in subjects)
+    columns = (Column(title="run"), Column(title="folder"))
+    return Section(name="files", title="Files", tables=(Table(title="folders", columns=columns, rows=rows),))

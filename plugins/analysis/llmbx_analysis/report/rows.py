@@ -1,0 +1,66 @@
+"""The figures of every cell as plain rows for CSV: one row a cell, the unit in each column's name. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmbx.model import Fact, Scalar
+
+from .figures import figures
+from .subjects import Cell
+from .verdicts import verdict
+
+FIGURES = (
+    ("step time", "step_time_s"),
+    ("standard deviation", "step_time_std_s"),
+    ("median", "step_time_median_s"),
+    ("throughput", "tokens_per_s"),
+    ("throughput per GPU", "tokens_per_s_per_gpu"),
+    ("compute per GPU", "tflops_per_gpu"),
+    ("MFU", "mfu_percent"),
+    ("time for 1T tokens", "days_per_1t_tokens"),
+    ("peak memory", "peak_memory_gb"),
+    ("first loss", "loss_first"),
+    ("last loss", "loss_last"),
+    ("time to first step", "first_step_s"),
+    ("GPU time", "gpu_hours"),
+)
+"""A figure's name in a report (of CPU runs: per rank), and its column."""
+
+COLUMNS = (
+    "configuration", "verdict", "cause", "comparable", "workload", "size", "dtype", "gpu_type", "gpus",
+    "global_batch_size", "sequence_length", "runs", "window", "steps_measured", "step_time_s", "step_time_low_s",
+    "step_time_high_s", *(column for _, column in FIGURES[1:]), "run_ids",
+)  # fmt: skip
+
+
+def rows(cells: Sequence[Cell]) -> list[dict[str, Scalar]]:
+    """One row a cell. The interval of the step time is that of 95 %."""
+    return [_row(cell) for cell in cells]
+
+
+def _row(cell: Cell) -> dict[str, Scalar]:
+    spec, result = cell.spec, cell.newest.result
+    known = {figure.name.replace("per rank", "per GPU"): figure for figure in figures(cell)}
+    time = known["step time"]
+    window = result.window
+    return {
+        "configuration": cell.name,
+        "verdict": verdict(cell).word,
+        "cause": result.cause,
+        "comparable": result.comparable,
+        **{name: getattr(spec, name) for name in ("workload", "size", "dtype", "gpu_type", "gpus")},
+        "global_batch_size": spec.global_batch_size,
+        "sequence_length": spec.model.sequence_length,
+        "runs": len(cell.subjects),
+        "window": None if window.first is None else f"{window.first}-{window.last}",
+        "steps_measured": result.steps_measured,
+        **{column: _value(known.get(name)) for name, column in FIGURES},
+        "step_time_low_s": time.low,
+        "step_time_high_s": time.high,
+        "run_ids": " ".join(subject.record.run_id for subject in cell.subjects),
+    }
+
+
+def _value(figure: Fact | None) -> Scalar:
+    return figure.value if figure is not None else None

@@ -1,0 +1,33 @@
+"""The table behind a chart, and tables as plain text rows. Pure."""
+
+from __future__ import annotations
+
+from llmbx.cli.words import number
+from llmbx.model import Chart, Column, Scalar, Table
+
+
+def behind(chart: Chart) -> Table:
+    """Every value that a chart draws: series where there are several, x, y, interval and words where there are any."""
+    several = len(chart.series) > 1
+    points = [(series.name, point) for series in chart.series for point in series.points]
+    ends = any(point.until is not None for _, point in points)
+    interval = any(point.low is not None or point.high is not None for _, point in points)
+    noted = any(point.note for _, point in points)
+    numbered = chart.x.unit == "number"
+    columns = [
+        *([Column(title="series")] if several else []),
+        Column(title=f"{chart.x.title} from" if ends else chart.x.title, unit="" if numbered else chart.x.unit),
+        *([Column(title=f"{chart.x.title} to", unit=chart.x.unit)] if ends else []),
+        Column(title=chart.y.title, unit=chart.y.unit, formula=chart.formula),
+        *([Column(title="low", unit=chart.y.unit), Column(title="high", unit=chart.y.unit)] if interval else []),
+        *([Column(title="note")] if noted else []),
+    ]
+    rows: list[tuple[Scalar, ...]] = []
+    for name, point in points:
+        x: Scalar = number(point.x) if numbered else point.x
+        row: list[Scalar] = [name] if several else []
+        row += [x, *([point.until] if ends else []), point.y]
+        row += [point.low, point.high] if interval else []
+        row += [point.note or ""] if noted else []
+        rows.append(tuple(row))
+    return Table(title=f"{chart.title}: values", columns=tuple(columns), rows=tuple(rows), folded=True)

@@ -1,0 +1,254 @@
+"""Image files that are there whole or not at all: import once, verify, rename; lock the digest; find it again fast."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llmbx.errors import InfraError, UsageError
+from llmbx.files import disk_errors
+from llmbx.model import Image, ImageRequest
+from llmbx.runtimes.base import Progress
+
+from ..naming import is_file, parse_reference
+from ..runtimes.container import BUILT, require_importable
+from .lockfile import STORE, check_locked, read_lock, remember
+from .stamps import Stamp, current_stamp, with_identity, write_stamp
+from .tool import Command, FileTool, end_leftovers, run_import
+
+if TYPE_CHECKING:
+    from .registry import RemoteImage
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """One image file that a runtime needs, and how it is come by. `source` is a Docker archive it is made from."""
+
+    image: Image
+    request: ImageRequest
+    install: Path
+    tool: FileTool
+    progress: Progress
+    offline: bool = False
+    source: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where the file lies in the end."""
+        return Path(self.image.path or "")
+
+    @property
+    def title(self) -> str:
+        """How progress and errors name it."""
+        return f"image {self.path.name}"
+
+    @property
+    def key(self) -> str:
+        """Its name in `images.lock`."""
+        given = self.image.reference
+        return str(self.source or self.path) if is_file(given) else parse_reference(given).docker
+
+
+def ensure_file(wanted: Wanted) -> Image:
+    """The image's file, verified: found in a millisecond when it was seen before, else checked, made or imported.
+
+    Raises `InfraError` (registry, disk, tool, a digest that changed) and `UsageError` (no such image or file).
+    """
+    stamp = current_stamp(wanted.path, wanted.install)
+    if stamp is not None and wanted.source is not None and stamp.digest != _archive_digest(wanted):
+        stamp = None
+    if stamp is None:
+        stamp = _obtain(wanted)
+    _agree(wanted, stamp.digest, stamp.sha256)
+    seen = {wanted.path.name: stamp.sha256, STORE: stamp.config}
+    remember(wanted.install, wanted.key, stamp.digest, {name: digest for name, digest in seen.items() if digest})
+    found: Image = wanted.image.replace(digest=stamp.proof, versions=stamp.versions)
+    return found
+
+
+def look_into_file(image: Image, tool: FileTool, install: Path) -> Image:
+    """The image with the versions that it names when it is started, asked once for each file; as it was if no container
+    can be started here. Raises `UsageError` when it has no python3."""
+    from .tool import python_versions
+
+    path = Path(image.path or "")
+    stamp = current_stamp(path, install)
+    if stamp is None or "python" in stamp.versions:
+        return image
+    versions = python_versions(tool.starting(path), image.reference)
+    if versions is None:
+        return image
+    write_stamp(stamp.replace(versions=versions), install)
+    known: Image = image.replace(versions=versions)
+    return known
+
+
+def adopt(wanted: Wanted) -> Stamp:
+    """Verify and stamp a file that is there already, whoever made it."""
+    from .verify import require_whole, sha256_file
+
+    require_whole(wanted.path)
+    wanted.progress(f"{wanted.title}: checking {wanted.path}")
+    stamp = with_identity(_new_stamp(wanted), wanted.path).replace(sha256=sha256_file(wanted.path, wanted.progress))
+    _agree(wanted, None, stamp.sha256)
+    known = read_lock(wanted.install).images.get(wanted.key)
+    if known and known.files.get(wanted.path.name) == stamp.sha256:
+        stamp = stamp.replace(digest=known.digest)
+    write_stamp(stamp, wanted.install)
+    kept: Stamp = stamp
+    return kept
+
+
+def _obtain(wanted: Wanted) -> Stamp:
+    """The stamp of a file that has none that fits: adopt it, convert an archive into it, or import it."""
+    if is_file(wanted.image.reference) and wanted.source is None:
+        if not wanted.path.is_file():
+            raise UsageError(f"there is no image file {wanted.path}")
+        return adopt(wanted)
+    with disk_errors(str(wanted.path)), _lease(wanted):
+        stamp = current_stamp(wanted.path, wanted.install)
+        if wanted.source is not None:
+            digest = _archive_digest(wanted)
+            return stamp if stamp and stamp.digest == digest else _make(wanted, digest)
+        if stamp is not None:
+            return stamp
+        if wanted.path.is_file():
+            from .verify import problem
+
+            if (bad := problem(wanted.path)) is None:
+                return adopt(wanted)
+            wanted.progress(f"{wanted.path} is not whole ({bad}): importing it again")
+        if wanted.offline and not wanted.key.startswith(BUILT):
+            raise InfraError(
+                f"{wanted.path} is not there, and --offline forbids to import it: `llmbx image prepare` it where there "
+                f"is a network, or bring it with `llmbx image import BUNDLE`"
+            )
+        return _import(wanted)
+
+
+def _import(wanted: Wanted) -> Stamp:
+    """Ask the registry, compare digests, make room, and have the tool import just that digest."""
+    from .disk import needed_bytes, require_room
+    from .limits import limits
+    from .registry import look_up
+    from .retry import retrying
+
+    require_importable(wanted.key, wanted.tool.name)
+    bounds = limits()
+    deadline = time.monotonic() + bounds.timeout_s
+    reference = parse_reference(wanted.image.reference)
+    remote = retrying(lambda: look_up(reference, bounds), wanted.title, bounds, deadline, wanted.progress)
+    _agree(wanted, remote.digest, None)
+    if remote.layer_bytes is not None:
+        require_room(wanted.path.parent, needed_bytes(remote.layer_bytes, packed_again=True), wanted.title)
+    return _make(wanted, remote.digest, remote)
+
+
+def _make(wanted: Wanted, digest: str, remote: RemoteImage | None = None) -> Stamp:
+    """Have the tool write the file under another name, verify it, stamp it, and give it its name."""
+    from llmbx.cli.words import size
+
+    from .limits import limits
+    from .retry import retrying
+    from .verify import require_whole, sha256_of_new
+
+    bounds = limits()
+    deadline = time.monotonic() + bounds.timeout_s
+    much = f" ({size(remote.layer_bytes)} to download)" if remote and remote.layer_bytes else ""
+    wanted.progress(f"{wanted.title}: importing {wanted.source or wanted.key}{much} with {wanted.tool.name}")
+    with _scratch(wanted.path) as scratch:
+        output = scratch / f"image{wanted.tool.suffix}"
+
+        def attempt() -> None:
+            for rest in scratch.iterdir():
+                shutil.rmtree(rest) if rest.is_dir() else rest.unlink()
+            run_import(_command(wanted, digest, output, scratch), scratch, wanted.title, deadline, wanted.progress)
+
+        retrying(attempt, wanted.title, bounds, deadline, wanted.progress)
+        require_whole(output)
+        sha256 = sha256_of_new(output, wanted.progress)
+        stamp = with_identity(_new_stamp(wanted, digest), output)
+        stamp = stamp.replace(sha256=sha256, config=remote.config if remote else None)
+        # The stamp first: killed in between, it fits no file, while a file without one would lose its digest.
+        write_stamp(stamp, wanted.install)
+        output.replace(wanted.path)
+    wanted.progress(f"{wanted.title}: ready, {size(stamp.size)}, {stamp.proof}")
+    made: Stamp = stamp
+    return made
+
+
+def _command(wanted: Wanted, digest: str | None, output: Path, scratch: Path) -> Command:
+    if wanted.source is not None:
+        assert wanted.tool.converting is not None
+        return wanted.tool.converting(wanted.source, output, scratch)
+    reference = parse_reference(wanted.image.reference).replace(digest=digest)
+    return wanted.tool.importing(reference, output, scratch)
+
+
+def _agree(wanted: Wanted, digest: str | None, sha256: str | None) -> None:
+    """Raise `InfraError` when the digest is not the recipe's, or digest or file are not those first seen."""
+    accept, pinned = wanted.request.accept_change, wanted.request.digest
+    if pinned and digest and digest != pinned and not accept:
+        raise InfraError(
+            f"{wanted.title}: the recipe is pinned to {pinned}, but {wanted.key} is {digest}; use it all the same with "
+            f"--accept-image-change"
+        )
+    check_locked(wanted.install, wanted.key, "digest", digest, accept)
+    if digest is None or sha256 is None:
+        check_locked(wanted.install, wanted.key, "file", sha256, accept, key=wanted.path.name)
+
+
+def _archive_digest(wanted: Wanted) -> str:
+    """sha256 of the Docker archive, from its stamp while it is the same file."""
+    from .verify import require_whole, sha256_file
+
+    archive = wanted.source
+    assert archive is not None
+    if not archive.is_file():
+        raise UsageError(f"there is no image file {archive}")
+    if (stamp := current_stamp(archive, wanted.install)) and stamp.sha256:
+        return stamp.sha256
+    require_whole(archive)
+    digest = sha256_file(archive, wanted.progress)
+    stamp = Stamp(path=str(archive), reference=str(archive), sha256=digest)
+    write_stamp(with_identity(stamp, archive), wanted.install)
+    return digest
+
+
+def _new_stamp(wanted: Wanted, digest: str | None = None) -> Stamp:
+    now = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    return Stamp(
+        path=str(wanted.path), reference=wanted.key, digest=digest, imported=now if digest else "",
+        tool=wanted.tool.name if digest else "",
+    )  # fmt: skip
+
+
+@contextmanager
+def _lease(wanted: Wanted) -> Iterator[None]:
+    from llmbx.runtimes.locks import held
+
+    wanted.path.parent.mkdir(parents=True, exist_ok=True)
+    lease = wanted.path.with_name(f".{wanted.path.name}.lease")
+    with held(lease, f"it imports {wanted.path.name}", wanted.progress):
+        yield
+
+
+@contextmanager
+def _scratch(target: Path) -> Iterator[Path]:
+    """A folder beside `target` for one import; it is gone afterwards, and so are those of imports that were killed."""
+    for leftover in target.parent.glob(f".{target.name}.partial-*"):
+        end_leftovers(leftover)
+        shutil.rmtree(leftover, ignore_errors=True)
+    folder = target.with_name(f".{target.name}.partial-{platform.node()}-{os.getpid()}")
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,204 @@
+"""What images an install has, whether they are still what they were, and what may go."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from llmbx.errors import InfraError, LlmbxError, UsageError, did_you_mean
+from llmbx.model import Value
+from llmbx.runtimes.base import Progress
+
+from ..naming import is_file, parse_reference
+from ..runtimes.container import BUILT
+from .lockfile import read_lock
+from .stamps import Stamp, all_stamps, current_stamp, drop_stamp, read_stamp, with_identity, write_stamp
+
+SUFFIXES = (".sqsh", ".sif")
+
+
+class Entry(Value, frozen=True):
+    """One image as `llmbx image list` shows it. `state`: ok, not seen yet, changed, or what is wrong."""
+
+    name: str
+    reference: str | None
+    kind: str
+    size: int | None
+    digest: str | None
+    imported: str | None
+    state: str
+    path: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Its name as tables show it: a daemon's id by its first twelve digits."""
+        return self.name if self.path is not None else self.name.replace("sha256:", "")[: len("docker/") + 12]
+
+    @property
+    def good(self) -> bool:
+        """Whether a run can use it as it is."""
+        return self.state in ("ok", "not seen yet")
+
+
+def entries(install: Path) -> list[Entry]:
+    """Every image of the install: files in `images`, and what runs used from a daemon's store. Nothing is hashed."""
+    found = [_of_file(path, install) for path in _files(install)]
+    known = {entry.path for entry in found}
+    for stamp in all_stamps(install):
+        if stamp.path not in known and (stamp.inode == 0 or Path(stamp.path).is_file()):
+            found.append(_of_stamp(stamp, install))
+    return found
+
+
+def select(install: Path, names: Sequence[str]) -> list[Entry]:
+    """The images with these file names or references; all without a name. Raises `UsageError` for none."""
+    have = entries(install)
+    if not have:
+        raise UsageError(f"there is no image in {install / 'images'}: `llmbx image prepare` brings one")
+    chosen = []
+    for name in names:
+        matching = [entry for entry in have if name in _names(entry)]
+        if not matching:
+            raise UsageError(f"no image '{name}' here{did_you_mean(name, [entry.name for entry in have])}")
+        chosen += [entry for entry in matching if entry not in chosen]
+    return chosen if names else have
+
+
+def older(found: Sequence[Entry], days: float) -> list[Entry]:
+    """Those whose file was written more than `days` days ago; images in a daemon's store have no file and stay."""
+    oldest = time.time() - days * 86400
+    dated = [(entry, Path(entry.path)) for entry in found if entry.path is not None and entry.kind != "tar"]
+    return [entry for entry, path in dated if path.is_file() and path.stat().st_mtime < oldest]
+
+
+def verified(entry: Entry, install: Path, progress: Progress, offline: bool) -> Entry:
+    """The entry after a look at every byte: is the file whole, is it what it was, has its tag been re-pushed?"""
+    state = _store_state(entry) if entry.path is None else _file_state(entry, install, progress)
+    if state == "ok" and not offline and entry.reference and not is_file(entry.reference):
+        state = _registry_state(entry, install)
+    checked: Entry = entry.replace(state=state)
+    return checked
+
+
+def remove(entry: Entry, install: Path) -> int:
+    """Delete an image file of the install with its stamp; the bytes it freed. `images.lock` keeps its digest."""
+    if entry.path is None:
+        raise UsageError(f"{entry.name} lies in Docker's store: `docker image rm {entry.reference}` removes it")
+    path = Path(entry.path)
+    if path.parent != install / "images":
+        raise UsageError(f"{path} does not lie in {install / 'images'}: llmbx deletes only what it made")
+    drop_stamp(entry.path, install)
+    path.unlink(missing_ok=True)
+    return entry.size or 0
+
+
+def leftovers(install: Path) -> list[Path]:
+    """What imports that were killed have left: their folders, unless the import still runs."""
+    return [path for path in (install / "images").glob(".*.partial-*") if not _held(path)]
+
+
+def sweep(install: Path) -> int:
+    """Delete leftovers, and stamps whose file is gone; the bytes it freed."""
+    from .tool import end_leftovers
+
+    freed = 0
+    for folder in leftovers(install):
+        end_leftovers(folder)
+        freed += sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
+        shutil.rmtree(folder, ignore_errors=True)
+    for stamp in all_stamps(install):
+        if stamp.inode and not Path(stamp.path).exists():
+            drop_stamp(stamp.path, install)
+    return freed
+
+
+def _files(install: Path) -> Iterator[Path]:
+    folder = install / "images"
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.suffix in SUFFIXES and not path.name.startswith(".") and path.is_file():
+            yield path
+
+
+def _of_file(path: Path, install: Path) -> Entry:
+    from .verify import problem
+
+    stamp, current = read_stamp(str(path), install), current_stamp(path, install)
+    bad = problem(path)
+    state = f"not whole: {bad}" if bad else "ok" if current else "changed" if stamp else "not seen yet"
+    return Entry(
+        name=path.name, reference=stamp.reference if stamp else None, kind=path.suffix[1:], size=path.stat().st_size,
+        digest=current.proof if current else None, imported=_date(stamp), state=state, path=str(path),
+    )  # fmt: skip
+
+
+def _of_stamp(stamp: Stamp, install: Path) -> Entry:
+    if stamp.inode:
+        return _of_file(Path(stamp.path), install).replace(kind=Path(stamp.path).suffix[1:])
+    locked = read_lock(install).images.get(stamp.reference)
+    return Entry(
+        name=stamp.path, reference=stamp.reference, kind=stamp.tool, size=None,
+        digest=locked.digest if locked else None, imported=None, state="ok",
+    )  # fmt: skip
+
+
+def _date(stamp: Stamp | None) -> str | None:
+    return stamp.imported[:10] or None if stamp else None
+
+
+def _names(entry: Entry) -> set[str]:
+    names = {entry.name, entry.label, entry.reference or "", entry.path or ""}
+    with suppress(UsageError):
+        names.add(parse_reference(entry.reference or "").enroot)
+    return names - {""}
+
+
+def _file_state(entry: Entry, install: Path, progress: Progress) -> str:
+    from .verify import problem, sha256_file
+
+    path = Path(entry.path or "")
+    if bad := problem(path):
+        return f"not whole: {bad}"
+    stamp, sha256 = read_stamp(entry.path or "", install), sha256_file(path, progress)
+    if stamp is None or stamp.sha256 is None:
+        return "ok"
+    if stamp.sha256 != sha256:
+        return f"changed: it was {stamp.sha256}, it is {sha256}"
+    write_stamp(with_identity(stamp, path), install)
+    return "ok"
+
+
+def _store_state(entry: Entry) -> str:
+    from ..runtimes.docker_store import stored
+
+    try:
+        return "ok" if stored(entry.name.partition("/")[2]) else "gone from Docker's store"
+    except InfraError as error:
+        return f"cannot be checked: {error}"
+
+
+def _registry_state(entry: Entry, install: Path) -> str:
+    from .limits import limits
+    from .registry import look_up
+
+    locked = read_lock(install).images.get(entry.reference or "")
+    if locked is None or locked.digest is None or (entry.reference or "").startswith(BUILT):
+        return "ok"
+    try:
+        now = look_up(parse_reference(entry.reference or ""), limits()).digest
+    except LlmbxError as error:
+        return f"ok, but the registry could not be asked: {error}"
+    return "ok" if now == locked.digest else f"re-pushed: here is {locked.digest}, the registry has {now}"
+
+
+def _held(partial: Path) -> bool:
+    """Whether the process that made this folder (named by host and process id) may still work in it."""
+    import platform
+
+    host, _, pid = partial.name.partition(".partial-")[2].rpartition("-")
+    if host != platform.node():
+        return time.time() - partial.stat().st_mtime < 24 * 3600
+    return pid.isdigit() and Path(f"/proc/{pid}").exists() and int(pid) != os.getpid()

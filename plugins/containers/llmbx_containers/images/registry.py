@@ -1,0 +1,156 @@
+"""What a registry says about a reference: its digest and how much there is to download. Nothing is downloaded.
+
+The protocol is the OCI distribution specification's: `GET /v2/<name>/manifests/<reference>`, and a bearer token from
+the service that a 401 answer names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from http.client import HTTPException
+from typing import Any
+
+from llmbx.errors import InfraError, UsageError
+from llmbx.model import Value
+
+from ..naming import Reference
+from .credentials import Login, login_for
+from .limits import Limits, plain_http
+from .retry import Passing
+
+_INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+_MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+_LARGEST_MANIFEST = 1 << 24
+
+
+class RemoteImage(Value, frozen=True):
+    """An image in a registry.
+
+    `digest` is what the tag names now (an index, where there are several platforms), `config` the digest of this one's
+    configuration (Docker's image id), `layer_bytes` this platform's compressed layers; None where it is not said.
+    """
+
+    digest: str
+    config: str | None = None
+    layer_bytes: int | None = None
+
+
+def look_up(reference: Reference, limits: Limits) -> RemoteImage:
+    """What the registry has under `reference` now.
+
+    Raises `UsageError` when it has no such image, `InfraError` when it wants a login, `Passing` for what may pass.
+    """
+    session = _Session(reference, limits)
+    body, digest = session.manifest(reference.digest or reference.tag)
+    if reference.digest and digest != reference.digest:
+        raise InfraError(f"{reference.registry} answered {digest} for {reference.docker}: that is another image")
+    document = _json(body)
+    if "manifests" in document:
+        chosen = _this_platform(document["manifests"])
+        document = _json(session.manifest(chosen)[0]) if chosen else {}
+    layers = [layer.get("size") for layer in document.get("layers", ())]
+    total = sum(layers) if layers and all(isinstance(count, int) for count in layers) else None
+    return RemoteImage(digest=digest, config=document.get("config", {}).get("digest"), layer_bytes=total)
+
+
+class _Session:
+    """Requests to one repository of one registry, with the token once there is one."""
+
+    def __init__(self, reference: Reference, limits: Limits) -> None:
+        self.reference, self.limits = reference, limits
+        host = "registry-1.docker.io" if reference.registry == "docker.io" else reference.registry
+        scheme = "http" if plain_http(reference.registry) else "https"
+        self.base = f"{scheme}://{host}/v2/{reference.repository}/manifests/"
+        self.authorization: str | None = None
+
+    def manifest(self, which: str) -> tuple[bytes, str]:
+        """The manifest of a tag or digest, and its digest (computed, not believed)."""
+        url = self.base + which
+        try:
+            body = self._get(url)
+        except urllib.error.HTTPError as error:
+            if error.code != 401 or self.authorization:
+                raise self._explain(error) from None
+            self._log_in(error.headers.get("WWW-Authenticate") or "")
+            try:
+                body = self._get(url)
+            except urllib.error.HTTPError as again:
+                raise self._explain(again) from None
+        return body, f"sha256:{hashlib.sha256(body).hexdigest()}"
+
+    def _get(self, url: str, authorization: str | None = None) -> bytes:
+        request = urllib.request.Request(url, headers={"Accept": ", ".join((*_INDEXES, *_MANIFESTS))})
+        if authorization or self.authorization:
+            request.add_unredirected_header("Authorization", authorization or self.authorization or "")
+        try:
+            with urllib.request.urlopen(request, timeout=self.limits.answer_s) as answer:
+                body: bytes = answer.read(_LARGEST_MANIFEST)
+                return body
+        except urllib.error.HTTPError:
+            raise
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            raise Passing(f"the registry {self.reference.registry} cannot be reached: {reason}") from None
+
+    def _log_in(self, challenge: str) -> None:
+        """Answer a 401: with the login itself, or with the token that the named service gives for it."""
+        login = login_for(self.reference.registry)
+        basic = _basic(login) if login else None
+        fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+        if challenge.lower().startswith("bearer") and "realm" in fields:
+            query = {key: fields[key] for key in ("service", "scope") if key in fields}
+            try:
+                body = _json(self._get(f"{fields['realm']}?{urllib.parse.urlencode(query)}", basic))
+            except urllib.error.HTTPError as error:
+                raise self._explain(error) from None
+            token = body.get("token") or body.get("access_token")
+            self.authorization = f"Bearer {token}"
+        else:
+            self.authorization = basic
+
+    def _explain(self, error: urllib.error.HTTPError) -> Exception:
+        name, registry = self.reference.docker, self.reference.registry
+        if error.code in (401, 403):
+            return InfraError(
+                f"the registry {registry} refuses {name} ({error.code}): log in with `docker login {registry}`, or put "
+                f"its credentials into enroot's .credentials file"
+            )
+        if error.code == 404:
+            return UsageError(f"the registry {registry} has no image {name} (404): check its name and tag")
+        if error.code == 429 or error.code >= 500:
+            after = error.headers.get("Retry-After") or ""
+            text = "too many requests (429)" if error.code == 429 else f"{error.reason} ({error.code})"
+            return Passing(f"the registry {registry} answered: {text}", float(after) if after.isdigit() else None)
+        return InfraError(f"the registry {registry} answered {error.code} {error.reason} for {name}")
+
+
+def _basic(login: Login) -> str:
+    import base64
+
+    return "Basic " + base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise InfraError("the registry's answer is no manifest")
+    return value
+
+
+def _this_platform(manifests: list[dict[str, Any]]) -> str | None:
+    wanted = _MACHINES.get(platform.machine(), platform.machine())
+    for entry in manifests:
+        where = entry.get("platform", {})
+        if where.get("os") == "linux" and where.get("architecture") == wanted:
+            return str(entry["digest"])
+    return None

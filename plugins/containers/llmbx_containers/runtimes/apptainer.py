@@ -1,0 +1,118 @@
+"""The runtime `apptainer` (Singularity too): a rank inside a SIF file, with a clean environment."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llmbx.model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
+from llmbx.runtimes import passage
+from llmbx.runtimes.base import Progress
+
+from .container import Container, archive, default_variables, planned_file, require_tool
+
+if TYPE_CHECKING:
+    from ..images.tool import Command, FileTool
+    from ..naming import Reference
+
+SUFFIX = ".sif"
+
+
+class ApptainerRuntime(Container):
+    """Programs run with `apptainer exec`, or with `singularity exec` where only that is installed."""
+
+    name = "apptainer"
+    start_failure = r"^FATAL:\s+(?!.*executable file not found)"
+    summary = "Apptainer or Singularity, from a SIF file in $LLMB_INSTALL/images"
+
+    def __init__(self, tool: str | None = None) -> None:
+        """`tool` is the program's name; None: apptainer, unless only singularity is on PATH."""
+        self._tool = tool
+
+    @property
+    def tool(self) -> str:
+        """The program that is called."""
+        if self._tool is None:
+            only_singularity = not shutil.which("apptainer") and shutil.which("singularity")
+            self._tool = "singularity" if only_singularity else "apptainer"
+        return self._tool
+
+    def available(self) -> str | None:
+        """Why it cannot be used here, or None."""
+        return None if shutil.which(self.tool) else "neither apptainer nor singularity is on PATH"
+
+    def plan(self, request: ImageRequest, install: Path) -> Image:
+        """The SIF file as it will lie in the install."""
+        return planned_file(request, install, SUFFIX, self.name, converts=True)
+
+    def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
+        """The SIF file: found, imported from a registry, or made from a Docker archive."""
+        from ..images.engine import Wanted, ensure_file
+
+        image = self.plan(request, install)
+        require_tool(self.name, self.available(), image)
+        return ensure_file(Wanted(image, request, install, self.file_tool(), progress, offline, archive(request)))
+
+    def look_inside(self, image: Image, install: Path) -> Image:
+        """The image with the version of its Python, for which it is started once."""
+        from ..images.engine import look_into_file
+
+        return look_into_file(image, self.file_tool(), install)
+
+    def file_tool(self) -> FileTool:
+        """The commands that make SIF files and start them."""
+        from ..images.tool import FileTool
+
+        return FileTool(self.tool, SUFFIX, self._import, self._start, self._convert)
+
+    def _import(self, reference: Reference, output: Path, scratch: Path) -> Command:
+        from ..images.limits import plain_http
+
+        plain = ("--no-https",) if plain_http(reference.registry) else ()
+        return self._build(plain, f"docker://{reference.docker}", output, scratch, reference.registry)
+
+    def _convert(self, source: Path, output: Path, scratch: Path) -> Command:
+        return self._build((), f"docker-archive:{source}", output, scratch)
+
+    def _build(self, options: tuple[str, ...], source: str, output: Path, scratch: Path, registry: str = "") -> Command:
+        from ..images.credentials import login_for
+        from ..images.tool import Command
+
+        upper = self.tool.upper()
+        places = {f"{upper}_TMPDIR": str(scratch), f"{upper}_CACHEDIR": str(scratch / "cache")}
+        env = dict(default_variables(**places))
+        if registry and (login := login_for(registry)):
+            env |= {f"{upper}_DOCKER_USERNAME": login.user, f"{upper}_DOCKER_PASSWORD": login.password}
+        return Command(argv=(self.tool, "build", *options, str(output), source), env=env)
+
+    def _start(self, file: Path) -> Command:
+        from ..images.tool import Command
+
+        return Command(argv=(self.tool, "--quiet", "exec", "--cleanenv", "--no-home", str(file)))
+
+    def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
+        """`apptainer exec` for one rank: the forwarded variables are handed over as APPTAINERENV_NAME."""
+        names = passage.forwarded(spec, phase)
+        hand_over = passage.only_set(names, f'eval "export {self.tool.upper()}ENV_$n=\\"\\$$n\\""')
+        argv = [self.tool, "--quiet", "exec", "--cleanenv", "--no-eval", "--writable-tmpfs"]
+        argv += [] if "HOME" in names else ["--home", "/tmp"]
+        argv += ["--nv"] if passage.needs_gpus(spec, launch) else []
+        mounts, bind = passage.mounts(spec, launch, phase, run_dir, ":,"), f"{self.tool.upper()}_BIND"
+        for mount in (mount for mount in mounts if not mount.optional):
+            argv += ["--bind", passage.joined(mount)]
+        lend = passage.if_there(mounts, lambda joined: f'export {bind}="${{{bind}:+${bind},}}"{joined}')
+        argv += ["--pwd", str(run_dir), image.path or image.reference]
+        return Wrapping(argv=("/bin/sh", "-c", f'{hand_over}; {lend}exec "$@"', "forward", *argv))
+
+    def check(self, install: Path) -> Finding | None:
+        """Start a container from a folder made of the host's own shell."""
+        from .tiny_root import check_with, tiny_root
+
+        if reason := self.available():
+            return Finding(
+                rule="runtime apptainer", problem=reason, fix="install apptainer, or choose --runtime", warning=True
+            )
+        with tiny_root() as root:
+            command = [self.tool, "--quiet", "exec", "--no-home", str(root), "/bin/sh", "-c", "exit 0"]
+            return check_with(self.tool, (command,))

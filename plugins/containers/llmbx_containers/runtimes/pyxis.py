@@ -1,0 +1,70 @@
+"""The runtime `pyxis`: Slurm's srun starts the rank in an enroot container, so the launcher must take srun flags."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from llmbx.launchers.base import Launcher
+from llmbx.model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
+from llmbx.runtimes import passage
+from llmbx.runtimes.base import Progress
+
+from .container import Container, planned_file, require_tool
+from .enroot import SUFFIX, EnrootRuntime, file_tool
+
+
+class PyxisRuntime(Container):
+    """Programs run in containers that srun starts through its Pyxis plugin."""
+
+    name = "pyxis"
+    start_failure = r"(?<=error: pyxis: )(?!child \d|printing |ignoring |container was not started|\s)"
+    summary = "Slurm's Pyxis plugin: srun starts each rank in an enroot container"
+
+    def works_with(self, launcher: Launcher) -> str | None:
+        """It works through flags of srun."""
+        if getattr(launcher, "flag_syntax", "") == "srun":
+            return None
+        return "needs a launcher that starts ranks with srun: use --launcher slurm"
+
+    def available(self) -> str | None:
+        """Why it cannot be used here, or None: srun must know the plugin's flags."""
+        import subprocess
+
+        if not shutil.which("srun"):
+            return "srun is not on PATH"
+        said = subprocess.run(["srun", "--help"], capture_output=True, text=True, errors="replace", check=False).stdout
+        return None if "--container-image" in said else "this Slurm has no Pyxis (srun --help lacks --container-image)"
+
+    def plan(self, request: ImageRequest, install: Path) -> Image:
+        """The squashfs file as it will lie in the install."""
+        return planned_file(request, install, SUFFIX, self.name)
+
+    def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
+        """The squashfs file: found, or imported with enroot where it is here (a login node may lack it)."""
+        from ..images.engine import Wanted, ensure_file
+
+        image = self.plan(request, install)
+        require_tool(self.name, EnrootRuntime().available(), image)
+        return ensure_file(Wanted(image, request, install, file_tool(), progress, offline))
+
+    def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
+        """srun's flags, as the recipes set them: writable, without the home folder, PMIx."""
+        mounts = passage.mounts(spec, launch, phase, run_dir, ":,")
+        flags = (
+            f"--container-image={image.path or image.reference}",
+            f"--container-mounts={','.join(passage.joined(mount) for mount in mounts)}",
+            f"--container-env={','.join(passage.forwarded(spec, phase))}",
+            f"--container-workdir={run_dir}",
+            "--no-container-mount-home",
+            "--container-writable",
+            "--mpi=pmix",
+        )
+        return Wrapping(launcher_flags=flags)
+
+    def check(self, install: Path) -> Finding | None:
+        """Start nothing on a cluster unasked: only whether srun has the plugin."""
+        if reason := self.available():
+            fix = "ask the cluster's administrator for Pyxis"
+            return Finding(rule="runtime pyxis", problem=reason, fix=fix, warning=True)
+        return None

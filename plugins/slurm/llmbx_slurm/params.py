@@ -1,0 +1,194 @@
+"""Options of `sbatch` as users give them: the recipes' one-line grammar, sbatch's own variables, contradictions.
+
+An option is its long name without dashes; an empty value is a switch. Names and variables are those of sbatch(1),
+Slurm 22.05 to 25.05.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+
+from llmbx.errors import UsageError
+
+OPTIONS = frozenset({
+    "account", "acctg-freq", "batch", "bb", "bbf", "begin", "cluster-constraint", "clusters", "comment",
+    "constraint", "consolidate-segments", "container", "container-id", "contiguous", "core-spec",
+    "cores-per-socket", "cpu-freq", "cpus-per-gpu", "cpus-per-task", "deadline", "delay-boot", "dependency",
+    "distribution",
+    "exclude", "exclusive", "export", "export-file", "extra", "extra-node-info", "get-user-env", "gid", "gpu-bind",
+    "gpu-freq", "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres", "gres-flags", "hint", "hold",
+    "job-name", "kill-on-invalid-dep", "licenses", "mail-type", "mail-user", "mcs-label", "mem", "mem-bind",
+    "mem-per-cpu", "mem-per-gpu", "mincpus", "network", "nice", "no-kill", "no-requeue", "nodefile", "nodelist",
+    "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-socket", "oom-kill-step", "open-mode", "overcommit",
+    "oversubscribe", "partition", "power", "prefer", "priority", "profile", "propagate", "qos", "reboot",
+    "requeue", "reservation", "resv-ports", "segment", "signal", "sockets-per-node", "spread-job", "stepmgr",
+    "switches", "thread-spec", "threads-per-core", "time", "time-min", "tmp", "tres-bind", "tres-per-task", "uid",
+    "use-min-nodes", "wait-all-nodes", "wckey",
+})  # fmt: skip
+"""sbatch's options that a user may set."""
+
+OWNED = {
+    "nodes": "the number of nodes follows from --gpus and --gpus-per-node",
+    "ntasks": "the ranks follow from the workload's topology",
+    "ntasks-per-node": "the ranks follow from the workload's topology",
+    "array": "use llmbx sweep for many runs",
+    "output": "the run's folder holds it",
+    "error": "the run's folder holds it",
+    "input": "ranks have no input",
+    "chdir": "the job runs in the run's folder",
+    "parsable": "llmbx reads the job id",
+    "wait": "llmbx follows the job itself",
+    "wrap": "the job runs llmbx's own script",
+    "test-only": "use --dry-run",
+}
+"""Options that are llmbx's own, and what to do instead."""
+
+VARIABLES = {
+    "SBATCH_ACCOUNT": "account", "SBATCH_ACCTG_FREQ": "acctg-freq", "SBATCH_BATCH": "batch",
+    "SBATCH_CLUSTERS": "clusters", "SBATCH_CONSTRAINT": "constraint", "SBATCH_CONTAINER": "container",
+    "SBATCH_ARRAY_INX": "array", "SBATCH_DISTRIBUTION": "distribution", "SBATCH_GET_USER_ENV": "get-user-env",
+
+    "SBATCH_CORE_SPEC": "core-spec", "SBATCH_CPUS_PER_GPU": "cpus-per-gpu", "SBATCH_DELAY_BOOT": "delay-boot",
+    "SBATCH_EXCLUSIVE": "exclusive", "SBATCH_EXPORT": "export", "SBATCH_GPU_BIND": "gpu-bind",
+    "SBATCH_GPU_FREQ": "gpu-freq", "SBATCH_GPUS": "gpus", "SBATCH_GPUS_PER_NODE": "gpus-per-node",
+    "SBATCH_GPUS_PER_TASK": "gpus-per-task", "SBATCH_GRES": "gres", "SBATCH_GRES_FLAGS": "gres-flags",
+    "SBATCH_HINT": "hint", "SBATCH_JOB_NAME": "job-name", "SBATCH_MEM_BIND": "mem-bind",
+    "SBATCH_MEM_PER_CPU": "mem-per-cpu", "SBATCH_MEM_PER_GPU": "mem-per-gpu", "SBATCH_MEM_PER_NODE": "mem",
+    "SBATCH_NETWORK": "network", "SBATCH_NO_KILL": "no-kill", "SBATCH_NO_REQUEUE": "no-requeue",
+    "SBATCH_OPEN_MODE": "open-mode", "SBATCH_OVERCOMMIT": "overcommit", "SBATCH_PARTITION": "partition",
+    "SBATCH_POWER": "power", "SBATCH_PROFILE": "profile", "SBATCH_QOS": "qos", "SBATCH_REQ_SWITCH": "switches",
+    "SBATCH_REQUEUE": "requeue", "SBATCH_RESERVATION": "reservation", "SBATCH_SEGMENT_SIZE": "segment",
+    "SBATCH_SIGNAL": "signal", "SBATCH_SPREAD_JOB": "spread-job", "SBATCH_THREAD_SPEC": "thread-spec",
+    "SBATCH_THREADS_PER_CORE": "threads-per-core", "SBATCH_TIMELIMIT": "time",
+    "SBATCH_USE_MIN_NODES": "use-min-nodes", "SBATCH_WAIT_ALL_NODES": "wait-all-nodes", "SBATCH_WCKEY": "wckey",
+}  # fmt: skip
+"""sbatch's own input variables, by the option that each stands for.
+
+Those that say where output goes, or whether sbatch waits, have no say in a run that llmbx follows.
+"""
+
+SWITCHES = frozenset({"no-kill", "no-requeue", "overcommit", "requeue", "spread-job", "use-min-nodes"})
+"""Options whose variable only has to be set, whatever its value."""
+
+BARE = SWITCHES | {
+    "consolidate-segments", "contiguous", "exclusive", "get-user-env", "hold", "nice", "oversubscribe", "propagate",
+    "reboot", "resv-ports", "stepmgr",
+}  # fmt: skip
+"""Options that may stand without a value."""
+
+STEPS = ("nodes", "ntasks", "ntasks-per-node", "output", "error", "input", "chdir", "test-only")
+"""Those of llmbx's own options that srun has, too."""
+
+_OPTION = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+
+_RIVALS = (
+    ("gres", "gpus-per-node"), ("gpus", "gpus-per-node"), ("mem", "mem-per-cpu"), ("mem", "mem-per-gpu"),
+    ("mem-per-cpu", "mem-per-gpu"), ("exclusive", "oversubscribe"), ("requeue", "no-requeue"),
+)  # fmt: skip
+
+
+def parse_params(text: str, source: str = "ADDITIONAL_SLURM_PARAMS") -> dict[str, str]:
+    """The options of `"nodelist=node001,node002;constraint=gpu&memory;exclusive"`, as the recipes write them.
+
+    Semicolons separate options; a value in quotes may hold them. Leading dashes and underscores for dashes are taken as
+    meant. Raises `UsageError` for an option without a name or given twice with two values.
+    """
+    found: dict[str, str] = {}
+    for part in _split(text, source):
+        name, _, value = part.partition("=")
+        key = option_name(name)
+        if not key:
+            raise UsageError(f"{source}: {part!r} has no option name; expected NAME=VALUE;NAME=VALUE;SWITCH")
+        value = _unquoted(value.strip())
+        if found.get(key, value) != value:
+            raise UsageError(f"{source}: {key} is given twice, as {found[key]!r} and as {value!r}")
+        found[key] = value
+    return found
+
+
+def option_name(text: str) -> str:
+    """The long name of an option as a user may write it (`--gpus_per_node`)."""
+    return text.strip().lstrip("-").replace("_", "-")
+
+
+def from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Option -> (value, variable) for sbatch's own input variables that are set."""
+    found = {}
+    for variable, option in VARIABLES.items():
+        if environ.get(variable) or (variable in environ and option in BARE):
+            found[option] = ("" if option in SWITCHES else environ[variable], variable)
+    return found
+
+
+def check_params(options: Mapping[str, str], origins: Mapping[str, str]) -> None:
+    """Raise `UsageError` for an option that is llmbx's own, misspelt, or contradicts another; origins are named.
+
+    `origins` says by `slurm.sbatch.OPTION` where each value comes from. An unknown name that resembles none may belong
+    to a site's plugin and passes.
+    """
+    for key, value in options.items():
+        if key in OWNED:
+            raise UsageError(f"sbatch option {_named(key, options, origins)}: llmbx sets it; {OWNED[key]}")
+        if "\n" in value or "\0" in value:
+            raise UsageError(f"sbatch option {_named(key, options, origins)}: a value is one line")
+        if not _OPTION.fullmatch(key):
+            said = _named(key, options, origins)
+            raise UsageError(f"sbatch option {said}: a name is made of letters, digits and dashes; ';' parts options")
+        if not value and key in OPTIONS - BARE:
+            raise UsageError(f"sbatch option {_named(key, options, origins)}: it needs a value")
+        if key not in OPTIONS:
+            near = difflib.get_close_matches(key, OPTIONS, n=1, cutoff=0.85)
+            if near:
+                raise UsageError(f"sbatch option {_named(key, options, origins)}: did you mean '{near[0]}'?")
+    for first, second, why in _contradictions(options):
+        both = f"{_named(first, options, origins)} and {_named(second, options, origins)}"
+        raise UsageError(f"sbatch options {both} contradict each other{why}; drop one")
+
+
+def check_srun(options: Mapping[str, str], origin: str) -> None:
+    """Raise `UsageError` for an option of srun, from `origin`, that is llmbx's own or that no command line can hold."""
+    for name, value in options.items():
+        key = option_name(name)
+        if key in STEPS:
+            raise UsageError(f"srun option {name}={value} ({origin}): llmbx sets it; {OWNED[key]}")
+        if not _OPTION.fullmatch(key):
+            raise UsageError(f"srun option {name!r} ({origin}): a name is made of letters, digits and dashes")
+        if "\0" in value:
+            raise UsageError(f"srun option {name} ({origin}): a value cannot hold a NUL byte")
+
+
+def _contradictions(options: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    for first, second in _RIVALS:
+        if first in options and second in options and not (first == "gres" and "gpu" not in options["gres"]):
+            yield first, second, ""
+    both = set(options.get("nodelist", "").split(",")) & set(options.get("exclude", "").split(",")) - {""}
+    if both:
+        yield "nodelist", "exclude", f" ({', '.join(sorted(both))} is in both)"
+
+
+def _named(key: str, options: Mapping[str, str], origins: Mapping[str, str]) -> str:
+    text = f"{key}={options[key]}" if options[key] else key
+    origin = origins.get(f"slurm.sbatch.{key}")
+    return f"{text} ({origin})" if origin else text
+
+
+def _split(text: str, source: str) -> list[str]:
+    parts, quote = [""], ""
+    for char in text:
+        if quote or char in "\"'":
+            quote = "" if char == quote else quote or char
+        if char == ";" and not quote:
+            parts.append("")
+        else:
+            parts[-1] += char
+    if quote:
+        raise UsageError(f"{source}: a quote ({quote}) is opened and never closed in {text!r}")
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return value

@@ -1,0 +1,25 @@
+"""The plugin `slurm`: its launcher."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmbx import hookimpl
+from llmbx.launchers.base import Launcher
+from llmbx.model.settings import Settings
+
+
+@hookimpl
+def register_settings() -> type[Settings]:
+    """Options of sbatch and srun."""
+    from .settings import SlurmSettings
+
+    return SlurmSettings
+
+
+@hookimpl
+def register_launchers() -> Sequence[Launcher]:
+    """The launcher `slurm`."""
+    from .launcher import SlurmLauncher
+
+    return [SlurmLauncher()]

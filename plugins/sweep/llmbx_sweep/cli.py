@@ -1,0 +1,323 @@
+"""Run a whole plan: scales x dtypes x sizes x settings x repeats, and join the results."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llmbx.cli import plugin_options
+from llmbx.cli.given import given
+from llmbx.cli.numbers import Above
+from llmbx.cli.options import RUN_OPTIONS, World, which_workload, world
+from llmbx.cli.output import Row, format_option, print_rows
+from llmbx.cli.plugin_options import RunCommand
+from llmbx.errors import InfraError, UsageError
+from llmbx.model import RunSpec
+
+if TYPE_CHECKING:
+    from llmbx.model import Result
+
+    from .cells import Cell
+    from .census import Slot
+    from .cost import Cost
+    from .plan import Part, Wanted
+    from .store import Sweep
+    from .summary import Row as Summary
+
+LISTS = {
+    "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD | PLAN.toml"),
+    "recipe": click.option("--recipe", metavar="A,B", help="Recipes, where the newest is not meant."),
+    "size": click.option("-s", "--size", metavar="A,B", help="Model sizes."),
+    "dtype": click.option("--dtype", metavar="A,B", help="Dtypes."),
+    "gpu_type": click.option("--gpu-type", metavar="A,B", help="GPU types."),
+    "gpus": click.option("--gpus", "--scale", "gpus", metavar="N,N", help="Scales: 64,128 or doubling: 64-512."),
+    "settings": click.option(
+        "--set", "settings", multiple=True, metavar="KEY=A,B", help="Values of one setting: tp=1,2 …"
+    ),
+}
+"""The options that take lists here."""
+
+PLAN = ("cell", "runs", "nodes", "hours", "node_hours", "gpu_hours", "hours_from")
+PLAN_CSV = ("cell", "workload", "size", "dtype", "gpu_type", "gpus", *PLAN[1:])
+RESULTS = ("cell", "n", "step_time_s", "ci95", "mfu", "efficiency", "status")
+RESULTS_CSV = (
+    "cell", "workload", "size", "dtype", "gpu_type", "gpus", "repeats", "n", "status", "step_time_s", "ci95_low",
+    "ci95_high", "tokens_per_s", "tokens_per_s_per_gpu", "mfu", "efficiency", "cause",
+)  # fmt: skip
+
+
+def _plan_options(function: Any) -> Any:
+    """The options of `run`, some of which take lists here."""
+    for name, option in reversed({**RUN_OPTIONS, **LISTS}.items()):
+        if name in RUN_OPTIONS:
+            function = option(function)
+    return function
+
+
+@click.command("sweep", cls=RunCommand)
+@click.option("--repeats", type=click.IntRange(min=1), help="Run every cell so many times.")
+@click.option("--dry-run", is_flag=True, help="Show the plan with its node- and GPU-hours, and start nothing.")
+@click.option("--max-jobs", type=click.IntRange(min=1), metavar="N", help="Jobs at a time (100; locally always one).")
+@click.option("--max-gpu-hours", type=Above(0, or_equal=True), metavar="H", help="Refuse a plan that takes more.")
+@click.option("--resume", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Go on with what is missing.")
+@click.option("--failed", is_flag=True, help="With --resume: run failed cells again too.")
+@click.option("--show", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Show the results so far.")
+@click.option("--offline", is_flag=True, help="Use only what is already here.")
+@click.option("--tolerance", default="5%", show_default=True, help="How much slower than the reference is too slow.")
+@format_option
+@_plan_options
+def command(
+    repeats: int | None, dry_run: bool, max_jobs: int | None, max_gpu_hours: float | None, resume: str | None,
+    failed: bool, show: str | None, offline: bool, tolerance: str, format_: str, **plan: Any,
+) -> None:  # fmt: skip
+    """Run every cell of a plan, each as often as asked, and join the repeats.
+
+    Lists are separated by commas; the plan is their product. A plan file says the same in TOML (also values that hold
+    commas, and several products in one sweep). Every cell is checked before the first is submitted. A sweep that was
+    interrupted or killed goes on with --resume: SWEEP is its id, a unique prefix of it, or "last" (the default).
+
+    \b
+    Examples:
+      llmbx sweep llama3.1 --gpu-type h100 --size 8b --gpus 8-64 --dtype bf16,fp8 --repeats 3 --dry-run
+      llmbx sweep grok1 --size mini --gpus 1,2 --set mbs=1,2
+      llmbx sweep plan.toml --max-jobs 500 --max-gpu-hours 2000
+      llmbx sweep --resume
+    """
+    from llmbx.cli.numbers import fraction
+
+    allowed = fraction(tolerance, "--tolerance")
+    here = world()
+    if resume is not None or show is not None:
+        sweep = _known(here, str(resume or show), plan)
+        if resume is None or dry_run:
+            _print_results(sweep, _results(here, sweep), format_)
+            return
+    elif failed:
+        raise UsageError("--failed goes with --resume")
+    else:
+        cells, name = _new_cells(here, plan, repeats, dry_run)
+        costs = [_cost(cell, here) for cell in cells]
+        if dry_run:
+            _print_plan(cells, costs, format_)
+            _require_below(costs, max_gpu_hours)
+            return
+        _require_below(costs, max_gpu_hours)
+        sweep = _create(here, name, cells, max_jobs)
+    results = _drive(here, sweep, max_jobs or sweep.max_jobs, failed, offline, resumed=resume is not None)
+    _print_results(sweep, results, format_)
+    sys.exit(_code(sweep, results, here, allowed))
+
+
+def _known(here: World, text: str, plan: dict[str, Any]) -> Sweep:
+    from . import store
+
+    if given(click.get_current_context(), plan):
+        raise UsageError("--resume and --show take a sweep as it was planned: give no workload and no plan with them")
+    return store.find(here.install, text)
+
+
+def _new_cells(here: World, plan: dict[str, Any], repeats: int | None, dry_run: bool) -> tuple[tuple[Cell, ...], str]:
+    from .cells import resolve_cells
+
+    wanted, name = _wanted(plan, repeats)
+    return resolve_cells(wanted, lambda one: _checked(one, here, dry_run)), name
+
+
+def _wanted(plan: dict[str, Any], repeats: int | None) -> tuple[list[Wanted], str]:
+    """The plan's cells and its name, from a file or from the options."""
+    from .plan import expand, read_plan
+
+    names = plan["names"]
+    if len(names) == 1 and names[0].endswith(".toml"):
+        if others := given(click.get_current_context(), {"repeats", *plan} - {"names"}):
+            raise UsageError(f"{names[0]} is the whole plan: write {', '.join(others)} into it")
+        return read_plan(Path(names[0])), Path(names[0]).stem
+    if not names and not plan["workload"]:
+        raise UsageError("which workload, or which plan? `llmbx list` names the workloads")
+    part = _part(plan, repeats)
+    return expand(part), str(part.workload)
+
+
+def _part(plan: dict[str, Any], repeats: int | None) -> Part:
+    """The options as a part of a plan, as a file would say it."""
+    from llmbx.config.request import parse_pairs
+    from llmbx.history.tags import check_tags
+
+    from .plan import Part
+
+    rest = dict(plan)
+    rest["workload"], rest["plugin"] = which_workload(rest.pop("names"), rest.pop("workload"), rest["plugin"])
+    for key in ("recipe", "size", "dtype", "gpu_type", "gpus"):
+        rest[key] = tuple(_list(f"--{key.replace('_', '-')}", rest[key])) if rest[key] is not None else None
+    pairs = parse_pairs("--set", rest.pop("settings"))
+    rest["set"] = {key: tuple(value.split(",")) for key, value in pairs.items()}
+    rest["env"] = parse_pairs("--env", rest["env"])
+    rest["plugin_keys"] = plugin_options.taken(rest)
+    rest["tags"] = check_tags(rest["tags"])
+    return Part(repeats=repeats, with_=rest.pop("wrappers"), **rest)
+
+
+def _list(option: str, text: str) -> list[str]:
+    values = [value.strip() for value in text.split(",")]
+    if not all(values):
+        raise UsageError(f"{option} {text!r}: expected values separated by commas")
+    return values
+
+
+def _checked(wanted: Wanted, here: World, dry_run: bool) -> RunSpec:
+    """The cell's specification, after everything that can be known before a start."""
+    from llmbx.cli.flow import enter_here
+    from llmbx.run.pipeline import admit, enter, findings, plan
+    from llmbx.run.preconditions import site_findings
+
+    spec, force = here.resolve(wanted.request), wanted.request.force
+    if dry_run:
+        spec, rooms = enter(spec, here.plugins, here.install, preview=True)
+    else:
+        spec, rooms = enter_here(spec, here, force)
+        if why := rooms.launcher.available():
+            raise InfraError(why)
+    found = findings(spec, rooms.framework)
+    spec = admit(spec, found if dry_run else [*found, *site_findings(spec, here.install)], force)
+    plan(spec, rooms)
+    return spec
+
+
+def _cost(cell: Cell, here: World) -> Cost:
+    from llmbx.catalog.matching import exact_row
+
+    from .cost import cost
+
+    def published(spec: RunSpec) -> float | None:
+        found = exact_row(spec, here.plugins.workload(spec.workload, spec.plugin))
+        return found.step_time_s if found else None
+
+    return cost(cell, published)
+
+
+def _require_below(costs: list[Cost], limit: float | None) -> None:
+    from .cost import require_below
+
+    if limit is not None:
+        require_below(costs, limit)
+
+
+def _create(here: World, name: str, cells: tuple[Cell, ...], max_jobs: int | None) -> Sweep:
+    from .store import MAX_JOBS, create
+
+    sweep = create(here.install, name, tuple(sys.argv[1:]), cells, max_jobs or MAX_JOBS)
+    click.echo(f"sweep {sweep.sweep_id}: {len(cells)} cells, {sweep.runs} runs", err=True)
+    return sweep
+
+
+def _drive(here: World, sweep: Sweep, max_jobs: int, failed: bool, offline: bool, resumed: bool) -> dict[Slot, Result]:
+    """Take the sweep to its end. Ctrl-C leaves what is submitted alone and says how to go on."""
+    from llmbx.run.pipeline import enter
+
+    from . import census, drive, start, store
+    from .progress import SweepProgress
+
+    rooms = {cell.key: enter(cell.spec, here.plugins, here.install)[1] for cell in sweep.cells}
+    launcher = rooms[sweep.cells[0].key].launcher
+    with store.driving(here.install, sweep):
+        told = SweepProgress(sweep.runs)
+        there = census.take_patiently(here.install, sweep, launcher, told.note, failed)
+        if there.done or there.going:
+            told.note(f"{len(there.done)} are done, {len(there.going)} go on, {len(there.missing)} are missing")
+        starter = start.Starter(sweep, rooms)
+        starter.prepare([key for key, _ in there.missing], told.note, offline)
+        driver = drive.Driver(starter, there, launcher, here.plugins, told, max_jobs, patient=resumed)
+        try:
+            return driver.run()
+        except KeyboardInterrupt:
+            told.note(_stopped(sweep, driver.going, driver.todo))
+            raise
+        except InfraError as error:
+            raise InfraError(f"{error}; {_stopped(sweep, driver.going, driver.todo)}") from error
+
+
+def _stopped(sweep: Sweep, going: Any, todo: Any) -> str:
+    return (f"{len(going)} runs go on and {len(todo)} are not started; go on with: llmbx sweep --resume "
+            f"{sweep.sweep_id}; results so far: llmbx sweep --show {sweep.sweep_id}")  # fmt: skip
+
+
+def _results(here: World, sweep: Sweep) -> dict[Slot, Result]:
+    from .census import results
+
+    return results(here.install, sweep)
+
+
+def _print_plan(cells: tuple[Cell, ...], costs: list[Cost], format_: str) -> None:
+    from .cost import total
+
+    rows = [_plan_row(cell, cost, format_ == "table") for cell, cost in zip(cells, costs, strict=True)]
+    print_rows(rows, PLAN_CSV if format_ == "csv" else PLAN, format_)
+    runs = sum(cell.repeats for cell in cells)
+    unknown = total(costs, "node_hours")[1]
+    sums = [f"{_sum(costs, member)} {member.replace('_', '-').replace('gpu', 'GPU')}"
+            for member in ("node_hours", "gpu_hours")]  # fmt: skip
+    more = f"; {unknown} cells have neither a published step time nor a time limit (--walltime)" if unknown else ""
+    click.echo(f"{len(cells)} cells, {runs} runs, {', '.join(sums)}{more}", err=True)
+
+
+def _plan_row(cell: Cell, cost: Cost, rounded: bool) -> Row:
+    spec = cell.spec
+    hours = {key: getattr(cost, key) for key in ("hours", "node_hours", "gpu_hours")}
+    return {
+        "cell": cell.key, "workload": spec.workload, "size": spec.size, "dtype": spec.dtype,
+        "gpu_type": spec.gpu_type, "gpus": spec.gpus, "settings": cell.settings, "part": cell.part,
+        "runs": cell.repeats, "nodes": cost.nodes,
+        **({key: None if value is None else _hours(value) for key, value in hours.items()} if rounded else hours),
+        "hours_from": cost.source,
+    }  # fmt: skip
+
+
+def _sum(costs: list[Cost], member: str) -> str:
+    from .cost import total
+
+    hours, unknown = total(costs, member)
+    if unknown == len(costs):
+        return "unknown"
+    return f"{'at least ' if unknown else ''}{_hours(hours):,}"
+
+
+def _hours(value: float) -> float:
+    """Three digits, and whole hours from 100 on."""
+    return round(value) if value >= 100 else float(f"{value:.3g}")
+
+
+def _print_results(sweep: Sweep, results: dict[Slot, Result], format_: str) -> None:
+    import msgspec
+
+    from .summary import summarise
+
+    found = summarise(sweep.cells, results)
+    if format_ == "table":
+        print_rows([_result_row(row) for row in found], RESULTS, format_)
+        for row in found:
+            if row.status not in ("completed", "missing"):
+                click.echo(f"{row.cell}: {row.status}: {row.cause}", err=True)
+    else:
+        rows = [{**msgspec.to_builtins(row)} for row in found]
+        print_rows(rows, RESULTS_CSV, format_)
+
+
+def _result_row(row: Summary) -> Row:
+    half = (row.ci95_high - row.ci95_low) / 2 if row.ci95_high is not None and row.ci95_low is not None else None
+    return {
+        "cell": row.cell, "n": f"{row.n}/{row.repeats}", "step_time_s": row.step_time_s,
+        "ci95": None if half is None else f"± {half:.3g}", "mfu": row.mfu, "efficiency": row.efficiency,
+        "status": row.status,
+    }  # fmt: skip
+
+
+def _code(sweep: Sweep, results: dict[Slot, Result], here: World, allowed: float) -> int:
+    """The worst of all runs, as for `run`."""
+    from llmbx.cli.flow import worst
+
+    specs = {cell.key: cell.spec for cell in sweep.cells}
+    codes = {worst([result], specs[key], here, allowed) for (key, _), result in results.items()}
+    return next((code for code in (130, 4, 1, 3) if code in codes), 0)

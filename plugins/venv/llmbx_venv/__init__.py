@@ -1,0 +1,1 @@
+"""Python environments built from a workload's lock."""

@@ -1,0 +1,134 @@
+"""Which pip installs into an environment, with which settings, and what it says when it fails."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from llmbx.errors import InfraError
+
+_UNWANTED = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_DRY_RUN", "VIRTUAL_ENV")
+_REASONS = re.compile(
+    r"Connection refused|Name or service not known|Temporary failure in name resolution|Network is unreachable"
+    r"|No route to host|timed out|Connection reset|certificate verify failed|[45]\d\d (?:Client|Server) Error",
+    re.IGNORECASE,
+)
+_NO_NETWORK = re.compile(r"Retrying \(Retry|ProxyError|SSLError|ConnectionError|HTTP error", re.IGNORECASE)
+_OLDEST: dict[tuple[int, ...], tuple[int, ...]] = {(): (22, 3), (3, 12): (23, 2), (3, 13): (24, 1)}
+"""The oldest usable pip by Python: `--python` came with 22.3, support of 3.12 and 3.13 as pip's changelog says."""
+
+_PLACES = ("index-url", "extra-index-url", "find-links", "no-index")
+_CONNECTION = ("cert", "trusted-host", "proxy")
+
+
+def pip_command(base_python: str, venv_python: str) -> list[str]:
+    """The argv that runs a pip for the environment of `venv_python`.
+
+    In order: llmbx's own pip, the pip of the interpreter `base_python`, a pip made by ensurepip, one that uv installs.
+    Raises `InfraError` when there is none.
+    """
+    needed = _oldest_pip(venv_python)
+    if importlib.util.find_spec("pip") and _numbers(importlib.metadata.version("pip")) >= needed:
+        return [sys.executable, "-m", "pip", "--python", venv_python]
+    said = _output([base_python, "-m", "pip", "--version"]).split()
+    if len(said) > 1 and _numbers(said[1]) >= needed:
+        return [base_python, "-m", "pip", "--python", venv_python]
+    own = [venv_python, "-m", "pip"]
+    if _output([*own, "--version"]) or _succeeds([venv_python, "-m", "ensurepip", "--default-pip"]):
+        return own
+    if (uv := shutil.which("uv")) and _succeeds([uv, "pip", "install", "--python", venv_python, "pip"]):
+        return own
+    raise InfraError(
+        f"no pip was found for {base_python} ({'.'.join(map(str, needed))} or newer is needed): install one into "
+        "llmbx's environment "
+        "(`python -m ensurepip`, or `uv pip install pip`)"
+    )
+
+
+def pip_environment(environ: Mapping[str, str], temporary: Path) -> dict[str, str]:
+    """The environment pip runs in: the user's own configuration, less what would send packages elsewhere."""
+    kept = {name: value for name, value in environ.items() if name not in _UNWANTED}
+    fixed = {"PIP_USER": "0", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_PROGRESS_BAR": "off"}
+    return {**kept, **fixed, "PYTHONNOUSERSITE": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": str(temporary)}
+
+
+def without_network(env: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
+    """`env` changed so that pip makes no network call: no index, and of the configured find-links the local ones."""
+    local = [link for link in configured.get("find-links", "").split() if "://" not in link or link.startswith("file:")]
+    return {**env, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": " ".join(local)}
+
+
+def configured_places(pip: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    """The user's settings of where pip looks and how it connects, by option name.
+
+    Values may hold credentials: never show them.
+    """
+    found: dict[str, str] = {}
+    for line in _output([*pip, "config", "list"], env).splitlines():
+        key, _, value = line.partition("=")
+        option = key.strip().rpartition(".")[2]
+        if option in (*_PLACES, *_CONNECTION):
+            found[option] = value.strip().strip("'\"").replace("\\n", " ")
+    return found
+
+
+def explain_failure(lines: Iterable[str], configured: Mapping[str, str], wheels: Path, offline: bool) -> str:
+    """One clear line from the output of a pip that failed: what could not be had, where it was sought, what to do."""
+    text = "\n".join(lines)
+    if "No space left on device" in text or "Errno 28" in text:
+        return "the disk is full (No space left on device): free some space and start again, it goes on from there"
+    missing = re.search(r"No matching distribution found for (\S+)", text)
+    network = _REASONS.search(text) or _NO_NETWORK.search(text)
+    if not missing and not network:
+        errors = re.findall(r"^ERROR: (.+)$", text, re.MULTILINE)
+        return f"pip failed: {errors[-1] if errors else 'without a word'}"
+    what = missing[1] if missing else "a package"
+    if offline:
+        return f"{what} is not in {wheels} or another local find-links folder, and --offline forbids the network"
+    names = [name for name in _PLACES if name in configured and name != "no-index"]
+    if "index-url" not in names and "no-index" not in configured:
+        names.insert(0, "its default index")
+    where = f"pip looked in {', '.join(names) or 'no place at all'}, as it is configured here"
+    if network:
+        return (
+            f"{what} could not be fetched: {network[0]} ({where}); start again when the network is back, or put the "
+            f"wheels into {wheels} and use --offline"
+        )
+    return f"{what} was not found ({where}); put its wheel into {wheels}, or name an index that has it (PIP_INDEX_URL)"
+
+
+def _oldest_pip(python: str) -> tuple[int, ...]:
+    """The oldest pip that can install for this interpreter: with `--python` its code runs in there."""
+    version = _numbers(_output([python, "-c", "import platform; print(platform.python_version())"]))
+    return max((pip for minor, pip in _OLDEST.items() if version >= minor), default=_OLDEST[()])
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", version)[:2])
+
+
+def _output(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
+    """What `argv` prints, or nothing when it fails."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", env=env, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _succeeds(argv: Sequence[str]) -> bool:
+    try:
+        return subprocess.run(argv, capture_output=True, timeout=120, check=False, env=_clean()).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _clean() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _UNWANTED}

@@ -1,0 +1,16 @@
+"""The plugin `venv`: the runtime of the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmbx import hookimpl
+from llmbx.runtimes.base import Runtime
+
+
+@hookimpl
+def register_runtimes() -> Sequence[Runtime]:
+    """The runtime `venv`."""
+    from .runtime import VenvRuntime
+
+    return [VenvRuntime()]

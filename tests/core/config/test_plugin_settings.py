@@ -1,0 +1,113 @@
+"""Settings of plugins: where a value comes from, what is refused, and the options that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+import pytest
+
+from llmbx.config.plugin_settings import Joined, check_keys, join, settings_of
+from llmbx.config.profiles import Cluster, Profile
+from llmbx.errors import UsageError
+from llmbx.model import RunSpec, Scalar
+from llmbx.model.settings import Option, Settings, fields
+
+
+class QueueSettings(Settings, frozen=True):
+    """Of a made-up launcher."""
+
+    plugin: ClassVar[str] = "queue"
+
+    name: Annotated[str | None, Option(help="Queue.", variables=("QUEUE", "OLD_QUEUE"))] = None
+    slots: Annotated[int | None, Option(help="Slots.", variables=("SLOTS",))] = None
+    eager: Annotated[bool, Option(help="Start at once.", variables=("EAGER",))] = False
+    labels: Annotated[dict[str, Scalar], Option(help="A label.", name="--label")] = {}
+    hidden: Annotated[float | None, Option(help="Only in a file.", name="")] = None
+
+
+def profile(**keys: Any) -> Profile:
+    return Profile(name="c", file="llmbx.toml", cluster=Cluster(plugin_keys=keys))
+
+
+def joined(
+    own: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None, **options: Any
+) -> Joined:  # fmt: skip
+    return join(QueueSettings, profile(**own) if own else None, environ or {}, options)
+
+
+def test_a_value_comes_from_the_nearest_source_and_keeps_its_origin() -> None:
+    own = {"queue": {"name": "a", "slots": 2, "labels": {"x": 1, "y": 1}}}
+    found = joined(own, {"QUEUE": "b", "SLOTS": "3"}, slots=4, labels={"y": 2})
+    assert found.values == {"name": "b", "slots": 4, "labels": {"x": 1, "y": 2}}
+    profile_ = "cluster 'c' in llmbx.toml"
+    assert found.origins == {
+        "name": "QUEUE", "slots": "--queue-slots", "labels.x": profile_, "labels.y": "--label"
+    }  # fmt: skip
+
+
+def test_the_first_variable_that_is_set_counts() -> None:
+    assert joined(None, {"OLD_QUEUE": "old", "QUEUE": "new"}).values == {"name": "new"}
+    assert joined(None, {"OLD_QUEUE": "old", "QUEUE": " "}).values == {"name": "old"}
+    assert joined(None, {"EAGER": "yes"}).values == {"eager": True}
+
+
+def test_keys_of_a_plugin_may_stand_in_the_clusters_own_table() -> None:
+    assert joined({"slots": 2, "queue": {"name": "a"}}).values == {"slots": 2, "name": "a"}
+
+
+@pytest.mark.parametrize(
+    ("own", "environ", "options", "says"),
+    [
+        ({"queue": {"slotz": 1}}, {}, {}, r"llmbx.toml: at clusters.c: unknown key 'slotz' \(did you mean 'slots'\?\)"),
+        ({"queue": {"slots": "two"}}, {}, {}, "llmbx.toml: at clusters.c: at slots: Expected int"),
+        ({"queue": 3}, {}, {}, "llmbx.toml: at clusters.c.queue: expected a table, got 3"),
+        ({}, {"SLOTS": "two"}, {}, "SLOTS='two': expected a whole number"),
+        ({}, {"EAGER": "perhaps"}, {}, "EAGER='perhaps': expected true or false"),
+        ({}, {}, {"slotz": 1}, "settings of queue: unknown key 'slotz'"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(
+    own: dict[str, Any], environ: dict[str, str], options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        joined(own, environ, **options)
+
+
+class OtherSettings(Settings, frozen=True):
+    plugin: ClassVar[str] = "other"
+    slots: Annotated[int | None, Option(help="Slots of another plugin.")] = None
+
+
+def test_a_key_that_no_plugin_or_more_than_one_has_is_refused() -> None:
+    kinds = {"queue": QueueSettings, "other": OtherSettings}
+    check_keys(kinds, profile(name="a", other={"slots": 1}))
+    with pytest.raises(UsageError, match=r"at clusters.c: unknown key 'nam' \(did you mean 'name'\?\)"):
+        check_keys(kinds, profile(nam="a"))
+    with pytest.raises(UsageError, match=r"the key 'slots' belongs in \[clusters.c.queue\] or \[clusters.c.other\]"):
+        check_keys(kinds, profile(slots=1))
+
+
+def test_a_run_keeps_what_was_given(make_spec: Any) -> None:
+    spec: RunSpec = make_spec(plugin_settings={"queue": {"slots": 4}})
+    assert settings_of(spec, QueueSettings) == QueueSettings(slots=4)
+    assert settings_of(make_spec(), QueueSettings) == QueueSettings()
+
+
+def test_options_have_the_plugins_name_unless_they_say_otherwise() -> None:
+    assert [field.spelling for field in fields(QueueSettings)] == [
+        "--queue-name", "--queue-slots", "--queue-eager", "--label", ""
+    ]  # fmt: skip
+
+
+def test_a_class_that_cannot_be_read_is_refused() -> None:
+    class Bare(Settings, frozen=True):
+        size: int = 0
+
+    class Odd(Settings, frozen=True):
+        sizes: Annotated[list[int], Option(help="Sizes.")] = []
+
+    with pytest.raises(TypeError, match=r"Bare\.size has no Option in its annotation"):
+        fields(Bare)
+    with pytest.raises(TypeError, match=r"Odd\.sizes: expected a bool, int, float, str or dict"):
+        fields(Odd)

@@ -1,0 +1,41 @@
+"""Records of older versions are read as today's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from llmbx.errors import LlmbxError
+from llmbx.model import RunSpec
+from llmbx.record.folder import Record, decode_any, read_run
+
+
+def old(spec: RunSpec, **members: object) -> dict[str, object]:
+    """A record as version 1 wrote it: scheduler options among the members of the specification."""
+    record = Record(run_id="r", spec=spec, created=1.0, llmbx_version="0.1", command=("run",))
+    data = json.loads(msgspec.json.encode(record))
+    del data["schema_version"], data["spec"]["plugin_settings"]
+    data["spec"] |= members
+    return dict(data)
+
+
+def test_scheduler_options_of_version_1_are_slurms_settings(make_spec: Callable[..., RunSpec], tmp_path: Path) -> None:
+    origins = {"scheduler.partition": "SBATCH_PARTITION", "steps": "--steps"}
+    data = old(make_spec(origins=origins), scheduler={"partition": "batch", "exclusive": ""}, srun={"wait": "60"})
+    (tmp_path / "run.json").write_text(json.dumps(data))
+    spec = read_run(tmp_path).record.spec
+    options = {"sbatch": {"partition": "batch", "exclusive": ""}, "srun": {"wait": "60"}}
+    assert spec.plugin_settings == {"slurm": options}
+    assert spec.origins == {"slurm.sbatch.partition": "SBATCH_PARTITION", "steps": "--steps"}
+
+
+def test_a_record_that_is_wrong_in_another_way_says_how(make_spec: Callable[..., RunSpec], tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(old(make_spec(), scheduler={}, surprise=1)))
+    with pytest.raises(LlmbxError, match="not a record that this llmbx can read"):
+        read_run(tmp_path)
+    with pytest.raises(msgspec.DecodeError):
+        decode_any(b"{", Record)

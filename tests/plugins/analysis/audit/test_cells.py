@@ -1,0 +1,154 @@
+"""Tables made from known terms have no dispute; a term swapped in one cell is disputed, and named."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmbx.catalog import hardware
+from llmbx.model import ModelShape, Reference
+from llmbx_analysis.audit.cells import count, disputes
+from llmbx_analysis.audit.explain import Known
+from llmbx_analysis.audit.terms import Case, Terms, compute
+
+from .conftest import SHAPE, flops
+
+GPUS = hardware.builtin()
+
+shapes = st.builds(
+    ModelShape,
+    layers=st.integers(2, 120),
+    hidden_size=st.sampled_from([1024, 4096, 8192, 16384]),
+    ffn_hidden_size=st.integers(1024, 60000),
+    heads=st.sampled_from([16, 32, 64]),
+    query_groups=st.sampled_from([4, 8]),
+    vocab_size=st.integers(10000, 250000),
+    sequence_length=st.sampled_from([2048, 4096, 8192]),
+)
+terms_ = st.builds(
+    Terms,
+    gpus=st.sampled_from([8, 64, 512]),
+    sequence_length=st.sampled_from([2048, 8192]),
+    batch=st.integers(1, 4096),
+    step_time_s=st.floats(0.5, 60),
+    model=shapes,
+    convention=st.sampled_from(["full", "causal"]),
+    peak_tflops=st.just(989.0),
+)
+
+
+def case(terms: Terms, **published: float) -> Case:
+    reference = Reference(
+        source="s", size="1b", dtype="bf16", gpu_type="h100", gpus=terms.gpus, step_time_s=terms.step_time_s,
+        global_batch_size=terms.batch, convention=terms.convention, **published,
+    )  # fmt: skip
+    return Case("toy", reference, terms, flops)
+
+
+def figures(terms: Terms) -> dict[str, float]:
+    found = {field: compute(field, terms, flops) for field in ("tokens_per_s", "mfu", "days_per_1t_tokens")}
+    return {field: value for field, value in found.items() if value is not None}
+
+
+BASE = Terms(gpus=64, sequence_length=2048, batch=128, step_time_s=1.7, model=SHAPE, peak_tflops=989.0)
+
+
+def test_the_arithmetic_is_the_recipes() -> None:
+    """By hand: 2048 x 128 / 1.7 s; 1e12 tokens at that rate; 128 samples' FLOPs over 1.7 s, 64 GPUs and the peak."""
+    found = figures(BASE)
+    assert found["tokens_per_s"] == pytest.approx(154202.3529)
+    assert found["days_per_1t_tokens"] == pytest.approx(75.0580, abs=1e-3)
+    per_sample = 2048 * (12 * 16 * 1024**2 * (1 + 4 / 16 + 2048 / 1024) + 18 * 16 * 4096 * 1024 + 6 * 50000 * 1024)
+    assert found["mfu"] == pytest.approx(128 * per_sample / 1.7 / 64 / 989e12)
+
+
+@given(terms_)
+def test_what_follows_from_its_terms_is_not_disputed(terms: Terms) -> None:
+    cases = [case(terms, **figures(terms))]
+    assert count(cases) == 3
+    assert disputes(cases, Known(cases=cases, gpus=GPUS)) == []
+
+
+@given(terms_, st.floats(0.5, 2.0).filter(lambda f: abs(f - 1) > 0.0061))
+def test_what_is_farther_off_than_the_tolerance_is_disputed(terms: Terms, factor: float) -> None:
+    right = figures(terms)
+    cases = [case(terms, tokens_per_s=right["tokens_per_s"] * factor)]
+    (found,) = disputes(cases, Known(cases=cases, gpus=GPUS))
+    assert found.field == "tokens_per_s"
+    assert found.recomputed == pytest.approx(right["tokens_per_s"])
+    assert found.difference_percent == pytest.approx(100 * (factor - 1), rel=1e-4)
+
+
+@given(terms_, st.floats(-0.0059, 0.0059))
+def test_what_is_nearer_is_not(terms: Terms, off: float) -> None:
+    cases = [case(terms, **{field: value * (1 + off) for field, value in figures(terms).items()})]
+    assert disputes(cases, Known()) == []
+    if abs(off) > 1e-9:
+        assert len(disputes(cases, Known(), tolerance=0.0)) == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "fields", "words"),
+    [
+        ({"peak_tflops": 1979.0}, {"mfu"}, "H100 SXM dense FP8 peak of 1979"),
+        ({"peak_tflops": 2450.0}, {"mfu"}, "GB200 dense BF16 peak of 2450"),
+        ({"batch": 256}, {"tokens_per_s", "mfu", "days_per_1t_tokens"}, "a global batch of 256, that of 128 GPUs"),
+        ({"convention": "causal"}, {"mfu"}, "causal attention instead of full"),
+        ({"model": SHAPE.replace(query_groups=16)}, {"mfu"}, "16 query groups instead of 4"),
+        ({"model": SHAPE.replace(vocab_size=128256)}, {"mfu"}, "the vocabulary of Llama (128256)"),
+        ({"step_time_s": 1.9}, {"tokens_per_s", "mfu", "days_per_1t_tokens"}, "the step time of 128 GPUs, 1.9 s"),
+        ({"convention": "causal", "model": SHAPE.replace(vocab_size=128256)}, {"mfu"},
+         "causal attention instead of full in the FLOPs, and the vocabulary of Llama"),
+    ],
+)  # fmt: skip
+def test_the_assumption_behind_a_figure_is_named(changed: dict[str, object], fields: set[str], words: str) -> None:
+    assumed = BASE.replace(**changed)
+    other = BASE.replace(gpus=128, batch=256, step_time_s=1.9)
+    cases = [case(BASE, **figures(assumed)), case(other, **figures(other))]
+    known = Known(cases=cases, gpus=GPUS, vocabularies={128256: "Llama", 32000: "other"})
+    found = disputes(cases, known)
+    assert {item.field for item in found} == fields
+    for item in found:
+        assert item.gpus == 64
+        assert item.explanation is not None and words in item.explanation
+
+
+def test_a_percentage_for_a_fraction_and_rounding() -> None:
+    right = figures(BASE)
+    cases = [case(BASE, mfu=right["mfu"] * 100), case(BASE, days_per_1t_tokens=76.0)]
+    first, second = disputes(cases, Known(gpus=GPUS))
+    assert first.explanation == "a percentage taken for a fraction, or the reverse"
+    assert second.explanation is None
+    days = BASE.replace(step_time_s=0.0799)
+    (rounded,) = disputes([case(days, days_per_1t_tokens=3.5)], Known())
+    assert rounded.explanation == "rounding: as many digits as are printed"
+
+
+def test_what_cannot_be_explained_stays_unexplained() -> None:
+    cases = [case(BASE, mfu=figures(BASE)["mfu"] * 1.1234)]
+    (found,) = disputes(cases, Known(cases=cases, gpus=GPUS, vocabularies={32000: "x"}))
+    assert found.explanation is None
+
+
+def test_unknown_terms_leave_their_cells_out() -> None:
+    partial = BASE.replace(model=None, sequence_length=None)
+    cases = [case(partial, **figures(BASE))]
+    assert count(cases) == 0
+    stated = partial.replace(flops=flops(SHAPE).full)
+    assert count([case(stated, **figures(BASE))]) == 1
+    assert disputes([case(stated, **figures(BASE))], Known()) == []
+
+
+@settings(max_examples=50)
+@given(terms_, st.sampled_from([gpu for gpu in GPUS.values() if gpu.peaks]), st.data())
+def test_a_swapped_peak_is_always_found(terms: Terms, gpu: hardware.GpuType, data: st.DataObject) -> None:
+    peak = data.draw(st.sampled_from(sorted(gpu.peaks.values(), key=lambda p: p.tflops)))
+    cases = [case(terms, **(figures(terms) | {"mfu": figures(terms.replace(peak_tflops=peak.tflops))["mfu"]}))]
+    found = disputes(cases, Known(cases=cases, gpus=GPUS))
+    if abs(peak.tflops / 989.0 - 1) < 0.006:
+        assert found == []
+    else:
+        assert found[0].explanation is not None
+        # 100 x or 0.01 x another figure is a percentage before it is a peak.
+        assert f"{peak.tflops:g} TFLOP/s" in found[0].explanation or "rounding" in found[0].explanation

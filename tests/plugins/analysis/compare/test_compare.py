@@ -1,0 +1,455 @@
+"""Runs against runs, baselines and published rows: through the command, on files alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from llmbx.cli.options import World
+from llmbx.config.install import Install
+from llmbx.config.profiles import Config
+from llmbx.errors import LlmbxError, UsageError
+from llmbx.history.tags import change_tags
+from llmbx.model import Image, Reference
+from llmbx.model.result import FlopsPerSample
+from llmbx.plugins.manager import Plugins
+from llmbx_analysis.cli import compare as module
+
+from ....shelf import FLOPS, Shelf, Toy, noise
+
+Compare = Callable[..., Result]
+
+
+@pytest.fixture
+def compare(monkeypatch: pytest.MonkeyPatch, install: Install, plugins: Plugins) -> Compare:
+    monkeypatch.setattr(module, "world", lambda: World(plugins, Config(), {}, install))
+
+    def invoke(*arguments: str) -> Result:
+        done = CliRunner().invoke(module.command, list(arguments))
+        if isinstance(done.exception, LlmbxError):
+            raise done.exception
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done
+
+    return invoke
+
+
+def read(done: Result) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_run_that_crashed_after_its_last_step_is_told(shelf: Shelf, compare: Compare) -> None:
+    crashed = {"status": "out_of_memory", "cause": "after the last step: rank 3 was killed"}
+    a, b = shelf.put(noise(3, 1.0)), shelf.put(noise(4, 1.0), result=crashed)
+    warned = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["warnings"]
+    told = f"B: {b.record.run_id} ended with out of memory: after the last step: rank 3 was killed"
+    assert told in warned and not any(line.startswith("A: ") for line in warned)
+    assert "ended with out of memory" in compare(a.record.run_id, b.record.run_id).stdout
+
+
+def test_a_slower_run_exits_3_and_says_how_much_and_how_sure(shelf: Shelf, compare: Compare) -> None:
+    a, b = shelf.put(noise(3, 1.0)), shelf.put(noise(4, 1.08))
+    done = compare(a.record.run_id, b.record.run_id)
+    assert done.exit_code == 3
+    assert done.stdout.startswith("slower: steps take 8.")
+    found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
+    assert found["verdict"] == "slower"
+    change = found["change"]
+    assert change["low"] < 0.08 < change["high"]
+    assert change["over"] == "steps"
+    assert found["a"]["runs"] == [a.record.run_id]
+    assert found["b"]["step_time_s"]["count"] == 34
+    assert any("one run each" in line for line in found["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("mean", "options", "verdict", "code"),
+    [
+        (1.001, (), "same within noise", 0),
+        (1.03, (), "same within noise", 0),
+        (1.03, ("--tolerance", "1%"), "slower", 3),
+        (0.9, (), "faster", 0),
+    ],
+)
+def test_the_tolerance_decides_what_matters(
+    shelf: Shelf, compare: Compare, mean: float, options: tuple[str, ...], verdict: str, code: int
+) -> None:
+    shelf.put(noise(1, 1.0), tags=("old",))
+    shelf.put(noise(2, mean))
+    done = compare("last", "--baseline", "old", "--format", "json", *options)
+    assert (read(done)["verdict"], done.exit_code) == (verdict, code)
+
+
+def test_a_noisy_run_is_not_called_slower(shelf: Shelf, compare: Compare) -> None:
+    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.1, count=16, spread=0.5), window="11-14", steps=16)
+    done = compare(a.record.run_id, b.record.run_id)
+    assert done.exit_code == 0
+    assert done.stdout.startswith("same within noise") and "measure more steps" in done.stdout.replace("\n", " ")
+
+
+def test_repeats_are_compared_by_their_means(shelf: Shelf, compare: Compare) -> None:
+    """Steps are steady in each run but runs scatter by 3 %: steps alone would call the last one slower."""
+    group = {"record": {"group": "repeat-1"}}
+    for seed, mean in enumerate((0.96, 1.0, 1.04, 1.01)):
+        shelf.put(noise(seed, mean), **group)
+    shelf.put(noise(9, 1.06))
+    name = str(min(shelf.install.path.glob("workloads/*/experiments/*/*/*")))
+    together = read(compare(name, "last", "--format", "json", "--tolerance", "1%"))
+    assert together["verdict"] == "same within noise"
+    assert together["change"]["over"] == "repeats"
+    assert (together["a"]["kind"], len(together["a"]["runs"])) == ("repeats", 4)
+    assert not any("one run each" in line for line in together["warnings"])
+    alone = read(compare(name, "last", "--format", "json", "--tolerance", "1%", "--single"))
+    assert alone["verdict"] == "slower"
+
+
+def test_two_repeats_of_one_command_stand_for_themselves(shelf: Shelf, compare: Compare) -> None:
+    a, b = (shelf.put(noise(seed, 1.0), record={"group": "g"}) for seed in (1, 2))
+    found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
+    assert (found["a"]["runs"], found["b"]["runs"]) == ([a.record.run_id], [b.record.run_id])
+    with pytest.raises(UsageError, match="both runs are"):
+        compare(a.record.run_id, a.folder)
+
+
+def test_the_baseline_is_every_valid_comparable_run_with_the_tag(shelf: Shelf, compare: Compare) -> None:
+    good = [shelf.put(noise(seed, 1.0), tags=("accepted",)) for seed in range(3)]
+    shelf.put(noise(7, 5.0), tags=("accepted",), valid=False)
+    shelf.put(noise(8, 9.0), tags=("accepted",), global_batch_size=128)
+    shelf.put(noise(9, 1.2), tags=("accepted",))
+    found = read(compare("--baseline", "accepted", "--format", "json"))
+    assert found["a"]["runs"] == [run.record.run_id for run in good]
+    assert (found["a"]["kind"], found["a"]["label"]) == ("baseline", "accepted")
+    assert found["verdict"] == "slower"
+    with pytest.raises(
+        UsageError, match=r"--baseline acepted: no other run has this tag \(did you mean 'accepted'\?\)"
+    ):
+        compare("--baseline", "acepted")
+
+
+def test_a_tag_that_only_the_run_itself_has_is_no_baseline(shelf: Shelf, compare: Compare) -> None:
+    shelf.put(noise(1, 1.0), tags=("accepted",))
+    with pytest.raises(UsageError, match="and its repeats have this tag"):
+        compare("last", "--baseline", "accepted")
+
+
+def test_of_a_baseline_only_the_newest_and_its_repeats_count(shelf: Shelf, compare: Compare) -> None:
+    """The tag was given again after an upgrade: what ran with the old libraries is no measure any more."""
+    shelf.put(noise(1, 2.0), tags=("accepted",))
+    new = {"versions": {"torch": "2.9.0"}}
+    kept = [shelf.put(noise(seed, 1.0), tags=("accepted",), record=new) for seed in (2, 3)]
+    shelf.put(noise(4, 1.2), record=new)
+    found = read(compare("--baseline", "accepted", "--format", "json"))
+    assert found["a"]["runs"] == [run.record.run_id for run in kept]
+    assert found["verdict"] == "slower"
+
+
+def test_tags_given_later_and_taken_away_make_a_baseline(shelf: Shelf, compare: Compare) -> None:
+    first, second, last = (shelf.put(noise(seed, mean)) for seed, mean in enumerate((1.0, 1.5, 1.2)))
+    change_tags(first, add=["accepted"])
+    assert read(compare("last", "--baseline", "accepted", "--format", "json"))["verdict"] == "slower"
+    change_tags(first, remove=["accepted"])
+    change_tags(second, add=["accepted"])
+    found = read(compare("last", "--baseline", "accepted", "--format", "json"))
+    assert (found["verdict"], found["a"]["runs"]) == ("faster", [second.record.run_id])
+    for names, verdict in (
+        (("tag:accepted", last.record.run_id), "faster"),
+        ((last.record.run_id, "tag:accepted"), "slower"),
+    ):
+        assert read(compare(*names, "--format", "json"))["verdict"] == verdict
+    with pytest.raises(UsageError, match="no other run has this tag"):
+        compare("last", "tag:nothing")
+
+
+def test_a_tag_means_the_newest_run_that_does_the_same_work(shelf: Shelf, compare: Compare) -> None:
+    good = shelf.put(noise(1, 1.0), tags=("accepted",))
+    shelf.put(noise(2, 1.0), tags=("accepted",), dtype="fp8")
+    shelf.put(noise(3, 1.0), tags=("accepted",), valid=False)
+    run = shelf.put(noise(4, 1.0))
+    found = read(compare("tag:accepted", run.record.run_id, "--format", "json"))
+    assert found["a"]["runs"] == [good.record.run_id]
+
+
+def test_a_baseline_of_other_work_is_refused_with_the_reason(shelf: Shelf, compare: Compare) -> None:
+    shelf.put(noise(1, 1.0), tags=("old",), global_batch_size=128)
+    shelf.put(noise(2, 1.0))
+    with pytest.raises(
+        UsageError, match=r"none of its 1 runs compares with .*the global batch size differs \(128 and 64"
+    ):
+        compare("--baseline", "old")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"global_batch_size": 128}, "the global batch size differs (64 and 128)"),
+        ({"dtype": "fp8"}, "the dtype differs (bf16 and fp8)"),
+        ({"gpus": 16}, "the number of GPUs differs (8 and 16)"),
+        ({"gpu_type": "gb200"}, "the GPU type differs (h100 and gb200)"),
+        ({"size": "mini", "mini": True}, "the size differs (1b and mini)"),
+        ({"sequence_length": 256}, "the models differ in sequence_length (128 and 256)"),
+        ({"layers": 8}, "the models differ in layers (4 and 8)"),
+    ],
+)
+def test_other_work_is_refused_unless_forced(
+    shelf: Shelf, compare: Compare, changes: dict[str, Any], reason: str
+) -> None:
+    for key in ("sequence_length", "layers"):
+        if key in changes:
+            changes = {"model": shelf.spec.model.replace(**changes)}
+    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), **changes)
+    with pytest.raises(UsageError) as error:
+        compare(a.record.run_id, b.record.run_id)
+    assert reason in str(error.value) and "--force" in str(error.value)
+    assert error.value.exit_code == 2
+    found = read(compare(a.record.run_id, b.record.run_id, "--force", "--format", "json"))
+    assert reason in found["not_comparable_because"]
+
+
+@pytest.mark.parametrize("flag", ["profiled", "traced"])
+def test_a_profiled_or_traced_run_is_no_figure(shelf: Shelf, compare: Compare, flag: str) -> None:
+    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), result={flag: True})
+    with pytest.raises(UsageError, match=f"was {flag}"):
+        compare(a.record.run_id, b.record.run_id)
+
+
+def test_minis_compare_with_minis(shelf: Shelf, compare: Compare) -> None:
+    a, b = (shelf.put(noise(seed, 1.0), size="mini", mini=True, gpu_type="cpu") for seed in (1, 2))
+    assert read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["verdict"] == "same within noise"
+
+
+def test_a_run_without_a_valid_measurement_is_told(shelf: Shelf, compare: Compare) -> None:
+    a = shelf.put(noise(1, 1.0))
+    b = shelf.put(noise(2, 1.0), valid=False, result={"cause": "rank 3: out of memory"})
+    with pytest.raises(UsageError, match=r"no valid measurement \(failed: rank 3: out of memory\)"):
+        compare(a.record.run_id, b.record.run_id)
+    assert compare(a.record.run_id, b.record.run_id, "--force").exit_code == 0
+    short = shelf.put(noise(3, 1.0, count=20))
+    with pytest.raises(UsageError, match=r"measured nothing \(window 11-44: the log ends at step 19\)"):
+        compare(a.record.run_id, short.record.run_id)
+    found = read(compare(a.record.run_id, short.record.run_id, "--window", "11-18", "--format", "json"))
+    assert (found["a"]["windows"], found["b"]["windows"]) == (["11-18"], ["11-18"])
+    assert found["a"]["step_time_s"]["count"] == 8
+
+
+def test_other_windows_are_warned_of(shelf: Shelf, compare: Compare) -> None:
+    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), window="35-44")
+    found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
+    assert any(line.startswith("measured over other steps: A 11-44, B 35-44; ") for line in found["warnings"])
+
+
+def test_a_single_step_has_no_noise_to_know(shelf: Shelf, compare: Compare) -> None:
+    a, b = (shelf.put(noise(seed, mean), window="last") for seed, mean in ((1, 1.0), (2, 1.2)))
+    done = compare(a.record.run_id, b.record.run_id, "--format", "json")
+    assert (read(done)["verdict"], done.exit_code) == ("slower", 3)
+    assert sum("a single step was measured" in line for line in read(done)["warnings"]) == 2
+
+
+def test_what_stands_out_in_the_steps_is_warned_of(shelf: Shelf, compare: Compare) -> None:
+    times = noise(2, 1.0)
+    times[20] = 3.0
+    a, b = shelf.put(noise(1, 1.0)), shelf.put(times)
+    text = compare(a.record.run_id, b.record.run_id).stdout
+    assert "warning: B: outlier step: 20 (3 s" in text
+
+
+def test_mfu_is_compared_under_one_convention(shelf: Shelf, compare: Compare) -> None:
+    a = shelf.put(noise(1, 1.0), flops_convention="causal")
+    b = shelf.put(noise(1, 1.0), flops_convention="full")
+    assert b.record.spec.peak is not None
+    found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
+    lines = {line["name"]: line for line in found["metrics"]}
+    for name in ("mfu", "tflops_per_gpu"):
+        assert lines[name]["a"] == pytest.approx(lines[name]["b"], rel=1e-4)
+        assert lines[name]["note"] == "converted from full to causal attention"
+    assert lines["mfu"]["a"] == pytest.approx(100 * FLOPS.causal * 64 / 8 / 989e12, rel=1e-2)
+    assert lines["step_time"]["change_percent"] == pytest.approx(0)
+    back = read(compare(b.record.run_id, a.record.run_id, "--format", "json"))
+    assert {m["name"]: m for m in back["metrics"]}["mfu"]["a"] == pytest.approx(
+        100 * FLOPS.full * 64 / 8 / 989e12, rel=1e-2
+    )
+
+
+def test_flops_that_cannot_be_converted_are_refused_and_left_out_when_forced(shelf: Shelf, compare: Compare) -> None:
+    a = shelf.put(noise(1, 1.0), flops_convention="causal")
+    b = shelf.put(noise(1, 1.0), flops_convention="full", result={"flops_per_sample": FlopsPerSample(full=8e13)})
+    with pytest.raises(UsageError, match=r"the FLOPs are counted differently \(causal and full attention\)"):
+        compare(a.record.run_id, b.record.run_id)
+    forced = read(compare(a.record.run_id, b.record.run_id, "--format", "json", "--force"))
+    (line,) = [m for m in forced["metrics"] if m["name"] == "mfu"]
+    assert (line["b"], line["change_percent"]) == (None, None)
+    assert line["note"].startswith("not converted from full to causal attention")
+
+
+def test_why_they_differ_likeliest_cause_first(shelf: Shelf, compare: Compare) -> None:
+    a = shelf.put(noise(1, 1.0))
+    record = {
+        "image": Image(kind="container", reference="toy:1", python="python", digest="sha256:bbbb"),
+        "versions": {"torch": "2.9.0"},
+        "host": {"hostname": "node2", "driver": "580.2", "clocks_max_mhz": 1755},
+        "environment": {"PWD": "/x", "NCCL_IB_SL": "0", "EDITOR": "vi"},
+    }
+    parallelism = a.record.spec.parallelism.replace(tp=2)
+    b = shelf.put(noise(2, 1.1), record=record, parallelism=parallelism, env={"NCCL_NVLS_ENABLE": "1"})
+    found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
+    order = [d["what"] for d in found["differences"]]
+    assert order == [
+        "parallelism tp", "image digest", "exported NCCL_NVLS_ENABLE", "version of torch", "driver", "clocks_max_mhz",
+        "nodes", "environment NCCL_IB_SL", "environment EDITOR",
+    ]  # fmt: skip
+    by_name = {d["what"]: d for d in found["differences"]}
+    assert (by_name["parallelism tp"]["a"], by_name["parallelism tp"]["b"]) == (1, 2)
+    assert by_name["version of torch"]["note"] == "another minor version"
+    assert "other bits" in by_name["image digest"]["note"]
+    assert (by_name["nodes"]["a"], by_name["nodes"]["b"]) == ("node1", "node2")
+    text = compare(a.record.run_id, b.record.run_id).stdout
+    assert "what differs, likeliest cause first:\n  parallelism tp: 1 -> 2" in text
+    assert "EDITOR" not in text and "and 1 more that seldom matter" in text
+
+
+def test_the_same_run_twice_differs_in_nothing(shelf: Shelf, compare: Compare) -> None:
+    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0))
+    assert read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["differences"] == []
+    assert "nothing differs that the records know" in compare(a.record.run_id, b.record.run_id).stdout
+
+
+@pytest.mark.parametrize(("mean", "verdict", "code"), [(1.08, "slower", 3), (1.01, "same within noise", 0)])
+def test_against_the_published_row(
+    shelf: Shelf, toy: Toy, row: Reference, compare: Compare, mean: float, verdict: str, code: int
+) -> None:
+    toy.references = (row,)
+    shelf.put(noise(2, mean))
+    done = compare("--reference", "--format", "json")
+    found = read(done)
+    assert (found["verdict"], done.exit_code) == (verdict, code)
+    assert (found["a"]["kind"], found["a"]["label"]) == ("reference", "The recipe, table")
+    assert found["a"]["step_time_s"]["method"] == "exact"
+    lines = {m["name"]: m for m in found["metrics"]}
+    assert lines["mfu"]["change_percent"] == pytest.approx(100 * (1 / mean - 1), abs=0.3)
+    assert found["warnings"] == []
+
+
+def test_a_published_mfu_is_met_under_its_own_convention(
+    shelf: Shelf, toy: Toy, row: Reference, compare: Compare
+) -> None:
+    toy.references = (row,)
+    shelf.put(noise(2, 1.0), flops_convention="causal")
+    found = read(compare("--reference", "--format", "json"))
+    (line,) = [m for m in found["metrics"] if m["name"] == "mfu"]
+    assert line["change_percent"] == pytest.approx(0, abs=0.3)
+    assert line["note"] == "converted from causal to full attention, as the source counts"
+
+
+def test_a_disputed_row_is_warned_of(shelf: Shelf, toy: Toy, row: Reference, compare: Compare) -> None:
+    assert row.tokens_per_s is not None
+    toy.references = (row.replace(tokens_per_s=row.tokens_per_s / 2),)
+    shelf.put(noise(2, 1.0))
+    found = read(compare("--reference", "--format", "json"))
+    assert found["verdict"] == "same within noise"
+    (line,) = found["warnings"]
+    assert line.startswith("published figure disputed: tokens_per_s 4096, the arithmetic gives 8192")
+
+
+def test_a_run_that_departs_from_the_recipe_says_in_what(
+    shelf: Shelf, toy: Toy, row: Reference, compare: Compare
+) -> None:
+    toy.references = (row,)
+    shelf.put(noise(2, 1.1), micro_batch_size=2, cuda_graphs=True)
+    found = read(compare("--reference", "--format", "json"))
+    assert [d["what"] for d in found["differences"]][:2] == ["cuda_graphs", "micro_batch_size"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "row_changes", "reason"),
+    [
+        ({"global_batch_size": 128}, {}, "the global batch size differs (64 was published, 128 was run)"),
+        ({"recipe": "other"}, {}, "the recipe differs (plain was published, other was run)"),
+        ({"forced": ("layers",)}, {}, "rules were overridden with --force: layers"),
+        ({"proxy": True}, {}, "a proxy: the model is not the size it is named after"),
+        ({}, {"sequence_length": 8192}, "the sequence length differs (8192 was published, 128 was run)"),
+    ],
+)
+def test_what_does_not_compare_with_the_published_row_is_refused(
+    shelf: Shelf, toy: Toy, row: Reference, compare: Compare, changes: dict[str, Any], row_changes: dict[str, Any],
+    reason: str,
+) -> None:  # fmt: skip
+    toy.references = (row.replace(**row_changes),)
+    shelf.put(noise(2, 1.0), **changes)
+    with pytest.raises(UsageError) as error:
+        compare("--reference")
+    assert reason in str(error.value)
+    assert reason in read(compare("--reference", "--force", "--format", "json"))["not_comparable_because"]
+
+
+def test_without_a_published_row_the_rows_there_are_are_named(
+    shelf: Shelf, toy: Toy, row: Reference, compare: Compare
+) -> None:
+    toy.references = (row.replace(dtype="fp8"),)
+    shelf.put(noise(2, 1.0))
+    with pytest.raises(
+        UsageError, match=r"nothing is published for line 1b bf16 on 8 x h100 \(published: 1b fp8 on 8 x h"
+    ):
+        compare("--reference")
+    shelf.put(noise(2, 1.0), size="mini", mini=True)
+    with pytest.raises(UsageError, match="a mini compares with nothing that was published"):
+        compare("--reference")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "compare takes two runs, or one with --baseline TAG or --reference; got nothing"),
+        (("a",), "got 1 run"),
+        (("a", "b", "c"), "got 3 runs"),
+        (("a", "b", "--reference"), "--reference takes one run, got 2"),
+        (("--reference", "--baseline", "x"), "exclude each other"),
+        (("a", "b", "--tolerance", "much"), "--tolerance 'much': expected a percentage"),
+        (("a", "b", "--window", "9-3"), "did you mean 3-9?"),
+        (("a", "b"), "no run 'a'"),
+    ],
+)
+def test_wrong_usage_is_one_clear_line(compare: Compare, arguments: tuple[str, ...], says: str) -> None:
+    with pytest.raises(UsageError) as error:
+        compare(*arguments)
+    assert says in str(error.value)
+
+
+def test_the_text_and_the_csv(shelf: Shelf, compare: Compare, golden: Callable[[str, str], None]) -> None:
+    a = shelf.put(noise(1, 1.0), tags=("accepted",))
+    b = shelf.put(noise(2, 1.08), record={"versions": {"torch": "2.9.0"}})
+    golden("slower.txt", compare(a.record.run_id, b.record.run_id).stdout)
+    csv = compare(a.record.run_id, b.record.run_id, "--format", "csv").stdout.splitlines()
+    assert csv[0] == "name,unit,a,b,change_percent,note"
+    assert csv[1].startswith("step_time,s,")
+
+
+def node(run: Any, number: int, host: str, power: str = "700.00", clock: str = "1980") -> None:
+    lines = [f"host {host}", "kernel 6.1.0", "cpu Xeon", "cores 64",
+             *[f"gpu H100, 550.54, {power}, {clock}, 2619, [N/A]"] * 8]  # fmt: skip
+    (run.path / f"node-{number}.txt").write_text("\n".join(lines) + "\n")
+
+
+def test_what_the_nodes_say_explains_before_what_the_submitting_machine_says(shelf: Shelf, compare: Compare) -> None:
+    """The login node got a new driver, which explains nothing; one of the nodes' power limit was lowered."""
+    a = shelf.put(noise(1, 1.0))
+    b = shelf.put(noise(2, 1.1), record={"host": {"hostname": "login", "driver": "600.1"}})
+    for run, power in ((a, "700.00"), (b, "500.00")):
+        node(run, 0, "n1")
+        node(run, 1, "n2" if run is a else "n7", power)
+    found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
+    told = {d["what"]: (d["a"], d["b"]) for d in found["differences"]}
+    assert told["gpu_power_limit_w"] == (700.0, "500.0 (8 GPUs), 700.0 (8 GPUs)")
+    assert told["nodes"] == ("n1, n2", "n1, n7")
+    assert "driver" not in told
+    assert [d["what"] for d in found["differences"]][:2] == ["gpu_power_limit_w", "nodes"]
+
+
+def test_nodes_of_one_side_alone_are_not_held_against_the_other(shelf: Shelf, compare: Compare) -> None:
+    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.1))
+    node(b, 0, "node1")
+    found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
+    assert found["differences"] == []

@@ -1,0 +1,103 @@
+"""Results as they come: unknown members, times of nothing, steps that repeat. A report tells what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from llmbx.measure.figures import measure
+from llmbx.model import JobStatus, Parallelism, Result, RunSpec, Step
+from llmbx.model.result import Loss, Mfu, StepTime, Tflops, Timing, Window, WorkloadFacts
+from llmbx.record.folder import Record, Run, pretty
+from llmbx.run.finalize import build_result
+from llmbx_analysis.report.build import build
+from llmbx_analysis.report.html import render as page
+from llmbx_analysis.report.markdown import render as markdown
+from llmbx_analysis.report.rows import rows
+from llmbx_analysis.report.subjects import Subject, cells
+
+from ....shelf import FLOPS, noise
+
+NUMBER = st.none() | st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([0.0, -1.0, 1e-300, 1e300])
+TIME = st.none() | st.floats(min_value=0, max_value=1e6) | st.sampled_from([0.0, 1e-300, float("inf"), float("nan")])
+LOGGED = st.none() | st.floats(min_value=1e-6, max_value=1e6) | st.just(0.0)
+"""What a log may print as a time."""
+
+STEP = st.builds(Step, number=st.integers(0, 60), time_s=TIME, loss=NUMBER, attempt=st.integers(0, 2))
+FACTS = st.builds(
+    WorkloadFacts, name=st.none() | st.text(), gpus=st.none() | st.integers(1, 9), gpu_type=st.none() | st.just("cpu"),
+    sequence_length=st.none() | st.integers(1, 9), global_batch_size=st.none() | st.integers(1, 9),
+    parallelism=st.none() | st.just(Parallelism()),
+)  # fmt: skip
+RESULT = st.builds(
+    Result, run_id=st.just("r"), status=st.sampled_from(["completed", "failed", "lost"]), data_valid=st.booleans(),
+    workload=FACTS, cause=st.none() | st.text(), comparable=st.booleans(),
+    window=st.builds(Window, first=st.none() | st.integers(0, 60), last=st.none() | st.integers(0, 60),
+                     reason=st.none() | st.text()),
+    step_time_s=st.builds(StepTime, mean=st.none() | st.floats(min_value=1e-9, max_value=1e6)),
+    tflops_per_gpu=st.builds(Tflops, mean=NUMBER, source=st.sampled_from(["log", "recomputed", None])),
+    tokens_per_s=NUMBER, mfu=st.builds(Mfu, value=NUMBER, peak_tflops=NUMBER), loss=st.builds(Loss, first=NUMBER),
+    timing=st.builds(Timing, total_s=NUMBER), gpu_hours=NUMBER, peak_memory_gb=NUMBER,
+    not_comparable_because=st.lists(st.text(), max_size=2).map(tuple),
+    warnings=st.lists(st.text(), max_size=2).map(tuple),
+)  # fmt: skip
+
+
+def subject(spec: RunSpec, result: Result, steps: Sequence[Step], number: int = 0) -> Subject:
+    record = Record(run_id=f"r_{number}", spec=spec, created=float(number), llmbx_version="0", command=("run",))
+    return Subject(run=Run(folder="/nowhere", record=record), result=result, steps=tuple(steps))
+
+
+def tell(subjects: Sequence[Subject]) -> None:
+    """In every format but drawings."""
+    found = cells(subjects)
+    report = build(found)
+    assert len(report.verdicts) == len(found)
+    assert markdown(report) and pretty(report) and rows(found)
+
+
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
+@given(RESULT, st.lists(STEP, max_size=40))
+def test_any_result_can_be_told(spec: RunSpec, result: Result, steps: list[Step]) -> None:
+    tell([subject(spec, result, steps)])
+
+
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.builds(Step, number=st.integers(0, 60), time_s=LOGGED, loss=NUMBER), max_size=40),
+            st.integers(1, 3),
+        ),
+        min_size=2,
+        max_size=4,
+    )
+)
+def test_any_steps_can_be_measured_joined_and_scaled(spec: RunSpec, runs: list[tuple[list[Step], int]]) -> None:
+    subjects = []
+    for number, (steps, scale) in enumerate(runs):
+        changed = spec.replace(gpus=8 * scale, window="auto")
+        record = Record(run_id="r", spec=changed, created=0.0, llmbx_version="0", command=())
+        result = build_result(record, JobStatus(state="ended", exit_code=0), measure(changed, steps, FLOPS))
+        subjects.append(subject(changed, result.replace(status="completed", data_valid=True), steps, number))
+    tell(subjects)
+
+
+@pytest.mark.parametrize("times", [[], [None] * 5, [0.0] * 50, [1e-9] * 50, [float("nan")] * 50, [3.0]])
+def test_awkward_times_are_drawn(spec: RunSpec, times: list[Any]) -> None:
+    steps = [Step(number=k, time_s=time, loss=1.0) for k, time in enumerate(times)]
+    record = Record(run_id="r", spec=spec, created=0.0, llmbx_version="0", command=())
+    result = build_result(record, JobStatus(state="ended"), measure(spec, steps, FLOPS, "auto"))
+    assert "<h1>" in page(build(cells([subject(spec, result.replace(data_valid=True), steps)])))
+
+
+def test_a_very_long_run_is_drawn_in_bounds(spec: RunSpec) -> None:
+    steps = [Step(number=k, time_s=time, loss=1.0 / (k + 1)) for k, time in enumerate(noise(1, 1.0, count=50_000))]
+    record = Record(run_id="r", spec=spec, created=0.0, llmbx_version="0", command=())
+    result = build_result(record, JobStatus(state="ended", exit_code=0), measure(spec, steps, FLOPS, "100-49999"))
+    text = page(build(cells([subject(spec, result.replace(status="completed", data_valid=True), steps)])))
+    assert len(text) < 2_000_000

@@ -1,0 +1,156 @@
+"""The page: whole, escaped, without anything to load, and every figure and chart reachable in words."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from llmbx.model import Chart, Column, Fact, Section, Table
+from llmbx_analysis.report.build import Report
+from llmbx_analysis.report.html import MOST_ROWS, render
+
+from ....shelf import Shelf, noise
+from .conftest import Reporter
+from .test_charts import AWKWARD, CHART
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Every element with its attributes, and the text of scripts and of everything."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        assert self.open == [], "every element is closed"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.scripts[-1] += data
+        self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def page(report: Report) -> Page:
+    return Page(render(report))
+
+
+@pytest.fixture
+def full(shelf: Shelf, reporter: Reporter) -> Report:
+    """Three scales with repeats and a failed run, awkward words everywhere."""
+    runs = [shelf.put(noise(k, 1.0 / k), gpus=8 * k, tags=(AWKWARD,)) for k in (1, 2, 4)]
+    runs += [shelf.put(noise(5, 1.01), env={"X": AWKWARD})]
+    runs += [shelf.put(noise(6, 1.0, count=9), gpus=8, valid=False, result={"cause": AWKWARD, "warnings": (AWKWARD,)})]
+    return reporter.report(*runs)
+
+
+def test_ids_are_unique_and_references_lead_somewhere(full: Report) -> None:
+    found = page(full)
+    ids = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in found.elements:
+        for name in ("aria-describedby", "aria-labelledby", "data-table"):
+            if name in attributes:
+                assert attributes[name] in ids
+        href = attributes.get("href") or ""
+        assert not href or (href.startswith("#") and href[1:] in ids)
+
+
+def test_nothing_is_loaded_and_only_its_own_script_may_run(full: Report) -> None:
+    text = render(full)
+    found = Page(text)
+    for tag, attributes in found.elements:
+        assert tag not in ("link", "img", "iframe", "object", "embed", "base"), tag
+        assert "src" not in attributes and "srcset" not in attributes
+        assert not [name for name in attributes if name.startswith("on")], attributes
+    (script,) = found.scripts
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = next(m["content"] for m in found.all("meta") if m.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert "default-src 'none'" in policy and f"script-src 'sha256-{digest}'" in policy
+    urls = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+", re.sub(r"<script>.*?</script>", "", text, flags=re.S)))
+    assert urls <= {"http://www.w3.org"}
+
+
+def test_every_word_of_a_run_is_escaped(full: Report) -> None:
+    text = render(full)
+    assert text.count("<script") == 1
+    assert AWKWARD in "".join(page(full).words)
+    hostile = Section(name="s", title=AWKWARD, text=(AWKWARD,), warnings=(AWKWARD,), charts=(CHART,),
+                      facts=(Fact(name=AWKWARD, value=AWKWARD, formula=AWKWARD, note=AWKWARD),))  # fmt: skip
+    assert render(Report(title=AWKWARD, verdicts=(), sections=(hostile,), results=())).count("<script") == 1
+
+
+def test_the_verdict_is_first_and_says_the_cause(full: Report) -> None:
+    text = render(full)
+    assert text.index('id="verdict"') < text.index("<nav") < text.index('id="configurations"')
+    assert re.search(r'<div class="verdict bad">', text)
+
+
+def test_every_figure_has_its_formula_by_pointer_and_by_keyboard(shelf: Shelf, reporter: Reporter) -> None:
+    report = reporter.report(shelf.put(noise(1, 1.0)))
+    found = page(report)
+    facts = [fact for section in report.sections for fact in section.facts]
+    cards = [a for a in found.all("div") if "figure" in (a.get("class") or "").split()]
+    assert len(cards) == len(facts) > 10
+    assert all(card["tabindex"] == "0" and card["aria-describedby"] for card in cards)
+    tips = [a for a in found.all("span") if a.get("role") == "tooltip"]
+    assert {card["aria-describedby"] for card in cards} <= {tip["id"] for tip in tips}
+
+
+def test_behind_every_chart_is_a_table_with_all_its_values(full: Report) -> None:
+    charts: list[tuple[str, Chart]] = [(s.name, c) for s in full.sections for c in s.charts]
+    text = render(full)
+    assert len(charts) > 8
+    for section, chart in charts:
+        body = text.split(f'id="{section}-{chart.name}-table"')[1].split("</table>")[0]
+        assert body.count("<tr>") - 1 == sum(len(series.points) for series in chart.series)
+    assert text.count('class="canvas" tabindex="0" role="group"') == len(charts)
+
+
+def test_headings_follow_each_other(full: Report) -> None:
+    levels = [int(tag[1]) for tag, _ in page(full).elements if re.fullmatch(r"h\d", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(b <= a + 1 for a, b in pairwise(levels))
+
+
+def test_no_number_stands_without_its_unit(full: Report) -> None:
+    text = render(full)
+    for table in re.findall(r"<table.*?</table>", text, flags=re.S):
+        heads = re.findall(r"<th scope=\"col\".*?</th>", table, flags=re.S)
+        for row in re.findall(r"<tr>\s*<th scope=\"row\".*?</tr>", table, flags=re.S):
+            cells = re.findall(r"<t[hd][ >].*?</t[hd]>", row, flags=re.S)
+            for head, cell in zip(heads, cells, strict=True):
+                assert "data-value" not in cell or 'class="unit"' in head, (head, cell)
+
+
+def test_a_table_of_very_many_rows_is_cut_and_says_so() -> None:
+    rows = tuple((str(k), float(k)) for k in range(MOST_ROWS + 5))
+    table = Table(title="all", columns=(Column(title="a"), Column(title="b", unit="s")), rows=rows)
+    text = render(Report(title="t", verdicts=(), sections=(Section(name="s", title="S", tables=(table,)),), results=()))
+    assert text.count('<th scope="row"') == MOST_ROWS
+    assert "The first 2,000 of 2,005 rows" in text

@@ -1,0 +1,61 @@
+"""A sweep reports like its runs, joined by cell."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from llmbx.config.install import Install
+from llmbx.errors import UsageError
+from llmbx.record.folder import Run, SweepMark
+from llmbx_sweep import store
+from llmbx_sweep.cells import Cell
+
+from ....shelf import Shelf, noise
+from .conftest import Command
+
+
+@pytest.fixture
+def sweep(shelf: Shelf, install: Install) -> store.Sweep:
+    """Two scales, two repeats each."""
+    cells = tuple(Cell(key=f"line {gpus}", spec=shelf.spec.replace(gpus=gpus), repeats=2) for gpus in (8, 16))
+    return store.create(install, "nightly", ("sweep", "line"), cells, 10)
+
+
+def put(shelf: Shelf, sweep: store.Sweep, gpus: int, repeat: int, mean: float, valid: bool = True) -> Run:
+    mark = SweepMark(sweep_id=sweep.sweep_id, cell=f"line {gpus}", repeat=repeat)
+    return shelf.put(noise(gpus + repeat, mean), gpus=gpus, valid=valid, record={"sweep": mark})
+
+
+def test_a_sweep_reports_by_its_cells_and_says_what_has_not_begun(
+    shelf: Shelf, sweep: store.Sweep, command: Command, install: Install
+) -> None:
+    for repeat in (1, 2):
+        put(shelf, sweep, 8, repeat, 1.0)
+    put(shelf, sweep, 16, 1, 0.6)
+    shelf.put(noise(9, 3.0))
+    for text in (sweep.sweep_id, "nightly", str(store.folder(install, sweep))):
+        found = json.loads(command(text, "--format", "json").stdout)
+        assert [verdict["cell"] for verdict in found["verdicts"]] == ["line 8", "line 16"]
+        assert len(found["results"]) == 3
+        assert found["notes"] == [f"{sweep.sweep_id}: 1 of 4 runs have not begun (line 16)"]
+        assert "scaling" in [section["name"] for section in found["sections"]]
+
+
+def test_a_try_that_was_repeated_with_success_is_left_out_and_told(
+    shelf: Shelf, sweep: store.Sweep, command: Command
+) -> None:
+    put(shelf, sweep, 8, 1, 1.0, valid=False)
+    put(shelf, sweep, 8, 1, 1.0)
+    put(shelf, sweep, 8, 2, 1.0)
+    put(shelf, sweep, 16, 1, 0.6, valid=False)
+    put(shelf, sweep, 16, 2, 0.6)
+    found = json.loads(command(sweep.sweep_id, "--format", "json").stdout)
+    assert [(v["cell"], v["tone"]) for v in found["verdicts"]] == [("line 8", "good"), ("line 16", "bad")]
+    assert found["notes"] == [f"{sweep.sweep_id}: 1 earlier tries, repeated with success, are left out"]
+
+
+def test_a_sweep_that_has_not_begun_is_refused(sweep: store.Sweep, command: Command) -> None:
+    with pytest.raises(UsageError, match="no run of this sweep has begun"):
+        command(sweep.sweep_id)

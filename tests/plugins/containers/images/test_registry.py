@@ -1,0 +1,197 @@
+"""What a registry answers, against a small one on loopback that asks for a login and can be made to refuse."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.server
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llmbx.errors import InfraError, UsageError
+from llmbx_containers.images.limits import Limits, limits, plain_http
+from llmbx_containers.images.registry import RemoteImage, look_up
+from llmbx_containers.images.retry import Passing, is_passing, retrying
+from llmbx_containers.naming import parse_reference
+
+QUICK = Limits(retries=3, backoff_s=0.01, answer_s=5)
+CONFIG = "sha256:" + "c" * 64
+IMAGE = json.dumps({"config": {"digest": CONFIG}, "layers": [{"size": 100}, {"size": 23}]}).encode()
+
+
+def digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+INDEX = json.dumps({"manifests": [
+    {"digest": "sha256:" + "0" * 64, "platform": {"os": "linux", "architecture": "riscv64"}},
+    {"digest": digest(IMAGE), "platform": {"os": "linux", "architecture": "amd64"}},
+]}).encode()  # fmt: skip
+
+
+class Registry(http.server.ThreadingHTTPServer):
+    """A registry with one image behind a token service (login `me`, password `secret word`)."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.login = True
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def name(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Registry
+
+    def do_GET(self) -> None:
+        """A token, or a manifest for those who have one."""
+        if self.path.startswith("/token"):
+            wanted = "Basic " + base64.b64encode(b"me:secret word").decode()
+            good = self.headers.get("Authorization") == wanted and "scope=repository%3Ateam%2Fapp%3Apull" in self.path
+            return self._answer(200 if good else 401, b'{"token": "T"}')
+        if self.server.login and self.headers.get("Authorization") != "Bearer T":
+            return self._answer(401, b"")
+        found = {"1": INDEX, digest(INDEX): INDEX, digest(IMAGE): IMAGE, "text": b"hello"}.get(self.path.split("/")[-1])
+        return self._answer(200, found) if found else self._answer(404, b"")
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        if status == 401:
+            where = f'realm="http://{self.server.name}/token",service="r",scope="repository:team/app:pull"'
+            self.send_header("WWW-Authenticate", f"Bearer {where}")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Be silent."""
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    monkeypatch.setenv("ENROOT_CONFIG_PATH", str(tmp_path / "enroot"))
+    server = Registry()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def docker_login(tmp_path: Path, registry: str, login: bytes) -> None:
+    (tmp_path / "docker").mkdir()
+    auths = {registry: {"auth": base64.b64encode(login).decode()}}
+    (tmp_path / "docker/config.json").write_text(json.dumps({"auths": auths}))
+
+
+@pytest.mark.parametrize("keeper", ["docker", "enroot"])
+def test_a_login_is_found_where_the_tools_keep_it(keeper: str, registry: Registry, tmp_path: Path) -> None:
+    if keeper == "docker":
+        docker_login(tmp_path, registry.name, b"me:secret word")
+    else:
+        (tmp_path / "enroot").mkdir()
+        line = f'machine {registry.name} login me password "secret word"\n'
+        (tmp_path / "enroot/.credentials").write_text(line)
+        (tmp_path / "enroot/.credentials").chmod(0o600)
+    found = look_up(parse_reference(f"{registry.name}/team/app:1"), QUICK)
+    assert found == RemoteImage(digest=digest(INDEX), config=CONFIG, layer_bytes=123)
+
+
+def test_without_a_login_the_line_says_how_to_log_in(registry: Registry, tmp_path: Path) -> None:
+    with pytest.raises(InfraError, match=r"refuses .* \(401\): log in with `docker login"):
+        look_up(parse_reference(f"{registry.name}/team/app:1"), QUICK)
+    docker_login(tmp_path, registry.name, b"me:wrong word")
+    with pytest.raises(InfraError, match="log in with") as refused:
+        look_up(parse_reference(f"{registry.name}/team/app:1"), QUICK)
+    assert "wrong word" not in str(refused.value)
+
+
+def test_what_is_not_there_and_what_is_no_manifest(registry: Registry) -> None:
+    registry.login = False
+    with pytest.raises(UsageError, match=r"has no image .*:2 \(404\)"):
+        look_up(parse_reference(f"{registry.name}/team/app:2"), QUICK)
+    with pytest.raises(InfraError, match="no manifest"):
+        look_up(parse_reference(f"{registry.name}/team/app:text"), QUICK)
+    by_digest = look_up(parse_reference(f"{registry.name}/team/app@{digest(INDEX)}"), QUICK)
+    assert by_digest.digest == digest(INDEX)
+
+
+def test_a_passing_failure_is_tried_again_with_growing_pauses() -> None:
+    tried: list[float] = []
+    said: list[str] = []
+
+    def flaky() -> str:
+        tried.append(time.monotonic())
+        if len(tried) < 4:
+            raise Passing("connection reset")
+        return "done"
+
+    assert retrying(flaky, "image x", QUICK, time.monotonic() + 60, said.append) == "done"
+    pauses = [after - before for before, after in itertools.pairwise(tried)]
+    assert pauses[0] >= 0.01 and pauses[1] >= 0.02 and pauses[2] >= 0.04
+    assert said[0] == "image x: connection reset; trying again in 0.01 s (try 2 of 4)"
+
+
+def test_a_lasting_failure_is_not_tried_again_and_no_pause_passes_the_deadline() -> None:
+    calls: list[int] = []
+
+    def fail(error: Exception) -> None:
+        calls.append(1)
+        raise error
+
+    with pytest.raises(InfraError, match=r"^no such thing$"):
+        retrying(lambda: fail(InfraError("no such thing")), "x", QUICK, time.monotonic() + 60, print)
+    assert len(calls) == 1
+    with pytest.raises(InfraError, match=r"busy \(tried once\)"):
+        retrying(lambda: fail(Passing("busy", after_s=30)), "x", QUICK, time.monotonic() + 5, print)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "passing"),
+    [
+        ("pinging container registry 127.0.0.1:1: dial tcp: connect: connection refused", True),
+        ("unexpected EOF", True),
+        ("toomanyrequests: too many requests", True),
+        ("received unexpected HTTP status: 502 Bad Gateway", True),
+        ("net/http: TLS handshake timeout", True),
+        ("manifest unknown: manifest unknown", False),
+        ("unauthorized: authentication required", False),
+        ("no space left on device", False),
+        ("sha256:5002 is not a digest of 4290 bytes", False),
+    ],
+)
+def test_what_may_pass_is_told_from_what_will_not(text: str, passing: bool) -> None:
+    assert is_passing(text) is passing
+
+
+def test_limits_are_the_users() -> None:
+    assert limits({}) == Limits()
+    assert limits({"LLMBX_IMAGE_TIMEOUT_S": "10", "LLMBX_IMAGE_RETRIES": "0"}) == Limits(timeout_s=10, retries=0)
+    for bad in ("x", "-1", "nan"):
+        with pytest.raises(UsageError, match="LLMBX_IMAGE_BACKOFF_S"):
+            limits({"LLMBX_IMAGE_BACKOFF_S": bad})
+
+
+@pytest.mark.parametrize(
+    ("registry", "plain"),
+    [
+        ("127.0.0.1:5000", True),
+        ("localhost:5000", True),
+        ("localhost", True),
+        ("nvcr.io", False),
+        ("in.house:5000", True),
+    ],
+)
+def test_only_loopback_and_named_registries_are_spoken_to_without_tls(registry: str, plain: bool) -> None:
+    assert plain_http(registry, {"LLMBX_HTTP_REGISTRIES": "other:1, in.house:5000"}) is plain

@@ -1,0 +1,56 @@
+"""Slurm's settings: every spelling of an option of sbatch is the same option, and the user's ways must agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llmbx.config.plugin_settings import join
+from llmbx.config.profiles import Cluster, Profile
+from llmbx.errors import UsageError
+from llmbx_slurm.launcher import SlurmLauncher
+from llmbx_slurm.settings import SlurmSettings, sbatch_options
+
+from ...core.launchers.conftest import make_spec
+
+
+def profile(**keys: Any) -> Profile:
+    return Profile(name="c", file="llmbx.toml", cluster=Cluster(plugin_keys=keys))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"partition": "p", "sbatch": {"gpus-per-node": 8, "exclusive": True, "hold": False}},
+        {"slurm": {"partition": "p", "sbatch": {"gpus_per_node": "8", "exclusive": True}}},
+        {"slurm": {"partition": "p", "gpus-per-node": 8, "exclusive": True, "hold": False}},
+    ],
+)
+def test_an_option_of_sbatch_has_several_spellings(keys: dict[str, Any]) -> None:
+    found = join(SlurmSettings, profile(**keys), {}, {})
+    assert found.values == {"sbatch": {"partition": "p", "gpus-per-node": "8", "exclusive": ""}}
+    assert set(found.origins) >= {"sbatch.partition", "sbatch.gpus-per-node", "sbatch.exclusive"}
+
+
+def test_the_users_own_ways_must_not_contradict_each_other() -> None:
+    environ = {"SBATCH_PARTITION": "a", "ADDITIONAL_SLURM_PARAMS": "partition=a"}
+    assert join(SlurmSettings, None, environ, {"partition": "a"}).values == {"sbatch": {"partition": "a"}}
+    with pytest.raises(UsageError, match="partition: SBATCH_PARTITION says 'a' and ADDITIONAL_SLURM_PARAMS says 'b'"):
+        join(SlurmSettings, None, {**environ, "ADDITIONAL_SLURM_PARAMS": "partition=b"}, {})
+    with pytest.raises(UsageError, match="partition: ADDITIONAL_SLURM_PARAMS says 'a' and --slurm-partition says 'c'"):
+        join(SlurmSettings, None, environ, {"partition": "c"})
+
+
+def test_gpus_per_node_go_to_sbatch_where_the_profile_asks_for_it() -> None:
+    spec = make_spec(gpus=16, gpus_per_node=4)
+    flagged = spec.replace(plugin_settings={"slurm": {"gpus_per_node_flag": True}})
+    assert sbatch_options(flagged) == {"gpus-per-node": "4"} and sbatch_options(spec) == {}
+
+
+def test_the_next_attempt_leaves_the_node_out() -> None:
+    launcher, spec = SlurmLauncher(), make_spec(sbatch={"exclude": "n1"})
+    without = launcher.without_node(spec, "n2")
+    assert without is not None and sbatch_options(without)["exclude"] == "n1,n2"
+    assert without.origins["slurm.sbatch.exclude"] == "n2 failed"
+    assert launcher.without_node(make_spec(sbatch={"nodelist": "n1,n2"}), "n2") is None

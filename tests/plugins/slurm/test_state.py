@@ -1,0 +1,355 @@
+"""What llmbx makes of Slurm's answers: batches, a cache, accounting, silence, and what srun wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from llmbx.errors import InfraError
+from llmbx.launchers.base import Unreachable
+from llmbx.model import Job
+from llmbx_slurm.evidence import find_evidence
+from llmbx_slurm.launcher import SlurmLauncher
+from llmbx_slurm.state import Queue
+from llmbx_slurm.tools import environment, hint_for, message
+
+
+class FakeSlurm:
+    """Answers as Slurm's commands do, from two tables; counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.queue: dict[str, str] = {}
+        self.accounts: dict[str, str] = {}
+        self.codes: dict[str, str] = {}
+        self.accounting = True
+        self.silent = False
+        self.asked: list[tuple[str, ...]] = []
+        self.clock = 0.0
+
+    def __call__(self, *command: str) -> str:
+        self.asked.append(command)
+        if self.silent:
+            raise Unreachable(f"{command[0]}: Unable to contact slurm controller (connect failure)")
+        ids = next((part.partition("=")[2].split(",") for part in command if part.startswith("--jobs=")), [command[-1]])
+        if command[0] == "squeue":
+            if len(ids) == 1 and ids[0] not in self.queue:
+                raise InfraError("squeue: slurm_load_jobs error: Invalid job id specified")
+            return "".join(f"{job}|{self.queue[job]}\n" for job in ids if job in self.queue)
+        if command[0] == "scontrol":
+            return f"JobId={ids[0]} JobState=X ExitCode={self.codes.get(ids[0], '0:0')} RunTime=0\n"
+        if not self.accounting:
+            raise InfraError("sacct: Slurm accounting storage is disabled")
+        return "".join(f"{job}|{self.accounts[job]}\n" for job in ids if job in self.accounts)
+
+    def count(self, command: str) -> int:
+        return sum(asked[0] == command for asked in self.asked)
+
+
+@pytest.fixture
+def slurm() -> FakeSlurm:
+    return FakeSlurm()
+
+
+@pytest.fixture
+def queue(slurm: FakeSlurm) -> Queue:
+    return Queue(slurm, lambda: slurm.clock)
+
+
+def test_many_jobs_are_asked_for_in_one_question(slurm: FakeSlurm, queue: Queue) -> None:
+    ids = [str(number) for number in range(1, 501)]
+    slurm.queue = dict.fromkeys(ids, "RUNNING|100|N/A|n1|None")
+    queue.watch(ids)
+    assert all((queue.look(job) or pytest.fail(job)).word == "RUNNING" for job in ids)
+    assert slurm.count("squeue") == 1 and len(slurm.asked) == 1
+    slurm.clock = 10.0
+    slurm.asked.clear()
+    assert all(queue.look(job) is not None for job in ids)
+    assert slurm.count("squeue") == 1 and len(slurm.asked) == 1
+
+
+def test_jobs_that_are_watched_later_are_asked_for_at_once_and_together(slurm: FakeSlurm, queue: Queue) -> None:
+    slurm.queue = dict.fromkeys(("1", "2", "3"), "RUNNING|100|N/A|n1|None")
+    queue.look("1")
+    queue.watch(["1", "2", "3"])
+    assert [state.word for job in ("2", "3", "1") if (state := queue.look(job))] == ["RUNNING"] * 3
+    assert slurm.count("squeue") == 2
+
+
+def test_ended_jobs_cost_no_question_each(slurm: FakeSlurm, queue: Queue) -> None:
+    ids = [str(number) for number in range(1, 501)]
+    slurm.queue = dict.fromkeys(ids, "COMPLETED|100|110|n1|None")
+    queue.watch(ids)
+    assert all((queue.look(job) or pytest.fail(job)).word == "COMPLETED" for job in ids)
+    assert len(slurm.asked) == 1
+
+
+def test_very_many_jobs_fit_on_the_command_line(slurm: FakeSlurm, queue: Queue) -> None:
+    ids = [str(number) for number in range(10_000_001, 10_025_001)]
+    slurm.queue = dict.fromkeys(ids, "RUNNING|100|N/A|n1|None")
+    queue.watch(ids)
+    assert all(queue.look(job) is not None for job in ids)
+    assert max(len(part) for command in slurm.asked for part in command) < 128 * 1024
+    assert slurm.count("squeue") == 13
+
+
+def test_an_answer_is_kept_for_a_moment_and_an_end_for_good(slurm: FakeSlurm, queue: Queue) -> None:
+    slurm.queue["7"] = "PENDING|N/A|N/A||Resources"
+    state = queue.look("7")
+    assert state is not None and (state.word, state.reason, state.started) == ("PENDING", "Resources", None)
+    slurm.queue["7"] = "FAILED|100|110|n1|NonZeroExitCode"
+    slurm.codes["7"] = "5:0"
+    slurm.clock = 1.9
+    assert queue.look("7") is state
+    slurm.clock = 2.1
+    assert queue.look("7") is not None
+    ended = queue.with_exit("7")
+    assert ended is not None and (ended.word, ended.exit_code, ended.started, ended.ended) == ("FAILED", 5, 100, 110)
+    slurm.clock = 1000.0
+    asked = len(slurm.asked)
+    assert queue.look("7") is ended and queue.with_exit("7") is ended and len(slurm.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("row", "word", "code"),
+    [
+        ("COMPLETED|100|110|n1|0:0", "COMPLETED", 0),
+        ("FAILED|100|110|n1|3:0", "FAILED", 3),
+        ("CANCELLED by 1000|100|110|n1|0:15", "CANCELLED", 143),
+        ("TIMEOUT|100|110|n1|0:0", "TIMEOUT", None),
+        ("OUT_OF_MEMORY|100|110|n1|0:125", "OUT_OF_MEMORY", None),
+        ("NODE_FAIL|100|110|n[1-2]|0:0", "NODE_FAIL", None),
+    ],
+)
+def test_what_the_controller_forgot_accounting_remembers(
+    slurm: FakeSlurm, queue: Queue, row: str, word: str, code: int | None
+) -> None:
+    slurm.accounts["7"] = row
+    state = queue.look("7")
+    assert state is not None and (state.word, state.exit_code, state.live) == (word, code, False)
+
+
+def test_without_accounting_a_forgotten_job_is_unknown(slurm: FakeSlurm, queue: Queue) -> None:
+    slurm.accounting = False
+    assert queue.look("7") is None
+    slurm.clock = 10.0
+    assert queue.look("7") is None
+    assert slurm.count("sacct") == 1
+
+
+def test_accounts_that_do_not_answer_are_no_end(slurm: FakeSlurm, queue: Queue, tmp_path: Path) -> None:
+    def call(*command: str) -> str:
+        if command[0] == "sacct":
+            raise Unreachable("sacct: error: Problem talking to the database: Connection refused")
+        return slurm(*command)
+
+    queue._call = call
+    launcher = SlurmLauncher()
+    launcher._queue = queue
+    with pytest.raises(Unreachable, match="Problem talking to the database"):
+        launcher.status(JOB, tmp_path)
+    write_exit(tmp_path, exit_code=4)
+    assert launcher.status(JOB, tmp_path).exit_code == 4
+    (tmp_path / "exit.json").unlink()
+    slurm.accounts["7"] = "TIMEOUT|100|110|n1|0:0"
+    queue._call, slurm.clock = slurm, 30.0
+    assert launcher.status(JOB, tmp_path).verdict == "timeout"
+
+
+def test_a_silent_controller_is_left_alone_for_a_while(slurm: FakeSlurm, queue: Queue) -> None:
+    slurm.queue["7"] = "RUNNING|100|N/A|n1|None"
+    queue.look("7")
+    slurm.silent, slurm.clock = True, 5.0
+    for _ in range(3):
+        with pytest.raises(Unreachable):
+            queue.look("7")
+    assert slurm.count("squeue") == 2
+    slurm.silent, slurm.clock = False, 16.0
+    assert queue.look("7") is not None
+
+
+def test_jobs_of_another_cluster_are_asked_for_there(slurm: FakeSlurm, queue: Queue) -> None:
+    slurm.queue = {"7": "RUNNING|100|N/A|n1|None", "8": "RUNNING|100|N/A|n1|None"}
+    assert queue.look("7;east") is not None and queue.look("8") is not None
+    assert "--clusters=east" in slurm.asked[0] and "--clusters=east" not in slurm.asked[-1]
+
+
+def launcher_with(slurm: FakeSlurm) -> SlurmLauncher:
+    launcher = SlurmLauncher()
+    launcher._queue = Queue(slurm, lambda: slurm.clock)
+    return launcher
+
+
+def write_exit(folder: Path, **members: object) -> None:
+    said = {"exit_code": 0, "started": 100.0, "ended": 110.0, "job_id": "7", "host": "n1", **members}
+    (folder / "exit.json").write_text(json.dumps(said))
+
+
+JOB = Job(launcher="slurm", job_id="7", submitted=1.0)
+KILLED = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.\n"
+LIMIT = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x DUE TO TIME LIMIT ***"
+TASK = "srun: error: n2: task 3: Out Of Memory\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "said", "output", "expected"),
+    [
+        ("COMPLETED", {}, "", ("ended", 0, None, None, "")),
+        ("FAILED", {"exit_code": 7, "rank": 2, "node": "n2"}, "", ("ended", 7, None, 2, "on node n2")),
+        ("TIMEOUT", {"exit_code": 143, "signal": "TERM"}, "", ("ended", 143, "timeout", None, "TIMEOUT")),
+        ("CANCELLED", {"exit_code": 143, "signal": "TERM"}, "", ("ended", 143, "cancelled", None, "CANCELLED")),
+        ("PREEMPTED", {"exit_code": 143, "signal": "TERM"}, "", ("ended", 143, "preempted", None, "PREEMPTED")),
+        ("CANCELLED", {"exit_code": 0}, "", ("ended", 0, "cancelled", None, "CANCELLED")),
+        ("OUT_OF_MEMORY", {"exit_code": 1}, KILLED + TASK,
+         ("ended", 1, "out_of_memory", 3, "OUT_OF_MEMORY; node n2: Out Of Memory")),
+        ("FAILED", {"exit_code": 1}, KILLED + TASK, ("ended", 1, "out_of_memory", 3, "node n2: Out Of Memory")),
+        ("NODE_FAIL", None, "srun: error: Node failure on n2\n",
+         ("ended", None, "node_fail", None, "NODE_FAIL; node n2: the node failed")),
+        ("NODE_FAIL", None, "", ("ended", None, "node_fail", None, "NODE_FAIL on one of n[1-2]")),
+        (None, {"exit_code": 143, "signal": "TERM"}, LIMIT,
+         ("ended", 143, "timeout", None, "stopped by SIGTERM")),
+        (None, {"exit_code": 0}, "", ("ended", 0, None, None, "")),
+        (None, None, "", ("lost", None, None, None, "Slurm has forgotten the job, and its script left no word")),
+        (None, None, "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x DUE TO PREEMPTION ***",
+         ("ended", None, "preempted", None, "")),
+        ("RUNNING", {"exit_code": 0}, "", ("ended", 0, None, None, "")),
+        ("RUNNING", None, "", ("running", None, None, None, "running")),
+        ("PENDING", None, "", ("pending", None, None, None, "pending")),
+    ],
+)  # fmt: skip
+def test_the_evidence_is_weighed(
+    slurm: FakeSlurm,
+    tmp_path: Path,
+    state: str | None,
+    said: dict[str, object] | None,
+    output: str,
+    expected: tuple[object, ...],
+) -> None:
+    if state:
+        slurm.queue["7"] = f"{state}|100|110|n[1-2]|None"
+    if said is not None:
+        write_exit(tmp_path, **said)
+    path = tmp_path / "sbatch_x.out"
+    path.write_text(output)
+    os.utime(path, (1.0, 1.0))
+    status = launcher_with(slurm).status(JOB, tmp_path)
+    assert (status.state, status.exit_code, status.verdict, status.rank, status.reason) == expected
+
+
+INSIDE = JOB.replace(process="999999999-1")
+FAILED = {"exit_code": 143, "ended": 110.0}
+
+
+@pytest.mark.parametrize(
+    ("queue", "said", "host", "expected"),
+    [
+        ("TIMEOUT|1|112|n1|None", FAILED, None, ("ended", "timeout", "TIMEOUT")),
+        ("CANCELLED|1|5000|n1|None", FAILED, None, ("ended", None, "")),  # long after: the user had gone home
+        ("COMPLETED|1|112|n1|None", FAILED, None, ("ended", None, "")),
+        ("COMPLETING|1|N/A|n1|None", FAILED, None, ("running", None, "its allocation is ending")),
+        ("TIMEOUT|1|112|n1|None", {"exit_code": 0, "ended": 110.0}, None, ("ended", None, "")),
+        ("NODE_FAIL|1|112|n1|None", None, None, ("ended", "node_fail", "NODE_FAIL on one of n1")),
+        ("RUNNING|1|N/A|n1|None", None, None, ("lost", None, "its script ended without a word")),
+        ("RUNNING|1|N/A|n1|None", None, "login2", ("running", None, "runs on login2")),
+        ("COMPLETED|1|112|n1|None", None, "login2",
+         ("lost", None, "its allocation has ended, and its script left no word")),
+        (None, None, "login2", ("lost", None, "its allocation has ended, and its script left no word")),
+    ],
+)  # fmt: skip
+def test_a_run_inside_an_allocation_is_not_the_allocation(
+    slurm: FakeSlurm,
+    tmp_path: Path,
+    queue: str | None,
+    said: dict[str, object] | None,
+    host: str | None,
+    expected: tuple[object, ...],
+) -> None:
+    if queue:
+        slurm.queue["7"] = queue
+    if said is not None:
+        write_exit(tmp_path, **said)
+    if host:
+        (tmp_path / "local.json").write_text(json.dumps({"host": host, "boot_id": "x"}))
+    status = launcher_with(slurm).status(INSIDE, tmp_path)
+    assert (status.state, status.verdict, status.reason) == expected
+
+
+def test_a_word_of_another_job_in_the_folder_does_not_count(slurm: FakeSlurm, tmp_path: Path) -> None:
+    write_exit(tmp_path, job_id="6", exit_code=9)
+    slurm.queue["7"] = "RUNNING|100|N/A|n1|None"
+    assert launcher_with(slurm).status(JOB, tmp_path).state == "running"
+
+
+def test_the_word_of_an_earlier_start_does_not_count_for_a_requeued_job(slurm: FakeSlurm, tmp_path: Path) -> None:
+    write_exit(tmp_path, exit_code=143, signal="TERM")
+    (tmp_path / "sbatch_x.out").write_text("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x DUE TO JOB REQUEUE ***")
+    slurm.queue["7"] = "FAILED|300|300|n1|NonZeroExitCode"
+    slurm.codes["7"] = "1:0"
+    status = launcher_with(slurm).status(JOB, tmp_path)
+    assert (status.state, status.exit_code, status.verdict) == ("ended", 1, None)
+    assert status.reason == "FAILED: requeued, and its script did not begin again"
+    slurm.queue["7"] = "FAILED|130|140|n1|NonZeroExitCode"  # clocks that are not quite the same
+    assert launcher_with(slurm).status(JOB, tmp_path).exit_code == 143
+
+
+def test_silence_is_not_an_end(slurm: FakeSlurm, tmp_path: Path) -> None:
+    launcher = launcher_with(slurm)
+    slurm.queue["7"] = "RUNNING|100|N/A|n1|None"
+    launcher.status(JOB, tmp_path)
+    slurm.silent, slurm.clock = True, 5.0
+    status = launcher.status(JOB, tmp_path)
+    assert status.state == "running" and status.reason.startswith("last seen running; squeue: Unable to contact")
+    write_exit(tmp_path, exit_code=4)
+    assert launcher.status(JOB, tmp_path).exit_code == 4
+    (tmp_path / "exit.json").unlink()
+    with pytest.raises(Unreachable):
+        launcher_with(slurm).status(JOB, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "rank", "node"),
+    [
+        ("srun: error: n2: task 5: Exited with exit code 7\nsrun: error: n1: tasks 0-3: Terminated\n", 5, "n2"),
+        ("srun: error: gpu-01: tasks 0,2-3: Exited with exit code 1\n", None, "gpu-01"),
+        ("srun: error: node.cluster: task 0: Segmentation fault (core dumped)\n", 0, "node.cluster"),
+        ("x llmbx: starts as 7 on n1\nsrun: error: n1: task 1: Killed\nx llmbx: starts as 7 on n2\n", None, None),
+    ],
+)
+def test_which_rank_failed_first(text: str, rank: int | None, node: str | None) -> None:
+    found = find_evidence(text)
+    assert (found.rank, found.node) == (rank, node)
+
+
+def test_a_step_that_srun_could_not_make_is_told_in_its_words() -> None:
+    text = (
+        "srun: error: MPI: Unable to load any plugin\n"
+        "srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types\n"
+        "2026-11-21T17:33:37+0000 llmbx: ended with exit code 1\n"
+    )
+    assert find_evidence(text).what == "srun: Invalid MPI type 'pmix', --mpi=list for acceptable types"
+    assert find_evidence("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x ***\n" + text).what == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("sbatch: error: GPUs not found\n", "SBATCH_GPUS_PER_NODE"),
+        ("sbatch: error: Cannot submit to this partition without GPU resources", "SBATCH_GRES"),
+        ("sbatch: error: Batch job submission failed: Invalid generic resource (gres) specification", "no such GRES"),
+        ("sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
+         "account=NAME"),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", "qos=NAME"),
+        ("sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)",
+         "time=HH:MM:SS"),
+    ],
+)  # fmt: skip
+def test_errors_of_sbatch_say_what_would_be_right(text: str, hint: str) -> None:
+    assert hint in (hint_for(text) or "")
+    assert not message(text).startswith("sbatch") and "\n" not in message(text)
+
+
+def test_a_surrounding_job_is_not_handed_down() -> None:
+    found = environment({"SLURM_JOB_ID": "1", "SLURM_CONF": "/c", "SBATCH_QOS": "x", "LLMBX_RANK": "3", "LLMB_X": "y"})
+    assert found == {"SLURM_CONF": "/c", "LLMB_X": "y", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}

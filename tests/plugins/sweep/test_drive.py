@@ -1,0 +1,221 @@
+"""Keeping a sweep going, with a scheduler that does what it is told: bounds, silence, refusals, interruptions."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llmbx.errors import InfraError
+from llmbx.launchers.base import Unreachable
+from llmbx.model import Job, JobStatus, Result, RunSpec
+from llmbx.record.folder import Record, Run, write_record
+from llmbx_sweep import drive
+from llmbx_sweep.census import Census, Slot
+from llmbx_sweep.drive import Driver
+from llmbx_sweep.start import Doubtful, Refused
+
+from .conftest import made_result
+
+
+class SchedulerStandIn:
+    """Starts nothing: a job is over once it has been asked for twice. Counts what is there at a time."""
+
+    attended = False
+    poll_s = 0.0
+
+    def __init__(self, folder: Path, spec: RunSpec) -> None:
+        self.folder, self.spec = folder, spec
+        self.lock = threading.Lock()
+        self.started: list[Slot] = []
+        self.alive: dict[str, int] = {}
+        self.most = self.questions = 0
+        self.watched: list[int] = []
+        self.silent: set[int] = set()  # which submissions meet silence, by number; odd ones leave a job behind
+        self.refused: set[int] = set()
+        self.why = "sbatch: invalid partition"
+        self.quiet = 0
+        self.lost: dict[Path, str] = {}
+        self.rooms: dict[str, Any] = defaultdict(lambda: None)
+        self.tried_again: list[str] = []
+
+    def start(self, slot: Slot) -> Run:
+        with self.lock:
+            number = len(self.started)
+            self.started.append(slot)
+            folder = self.folder / str(number)
+            record = Record(run_id=f"r_{number}", spec=self.spec, created=number, llmbx_version="", command=())
+            write_record(folder, record)
+            if number in self.refused:
+                raise Refused(made_result(status="failed", data_valid=False, exit_code=4), InfraError(self.why))
+            if number in self.silent:
+                if number % 2:
+                    self.lost[folder] = str(number)
+                raise Doubtful(Run(folder=str(folder), record=record), Unreachable("no controller"))
+            self.alive[str(number)] = 0
+            self.most = max(self.most, len(self.alive))
+            job = Job(launcher="slurm", job_id=str(number), submitted=0)
+            return Run(folder=str(folder), record=record.replace(job=job))
+
+    def watch(self, jobs: Sequence[Job]) -> None:
+        self.watched.append(len(jobs))
+
+    def find(self, runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
+        with self.lock:
+            found = {run: job for run, job in self.lost.items() if run in runs}
+            self.alive.update(dict.fromkeys(found.values(), 0))
+        return {run: Job(launcher="slurm", job_id=job, submitted=0) for run, job in found.items()}
+
+    def cancel(self, job: Job, run_dir: Path) -> None:
+        raise AssertionError("nothing is to be cancelled")
+
+    def status(self, job: Job, run_dir: Path) -> JobStatus:
+        with self.lock:
+            if self.quiet:
+                self.quiet -= 1
+                raise Unreachable("no controller")
+            self.alive[job.job_id] += 1
+            if self.alive[job.job_id] < 2:
+                return JobStatus(state="running")
+            del self.alive[job.job_id]
+            return JobStatus(state="ended", exit_code=0)
+
+
+class Listener:
+    """Keeps what it is told; `stop_at` is the number of ended runs after which somebody presses Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.ends: list[Slot] = []
+        self.stop_at: int | None = None
+
+    def ended(self, slot: Slot, result: Result, ended: int, going: int, waiting: int) -> None:
+        self.ends.append(slot)
+        if len(self.ends) == self.stop_at:
+            raise KeyboardInterrupt
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, make_spec: Any, monkeypatch: pytest.MonkeyPatch) -> SchedulerStandIn:
+    def conclude(run: Run, plugins: Any, status: JobStatus) -> Result:
+        return made_result(run.record.run_id, status="completed" if status.exit_code == 0 else "lost")
+
+    stand_in = SchedulerStandIn(tmp_path, make_spec())
+
+    def close(run: Run, rooms: Any, status: JobStatus, say: Any) -> Result | Run:
+        if run.record.run_id in stand_in.tried_again:
+            stand_in.tried_again.remove(run.record.run_id)
+            say(f"{run.record.run_id} is tried again")
+            stand_in.alive["again"] = 0
+            return run.replace(record=run.record.replace(job=Job(launcher="slurm", job_id="again", submitted=0)))
+        return conclude(run, None, status)
+
+    monkeypatch.setattr(drive, "conclude", conclude)
+    monkeypatch.setattr(drive, "close", close)
+    monkeypatch.setattr(drive, "SILENCE_S", 0.05)
+    monkeypatch.setattr(drive, "BREATH_S", 0.001)
+    return stand_in
+
+
+def slots(count: int) -> tuple[Slot, ...]:
+    return tuple((f"cell {number % 3}", number // 3 + 1) for number in range(count))
+
+
+def driver(
+    scheduler: Any, missing: tuple[Slot, ...], max_jobs: int = 10, patient: bool = False, **there: Any
+) -> tuple[Driver, Listener]:
+    listener: Any = Listener()
+    census = Census(done=there.get("done", {}), going=there.get("going", {}), missing=missing)
+    plugins: Any = None
+    return Driver(scheduler, census, scheduler, plugins, listener, max_jobs, patient), listener
+
+
+def test_never_more_at_a_time_than_allowed_and_all_in_the_end(scheduler: SchedulerStandIn) -> None:
+    drive_, listener = driver(scheduler, slots(60), max_jobs=7)
+    assert set(drive_.run()) == set(slots(60)) == set(listener.ends)
+    assert scheduler.most <= 7 and len(scheduler.started) == 60
+    assert max(scheduler.watched) > 1
+
+
+def test_a_run_that_is_tried_again_goes_on(scheduler: SchedulerStandIn) -> None:
+    scheduler.tried_again = ["r_1"]
+    drive_, listener = driver(scheduler, slots(3))
+    results = drive_.run()
+    assert set(results) == set(slots(3)) == set(listener.ends) and len(listener.ends) == 3
+    assert [note.partition(": ")[2] for note in listener.notes] == ["r_1 is tried again"]
+    assert len(scheduler.started) == 3
+
+
+def test_silence_while_submitting_neither_loses_nor_doubles(scheduler: SchedulerStandIn) -> None:
+    scheduler.silent = {5, 6, 7, 20}
+    drive_, listener = driver(scheduler, slots(30))
+    results = drive_.run()
+    assert set(results) == set(slots(30)) and len(listener.ends) == 30
+    assert all(result.status == "completed" for result in results.values())
+    assert len(scheduler.started) == 30 + 2  # those that left no job behind were started anew
+    assert 1 <= listener.notes.count("no controller; waiting for it") <= len(scheduler.silent)
+
+
+def test_a_scheduler_that_never_answered_is_waited_for_only_by_the_patient(
+    scheduler: SchedulerStandIn,
+) -> None:
+    scheduler.silent = set(range(8))
+    with pytest.raises(InfraError, match="no controller"):
+        driver(scheduler, slots(9))[0].run()
+    patient, _ = driver(scheduler, slots(9), patient=True)
+    assert len(patient.run()) == 9
+
+
+def test_silence_while_watching_is_waited_out(scheduler: SchedulerStandIn) -> None:
+    scheduler.quiet = 5
+    drive_, listener = driver(scheduler, slots(9))
+    assert len(drive_.run()) == 9 and "no controller; waiting for it" in listener.notes
+
+
+def test_refusals_in_a_row_stop_a_sweep_that_would_only_be_refused(scheduler: SchedulerStandIn) -> None:
+    scheduler.refused = set(range(100))
+    drive_, _ = driver(scheduler, slots(60))
+    with pytest.raises(InfraError, match="3 submissions in a row were refused, the last one because: sbatch: invalid"):
+        drive_.run()
+    assert len(scheduler.started) < 20
+
+
+def test_a_single_refusal_is_a_failed_run(scheduler: SchedulerStandIn) -> None:
+    scheduler.refused = {4}
+    drive_, _ = driver(scheduler, slots(12))
+    results = drive_.run()
+    assert sorted(result.status for result in results.values()) == ["completed"] * 11 + ["failed"]
+
+
+def test_the_bound_of_the_account_is_kept(scheduler: SchedulerStandIn) -> None:
+    scheduler.refused, scheduler.why = {6}, "sbatch: error: QOSMaxSubmitJobPerUserLimit"
+    drive_, listener = driver(scheduler, slots(20), max_jobs=100)
+    results = drive_.run()
+    assert len(results) == 20 and all(result.status == "completed" for result in results.values())
+    assert "the cluster takes no more than" in listener.notes[0] and drive_.max_jobs < 100
+
+
+def test_ctrl_c_leaves_what_is_submitted_and_knows_it(scheduler: SchedulerStandIn) -> None:
+    drive_, listener = driver(scheduler, slots(40), max_jobs=12)
+    listener.stop_at = 5
+    with pytest.raises(KeyboardInterrupt):
+        drive_.run()
+    known = {*drive_.done, *drive_.going, *drive_.todo}
+    assert known == set(slots(40)) and len(drive_.done) == 5
+    assert len(drive_.going) + len(drive_.done) == len(scheduler.started)
+
+
+def test_what_went_on_meanwhile_is_watched_and_not_started_again(scheduler: SchedulerStandIn) -> None:
+    first, second, third = slots(3)
+    going = scheduler.start(first)
+    drive_, _ = driver(scheduler, (third,), done={second: made_result("old")}, going={first: going})
+    results = drive_.run()
+    assert set(results) == {first, second, third} and results[second].run_id == "old"
+    assert scheduler.started == [first, third]

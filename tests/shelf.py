@@ -1,0 +1,173 @@
+"""Finished runs made of nothing but their files, and a framework that knows their workload."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pluggy
+import pytest
+
+from llmbx import hookimpl, hookspecs
+from llmbx.config.install import Install
+from llmbx.measure.figures import measure
+from llmbx.model import Figure, Image, JobStatus, Peak, ProfileSpec, Reference, RunSpec, Step, Workload
+from llmbx.model.flops import Flops
+from llmbx.model.workload import Recipe, Row, Size
+from llmbx.plugins.manager import Plugins
+from llmbx.record.folder import Record, Run, write_record, write_result, write_steps
+from llmbx.run.finalize import build_result
+from llmbx_sweep import plugin as sweep
+
+PEAK = Peak(tflops=989.0, name="H100 dense BF16", source="test")
+FLOPS = Flops(full=8e13, causal=6e13, formula="toy, version 1")
+CREATED = 1_700_000_000
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Install:
+    return Install(root=str(tmp_path / "install"), origin="test")
+
+
+@pytest.fixture
+def spec(make_spec: Callable[..., RunSpec]) -> RunSpec:
+    """A run of 8 H100s that has a published row."""
+    return make_spec(size="1b", gpus=8, gpus_per_node=8, global_batch_size=64, peak=PEAK, steps=50, window="11-44")
+
+
+def noise(seed: int, mean: float, count: int = 50, spread: float = 0.004) -> list[float]:
+    source = random.Random(seed)
+    return [mean * (1 + spread * source.gauss(0, 1)) for _ in range(count)]
+
+
+class Shelf:
+    """Puts finished runs into an install."""
+
+    def __init__(self, install: Install, spec: RunSpec) -> None:
+        self.install, self.spec, self.made = install, spec, 0
+
+    def put(self, times: Sequence[float], *, valid: bool = True, record: dict[str, Any] | None = None,
+            result: dict[str, Any] | None = None, **changes: Any) -> Run:  # fmt: skip
+        """A run whose steps took `times`; `changes` are those of its spec."""
+        spec = self.spec.replace(**changes)
+        self.made += 1
+        run_id = f"{spec.experiment}_{CREATED + self.made}"
+        folder = self.install.experiments(spec.folder) / spec.experiment / run_id / spec.experiment
+        folder.mkdir(parents=True)
+        facts: dict[str, Any] = {
+            "image": Image(kind="container", reference="toy:1", python="python", digest="sha256:aaaa"),
+            "versions": {"torch": "2.8.0"},
+            "host": {"hostname": "node1", "driver": "570.1", "load_1min": self.made},
+            "environment": {"PWD": f"/somewhere/{self.made}", "NCCL_IB_SL": "1"},
+        }
+        facts.update(record or {})
+        entry = Record(
+            run_id=run_id, spec=spec, created=CREATED + self.made, llmbx_version="0.1.0", command=("run",), **facts
+        )
+        steps = [Step(number=i, time_s=time, total=len(times) - 1, loss=1.0) for i, time in enumerate(times)]
+        outcome = build_result(entry, JobStatus(state="ended", exit_code=0), measure(spec, steps, FLOPS)).replace(
+            **{"status": "completed" if valid else "failed", "data_valid": valid, **(result or {})}
+        )
+        write_record(folder, entry)
+        write_steps(folder, steps)
+        write_result(folder, outcome)
+        return Run(folder=str(folder), record=entry)
+
+
+@pytest.fixture
+def shelf(install: Install, spec: RunSpec) -> Shelf:
+    return Shelf(install, spec)
+
+
+class Silent:
+    """A grammar that sees nothing in a log."""
+
+    def feed(self, line: str) -> list[Any]:
+        return []
+
+    def close(self) -> list[Any]:
+        return []
+
+
+class Toy:
+    """The framework of the runs on the shelf."""
+
+    references: tuple[Reference, ...] = ()
+
+    @hookimpl
+    def register_workloads(self) -> list[Workload]:
+        rows = (Row(size="1b", dtypes=("bf16",), gpu_types=("h100",), gpus=("8",), gbs=64),)
+        recipe = Recipe(name="plain", title="The recipe", released="1.0", source="test", driver="python", rows=rows)
+        sizes = {"1b": Size(model=SHAPE[0])}
+        return [
+            Workload(name="line", title="Line", folder="fit_line", sizes=sizes, recipes=(recipe,),
+                     references=self.references)
+        ]  # fmt: skip
+
+    @hookimpl
+    def check_spec(self, spec: RunSpec) -> list[Any]:
+        return []
+
+    @hookimpl
+    def compute_flops(self, spec: RunSpec) -> Flops:
+        return FLOPS
+
+    @hookimpl
+    def parse_log(self, spec: RunSpec | None) -> Any:
+        return Silent()
+
+
+SHAPE: list[Any] = []
+
+
+@pytest.fixture
+def toy(spec: RunSpec) -> Toy:
+    SHAPE[:] = [spec.model]
+    return Toy()
+
+
+@pytest.fixture
+def plugins(toy: Toy) -> Plugins:
+    registry = pluggy.PluginManager("llmbx")
+    registry.add_hookspecs(hookspecs)
+    registry.register(toy, name="toy")
+    registry.register(sweep, name="sweep")
+    return Plugins(registry, [])
+
+
+@pytest.fixture
+def row(spec: RunSpec) -> Reference:
+    """The published row for the runs: 1 s a step, with the tokens and MFU that follow."""
+    rate = spec.model.sequence_length * 64 / 1.0
+    return Reference(
+        source="The recipe, table", size="1b", dtype="bf16", gpu_type="h100", gpus=8, recipe="plain", step_time_s=1.0,
+        tokens_per_s=rate, mfu=64 * FLOPS.full / 8 / 989e12, days_per_1t_tokens=1e12 / rate / 86400,
+        global_batch_size=64, convention="full",
+    )  # fmt: skip
+
+
+class Profiler:
+    """A profiler whose figures are those of a file beside the run's log."""
+
+    @hookimpl
+    def figures(self, spec: RunSpec, run_dir: Path) -> list[Figure]:
+        file = run_dir / "exposed.json"
+        return [msgspec.json.decode(file.read_bytes(), type=Figure)] if file.exists() else []
+
+
+@pytest.fixture
+def profiled(shelf: Shelf, plugins: Plugins) -> Callable[..., Run]:
+    """`profiled(values, step_s=1.0)`: a profiled run of steps of 1 s that communicated so long without any cover."""
+    plugins.manager.register(Profiler(), name="watch")
+
+    def put(values: Sequence[float], step_s: float | None = 1.0, **changes: Any) -> Run:
+        values_of = ProfileSpec(start=45, stop=50, tool="watch")
+        run = shelf.put(noise(7, 1.0), result={"profiled": True}, profile=values_of, profilers=("watch",), **changes)
+        figure = Figure(name="exposed_communication", unit="s", values=tuple(values), step_s=step_s)
+        (run.path / "exposed.json").write_bytes(msgspec.json.encode(figure))
+        return run
+
+    return put
