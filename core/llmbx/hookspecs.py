@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .config.install import Install
     from .launchers.base import Launcher
     from .logs.parser import LogFormat, LogParser
-    from .model import Figure, Finding, Image, ImageRequest, Launch, RunGroup, RunSpec, Section, Workload
+    from .model import Figure, Finding, Image, ImageRequest, Launch, Profiler, RunGroup, RunSpec, Section, Workload
     from .model.flops import Flops
     from .model.settings import Settings
     from .runtimes.base import Runtime
@@ -88,6 +88,21 @@ def build_command(spec: RunSpec, image: Image) -> Launch | None:
         def build_command(spec, image):
             phase = Phase(role="train", argv=(image.python, "train.py", str(spec.steps)))
             return Launch(nodes=1, ranks_per_node=1, gpus_per_rank=0, phases=(phase,), files={"train.py": SOURCE})
+    """
+
+
+@hookspec(firstresult=True)
+def register_profiler() -> Profiler | None:
+    """What this profiler does to the runs that it wraps: how long they are, and whether their figures still count.
+
+    When: by any command that resolves a run. Asked of each chosen profiler. A profiler without it has the defaults: its
+    runs compare with no other's.
+
+    Example::
+
+        @hookimpl
+        def register_profiler():
+            return Profiler(takes_steps=True, disturbs="")
     """
 
 

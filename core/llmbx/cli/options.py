@@ -80,12 +80,6 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     "wrappers": click.option(
         "--with", "wrappers", multiple=True, metavar="PROFILER", help="Wrap it in a profiler: nccltrace …"
     ),
-    "trace_subsystems": click.option(
-        "--trace-subsystems", metavar="NAMES", help="What a traced run logs; default: INIT,COLL,NET."
-    ),
-    "trace_file_per_rank": click.option(
-        "--trace-file-per-rank", is_flag=True, default=None, help="A traced run logs to one file a process."
-    ),
     "force": click.option("--force", is_flag=True, help="Run although rules are broken; the record says so."),
 }
 """Each option by the name of its parameter, in the order of the help text."""

@@ -86,4 +86,4 @@ def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
     if recipe is None:
         raise UsageError(f"the last run's recipe {spec.recipe} is no longer in the catalog: name a workload")
     asked = Request(workload=spec.workload, profile=True, steps=context.params.get("steps"), **profile)
-    return again(spec, recipe, asked, os.environ, first_number(spec, here.plugins)), run.record.run_id
+    return again(spec, recipe, asked, os.environ, here.plugins, first_number(spec, here.plugins)), run.record.run_id

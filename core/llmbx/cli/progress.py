@@ -47,7 +47,8 @@ class Progress:
 
     def status(self, status: JobStatus) -> None:
         """A changed state of the job is said (pending with its reason, running)."""
-        text = f"{status.state}: {status.reason}" if status.reason else status.state
+        named = not status.reason or status.reason.startswith(status.state)
+        text = (status.reason or status.state) if named else f"{status.state}: {status.reason}"
         if text != self.state and status.state == "pending":
             self._say(f"waiting for the job: {text}")
         self.state = text

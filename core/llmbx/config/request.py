@@ -53,9 +53,6 @@ class Request(Value, frozen=True):
     profile_tool: str | None = None
     gpu_metrics: bool | None = None
     keep_secrets: bool | None = None
-    trace: bool | None = None
-    trace_subsystems: str | None = None
-    trace_file_per_rank: bool | None = None
     checkpoint: bool | None = None
     load_checkpoint: str | None = None
 
@@ -70,7 +67,6 @@ VARIABLES: dict[str, tuple[type, tuple[str, ...]]] = {
     "profile_start": (int, ("RUN_CONF_PROFILE_START_STEP", "PROFILE_START_STEP")),
     "profile_stop": (int, ("RUN_CONF_PROFILE_STOP_STEP", "PROFILE_STOP_STEP")),
     "gpu_metrics": (bool, ("ENABLE_GPU_METRICS",)),
-    "trace": (bool, ("ENABLE_NCCLTRACE",)),
     "checkpoint": (bool, ("ENABLE_CHECKPOINT",)),
     "load_checkpoint": (str, ("LOAD_CHECKPOINT_PATH",)),
 }

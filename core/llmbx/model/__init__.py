@@ -5,6 +5,7 @@ from .figure import Figure
 from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner, RunGroup
 from .launch import RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
+from .profiler import Profiler
 from .result import Result
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
 from .spec import CheckpointSpec, Finding, Peak, PreflightSpec, ProfileSpec, RunSpec, TraceSpec
@@ -59,6 +60,7 @@ __all__ = [
     "Prefix",
     "PreflightSpec",
     "ProfileSpec",
+    "Profiler",
     "Recipe",
     "Reference",
     "Result",

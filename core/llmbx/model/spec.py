@@ -15,10 +15,10 @@ class ProfileSpec(Value, frozen=True):
     """First profiled step, counted from 0."""
     stop: int
     """The step before which profiling ends, counted from 0: 45 to 50 are five steps."""
+    tool: str
+    """The profiler: the name of its plugin."""
     ranks: str = "first"
     """Which ranks are profiled: "all", or numbers, ranges and words ("0,32,48-51", "first"; `llmbx.resolve.ranks`)."""
-    tool: str = "nsys"
-    """The profiler: the name of its plugin."""
     gpu_metrics: bool = False
     """Whether the GPUs' own counters are sampled."""
     name: str = "profile_{job}_{node}_{rank}"
@@ -28,14 +28,10 @@ class ProfileSpec(Value, frozen=True):
 
 
 class TraceSpec(Value, frozen=True):
-    """What the communication trace records."""
+    """That the run is traced. What is recorded is in the settings of the plugin that traces."""
 
     tool: str
     """The plugin that traces."""
-    subsystems: tuple[str, ...] = ("INIT", "COLL", "NET")
-    """The subsystems of the library that are recorded."""
-    file_per_rank: bool = False
-    """Whether each rank writes a file of its own, beside the log."""
 
 
 class CheckpointSpec(Value, frozen=True):
@@ -161,6 +157,8 @@ class RunSpec(Value, frozen=True):
     """What is traced, where something is."""
     profilers: tuple[str, ...] = ()
     """The plugins that wrap the launch, in order."""
+    disturbed: tuple[str, ...] = ()
+    """Why these make the run's figures incomparable, beyond that it is profiled or traced."""
     checkpoint: CheckpointSpec = CheckpointSpec()
     """Saving and resuming."""
     checkpoint_facts: Checkpointing | None = None
@@ -211,4 +209,4 @@ class RunSpec(Value, frozen=True):
             config += "_fsdp" if p.fsdp is True else f"_fsdp{p.fsdp}"
         config += f"_mbs{self.micro_batch_size}_gbs{self.global_batch_size}"
         name = f"{self.folder}_{self.size}_{self.dtype}_{self.gpus}_{config}"
-        return name + ("_nccltrace" if self.trace else "")
+        return name + (f"_{self.trace.tool}" if self.trace else "")

@@ -17,7 +17,7 @@ from ..config.install import Install
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat, LogParser
-from ..model import Finding, Image, ImageRequest, Launch, RunGroup, RunSpec, Section, Workload
+from ..model import Finding, Image, ImageRequest, Launch, Profiler, RunGroup, RunSpec, Section, Workload
 from ..model.flops import Flops
 from ..model.settings import Settings
 from ..runtimes.base import Runtime
@@ -45,8 +45,7 @@ class Framework:
         """The findings of the profilers that the run names. Raises `UsageError` for one that is unknown."""
         found = []
         for name in spec.profilers:
-            if name not in self._plugins.profilers():
-                raise UsageError(f"no profiler named '{name}'{did_you_mean(name, self._plugins.profilers())}")
+            self._plugins.profiler(name)
             found += [f for answer in self._plugins.ask(name, "check_spec", spec=spec) or [] for f in answer]
         return found
 
@@ -225,6 +224,12 @@ class Plugins:
     def profilers(self) -> list[str]:
         """Names of the plugins that wrap launches."""
         return [n for n, p in self.manager.list_name_plugin() if p and self._implements(p, "wrap_command")]
+
+    def profiler(self, name: str) -> Profiler:
+        """What the profiler does to its runs. Raises `UsageError` for one that is unknown."""
+        if name not in self.profilers():
+            raise UsageError(f"no profiler named '{name}'{did_you_mean(name, self.profilers())}")
+        return self.ask(name, "register_profiler") or Profiler()
 
     def write_sections(self, path: Path, title: str, sections: Sequence[Section]) -> None:
         """Write a page of sections with the first plugin that can. Raises `UsageError` where none can."""

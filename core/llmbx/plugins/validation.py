@@ -17,7 +17,7 @@ from ..config.install import Install
 from ..errors import PluginError
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat, LogParser
-from ..model import Figure, Finding, Image, ImageRequest, Launch, RunGroup, RunSpec, Section, Value, Workload
+from ..model import Figure, Finding, Image, ImageRequest, Launch, Profiler, RunGroup, RunSpec, Section, Value, Workload
 from ..model.flops import Flops
 from ..model.settings import Settings, fields
 from ..runtimes.base import Runtime
@@ -34,6 +34,7 @@ _NAMES = {
         Launch,
         LogFormat,
         LogParser,
+        Profiler,
         RunGroup,
         RunSpec,
         Section,

@@ -7,6 +7,9 @@ from typing import Any
 SPEC = {"scheduler": ("slurm", "sbatch"), "srun": ("slurm", "srun")}
 """Members that a specification had up to version 1 of the record -> the plugin and field that have their values now."""
 
+TRACE = {"subsystems": "trace_subsystems", "file_per_rank": "trace_file_per_rank"}
+"""Members that `trace` had -> the setting of the tracing plugin that has their values now."""
+
 
 def migrated(data: Any) -> Any:
     """Plain data of a record or sweep with every specification in it in today's form; anything else as it is."""
@@ -25,9 +28,16 @@ def _spec(spec: Any) -> Any:
         if spec.get(old):
             given.setdefault(plugin, {})[field] = spec[old]
     rest = {key: value for key, value in spec.items() if key not in SPEC}
+    if isinstance(trace := rest.get("trace"), dict):
+        given[trace.get("tool", "")] = {new: _text(trace[old]) for old, new in TRACE.items() if trace.get(old)}
+        rest["trace"] = {key: value for key, value in trace.items() if key not in TRACE}
     if isinstance(origins := rest.get("origins"), dict):
         rest["origins"] = {_place(place): origin for place, origin in origins.items()}
     return {"plugin_settings": given, **rest}
+
+
+def _text(value: Any) -> Any:
+    return ",".join(map(str, value)) if isinstance(value, list) else value
 
 
 def _place(place: str) -> str:

@@ -44,6 +44,7 @@ def resolve(
     workload = plugins.workload(request.workload, request.plugin)
     profile = choose_profile(config, cluster_files, request.cluster)
     layers = Layers(request, environ, profile)
+    layers.plugin_settings = _plugin_settings(layers, plugins)
     target = target_of(layers, workload, gpus)
     choice = workloads.choose(workload, **target, recipe=request.recipe)
     recipe, row = choice.recipe, choice.row
@@ -53,21 +54,20 @@ def resolve(
     typed = read_settings(request.settings, workload)
     size = workload.sizes[target["size"]]
     shaped = shape(layers, recipe, row, size, typed, target["gpus"])
-    given = _plugin_settings(layers, plugins)
     spec = RunSpec(
         **_of_catalog(workload, recipe, size),
         **_of_cluster(profile, request),
         **target,
         **shaped,
-        **length(layers, recipe, target["gpus"], shaped["parallelism"].pp),
-        **place(layers, workload, gpus, target, recipe, plugins, given),
+        **length(layers, recipe, target["gpus"], shaped["parallelism"].pp, plugins),
+        **place(layers, workload, gpus, target, recipe, plugins),
         mini=target["size"] == "mini",
         proxy=size.proxy or any(key in typed for key in SHAPE),
         settings=_settings(workload, recipe, row, typed, layers),
         env=_env(layers, recipe, target, shaped["parallelism"].pp),
         secrets=_secrets(environ, request, profile),
         checkpoint=_checkpoint(layers),
-        plugin_settings=given,
+        plugin_settings=layers.plugin_settings,
         tags=request.tags,
         install=install,
         peak=hardware.peak(target["gpu_type"], target["dtype"], gpus),
@@ -85,8 +85,17 @@ def _settled(spec: RunSpec, layers: Layers, plugins: Plugins) -> RunSpec:
     if spec.profile and not spec.profile.keep_secrets:
         spec = spec.replace(secrets=())
     spec = spec.replace(origins=dict(sorted(layers.origins.items())))
+    _require_profilers(spec, plugins)
     check_startable(spec, plugins, layers.environ)
     return spec
+
+
+def _require_profilers(spec: RunSpec, plugins: Plugins) -> None:
+    """Raise `UsageError` for an option of a profiler that the run does not have."""
+    for name in [name for name in spec.plugin_settings if name in plugins.profilers() and name not in spec.profilers]:
+        for place_, origin in spec.origins.items():
+            if place_.startswith(f"{name}.") and origin.startswith("--"):
+                raise UsageError(f"{origin} is for {name}, which the run is not wrapped in: add --with {name}")
 
 
 def _of_catalog(workload: Workload, recipe: Recipe, size: Size) -> dict[str, Any]:

@@ -18,6 +18,7 @@ class Layers:
         self.environ = environ
         self.profile = profile
         self.origins: dict[str, str] = {}
+        self.plugin_settings: dict[str, dict[str, Any]] = {}
 
     def find(self, field: str, option: str = "") -> Any:
         """The value of option, environment or profile, or None."""

@@ -6,30 +6,29 @@ from typing import Any
 
 from ..errors import UsageError
 from ..measure import window
-from ..model import ProfileSpec, Recipe, RunSpec, TraceSpec
+from ..model import Profiler, ProfileSpec, Recipe, RunSpec, TraceSpec
+from ..plugins.manager import Plugins
 from .layers import Layers
 from .numbering import bounds, fits
 from .profiled import profile as profile_of
 
-TRACER = "nccltrace"
-"""The plugin that `ENABLE_NCCLTRACE` asks for."""
 
-TRACE_STEPS = 5
-"""How many steps a traced run takes: its log grows by gigabytes (the recipes trace five)."""
-
-TRACE_WALLTIME_MINUTES = 15
-"""The recipes' time limit of a traced run: a short job starts sooner."""
-
-
-def length(layers: Layers, recipe: Recipe, world: int, stages: int) -> dict[str, Any]:
-    """Steps, window, profile and trace: they depend on each other. `stages` is the number of pipeline stages."""
-    profile, trace = profile_of(layers, recipe, world, stages), _trace(layers)
-    profilers = _profilers(layers, profile, trace)
+def length(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Plugins) -> dict[str, Any]:
+    """Steps, window and profilers: they depend on each other. `stages` is the number of pipeline stages."""
+    profile = profile_of(layers, recipe, world, stages, plugins)
+    chosen = profilers_of(layers, plugins, profile)
+    trace = next((TraceSpec(tool=name) for name, facts in chosen.items() if facts.traces), None)
+    if profile and trace:
+        raise UsageError(
+            f"profiling and the trace of {trace.tool} exclude each other: the trace's log lines would be part of what "
+            "is profiled; run them one after the other"
+        )
     default, origin = recipe.steps, f"recipe {recipe.name}"
     if profile:
         default, origin = max(recipe.profile_total_steps, profile.stop), "a profiled run's length"
-    if trace:
-        default, origin = TRACE_STEPS, "a traced run's length"
+    for name, facts in chosen.items():
+        if facts.steps is not None:
+            default, origin = facts.steps, f"default with {name}"
     option = layers.request.steps_option
     steps = layers.find("steps", option) or layers.note("steps", default, origin)
     if steps < 1:
@@ -37,7 +36,18 @@ def length(layers: Layers, recipe: Recipe, world: int, stages: int) -> dict[str,
     if profile and profile.stop > steps:
         raise UsageError(f"{option} {steps}: the profiled steps {profile.start}-{profile.stop} lie beyond the end")
     measured = _window(layers, recipe)
-    return {"steps": steps, "window": measured, "profile": profile, "trace": trace, "profilers": profilers}
+    return {
+        "steps": steps, "window": measured, "profile": profile, "trace": trace, "profilers": tuple(chosen),
+        "disturbed": tuple(facts.disturbs for facts in chosen.values() if facts.disturbs and not facts.traces),
+    }  # fmt: skip
+
+
+def profilers_of(layers: Layers, plugins: Plugins, profile: ProfileSpec | None) -> dict[str, Profiler]:
+    """The profilers of the run in order, each with its facts: those of `--with`, then those that settings enable."""
+    enabled = [name for name, given in layers.plugin_settings.items() if given.get("enabled") is True]
+    names = [*layers.request.wrappers, *(name for name in enabled if name in plugins.profilers())]
+    names += [profile.tool] if profile else []
+    return {name: plugins.profiler(name) for name in dict.fromkeys(names)}
 
 
 def _window(layers: Layers, recipe: Recipe) -> str:
@@ -64,33 +74,3 @@ def with_fitting_window(spec: RunSpec, layers: Layers, first: int | None) -> Run
     why = f"the run of {spec.steps} steps ends before the recipe's window {spec.window}"
     fitting: RunSpec = spec.replace(window=layers.note("window", "auto", why))
     return fitting
-
-
-def is_traced(layers: Layers) -> bool:
-    """Whether the communication trace was asked for."""
-    return bool(layers.find("trace")) or TRACER in layers.request.wrappers
-
-
-def _trace(layers: Layers) -> TraceSpec | None:
-    request = layers.request
-    chosen = request.trace_subsystems
-    if not is_traced(layers):
-        if chosen or request.trace_file_per_rank:
-            option = "--trace-subsystems" if chosen else "--trace-file-per-rank"
-            raise UsageError(f"{option} says how to trace, and nothing is traced: add --with {TRACER}")
-        return None
-    extra = {"subsystems": tuple(chosen.upper().split(","))} if chosen else {}
-    return TraceSpec(tool=TRACER, file_per_rank=bool(request.trace_file_per_rank), **extra)
-
-
-def _profilers(layers: Layers, profile: ProfileSpec | None, trace: TraceSpec | None) -> tuple[str, ...]:
-    if profile and trace:
-        raise UsageError(
-            "profiling and the communication trace exclude each other: the trace's log lines would be part of "
-            "what is profiled; run them one after the other"
-        )
-    chosen = [*layers.request.wrappers]
-    for tool in (profile.tool if profile else None, trace.tool if trace else None):
-        if tool and tool not in chosen:
-            chosen.append(tool)
-    return tuple(chosen)

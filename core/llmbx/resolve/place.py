@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..model import ImageSource, PreflightSpec, Recipe, Workload
 from ..plugins.manager import Plugins
 from .layers import Layers
-from .length import TRACE_WALLTIME_MINUTES, is_traced
+from .length import profilers_of
 
 LOCAL = "local"
 """The launcher that core brings."""
@@ -26,9 +26,8 @@ def place(
     target: Mapping[str, Any],
     recipe: Recipe,
     plugins: Plugins,
-    settings: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Where it runs: GPUs a node, launcher, runtime, image, time limits. `settings` are the plugins', by plugin."""
+    """Where it runs: GPUs a node, launcher, runtime, image, time limits."""
     default = hardware.gpu(target["gpu_type"], gpus).gpus_per_node
     per_node = layers.find("gpus_per_node")
     if per_node is None:
@@ -44,15 +43,14 @@ def place(
     if launcher is None:
         nodes, on_gpus = -(-target["gpus"] // per_node), target["gpu_type"] != "cpu"
         launcher = layers.note("launcher", *choose_launcher(plugins, nodes, on_gpus, layers.environ))
+    own_limit = _time_limit(plugins, launcher, layers)
     return {
         "gpus_per_node": per_node,
         "launcher": launcher,
         "runtime": layers.find("runtime") or layers.note("runtime", "auto", "default"),
         "image": source,
         "accept_image_change": layers.request.accept_image_change,
-        "walltime_minutes": _walltime(
-            layers, workload, recipe, target, _time_limit(plugins, launcher, settings, layers)
-        ),
+        "walltime_minutes": _walltime(layers, workload, recipe, target, own_limit, plugins),
         "stall_timeout_s": layers.request.stall_timeout_s,
         "retries": layers.find("retries") or 0,
         "preflight": _preflight(layers, launcher, target, plugins),
@@ -81,30 +79,30 @@ def choose_launcher(plugins: Plugins, nodes: int, on_gpus: bool, environ: Mappin
     return LOCAL, "default for one node" if nodes == 1 else "no launcher here starts runs of several nodes"
 
 
-def _time_limit(
-    plugins: Plugins, launcher: str, settings: Mapping[str, Mapping[str, Any]], layers: Layers
-) -> tuple[int | None, str] | None:
+def _time_limit(plugins: Plugins, launcher: str, layers: Layers) -> tuple[int | None, str] | None:
     """The time limit among the settings of the launcher's plugin, with its origin."""
-    if launcher not in plugins.launchers():
+    time_limit = getattr(plugins.launchers().get(launcher), "time_limit", None)
+    if time_limit is None:
         return None
-    time_limit = getattr(plugins.launcher(launcher), "time_limit", None)
-    found: tuple[int | None, str] | None = (
-        time_limit(settings.get(plugins.settings_of(launcher), {}), layers.origins) if time_limit else None
-    )
+    settings = layers.plugin_settings.get(plugins.settings_of(launcher), {})
+    found: tuple[int | None, str] | None = time_limit(settings, layers.origins)
     return found
 
 
 def _walltime(
-    layers: Layers, workload: Workload, recipe: Recipe, target: Mapping[str, Any], own: tuple[int | None, str] | None
-) -> int | None:
+    layers: Layers, workload: Workload, recipe: Recipe, target: Mapping[str, Any], own: tuple[int | None, str] | None,
+    plugins: Plugins,
+) -> int | None:  # fmt: skip
     asked: int | None = layers.request.walltime_minutes
     if asked is not None:
         return int(layers.note("walltime_minutes", asked, "--walltime"))
     if own is not None:  # the launcher's own option has the last word in the job's script
         return layers.note("walltime_minutes", *own)  # type: ignore[no-any-return]
     limit = _usual_walltime(layers, workload, recipe, target)
-    if is_traced(layers) and (limit is None or limit > TRACE_WALLTIME_MINUTES):
-        return int(layers.note("walltime_minutes", TRACE_WALLTIME_MINUTES, "a traced run's length"))
+    for name, facts in profilers_of(layers, plugins, None).items():
+        shorter = facts.walltime_minutes
+        if shorter is not None and (limit is None or limit > shorter):
+            limit = layers.note("walltime_minutes", shorter, f"default with {name}")
     return limit
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import Finding, ProfileSpec, Recipe, RunSpec
+from ..plugins.manager import Plugins
 from . import ranks
 from .layers import Layers
 from .numbering import fits
@@ -18,7 +19,7 @@ DEFAULT_RANKS = "seed"
 """Those of the recipe, so that a profile is taken as the recipe's own launch takes it: often of all ranks."""
 
 
-def profile(layers: Layers, recipe: Recipe, world: int, stages: int) -> ProfileSpec | None:
+def profile(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Plugins) -> ProfileSpec | None:
     """What is to be profiled of a run of `world` ranks in `stages` pipeline stages; None when nothing was asked for."""
     request = layers.request
     if not (layers.find("profile") or request.profile_steps):
@@ -31,11 +32,19 @@ def profile(layers: Layers, recipe: Recipe, world: int, stages: int) -> ProfileS
         start=start,
         stop=stop,
         ranks=chosen,
-        tool=request.profile_tool or "nsys",
+        tool=request.profile_tool or default_tool(plugins),
         gpu_metrics=bool(layers.find("gpu_metrics")),
         name=recipe.profile_name,
         keep_secrets=bool(request.keep_secrets),
     )
+
+
+def default_tool(plugins: Plugins) -> str:
+    """The profiler of `llmbx profile` where none is named: the first that records steps. Raises `UsageError`."""
+    for name in plugins.profilers():
+        if plugins.profiler(name).takes_steps:
+            return name
+    raise UsageError("no profiler here records steps: install a plugin that has one")
 
 
 def without_profile(layers: Layers, asked: ProfileSpec | None) -> tuple[Finding, ...]:
@@ -47,14 +56,15 @@ def without_profile(layers: Layers, asked: ProfileSpec | None) -> tuple[Finding,
 
 
 def again(
-    spec: RunSpec, recipe: Recipe, request: Request, environ: Mapping[str, str], first: int | None = None
-) -> RunSpec:
+    spec: RunSpec, recipe: Recipe, request: Request, environ: Mapping[str, str], plugins: Plugins,
+    first: int | None = None,
+) -> RunSpec:  # fmt: skip
     """An earlier run's specification with the profile that `request` asks for, as long as profiled runs are.
 
     `first` is the number that its log gives the first step, where that is known.
     """
     layers = Layers(request, environ, None)
-    asked = profile(layers, recipe, spec.gpus, spec.parallelism.pp)
+    asked = profile(layers, recipe, spec.gpus, spec.parallelism.pp, plugins)
     assert asked is not None, "the caller asks for a profile"
     steps = request.steps or max(recipe.profile_total_steps, asked.stop)
     if asked.stop > steps:

@@ -259,6 +259,7 @@ def not_comparable(spec: RunSpec, record: Record) -> tuple[str, ...]:
         reasons.append("profiled")
     if spec.trace:
         reasons.append("communication was traced")
+    reasons += spec.disturbed
     if spec.forced:
         reasons.append("rules were overridden with --force: " + ", ".join(spec.forced))
     return tuple(reasons)

@@ -10,7 +10,24 @@ from llmbx import hookimpl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llmbx.model import Figure, Finding, Launch, RunSpec, Section
+    from llmbx.model import Figure, Finding, Launch, Profiler, RunSpec, Section
+    from llmbx.model.settings import Settings
+
+
+@hookimpl
+def register_settings() -> type[Settings]:
+    """What the trace records."""
+    from .settings import TraceSettings
+
+    return TraceSettings
+
+
+@hookimpl
+def register_profiler() -> Profiler:
+    """A traced run is as short as the recipes': its log grows by gigabytes, and a short job starts sooner."""
+    from llmbx.model import Profiler
+
+    return Profiler(traces=True, steps=5, walltime_minutes=15, disturbs="communication was traced")
 
 
 @hookimpl
@@ -24,9 +41,10 @@ def check_spec(spec: RunSpec) -> Sequence[Finding]:
 @hookimpl
 def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
     """The launch with NCCL's logging switched on, where the run is traced."""
+    from .settings import trace_settings
     from .trace import traced
 
-    return traced(spec.trace, launch) if spec.trace else None
+    return traced(trace_settings(spec), launch) if spec.trace else None
 
 
 @hookimpl

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from llmbx.errors import did_you_mean
-from llmbx.model import Finding, Launch, Phase, RunSpec, TraceSpec
+from llmbx.model import Finding, Launch, Phase, RunSpec
 
 from .facts import SUBSYSTEMS
+from .settings import TraceSettings, trace_settings
 
 FOLDER = "nccl_trace"
 """Where the files of `file_per_rank` lie, relative to the run folder, which is where ranks start."""
@@ -21,13 +22,13 @@ LINE_BYTES = 195
 LARGE = 1 << 30
 
 
-def environment(trace: TraceSpec) -> dict[str, str]:
+def environment(trace: TraceSettings) -> dict[str, str]:
     """The variables that make NCCL log."""
     found = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": ",".join(trace.subsystems)}
-    return {**found, "NCCL_DEBUG_FILE": FILE} if trace.file_per_rank else found
+    return {**found, "NCCL_DEBUG_FILE": FILE} if trace.trace_file_per_rank else found
 
 
-def traced(trace: TraceSpec, launch: Launch) -> Launch:
+def traced(trace: TraceSettings, launch: Launch) -> Launch:
     """The launch with its training phase traced: the last one that all ranks take part in.
 
     Without a file per rank the lines go into the run's log, as the recipes have it. Phases that only collect or
@@ -36,7 +37,7 @@ def traced(trace: TraceSpec, launch: Launch) -> Launch:
     variables = environment(trace)
     chosen = max((place for place, phase in enumerate(launch.phases) if phase.ranks == "all"), default=None)
     phases = tuple(_with(phase, variables) if place == chosen else phase for place, phase in enumerate(launch.phases))
-    files = {**launch.files, f"{FOLDER}/README": NOTE} if trace.file_per_rank else launch.files
+    files = {**launch.files, f"{FOLDER}/README": NOTE} if trace.trace_file_per_rank else launch.files
     return launch.replace(phases=phases, files=files)
 
 
@@ -59,7 +60,7 @@ def expected_bytes(spec: RunSpec) -> int:
 
 def advice(spec: RunSpec) -> list[Finding]:
     """What to know before the trace is started; only a subsystem that NCCL does not have stops the run."""
-    size, found = expected_bytes(spec), _unknown(spec.trace)
+    size, found = expected_bytes(spec), _unknown(trace_settings(spec))
     if spec.gpu_type == "cpu":
         found.append(_warning("nothing uses NCCL on CPUs, so the trace will be empty", "trace a run on GPUs"))
     elif size > LARGE:
@@ -74,8 +75,8 @@ def advice(spec: RunSpec) -> list[Finding]:
     return found
 
 
-def _unknown(trace: TraceSpec | None) -> list[Finding]:
-    names = [name for name in (trace.subsystems if trace else ()) if name.removeprefix("^") not in SUBSYSTEMS]
+def _unknown(trace: TraceSettings) -> list[Finding]:
+    names = [name for name in trace.subsystems if name.removeprefix("^") not in SUBSYSTEMS]
     fix = f"--trace-subsystems takes {', '.join(SUBSYSTEMS)}"
     return [
         Finding(rule="trace", problem=f"NCCL has no debug subsystem '{name}'{did_you_mean(name, SUBSYSTEMS)}", fix=fix)

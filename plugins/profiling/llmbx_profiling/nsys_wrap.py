@@ -109,7 +109,7 @@ def _wanted(spec: RunSpec, launch: Launch, phase: Phase, measured: bool) -> Aske
 def _captured(spec: RunSpec, launch: Launch, phase: Phase, capture: Capture) -> Asked:
     world = launch.world_size if phase.ranks == "all" else 1
     chosen = numbers(capture.ranks, world)
-    name = capture.output or f"{FOLDER}/{ProfileSpec(start=0, stop=1).name}-{phase.role}"
+    name = capture.output or f"{FOLDER}/{ProfileSpec(start=0, stop=1, tool=TOOL).name}-{phase.role}"
     name = template(name, spec, launch.nodes, len(chosen))
     steps = (capture.start, capture.stop)
     return Asked(role=phase.role, name=name, ranks=chosen, steps=steps, required=capture.required)

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llmbx import hookimpl
-from llmbx.model import Finding, Launch, RunSpec
+from llmbx.model import Finding, Launch, Profiler, RunSpec
+
+
+@hookimpl
+def register_profiler() -> Profiler:
+    """PyTorch's profiler records the steps that are asked for."""
+    return Profiler(takes_steps=True, disturbs="")
 
 
 @hookimpl

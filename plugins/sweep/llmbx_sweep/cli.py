@@ -122,11 +122,11 @@ def _known(here: World, text: str, plan: dict[str, Any]) -> Sweep:
 def _new_cells(here: World, plan: dict[str, Any], repeats: int | None, dry_run: bool) -> tuple[tuple[Cell, ...], str]:
     from .cells import resolve_cells
 
-    wanted, name = _wanted(plan, repeats)
+    wanted, name = _wanted(plan, repeats, here)
     return resolve_cells(wanted, lambda one: _checked(one, here, dry_run)), name
 
 
-def _wanted(plan: dict[str, Any], repeats: int | None) -> tuple[list[Wanted], str]:
+def _wanted(plan: dict[str, Any], repeats: int | None, here: World) -> tuple[list[Wanted], str]:
     """The plan's cells and its name, from a file or from the options."""
     from .plan import expand, read_plan
 
@@ -134,7 +134,7 @@ def _wanted(plan: dict[str, Any], repeats: int | None) -> tuple[list[Wanted], st
     if len(names) == 1 and names[0].endswith(".toml"):
         if others := given(click.get_current_context(), {"repeats", *plan} - {"names"}):
             raise UsageError(f"{names[0]} is the whole plan: write {', '.join(others)} into it")
-        return read_plan(Path(names[0])), Path(names[0]).stem
+        return read_plan(Path(names[0]), here.plugins.settings), Path(names[0]).stem
     if not names and not plan["workload"]:
         raise UsageError("which workload, or which plan? `llmbx list` names the workloads")
     part = _part(plan, repeats)

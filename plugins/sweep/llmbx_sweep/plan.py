@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from llmbx.catalog.scales import ANY, scales
 from llmbx.config.request import Request
 from llmbx.errors import UsageError
 from llmbx.model import Natural, Positive, Scalar, Seconds, Value
+from llmbx.model.settings import Settings
 
 T = TypeVar("T")
 Names = str | tuple[str, ...]
@@ -55,8 +56,6 @@ class Part(Value, frozen=True, rename={"with_": "with"}):
     mounts: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
     with_: tuple[str, ...] | None = None
-    trace_subsystems: str | None = None
-    trace_file_per_rank: bool | None = None
     walltime_minutes: Positive | None = None
     stall_timeout_s: Seconds | None = None
     retries: Natural | None = None
@@ -79,13 +78,16 @@ class Wanted(Value, frozen=True):
     part: str | None = None
 
 
-def read_plan(path: Path) -> list[Wanted]:
-    """The cells of a plan file. Raises `UsageError` with the file, the place and a suggestion."""
+def read_plan(path: Path, kinds: Mapping[str, type[Settings]]) -> list[Wanted]:
+    """The cells of a plan file, which may hold settings of these plugins.
+
+    Raises `UsageError` with the file, the place and a suggestion.
+    """
     from llmbx.toml_file import convert, parse_toml
 
-    data = _with_plugin_keys(parse_toml(path))
+    data = _with_plugin_keys(parse_toml(path), kinds)
     parts = data.get("part")
-    data = {**data, "part": [_with_plugin_keys(one) for one in parts]} if isinstance(parts, list) else data
+    data = {**data, "part": [_with_plugin_keys(one, kinds) for one in parts]} if isinstance(parts, list) else data
     file = convert(data, PlanFile, str(path))
     parts = [_merged(file, part) for part in file.part] or [file]
     try:
@@ -94,13 +96,24 @@ def read_plan(path: Path) -> list[Wanted]:
         raise UsageError(f"{path}: {error}") from None
 
 
-def _with_plugin_keys(table: Any) -> Any:
-    """A part's table with the tables of plugins (`slurm`, say) set apart."""
+def _with_plugin_keys(table: Any, kinds: Mapping[str, type[Settings]]) -> Any:
+    """A part's table with the settings of plugins set apart: their tables, and keys that only one of them has."""
     if not isinstance(table, dict):
         return table
     own = {*Part.__struct_fields__, "with", "part"} - {"plugin_keys"}
-    apart = {key: value for key, value in table.items() if key not in own and isinstance(value, dict)}
-    return {**{key: value for key, value in table.items() if key not in apart}, "plugin_keys": apart}
+    found: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for key, value in table.items():
+        owners = [plugin for plugin, kind in kinds.items() if key in kind.__struct_fields__]
+        if key in own:
+            rest[key] = value
+        elif isinstance(value, dict) and key not in owners:
+            found[key] = {**found.get(key, {}), **value}
+        elif len(owners) == 1:
+            found.setdefault(owners[0], {})[key] = value
+        else:
+            rest[key] = value
+    return {**rest, "plugin_keys": found}
 
 
 def expand(part: Part) -> list[Wanted]:

@@ -18,13 +18,12 @@ def test_the_recipes_variables_are_understood() -> None:
         "ENABLE_PROFILE": "true",
         "RUN_CONF_PROFILE_START_STEP": "20",
         "PROFILE_STOP_STEP": "25",
-        "ENABLE_NCCLTRACE": "false",
         "LOAD_CHECKPOINT_PATH": "/some/Where",
     }
     found = {field: value for field, (value, _) in from_environ(environ).items()}
     assert found == {
         "gpus": 128, "gpu_type": "gb200", "dtype": "fp8", "size": "405b", "gpus_per_node": 4, "profile": True,
-        "profile_start": 20, "profile_stop": 25, "trace": False, "load_checkpoint": "/some/Where",
+        "profile_start": 20, "profile_stop": 25, "load_checkpoint": "/some/Where",
     }  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def test_another_window_is_exact_and_leaves_the_result_alone(shelf: Shelf, parse
 def test_profiled_steps_and_the_one_that_writes_the_profile_stay_out(shelf: Shelf, parse: Call) -> None:
     """Steps 20 to 23 are profiled, 24 waits for the file: all five take much longer."""
     times = [9.0 if 20 <= k <= 24 else 2.0 for k in range(50)]
-    run = shelf.put(times, profile=ProfileSpec(start=20, stop=24))
+    run = shelf.put(times, profile=ProfileSpec(tool="nsys", start=20, stop=24))
     for window in ("15-30", "auto", "20-25"):
         row = one(parse(run.folder, "--window", window, "--format", "json"))
         assert row["step_time_mean_s"] == 2.0, window

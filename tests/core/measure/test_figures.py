@@ -84,7 +84,7 @@ def test_a_log_that_counts_flops_differently_does_not_give_the_headline(make_spe
 def test_profiled_steps_and_the_one_that_writes_the_file_never_count(
     make_spec: Make, first: int, expected: set[int]
 ) -> None:
-    spec = make_spec(window="auto", profile=ProfileSpec(start=10, stop=12))
+    spec = make_spec(window="auto", profile=ProfileSpec(tool="nsys", start=10, stop=12))
     times = [0.1] * 10 + [5.0, 5.0, 50.0] + [0.1] * 7
     assert profiled_numbers(spec, steps(times, first)) == expected
     found = measure(spec, steps(times, first), None, first_number=first)
@@ -93,7 +93,7 @@ def test_profiled_steps_and_the_one_that_writes_the_file_never_count(
 
 
 def test_a_lost_first_line_does_not_move_the_profiled_steps(make_spec: Make) -> None:
-    spec = make_spec(window="auto", profile=ProfileSpec(start=10, stop=12))
+    spec = make_spec(window="auto", profile=ProfileSpec(tool="nsys", start=10, stop=12))
     times = [0.1] * 10 + [5.0, 5.0, 50.0] + [0.1] * 7
     found = measure(spec, steps(times)[1:], None, first_number=1)
     assert found.step_time_s.max == 0.1 and set(found.window.excluded) == {11, 12, 13}

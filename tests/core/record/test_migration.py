@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from llmbx.errors import LlmbxError
-from llmbx.model import RunSpec
+from llmbx.model import RunSpec, TraceSpec
 from llmbx.record.folder import Record, decode_any, read_run
 
 
@@ -31,6 +31,15 @@ def test_scheduler_options_of_version_1_are_slurms_settings(make_spec: Callable[
     options = {"sbatch": {"partition": "batch", "exclusive": ""}, "srun": {"wait": "60"}}
     assert spec.plugin_settings == {"slurm": options}
     assert spec.origins == {"slurm.sbatch.partition": "SBATCH_PARTITION", "steps": "--steps"}
+
+
+def test_what_a_trace_recorded_is_a_setting_of_its_plugin(make_spec: Callable[..., RunSpec], tmp_path: Path) -> None:
+    trace = {"tool": "nccltrace", "subsystems": ["INIT", "NET"], "file_per_rank": True}
+    (tmp_path / "run.json").write_text(json.dumps(old(make_spec(), scheduler={}, srun={}, trace=trace)))
+    spec = read_run(tmp_path).record.spec
+    assert spec.trace == TraceSpec(tool="nccltrace") and spec.experiment.endswith("_nccltrace")
+    given = {"trace_subsystems": "INIT,NET", "trace_file_per_rank": True}
+    assert spec.plugin_settings == {"nccltrace": given}
 
 
 def test_a_record_that_is_wrong_in_another_way_says_how(make_spec: Callable[..., RunSpec], tmp_path: Path) -> None:

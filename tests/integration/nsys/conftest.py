@@ -67,7 +67,7 @@ def profiled(make_spec: Callable[..., RunSpec], tmp_path: Path) -> Profiled:
     def run(nsys: Path, ranks: int = 1, code: int = 0, keep_secrets: bool = False, **env: str) -> Path:
         folder = tmp_path / "run"
         name = "{workload}-{size}_{job}_{node}_{local_rank}"
-        profile = ProfileSpec(start=45, stop=50, ranks="all", name=name, keep_secrets=keep_secrets)
+        profile = ProfileSpec(tool="nsys", start=45, stop=50, ranks="all", name=name, keep_secrets=keep_secrets)
         spec = make_spec(gpu_type="cpu", gpus=ranks, gpus_per_node=ranks, steps=60, profile=profile)
         phase = Phase(role="train", argv=(sys.executable, str(HERE / "steps.py"), "45", "50", "60"))
         plain = Launch(nodes=1, ranks_per_node=ranks, gpus_per_rank=0, phases=(phase,))

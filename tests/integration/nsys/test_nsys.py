@@ -152,8 +152,8 @@ def test_a_report_that_nsys_cannot_read_is_one_line(one_nsys: Path, tmp_path: Pa
 def test_several_ranks_with_an_nsys_that_hangs_are_refused(
     old_nsys: Path, one_nsys: Path, make_spec: Callable[..., RunSpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    two = make_spec(gpus=2, gpus_per_node=2, profile=ProfileSpec(start=1, stop=2, ranks="all"))
-    one = two.replace(profile=ProfileSpec(start=1, stop=2, ranks="0"))
+    two = make_spec(gpus=2, gpus_per_node=2, profile=ProfileSpec(tool="nsys", start=1, stop=2, ranks="all"))
+    one = two.replace(profile=ProfileSpec(tool="nsys", start=1, stop=2, ranks="0"))
     monkeypatch.setenv("LLMBX_NSYS", str(old_nsys))
     assert [f.rule for f in before(two) if not f.warning] == ["profiler_version"]
     assert [f.rule for f in before(one) if not f.warning] == []

@@ -10,6 +10,7 @@ import pytest
 
 from llmbx.model import Launch, Parallelism, Phase, RunSpec, TraceSpec
 from llmbx_nccltrace import plugin
+from llmbx_nccltrace.settings import TraceSettings
 from llmbx_nccltrace.trace import expected_bytes, traced
 
 LAUNCH = Launch(
@@ -47,7 +48,7 @@ def test_only_the_training_phase_is_traced_and_the_log_gets_the_lines(
 
 
 def test_a_file_per_rank_lies_in_a_folder_that_is_made_first() -> None:
-    trace = TraceSpec(tool="nccltrace", subsystems=("INIT", "COLL", "NET", "TUNING", "P2P"), file_per_rank=True)
+    trace = TraceSettings(trace_subsystems="INIT,COLL,NET,TUNING,P2P", trace_file_per_rank=True)
     launch = traced(trace, LAUNCH)
     env = launch.phases[2].env
     assert env["NCCL_DEBUG_FILE"] == "nccl_trace/nccl.%h.%p.log"
@@ -56,7 +57,7 @@ def test_a_file_per_rank_lies_in_a_folder_that_is_made_first() -> None:
 
 
 def test_a_phase_of_the_first_rank_alone_is_not_the_training() -> None:
-    launch = traced(TraceSpec(tool="nccltrace"), LAUNCH.replace(phases=(LAUNCH.phases[2], LAUNCH.phases[1])))
+    launch = traced(TraceSettings(), LAUNCH.replace(phases=(LAUNCH.phases[2], LAUNCH.phases[1])))
     assert launch.phases[0].env["NCCL_DEBUG"] == "INFO"
     assert launch.phases[1] == LAUNCH.phases[1]
 
@@ -67,7 +68,7 @@ def test_a_run_that_is_not_traced_stays_as_it_is(traced_run: Callable[..., RunSp
 
 
 def test_an_unknown_subsystem_is_refused_with_the_right_one(traced_run: Callable[..., RunSpec]) -> None:
-    found = plugin.check_spec(traced_run(trace=TraceSpec(tool="nccltrace", subsystems=("INIT", "COL", "^NET"))))
+    found = plugin.check_spec(traced_run(plugin_settings={"nccltrace": {"trace_subsystems": "INIT,COL,^NET"}}))
     (refused,) = [finding for finding in found if not finding.warning]
     assert "no debug subsystem 'COL' (did you mean 'COLL'?)" in refused.problem
 

@@ -10,7 +10,7 @@ import pytest
 from llmbx.config.profiles import Cluster, Config
 from llmbx.config.request import Request
 from llmbx.errors import UsageError
-from llmbx.model import RunSpec
+from llmbx.model import RunSpec, TraceSpec
 from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 
@@ -160,10 +160,10 @@ def test_a_traced_run_asks_for_a_short_time_unless_told_otherwise() -> None:
 
 def test_what_is_traced_is_asked_for_in_words() -> None:
     asked = {"trace_subsystems": "init,tuning", "trace_file_per_rank": True}
-    trace = spec("grok1", wrappers=("nccltrace",), **asked).trace
-    assert trace is not None and trace.subsystems == ("INIT", "TUNING") and trace.file_per_rank
-    with pytest.raises(UsageError, match="nothing is traced: add --with nccltrace"):
-        spec("grok1", **asked)
+    traced = spec("grok1", wrappers=("nccltrace",), plugin_settings={"nccltrace": asked})
+    assert traced.trace == TraceSpec(tool="nccltrace") and traced.plugin_settings == {"nccltrace": asked}
+    with pytest.raises(UsageError, match=r"--trace-\S+ is for nccltrace, .* add --with nccltrace"):
+        spec("grok1", plugin_settings={"nccltrace": asked})
 
 
 def test_scheduler_options_from_everywhere_and_conflicts() -> None:

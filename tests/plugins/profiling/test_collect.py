@@ -24,7 +24,9 @@ def run_dir(make_spec: MakeSpec, tmp_path: Path) -> Callable[..., Path]:
     """`run_dir("0,8", name=…)`: the folder of a run of two nodes whose profile of steps 45 to 50 was asked for."""
 
     def make(ranks: str, **profile: object) -> Path:
-        spec = make_spec(gpus=16, launcher="slurm", profile=ProfileSpec(start=45, stop=50, ranks=ranks, **profile))
+        spec = make_spec(
+            gpus=16, launcher="slurm", profile=ProfileSpec(tool="nsys", start=45, stop=50, ranks=ranks, **profile)
+        )
         launch = Launch(nodes=2, ranks_per_node=8, gpus_per_rank=1, phases=(Phase(role="train", argv=("x",)),))
         return write(tmp_path, wrap(spec, launch)[0])
 

@@ -25,7 +25,7 @@ SHAPE = ModelShape(
 
 
 def cluster(make_spec: MakeSpec, **changes: object) -> RunSpec:
-    profile = ProfileSpec(start=45, stop=48, ranks="0,128,224")
+    profile = ProfileSpec(tool="nsys", start=45, stop=48, ranks="0,128,224")
     values = {"gpus": 256, "gpus_per_node": 8, "launcher": "slurm", "model": SHAPE, "profile": profile,
               "parallelism": Parallelism(tp=4, pp=8, dp=8), "gradient_accumulation": 128}  # fmt: skip
     return make_spec(**{**values, **changes})
@@ -50,7 +50,7 @@ def test_more_ranks_steps_and_counters_are_larger(make_spec: MakeSpec) -> None:
 
 
 def test_a_profile_without_gpus_is_small(make_spec: MakeSpec) -> None:
-    spec = make_spec(gpu_type="cpu", profile=ProfileSpec(start=1, stop=5, ranks="all"))
+    spec = make_spec(gpu_type="cpu", profile=ProfileSpec(tool="nsys", start=1, stop=5, ranks="all"))
     assert estimate(spec) == (2, 2 * BASE)
     assert estimate(make_spec()) == (0, 0)
 

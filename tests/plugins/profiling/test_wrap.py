@@ -44,13 +44,13 @@ def show(wrapped: Launch) -> str:
 
 
 def test_cpu(make_spec: MakeSpec, golden: Golden) -> None:
-    spec = make_spec(gpu_type="cpu", profile=ProfileSpec(start=45, stop=50, ranks="0"))
+    spec = make_spec(gpu_type="cpu", profile=ProfileSpec(tool="nsys", start=45, stop=50, ranks="0"))
     golden("wrap-cpu.txt", show(wrap(spec, launch())[0]))
 
 
 def test_cluster_with_gpu_metrics(make_spec: MakeSpec, golden: Golden) -> None:
     profile = ProfileSpec(
-        start=45, stop=50, ranks="0,8,9,28", gpu_metrics=True, name="{workload}-{size}_{job}_{node}_{rank}"
+        tool="nsys", start=45, stop=50, ranks="0,8,9,28", gpu_metrics=True, name="{workload}-{size}_{job}_{node}_{rank}"
     )
     spec = make_spec(gpus=32, gpus_per_node=8, launcher="slurm", parallelism=Parallelism(pp=4, dp=8), profile=profile)
     golden("wrap-cluster.txt", show(wrap(spec, launch(4, 8))[0]))
@@ -65,7 +65,7 @@ def test_phases_that_capture_for_themselves(make_spec: MakeSpec, golden: Golden)
         Phase(role="convert", argv=("convert",), ranks="first"),
         Phase(role="measure", argv=("python", "measure.py"), prefixes=(Prefix(argv=("nice",)),)),
     )
-    profile = ProfileSpec(start=10, stop=15, ranks="0", name="run_{job}-perf", gpu_metrics=True)
+    profile = ProfileSpec(tool="nsys", start=10, stop=15, ranks="0", name="run_{job}-perf", gpu_metrics=True)
     spec = make_spec(gpus=16, launcher="slurm", profile=profile)
     wrapped = wrap(spec, launch(2, 8, *phases))[0]
     golden("wrap-pgle.txt", show(wrapped))
@@ -91,7 +91,7 @@ def test_nothing_asked_changes_nothing(make_spec: MakeSpec) -> None:
 @pytest.mark.parametrize("ranks", ["all", "0-7", "0,8,15", "3"])
 @pytest.mark.parametrize("metrics", [False, True])
 def test_every_asked_rank_gets_nsys_once(ranks: str, metrics: bool, make_spec: MakeSpec) -> None:
-    spec = make_spec(gpus=16, profile=ProfileSpec(start=1, stop=2, ranks=ranks, gpu_metrics=metrics))
+    spec = make_spec(gpus=16, profile=ProfileSpec(tool="nsys", start=1, stop=2, ranks=ranks, gpu_metrics=metrics))
     (phase,) = wrap(spec, launch(2, 8))[0].phases
     wrapped = [rank for prefix in nsys_of(phase) for rank in numbers(prefix.ranks, 16)]
     assert sorted(wrapped) == list(numbers(ranks, 16))
@@ -100,7 +100,7 @@ def test_every_asked_rank_gets_nsys_once(ranks: str, metrics: bool, make_spec: M
 
 
 def test_what_is_asked_for_is_written_beside_the_profiles(make_spec: MakeSpec) -> None:
-    spec = make_spec(gpus=16, profile=ProfileSpec(start=45, stop=50, ranks="0,8"))
+    spec = make_spec(gpus=16, profile=ProfileSpec(tool="nsys", start=45, stop=50, ranks="0,8"))
     wrapped, asked = wrap(spec, launch(2, 8))
     facts = json.loads(wrapped.files[ASKED])
     assert facts["ranks_per_node"] == 8 and facts["files"] == json.loads(msgspec.json.encode(asked))
@@ -109,14 +109,14 @@ def test_what_is_asked_for_is_written_beside_the_profiles(make_spec: MakeSpec) -
 
 
 def test_another_command_for_nsys(make_spec: MakeSpec) -> None:
-    spec = make_spec(profile=ProfileSpec(start=1, stop=2, ranks="0"))
+    spec = make_spec(profile=ProfileSpec(tool="nsys", start=1, stop=2, ranks="0"))
     (phase,) = wrap(spec, launch(), "/opt/nsys/bin/nsys")[0].phases
     (prefix,) = nsys_of(phase)
     assert "/opt/nsys/bin/nsys" in prefix.argv and "nsys" not in prefix.argv
 
 
 def test_the_machines_nsys_is_lent_to_images(make_spec: MakeSpec) -> None:
-    spec = make_spec(runtime="docker", profile=ProfileSpec(start=1, stop=2, ranks="0"))
+    spec = make_spec(runtime="docker", profile=ProfileSpec(tool="nsys", start=1, stop=2, ranks="0"))
     lent = Lent(program="/opt/n/target/nsys", folder="/opt/n", libraries={"libelf.so.1": "/lib/libelf.so.1"})
     wrapped = wrap(spec, launch(), "nsys", lent)[0]
     (prefix,) = nsys_of(wrapped.phases[0])
@@ -165,7 +165,7 @@ def test_a_program_among_all_others_is_not_lent(make_spec: MakeSpec, tmp_path: P
 
 def test_no_rank_has_a_secret_unless_it_is_kept(make_spec: MakeSpec) -> None:
     """nsys stores the environment of every process of its machine, also of ranks that it does not look at."""
-    profile = ProfileSpec(start=1, stop=2, ranks="3")
+    profile = ProfileSpec(tool="nsys", start=1, stop=2, ranks="3")
     (phase,) = wrap(make_spec(gpus=16, profile=profile), launch(2, 8))[0].phases
     assert phase.prefixes[0] == Prefix(argv=("/bin/sh", SHIELD), ranks="all")
     (phase,) = wrap(make_spec(gpus=16, profile=profile.replace(keep_secrets=True)), launch(2, 8))[0].phases

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from llmbx.cli.options import RUN_OPTIONS
 from llmbx.errors import InfraError, LlmbxError, UsageError
 from llmbx.model import RunSpec
+from llmbx_nccltrace.settings import TraceSettings
+from llmbx_slurm.settings import SlurmSettings
 from llmbx_sweep.cells import resolve_cells
 from llmbx_sweep.plan import Part, Wanted, expand, read_plan
 
@@ -41,6 +43,9 @@ slurm = { account = "mine" }
 """
 
 
+KINDS = {"slurm": SlurmSettings, "nccltrace": TraceSettings}
+
+
 def write(folder: Path, text: str) -> Path:
     path = folder / "plan.toml"
     path.write_text(text)
@@ -48,7 +53,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_a_plan_is_the_product_of_its_lists(tmp_path: Path) -> None:
-    wanted = read_plan(write(tmp_path, PLAN))
+    wanted = read_plan(write(tmp_path, PLAN), KINDS)
     large, small = wanted[:-1], wanted[-1]
     assert [(one.request.dtype, one.request.gpus, one.settings["tp"]) for one in large] == [
         (dtype, gpus, tp) for dtype in ("bf16", "fp8") for gpus in (64, 128, 256, 512) for tp in ("1", "2")
@@ -68,7 +73,7 @@ def test_a_part_can_say_false_zero_and_nothing(tmp_path: Path) -> None:
         "retries = 2\npreflight = true\nforce = true\ntags = ['a']\nworkload = 'line'\nslurm = { exclusive = true }\n"
     )
     part = "retries = 0\npreflight = false\nforce = false\ntags = []\nslurm = { exclusive = false, requeue = false }\n"
-    own, whole = read_plan(write(tmp_path, f"{file}[[part]]\n{part}[[part]]\nname = 'b'\n"))
+    own, whole = read_plan(write(tmp_path, f"{file}[[part]]\n{part}[[part]]\nname = 'b'\n"), KINDS)
     assert (own.request.retries, own.request.preflight, own.request.force, own.request.tags) == (0, False, False, ())
     assert own.request.plugin_settings == {"slurm": {"exclusive": False, "requeue": False}}
     assert (whole.request.retries, whole.request.preflight, whole.request.force) == (2, True, True)
@@ -83,12 +88,20 @@ def test_a_part_can_say_false_zero_and_nothing(tmp_path: Path) -> None:
 def test_a_number_that_means_nothing_is_refused_where_it_stands(line: str, tmp_path: Path) -> None:
     key = line.split()[0]
     with pytest.raises(UsageError, match=rf"plan\.toml: at part\[0\]\.{key}: Expected (int|float) [<>]=? \S+$"):
-        read_plan(write(tmp_path, f"workload = 'line'\n[[part]]\n{line}\n"))
+        read_plan(write(tmp_path, f"workload = 'line'\n[[part]]\n{line}\n"), KINDS)
 
 
 def test_a_plan_can_say_all_that_the_options_of_run_can() -> None:
     elsewhere = {"names": "workload", "settings": "set", "wrappers": "with_"}
     assert {elsewhere.get(name, name) for name in RUN_OPTIONS} <= set(Part.__struct_fields__)
+
+
+def test_a_key_that_only_one_plugin_has_may_stand_in_the_part_itself(tmp_path: Path) -> None:
+    text = "workload = 'line'\ntrace_subsystems = 'INIT'\n[nccltrace]\ntrace_file_per_rank = true\n"
+    (one,) = read_plan(write(tmp_path, text), KINDS)
+    assert one.request.plugin_settings == {"nccltrace": {"trace_subsystems": "INIT", "trace_file_per_rank": True}}
+    with pytest.raises(UsageError, match="unknown key 'trace_subsystem'"):
+        read_plan(write(tmp_path, "workload = 'line'\ntrace_subsystem = 'INIT'\n"), KINDS)
 
 
 @given(
@@ -127,7 +140,7 @@ def test_no_combination_is_lost_or_doubled(gpus: list[int], dtypes: list[str], v
 def test_mistakes_are_named_with_their_place(tmp_path: Path, text: str, says: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(UsageError, match=re.escape(says)) as caught:
-        read_plan(path)
+        read_plan(path, KINDS)
     assert str(caught.value).startswith(f"{path}: ")
 
 

@@ -1,0 +1,37 @@
+"""What the NCCL trace records: options of `llmbx run`, and the recipes' variable that switches it on."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from llmbx.config.plugin_settings import settings_of
+from llmbx.model import RunSpec
+from llmbx.model.settings import Option, Settings
+
+DEFAULT = "INIT,COLL,NET"
+"""What the recipes record."""
+
+
+class TraceSettings(Settings, frozen=True):
+    """The table `[clusters.NAME.nccltrace]`."""
+
+    plugin: ClassVar[str] = "nccltrace"
+
+    enabled: Annotated[bool, Option(help="Trace the run.", name="", variables=("ENABLE_NCCLTRACE",))] = False
+    trace_subsystems: Annotated[
+        str | None,
+        Option(help=f"Subsystems of NCCL to record [default: {DEFAULT}].", name="--trace-subsystems", metavar="NAMES"),
+    ] = None
+    trace_file_per_rank: Annotated[
+        bool | None, Option(help="Log to one file per process.", name="--trace-file-per-rank")
+    ] = None
+
+    @property
+    def subsystems(self) -> tuple[str, ...]:
+        """The subsystems by name, as NCCL spells them."""
+        return tuple(name.strip() for name in (self.trace_subsystems or DEFAULT).upper().split(","))
+
+
+def trace_settings(spec: RunSpec) -> TraceSettings:
+    """The settings of this run's trace."""
+    return settings_of(spec, TraceSettings)
