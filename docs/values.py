@@ -82,6 +82,7 @@ def values() -> str:
         ("The image", "model/image.py", ("ImageRequest", "Environment", "Image")),
         ("The launch", "model/launch.py", ("Launch", "Phase", "Prefix", "Capture", "Mount", "Wrapping")),
         ("Profilers", "model/profiler.py", ("Profiler",)),
+        ("Settings of a plugin", "model/settings.py", ("Settings", "Option")),
         ("The job", "model/job.py", ("Job", "JobStatus", "RunGroup")),
         ("The log", "model/step.py", ("Step", "Event")),
     ):

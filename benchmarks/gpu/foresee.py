@@ -17,7 +17,7 @@ from llmbx.model import RunSpec
 from llmbx.model.flops import Flops
 from llmbx.plugins.manager import Plugins, load
 from llmbx.resolve import resolve
-from llmbx.run.pipeline import findings
+from llmbx.run.context import findings
 
 BUDGET_MIN = 30
 """Minutes that the machine is there."""

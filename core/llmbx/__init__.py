@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .hookspecs import hookimpl
+    import pluggy
+
+    hookimpl: pluggy.HookimplMarker
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "hookimpl"]
 
 
 def __getattr__(name: str) -> Any:
-    """`hookimpl`, which plugins need and the command's first tenth of a second does not."""
+    """`hookimpl`, the marker of hook implementations: pluggy is imported when a plugin asks for it."""
     if name != "hookimpl":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .hookspecs import hookimpl
+    import pluggy
 
-    return hookimpl
+    return pluggy.HookimplMarker(__name__)

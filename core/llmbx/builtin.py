@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .hookspecs import hookimpl
+from . import hookimpl
 from .launchers.base import Launcher
 from .runtimes.base import Runtime
 

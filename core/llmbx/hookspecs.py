@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from .model.settings import Settings
     from .runtimes.base import Runtime
 
+VERSION = (1, 0)
+"""The version of this contract and of `llmbx.api`; see there."""
+
 hookspec = pluggy.HookspecMarker("llmbx")
-hookimpl = pluggy.HookimplMarker("llmbx")
 
 
 @hookspec
@@ -70,7 +72,7 @@ def prepare_image(spec: RunSpec) -> ImageRequest | None:
         @hookimpl
         def prepare_image(spec):
             lock = load_environment(LOCKS / "toy.toml")
-            return ImageRequest(environment=lock, reference="docker.io#library/python:3.12")
+            return ImageRequest(environment=lock, reference="registry.example#team/toy:1")
     """
 
 
@@ -79,8 +81,9 @@ def build_command(spec: RunSpec, image: Image) -> Launch | None:
     """The launch: how many ranks on how many nodes, which files they need, and the phases with one rank's argv each.
 
     When: once the image is known. Asked of the chosen framework. Pure: the same arguments give the same launch, so it
-    is tested against golden files. The argv is that of ONE rank (no torchrun, no srun): ranks find themselves through
-    LLMBX_RANK, LLMBX_LOCAL_RANK, LLMBX_WORLD_SIZE, LLMBX_LOCAL_WORLD_SIZE, LLMBX_MASTER_ADDR and LLMBX_MASTER_PORT.
+    is tested against golden files. The argv is that of ONE rank: the launcher starts the ranks, which find themselves
+    through LLMBX_RANK, LLMBX_LOCAL_RANK, LLMBX_WORLD_SIZE, LLMBX_LOCAL_WORLD_SIZE, LLMBX_MASTER_ADDR and
+    LLMBX_MASTER_PORT.
 
     Example::
 
@@ -264,7 +267,7 @@ def register_settings() -> type[Settings] | None:
 
 @hookspec
 def register_runtimes() -> Sequence[Runtime]:
-    """Runtimes: ways to give a program its libraries (a virtual environment, Docker, Apptainer …).
+    """Runtimes: ways to give a program its libraries (an environment, a container tool …).
 
     When: once, by any command that runs something. Asked of all; core registers its own through the same hook.
 
@@ -278,7 +281,7 @@ def register_runtimes() -> Sequence[Runtime]:
 
 @hookspec
 def register_launchers() -> Sequence[Launcher]:
-    """Launchers: ways to start the ranks of a run (local processes, Slurm …).
+    """Launchers: ways to start the ranks of a run (local processes, a scheduler …).
 
     When: once, by any command that runs or follows something. Asked of all; core registers its own the same way.
 

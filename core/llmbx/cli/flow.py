@@ -16,7 +16,7 @@ from .options import World
 from .output import print_json
 
 if TYPE_CHECKING:
-    from ..run.pipeline import Rooms
+    from ..run.context import RunContext
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,14 +31,15 @@ class Started:
 def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None, format_: str) -> None:
     """Print what would be started, or write the script that would be; nothing is started."""
     from ..files import write_atomic
-    from ..run.pipeline import admit, enter, findings, plan
+    from ..run.context import admit, enter, findings
+    from ..run.launch import plan
     from .preview import as_json
     from .preview import preview as as_text
 
-    spec, rooms = enter(spec, here.plugins, here.install, preview=True)
-    found = findings(spec, rooms.framework)
+    spec, context = enter(spec, here.plugins, here.install, preview=True)
+    found = findings(spec, context.framework)
     spec = admit(spec, found, force)
-    image, folder, rendered = plan(spec, rooms)
+    image, folder, rendered = plan(spec, context)
     if emit_script is not None:
         write_atomic(emit_script, rendered.script, mode=0o755)
         click.echo(f"wrote {emit_script}", err=True)
@@ -55,25 +56,23 @@ def once(
 
     `source` is the run that this one repeats. `group` joins repeats of one command, which prints their JSON as one.
     """
-    from ..run.pipeline import admit, attend, findings, start
+    from ..run.context import admit, findings
+    from ..run.pipeline import attend, start
     from ..run.preconditions import site_findings
     from .progress import Progress
 
     if detach and spec.retries and spec.origins.get("retries") == "--retries":
-        raise UsageError(
-            "--retries needs somebody who follows the run: leave --detach out; after a failed node Slurm itself starts "
-            "a job anew with --slurm-arg requeue"
-        )
+        raise UsageError("--retries requires a process that follows the run: leave out --detach")
     here.install.ensure()
-    spec, rooms = enter_here(spec, here, force)
-    found = [*findings(spec, rooms.framework), *site_findings(spec, here.install)]
+    spec, context = enter_here(spec, here, force)
+    found = [*findings(spec, context.framework), *site_findings(spec, here.install)]
     spec = admit(spec, found, force)
     progress = Progress(spec)
-    for line in _opening(spec, here, rooms.launcher.summary):
+    for line in _opening(spec, here, context.launcher.summary):
         progress.note(line)
     for finding in found:
         progress.note(f"note: {finding.problem}; {finding.fix}")
-    run = start(spec, rooms, progress.note, command=tuple(sys.argv[1:]), offline=offline, group=group, repeats=source)
+    run = start(spec, context, progress.note, command=tuple(sys.argv[1:]), offline=offline, group=group, repeats=source)
     if detach:
         job = run.record.job
         started = Started(run.record.run_id, run.folder, job.job_id if job else None)
@@ -81,7 +80,7 @@ def once(
         return started
     progress.note(f"started {run.record.run_id}")
     try:
-        result = attend(run, rooms, progress)
+        result = attend(run, context, progress)
     except KeyboardInterrupt:
         progress.close()
         click.echo(
@@ -103,10 +102,10 @@ def _print_started(started: Started, format_: str, alone: bool) -> None:
     click.echo(f"started job {started.job_id or '?'}; follow it: llmbx logs --follow {started.run_id}", err=True)
 
 
-def enter_here(spec: RunSpec, here: World, force: bool) -> tuple[RunSpec, Rooms]:
-    """The rooms of this run. What is wrong with the specification is said before what is missing on the machine."""
+def enter_here(spec: RunSpec, here: World, force: bool) -> tuple[RunSpec, RunContext]:
+    """The context of this run. What is wrong with the specification is said before what is missing on the machine."""
     from ..errors import InfraError
-    from ..run.pipeline import admit, enter, findings
+    from ..run.context import admit, enter, findings
 
     try:
         return enter(spec, here.plugins, here.install)

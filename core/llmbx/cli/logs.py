@@ -55,9 +55,10 @@ def _print(path: Path) -> None:
 
 def _follow(run_name: str) -> int:
     from ..history import find_run
+    from ..run.context import context_of
     from ..run.finalize import finalise, launcher_of
     from ..run.follow import follow
-    from ..run.pipeline import attend, exit_code, rooms_of
+    from ..run.pipeline import attend, exit_code
     from ..run.retry import may_take_over, take_over
     from .progress import Progress
     from .terminal import render
@@ -67,7 +68,7 @@ def _follow(run_name: str) -> int:
     progress = Progress(run.record.spec)
     while (result := finalise(run, here.plugins)) is None:
         if run.record.job is not None and may_take_over(run, launcher_of(run, here.plugins)):
-            result = attend(take_over(run), rooms_of(run, here.plugins, here.install), progress)
+            result = attend(take_over(run), context_of(run, here.plugins, here.install), progress)
             break
         if run.record.job is not None:
             parser = functools.partial(here.plugins.framework(run.record.spec.plugin).parse_log, run.record.spec)

@@ -26,9 +26,8 @@ MISSING = "(cannot be loaded)"
 _FIRST_LINE = re.compile(r'"""([^"\\\n]+)(?:"""|\n)')
 """The usual docstring at the very beginning of a module."""
 
-ORDER = ("run", "profile", "sweep", "list", "show", "jobs", "status", "logs", "cancel", "parse", "report", "compare",
-         "audit", "nccl", "nsys", "image", "doctor", "plugins")  # fmt: skip
-"""The order of the verbs in `--help`: what one does first comes first; third parties' verbs follow by name."""
+ORDER = ("run", "profile", "list", "show", "jobs", "status", "logs", "cancel", "parse", "doctor", "plugins")
+"""The order of core's verbs in `--help`: what one does first comes first; the verbs of plugins follow by name."""
 
 EPILOG = """\b
 Try:

@@ -49,9 +49,10 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     "accept_image_change": click.option(
         "--accept-image-change", is_flag=True, help="Use an image although it is not the one first seen."
     ),
-    "runtime": click.option("--runtime", help="venv, docker, apptainer, enroot, pyxis, host; default: what fits here."),
+    "runtime": click.option("--runtime", help="Runtime to use (`llmbx doctor` lists them). Default: what works here."),
     "launcher": click.option(
-        "--launcher", help="local or slurm; default: the profile's, a Slurm job around, else what the run needs."
+        "--launcher",
+        help="Launcher to use (`llmbx doctor` lists them). Default: what the run needs.",
     ),
     "cluster": click.option("--cluster", help="The cluster profile of llmbx.toml to use."),
     "mounts": click.option(
@@ -78,7 +79,7 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     ),
     "tags": click.option("--tag", "tags", multiple=True, help="A word to find the run by later."),
     "wrappers": click.option(
-        "--with", "wrappers", multiple=True, metavar="PROFILER", help="Wrap it in a profiler: nccltrace …"
+        "--with", "wrappers", multiple=True, metavar="PROFILER", help="Profiler to wrap the run in. Can be repeated."
     ),
     "force": click.option("--force", is_flag=True, help="Run although rules are broken; the record says so."),
 }

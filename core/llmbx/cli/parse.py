@@ -33,7 +33,7 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
     a run of this install by its id, the beginning of it, its job id, `last` or tag:NAME. The window is that of the
     log's recipe unless --window says otherwise: iterations 35-44 or 11-44, or the last step; for a run of llmbx it is
     the one that the run was started with. The steady state (window auto) is shown beside it. A log that does not reach
-    its window is `Failed (N iterations)`. Traces, profiles' analyses and sbatch output are left out.
+    its window is `Failed (N iterations)`. Traces, analyses of profiles and the output of job scripts are left out.
 
     A run of llmbx is measured anew from its steps.jsonl; its result stays as it is unless --save is given.
 

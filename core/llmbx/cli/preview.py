@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..model import Finding, Image, Mount, Phase, RunSpec
 from ..record.folder import pretty
-from ..run.pipeline import Rendered
+from ..run.launch import Rendered
 from ..runtimes.passage import parse_mount
 from ..secrets import REDACTED, is_secret, scrub
 
@@ -33,7 +33,7 @@ def preview(
     for phase, wrapping in zip(launch.phases, rendered.wrappings, strict=True):
         lines += ["", f"phase {phase.role} ({'every rank' if phase.ranks == 'all' else 'first rank only'})"]
         lines += [f"  argv      {shlex.join([*wrapping.argv, *phase.argv])}"]
-        lines += [f"  srun      {shlex.join(wrapping.launcher_flags)}"] if wrapping.launcher_flags else []
+        lines += [f"  flags     {shlex.join(wrapping.launcher_flags)}"] if wrapping.launcher_flags else []
         lines += [f"  env       {name}={text}" for name, text in _environment(phase)]
     lines += ["", *_mounts((*launch.mounts, *map(parse_mount, spec.mounts))), *_origins(spec)]
     lines += [f"note: {finding.problem}; {finding.fix}" for finding in found]

@@ -30,7 +30,11 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--ranks", "profile_ranks", metavar="RANKS",
               help="seed (the recipe's; default), all, first,mid,last (of the pipeline stages), 0-8 …")  # fmt: skip
 @click.option("--gpu-metrics", is_flag=True, default=None, help="Sample the GPUs' counters, on one rank of each node.")
-@click.option("--tool", "profile_tool", help="nsys (default), or the framework's own: torch, xplane.")
+@click.option(
+    "--tool",
+    "profile_tool",
+    help="Profiler to use (`llmbx plugins` lists them). Default: the first that records steps.",
+)
 @click.option("--keep-secrets", is_flag=True, default=None,
               help="Give profiled ranks their secrets (HF_TOKEN …), which their profiles then store.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing.")
@@ -43,7 +47,7 @@ def command(request: Request | None, dry_run: bool, detach: bool, offline: bool,
     """Run a workload with some of its steps profiled. Without a workload, repeat the last run.
 
     The run takes 50 steps in all, or what its recipe takes for a profile, and --steps 45-50 are five of them: 45 to 49,
-    counted from zero. How large the files become is said before, and what they show afterwards: `llmbx nsys` says more.
+    counted from zero. How large the files become is said before, and what they show afterwards.
     A profiled run is never a performance figure.
 
     \b

@@ -144,6 +144,6 @@ def _peak_text(spec: RunSpec) -> str:
 
 
 def _findings(spec: RunSpec, here: World) -> list[Finding]:
-    from ..run.pipeline import findings
+    from ..run.context import findings
 
     return findings(spec, here.plugins.framework(spec.plugin))

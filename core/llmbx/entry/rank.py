@@ -60,7 +60,7 @@ def begin() -> tuple[dict[str, Any], Path]:
 def say_where(rank: Rank, env: Mapping[str, str] = os.environ) -> None:
     """A line for each node of a run with several ranks: which of them it has."""
     if rank.world > 1 and rank.local == 0:
-        name = env.get("SLURMD_NODENAME") or platform.node()
+        name = env.get("LLMBX_NODE_NAME") or platform.node()
         ranks = f"rank {rank.number}" if rank.local_world == 1 else f"{rank.local_world} ranks from {rank.number} on"
         say(f"node {rank.node} ({name}) has {ranks} of {rank.world}")
 

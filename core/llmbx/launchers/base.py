@@ -70,8 +70,8 @@ class LauncherExtras(Protocol):
     """Members that llmbx does without where a launcher has none."""
 
     flag_syntax: str
-    """Which flags `Wrapping.launcher_flags` may hold, by the name of the tool that takes them ("srun"): a runtime that
-    works through flags of a launcher asks for it.
+    """Which flags `Wrapping.launcher_flags` may hold: the name of the command that takes them. A runtime that works
+    through flags of a launcher compares it with what it needs.
     """
     checks_nodes: bool
     """Whether it runs the node checks of `RunSpec.preflight`."""

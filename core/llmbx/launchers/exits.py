@@ -11,8 +11,9 @@ import msgspec
 
 from ..codec import decode
 from ..model import JobStatus, RunSpec
+from ..model.run_folder import batch_name
 from ..toml_file import NOT_JSON
-from .script import EXIT, batch_name
+from .script import EXIT
 
 _START = re.compile(rb"^(\d{4}-\S+) llmbx: starts as (\S+) on (\S*)$", re.MULTILINE)
 

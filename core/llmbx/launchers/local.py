@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..model import Job, JobStatus, Launch, RunSpec, Wrapping
+from ..model.run_folder import batch_name
 from . import detached, processes, script
 from .exits import forget_exit, read_start
-from .script import batch_name
 
 
 class LocalLauncher:

@@ -12,6 +12,8 @@ from pathlib import Path, PurePosixPath
 
 from ..errors import UsageError
 from ..model import RANK_VARIABLES, Launch, Phase, RunSpec, Wrapping
+from ..model.run_folder import batch_name as batch_name  # for authors of launchers
+from ..model.run_folder import log_name as log_name
 from ..secrets import is_secret
 from . import nodes
 from .shim import phase_ranks, render_shim, shim_name
@@ -28,16 +30,6 @@ GIVEN_UP = "given-up"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _END = "END_OF_FILE"
-
-
-def log_name(spec: RunSpec) -> str:
-    """The main log in the run folder."""
-    return f"log-{spec.experiment}.out"
-
-
-def batch_name(spec: RunSpec) -> str:
-    """What the script itself prints, in the run folder."""
-    return f"sbatch_{spec.experiment}.out"
 
 
 @functools.cache

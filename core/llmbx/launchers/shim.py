@@ -7,25 +7,24 @@ import shlex
 
 from ..errors import UsageError
 from ..model import Launch, Phase, Prefix
+from ..model.launch import RANK_SOURCES
 from .nodes import SCRIPT
 
 _TERM = re.compile(r"(?P<word>all|first|mid|last)|(?P<low>\d+)(-(?P<high>\d+))?")
 
-_RANK = """\
+_HEAD = """\
 #!/bin/sh
 # One rank of the phase "{role}": finds out which one it is and becomes the program.
 cd "${{0%/*}}" || exit 1
 trap '' USR1 # who does not know the signal for stack dumps must not die of it
-tasks=${{SLURM_STEP_TASKS_PER_NODE:-1}}
-LLMBX_RANK=${{LLMBX_RANK:-${{SLURM_PROCID:-0}}}}
-LLMBX_LOCAL_RANK=${{LLMBX_LOCAL_RANK:-${{SLURM_LOCALID:-0}}}}
-LLMBX_NODE_RANK=${{LLMBX_NODE_RANK:-${{SLURM_NODEID:-0}}}}
-LLMBX_WORLD_SIZE=${{LLMBX_WORLD_SIZE:-${{SLURM_NTASKS:-1}}}}
-LLMBX_LOCAL_WORLD_SIZE=${{LLMBX_LOCAL_WORLD_SIZE:-${{tasks%%[(,]*}}}}
-LLMBX_MASTER_ADDR=${{LLMBX_MASTER_ADDR:-${{SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}}}
+"""
+
+_RANK = "".join(f"{name}=${{{name}:-${{{source}:-{default}}}}}\n" for name, (source, default) in RANK_SOURCES.items())
+
+_EXPORT = f"""\
+LLMBX_LOCAL_WORLD_SIZE=${{LLMBX_LOCAL_WORLD_SIZE%%[(,]*}}
 LLMBX_MASTER_PORT=${{LLMBX_MASTER_PORT:-29500}}
-export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE
-export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+export {" ".join(RANK_SOURCES)} LLMBX_MASTER_PORT
 """
 
 _NODE = f"""\
@@ -47,7 +46,7 @@ def shim_name(phase: Phase) -> str:
 
 def render_shim(phase: Phase, launch: Launch) -> str:
     """The shim of one phase. Raises `UsageError` for a rank selector that names no rank of the phase."""
-    lines = [_RANK.format(role=phase.role), _NODE, f"set -- {shlex.join(phase.argv)}\n"]
+    lines = [_HEAD.format(role=phase.role), _RANK, _EXPORT, _NODE, f"set -- {shlex.join(phase.argv)}\n"]
     world = phase_ranks(phase, launch)
     lines += [_prefix(prefix, world) for prefix in reversed(phase.prefixes)]
     if launch.ranks_per_numa_node:

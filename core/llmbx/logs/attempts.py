@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ..model import Event
-from ..run.collect import RESTARTED
+
+RESTARTED = "restarted"
+"""Kind of the event with which a grammar announces that a new attempt begins in the same log."""
 
 
 class Attempts:

@@ -11,11 +11,9 @@ from pathlib import Path
 from ..config.install import RECORD
 from ..errors import UsageError
 from ..model import Value
+from ..model.run_folder import NOT_LOGS
 from .lines import LineReader
 from .parser import LogFormat
-
-SKIP = ("*nccltrace*", "*nsys_analysis*", "sbatch_*", "*prepare_squad_dataset_exp*", "*import_ckpt_exp*")
-"""Names, of files and of folders below the given one, that hold no training log of a performance run."""
 
 SNIFF = 256 * 1024
 """Bytes at either end of a log that are shown to the formats."""
@@ -37,7 +35,7 @@ def find_logs(paths: Sequence[Path]) -> list[LogFile]:
     """The training logs in `paths`: a file is taken as it is, a folder is searched. Each log once, in order.
 
     In a folder that llmbx made (it holds run.json) the log beside the record is the only one; elsewhere every `*.out`
-    that `SKIP` does not exclude. Raises `UsageError` for a path that does not exist.
+    that `NOT_LOGS` does not exclude. Raises `UsageError` for a path that does not exist.
     """
     found: dict[str, LogFile] = {}
     for path in paths:
@@ -100,4 +98,4 @@ def _main_log(folder: Path) -> Path:
 
 
 def _skipped(name: str) -> bool:
-    return any(fnmatch(name, pattern) for pattern in SKIP)
+    return any(fnmatch(name, pattern) for pattern in NOT_LOGS)

@@ -30,7 +30,7 @@ _LABELS = re.compile(
     | [A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d\s                              # Nov 20 14:55:23
     | \[(?:default|rank)(?P<tag>\d+)\]:\s?                                  # [default0]: [rank3]:
     | \[\d+,(?P<mpi>\d+)\]<std(?:out|err)>:\s?                              # [1,3]<stdout>:
-    | (?P<srun>\d+):\s                                                      # 12:
+    | (?P<task>\d+):\s                                                      # 12:
     | [A-Za-z][\w.-]*/\d+\ (?=\S)                                           # pretraining/0
     | [a-z][\w.-]*\d:\s                                                     # n001:
     )""",
@@ -83,7 +83,7 @@ def split_label(line: str) -> tuple[str, int | None, str]:
     """
     position, rank = 0, None
     while match := _LABELS.match(line, position):
-        named = match["tag"] or match["mpi"] or match["srun"]
+        named = match["tag"] or match["mpi"] or match["task"]
         rank = int(named) if named else rank
         position = match.end()
     return line[:position], rank, line[position:]

@@ -2,12 +2,14 @@
 
 from .base import Natural, Positive, Scalar, Seconds, Value
 from .figure import Figure
+from .flops import Flops
 from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner, RunGroup
-from .launch import RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
+from .launch import PREFLIGHT, RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .profiler import Profiler
 from .result import Result
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
+from .settings import Option, Settings
 from .spec import CheckpointSpec, Finding, Peak, PreflightSpec, ProfileSpec, RunSpec, TraceSpec
 from .step import Event, Step
 from .workload import (
@@ -27,6 +29,7 @@ from .workload import (
 )
 
 __all__ = [
+    "PREFLIGHT",
     "RANK_VARIABLES",
     "Axis",
     "Capture",
@@ -42,6 +45,7 @@ __all__ = [
     "Fact",
     "Figure",
     "Finding",
+    "Flops",
     "Image",
     "ImageRequest",
     "ImageSource",
@@ -51,6 +55,7 @@ __all__ = [
     "ModelShape",
     "Mount",
     "Natural",
+    "Option",
     "Owner",
     "Parallelism",
     "Peak",
@@ -73,6 +78,7 @@ __all__ = [
     "Section",
     "Series",
     "Setting",
+    "Settings",
     "Size",
     "Span",
     "Step",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import Convention, ModelShape, Value
+from .base import Value
+from .workload import Convention, ModelShape
 
 
 class Flops(Value, frozen=True):

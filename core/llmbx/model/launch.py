@@ -6,24 +6,23 @@ from typing import Literal
 
 from .base import Value
 
-RANK_VARIABLES = (
-    "LLMBX_RANK",
-    "LLMBX_LOCAL_RANK",
-    "LLMBX_WORLD_SIZE",
-    "LLMBX_LOCAL_WORLD_SIZE",
-    "LLMBX_NODE_RANK",
-    "LLMBX_MASTER_ADDR",
-    "LLMBX_MASTER_PORT",
-    "SLURM_PROCID",
-    "SLURM_LOCALID",
-    "SLURM_NODEID",
-    "SLURM_NTASKS",
-    "SLURM_STEP_TASKS_PER_NODE",
-    "SLURM_LAUNCH_NODE_IPADDR",
-    "SLURM_JOB_ID",
-)
-"""What a launcher sets around a rank and the rank shim reads inside its container; runtimes forward them by name."""
+RANK_SOURCES = {
+    "LLMBX_RANK": ("SLURM_PROCID", "0"),
+    "LLMBX_LOCAL_RANK": ("SLURM_LOCALID", "0"),
+    "LLMBX_NODE_RANK": ("SLURM_NODEID", "0"),
+    "LLMBX_NODE_NAME": ("SLURMD_NODENAME", "$(uname -n)"),
+    "LLMBX_WORLD_SIZE": ("SLURM_NTASKS", "1"),
+    "LLMBX_LOCAL_WORLD_SIZE": ("SLURM_STEP_TASKS_PER_NODE", "1"),
+    "LLMBX_MASTER_ADDR": ("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1"),
+}
+"""What a rank knows of itself: each variable with the scheduler's one that it is taken from if no launcher has set it,
+and the value of a lone rank. `2(x3)` and `2,1` mean 2 (tasks of the first node).
+"""
 
+RANK_VARIABLES = (
+    *RANK_SOURCES, "LLMBX_MASTER_PORT", *(source for source, _ in RANK_SOURCES.values()), "SLURM_JOB_ID"
+)  # fmt: skip
+"""What a launcher sets around a rank and the rank shim reads inside its container; runtimes forward them by name."""
 
 PREFLIGHT = "preflight"
 """The role of the phase that checks the nodes before the framework starts; `exit.json` names it for a bad node."""

@@ -32,6 +32,8 @@ class Settings(Value, frozen=True):
 
     plugin: ClassVar[str] = ""
     """The name under which the plugin is registered: its profile table is `[clusters.NAME.PLUGIN]`."""
+    variable_prefixes: ClassVar[tuple[str, ...]] = ()
+    """How the names of other variables begin that change what the plugin does: tests run without them."""
 
 
 class Field(Value, frozen=True):

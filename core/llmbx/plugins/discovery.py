@@ -79,6 +79,7 @@ def _register(
     try:
         with quiet():
             plugin = point.load()
+        _check_version(plugin)
         manager.register(plugin, name=point.name)
         _check_hooks(manager, plugin)
     except ESCAPES as error:
@@ -88,7 +89,20 @@ def _register(
     return info.replace(hooks=tuple(sorted(c.name for c in manager.get_hookcallers(plugin) or [])))
 
 
+def _check_version(plugin: Any) -> None:
+    """Raise `PluginError` for a plugin that was made for another version of the contract than this llmbx has."""
+    wanted = getattr(plugin, "LLMBX_API", hookspecs.VERSION)
+    if not (isinstance(wanted, tuple) and len(wanted) == 2 and all(isinstance(part, int) for part in wanted)):
+        raise PluginError(f"LLMBX_API is {wanted!r}, expected (major, minor) as in LLMBX_API = {hookspecs.VERSION}")
+    made_for, here = ".".join(map(str, wanted)), ".".join(map(str, hookspecs.VERSION))
+    if wanted[0] < hookspecs.VERSION[0]:
+        raise PluginError(f"it was made for version {made_for} of llmbx.api and this is {here}: update the plugin")
+    if wanted > hookspecs.VERSION:
+        raise PluginError(f"it was made for version {made_for} of llmbx.api and this is {here}: update llmbx")
+
+
 def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
     for caller in manager.get_hookcallers(plugin) or []:
-        if caller.spec is None:
+        own = [implementation for implementation in caller.get_hookimpls() if implementation.plugin is plugin]
+        if caller.spec is None and not all(implementation.optionalhook for implementation in own):
             raise PluginError(f"it implements an unknown hook '{caller.name}'{did_you_mean(caller.name, HOOKS)}")

@@ -15,6 +15,7 @@ from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError
 from ..files import disk_errors, write_atomic
 from ..model import Finding, Image, Job, Owner, Result, RunSpec, Step, Value
+from ..model.run_folder import log_name
 from ..secrets import blank, redact
 from ..toml_file import NOT_JSON
 from .migration import migrated
@@ -92,11 +93,6 @@ class Run(Value, frozen=True):
     def log(self) -> Path:
         """The main training log."""
         return self.path / log_name(self.record.spec)
-
-
-def log_name(spec: RunSpec) -> str:
-    """The name of the main training log, as the recipes name it."""
-    return f"log-{spec.experiment}.out"
 
 
 def claim_folder(install: Install, spec: RunSpec, now: Callable[[], float] = time.time) -> tuple[str, Path]:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-SPEC = {"scheduler": ("slurm", "sbatch"), "srun": ("slurm", "srun")}
-"""Members that a specification had up to version 1 of the record -> the plugin and field that have their values now."""
-
-TRACE = {"subsystems": "trace_subsystems", "file_per_rank": "trace_file_per_rank"}
-"""Members that `trace` had -> the setting of the tracing plugin that has their values now."""
+from ..model.run_folder import OLD_SPEC, OLD_TRACE
 
 
 def migrated(data: Any) -> Any:
@@ -24,13 +20,13 @@ def _spec(spec: Any) -> Any:
     if not isinstance(spec, dict):
         return spec
     given: dict[str, dict[str, Any]] = {}
-    for old, (plugin, field) in SPEC.items():
+    for old, (plugin, field) in OLD_SPEC.items():
         if spec.get(old):
             given.setdefault(plugin, {})[field] = spec[old]
-    rest = {key: value for key, value in spec.items() if key not in SPEC}
+    rest = {key: value for key, value in spec.items() if key not in OLD_SPEC}
     if isinstance(trace := rest.get("trace"), dict):
-        given[trace.get("tool", "")] = {new: _text(trace[old]) for old, new in TRACE.items() if trace.get(old)}
-        rest["trace"] = {key: value for key, value in trace.items() if key not in TRACE}
+        given[trace.get("tool", "")] = {new: _text(trace[old]) for old, new in OLD_TRACE.items() if trace.get(old)}
+        rest["trace"] = {key: value for key, value in trace.items() if key not in OLD_TRACE}
     if isinstance(origins := rest.get("origins"), dict):
         rest["origins"] = {_place(place): origin for place, origin in origins.items()}
     return {"plugin_settings": given, **rest}
@@ -42,4 +38,4 @@ def _text(value: Any) -> Any:
 
 def _place(place: str) -> str:
     old, dot, key = place.partition(".")
-    return ".".join((*SPEC[old], key)) if dot and old in SPEC else place
+    return ".".join((*OLD_SPEC[old], key)) if dot and old in OLD_SPEC else place

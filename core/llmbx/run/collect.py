@@ -9,14 +9,12 @@ from typing import Any
 
 import msgspec
 
+from ..logs.attempts import RESTARTED
 from ..logs.lines import read_lines
 from ..logs.parser import LogParser, Record
 from ..model import Event, Step, Value
 from ..plugins.isolation import quiet
 from ..plugins.log_parser import as_grammar
-
-RESTARTED = "restarted"
-"""Kind of the event with which a grammar announces that a new attempt begins in the same log."""
 
 
 class Log(Value, frozen=True):

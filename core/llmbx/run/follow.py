@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..launchers.base import Launcher, Unreachable
+from ..logs.attempts import RESTARTED
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
 from ..model import Event, JobStatus, Step
@@ -17,7 +18,6 @@ from ..plugins.isolation import quiet
 from ..plugins.log_parser import as_grammar
 from ..record import first_step
 from ..record.folder import Run
-from .collect import RESTARTED
 
 POLL_S = 0.2
 STACK_GRACE_S = 3.0

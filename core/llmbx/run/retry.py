@@ -12,11 +12,12 @@ from ..model import RunSpec
 from ..record.attempts import next_folder, set_aside
 from ..record.folder import RESULT, Attempt, Record, Run, pretty, read_run, write_record, write_steps
 from ..record.host import alive, is_me, myself
+from .context import RunContext
 from .finalize import Ended
-from .pipeline import Rooms, render, write_files
+from .launch import render, write_files
 
 
-def again(ended: Ended, rooms: Rooms, cause: str) -> Run:
+def again(ended: Ended, context: RunContext, cause: str) -> Run:
     """Keep what the attempt left in `attempts/N`, and start the next one, without the node that failed.
 
     The run is this process's until its job is known: should this process die, nobody takes the old attempt's end for
@@ -24,7 +25,7 @@ def again(ended: Ended, rooms: Rooms, cause: str) -> Run:
     """
     run, record = ended.run, ended.run.record
     aside = next_folder(run.path)
-    spec, launcher = without_node(record.spec, ended.status.node, rooms)
+    spec, launcher = without_node(record.spec, ended.status.node, context)
     earlier = Attempt(
         number=int(aside.name), job=record.job, status=ended.result.status, cause=cause,
         exit_code=ended.status.exit_code, node=ended.status.node, ended=ended.status.ended,
@@ -36,32 +37,32 @@ def again(ended: Ended, rooms: Rooms, cause: str) -> Run:
     set_aside(run.path, aside)
     write_steps(aside, ended.log.steps)
     write_atomic(aside / RESULT, pretty(ended.result))
-    return _start(Run(folder=run.folder, record=record), rooms, launcher)
+    return _start(Run(folder=run.folder, record=record), context, launcher)
 
 
-def _start(run: Run, rooms: Rooms, launcher: Launcher) -> Run:
+def _start(run: Run, context: RunContext, launcher: Launcher) -> Run:
     record = run.record
     assert record.image is not None
-    write_files(run.path, render(record.spec, dataclasses.replace(rooms, launcher=launcher), record.image, run.path))
+    write_files(run.path, render(record.spec, dataclasses.replace(context, launcher=launcher), record.image, run.path))
     job = launcher.submit(run.path / SCRIPT, record.spec, run.path)
     record = record.replace(job=job)
     write_record(run.path, record)
     return Run(folder=run.folder, record=record)
 
 
-def without_node(spec: RunSpec, node: str | None, rooms: Rooms) -> tuple[RunSpec, Launcher]:
+def without_node(spec: RunSpec, node: str | None, context: RunContext) -> tuple[RunSpec, Launcher]:
     """The specification that leaves this node out, and the launcher for it.
 
     Nodes that were asked for by name stay, and so does an allocation that would be too small without the node.
     """
-    without = getattr(rooms.launcher, "without_node", None)
+    without = getattr(context.launcher, "without_node", None)
     fewer = without(spec, node) if without and node is not None else None
     if fewer is None:
-        return spec, rooms.launcher
+        return spec, context.launcher
     try:
-        return fewer, placed(rooms.plugins.launcher(spec.launcher), fewer)
+        return fewer, placed(context.plugins.launcher(spec.launcher), fewer)
     except UsageError:
-        return spec, rooms.launcher
+        return spec, context.launcher
 
 
 def may_take_over(run: Run, launcher: Launcher) -> bool:

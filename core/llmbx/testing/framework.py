@@ -23,7 +23,7 @@ from .typed import all_typed, ill_typed
 NEEDED = ("prepare_image", "build_command", "parse_log", "log_formats", "compute_flops")
 """Hooks that a plugin with workloads has."""
 
-STARTERS = ("torchrun", "srun", "mpirun", "mpiexec", "accelerate", "deepspeed")
+STARTERS = ("torchrun", "mpirun", "mpiexec", "accelerate", "deepspeed")
 """Programs that start ranks: the launcher's business."""
 
 IMAGE = Image(kind="test", reference="test", python="python3")
@@ -117,12 +117,17 @@ def _flops(spec: RunSpec, framework: Framework) -> Iterator[str]:
         yield "compute_flops does not name its formula"
 
 
+def _launch_commands(plugins: Plugins) -> list[str]:
+    """The commands with which launchers start ranks."""
+    return [found for tool in plugins.launchers().values() if (found := getattr(tool, "flag_syntax", ""))]
+
+
 def _launch(spec: RunSpec, launch: Launch, plugins: Plugins) -> Iterator[str]:
     if launch.nodes != spec.nodes:
         yield f"build_command takes {launch.nodes} nodes, the run has {spec.nodes}"
     for phase in launch.phases:
         starter = PurePath(phase.argv[0] if phase.argv else "").name
-        if starter in STARTERS:
+        if starter in (*STARTERS, *_launch_commands(plugins)):
             yield f"phase {phase.role!r} starts with {starter}: argv is that of one rank, the launcher starts the ranks"
         program = phase.argv[1] if len(phase.argv) > 1 else ""
         if program.endswith(".py") and not program.startswith("/") and program not in launch.files:

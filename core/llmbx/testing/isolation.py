@@ -6,9 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..model.settings import fields
+from ..plugins.manager import load
+
 CHANGES = (
     "LLMB", "GPU_TYPE", "DTYPE", "MODEL_SIZE", "JOB_", "GPUS_PER_NODE", "ENABLE_", "RUN_CONF_PROFILE", "PROFILE_START",
-    "PROFILE_STOP", "LOAD_CHECKPOINT", "ADDITIONAL_SLURM", "SBATCH", "SLURM", "HF_", "XDG_", "STAGE_PATH",
+    "PROFILE_STOP", "LOAD_CHECKPOINT", "HF_", "XDG_", "STAGE_PATH",
 )  # fmt: skip
 """How the names of variables begin that change what llmbx does, or where it reads and writes."""
 
@@ -55,5 +58,8 @@ class Isolated:
 
 
 def without_changes(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without the variables that change what llmbx does."""
-    return {name: value for name, value in environ.items() if not name.startswith(CHANGES)}
+    """`environ` without the variables that change what llmbx or a plugin does."""
+    kinds = load().settings.values()
+    declared = {name for kind in kinds for field in fields(kind) for name in field.option.variables}
+    prefixes = (*CHANGES, *(prefix for kind in kinds for prefix in kind.variable_prefixes))
+    return {name: value for name, value in environ.items() if not name.startswith(prefixes) and name not in declared}

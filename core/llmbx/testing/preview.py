@@ -15,7 +15,8 @@ from ..config.request import Request
 from ..model import Image, Launch, RunSpec, Scalar, Wrapping
 from ..plugins.manager import load
 from ..resolve import resolve
-from ..run.pipeline import admit, enter, findings, plan
+from ..run.context import admit, enter, findings
+from ..run.launch import plan
 
 INSTALL = "/install"
 """The install of a preview: always the same, so that golden files do not change from machine to machine."""
@@ -67,9 +68,9 @@ def resolve_spec(
 def render_spec(spec: RunSpec, force: bool = False) -> Preview:
     """The launch with its profilers, in its runtime, as its launcher's script. Raises `UsageError` for broken rules."""
     install = Install(root=INSTALL, origin="test")
-    spec, rooms = enter(spec, load(), install, preview=True)
-    found = findings(spec, rooms.framework)
+    spec, context = enter(spec, load(), install, preview=True)
+    found = findings(spec, context.framework)
     spec = admit(spec, found, force)
-    image, folder, rendered = plan(spec, rooms)
+    image, folder, rendered = plan(spec, context)
     text = preview(spec, image, folder, rendered, found, os.environ)
     return Preview(spec, image, folder, rendered.launch, rendered.wrappings, rendered.script, text)

@@ -17,7 +17,7 @@ from .sample import sample_spec
 from .typed import ill_typed, public
 
 REQUEST = ImageRequest(
-    environment=Environment(name="test", pythons=("3.11",), steps=()), reference="docker.io#library/python:3.12"
+    environment=Environment(name="test", pythons=("3.11",), steps=()), reference="registry.example#team/python:3.12"
 )
 LAUNCH = Launch(nodes=1, ranks_per_node=2, gpus_per_rank=0, phases=(Phase(role="train", argv=("python3", "train.py")),))
 

@@ -285,7 +285,7 @@ def _wanted(request: Request, here: World) -> tuple[ImageRequest, str]:
     if _is_image(bare):
         asked = ImageRequest(reference=bare, accept_change=request.accept_image_change)
         return asked, _container(request, here, bare)
-    from llmbx.run.pipeline import enter
+    from llmbx.run.context import enter
 
     spec, rooms = enter(here.resolve(request), here.plugins, here.install)
     asked = rooms.framework.prepare_image(spec)

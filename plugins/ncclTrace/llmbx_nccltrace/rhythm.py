@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from llmbx.logs.attempts import RESTARTED
 from llmbx.logs.lines import LineReader
 from llmbx.model import Event, Step
-from llmbx.run.collect import RESTARTED
 
 from .report import StepCalls
 from .tally import Mark, Tally

@@ -20,6 +20,7 @@ class SlurmSettings(Settings, frozen=True):
     """The table `[clusters.NAME.slurm]`."""
 
     plugin: ClassVar[str] = "slurm"
+    variable_prefixes: ClassVar[tuple[str, ...]] = ("ADDITIONAL_SLURM", "SBATCH", "SLURM")
 
     account: Annotated[str | None, Option(help="Account to charge.")] = None
     partition: Annotated[str | None, Option(help="Partition to submit to.")] = None

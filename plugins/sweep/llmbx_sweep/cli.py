@@ -170,7 +170,8 @@ def _list(option: str, text: str) -> list[str]:
 def _checked(wanted: Wanted, here: World, dry_run: bool) -> RunSpec:
     """The cell's specification, after everything that can be known before a start."""
     from llmbx.cli.flow import enter_here
-    from llmbx.run.pipeline import admit, enter, findings, plan
+    from llmbx.run.context import admit, enter, findings
+    from llmbx.run.launch import plan
     from llmbx.run.preconditions import site_findings
 
     spec, force = here.resolve(wanted.request), wanted.request.force
@@ -215,7 +216,7 @@ def _create(here: World, name: str, cells: tuple[Cell, ...], max_jobs: int | Non
 
 def _drive(here: World, sweep: Sweep, max_jobs: int, failed: bool, offline: bool, resumed: bool) -> dict[Slot, Result]:
     """Take the sweep to its end. Ctrl-C leaves what is submitted alone and says how to go on."""
-    from llmbx.run.pipeline import enter
+    from llmbx.run.context import enter
 
     from . import census, drive, start, store
     from .progress import SweepProgress

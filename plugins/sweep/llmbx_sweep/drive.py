@@ -13,9 +13,10 @@ from llmbx.launchers.base import Launcher, Unreachable
 from llmbx.model import JobStatus, Result
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import Run, read_result
+from llmbx.run.context import RunContext
 from llmbx.run.finalize import conclude
 from llmbx.run.follow import STACK_GRACE_S
-from llmbx.run.pipeline import Rooms, close
+from llmbx.run.pipeline import close
 from llmbx.run.recovery import recover
 from llmbx.run.retry import may_take_over, take_over
 
@@ -42,7 +43,7 @@ class Told(Protocol):
     def note(self, text: str) -> None:
         """Something a user should know."""
 
-    def attend(self, run: Run, rooms: Rooms) -> Result:
+    def attend(self, run: Run, rooms: RunContext) -> Result:
         """Follow a run that lives with its user to its end."""
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from llmbx.cli.progress import Progress
 from llmbx.model import Result
 from llmbx.record.folder import Run
-from llmbx.run.pipeline import Rooms, attend
+from llmbx.run.context import RunContext
+from llmbx.run.pipeline import attend
 
 from .census import Slot
 
@@ -32,7 +33,7 @@ class SweepProgress:
         start = "\r\x1b[2K" if self.moving else ""
         print(f"{start}{text}", file=self.out, flush=True)
 
-    def attend(self, run: Run, rooms: Rooms) -> Result:
+    def attend(self, run: Run, rooms: RunContext) -> Result:
         """Follow one run live, as `llmbx run` does."""
         progress = Progress(run.record.spec, self.out)
         progress.note(f"started {run.record.run_id}")

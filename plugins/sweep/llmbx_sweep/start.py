@@ -12,7 +12,9 @@ from llmbx.launchers.base import Unreachable
 from llmbx.launchers.script import SCRIPT
 from llmbx.model import Image, Result, RunSpec
 from llmbx.record.folder import Run, SweepMark, claim_folder, new_record, write_record
-from llmbx.run.pipeline import Rooms, conclude_unstarted, fetch_image, render, wanted_image, write_files
+from llmbx.run.context import RunContext
+from llmbx.run.launch import render, write_files
+from llmbx.run.pipeline import conclude_unstarted, fetch_image, wanted_image
 from llmbx.runtimes.base import Progress
 from llmbx.secrets import forget
 
@@ -41,7 +43,7 @@ class Refused(InfraError):
 class Starter:
     """Starts runs of one sweep, from several threads at once."""
 
-    def __init__(self, sweep: Sweep, rooms: Mapping[str, Rooms]) -> None:
+    def __init__(self, sweep: Sweep, rooms: Mapping[str, RunContext]) -> None:
         self.sweep = sweep
         self.rooms = rooms
         self.specs = {cell.key: cell.spec for cell in sweep.cells}

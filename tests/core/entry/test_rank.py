@@ -26,7 +26,7 @@ def test_a_program_started_by_hand_is_a_lone_rank() -> None:
 def test_each_node_says_once_which_ranks_it_has(capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(8):
         place = {"LLMBX_RANK": str(number), "LLMBX_LOCAL_RANK": str(number % 4), "LLMBX_NODE_RANK": str(number // 4)}
-        rank.say_where(rank.this({**SHIM, **place}), {"SLURMD_NODENAME": f"n{number // 4}"})
+        rank.say_where(rank.this({**SHIM, **place}), {"LLMBX_NODE_NAME": f"n{number // 4}"})
     rank.say_where(rank.this({}))
     assert capsys.readouterr().err.splitlines() == [
         "llmbx: node 0 (n0) has 4 ranks from 0 on of 8",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from llmbx.logs.attempts import RESTARTED
 from llmbx.logs.parser import LogFormat, Record
 from llmbx.model import Event, Step
-from llmbx.run.collect import RESTARTED
 from llmbx_nccltrace.report import Report
 from llmbx_nccltrace.rhythm import usual_calls
 

@@ -1,6 +1,6 @@
 # What this node is, for comparisons: where the job was submitted says nothing of it.
 {
-  echo "host ${SLURMD_NODENAME:-$(uname -n)}"
+  echo "host $LLMBX_NODE_NAME"
   echo "kernel $(uname -r)"
   echo "cores $(nproc --all)"
   while IFS=: read -r key value; do

@@ -18,11 +18,11 @@ import re
 import statistics
 from collections.abc import Mapping
 
+from llmbx.logs.attempts import RESTARTED
 from llmbx.logs.lines import CUT, split_label
 from llmbx.logs.parser import Record
 from llmbx.logs.signatures import Signatures
 from llmbx.model import Event, Step
-from llmbx.run.collect import RESTARTED
 
 from ..pgle import COLLECT_START, WARM
 from .facts import Facts, find

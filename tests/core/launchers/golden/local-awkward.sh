@@ -246,16 +246,16 @@ cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
 # One rank of the phase "train": finds out which one it is and becomes the program.
 cd "${0%/*}" || exit 1
 trap '' USR1 # who does not know the signal for stack dumps must not die of it
-tasks=${SLURM_STEP_TASKS_PER_NODE:-1}
 LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
 LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
+LLMBX_NODE_NAME=${LLMBX_NODE_NAME:-${SLURMD_NODENAME:-$(uname -n)}}
 LLMBX_WORLD_SIZE=${LLMBX_WORLD_SIZE:-${SLURM_NTASKS:-1}}
-LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${tasks%%[(,]*}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${SLURM_STEP_TASKS_PER_NODE:-1}}
 LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE%%[(,]*}
 LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
-export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE
-export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 [ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # what this node is
 set -- python3 'it'"'"'s.py' --text 'a "b" & c; $HOME `date`' 'two
 lines' '' -x
@@ -264,7 +264,7 @@ END_OF_FILE
 cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
 # What this node is, for comparisons: where the job was submitted says nothing of it.
 {
-  echo "host ${SLURMD_NODENAME:-$(uname -n)}"
+  echo "host $LLMBX_NODE_NAME"
   echo "kernel $(uname -r)"
   echo "cores $(nproc --all)"
   while IFS=: read -r key value; do

@@ -256,16 +256,16 @@ cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
 # One rank of the phase "train": finds out which one it is and becomes the program.
 cd "${0%/*}" || exit 1
 trap '' USR1 # who does not know the signal for stack dumps must not die of it
-tasks=${SLURM_STEP_TASKS_PER_NODE:-1}
 LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
 LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
+LLMBX_NODE_NAME=${LLMBX_NODE_NAME:-${SLURMD_NODENAME:-$(uname -n)}}
 LLMBX_WORLD_SIZE=${LLMBX_WORLD_SIZE:-${SLURM_NTASKS:-1}}
-LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${tasks%%[(,]*}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${SLURM_STEP_TASKS_PER_NODE:-1}}
 LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE%%[(,]*}
 LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
-export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE
-export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 [ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # what this node is
 set -- /bin/sh -c work
 exec "$@"
@@ -273,7 +273,7 @@ END_OF_FILE
 cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
 # What this node is, for comparisons: where the job was submitted says nothing of it.
 {
-  echo "host ${SLURMD_NODENAME:-$(uname -n)}"
+  echo "host $LLMBX_NODE_NAME"
   echo "kernel $(uname -r)"
   echo "cores $(nproc --all)"
   while IFS=: read -r key value; do
@@ -286,7 +286,7 @@ cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
 END_OF_FILE
 
 [ -n "${SLURM_JOB_ID-}" ] || fail 2 "this script is started with sbatch"
-unset LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_NODE_RANK LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+unset LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 LLMBX_MASTER_ADDR=$(first_address)
 LLMBX_MASTER_PORT=$((10000 + SLURM_JOB_ID * 8 % 20000))
 export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
@@ -346,16 +346,16 @@ cat > ./rank-preflight.sh << 'END_OF_FILE' || unwritten ./rank-preflight.sh
 # One rank of the phase "preflight": finds out which one it is and becomes the program.
 cd "${0%/*}" || exit 1
 trap '' USR1 # who does not know the signal for stack dumps must not die of it
-tasks=${SLURM_STEP_TASKS_PER_NODE:-1}
 LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
 LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
+LLMBX_NODE_NAME=${LLMBX_NODE_NAME:-${SLURMD_NODENAME:-$(uname -n)}}
 LLMBX_WORLD_SIZE=${LLMBX_WORLD_SIZE:-${SLURM_NTASKS:-1}}
-LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${tasks%%[(,]*}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${SLURM_STEP_TASKS_PER_NODE:-1}}
 LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE%%[(,]*}
 LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
-export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE
-export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 [ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # what this node is
 set -- /bin/sh preflight.sh 8 h100 meta-llama/Llama-3.1-8B
 exec "$@"
@@ -363,7 +363,7 @@ END_OF_FILE
 cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
 # What this node is, for comparisons: where the job was submitted says nothing of it.
 {
-  echo "host ${SLURMD_NODENAME:-$(uname -n)}"
+  echo "host $LLMBX_NODE_NAME"
   echo "kernel $(uname -r)"
   echo "cores $(nproc --all)"
   while IFS=: read -r key value; do

@@ -1,0 +1,70 @@
+"""The plugins that one run uses, and the rules that it must keep."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..config.install import Install
+from ..errors import UsageError
+from ..launchers.base import Launcher, placed
+from ..model import Finding, RunSpec
+from ..plugins.manager import Framework, Plugins
+from ..record.folder import Run
+from ..resolve.rules import common_findings
+from ..runtimes.base import Runtime
+
+
+@dataclasses.dataclass(frozen=True)
+class RunContext:
+    """The plugins that one run uses, and the install that it writes to."""
+
+    plugins: Plugins
+    framework: Framework
+    runtime: Runtime
+    launcher: Launcher
+    install: Install
+
+
+def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = False) -> tuple[RunSpec, RunContext]:
+    """Choose the runtime and the launcher; the returned specification names them, with the reason as origin.
+
+    With `preview` the runtime need not work on this machine. Raises `UsageError` for a runtime or launcher that cannot
+    be used for this run, `InfraError` if none works here.
+    """
+    from ..runtimes.select import choose_runtime
+
+    framework = plugins.framework(spec.plugin)
+    request = framework.prepare_image(spec)
+    launcher = placed(plugins.launcher(spec.launcher), spec)
+    name, reason = choose_runtime(spec, request, launcher, plugins.runtimes(), preview)
+    if spec.preflight:
+        spec = spec.replace(preflight=spec.preflight.replace(repositories=request.repositories))
+    origin = spec.origins.get("runtime", "") if spec.runtime == name else reason
+    spec = spec.replace(runtime=name, origins={**spec.origins, "runtime": origin})
+    return spec, RunContext(plugins, framework, plugins.runtime(name), launcher, install)
+
+
+def context_of(run: Run, plugins: Plugins, install: Install) -> RunContext:
+    """The context of a run that was started before: nothing is chosen again."""
+    spec = run.record.spec
+    launcher = plugins.launcher(spec.launcher)
+    return RunContext(plugins, plugins.framework(spec.plugin), plugins.runtime(spec.runtime), launcher, install)
+
+
+def findings(spec: RunSpec, framework: Framework) -> list[Finding]:
+    """Every rule that the specification breaks: the common ones, then the framework's, then the profilers'."""
+    return [*common_findings(spec), *framework.check_spec(spec), *framework.check_profilers(spec)]
+
+
+def admit(spec: RunSpec, found: list[Finding], force: bool) -> RunSpec:
+    """The specification if its findings allow it to run; `force` overrides and records them. Raises `UsageError`."""
+    errors = [finding for finding in found if not finding.warning]
+    if not errors:
+        return spec
+    if force:
+        return spec.replace(forced=tuple(dict.fromkeys(finding.rule for finding in errors)))
+    lines = [f"  {finding.problem}; {finding.fix}" for finding in errors]
+    count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
+    raise UsageError(
+        "\n".join([f"{spec.workload} {spec.size} cannot run as asked ({count}; --force overrides):", *lines])
+    )

@@ -1,0 +1,70 @@
+"""The public surface: every name is there, costs nothing until it is used, and has a version."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from typing import Any
+
+import pluggy
+import pytest
+
+import llmbx.api
+from llmbx import hookimpl, hookspecs
+from llmbx.errors import PluginError
+from llmbx.plugins.discovery import _check_hooks, _check_version
+
+
+@pytest.mark.parametrize("name", dir(llmbx.api))
+def test_every_public_name_can_be_imported(name: str) -> None:
+    assert getattr(llmbx.api, name) is not None
+
+
+def test_a_name_that_is_not_public_is_refused() -> None:
+    with pytest.raises(AttributeError, match=r"llmbx\.api has no name 'World2'"):
+        llmbx.api.World2  # noqa: B018
+
+
+def test_importing_it_imports_nothing_else() -> None:
+    code = "import sys, llmbx.api; print([m for m in sys.modules if m in ('msgspec', 'click', 'pluggy', 'ast')])"
+    done = subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"],
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ((0, 9), "it was made for version 0.9 of llmbx.api and this is 1.0: update the plugin"),
+        ((1, 1), "it was made for version 1.1 of llmbx.api and this is 1.0: update llmbx"),
+        ((2, 0), "it was made for version 2.0 of llmbx.api and this is 1.0: update llmbx"),
+        ("1.0", r"LLMBX_API is '1.0', expected \(major, minor\)"),
+    ],
+)
+def test_a_plugin_for_another_version_is_refused(wanted: Any, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hookspecs, "VERSION", (1, 0))
+    plugin = types.SimpleNamespace(LLMBX_API=wanted)
+    with pytest.raises(PluginError, match=says):
+        _check_version(plugin)
+    _check_version(types.SimpleNamespace(LLMBX_API=(1, 0)))
+    _check_version(types.SimpleNamespace())
+
+
+def test_an_optional_hook_of_a_newer_llmbx_is_ignored() -> None:
+    class Newer:
+        @hookimpl(optionalhook=True)
+        def explain_everything(self) -> None: ...
+
+    class Wrong:
+        @hookimpl
+        def register_workload(self) -> None: ...
+
+    manager = pluggy.PluginManager("llmbx")
+    manager.add_hookspecs(hookspecs)
+    newer, wrong = Newer(), Wrong()
+    manager.register(newer)
+    manager.register(wrong)
+    _check_hooks(manager, newer)
+    with pytest.raises(PluginError, match=r"unknown hook 'register_workload'.*did you mean 'register_workloads'"):
+        _check_hooks(manager, wrong)
