@@ -7,7 +7,7 @@ PYTEST  := LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python -m pytest
 CORES   := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell expr $(CORES) + 1)
 
-.PHONY: test unit lint clean
+.PHONY: test unit lint release clean
 
 test: unit
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/integration
@@ -18,6 +18,12 @@ unit: $(VENV)/.ready
 
 lint: $(VENV)/.ready
 	$(PYTEST) tests/test_house.py $(PYTEST_ARGS)
+
+# sdist and wheel in dist/, the wheel installed in an empty environment, every entry point loaded.
+release: $(VENV)/.ready
+	rm -rf dist
+	$(VENV)/bin/python -m build --outdir dist .
+	tests/release.sh "$(VENV)/bin/python" dist/*.whl
 
 # A real install of the package and of the tests' third-party plugin: what is tested is what a user gets.
 $(VENV)/.ready: pyproject.toml $(shell find core plugins tests/fixtures/toy -type f -not -name '*.pyc' 2>/dev/null)

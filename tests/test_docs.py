@@ -6,6 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,21 @@ def test_every_variable_of_llmbx_is_in_the_guide() -> None:
     documented = {name for cell in tables for name in re.findall(r"LLMBX_\w+", cell)}
     assert used - documented == INTERNAL.keys()
     assert documented <= used
+
+
+def test_the_page_of_the_architecture_says_what_the_code_says() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (layers,) = [c["layers"] for c in config["tool"]["importlinter"]["contracts"] if c["type"] == "layers"]
+    order = re.findall(r"^\| \d+ \| ((?:`\w+`(?:, )?)+) \|$", page.split("## The way of a request")[0], re.MULTILINE)
+    assert [row.replace("`", "").replace(", ", " | ") for row in order] == layers
+    for folder in ("resolve", "run"):
+        text = page.split(f"file in `{folder}/`")[1].split("\n## ")[0]
+        steps = re.findall(r"^\| \d+ \| `(\S+\.py)` \| (.*) \|$", text, re.MULTILINE)
+        assert len(steps) <= 10
+        for file, says in steps:
+            source = (ROOT / "core/llmbx" / folder / file).read_text()
+            for name in re.findall(r"`(\w+)`", says):
+                assert re.search(rf"^(def|class) {name}\b", source, re.MULTILINE), f"{folder}/{file}: {name}"
+        named = {name for name in re.findall(r"`(\w+\.py)`", text)}
+        assert {path.name for path in (ROOT / "core/llmbx" / folder).glob("*.py")} - {"__init__.py"} <= named

@@ -123,6 +123,13 @@ def test_it_pulls_neither_torch_nor_jax_nor_pytest(stranger: Path) -> None:
     assert not names & {"torch", "jax", "jaxlib", "pandas", "transformers", "megatron-core", "maxtext", "pytest"}
 
 
+def test_a_release_installs_in_an_empty_environment_and_every_entry_point_loads(tmp_path: Path) -> None:
+    command = [ROOT / "tests/release.sh", sys.executable, wheel(ROOT, tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "entry points of 10 packages load" in done.stdout
+
+
 def test_a_third_partys_framework_runs(run: Llmbx) -> None:
     done = run("run", "--plugin", "toy", "line")
     assert done.returncode == 0, done.stderr
@@ -133,7 +140,7 @@ def test_plugins_are_listed_with_versions_hooks_and_origins(run: Llmbx) -> None:
     found = {row["name"]: row for row in json.loads(run("plugins", "--format", "json").stdout)}
     assert found["toy"]["distribution"] == "llmbx-toy" and found["toy"]["version"] == "0.3.0"
     assert found["toy"]["status"] == "ok" and "build_command" in found["toy"]["hooks"]
-    assert {"nemo", "runtimes", "launchers"} <= found.keys()
+    assert {"nemo", "local", "slurm", "containers", "venv"} <= found.keys()
 
 
 def test_a_broken_plugin_is_named_and_takes_nobody_down(run: Llmbx) -> None:

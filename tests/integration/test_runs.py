@@ -290,7 +290,7 @@ def test_force_overrides_and_is_recorded(llmbx: Llmbx, only_run: Callable[[], Pa
         (["line", "--launcher", "slrum"], "did you mean 'slurm'"),
         (["line", "--cluster", "eos"], "no cluster named 'eos'"),
         (["--plugin", "tyo", "line"], "did you mean 'toy'"),
-        (["line", "--trace-subsystems", "COLL"], "nothing is traced: add --with nccltrace"),
+        (["line", "--trace-subsystems", "COLL"], "--trace-subsystems is for nccltrace"),
         (["line", "--with", "nccltrace", "--trace-subsystems", "COL"], "did you mean 'COLL'?"),
         (["line", "--from", "x"], "--from repeats a run as it was"),
         ([], "which workload"),
