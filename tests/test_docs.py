@@ -123,5 +123,5 @@ def test_the_page_of_the_architecture_says_what_the_code_says() -> None:
             source = (ROOT / "core/llmbx" / folder / file).read_text()
             for name in re.findall(r"`(\w+)`", says):
                 assert re.search(rf"^(def|class) {name}\b", source, re.MULTILINE), f"{folder}/{file}: {name}"
-        named = {name for name in re.findall(r"`(\w+\.py)`", text)}
+        named = set(re.findall(r"`(\w+\.py)`", text))
         assert {path.name for path in (ROOT / "core/llmbx" / folder).glob("*.py")} - {"__init__.py"} <= named

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import __version__ as __version__
+    from . import history as history
     from . import hookimpl as hookimpl
     from . import secrets as secrets
     from . import suggestions as suggestions
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .catalog.environments import needed as needed
     from .catalog.workloads import load_workload as load_workload
     from .catalog.workloads import load_workloads as load_workloads
+    from .cli import explicit_options as explicit_options
     from .cli import flow as flow
     from .cli import numbers as numbers
     from .cli import options as options
@@ -40,13 +42,17 @@ if TYPE_CHECKING:
     from .cli.options import run_options as run_options
     from .cli.options import world as world
     from .cli.plugin_options import RunCommand as RunCommand
+    from .cli.progress import Progress as RunProgress
     from .codec import decode as decode
+    from .config import profiles as profiles
     from .config.install import Install as Install
+    from .config.install import RECORD as RECORD
     from .config.plugin_settings import Layer as Layer
     from .config.plugin_settings import settings_of as settings_of
     from .config.profiles import Config as Config
     from .config.profiles import Profile as Profile
     from .config.request import Request as Request
+    from .config.request import parse_pairs as parse_pairs
     from .errors import InfraError as InfraError
     from .errors import LlmbxError as LlmbxError
     from .errors import PluginError as PluginError
@@ -54,6 +60,9 @@ if TYPE_CHECKING:
     from .errors import did_you_mean as did_you_mean
     from .files import disk_errors as disk_errors
     from .files import write_atomic as write_atomic
+    from .history import refresh as refresh
+    from .history import remeasure as remeasure
+    from .history import tags as tags
     from .hookspecs import VERSION as VERSION
     from .launchers import detached as detached
     from .launchers import exits as exits
@@ -64,19 +73,20 @@ if TYPE_CHECKING:
     from .launchers.base import Launcher as Launcher
     from .launchers.base import LauncherExtras as LauncherExtras
     from .launchers.base import Unreachable as Unreachable
-    from .logs.attempts import RESTARTED as RESTARTED
+    from .launchers.shim import phase_ranks as phase_ranks
     from .logs.attempts import Attempts as Attempts
+    from .logs.attempts import RESTARTED as RESTARTED
     from .logs.lines import CUT as CUT
     from .logs.lines import LineReader as LineReader
     from .logs.lines import split_label as split_label
     from .logs.parser import LogFormat as LogFormat
     from .logs.parser import LogParser as LogParser
+    from .logs.parser import Record as LogRecord
     from .logs.signatures import Signatures as Signatures
     from .measure import intervals as intervals
     from .measure import series as series
     from .measure import stats as stats
     from .measure import window as window
-    from .model import PREFLIGHT as PREFLIGHT
     from .model import Axis as Axis
     from .model import Capture as Capture
     from .model import Chart as Chart
@@ -100,6 +110,7 @@ if TYPE_CHECKING:
     from .model import Mount as Mount
     from .model import Natural as Natural
     from .model import Option as Option
+    from .model import PREFLIGHT as PREFLIGHT
     from .model import Parallelism as Parallelism
     from .model import Peak as Peak
     from .model import Phase as Phase
@@ -107,8 +118,8 @@ if TYPE_CHECKING:
     from .model import Positive as Positive
     from .model import Prefix as Prefix
     from .model import PreflightSpec as PreflightSpec
-    from .model import Profiler as Profiler
     from .model import ProfileSpec as ProfileSpec
+    from .model import Profiler as Profiler
     from .model import Recipe as Recipe
     from .model import Reference as Reference
     from .model import Result as Result
@@ -132,15 +143,31 @@ if TYPE_CHECKING:
     from .model.flops import transformer as transformer
     from .model.section import is_number as is_number
     from .plugins.manager import Plugins as Plugins
+    from .plugins.manager import load as load_plugins
+    from .record import folder as records
+    from .record.folder import Record as RunRecord
+    from .record.folder import Run as Run
+    from .record.folder import SweepMark as SweepMark
     from .resolve import ranks as ranks
+    from .resolve import resolve as resolve
     from .resolve.rules import common_findings as common_findings
     from .resolve.rules import emulated_bf16 as emulated_bf16
+    from .run import context as context
+    from .run import launch as launching
+    from .run import pipeline as pipeline
+    from .run import recovery as recovery
+    from .run import retry as retry
+    from .run.context import RunContext as RunContext
+    from .run.finalize import conclude as conclude
+    from .run.follow import STACK_GRACE_S as STACK_GRACE_S
+    from .run.preconditions import site_findings as site_findings
     from .runtimes import children as children
     from .runtimes import locks as locks
     from .runtimes.base import Offer as Offer
     from .runtimes.base import Progress as Progress
     from .runtimes.base import Runtime as Runtime
     from .runtimes.base import RuntimeExtras as RuntimeExtras
+    from .runtimes.select import AUTO as AUTO
 
 
 def __getattr__(name: str) -> Any:
