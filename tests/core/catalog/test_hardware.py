@@ -110,10 +110,10 @@ def test_a_user_adds_a_gpu_and_changes_one() -> None:
     [
         ({"memroy_gb": 1}, r"llmbx\.toml: \[gpus\.x\]: unknown key 'memroy_gb' \(did you mean 'memory_gb'\?\)"),
         ({"peaks": {"bf16": "fast"}}, r"llmbx\.toml: \[gpus\.x\]: at peaks.*: Expected"),
-        ({"peaks": {"fp32": 0.0}}, r"\[gpus\.x\]: peaks\.fp32 = 0 is no peak: expected TFLOP/s above 0, or no entry"),
-        ({"peaks": {"fp32": -1.0}}, r"peaks\.fp32 = -1 is no peak"),
-        ({"peaks": {"fp32": float("nan")}}, r"peaks\.fp32 = nan is no peak"),
-        ({"peaks": {"fp32": float("inf")}}, r"peaks\.fp32 = inf is no peak"),
+        ({"peaks": {"fp32": 0.0}}, r"\[gpus\.x\]: peaks\.fp32: expected TFLOP/s > 0 \(or no entry\), got 0"),
+        ({"peaks": {"fp32": -1.0}}, r"peaks\.fp32: .* got -1"),
+        ({"peaks": {"fp32": float("nan")}}, r"peaks\.fp32: .* got nan"),
+        ({"peaks": {"fp32": float("inf")}}, r"peaks\.fp32: .* got inf"),
         ({"match": ["("]}, r"\[gpus\.x\]: match: '\(' is not a regular expression"),
     ],
 )

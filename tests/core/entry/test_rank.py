@@ -29,8 +29,8 @@ def test_each_node_says_once_which_ranks_it_has(capsys: pytest.CaptureFixture[st
         rank.say_where(rank.this({**SHIM, **place}), {"SLURMD_NODENAME": f"n{number // 4}"})
     rank.say_where(rank.this({}))
     assert capsys.readouterr().err.splitlines() == [
-        "llmbx: node 0 (n0) has 4 ranks from 0 on of 8",
-        "llmbx: node 1 (n1) has 4 ranks from 4 on of 8",
+        "llmbx: node 0 (n0) has ranks 0-3 of 8",
+        "llmbx: node 1 (n1) has ranks 4-7 of 8",
     ]
 
 

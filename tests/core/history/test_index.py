@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from llmbx.config.install import Install
-from llmbx.history import Selection, find_run, listed, rebuild, scan, select
+from llmbx.history import Selection, find_run, list_runs, rebuild, scan, select
 from llmbx.history.index import place
 from llmbx.history.tags import change_tags
 from llmbx.plugins.manager import Plugins
@@ -33,8 +33,8 @@ def file_of(install: Install) -> Path:
 
 @pytest.fixture(autouse=True)
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders count as settled at once, so that what these tests see is not a second look at young folders."""
-    monkeypatch.setattr(scan, "SETTLED_S", -1.0)
+    """No grace period for change times: young folders are not read a second time."""
+    monkeypatch.setattr(scan, "GRACE_S", -1.0)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_where_no_cache_can_be_written_the_folders_are_read_with_one_note(
     assert ids(shelf.install) == ids(shelf.install) == [made]
     err = capsys.readouterr().err
     assert err.count("\n") == 1
-    assert "cannot be used (Not a directory): reading the run folders instead" in err
+    assert "cannot use the history index" in err and "(Not a directory): reading the run folders instead" in err
 
 
 def test_a_locked_index_is_not_waited_for_without_end(
@@ -171,11 +171,11 @@ def test_a_run_without_a_result_is_looked_at_every_time(shelf: Shelf, plugins: P
     assert len(reads) == before
 
 
-def test_a_folder_that_changed_a_moment_ago_is_not_taken_for_settled(
+def test_a_folder_that_changed_a_moment_ago_is_is_read_again(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[Path]
 ) -> None:
     """The clock of a file system ticks slowly: a second run may be made at the same time as the first was seen."""
-    monkeypatch.setattr(scan, "SETTLED_S", 3600.0)
+    monkeypatch.setattr(scan, "GRACE_S", 3600.0)
     shelf.put(noise(1, 1.0))
     assert len(ids(shelf.install)) == len(ids(shelf.install)) == 1
     assert len(reads) == 2
@@ -185,7 +185,7 @@ def test_a_run_that_ended_unseen_gets_its_result_by_a_listing(shelf: Shelf, plug
     run = shelf.put(noise(1, 1.0))
     (run.path / RESULT).unlink()
     shelf.put(noise(2, 1.0))
-    found = listed(shelf.install, lambda: plugins, Selection(), ["run_id", "status", "cause"])
+    found = list_runs(shelf.install, lambda: plugins, Selection(), ["run_id", "status", "cause"])
     assert found.rows[1] == (run.record.run_id, "lost", "llmbx ended before the run was started")
     assert found.rows[0][1] == "completed"
     assert (run.path / RESULT).is_file()
@@ -194,7 +194,7 @@ def test_a_run_that_ended_unseen_gets_its_result_by_a_listing(shelf: Shelf, plug
 def test_a_run_whose_plugin_is_missing_is_listed_all_the_same(shelf: Shelf, plugins: Plugins) -> None:
     run = shelf.put(noise(1, 1.0), plugin="gone")
     (run.path / RESULT).unlink()
-    found = listed(shelf.install, lambda: plugins, Selection(), ["status", "cause"])
+    found = list_runs(shelf.install, lambda: plugins, Selection(), ["status", "cause"])
     ((status, cause),) = found.rows
     assert status == "unknown" and "no framework plugin named 'gone'" in str(cause)
 
@@ -203,13 +203,13 @@ def test_damaged_records_and_results_do_not_hide_the_others(shelf: Shelf, plugin
     good, bad, half = (shelf.put(noise(seed, 1.0)) for seed in range(3))
     (bad.path / "run.json").write_text("{]")
     (half.path / RESULT).write_text('{"status": ["no"], "step_time_s": 3, "workload": {"gpus": 1e300}}')
-    found = listed(shelf.install, lambda: plugins, Selection(), ["run_id", "status"])
+    found = list_runs(shelf.install, lambda: plugins, Selection(), ["run_id", "status"])
     assert found.rows == ((half.record.run_id, "damaged"), (good.record.run_id, "completed"))
     ((folder, why),) = found.damaged
     assert folder == str(bad.path.relative_to(shelf.install.path)) and "JSON is malformed" in why
     write_record(bad.path, bad.record)
     os.utime(bad.path.parents[1])
-    again = listed(shelf.install, lambda: plugins, Selection(), ["run_id"])
+    again = list_runs(shelf.install, lambda: plugins, Selection(), ["run_id"])
     assert (len(again.rows), again.damaged) == (3, ())
 
 
@@ -297,15 +297,15 @@ def test_find_run_by_id_prefix_job_tag_and_folder(shelf: Shelf) -> None:
     assert find_run(install, "4712").record.run_id == c.record.run_id
     for text, run in (("last", last), (a.record.run_id, a), ("4711", b), ("tag:accepted", a), (b.folder, b)):
         assert find_run(install, text).record.run_id == run.record.run_id
-    with pytest.raises(UsageError, match="fits 3 runs; be more exact"):
+    with pytest.raises(UsageError, match="matches 3 runs; be more specific"):
         find_run(install, a.record.run_id[:-3])
     with pytest.raises(UsageError, match=r"no run 'tag:acepted' \(did you mean 'tag:accepted'\?\)"):
         find_run(install, "tag:acepted")
     with pytest.raises(UsageError, match=r"no run '.*x' \(did you mean"):
         find_run(install, a.record.run_id + "x")
-    with pytest.raises(UsageError, match=r"no run 'x' \(the newest: \S+, \S+, \S+; `llmbx jobs` lists them\)$"):
+    with pytest.raises(UsageError, match=r"no run 'x' \(newest runs: \S+, \S+, \S+; see `llmbx jobs`\)$"):
         find_run(install, "x")
-    with pytest.raises(UsageError, match=rf"\(with it in its name: {a.record.run_id}; `llmbx jobs` lists them\)"):
+    with pytest.raises(UsageError, match=rf"\(runs containing it: {a.record.run_id}; see `llmbx jobs`\)"):
         find_run(install, a.record.run_id[-7:])
     with pytest.raises(UsageError, match="has no runs"):
         find_run(Install(root=install.root + "-none", origin="test"), "x")

@@ -130,7 +130,7 @@ def test_a_number_beyond_64_bits_is_a_question_like_any_other(
         (("--sort", "step_tme_s"), "--sort: no column named 'step_tme_s' (did you mean 'step_time_s'?)"),
         (("--columns", "run_id,mfux"), "--columns: no column named 'mfux' (did you mean 'mfu'?)"),
         (("--columns", ","), "--columns: expected names of columns"),
-        (("--since", "lately"), "--since 'lately': expected a day (2026-11-20)"),
+        (("--since", "lately"), "--since 'lately': expected a date (2026-11-20)"),
         (("--where", "gpuss > 3"), "no column named 'gpuss' (did you mean 'gpus'?)"),
         (("--workload", "lien"), "no workload named 'lien' (did you mean 'line'?)"),
         (("tag", "last", "two words"), "tag 'two words': expected one word"),

@@ -75,7 +75,7 @@ def test_a_log_that_counts_flops_differently_does_not_give_the_headline(make_spe
     found = measure(make_spec(window="1-2"), steps([1.0, 1.0], tflops_per_gpu=400.0, tflops_resolution=0.1), flops)
     assert (found.tflops_per_gpu.source, found.tflops_per_gpu.mean) == ("recomputed", 4.0)
     assert len(found.warnings) == 1 and "counts FLOPs differently" in found.warnings[0]
-    assert "the log's 400.0 TFLOP/s" in found.warnings[0] and "4.0 by formula" in found.warnings[0]
+    assert "the log's 400.0 TFLOP/s" in found.warnings[0] and "from the computed 4.0" in found.warnings[0]
     agreed = measure(make_spec(window="1-2"), steps([1.0, 1.0], tflops_per_gpu=4.0, tflops_resolution=0.01), flops)
     assert agreed.warnings == ()
 
@@ -110,9 +110,9 @@ def test_what_is_missing_from_a_window_is_warned_about(make_spec: Make) -> None:
     skipped = [s.replace(skipped=s.number in (3, 15), time_s=0.5 if s.number == 15 else 1.0) for s in whole]
     found = measure(make_spec(), skipped, None)
     assert found.step_time_s.mean == 1.0 and found.steps_measured == 7
-    assert "the optimizer skipped 2 of 20 steps, first 3: they are not measured" in found.warnings
+    assert "the optimizer skipped 2 of 20 steps (first: 3); they are not measured" in found.warnings
     found = measure(make_spec(), [s.replace(grad_norm=math.inf if s.number == 3 else 1.0) for s in whole], None)
-    assert found.warnings == ("the gradient norm was not finite at 1 of 20 steps, first 3",)
+    assert found.warnings == ("the gradient norm was not finite in 1 of 20 steps (first: 3)",)
 
 
 def test_steps_without_a_log_have_no_figures(make_spec: Make) -> None:
