@@ -36,9 +36,9 @@ class ImageRequest(Value, frozen=True):
     """What a framework needs: a Python environment, a container image, or either, whichever the runtime supports."""
 
     environment: Environment | None = None
-    """The environment, for the venv runtime and for images that llmbx builds."""
+    """The Python environment; the runtime builds it, or llmbx builds it into an image."""
     reference: str | None = None
-    """The container image: REGISTRY#NAME:TAG (`nvcr.io#nvidia/nemo:25.04.01`) or a file."""
+    """The container image: REGISTRY#NAME:TAG (`registry.example.com#team/train:25.04`) or a file."""
     digest: str | None = None
     """Required digest of the image."""
     repositories: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Image(Value, frozen=True):
     """The environment or image that the runtime prepared for an `ImageRequest`."""
 
     kind: str
-    """Kind of image, as the runtime calls it (venv, sif, docker)."""
+    """Kind of environment or image, in the runtime's own term."""
     reference: str
     """The requested name."""
     python: str

@@ -64,7 +64,7 @@ class ImageSource(Value, frozen=True):
     """Reference of a container image."""
 
     reference: str
-    """REGISTRY#NAME:TAG (`nvcr.io#nvidia/nemo:25.04.01`) or a file."""
+    """REGISTRY#NAME:TAG (`registry.example.com#team/train:25.04`) or a file."""
     digest: str | None = None
     """Required digest."""
     source: str = ""

@@ -1,4 +1,4 @@
-"""Locks are read strictly, and their digest follows what is installed."""
+"""Environment locks: strict reading, and the digest of the installed packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU types: what is known of them, how users add their own, and how this machine's are told."""
+"""GPU types: built-in values, user-defined types, and detection."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_name_is_found_in_any_case_or_suggested() -> None:
         ("NVIDIA GeForce RTX 4090", None),
     ],
 )
-def test_products_are_told_apart(product: str, gpu_type: str | None) -> None:
+def test_products_are_identified(product: str, gpu_type: str | None) -> None:
     assert hardware.identify(product) == gpu_type
 
 
@@ -117,7 +117,7 @@ def test_a_user_adds_a_gpu_and_changes_one() -> None:
         ({"match": ["("]}, r"\[gpus\.x\]: match: '\(' is not a regular expression"),
     ],
 )
-def test_a_mistake_in_a_table_is_told(table: dict[str, object], says: str) -> None:
+def test_an_invalid_table_is_reported(table: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         hardware.extend({"x": table})
 

@@ -1,4 +1,4 @@
-"""Catalogs: what a file may hold, how its mistakes are told, and which row is found for what was asked."""
+"""Catalog files: validation, error messages, and the choice of the row for a request."""
 
 from __future__ import annotations
 
@@ -144,14 +144,14 @@ def test_a_file_becomes_a_workload(toy: Workload) -> None:
         ("{ default = 30,", "{ default = 0,", r"walltime_minutes\.default: expected an integer >= 1, got 0"),
     ],
 )
-def test_a_mistake_is_told_with_file_and_place(tmp_path: Path, right: str, wrong: str, says: str) -> None:
+def test_a_mistake_is_reported_with_file_and_place(tmp_path: Path, right: str, wrong: str, says: str) -> None:
     assert right in FILE
     with pytest.raises(UsageError, match=says) as error:
         load(tmp_path, FILE.replace(right, wrong, 1))
     assert str(error.value).startswith(str(tmp_path / "toy.toml"))
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"none\.toml: cannot be read: No such file"):
         workloads.load_workload(tmp_path / "none.toml")
 
@@ -188,7 +188,7 @@ def test_a_mini_takes_any_gpu_type_and_scale(toy: Workload) -> None:
         ({"gpu_type": "c", "dtype": "x"}, "has no configuration for c: use .*; toy 1b on c has no x configuration"),
     ],
 )  # fmt: skip
-def test_what_is_unknown_is_said_with_what_exists(toy: Workload, asked: dict[str, object], says: str) -> None:
+def test_unknown_values_are_reported_with_the_known_ones(toy: Workload, asked: dict[str, object], says: str) -> None:
     combination = {"size": "1b", "dtype": "fp8", "gpu_type": "big", "gpus": 8, **asked}
     with pytest.raises(UsageError, match=says):
         workloads.find(toy, **combination)  # type: ignore[arg-type]
@@ -207,7 +207,7 @@ def test_a_combination_that_exists_has_no_findings(toy: Workload) -> None:
     assert workloads.choose(toy, size="1b", dtype="fp8", gpu_type="big", gpus=32).findings == ()
 
 
-def test_the_default_dtype_is_that_of_the_newest_fitting_recipe(toy: Workload) -> None:
+def test_the_default_dtype_is_that_of_the_newest_matching_recipe(toy: Workload) -> None:
     assert workloads.default_dtype(toy, "1b", "big", 8) == "fp8", "the only one that recipe new has"
     assert workloads.default_dtype(toy, "1b", "big", 16) == "bf16", "recipe old has the workload's default"
     assert workloads.default_dtype(toy, "1b", "big", 8, recipe="old") == "bf16"
@@ -216,7 +216,7 @@ def test_the_default_dtype_is_that_of_the_newest_fitting_recipe(toy: Workload) -
     assert workloads.default_dtype(toy, "1b", "unheard") is None
 
 
-def test_what_is_known_is_listed_newest_first(toy: Workload) -> None:
+def test_known_values_are_listed_newest_first(toy: Workload) -> None:
     assert workloads.known_gpu_types(toy, "1b") == ["big", "small"]
     assert workloads.known_gpu_types(toy, "mini") == ["any"]
     assert workloads.known_dtypes(toy, "1b", "big") == ["fp8", "bf16"]
@@ -261,7 +261,7 @@ def test_scales(texts: tuple[str, ...], counts: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ["8-", "8-12", "0", "-8", "eight", "16-8", "8 - 16", ""])
-def test_what_is_no_scale(text: str) -> None:
+def test_an_invalid_scale(text: str) -> None:
     with pytest.raises(UsageError, match="is not a valid scale"):
         scales([text])
 
@@ -286,6 +286,6 @@ def test_expressions_of_gpus(gpus: int, factor: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["GPUs+1", "gpus*2", "2*GPUs", "GPUs*", "GPUs*-1", "", "GPUs*2*2", "GPUs/0"])
-def test_what_is_no_expression(text: str) -> None:
+def test_an_invalid_expression(text: str) -> None:
     with pytest.raises(UsageError):
         evaluate(text, 8)

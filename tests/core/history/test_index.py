@@ -1,4 +1,4 @@
-"""The index says what the folders say: whatever happens to its file, and whoever writes the folders."""
+"""The index agrees with the run folders, whatever happens to its file and whoever writes the folders."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_runs_are_found_newest_first_and_read_only_once(shelf: Shelf, reads: lis
 @pytest.mark.parametrize(
     "harm", ["deleted", "empty", "garbage", "cut", "middle", "schema", "newer", "tables", "folder"]
 )
-def test_an_index_that_is_damaged_is_made_anew(shelf: Shelf, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_index_is_rebuilt(shelf: Shelf, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
     made = [shelf.put(noise(seed, 1.0)).record.run_id for seed in range(40)]
     assert len(ids(shelf.install)) == 40
     path = file_of(shelf.install)
@@ -95,7 +95,7 @@ def test_an_index_that_is_damaged_is_made_anew(shelf: Shelf, harm: str, capsys: 
     assert capsys.readouterr().err == ""
 
 
-def test_where_no_cache_can_be_written_the_folders_are_read_with_one_note(
+def test_without_a_writable_cache_the_folders_are_read_with_one_note(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = shelf.put(noise(1, 1.0)).record.run_id
@@ -107,7 +107,7 @@ def test_where_no_cache_can_be_written_the_folders_are_read_with_one_note(
     assert "cannot use the history index" in err and "(Not a directory): reading the run folders instead" in err
 
 
-def test_a_locked_index_is_not_waited_for_without_end(
+def test_waiting_for_a_locked_index_times_out(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = shelf.put(noise(1, 1.0)).record.run_id
@@ -135,7 +135,7 @@ def test_each_install_has_an_index_of_its_own_by_its_resolved_path(
     assert select(linked, Selection())[0].folder.startswith(str(tmp_path / "link"))
 
 
-def test_what_others_do_to_the_folders_is_noticed(shelf: Shelf) -> None:
+def test_changes_to_the_folders_by_others_are_detected(shelf: Shelf) -> None:
     a, b, c = (shelf.put(noise(seed, 1.0)) for seed in range(3))
     far = shelf.put(noise(5, 1.0), dtype="fp8")
     assert len(ids(shelf.install)) == 4
@@ -156,8 +156,8 @@ def test_what_others_do_to_the_folders_is_noticed(shelf: Shelf) -> None:
     assert ids(shelf.install) == []
 
 
-def test_a_run_without_a_result_is_looked_at_every_time(shelf: Shelf, plugins: Plugins, reads: list[Path]) -> None:
-    """Its result may come from another machine, whose folder times say nothing here about the experiment."""
+def test_a_run_without_a_result_is_checked_every_time(shelf: Shelf, plugins: Plugins, reads: list[Path]) -> None:
+    """Its result may be written by another machine, without a change of the experiment folder's time."""
     run = shelf.put(noise(1, 1.0))
     result = read_result(run.path)
     assert result is not None
@@ -171,17 +171,17 @@ def test_a_run_without_a_result_is_looked_at_every_time(shelf: Shelf, plugins: P
     assert len(reads) == before
 
 
-def test_a_folder_that_changed_a_moment_ago_is_is_read_again(
+def test_a_folder_changed_recently_is_read_again(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[Path]
 ) -> None:
-    """The clock of a file system ticks slowly: a second run may be made at the same time as the first was seen."""
+    """File system clocks can be coarse: a second run may get the same change time as the one already indexed."""
     monkeypatch.setattr(scan, "GRACE_S", 3600.0)
     shelf.put(noise(1, 1.0))
     assert len(ids(shelf.install)) == len(ids(shelf.install)) == 1
     assert len(reads) == 2
 
 
-def test_a_run_that_ended_unseen_gets_its_result_by_a_listing(shelf: Shelf, plugins: Plugins) -> None:
+def test_listing_finalizes_a_run_that_has_ended(shelf: Shelf, plugins: Plugins) -> None:
     run = shelf.put(noise(1, 1.0))
     (run.path / RESULT).unlink()
     shelf.put(noise(2, 1.0))
@@ -191,7 +191,7 @@ def test_a_run_that_ended_unseen_gets_its_result_by_a_listing(shelf: Shelf, plug
     assert (run.path / RESULT).is_file()
 
 
-def test_a_run_whose_plugin_is_missing_is_listed_all_the_same(shelf: Shelf, plugins: Plugins) -> None:
+def test_a_run_whose_plugin_is_missing_is_listed(shelf: Shelf, plugins: Plugins) -> None:
     run = shelf.put(noise(1, 1.0), plugin="gone")
     (run.path / RESULT).unlink()
     found = list_runs(shelf.install, lambda: plugins, Selection(), ["status", "cause"])
@@ -264,7 +264,7 @@ for turn in range(6):
 
 
 def test_many_processes_at_once_lose_nothing(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six processes make runs, tag one run and list, all in one experiment; one of them begins with no index."""
+    """Six processes create runs, tag one run and list runs in one experiment; one of them starts without an index."""
     monkeypatch.undo()
     os.environ["XDG_CACHE_HOME"] = str(shelf.install.path.parent / "cache")
     run = shelf.put(noise(1, 1.0))

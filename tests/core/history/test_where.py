@@ -1,4 +1,4 @@
-"""Conditions: what they mean is what Python means by them, and nothing else gets through."""
+"""Conditions of --where have the meaning they have in Python; everything else is rejected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXTS = {"size": "workload.size", "dtype": "workload.dtype"}
 
 
 def true_for(text: str, **values: Any) -> bool:
-    """Whether a run with these values (by column) fulfils the condition, as SQLite sees it."""
+    """Whether SQLite matches the condition for a run with these values (by column)."""
     sql, bound = condition(text)
     row = ", ".join(f"? AS {quoted(name)}" for name in COLUMNS)
     known = [values.get(name) for name in COLUMNS]
@@ -128,7 +128,7 @@ def test_conditions_on_a_run(text: str, right: bool) -> None:
         ("gpus > 1 or " * 300 + "gpus > 1", "longer than 2000 characters"),
     ],
 )
-def test_what_is_no_condition_is_said(text: str, why: str) -> None:
+def test_an_invalid_condition_is_reported(text: str, why: str) -> None:
     with pytest.raises(UsageError) as error:
         condition(text)
     assert why in str(error.value)

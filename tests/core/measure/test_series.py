@@ -1,4 +1,4 @@
-"""Outliers, drift and levels: found where they are, and hardly ever where they are not."""
+"""Detection of outliers, drift and levels, and its rate of false positives."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_two_clocks_are_two_levels() -> None:
     assert "alternating" in warnings(steps(times))[0]
 
 
-def test_a_change_in_the_middle_is_told_with_its_step() -> None:
+def test_a_change_in_the_middle_is_reported_with_its_step() -> None:
     times = [time + (0.1 if i >= 20 else 0) for i, time in enumerate(noise(4))]
     seen = detect(steps(times))
     assert seen.levels is not None and seen.levels.since == 31
@@ -87,7 +87,7 @@ def test_chance_rarely_raises_a_flag(count: int, make: Callable[[random.Random, 
     assert sum(s.levels is not None for s in seen) <= 4
 
 
-def test_too_few_steps_and_steps_without_a_time_say_nothing() -> None:
+def test_too_few_steps_and_steps_without_a_time_have_no_anomalies() -> None:
     assert detect([]) == detect(steps([1.0, 9.0, 1.0])) == detect([Step(number=1)])
     assert detect(steps([1.0] * 30)) == detect([])
 

@@ -1,4 +1,4 @@
-"""Which steps are measured, and the reason in words."""
+"""Choice of the measured steps, and the reported reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Earlier attempts: set aside whole, once, and only by who may."""
+"""Archiving of earlier attempts: complete, once, and only by the owner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_an_attempt_is_set_aside_whole_and_its_run_stays(tmp_path: Path) -> None:
+def test_all_files_of_an_attempt_are_archived(tmp_path: Path) -> None:
     for name in ("run.json", "tags.json", "log-x.out", "exit.json", ".exit.json", "run.sh", ".tags.json.lock"):
         (tmp_path / name).write_text(name)
     (tmp_path / "nsys_profile").mkdir()
@@ -34,7 +34,7 @@ def test_an_attempt_is_set_aside_whole_and_its_run_stays(tmp_path: Path) -> None
     assert stored_attempts(tmp_path) == 1
 
 
-def test_what_the_scheduler_set_aside_is_an_attempt_too(tmp_path: Path) -> None:
+def test_an_attempt_archived_by_the_scheduler_counts(tmp_path: Path) -> None:
     (tmp_path / "attempts" / "0").mkdir(parents=True)
     assert next_folder(tmp_path) == tmp_path / "attempts" / "1"
     assert stored_attempts(tmp_path) == 2

@@ -1,4 +1,4 @@
-"""Records of older versions are read as today's."""
+"""Records of older versions are converted to the current format."""
 
 from __future__ import annotations
 

@@ -125,9 +125,9 @@ def test_a_mistake_in_an_example_is_told(path: Path, framework: Callable[..., Pl
     ("before", "after", "says"),
     [
         ("gpus = [64, 128]", "gpus = [64, 0]", r"at tables\[0\]\.gpus: expected a number > 0, got 0"),
-        ("[1.7, 1.7]", "[1.7, nan]", r"at tables\[0\]\.step_time_s: nan is no figure"),
-        ("[1.7, 1.7]", "[1.7, -1]", r"at tables\[0\]\.step_time_s: -1 is no figure"),
-        ("[154202, 154202]", "[154202, inf]", r"at tables\[0\]\.tokens_per_s: inf is no figure"),
+        ("[1.7, 1.7]", "[1.7, nan]", r"at tables\[0\]\.step_time_s: expected a number > 0, got nan"),
+        ("[1.7, 1.7]", "[1.7, -1]", r"at tables\[0\]\.step_time_s: expected a number > 0, got -1"),
+        ("[154202, 154202]", "[154202, inf]", r"at tables\[0\]\.tokens_per_s: expected a number > 0, got inf"),
         ("[1.7, 1.7]", "[1.7]", r"at tables\[0\]\.step_time_s: 1 values for 2 scales"),
     ],
 )
