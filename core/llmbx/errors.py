@@ -42,7 +42,7 @@ def one_line(error: BaseException) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """ " (did you mean 'X'?)" with the closest known word, or " (known: …)" if none is close."""
+    """The suffix ` (did you mean 'X'?)` with the closest known word, or ` (known: …)` if none is close."""
     import difflib
 
     names = sorted(set(known))

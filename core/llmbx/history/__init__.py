@@ -13,7 +13,7 @@ from ..errors import LlmbxError, UsageError, did_you_mean
 from ..model import Scalar, Value
 from ..record.folder import Run, read_run
 from .columns import COLUMNS, Entry
-from .index import clear, using
+from .index import clear, use_index
 from .query import Selection, count, documents, folders, rows
 from .refresh import open_runs, refresh_all, refresh_result
 from .scan import Progress, update
@@ -69,7 +69,7 @@ def with_index(install: Install, work: Callable[[sqlite3.Connection], T], progre
         update(db, install, progress)
         return work(db)
 
-    return using(install, updated, say)
+    return use_index(install, updated, say)
 
 
 def list_runs(
@@ -114,7 +114,7 @@ def rebuild(install: Install, progress: Progress | None = None) -> int:
         update(db, install, progress)
         return count(db, Selection())
 
-    return using(install, work, say)
+    return use_index(install, work, say)
 
 
 def select(install: Install, wanted: Selection) -> list[Run]:

@@ -112,7 +112,7 @@ def _flatten(members: dict[str, Any], prefix: str, found: Values) -> None:
 
 
 def fit(value: Any, kind: Kind) -> Scalar:
-    """`value` if it is of this kind, else None, so that a damaged file cannot store other types in a column."""
+    """`value` if it is of this kind, else None: a damaged file must not store other types in a column."""
     if kind == "text":
         return value if type(value) is str else None
     if kind == "flag":

@@ -27,18 +27,18 @@ Say = Callable[[str], None]
 SCHEMA = 1
 """Version of the tables; a file of another version is rebuilt."""
 
-USUAL = (
+LISTED_COLUMNS = (
     "status", "workload.name", "workload.plugin", "workload.size", "workload.dtype", "workload.gpu_type",
     "workload.gpus", "tags", "data_valid", "step_time_s.mean", "step_time_s.std", "tflops_per_gpu.mean", "tokens_per_s",
     "mfu.value",
 )  # fmt: skip
 """Columns of the most common queries: an SQL index of them avoids reading whole rows, which are ten times larger."""
 
-PATIENCE_S = 20.0
+LOCK_TIMEOUT_S = 20.0
 """Seconds that a process waits for another one to finish writing."""
 
 
-def place(install: Install, environ: Mapping[str, str]) -> Path:
+def index_path(install: Install, environ: Mapping[str, str]) -> Path:
     """Path of the index file: one file per install, named after the install's resolved path."""
     cache = Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     root = os.path.realpath(install.root)
@@ -47,16 +47,16 @@ def place(install: Install, environ: Mapping[str, str]) -> Path:
     return cache / "llmbx" / "history" / f"{name}-{key}.sqlite"
 
 
-def using(install: Install, work: Callable[[sqlite3.Connection], T], say: Say) -> T:
+def use_index(install: Install, work: Callable[[sqlite3.Connection], T], say: Say) -> T:
     """Return what `work` returns for the index. `work` may be called again, on a new index, if the first one is
     damaged.
     """
     import sqlite3
 
-    path = place(install, os.environ)
+    path = index_path(install, os.environ)
     for _ in range(2):
         try:
-            with opened(path) as db:
+            with open_index(path) as db:
                 return work(db)
         except sqlite3.DatabaseError as error:
             reason = str(error)
@@ -73,7 +73,7 @@ def using(install: Install, work: Callable[[sqlite3.Connection], T], say: Say) -
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[sqlite3.Connection]:
+def open_index(path: Path) -> Iterator[sqlite3.Connection]:
     """Open the index in this file, creating it if necessary. Raises `sqlite3.Error` and `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.closing(_connect(str(path))) as db:
@@ -104,7 +104,7 @@ def quoted(column: str) -> str:
 def _connect(path: str) -> sqlite3.Connection:
     import sqlite3
 
-    return sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
+    return sqlite3.connect(path, timeout=LOCK_TIMEOUT_S, isolation_level=None)
 
 
 def _version(db: sqlite3.Connection) -> int:
@@ -127,7 +127,7 @@ def _make(db: sqlite3.Connection) -> None:
     db.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, {columns}, path TEXT, folder TEXT UNIQUE, stamp INTEGER)")
     db.execute("CREATE TABLE documents (id INTEGER PRIMARY KEY, text TEXT)")
     db.execute("CREATE TABLE damaged (folder TEXT PRIMARY KEY, path TEXT, why TEXT)")
-    listing = ", ".join(['"created" DESC', '"run_id" DESC', *map(quoted, USUAL)])
+    listing = ", ".join(['"created" DESC', '"run_id" DESC', *map(quoted, LISTED_COLUMNS)])
     for name, on in (("listing", listing), ("by_status", '"status"'), ("by_experiment", "path"), ("by_id", '"run_id"'),
                      ("by_job", '"job_id"')):  # fmt: skip
         db.execute(f"CREATE INDEX {name} ON runs ({on})")

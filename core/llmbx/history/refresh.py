@@ -10,7 +10,7 @@ from ..errors import LlmbxError, PluginError
 from ..plugins.isolation import why
 from ..record.folder import Run, read_result, read_run
 from .read import UNKNOWN
-from .scan import OPEN_RUNS, fresh, write
+from .scan import OPEN_RUNS, read_now, write
 
 if TYPE_CHECKING:
     import sqlite3
@@ -48,7 +48,7 @@ def refresh_all(db: sqlite3.Connection, install: Install, plugins: Plugins) -> N
     found = []
     for folder, path, run in _watched(rows, install, plugins):
         status, reason = current_status(run, plugins)
-        seen = fresh(install, path, folder)
+        seen = read_now(install, path, folder)
         if seen.values is not None and seen.values["status"] == UNKNOWN:
             seen.values.update(status=status, cause=reason)
         found.append(seen)

@@ -42,7 +42,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of experiments read and their total number."""
 
 
-class Found(NamedTuple):
+class ScannedRun(NamedTuple):
     """One run folder: its path (relative to the install if inside it), its experiment, its change time, and its
     columns.
     """
@@ -60,7 +60,7 @@ def update(db: sqlite3.Connection, install: Install, progress: Progress | None =
     there = dict(experiments(install))
     stale = [path for path, stamp in there.items() if stamp == TOO_RECENT or known.get(path) != stamp]
     _drop(db, [path for path in known if path not in there])
-    batch: list[Found] = []
+    batch: list[ScannedRun] = []
     done: list[str] = []
     for number, path in enumerate(stale, 1):
         batch += _changed(db, install, path)
@@ -108,7 +108,7 @@ def _bases(install: Install) -> Iterator[Path]:
         yield Path(own) / "experiments"
 
 
-def _changed(db: sqlite3.Connection, install: Install, path: str) -> list[Found]:
+def _changed(db: sqlite3.Connection, install: Install, path: str) -> list[ScannedRun]:
     """The runs of one experiment that are new or changed; deleted runs are removed from the index."""
     known = dict(db.execute("SELECT folder, stamp FROM runs WHERE path = ?", (path,)))
     found = []
@@ -137,21 +137,21 @@ def _run_folders(install: Install, path: str, known: Collection[str]) -> Iterato
                 yield f"{path}/{run}/{name}"
 
 
-def fresh(install: Install, path: str, folder: str) -> Found:
+def read_now(install: Install, path: str, folder: str) -> ScannedRun:
     """Read the run with the folder's current change time."""
     stamp = _stamp(install.path / folder)
     return read(install, path, folder, TOO_RECENT if stamp is None else stamp)
 
 
-def read(install: Install, path: str, folder: str, stamp: int) -> Found:
+def read(install: Install, path: str, folder: str, stamp: int) -> ScannedRun:
     """Read the run; `stamp` is the folder's change time, taken before."""
     try:
-        return Found(folder, path, stamp, read_values(install.path / folder))
+        return ScannedRun(folder, path, stamp, read_values(install.path / folder))
     except Unreadable as error:
-        return Found(folder, path, stamp, None, str(error))
+        return ScannedRun(folder, path, stamp, None, str(error))
 
 
-def write(db: sqlite3.Connection, install: Install, found: list[Found], stamps: dict[str, int]) -> None:
+def write(db: sqlite3.Connection, install: Install, found: list[ScannedRun], stamps: dict[str, int]) -> None:
     """Write these runs to the index, with the change times of the experiments that are complete."""
     root = Path(os.path.realpath(install.root))
     good = [item for item in found if item.values is not None]

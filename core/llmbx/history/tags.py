@@ -18,7 +18,7 @@ from ..toml_file import NOT_JSON
 
 FILE = "tags.json"
 _WORD = re.compile(r"[A-Za-z0-9][\w.+:/-]*")
-_PATIENCE_S = 10.0
+_LOCK_TIMEOUT_S = 10.0
 
 
 def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def change_tags(run: Run, add: Iterable[str] = (), remove: Iterable[str] = ()) -
     added, gone = check_tags(add), set(remove)
     with disk_errors(f"the tags of {run.record.run_id}"):
         try:
-            with FileLock(run.path / f".{FILE}.lock", timeout=_PATIENCE_S):
+            with FileLock(run.path / f".{FILE}.lock", timeout=_LOCK_TIMEOUT_S):
                 tags = tuple(tag for tag in dict.fromkeys((*tags_of(run), *added)) if tag not in gone)
                 write_atomic(run.path / FILE, msgspec.json.encode(tags) + b"\n")
         except Timeout:

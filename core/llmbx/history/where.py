@@ -16,10 +16,10 @@ from .columns import COLUMNS, full_name, known_names
 from .index import quoted
 from .timespec import parse_time
 
-LONGEST = 2000
+MAX_LENGTH = 2000
 """Maximum length of a condition in characters."""
 
-MOST_PARTS = 400
+MAX_NODES = 400
 """Maximum number of syntax nodes in a condition; SQLite limits the depth to 1000."""
 
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "IS", ast.NotEq: "IS NOT",
@@ -38,13 +38,13 @@ class Term(NamedTuple):
 
 def condition(text: str) -> tuple[str, tuple[Scalar, ...]]:
     """The SQL of a condition and its values. Raises `UsageError` if the condition is invalid."""
-    if len(text) > LONGEST:
-        raise UsageError(f"--where: longer than {LONGEST} characters")
+    if len(text) > MAX_LENGTH:
+        raise UsageError(f"--where: longer than {MAX_LENGTH} characters")
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(text.strip(), mode="eval")
-        if sum(1 for _ in ast.walk(tree)) > MOST_PARTS:
-            raise _wrong(f"more than {MOST_PARTS} parts")
+        if sum(1 for _ in ast.walk(tree)) > MAX_NODES:
+            raise _wrong(f"more than {MAX_NODES} terms")
         term = _truth(tree.body)
     except SyntaxError as error:
         raise _wrong(_syntax(text, error)) from None

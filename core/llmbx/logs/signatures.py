@@ -18,10 +18,10 @@ import re
 from ..model import Event
 from .lines import split_label
 
-MOST = 32
+MAX_EVENTS = 32
 """Maximum number of events of one kind: a thousand ranks print the same failure a thousand times."""
 
-TEXT = 500
+MAX_TEXT = 500
 """Maximum length of an event's text, in characters."""
 
 FINISHED = "finished"
@@ -71,7 +71,7 @@ _EXIT = re.compile(r"exit ?code:? (-?\d+)")
 _LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: .*)?$")
 _HARMLESS = ("Exception ignored in", "--- Logging error ---")
 _IN_BETWEEN = ("During handling of the above", "The above exception was")
-_LONGEST_TRACEBACK = 4000
+_MAX_TRACEBACK = 4000
 
 
 class Signatures:
@@ -108,7 +108,7 @@ class Signatures:
     def _traceback(self, label: str, rank: int | None, text: str) -> list[Event]:
         self._open[label] += 1
         last = _LAST.match(text)
-        if last is None and self._open[label] < _LONGEST_TRACEBACK and (text[:1].isspace() or not text):
+        if last is None and self._open[label] < _MAX_TRACEBACK and (text[:1].isspace() or not text):
             return []
         del self._open[label]
         if last is None or text.startswith(_IN_BETWEEN):
@@ -121,13 +121,13 @@ class Signatures:
 
     def _event(self, kind: str, rank: int | None, text: str, **facts: str | int | float) -> list[Event]:
         self._seen[kind] = self._seen.get(kind, 0) + 1
-        if self._seen[kind] > MOST:
+        if self._seen[kind] > MAX_EVENTS:
             return []
         if self._finished:
             facts["after"] = FINISHED
         facts |= _facts(kind, text)
         fatal = kind != "nccl_warning"
-        return [Event(kind=kind, text=text.strip()[:TEXT], rank=_rank(rank, text), fatal=fatal, facts=facts)]
+        return [Event(kind=kind, text=text.strip()[:MAX_TEXT], rank=_rank(rank, text), fatal=fatal, facts=facts)]
 
 
 def _may_matter(line: str) -> bool:

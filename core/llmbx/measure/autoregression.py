@@ -22,8 +22,8 @@ from itertools import pairwise
 from ..model import Value
 from .student_t import cdf
 
-WIDEST = 2.6
-"""Range of the grid of z = atanh(phi): from -WIDEST to WIDEST, so that phi reaches 0.989."""
+GRID_LIMIT = 2.6
+"""Range of the grid of z = atanh(phi): from -GRID_LIMIT to GRID_LIMIT, so that phi reaches 0.989."""
 
 POINTS = 25
 NEGLIGIBLE = 1e-6
@@ -34,7 +34,7 @@ class Component(Value, frozen=True):
 
     phi: float
     weight: float
-    centre: float
+    center: float
     scale: float
 
 
@@ -46,7 +46,7 @@ class Mixture(Value, frozen=True):
 
     def below(self, x: float) -> float:
         """The probability that the coefficient is below `x`."""
-        return math.fsum(c.weight * cdf((x - c.centre) / c.scale, self.dof) for c in self.components)
+        return math.fsum(c.weight * cdf((x - c.center) / c.scale, self.dof) for c in self.components)
 
     def quantile(self, probability: float) -> float:
         """The quantile for a probability in (0, 1), by the method of false position (Illinois variant)."""
@@ -70,7 +70,7 @@ class Mixture(Value, frozen=True):
 
     def _bracket(self, probability: float) -> tuple[float, float]:
         """Two values that enclose the quantile."""
-        middle = math.fsum(c.weight * c.centre for c in self.components)
+        middle = math.fsum(c.weight * c.center for c in self.components)
         low = high = middle
         width = 2 * math.fsum(c.weight * c.scale for c in self.components)
         while self.below(low) >= probability:
@@ -106,12 +106,12 @@ def _mixture(values: Sequence[float], trend: bool) -> Mixture | None:
         return None
     level, unit = math.fsum(values) / n, max(values) - min(values)
     forms = _forms([(value - level) / unit for value in values])
-    coarse = _components(forms, -WIDEST, WIDEST, trend)
+    coarse = _components(forms, -GRID_LIMIT, GRID_LIMIT, trend)
     heaviest = max(c.weight for c in coarse)
-    kept = [math.atanh(c.phi) for c in coarse if c.weight > heaviest + math.log(NEGLIGIBLE)]
-    step = 2 * WIDEST / (POINTS - 1)
-    fine = _components(forms, max(kept[0] - step, -WIDEST), min(kept[-1] + step, WIDEST), trend)
-    return Mixture(components=_normalised(fine, 0.0 if trend else level, unit), dof=n - k)
+    grid_points = [math.atanh(c.phi) for c in coarse if c.weight > heaviest + math.log(NEGLIGIBLE)]
+    step = 2 * GRID_LIMIT / (POINTS - 1)
+    fine = _components(forms, max(grid_points[0] - step, -GRID_LIMIT), min(grid_points[-1] + step, GRID_LIMIT), trend)
+    return Mixture(components=_normalized(fine, 0.0 if trend else level, unit), dof=n - k)
 
 
 def _components(forms: _Forms, low: float, high: float, trend: bool) -> list[Component]:
@@ -120,14 +120,14 @@ def _components(forms: _Forms, low: float, high: float, trend: bool) -> list[Com
     return [_component(forms, math.tanh(z), trend) for z in grid]
 
 
-def _normalised(components: list[Component], level: float, unit: float) -> tuple[Component, ...]:
+def _normalized(components: list[Component], level: float, unit: float) -> tuple[Component, ...]:
     """The components with normalized weights (so far logarithms), in the units of the series."""
     heaviest = max(c.weight for c in components)
     weights = [math.exp(c.weight - heaviest) for c in components]
     weights[0], weights[-1] = weights[0] / 2, weights[-1] / 2  # trapezoidal rule
     total = math.fsum(weights)
     return tuple(
-        Component(phi=c.phi, weight=w / total, centre=level + unit * c.centre, scale=unit * c.scale)
+        Component(phi=c.phi, weight=w / total, center=level + unit * c.center, scale=unit * c.scale)
         for c, w in zip(components, weights, strict=True)
         if w > NEGLIGIBLE * total
     )
@@ -143,9 +143,9 @@ def _component(forms: _Forms, phi: float, trend: bool) -> Component:
     rest, dof = max(rest, 1e-30), n - (2 if trend else 1)
     weight = 0.5 * math.log((1 - phi * phi) / ones) - dof / 2 * math.log(rest) + 0.6 * math.log(1 - phi)
     if not trend:
-        return Component(phi=phi, weight=weight, centre=on_ones / ones, scale=math.sqrt(rest / dof / ones))
+        return Component(phi=phi, weight=weight, center=on_ones / ones, scale=math.sqrt(rest / dof / ones))
     weight -= 0.5 * math.log(times)
-    return Component(phi=phi, weight=weight, centre=on_times / times, scale=math.sqrt(rest / dof / times))
+    return Component(phi=phi, weight=weight, center=on_times / times, scale=math.sqrt(rest / dof / times))
 
 
 def _forms(y: list[float]) -> _Forms:

@@ -13,7 +13,7 @@ from itertools import accumulate
 from ..model import Point, Step, Value
 from . import stats
 
-MOST_POINTS = 400
+MAX_POINTS = 400
 """Maximum number of points in a chart; longer runs are drawn as segments, each by its mean and range."""
 
 NOTABLE_OUTLIER = 0.02
@@ -25,7 +25,7 @@ NOTABLE_DRIFT = 0.01
 NOTABLE_LEVELS = 0.01
 """Minimum distance of two levels, relative to the mean."""
 
-CERTAIN = 0.99
+DRIFT_LEVEL = 0.99
 """Confidence level at which the interval of a drift must exclude zero."""
 
 
@@ -104,7 +104,7 @@ def drift(steps: Sequence[Step]) -> Drift | None:
     times = _times(steps)
     middle = stats.mean(times)
     slope = autoregression.slope(times) if len(times) >= 8 else None
-    edge = (1 - CERTAIN) / 2
+    edge = (1 - DRIFT_LEVEL) / 2
     if slope is None or not middle or edge <= slope.below(0) <= 1 - edge:
         return None
     low, fraction, high = (slope.quantile(p) * (len(times) - 1) / middle for p in (edge, 0.5, 1 - edge))
@@ -178,9 +178,9 @@ def _times(steps: Sequence[Step]) -> list[float]:
     return [step.time_s for step in steps if step.time_s is not None]
 
 
-def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> tuple[Point, ...]:
-    """The points, or, if there are more than `most`, the mean and range of consecutive segments."""
-    stride = -(-len(points) // most)
+def thinned(points: Sequence[Point], limit: int = MAX_POINTS) -> tuple[Point, ...]:
+    """The points, or, if there are more than `limit`, the mean and range of consecutive segments."""
+    stride = -(-len(points) // limit)
     if stride <= 1:
         return tuple(points)
     return tuple(_stretch(points[k : k + stride]) for k in range(0, len(points), stride))

@@ -20,7 +20,7 @@ from . import stats
 TOLERANCE = 0.05
 """Relative tolerance of a steady step's time."""
 
-LOOSEST = 0.5
+MAX_TOLERANCE = 0.5
 """Upper limit of the relative tolerance, however much the times scatter."""
 
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
@@ -93,17 +93,17 @@ def _steady_steps(usable: list[Step]) -> tuple[list[Step], str]:
     rest = usable[1:]
     times = [step.time_s or 0.0 for step in rest]
     half = len(times) // 2
-    centre = stats.median(times[half:]) or 0.0
+    center = stats.median(times[half:]) or 0.0
     scatter = 3 * (stats.deviation(times[half:]) or 0.0)
-    tolerance = min(max(TOLERANCE * centre, scatter), LOOSEST * centre)
-    warm = next((k for k in range(half) if _is_steady(times[k : k + 3], centre, tolerance)), None)
-    share = f"{100 * tolerance / centre:.0f} % of {centre:.4g} s" if centre else "0 s"
+    tolerance = min(max(TOLERANCE * center, scatter), MAX_TOLERANCE * center)
+    warm = next((k for k in range(half) if _is_steady(times[k : k + 3], center, tolerance)), None)
+    share = f"{100 * tolerance / center:.0f} % of {center:.4g} s" if center else "0 s"
     return rest[half if warm is None else warm :], _reason(usable[0].number, warm, half, share)
 
 
-def _is_steady(times: list[float], centre: float, tolerance: float) -> bool:
+def _is_steady(times: list[float], center: float, tolerance: float) -> bool:
     middle = stats.median(times)
-    return middle is not None and abs(times[0] - centre) <= tolerance and abs(middle - centre) <= tolerance
+    return middle is not None and abs(times[0] - center) <= tolerance and abs(middle - center) <= tolerance
 
 
 def _reason(first: int, warm: int | None, half: int, share: str) -> str:

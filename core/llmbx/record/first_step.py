@@ -14,7 +14,7 @@ from ..model import Value
 from .folder import Run
 
 FILE = "first_step.json"
-ROUNDED_S = 2.0
+CLOCK_TOLERANCE_S = 2.0
 """Tolerance for the order of two times in seconds: schedulers report whole seconds, and clocks of machines differ by
 less.
 """
@@ -51,9 +51,9 @@ def seconds(run: Run, started: float | None, ended: float | None) -> float | Non
 def elapsed(begun: float | None, done: float | None) -> float | None:
     """Seconds between two clock times; None if one is unknown or the clock was set back in between.
 
-    Times of different machines, or in whole seconds, may be out of order by `ROUNDED_S`: the result is then 0.
+    Times of different machines, or in whole seconds, may be out of order by `CLOCK_TOLERANCE_S`: the result is then 0.
     """
-    if begun is None or done is None or done < begun - ROUNDED_S:
+    if begun is None or done is None or done < begun - CLOCK_TOLERANCE_S:
         return None
     return max(0.0, done - begun)
 

@@ -14,11 +14,11 @@ from ..model import Owner
 
 def facts() -> dict[str, Any]:
     """Host name, system, processor, cores, memory in GiB, load, and the version of the GPU driver, if any."""
-    return {**_lasting(), "load_1min": round(os.getloadavg()[0], 2)}
+    return {**_static_facts(), "load_1min": round(os.getloadavg()[0], 2)}
 
 
 @functools.cache
-def _lasting() -> dict[str, Any]:
+def _static_facts() -> dict[str, Any]:
     """Facts that do not change while llmbx runs; cached, because hundreds of runs of a sweep record them."""
     import psutil
 

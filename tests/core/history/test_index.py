@@ -15,7 +15,7 @@ import pytest
 
 from llmbx.config.install import Install
 from llmbx.history import Selection, find_run, list_runs, rebuild, scan, select
-from llmbx.history.index import place
+from llmbx.history.index import index_path
 from llmbx.history.tags import change_tags
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT, read_result, write_record, write_result
@@ -28,7 +28,7 @@ def ids(install: Install, **wanted: Any) -> list[str]:
 
 
 def file_of(install: Install) -> Path:
-    return place(install, os.environ)
+    return index_path(install, os.environ)
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +114,7 @@ def test_waiting_for_a_locked_index_times_out(
     ids(shelf.install)
     from llmbx.history import index
 
-    monkeypatch.setattr(index, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(index, "LOCK_TIMEOUT_S", 0.2)
     with sqlite3.connect(file_of(shelf.install), isolation_level=None) as db:
         db.execute("BEGIN EXCLUSIVE")
         assert ids(shelf.install) == [made]

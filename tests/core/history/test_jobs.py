@@ -17,7 +17,7 @@ import pytest
 
 from llmbx.config.install import Install
 from llmbx.errors import UsageError
-from llmbx.history.index import place
+from llmbx.history.index import index_path
 from llmbx.record.folder import RESULT
 
 from ...shelf import CREATED, Shelf, noise
@@ -117,7 +117,7 @@ def test_a_number_beyond_64_bits_is_a_question_like_any_other(
     several: list[str], jobs: Jobs, install: Install, arguments: tuple[str, ...], found: int
 ) -> None:
     jobs()
-    index = place(install, os.environ)
+    index = index_path(install, os.environ)
     before = index.stat().st_ino
     assert len(json.loads(jobs(*arguments, "--format", "json").stdout)) == found
     assert index.stat().st_ino == before, "the index is not at fault"

@@ -124,7 +124,7 @@ def test_conditions_on_a_run(text: str, right: bool) -> None:
         ("tags == 'x'", "tags cannot be compared: use `'accepted' in tags`"),
         ("", "--where: "),
         ("(" * 300 + "gpus" + ")" * 300 + " > 1", "--where: "),
-        ("not " * 390 + "data_valid", "--where: more than 400 parts"),
+        ("not " * 390 + "data_valid", "--where: more than 400 terms"),
         ("gpus > 1 or " * 300 + "gpus > 1", "longer than 2000 characters"),
     ],
 )
