@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from .cli.progress import Progress as RunProgress
     from .codec import decode as decode
     from .config import profiles as profiles
-    from .config.install import Install as Install
     from .config.install import RECORD as RECORD
+    from .config.install import Install as Install
     from .config.plugin_settings import Layer as Layer
     from .config.plugin_settings import settings_of as settings_of
     from .config.profiles import Config as Config
@@ -74,19 +74,20 @@ if TYPE_CHECKING:
     from .launchers.base import LauncherExtras as LauncherExtras
     from .launchers.base import Unreachable as Unreachable
     from .launchers.shim import phase_ranks as phase_ranks
-    from .logs.attempts import Attempts as Attempts
-    from .logs.attempts import RESTARTED as RESTARTED
     from .logs.lines import CUT as CUT
     from .logs.lines import LineReader as LineReader
     from .logs.lines import split_label as split_label
     from .logs.parser import LogFormat as LogFormat
     from .logs.parser import LogParser as LogParser
     from .logs.parser import Record as LogRecord
+    from .logs.restarts import RESTARTED as RESTARTED
+    from .logs.restarts import Attempts as Attempts
     from .logs.signatures import Signatures as Signatures
     from .measure import intervals as intervals
     from .measure import series as series
     from .measure import stats as stats
     from .measure import window as window
+    from .model import PREFLIGHT as PREFLIGHT
     from .model import Axis as Axis
     from .model import Capture as Capture
     from .model import Chart as Chart
@@ -110,7 +111,6 @@ if TYPE_CHECKING:
     from .model import Mount as Mount
     from .model import Natural as Natural
     from .model import Option as Option
-    from .model import PREFLIGHT as PREFLIGHT
     from .model import Parallelism as Parallelism
     from .model import Peak as Peak
     from .model import Phase as Phase
@@ -118,8 +118,8 @@ if TYPE_CHECKING:
     from .model import Positive as Positive
     from .model import Prefix as Prefix
     from .model import PreflightSpec as PreflightSpec
-    from .model import ProfileSpec as ProfileSpec
     from .model import Profiler as Profiler
+    from .model import ProfileSpec as ProfileSpec
     from .model import Recipe as Recipe
     from .model import Reference as Reference
     from .model import Result as Result

@@ -1,9 +1,9 @@
-"""Decode JSON and validate plain data as typed records, from any thread.
+"""Decode JSON and convert plain data to typed records, from any thread.
 
-msgspec builds its description of a type at the first use, without a lock: a second thread that uses the type meanwhile
-reads a half-built description, and the process ends with a segmentation fault (msgspec 0.19 to 0.22). This module
-builds every description under one lock, for plugins' types as well as llmbx's own. Other modules of core use it instead
-of `msgspec.convert` and typed decoders (`tests/test_house.py`).
+msgspec builds its description of a type on first use, without a lock: a second thread that uses the type at the same
+time reads an incomplete description, and the process crashes with a segmentation fault (msgspec 0.19 to 0.22). This
+module builds every description under one lock, for the types of plugins as well as for llmbx's own. Other modules of
+core use it instead of `msgspec.convert` and typed decoders (`tests/test_house.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """The JSON decoder for `kind`; the same object at each call."""
+    """The JSON decoder for `kind`; the same object on every call."""
     found = _decoders.get(kind)
     if found is None:
         with _lock:
@@ -31,17 +31,17 @@ def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def decode(data: bytes | str, kind: type[T]) -> T:
-    """The JSON text `data` as a `kind`. Raises `msgspec.DecodeError`, `UnicodeDecodeError` and `RecursionError`."""
+    """Decode the JSON text `data`. Raises `msgspec.DecodeError`, `UnicodeDecodeError` or `RecursionError`."""
     return decoder(kind).decode(data)
 
 
 def convert(data: object, kind: type[T], **options: Any) -> T:
-    """Plain `data` as a `kind`, with `msgspec.convert`'s options. Raises `msgspec.ValidationError`."""
+    """Convert plain `data` to a `kind`, with `msgspec.convert`'s options. Raises `msgspec.ValidationError`."""
     decoder(kind)
     return cast(T, msgspec.convert(data, kind, **options))
 
 
 def validator(kind: type[T]) -> Callable[[object], T]:
-    """`convert` for one type, for hot loops."""
+    """A function that converts data to `kind`, for hot loops."""
     decoder(kind)
     return functools.partial(msgspec.convert, type=kind)

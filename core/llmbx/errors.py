@@ -1,4 +1,4 @@
-"""Errors that a user sees as one line, each with its exit code."""
+"""Errors reported to the user in one line, each with its exit code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class LlmbxError(Exception):
-    """Base of the errors that end a command with one clear line. `exit_code` is the process's."""
+    """Base class of the errors that end a command with a one-line message and `exit_code`."""
 
     exit_code = 1
 
@@ -16,25 +16,25 @@ class RunFailed(LlmbxError):
 
 
 class UsageError(LlmbxError):
-    """Wrong usage or configuration (exit code 2): says what is wrong, where, and what would be right."""
+    """Invalid usage or configuration (exit code 2). The message says what is wrong, where, and what would be right."""
 
     exit_code = 2
 
 
 class InfraError(LlmbxError):
-    """The infrastructure failed: scheduler, registry, container tool, disk (exit code 4)."""
+    """The infrastructure failed: scheduler, registry, container tool or disk (exit code 4)."""
 
     exit_code = 4
 
 
 class PluginError(LlmbxError):
-    """A plugin is wrong (exit code 2): names it, the hook or method, and what it did or what was expected of it."""
+    """A plugin is faulty (exit code 2). The message names the plugin, the hook or method, and the fault."""
 
     exit_code = 2
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of an error of ours; of any other one with its type, which may be all that it says."""
+    """The first line of an `LlmbxError`; for other errors, prefixed with the type, as their message may be empty."""
     first = next(iter(str(error).splitlines()), "")
     if isinstance(error, LlmbxError) and first:
         return first
@@ -42,7 +42,7 @@ def one_line(error: BaseException) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """' (did you mean X?)' for the nearest known word, or ' (known: …)' when none is near."""
+    """The suffix ` (did you mean 'X'?)` with the closest known word, or ` (known: …)` if none is close."""
     import difflib
 
     names = sorted(set(known))

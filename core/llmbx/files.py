@@ -1,4 +1,4 @@
-"""Writing files so that nobody ever sees half of one."""
+"""Atomic and exclusive writing of files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .errors import InfraError
 
 @contextlib.contextmanager
 def disk_errors(what: str) -> Iterator[None]:
-    """Turn a full, read-only or unreachable disk into one clear line that names `what` was being written."""
+    """Turn an `OSError` (disk full, read-only, unreachable) into an `InfraError` that names the file, `what`."""
     try:
         yield
     except OSError as error:
@@ -30,21 +30,21 @@ def disk_errors(what: str) -> Iterator[None]:
 
 
 def in_the_way(path: Path) -> Path | None:
-    """The file where `path` or a folder above it should be; None when there is none."""
+    """The file at the place of the folder `path` or of one of its parents; None if there is none."""
     return next((place for place in (path, *path.parents) if place.is_file()), None)
 
 
 def write_atomic(path: Path, content: bytes | str, mode: int = 0o644, durable: bool = True) -> None:
-    """Write `path` whole or not at all (temporary file beside it, flushed, renamed). Raises `InfraError`.
+    """Write `path` completely or not at all (temporary file, flush, rename). Raises `InfraError`.
 
-    What is not `durable` may be lost with the machine's power: it costs a fraction of the time.
+    With `durable=False` the file may be lost in a power failure, but writing takes a fraction of the time.
     """
     with disk_errors(str(path)), _written_beside(path, content, mode, durable) as temporary:
         temporary.replace(path)
 
 
 def write_exclusive(path: Path, content: bytes | str, mode: int = 0o644) -> bool:
-    """Write `path` whole unless it exists; False when somebody else was first. Raises `InfraError`."""
+    """Write `path` completely unless it exists; False if it does. Raises `InfraError`."""
     with disk_errors(str(path)), _written_beside(path, content, mode) as temporary:
         try:
             os.link(temporary, path)
@@ -55,7 +55,7 @@ def write_exclusive(path: Path, content: bytes | str, mode: int = 0o644) -> bool
 
 @contextlib.contextmanager
 def _written_beside(path: Path, content: bytes | str, mode: int, durable: bool = True) -> Iterator[Path]:
-    """A flushed temporary file beside `path` with this content; removed at the end if it is still there."""
+    """A flushed temporary file in the folder of `path` with this content; removed at the end if it still exists."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
@@ -73,7 +73,7 @@ def _written_beside(path: Path, content: bytes | str, mode: int, durable: bool =
 
 @functools.cache
 def _umask() -> int:
-    """The process's, asked once: asking sets it for a moment, for all threads."""
+    """The umask of this process, read once: reading it changes it for a moment, for all threads."""
     current = os.umask(0)
     os.umask(current)
     return current

@@ -1,4 +1,4 @@
-"""Secrets: which variables are, and how every text that is kept or shown is cleaned of them."""
+"""Detect secret variables and redact them from everything stored or printed."""
 
 from __future__ import annotations
 
@@ -27,35 +27,39 @@ __all__ = [
 _forgotten: dict[str, str] = {}
 
 FORWARDED = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "NGC_API_KEY", "WANDB_API_KEY")
-"""Secrets that frameworks read; they are forwarded to the ranks by name when they are set."""
+"""Secrets that frameworks read; they are forwarded to the ranks by name if set."""
 
 
 def secret_names(
-    environ: Mapping[str, str], asked: Mapping[str, str], configured: Mapping[str, str] | None = None, where: str = ""
+    environ: Mapping[str, str],
+    explicit: Mapping[str, str],
+    configured: Mapping[str, str] | None = None,
+    where: str = "",
 ) -> tuple[str, ...]:
     """Names of the secrets that are forwarded.
 
-    Raises `UsageError` when a secret's value is given as an option, or `configured` in the cluster profile at `where`.
+    Raises `UsageError` if a secret's value is set by an option (`explicit`) or in the cluster profile at `where`
+    (`configured`).
     """
-    for variables, place, ends_up in (
-        (asked, "--env {}=…: ", "a secret in an option ends up in process lists, scripts and shell histories"),
-        (configured or {}, f"{where}: env.{{}}: ", "a secret in a profile ends up in scripts and records"),
+    for variables, place, exposure in (
+        (explicit, "--env {}=…: ", "a secret in an option is visible in process lists, scripts and shell histories"),
+        (configured or {}, f"{where}: env.{{}}: ", "a secret in a profile is copied into scripts and records"),
     ):
         for name, value in variables.items():
-            what = place.format(name) + ends_up
+            what = place.format(name) + exposure
             if is_secret(name):
-                how = "it is forwarded by name" if name in FORWARDED else "ranks outside a container inherit it"
-                raise UsageError(f"{what}; export {name} instead, {how}")
+                how = "it is forwarded by name" if name in FORWARDED else "ranks outside of a container inherit it"
+                raise UsageError(f"{what}; export {name} instead ({how})")
             if blank(value) != value:
-                raise UsageError(f"{what}, and this URL has a user or password in it; export {name} instead")
+                raise UsageError(f"{what}, and this URL contains a user or password; export {name} instead")
     return tuple(name for name in FORWARDED if environ.get(name))
 
 
 def forget(environ: MutableMapping[str, str]) -> None:
-    """Take every secret out of this process's environment, where processes that it starts and others would find it.
+    """Remove every secret from this process's environment, so that child processes and other processes cannot read it.
 
-    The kernel shows a process's first environment in /proc for as long as it lives, and profilers read that of every
-    process: there the values are overwritten. `scrub` and `known` go on knowing them.
+    The kernel shows a process's initial environment in /proc as long as the process lives, and profilers read it for
+    every process: the values are overwritten there. `scrub` and `known` still know them.
     """
     _forgotten.update((name, value) for name, value in environ.items() if is_secret(name) and value)
     _overwrite()
@@ -64,14 +68,14 @@ def forget(environ: MutableMapping[str, str]) -> None:
 
 
 def known(environ: Mapping[str, str]) -> dict[str, str]:
-    """The secrets of `environ` and those that this process has forgotten, by name."""
+    """The secrets in `environ` and those removed by `forget`, by name."""
     return {**_forgotten, **{name: value for name, value in environ.items() if is_secret(name)}}
 
 
 def _overwrite() -> None:
     import ctypes
 
-    # Only the C library knows where the first environment lies; one that does not say has no /proc either.
+    # Only the C library knows the address of the initial environment; systems without this symbol have no /proc either.
     with contextlib.suppress(ValueError, OSError):
         entries = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
         for place in itertools.takewhile(bool, (entries[i] for i in itertools.count())):
@@ -81,9 +85,9 @@ def _overwrite() -> None:
 
 
 def scrub(text: str, environ: Mapping[str, str]) -> str:
-    """`text` without the value of any secret that is `known`, and without the passwords of URLs.
+    """`text` without the values of all `known` secrets, and without the passwords in URLs.
 
-    Values shorter than 8 characters are left alone.
+    Values shorter than 8 characters are not replaced.
     """
     for value in known(environ).values():
         if len(value) >= 8:

@@ -1,4 +1,4 @@
-"""Words and numbers for the fix of a `Finding`: what would be right. For core's rules and for those of plugins."""
+"""Numbers and phrases for the `fix` of a `Finding`, for the rules of core and of plugins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def divisors(number: int) -> list[int]:
 
 
 def either(options: Iterable[object], prefix: str = "") -> str:
-    """'2, 4 or 8', each with `prefix` in front; 'nothing' for no options."""
+    """ "2, 4 or 8", each with `prefix`; "nothing" if there are no options."""
     texts = [f"{prefix}{option}" for option in options]
     if len(texts) < 2:
         return texts[0] if texts else "nothing"

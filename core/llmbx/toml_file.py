@@ -1,4 +1,4 @@
-"""Strict TOML: a file is read into a frozen record, and everything that does not fit is one clear line."""
+"""Read TOML files as typed records; every deviation is reported in one line."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for a file that is no JSON, no UTF-8, nested without end, or not of the type that is wanted."""
+"""Exceptions of msgspec for data that is not JSON, not UTF-8, too deeply nested, or not of the expected type."""
 
 
 def read_toml(path: Path | Traversable, type: type[T]) -> T:
-    """The TOML file `path` as a record of `type` (a `Value`, or any type that msgspec validates).
+    """Read the TOML file `path` as a `type` (a `Value`, or any type that msgspec validates).
 
-    Raises `UsageError` that names the file and the place in it: unreadable file, TOML syntax, a missing or unknown key
-    (with a suggestion), a value of the wrong kind.
+    Raises `UsageError` with the file and the key: unreadable file, TOML syntax, a missing or unknown key (with a
+    suggestion), a value of the wrong type.
     """
     return convert(parse_toml(path), type, str(path))
 
 
 def parse_toml(path: Path | Traversable) -> dict[str, Any]:
-    """The TOML file `path` as plain dicts and lists. Raises `UsageError` when it cannot be read or is not TOML."""
-    import tomli  # compiled: a third of the standard library's time, which every command waits for
+    """Read the TOML file `path` as plain dicts and lists. Raises `UsageError` if it cannot be read or is not TOML."""
+    import tomli  # compiled: needs a third of the standard library's time, and every command reads TOML
 
     try:
         return tomli.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:  # of TOML's grammar, of UTF-8, of a number of 5,000 digits
+    except (ValueError, RecursionError) as error:  # invalid TOML or UTF-8, or a number of thousands of digits
         raise UsageError(f"{path}: not valid TOML: {error}") from error
 
 
 def convert(data: object, type: type[T], source: str) -> T:
-    """`data` (plain dicts and lists) as a record of `type`; `source` names its origin in the `UsageError`."""
+    """Convert `data` (plain dicts and lists) to a `type`. `source` names its origin in the `UsageError`."""
     try:
         return codec.convert(data, type)
     except msgspec.ValidationError as error:
@@ -50,9 +50,9 @@ def convert(data: object, type: type[T], source: str) -> T:
 
 
 def explain(message: str, type: Any) -> str:
-    """A validation message of msgspec, shortened to the place and the fault, with a suggestion where one is near.
+    """Shorten a validation message of msgspec to the place and the fault, with a suggestion if one is close.
 
-    `message` ends in " - at `$.rows[3].tp`" unless the fault is at the top.
+    `message` ends in " - at `$.rows[3].tp`" unless the fault is at the top level.
     """
     what, _, where = message.partition(" - at `$")
     place = where.rstrip("`").lstrip(".")
@@ -71,7 +71,7 @@ def explain(message: str, type: Any) -> str:
 
 
 def _choices(type: Any, place: str) -> list[str]:
-    """The keys of a record, or values of a Literal, that fit at `place`, a path such as `sizes[...].model`."""
+    """Keys of a record, or values of a Literal, that are valid at `place`, a path such as `sizes[...].model`."""
     from msgspec import inspect as look
 
     node: Any = look.type_info(type)
@@ -86,7 +86,7 @@ def _choices(type: Any, place: str) -> list[str]:
 
 
 def _step(node: Any, name: str) -> Any:
-    """The type of member `name` of `node`, or of its elements when `name` is empty; None when there is none."""
+    """The type of member `name` of `node`, or of its elements if `name` is empty; None if there is none."""
     for option in _options(node):
         if name:
             for field in getattr(option, "fields", ()):

@@ -1,4 +1,4 @@
-"""Several threads that use a type for the first time at once: msgspec alone ends the process (SIGSEGV)."""
+"""First use of a type by several threads at once, which crashes the process (SIGSEGV) with msgspec alone."""
 
 from __future__ import annotations
 

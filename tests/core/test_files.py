@@ -1,4 +1,4 @@
-"""What stands in the way of a file is named."""
+"""Errors of writing name the file that is in the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process forgets its secrets: for the programs it starts, and for whoever reads its environment."""
+"""Secrets are removed from the process's environment, for child processes and for readers of /proc."""
 
 from __future__ import annotations
 

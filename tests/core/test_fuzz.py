@@ -27,7 +27,7 @@ from llmbx.cli.parse_rows import parse_logs, table
 from llmbx.config.install import Install
 from llmbx.config.profiles import load_config
 from llmbx.errors import LlmbxError
-from llmbx.history import Selection, find_run, listed, scan
+from llmbx.history import Selection, find_run, list_runs, scan
 from llmbx.history.tags import FILE as TAGS
 from llmbx.history.tags import read_tags, tags_of
 from llmbx.launchers.exits import read_exit
@@ -166,7 +166,7 @@ def test_bytes_that_are_no_log(real: Plugins, tmp_path_factory: pytest.TempPathF
 @pytest.fixture
 def run(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A whole run with everything that it leaves, beside a second one that stays whole."""
-    monkeypatch.setattr(scan, "SETTLED_S", -1.0)
+    monkeypatch.setattr(scan, "GRACE_S", -1.0)
     made = shelf.put(noise(1, 1.0), tags=("accepted",))
     end = {"exit_code": 0, "started": 1.0, "ended": 2.0, "job_id": "1", "host": "n1", "phases": []}
     (made.path / "exit.json").write_text(json.dumps(end))
@@ -197,7 +197,7 @@ def test_what_a_run_leaves(
         shared_facts(read_nodes(run.path))
         tags_of(run)
         with refused():
-            rows = listed(shelf.install, lambda: plugins, Selection(sort="-mfu"), None).documents
+            rows = list_runs(shelf.install, lambda: plugins, Selection(sort="-mfu"), None).documents
             assert whole in {json.loads(row)["dtype"] for row in rows}
         with refused():
             find_run(shelf.install, run.record.run_id)
@@ -297,5 +297,5 @@ def test_names_that_are_no_text_hide_nothing(run: Run, shelf: Shelf, plugins: Pl
         (place / "loop").symlink_to(place)
         (place / "nowhere").symlink_to("/does/not/exist")
     shutil.copytree(run.path, Path(os.fsdecode(os.fsencode(run.path.parents[0]) + b"/\xfe")))
-    found = listed(Install(root=shelf.install.root, origin="test"), lambda: plugins, Selection(), ["run_id"])
+    found = list_runs(Install(root=shelf.install.root, origin="test"), lambda: plugins, Selection(), ["run_id"])
     assert run.record.run_id in {row[0] for row in found.rows}

@@ -1,4 +1,4 @@
-"""TOML that does not fit its record is one clear line with the place and a suggestion."""
+"""Invalid TOML is reported in one line with the place and a suggestion."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read(tmp_path: Path, text: str) -> Tree:
     return read_toml(path, Tree)
 
 
-def test_a_fitting_file_becomes_the_record(tmp_path: Path) -> None:
+def test_a_valid_file_becomes_the_record(tmp_path: Path) -> None:
     tree = read(tmp_path, 'name = "oak"\n[[leaves]]\nsize = 3\n[named.a]\nsize = 4\nkind = "sparse"\n')
     assert tree == Tree(name="oak", leaves=(Leaf(size=3),), named={"a": Leaf(size=4, kind="sparse")})
 

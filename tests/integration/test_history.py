@@ -42,8 +42,8 @@ def test_a_tagged_run_becomes_a_baseline_and_is_measured_anew(
     where = ("jobs", "--where", "window.first == 5 and 'accepted' in tags", "--format", "json")
     assert [run["run_id"] for run in json.loads(llmbx(*where, env=env).stdout)] == [first["run_id"]]
     bad = llmbx("jobs", "--where", "gpuss > 1", env=env)
-    assert (bad.returncode, bad.stderr) == (2, "llmbx: --where: no column named 'gpuss' (did you mean 'gpus'?); a text "
-                                               "is put in quotes: 'gpuss'\n")  # fmt: skip
+    assert (bad.returncode, bad.stderr) == (2, "llmbx: --where: no column named 'gpuss' (did you mean 'gpus'?); a "
+                                               "string needs quotes: 'gpuss'\n")  # fmt: skip
 
 
 def test_where_no_cache_can_be_written_the_listing_says_so_once(llmbx: Llmbx, install: Path) -> None:

@@ -1,1 +1,1 @@
-"""Workloads, references, environments and GPU types: the data that a request is resolved against."""
+"""Workloads, published results, environment locks and GPU types: the data that a request is resolved against."""

@@ -1,6 +1,6 @@
-"""Environment locks: TOML files that say which packages, in which order, for which interpreters.
+"""Read environment locks: TOML files with the packages to install, their order, and the supported interpreters.
 
-A lock is the fields of `model.Environment`. TOML has no null, so a variant that the configured indexes have is written
+The keys are the fields of `model.Environment`. TOML has no null, so a variant from the configured indexes is written
 with an empty index::
 
     name = "toy-cpu"
@@ -42,10 +42,10 @@ _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[\w,. -]*\])?==([A-Za-z0-9.
 
 
 def load_environment(path: Path | Traversable) -> Environment:
-    """The environment that the lock file `path` describes.
+    """Read the environment lock in the file `path`.
 
-    Raises `UsageError`, naming the file, for unknown keys, requirements that are not exact pins, and steps or variants
-    that name nothing in the lock.
+    Raises `UsageError` with the file name for unknown keys, requirements that are not exact pins, and references to
+    steps or variants that are not in the lock.
     """
     environment = read_toml(path, Environment)
     if problem := _problem(environment):
@@ -56,9 +56,9 @@ def load_environment(path: Path | Traversable) -> Environment:
 
 
 def needed(spec: RunSpec, package: str) -> ImageRequest:
-    """What a run needs: the environment (of `package`'s locks) where there is no GPU, else the recipe's image.
+    """What a run needs: without a GPU the environment (of `package`'s locks), else the recipe's image.
 
-    The recipe's image is for GPUs: without one only an image that the user names takes the environment's place.
+    The recipe's image is for GPUs: without a GPU, only an image set by the user replaces the environment.
     """
     environment = None
     if spec.environment and spec.gpu_type == "cpu":
@@ -72,49 +72,49 @@ def needed(spec: RunSpec, package: str) -> ImageRequest:
 
 
 def lock_digest(environment: Environment) -> str:
-    """sha256 (hex) over what decides which packages are installed; sizes do not count."""
+    """sha256 (hex) of everything that determines the installed packages; the sizes are not included."""
     e = environment
     return hashlib.sha256(msgspec.json.encode([e.name, e.steps, e.no_deps, e.variants, e.check])).hexdigest()
 
 
 def pins(environment: Environment) -> dict[str, str]:
-    """Version by normalised package name, of every requirement in the lock."""
+    """Version by normalized package name, for every requirement in the lock."""
     return dict(split_pin(requirement) for step in environment.steps for requirement in step)
 
 
 def split_pin(requirement: str) -> tuple[str, str]:
-    """Normalised name and version of an exact requirement such as `torch==2.13.0`."""
+    """Normalized name and version of an exact requirement such as `torch==2.13.0`."""
     name, version = requirement.split("==", 1)
     return normal_name(name.split("[")[0]), version
 
 
 def normal_name(name: str) -> str:
-    """A package's name in its normal form (PEP 503): lower case, runs of `-_.` as one dash."""
+    """Normalized name of a package (PEP 503): lower case, with each run of `-_.` replaced by one dash."""
     return re.sub(r"[-_.]+", "-", name.strip()).lower()
 
 
 def _problem(environment: Environment) -> str | None:
-    """The first rule of a lock that `environment` breaks."""
+    """The first inconsistency in the lock, or None."""
     listed = [requirement for step in environment.steps for requirement in step]
     built = [build for variant in environment.variants.values() for build, _ in variant]
     if not _NAME.fullmatch(environment.name):
-        return f"name '{environment.name}' may hold lower-case letters, digits, '.', '_' and '-' only"
+        return f"name '{environment.name}' may only contain lower-case letters, digits, '.', '_' and '-'"
     if not environment.pythons or not all(map(_PYTHON.fullmatch, environment.pythons)):
-        return 'pythons must name at least one interpreter as "3.11"'
+        return 'pythons must list at least one Python version such as "3.11"'
     for requirement in (*listed, *built):
         if not _PIN.fullmatch(requirement):
             return f"'{requirement}' is not an exact pin (NAME==VERSION)"
     for number in environment.no_deps:
         if not 0 <= number < len(environment.steps):
-            return f"no_deps names step {number}, but there are {len(environment.steps)} steps (counted from 0)"
+            return f"no_deps: there is no step {number} (there are {len(environment.steps)} steps, counted from 0)"
     for requirement in environment.variants:
         if requirement not in listed:
-            return f"variants names '{requirement}', which no step installs{did_you_mean(requirement, listed)}"
+            return f"variants: no step installs '{requirement}'{did_you_mean(requirement, listed)}"
     packages = {split_pin(requirement)[0] for requirement in listed}
     for name in environment.main:
         if normal_name(name) not in packages:
-            return f"main names '{name}', which no step installs{did_you_mean(normal_name(name), packages)}"
+            return f"main: no step installs '{name}'{did_you_mean(normal_name(name), packages)}"
     for build in environment.variant_mb:
         if build not in built:
-            return f"variant_mb names '{build}', which is no variant{did_you_mean(build, built)}"
+            return f"variant_mb: '{build}' is not a variant{did_you_mean(build, built)}"
     return None

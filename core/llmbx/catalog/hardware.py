@@ -1,4 +1,4 @@
-"""GPU types: memory, GPUs a node, and the dense peak for each dtype. Data, not an enumeration."""
+"""GPU types as data: memory, GPUs per node, and the dense peak for each dtype."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ QUERY = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 
 
 class GpuType(Value, frozen=True):
-    """One GPU type. `gpus_per_node` is None where a node's size is not fixed; `match` are patterns of product names.
+    """One GPU type.
 
-    A dtype that is not in `peaks` is not known (never taken from another GPU).
+    `gpus_per_node` is None if the size of a node is not fixed; `match` holds regular expressions for product names. The
+    peak of a dtype that is not in `peaks` is unknown (never taken from another GPU).
     """
 
     name: str
@@ -32,7 +33,7 @@ class GpuType(Value, frozen=True):
 
 
 class GpuTable(Value, frozen=True):
-    """A GPU type as a TOML table has it: peaks are plain TFLOP/s, `source` says where they are from."""
+    """A GPU type as written in TOML: peaks are plain TFLOP/s, `source` says where they come from."""
 
     title: str | None = None
     memory_gb: float | None = None
@@ -43,14 +44,15 @@ class GpuTable(Value, frozen=True):
 
 
 def builtin() -> dict[str, GpuType]:
-    """The GPU types that llmbx ships, by name."""
+    """The built-in GPU types, by name."""
     return dict(_builtin())
 
 
 def extend(tables: Mapping[str, Mapping[str, Any]], where: str = "llmbx.toml") -> dict[str, GpuType]:
-    """The built-in GPU types with the user's `[gpus.NAME]` tables on top; a known name is changed key by key.
+    """The built-in GPU types merged with the user's `[gpus.NAME]` tables; a table overrides single keys of a known
+    type.
 
-    Raises `UsageError` for an unknown key or a value that does not fit.
+    Raises `UsageError` for an unknown key or an invalid value.
     """
     from ..toml_file import convert
 
@@ -62,34 +64,34 @@ def extend(tables: Mapping[str, Mapping[str, Any]], where: str = "llmbx.toml") -
 
 
 def gpu(name: str, gpus: Mapping[str, GpuType] | None = None) -> GpuType:
-    """The GPU type of that name (in any case). Raises `UsageError` with a suggestion when there is none."""
+    """The GPU type with this name, ignoring case. Raises `UsageError` with a suggestion if there is none."""
     known = _builtin() if gpus is None else gpus
     found = known.get(name) or known.get(name.lower())
     if found is None:
         hint = did_you_mean(name.lower(), known)
-        raise UsageError(f"no GPU type named '{name}'{hint}; a new one is a [gpus.{name.lower()}] table in llmbx.toml")
+        raise UsageError(f"no GPU type named '{name}'{hint}; define a new one as [gpus.{name.lower()}] in llmbx.toml")
     return found
 
 
 def peak(gpu_type: str, dtype: str, gpus: Mapping[str, GpuType] | None = None) -> Peak | None:
-    """The dense peak of exactly that GPU type and dtype, or None when it is not known."""
+    """The dense peak of exactly this GPU type and dtype, or None if unknown."""
     found = (_builtin() if gpus is None else gpus).get(gpu_type)
     return found.peaks.get(dtype) if found else None
 
 
 def how_to_set_peak(gpu_type: str, dtype: str) -> str:
-    """One line that says how a user makes the peak of that GPU type and dtype known."""
-    return f"the {dtype} peak of {gpu_type} is not known: set [gpus.{gpu_type}] peaks.{dtype} = TFLOPS in llmbx.toml"
+    """One line that tells the user how to configure the missing peak of this GPU type and dtype."""
+    return f"no {dtype} peak configured for {gpu_type}: set [gpus.{gpu_type}] peaks.{dtype} = TFLOPS in llmbx.toml"
 
 
 def identify(product: str, gpus: Mapping[str, GpuType] | None = None) -> str | None:
-    """The GPU type of a product name as `nvidia-smi` prints it, or None when no type matches."""
+    """The GPU type of a product name as printed by `nvidia-smi`, or None if no type matches."""
     known = _builtin() if gpus is None else gpus
     return next((g.name for g in known.values() if any(re.search(p, product) for p in g.match)), None)
 
 
 def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
-    """The GPU type of this machine and how many of it are visible; None where there is none that llmbx knows."""
+    """GPU type of this machine and number of visible GPUs; None if there is no GPU of a known type."""
     known = [name for name in (identify(product, gpus) for product in product_names()) if name]
     if not known:
         return None
@@ -101,7 +103,7 @@ def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
 
 
 def product_names() -> list[str]:
-    """The product names of this machine's GPUs as `nvidia-smi` prints them; empty where it is absent or fails."""
+    """Product names of this machine's GPUs as printed by `nvidia-smi`; empty if it is missing or fails."""
     import shutil
     import subprocess
 
@@ -128,13 +130,15 @@ def _bare(name: str) -> GpuType:
 
 
 def _overlay(base: GpuType, table: GpuTable, place: str) -> GpuType:
-    """`base` with what the table gives on top; `place` is its place in a file and the source of peaks without one."""
+    """`base` with the values of the table; `place`, its place in a file, is the source of peaks if the table names
+    none.
+    """
     title = base.title if table.title is None else table.title
     for pattern in table.match or ():
         _compile(pattern, place)
     for dtype, tflops in table.peaks.items():
         if not (math.isfinite(tflops) and tflops > 0):
-            raise UsageError(f"{place}: peaks.{dtype} = {tflops:g} is no peak: expected TFLOP/s above 0, or no entry")
+            raise UsageError(f"{place}: peaks.{dtype}: expected TFLOP/s > 0 (or no entry), got {tflops:g}")
     peaks = {
         dtype: Peak(tflops=tflops, name=f"{title} dense {dtype.upper()}", source=table.source or place)
         for dtype, tflops in table.peaks.items()

@@ -1,4 +1,4 @@
-"""Which published row a run is held against, and what speaks against holding it. Pure: the one place that chooses."""
+"""Choose the published result that a run is compared with, and list the differences between them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from ..model import Reference, Result, RunSpec, Workload
 
 
 def nearest_row(spec: RunSpec, workload: Workload) -> Reference | None:
-    """The published row for the run's size, dtype, GPU type and scale that differs least from it; None without one.
+    """The published result for the run's size, dtype, GPU type and scale with the fewest differences; None if there is
+    none.
 
-    Of those that differ alike, rows of a table come before worked examples, which sources round and keep from older
-    releases.
+    Among equals, rows of a table are preferred to worked examples, which sources round and copy from older releases.
     """
     wanted = (spec.size, spec.dtype, spec.gpu_type, spec.gpus)
     found = [r for r in workload.references if (r.size, r.dtype, r.gpu_type, r.gpus) == wanted]
@@ -17,13 +17,13 @@ def nearest_row(spec: RunSpec, workload: Workload) -> Reference | None:
 
 
 def exact_row(spec: RunSpec, workload: Workload) -> Reference | None:
-    """The published row for just the work that the run does: the same recipe, model, batch and sequence length."""
+    """The published result for exactly the work of the run: same recipe, model, batch size and sequence length."""
     row = nearest_row(spec, workload)
     return row if row is not None and not spec.proxy and not differences(spec, row) else None
 
 
 def too_slow(result: Result, spec: RunSpec, workload: Workload, allowed: float) -> bool:
-    """Whether a step took longer than published by more than the fraction `allowed`; never where nothing can say it."""
+    """Whether the step time exceeds the published one by more than the fraction `allowed`; False if there is none."""
     row, seconds = exact_row(spec, workload), result.step_time_s.mean
     if not result.comparable or row is None or row.step_time_s is None or seconds is None:
         return False
@@ -31,7 +31,7 @@ def too_slow(result: Result, spec: RunSpec, workload: Workload, allowed: float) 
 
 
 def differences(spec: RunSpec, row: Reference) -> list[str]:
-    """In what the run's work is not the published row's; empty where it is the same as far as the row says."""
+    """How the run's work differs from the published row; empty if it agrees in everything that the row specifies."""
     pairs = (
         ("recipe", spec.recipe, row.recipe),
         ("global batch size", spec.global_batch_size, row.global_batch_size),

@@ -1,4 +1,4 @@
-"""Published figures as data: tables in the shape they were printed in, one column a scale."""
+"""Read published results from TOML: tables as they were printed, with one column per scale."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ STATES = (
     "window_first",
     "window_last",
 )
-"""What an example may state of a run."""
+"""Values of a run that an example may state."""
 
 
 class ReferenceTable(Value, frozen=True):
-    """One published table (or example): what holds for all of it, then its rows as lists with one entry a scale.
+    """One published table (or example): values that apply to the whole table, then the rows as lists with one entry per
+    scale.
 
-    Figures stand as they were printed; `mfu_percent` is in percent. `peak_tflops` and `model_flops` are those that the
-    source computes the MFU with. `disputed` says, by scale, why a column is doubted.
+    Numbers are written as printed; `mfu_percent` is in percent. `peak_tflops` and `model_flops` are the values that the
+    source computes the MFU with. `disputed` maps a scale to the reason why its column is disputed.
     """
 
     source: str
@@ -66,7 +67,7 @@ class ReferenceTable(Value, frozen=True):
 
 
 class ReferenceFile(Value, frozen=True):
-    """A file of published tables and of worked examples in prose; `workload` names the one they are of."""
+    """A file of published tables and worked examples; `workload` names the workload they belong to."""
 
     tables: tuple[ReferenceTable, ...] = ()
     examples: tuple[Example, ...] = ()
@@ -74,7 +75,9 @@ class ReferenceFile(Value, frozen=True):
 
 
 class Published(Value, frozen=True):
-    """What a reference file holds: one `Reference` a scale, the worked examples, and the workload where it says so."""
+    """Content of a reference file: one `Reference` per scale, the worked examples, and the workload if the file names
+    it.
+    """
 
     references: tuple[Reference, ...] = ()
     examples: tuple[Example, ...] = ()
@@ -82,12 +85,12 @@ class Published(Value, frozen=True):
 
 
 def load_references(path: Path | Traversable) -> tuple[Reference, ...]:
-    """The figures of a file of tables, one `Reference` a scale. Raises `UsageError` with the file and the place."""
+    """Read the published results of a file, one `Reference` per scale. Raises `UsageError` like `load_published`."""
     return load_published(path).references
 
 
 def load_published(path: Path | Traversable) -> Published:
-    """Everything that the reference file `path` holds. Raises `UsageError` with the file and the place."""
+    """Read the whole reference file `path`. Raises `UsageError` with the file and the key."""
     from ..toml_file import read_toml
 
     file = read_toml(path, ReferenceFile)
@@ -104,7 +107,7 @@ def load_published(path: Path | Traversable) -> Published:
 def _references(table: ReferenceTable, place: str) -> list[Reference]:
     for key in (*COLUMNS, "mfu_percent"):
         if len(getattr(table, key)) not in (0, len(table.gpus)):
-            raise UsageError(f"{place}.{key}: {len(getattr(table, key))} figures for {len(table.gpus)} scales")
+            raise UsageError(f"{place}.{key}: {len(getattr(table, key))} values for {len(table.gpus)} scales")
     for key in ("gpus", *COLUMNS, "mfu_percent", "peak_tflops", "model_flops", "sequence_length"):
         value = getattr(table, key)
         for figure in value if isinstance(value, tuple) else () if value is None else (value,):
@@ -118,13 +121,13 @@ def _references(table: ReferenceTable, place: str) -> list[Reference]:
 def _check_states(example: Example, place: str) -> None:
     for name, figure in example.states.items():
         if name not in STATES:
-            raise UsageError(f"{place}: unknown figure '{name}'{did_you_mean(name, STATES)}")
+            raise UsageError(f"{place}: unknown metric '{name}'{did_you_mean(name, STATES)}")
         _check_figure(figure, f"{place}.{name}", zero=name.startswith("window"))
 
 
 def _check_figure(figure: float, place: str, zero: bool = False) -> None:
     if not math.isfinite(figure) or figure < 0 or (figure == 0 and not zero):
-        raise UsageError(f"{place}: {figure:g} is no figure of a run: expected a number above 0")
+        raise UsageError(f"{place}: expected a number {'>= 0' if zero else '> 0'}, got {figure:g}")
 
 
 def _reference(table: ReferenceTable, index: int) -> Reference:

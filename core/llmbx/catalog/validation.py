@@ -1,4 +1,4 @@
-"""What a catalog file must hold beyond the types of its keys: names that exist, scales that can be read."""
+"""Validate a catalog file beyond the types of its keys: names must exist, scales must be readable."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ..model import ModelShape, Recipe, Row, Workload
 from .scales import ANY, evaluate, scales
 
 CORE = {*LETTERS, *BATCH, *SWITCHES, *SHAPE}
-"""Keys of `--set` that no workload may give another meaning."""
+"""Keys of `--set` that a workload must not redefine."""
 
 PROFILE_FIELDS = ("workload", "size", "dtype", "gpus", "job", "node", "rank", "local_rank", "pid")
-"""What a recipe's `profile_name` may hold in braces."""
+"""Placeholders that a recipe's `profile_name` may contain."""
 
 _FOLDER = re.compile(r"[A-Za-z0-9][\w.+-]*")
 
 
 def check_workload(workload: Workload, source: str) -> None:
-    """Raises `UsageError` with the file `source` and the place of the first thing that does not fit."""
+    """Raise `UsageError` with the file `source` and the place of the first invalid value."""
     if not _FOLDER.fullmatch(workload.folder):
-        raise UsageError(f"{source}: at folder: '{workload.folder}' is no name of one folder (letters, digits, ._+-)")
+        raise UsageError(f"{source}: at folder: '{workload.folder}' is not a valid folder name (letters, digits, ._+-)")
     names = [recipe.name for recipe in workload.recipes]
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled:
@@ -34,7 +34,7 @@ def check_workload(workload: Workload, source: str) -> None:
         _check_shape(size.model, f"{source}: at sizes.{name}.model")
     for key, setting in workload.settings.items():
         if key in CORE or key.lower() in ALIASES:
-            raise UsageError(f"{source}: at settings.{key}: llmbx itself has a key of that name")
+            raise UsageError(f"{source}: at settings.{key}: llmbx already defines a key of this name")
         if setting.choices and setting.default not in setting.choices:
             raise UsageError(f"{source}: at settings.{key}: the default {setting.default!r} is not one of its choices")
     for number, recipe in enumerate(workload.recipes):
@@ -43,7 +43,7 @@ def check_workload(workload: Workload, source: str) -> None:
 
 def _check_recipe(workload: Workload, recipe: Recipe, place: str) -> None:
     if not all(part.isdigit() for part in recipe.released.split(".")):
-        raise UsageError(f"{place}.released: '{recipe.released}' is not a release: expected numbers and dots (25.10)")
+        raise UsageError(f"{place}.released: '{recipe.released}' is not a valid release: expected e.g. 25.10")
     _known_settings(workload, recipe.settings, f"{place}.settings")
     _check_steps(recipe, place)
     for field in re.findall(r"\{(\w*)\}", recipe.profile_name):
@@ -53,7 +53,7 @@ def _check_recipe(workload: Workload, recipe: Recipe, place: str) -> None:
         if ANY not in types:
             _known(key, ("default", *workload.sizes, *sorted(types)), "size or GPU type", f"{place}.walltime_minutes")
         if minutes < 1:
-            raise UsageError(f"{place}.walltime_minutes.{key}: {minutes} is no time limit: expected 1 or more")
+            raise UsageError(f"{place}.walltime_minutes.{key}: expected an integer >= 1, got {minutes}")
     for index, exports in enumerate(recipe.exports):
         for size in exports.sizes:
             _known(size, workload.sizes, "size", f"{place}.exports[{index}].sizes")
@@ -65,20 +65,20 @@ def _check_shape(model: ModelShape, place: str) -> None:
     for name in model.__struct_fields__:
         value = getattr(model, name)
         if value is not None and value < 1:
-            raise UsageError(f"{place}.{name}: {value} is no size of a model: expected 1 or more")
+            raise UsageError(f"{place}.{name}: expected an integer >= 1, got {value}")
 
 
 def _check_steps(recipe: Recipe, place: str) -> None:
     for name in ("steps", "profile_total_steps"):
         if getattr(recipe, name) < 1:
-            raise UsageError(f"{place}.{name}: {getattr(recipe, name)} is no number of steps: expected 1 or more")
+            raise UsageError(f"{place}.{name}: expected an integer >= 1, got {getattr(recipe, name)}")
     try:
         check(recipe.window)
     except UsageError as error:
         raise UsageError(f"{place}.window: {error}") from None
     span = re.fullmatch(r"(\d+)-(\d+)", recipe.profile_steps)
     if span is None or int(span[1]) >= int(span[2]):
-        raise UsageError(f"{place}.profile_steps: '{recipe.profile_steps}' is no range of steps: expected A-B (45-50)")
+        raise UsageError(f"{place}.profile_steps: expected a range A-B such as 45-50, got '{recipe.profile_steps}'")
 
 
 def _check_row(workload: Workload, row: Row, place: str) -> None:
@@ -86,7 +86,7 @@ def _check_row(workload: Workload, row: Row, place: str) -> None:
     _known_settings(workload, row.settings, f"{place}.settings")
     for key in ("dtypes", "gpu_types", "gpus"):
         if not getattr(row, key):
-            raise UsageError(f"{place}.{key}: is empty")
+            raise UsageError(f"{place}.{key}: must not be empty")
     try:
         for count in scales(row.gpus) or (1,):
             evaluate(row.gbs, count)

@@ -1,4 +1,4 @@
-"""Workloads as data: reading them from TOML, and finding the configuration row that fits what was asked."""
+"""Read workloads from TOML, and find the configuration row for a request."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ __all__ = [
 MINI = "mini"
 
 CPU, CPU_DTYPE = "cpu", "fp32"
-"""Without special instructions a CPU computes BF16 several times as slowly as FP32, which every CPU is fast at."""
+"""Default for minis on CPUs: FP32 is fast on every CPU; BF16 is several times slower without special instructions."""
 
 
 class Choice(Value, frozen=True):
-    """The row that comes nearest to what was asked; `findings` say what the catalog does not have."""
+    """The row closest to the request; `findings` say what the catalog does not have."""
 
     recipe: Recipe
     row: Row
@@ -48,10 +48,10 @@ class Choice(Value, frozen=True):
 
 
 def load_workload(path: Path | Traversable, references: Path | Traversable | None = None) -> Workload:
-    """The workload that the TOML file `path` describes, with the published figures of the file `references`.
+    """Read the workload in the TOML file `path`, with the published results in the file `references`.
 
-    Raises `UsageError` that names the file and the place: unknown, missing or ill-typed keys (with a suggestion), a
-    size or setting that is not declared, a scale or expression that cannot be read.
+    Raises `UsageError` with the file and the key: unknown, missing or ill-typed keys (with a suggestion), an undeclared
+    size or setting, an invalid scale or expression.
     """
     from ..toml_file import read_toml
     from .references import load_published
@@ -69,7 +69,7 @@ def load_workload(path: Path | Traversable, references: Path | Traversable | Non
 
 
 def load_workloads(root: Path, names: Iterable[str]) -> list[Workload]:
-    """The workloads `root`/catalog/NAME.toml, each with `root`/references/NAME.toml where there are published figures.
+    """Read the workloads `root`/catalog/NAME.toml, each with `root`/references/NAME.toml if that file exists.
 
     Raises `UsageError` like `load_workload`.
     """
@@ -81,19 +81,19 @@ def load_workloads(root: Path, names: Iterable[str]) -> list[Workload]:
 
 
 def newest_first(recipes: Iterable[Recipe]) -> list[Recipe]:
-    """Recipes by release, newest first ("25.10" before "25.04.02"); the order of the file decides between equals."""
+    """Recipes by release, newest first ("25.10" before "25.04.02"); equal releases keep the order of the file."""
     return sorted(recipes, key=lambda recipe: _version(recipe.released), reverse=True)
 
 
 def rows_of(workload: Workload, size: str | None = None, recipe: str | None = None) -> Iterator[tuple[Recipe, Row]]:
-    """The configuration rows, newest recipe first, of one size or recipe where given."""
+    """Configuration rows, newest recipe first; of one size or recipe if set."""
     for candidate in newest_first(workload.recipes):
         if recipe in (None, candidate.name):
             yield from ((candidate, row) for row in candidate.rows if size in (None, row.size))
 
 
 def known_gpu_types(workload: Workload, size: str | None = None, recipe: str | None = None) -> list[str]:
-    """GPU types that have a row, newest recipe first; "any" where a row takes every type."""
+    """GPU types that have a row, newest recipe first; "any" if a row applies to every type."""
     return _unique(name for _, row in rows_of(workload, size, recipe) for name in row.gpu_types)
 
 
@@ -105,7 +105,7 @@ def known_dtypes(workload: Workload, size: str, gpu_type: str, recipe: str | Non
 def known_scales(
     workload: Workload, size: str, dtype: str, gpu_type: str, recipe: str | None = None
 ) -> list[int]:  # fmt: skip
-    """Numbers of GPUs that have a row for this size, dtype and GPU type, ascending; empty where any number will do."""
+    """Numbers of GPUs that have a row for this size, dtype and GPU type, ascending; empty if any number is allowed."""
     found = [row for _, row in rows_of(workload, size, recipe) if _has_gpu(row, gpu_type) and dtype in row.dtypes]
     return sorted({count for row in found for count in scales(row.gpus)})
 
@@ -113,11 +113,11 @@ def known_scales(
 def default_dtype(
     workload: Workload, size: str, gpu_type: str, gpus: int | None = None, recipe: str | None = None
 ) -> str | None:
-    """The dtype of a run that names none, or None when it must be given.
+    """The dtype of a run that sets none, or None if there is no default.
 
-    The newest recipe that has this size, GPU type and scale decides: FP32 for a mini on a CPU, so that it does the
-    same work in about the same time on every CPU; else the workload's default if that recipe has it, the only dtype it
-    has, or the first one of a mini.
+    The newest recipe with this size, GPU type and scale decides: FP32 for a mini on a CPU, so that it does the same
+    work in about the same time on every CPU; else the workload's default if the recipe has it, else the recipe's only
+    dtype, or the first one for a mini.
     """
     for candidate in newest_first(workload.recipes):
         if recipe not in (None, candidate.name):
@@ -136,7 +136,7 @@ def default_dtype(
 def find(
     workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: int, recipe: str | None = None
 ) -> tuple[Recipe, Row]:
-    """The named recipe, or the newest that has this size, dtype, GPU type and scale, and its row.
+    """The named recipe, or the newest one with this size, dtype, GPU type and scale, and its row.
 
     Raises `UsageError` that says which part is unknown, what exists, and what was probably meant.
     """
@@ -147,26 +147,27 @@ def find(
 
 
 def choose(workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: int, recipe: str | None = None) -> Choice:
-    """Like `find`, but a GPU type, dtype or scale that the catalog lacks becomes a finding beside the nearest row.
+    """Like `find`, but a GPU type, dtype or scale that is not in the catalog becomes a finding, returned with the
+    nearest row.
 
-    Raises `UsageError` for an unknown size or recipe, which have no nearest.
+    Raises `UsageError` for an unknown size or recipe.
     """
     require_size(workload, size, recipe)
     if gpus < 1:
-        raise UsageError(f"--gpus {gpus}: expected a number of at least 1")
+        raise UsageError(f"--gpus {gpus}: expected a number >= 1")
     what = f"{workload.name} {size}" + (f" in recipe {recipe}" if recipe else "")
     rows, findings = _narrow(workload, list(rows_of(workload, size, recipe)), what, dtype, gpu_type, gpus)
     if findings and recipe:
         other = choose(workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus)
         if not other.findings:
-            findings[0] = findings[0].replace(fix=f"{findings[0].fix}, or --recipe {other.recipe.name}, which has it")
+            findings[0] = findings[0].replace(fix=f"{findings[0].fix}, or use --recipe {other.recipe.name}")
     return Choice(recipe=rows[0][0], row=rows[0][1], findings=tuple(findings))
 
 
 def environment(recipe: Recipe, size: str, dtype: str, gpu_type: str, pp: int) -> dict[str, str]:
     """The variables that the recipe exports for this size, dtype, GPU type and number of pipeline stages.
 
-    A later one replaces an earlier one.
+    Later exports override earlier ones.
     """
     merged = dict(recipe.env)
     for exports in recipe.exports:
@@ -177,43 +178,45 @@ def environment(recipe: Recipe, size: str, dtype: str, gpu_type: str, pp: int) -
 
 
 def walltime_minutes(recipe: Recipe, size: str, gpu_type: str) -> int | None:
-    """The recipe's time limit: that of the size, else of the GPU type, else its default; None when it has none."""
+    """The recipe's time limit in minutes for the size, else for the GPU type, else its default; None if it has none."""
     limits = recipe.walltime_minutes
     return next((limits[key] for key in (size, gpu_type, "default") if key in limits), None)
 
 
 def require_recipe(workload: Workload, recipe: str | None) -> None:
-    """Raise `UsageError` for a recipe that the workload does not have; None is any."""
+    """Raise `UsageError` if the workload does not have this recipe; None stands for any."""
     names = [candidate.name for candidate in workload.recipes]
     if recipe is not None and recipe not in names:
         raise UsageError(f"{workload.name} has no recipe '{recipe}'{did_you_mean(recipe, names)}")
 
 
 def require_size(workload: Workload, size: str, recipe: str | None) -> None:
-    """Raise `UsageError` for a recipe or size that the workload does not have, and for a recipe without that size."""
+    """Raise `UsageError` for a recipe or size that the workload does not have, and for a recipe without this size."""
     require_recipe(workload, recipe)
     if size not in workload.sizes:
         raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
     if not any(rows_of(workload, size, recipe)):
         others = ", ".join(_unique(candidate.name for candidate, _ in rows_of(workload, size)))
-        raise UsageError(f"recipe {recipe} of {workload.name} has no {size} (recipes that have it: {others})")
+        raise UsageError(f"recipe {recipe} of {workload.name} has no size {size} (recipes with it: {others})")
 
 
 def _narrow(
     workload: Workload, rows: list[tuple[Recipe, Row]], what: str, dtype: str, gpu_type: str, gpus: int
 ) -> tuple[list[tuple[Recipe, Row]], list[Finding]]:
-    """The rows that fit, by GPU type, then dtype, then scale; a step that leaves none is a finding and is skipped."""
+    """The rows that match the GPU type, then the dtype, then the scale; a criterion that no row matches is skipped and
+    becomes a finding.
+    """
     findings = []
-    fitting = [(r, row) for r, row in rows if _has_gpu(row, gpu_type)]
-    if not fitting:
+    of_gpu = [(r, row) for r, row in rows if _has_gpu(row, gpu_type)]
+    if not of_gpu:
         known = _unique(name for _, row in rows for name in row.gpu_types)
         findings.append(_lacks("gpu_type", f"{what} has no configuration for {gpu_type}", gpu_type, known))
-        fitting = _least_memory(workload, rows)
-    of_dtype = [(r, row) for r, row in fitting if dtype in row.dtypes]
+        of_gpu = _least_memory(workload, rows)
+    of_dtype = [(r, row) for r, row in of_gpu if dtype in row.dtypes]
     if not of_dtype:
-        known = _unique(d for _, row in fitting for d in row.dtypes)
+        known = _unique(d for _, row in of_gpu for d in row.dtypes)
         findings.append(_lacks("dtype", f"{what} on {gpu_type} has no {dtype} configuration", dtype, known))
-        of_dtype = fitting
+        of_dtype = of_gpu
     of_scale = [(r, row) for r, row in of_dtype if admits(row.gpus, gpus)]
     if not of_scale:
         counts = sorted({count for _, row in of_dtype for count in scales(row.gpus)})
@@ -223,8 +226,8 @@ def _narrow(
     return of_scale, findings
 
 
-def _lacks(rule: str, problem: str, asked: str, known: list[str]) -> Finding:
-    hint = did_you_mean(asked, known)
+def _lacks(rule: str, problem: str, requested: str, known: list[str]) -> Finding:
+    hint = did_you_mean(requested, known)
     fix = f"use --{rule.replace('_', '-')} {either(known)}" + (hint if hint.startswith(" (did") else "")
     return Finding(rule=rule, problem=problem, fix=fix)
 
@@ -234,7 +237,7 @@ def _has_gpu(row: Row, gpu_type: str) -> bool:
 
 
 def _least_memory(workload: Workload, rows: list[tuple[Recipe, Row]]) -> list[tuple[Recipe, Row]]:
-    """The rows for the GPU with the least memory: what runs there has the best chance anywhere."""
+    """Rows by the memory of their GPU, smallest first: what runs there is most likely to run anywhere."""
     need = workload.minimum_gpu_memory_gb
     return sorted(rows, key=lambda pair: min(need.get(name, math.inf) for name in pair[1].gpu_types))
 

@@ -130,7 +130,7 @@ def _selection(
 ) -> Selection:  # fmt: skip
     from ..history import Selection
     from ..history.columns import SHORT
-    from ..history.moments import moment
+    from ..history.timespec import parse_time
 
     since, until, where, sort = texts
     for status in filters["status"]:
@@ -141,8 +141,8 @@ def _selection(
     return Selection(
         equal={name: _lower(name, values) for name, values in equal.items()},
         tags=tags,
-        since=moment(since, "--since") if since else None,
-        until=moment(until, "--until", end_of_day=True) if until else None,
+        since=parse_time(since, "--since") if since else None,
+        until=parse_time(until, "--until", end_of_day=True) if until else None,
         where=where,
         sort=sort,
         limit=limit or None,
@@ -156,13 +156,13 @@ def _lower(name: str, values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
 
 
 def _list(wanted: Selection, columns: str | None, format_: str) -> None:
-    from ..history import listed
+    from ..history import list_runs
 
     install, plugins = place()
     names = _columns(columns) if columns or format_ != "json" else None
     wanted = _with_aliases(wanted, install, plugins)
     with _Progress() as progress:
-        found = listed(install, plugins, wanted, None if names is None else _stored(names), progress)
+        found = list_runs(install, plugins, wanted, None if names is None else _stored(names), progress)
     if names is None:
         _write_json(found.documents)
     else:

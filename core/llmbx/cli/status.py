@@ -32,7 +32,7 @@ def command(run_name: str, format_: str) -> None:
 def describe(run_name: str, here: World) -> dict[str, Any]:
     """The run's state as `status --format json` prints it."""
     from ..history import find_run
-    from ..record.attempts import kept
+    from ..record.attempts import stored_attempts
     from ..run.finalize import finalise, job_status, read_log
 
     run = find_run(here.install, run_name)
@@ -44,7 +44,7 @@ def describe(run_name: str, here: World) -> dict[str, Any]:
         "status": result.status if result else None,
         "job_id": record.job.job_id if record.job else None,
         "launcher": record.spec.launcher,
-        "attempt": result.attempt if result else kept(run.path),
+        "attempt": result.attempt if result else stored_attempts(run.path),
         "step": None,
         "steps": record.spec.steps,
         "reason": result.cause if result else None,

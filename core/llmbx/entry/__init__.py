@@ -1,5 +1,5 @@
-"""What programs inside an environment or image may import: Python 3.10 and the standard library, nothing of llmbx.
+"""Modules for programs that run inside an environment or image: Python 3.10 and the standard library, nothing of llmbx.
 
-Where they run llmbx is not installed: these modules travel into the run folder with the launch
-(see `llmbx.launchers.payload`).
+llmbx is not installed there: these modules are copied into the run folder with the launch (see
+`llmbx.launchers.payload`).
 """

@@ -1,4 +1,4 @@
-"""NVTX ranges for a profiler that looks on: `profile` around the profiled steps, `step` with its number around each."""
+"""NVTX ranges for an external profiler: `profile` around the profiled steps, and `step` with its number around each."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ DOMAIN = "llmbx"
 
 
 def nvtx_module() -> Any:
-    """The package nvtx; None, which is said, where it is not installed."""
+    """The module nvtx, or None with a log line if it is not installed."""
     try:
         import nvtx
     except ImportError:
-        say(f"{sys.executable} has no nvtx: the profile has no step ranges")
+        say(f"nvtx is not installed for {sys.executable}: the profile has no step ranges")
         return None
     return nvtx
 
 
 class Marks:
-    """The ranges that are open: none, the profile's, or one step's in it.
+    """Opens and closes the NVTX ranges of the profile and of the steps in it.
 
-    Without `whole` the profile has no range of its own: CUDA's profiler calls say where it begins and ends.
+    With `whole=False` there is no range `profile`: calls of the CUDA profiler API mark its start and end.
     """
 
     def __init__(self, nvtx: Any, whole: bool = True) -> None:
@@ -31,26 +31,26 @@ class Marks:
         self._runs = self._stepping = False
 
     def begin(self) -> None:
-        """The profile begins."""
+        """Start the profile."""
         if self._whole:
             self._nvtx.push_range("profile", domain=DOMAIN)
         self._runs = True
 
     def step(self, number: int) -> None:
-        """The step `number` begins, and ends the one before; outside a profile nothing does."""
+        """End the previous step and start step `number`; outside of a profile this does nothing."""
         self.pause()
         if self._runs:
             self._nvtx.push_range("step", domain=DOMAIN, payload=number)
             self._stepping = True
 
     def pause(self) -> None:
-        """The step ends."""
+        """End the current step."""
         if self._stepping:
             self._nvtx.pop_range(domain=DOMAIN)
             self._stepping = False
 
     def end(self) -> None:
-        """The profile ends."""
+        """End the profile."""
         self.pause()
         if self._runs and self._whole:
             self._nvtx.pop_range(domain=DOMAIN)

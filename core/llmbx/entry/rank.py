@@ -1,7 +1,7 @@
-"""One rank: which one it is, what it is to do, and how it says that it cannot.
+"""Rank, specification and messages of one process of a run.
 
 The rank shim sets `LLMBX_RANK`, `LLMBX_LOCAL_RANK`, `LLMBX_WORLD_SIZE`, `LLMBX_LOCAL_WORLD_SIZE`, `LLMBX_NODE_RANK`,
-`LLMBX_MASTER_ADDR` and `LLMBX_MASTER_PORT`; a program that is started by hand is a lone rank.
+`LLMBX_MASTER_ADDR` and `LLMBX_MASTER_PORT`; without them the process is a single rank.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 @dataclass(frozen=True)
 class Rank:
-    """A rank's number among `world`, and among the `local_world` of its node; where rank 0 awaits the others."""
+    """A rank: its number among `world` ranks and among `local_world` on its node, and the address of the rendezvous."""
 
     number: int
     local: int
@@ -33,12 +33,12 @@ class Rank:
 
     @property
     def first(self) -> bool:
-        """Whether it is the first of all."""
+        """Whether it is rank 0."""
         return self.number == 0
 
 
 def this(env: Mapping[str, str] = os.environ) -> Rank:
-    """The rank that this process is."""
+    """The rank of this process."""
     return Rank(
         number=int(env.get("LLMBX_RANK") or 0),
         local=int(env.get("LLMBX_LOCAL_RANK") or 0),
@@ -51,22 +51,23 @@ def this(env: Mapping[str, str] = os.environ) -> Rank:
 
 
 def begin() -> tuple[dict[str, Any], Path]:
-    """The specification and the run folder that it lies in; from here on SIGUSR1 prints every thread's stack."""
+    """Return the specification and the run folder, and let SIGUSR1 print the stacks of all threads."""
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     file = Path(os.environ.get("LLMBX_SPEC", "spec.json")).resolve()
     return json.loads(file.read_text(encoding="utf-8")), file.parent
 
 
 def say_where(rank: Rank, env: Mapping[str, str] = os.environ) -> None:
-    """A line for each node of a run with several ranks: which of them it has."""
+    """Log which ranks each node of a multi-rank run has, one line per node."""
     if rank.world > 1 and rank.local == 0:
         name = env.get("LLMBX_NODE_NAME") or platform.node()
-        ranks = f"rank {rank.number}" if rank.local_world == 1 else f"{rank.local_world} ranks from {rank.number} on"
+        last = rank.number + rank.local_world - 1
+        ranks = f"rank {last}" if last == rank.number else f"ranks {rank.number}-{last}"
         say(f"node {rank.node} ({name}) has {ranks} of {rank.world}")
 
 
 def importable(module: str) -> bool:
-    """Whether `module` is installed, found without importing it (its parents are)."""
+    """Whether `module` is installed. Does not import it, only its parent packages."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
@@ -74,18 +75,18 @@ def importable(module: str) -> bool:
 
 
 def origin(spec: Mapping[str, Any]) -> str:
-    """What should have the recipe's framework: the image or the environment of the run."""
+    """Text for error messages: the image or environment that should contain the recipe's framework."""
     image = (spec.get("image") or {}).get("reference")
     return f"the image {image} should have it" if image else f"its environment is '{spec.get('environment')}'"
 
 
 def say(line: str) -> None:
-    """One line for the log."""
+    """Write one line to the log."""
     print(f"llmbx: {line}", file=sys.stderr, flush=True)
 
 
 def stop(*lines: str) -> NoReturn:
-    """End with status 2, this image or machine cannot run it; the first rank of each node says why, a line each."""
+    """Exit with status 2 (this image or machine cannot run it); the first rank of each node logs `lines`."""
     for line in lines if this().local == 0 else ():
         say(f"error: {line}")
     sys.exit(2)

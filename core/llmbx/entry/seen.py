@@ -1,4 +1,4 @@
-"""`seen.json`: what the first rank really found. Environment (secrets removed), libraries, driver, GPUs, affinity."""
+"""Facts that the first rank records in `seen.json`: environment (redacted), libraries, driver, GPUs, CPU affinity."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from llmbx.entry import secrets
 FILE = "seen.json"
 
 COMMON = ("numpy", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "transformer-engine")
-"""Packages of which every framework makes use."""
+"""Packages that every framework uses."""
 
 
 def write(folder: Path, packages: Iterable[str], gpus: Sequence[dict[str, Any]] | None = None) -> None:
-    """Write the facts into `folder`, whole or not at all; `gpus` where the framework tells more than the driver."""
+    """Write the facts into `folder`, atomically. `gpus` replaces the driver's list if the framework knows more."""
     part = folder / f".{FILE}.part"
     part.write_text(json.dumps(facts(packages, gpus), indent=1, sort_keys=True) + "\n", encoding="utf-8")
     part.replace(folder / FILE)
 
 
 def facts(packages: Iterable[str], gpus: Sequence[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """Everything seen. No framework is imported: it might take its devices before the ranks have joined."""
+    """All recorded facts. No framework is imported: it could claim its devices before the ranks have joined."""
     return {
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -43,7 +43,7 @@ def facts(packages: Iterable[str], gpus: Sequence[dict[str, Any]] | None = None)
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """The installed ones of `packages`, from their metadata: nothing is imported."""
+    """Versions of those `packages` that are installed, from their metadata; nothing is imported."""
     found = {}
     for name in packages:
         try:
@@ -65,12 +65,12 @@ def compact(numbers: Iterable[int]) -> str:
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
-    """The processor's own name; None where it is not told."""
+    """Model name of the processor; None if unknown."""
     return _after("model name", cpuinfo)
 
 
 def driver_version(file: Path = Path("/sys/module/nvidia/version")) -> str | None:
-    """The NVIDIA kernel driver's version; None without one."""
+    """Version of the NVIDIA kernel driver; None if there is none."""
     try:
         return file.read_text(encoding="utf-8").strip()
     except OSError:
@@ -78,12 +78,12 @@ def driver_version(file: Path = Path("/sys/module/nvidia/version")) -> str | Non
 
 
 def driver_gpus(folder: Path = Path("/proc/driver/nvidia/gpus")) -> list[dict[str, Any]]:
-    """This node's GPUs as the driver names them; empty without one."""
+    """GPUs of this node, as named by the driver; empty without a driver."""
     return [{"name": _after("Model", file)} for file in sorted(folder.glob("*/information"))]
 
 
 def _after(word: str, file: Path) -> str | None:
-    """What follows `word` and a colon, in the first line that has it."""
+    """The text after `word` and a colon, in the first line that starts with `word`."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError:

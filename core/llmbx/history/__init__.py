@@ -1,4 +1,4 @@
-"""The runs of an install: kept in an index that can be made anew, and found by id, prefix, job id, tag or condition."""
+"""Runs of an install: list and select them through an index, and find one by id, prefix, job id or tag."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..errors import LlmbxError, UsageError, did_you_mean
 from ..model import Scalar, Value
 from ..record.folder import Run, read_run
 from .columns import COLUMNS, Entry
-from .index import clear, using
+from .index import clear, use_index
 from .query import Selection, count, documents, folders, rows
-from .scan import Progress, refresh
-from .settle import open_runs, settle, settle_all, standing
+from .refresh import open_runs, refresh_all, refresh_result
+from .scan import Progress, update
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,24 +30,23 @@ __all__ = [
     "Selection",
     "find_run",
     "known_tags",
-    "listed",
+    "list_runs",
     "rebuild",
+    "refresh_result",
     "select",
-    "settle",
-    "standing",
     "with_index",
 ]
 
 T = TypeVar("T")
 
-LOOKED_AT = 50
-"""Among so many of the newest runs the one is looked for that a misspelt id means."""
+SUGGESTIONS_FROM = 50
+"""Number of the newest runs among which a similar id is searched for a misspelled one."""
 
 
 class Listing(Value, frozen=True):
-    """What was asked of the history: rows of columns, or pieces of JSON, of how many runs in all that fit.
+    """Result of a query: rows of columns or pieces of JSON, and the number of runs that match without the limit.
 
-    `runs` is 0 where the install has none, `damaged` has the folders whose record cannot be read, with the reason.
+    `runs` is 0 if the install has no runs; `damaged` lists the folders whose record cannot be read, with the reason.
     """
 
     rows: tuple[tuple[Scalar, ...], ...] = ()
@@ -59,35 +58,35 @@ class Listing(Value, frozen=True):
 
 @functools.cache
 def say(line: str) -> None:
-    """A note on stderr, once however often a command asks."""
+    """Print a note on stderr, once per command."""
     print(f"llmbx: note: {line}", file=sys.stderr)
 
 
 def with_index(install: Install, work: Callable[[sqlite3.Connection], T], progress: Progress | None = None) -> T:
-    """What `work` makes of an index that knows every run; it may be called twice."""
+    """Return what `work` returns for an up-to-date index; `work` may be called twice."""
 
-    def fresh(db: sqlite3.Connection) -> T:
-        refresh(db, install, progress)
+    def updated(db: sqlite3.Connection) -> T:
+        update(db, install, progress)
         return work(db)
 
-    return using(install, fresh, say)
+    return use_index(install, updated, say)
 
 
-def listed(
+def list_runs(
     install: Install,
     plugins: Callable[[], Plugins],
     wanted: Selection,
     columns: Sequence[str] | None,
     progress: Progress | None = None,
 ) -> Listing:
-    """The runs that are wanted, with these columns (None: whole, as JSON).
+    """The selected runs with these columns (None: complete, as JSON).
 
-    Runs that have ended since they were last looked at get their result now; `plugins` is asked for only then.
+    Runs that have ended since the last query are finalized now; `plugins` is called only if there are unfinished runs.
     """
 
     def work(db: sqlite3.Connection) -> Listing:
         if open_runs(db):
-            settle_all(db, install, plugins())
+            refresh_all(db, install, plugins())
         pieces = documents(db, wanted) if columns is None else []
         lines = rows(db, wanted, columns) if columns is not None else []
         shown = len(pieces) + len(lines)
@@ -103,29 +102,29 @@ def listed(
 
 
 def known_tags(install: Install) -> set[str]:
-    """Every tag that some run has."""
+    """All tags of all runs."""
     return with_index(install, _tags)
 
 
 def rebuild(install: Install, progress: Progress | None = None) -> int:
-    """Make the index anew from the folders; how many runs it has then."""
+    """Rebuild the index from the folders and return its number of runs."""
 
     def work(db: sqlite3.Connection) -> int:
         clear(db)
-        refresh(db, install, progress)
+        update(db, install, progress)
         return count(db, Selection())
 
-    return using(install, work, say)
+    return use_index(install, work, say)
 
 
 def select(install: Install, wanted: Selection) -> list[Run]:
-    """The readable runs that are wanted, newest first unless sorted otherwise."""
+    """The selected runs with a readable record, newest first unless sorted otherwise."""
     found = []
     for folder in with_index(install, lambda db: folders(db, wanted)):
         try:
             found.append(read_run(install.path / folder))
         except LlmbxError:
-            # Written by a newer llmbx: `find_run` names it, a search goes on without it.
+            # Written by a newer llmbx: `find_run` reports it, other queries skip it.
             continue
     return found
 
@@ -133,7 +132,7 @@ def select(install: Install, wanted: Selection) -> list[Run]:
 def find_run(install: Install, text: str) -> Run:
     """The run with this id, a unique prefix of it, its folder, or its scheduler's job id; "last" is the newest.
 
-    `tag:NAME` is the newest run with this tag. Raises `UsageError` when none or several match.
+    `tag:NAME` is the newest run with this tag. Raises `UsageError` if no run or several match.
     """
     folder = Path(text)
     if (folder / RECORD).is_file():
@@ -142,13 +141,13 @@ def find_run(install: Install, text: str) -> Run:
     if not found:
         raise UsageError(f"no run '{text}'{with_index(install, lambda db: _hint(db, install, text))}")
     if len(found) > 1:
-        newest = ", ".join(Path(folder).parent.name for folder in found[:3])
-        raise UsageError(f"'{text}' fits {len(found)} runs; be more exact: {newest}{' …' if len(found) > 3 else ''}")
+        newest = ", ".join(Path(folder).parent.name for folder in found[:3]) + (" …" if len(found) > 3 else "")
+        raise UsageError(f"'{text}' matches {len(found)} runs; be more specific: {newest}")
     return read_run(install.path / found[0])
 
 
 def _named(db: sqlite3.Connection, text: str) -> list[str]:
-    """The folders of the runs that are meant, newest first."""
+    """The folders of the matching runs, newest first."""
     if text == "last":
         return folders(db, Selection(limit=1))
     if text.startswith("tag:"):
@@ -160,7 +159,7 @@ def _named(db: sqlite3.Connection, text: str) -> list[str]:
 
 
 def _of_earlier_job(install: Install, job_id: str) -> list[str]:
-    """The folders of the runs of which an earlier attempt was this job."""
+    """The folders of the runs that have an earlier attempt with this job id."""
     tried = select(install, Selection(where="attempt > 0"))
     return [run.folder for run in tried if job_id in (a.job.job_id for a in run.record.attempts if a.job is not None)]
 
@@ -172,12 +171,12 @@ def _tags(db: sqlite3.Connection) -> set[str]:
 def _hint(db: sqlite3.Connection, install: Install, text: str) -> str:
     if text.startswith("tag:"):
         return did_you_mean(text, {f"tag:{tag}" for tag in _tags(db)}) or "; no run has a tag"
-    names = [str(name) for (name,) in rows(db, Selection(limit=LOOKED_AT), ["run_id"])]
+    names = [str(name) for (name,) in rows(db, Selection(limit=SUGGESTIONS_FROM), ["run_id"])]
     if not names:
         return f"; {install.root} has no runs"
     near = did_you_mean(text, names)
     if near.startswith(" (did"):
         return near
     alike = [name for name in names if text and text in name]
-    what = f"with it in {'their names' if len(alike) > 1 else 'its name'}" if alike else "the newest"
-    return f" ({what}: {', '.join((alike or names)[:3])}; `llmbx jobs` lists them)"
+    what = "runs containing it" if alike else "newest runs"
+    return f" ({what}: {', '.join((alike or names)[:3])}; see `llmbx jobs`)"

@@ -1,4 +1,4 @@
-"""The columns of the history: the members of a result by dotted name, and what a listing adds. Pure values."""
+"""Columns of the history: the fields of a result by dotted name, and fields that only a listing has."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLUMNS: dict[str, Kind] = {
     "timing.prepare_s": "number", "timing.first_step_s": "number", "timing.total_s": "number",
     "gpu_hours": "number", "llmbx_version": "text", "experiment": "text",
 }  # fmt: skip
-"""Every column with what it holds. Names with a dot, and most others, are those of `result.json`."""
+"""All columns with their kinds. Names with a dot, and most others, are those of `result.json`."""
 
 SHORT = {
     "workload": "workload.name", "plugin": "workload.plugin", "size": "workload.size", "dtype": "workload.dtype",
@@ -44,16 +44,16 @@ SHORT = {
     "micro_batch_size": "workload.micro_batch_size", "queue_s": "timing.queue_s", "total_s": "timing.total_s",
     **{letter: f"workload.parallelism.{letter}" for letter in ("tp", "pp", "cp", "ep", "etp", "dp", "vp", "fsdp")},
 }  # fmt: skip
-"""Other names of columns, those of `llmbx jobs` among them."""
+"""Aliases of columns, including those used by `llmbx jobs`."""
 
 LARGEST = 2**63 - 1
-"""The largest whole number that the database holds."""
+"""Largest integer that the database stores."""
 
 Values = dict[str, Scalar]
 
 
 class Entry(Value, frozen=True):
-    """One run as `llmbx jobs` lists it; `status` is the result's, or the job's while it goes on."""
+    """One run as listed by `llmbx jobs`; `status` is that of the result, or of the job while the run is unfinished."""
 
     run_id: str
     status: str
@@ -83,7 +83,7 @@ class Entry(Value, frozen=True):
 
 
 def full_name(name: str) -> str | None:
-    """The column that is meant by a name or another name of it; None for an unknown one."""
+    """The column with this name or alias; None if unknown."""
     return name if name in COLUMNS else SHORT.get(name)
 
 
@@ -91,12 +91,12 @@ _LISTED = {name: full_name(name) or name for name in Entry.__struct_fields__}
 
 
 def known_names() -> tuple[str, ...]:
-    """Every name that a column answers to."""
+    """All names and aliases of columns."""
     return (*COLUMNS, *SHORT)
 
 
 def flatten(members: dict[str, Any]) -> Values:
-    """Those members of a result (or of what stands in for one) that are columns, each of its column's kind or None."""
+    """The fields of a result (or of a substitute for one) that are columns; values of the wrong kind become None."""
     found: Values = {}
     _flatten(members, "", found)
     return found
@@ -112,7 +112,7 @@ def _flatten(members: dict[str, Any], prefix: str, found: Values) -> None:
 
 
 def fit(value: Any, kind: Kind) -> Scalar:
-    """`value` where it is of this kind, else None: a damaged file has no say in what a column holds."""
+    """`value` if it is of this kind, else None: a damaged file must not store other types in a column."""
     if kind == "text":
         return value if type(value) is str else None
     if kind == "flag":
@@ -123,18 +123,18 @@ def fit(value: Any, kind: Kind) -> Scalar:
 
 
 def words(tags: tuple[str, ...]) -> str:
-    """Tags as one text in which ` tag ` finds each of them."""
+    """Tags as one text that contains ` tag ` for each of them."""
     return f" {' '.join(tags)} " if tags else ""
 
 
 def entry(values: Values, folder: str) -> Entry:
-    """The run that these columns are of, as a listing has it."""
+    """The listing entry of the run with these columns."""
     taken: dict[str, Any] = {name: values.get(column) for name, column in _LISTED.items()}
     taken["tags"] = str(taken["tags"] or "").split()
     return convert({**taken, "folder": folder}, Entry)
 
 
 def document(values: Values, folder: str) -> str:
-    """The same as a piece of the JSON list that `llmbx jobs` prints."""
+    """The listing entry as a piece of the JSON list that `llmbx jobs` prints."""
     text = msgspec.json.format(msgspec.json.encode(entry(values, folder)), indent=2).decode()
     return "  " + text.replace("\n", "\n  ")

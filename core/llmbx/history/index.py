@@ -1,8 +1,8 @@
-"""The index of an install's runs: one SQLite file in the user's cache folder. The run folders are the truth.
+"""Index of an install's runs: one SQLite file in the user's cache folder. The run folders remain authoritative.
 
-It lies there because file systems that machines share break SQLite, and in the plain journal mode, which needs no
-memory that processes share. Whatever is wrong with it (damaged, of another schema, deleted), it is made anew from the
-folders; where no cache can be written, the same index is made in memory.
+The file is in the cache folder because SQLite is unreliable on shared file systems, and uses the default journal mode,
+which needs no shared memory. If the file is damaged, deleted or of another schema version, it is rebuilt from the
+folders; if the cache cannot be written, the index is built in memory.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ T = TypeVar("T")
 Say = Callable[[str], None]
 
 SCHEMA = 1
-"""Raised with every change of the tables; a file of another number is made anew."""
+"""Version of the tables; a file of another version is rebuilt."""
 
-USUAL = (
+LISTED_COLUMNS = (
     "status", "workload.name", "workload.plugin", "workload.size", "workload.dtype", "workload.gpu_type",
     "workload.gpus", "tags", "data_valid", "step_time_s.mean", "step_time_s.std", "tflops_per_gpu.mean", "tokens_per_s",
     "mfu.value",
 )  # fmt: skip
-"""What most questions are about: an index of these columns answers them without the tenfold of the whole rows."""
+"""Columns of the most common queries: an SQL index of them avoids reading whole rows, which are ten times larger."""
 
-PATIENCE_S = 20.0
-"""How long a process waits for another one to finish writing."""
+LOCK_TIMEOUT_S = 20.0
+"""Seconds that a process waits for another one to finish writing."""
 
 
-def place(install: Install, environ: Mapping[str, str]) -> Path:
-    """The index's file: one for each install, named after its resolved path."""
+def index_path(install: Install, environ: Mapping[str, str]) -> Path:
+    """Path of the index file: one file per install, named after the install's resolved path."""
     cache = Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     root = os.path.realpath(install.root)
     key = hashlib.sha256(f"{root}\0{os.path.realpath(install.workload_root or root)}".encode()).hexdigest()[:12]
@@ -47,14 +47,16 @@ def place(install: Install, environ: Mapping[str, str]) -> Path:
     return cache / "llmbx" / "history" / f"{name}-{key}.sqlite"
 
 
-def using(install: Install, work: Callable[[sqlite3.Connection], T], say: Say) -> T:
-    """What `work` makes of the index. It may be called again, on a new index, when the first one is damaged."""
+def use_index(install: Install, work: Callable[[sqlite3.Connection], T], say: Say) -> T:
+    """Return what `work` returns for the index. `work` may be called again, on a new index, if the first one is
+    damaged.
+    """
     import sqlite3
 
-    path = place(install, os.environ)
+    path = index_path(install, os.environ)
     for _ in range(2):
         try:
-            with opened(path) as db:
+            with open_index(path) as db:
                 return work(db)
         except sqlite3.DatabaseError as error:
             reason = str(error)
@@ -64,15 +66,15 @@ def using(install: Install, work: Callable[[sqlite3.Connection], T], say: Say) -
         except OSError as error:
             reason = error.strerror or str(error)
             break
-    say(f"the history's index {path} cannot be used ({reason}): reading the run folders instead")
+    say(f"cannot use the history index {path} ({reason}): reading the run folders instead")
     with contextlib.closing(_connect(":memory:")) as db:
         _make(db)
         return work(db)
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The index in this file, made where there is none of this schema. Raises `sqlite3.Error` and `OSError`."""
+def open_index(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the index in this file, creating it if necessary. Raises `sqlite3.Error` and `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.closing(_connect(str(path))) as db:
         if _version(db) != SCHEMA:
@@ -81,13 +83,13 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def discard(path: Path) -> None:
-    """Remove a damaged index. Who has it open goes on with what is no longer anybody else's."""
+    """Remove a damaged index. Processes that have it open continue with the removed file."""
     for name in (f"{path}-journal", str(path)):
         Path(name).unlink(missing_ok=True)
 
 
 def clear(db: sqlite3.Connection) -> None:
-    """Forget everything, so that all folders are read again."""
+    """Remove all entries, so that all folders are read again."""
     db.execute("BEGIN IMMEDIATE")
     for table in ("experiments", "documents", "runs", "damaged"):
         db.execute(f"DELETE FROM {table}")
@@ -95,14 +97,14 @@ def clear(db: sqlite3.Connection) -> None:
 
 
 def quoted(column: str) -> str:
-    """A column's name as SQL spells it."""
+    """A column name quoted for SQL."""
     return f'"{column}"'
 
 
 def _connect(path: str) -> sqlite3.Connection:
     import sqlite3
 
-    return sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
+    return sqlite3.connect(path, timeout=LOCK_TIMEOUT_S, isolation_level=None)
 
 
 def _version(db: sqlite3.Connection) -> int:
@@ -111,9 +113,9 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _make(db: sqlite3.Connection) -> None:
-    """Empty tables of this schema in place of whatever there is."""
+    """Create empty tables of this schema, after dropping all existing ones."""
     db.execute("BEGIN IMMEDIATE")
-    if _version(db) == SCHEMA:  # another process was faster
+    if _version(db) == SCHEMA:  # another process has created them in the meantime
         db.execute("COMMIT")
         return
     known = db.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
@@ -125,7 +127,7 @@ def _make(db: sqlite3.Connection) -> None:
     db.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, {columns}, path TEXT, folder TEXT UNIQUE, stamp INTEGER)")
     db.execute("CREATE TABLE documents (id INTEGER PRIMARY KEY, text TEXT)")
     db.execute("CREATE TABLE damaged (folder TEXT PRIMARY KEY, path TEXT, why TEXT)")
-    listing = ", ".join(['"created" DESC', '"run_id" DESC', *map(quoted, USUAL)])
+    listing = ", ".join(['"created" DESC', '"run_id" DESC', *map(quoted, LISTED_COLUMNS)])
     for name, on in (("listing", listing), ("by_status", '"status"'), ("by_experiment", "path"), ("by_id", '"run_id"'),
                      ("by_job", '"job_id"')):  # fmt: skip
         db.execute(f"CREATE INDEX {name} ON runs ({on})")
@@ -134,7 +136,7 @@ def _make(db: sqlite3.Connection) -> None:
 
 
 def _damaged(error: sqlite3.DatabaseError) -> bool:
-    """Whether a new file would help: not where it is locked, its folder full or not ours, or the question at fault."""
+    """Whether a new file would help; not if the file is locked, the disk full or not writable, or the query wrong."""
     import sqlite3
 
     return type(error) is sqlite3.DatabaseError or str(error).startswith(("no such ", "UNIQUE constraint "))

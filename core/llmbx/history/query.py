@@ -1,4 +1,4 @@
-"""What is wanted of the history, as SQL over the index."""
+"""Query the index: build SQL from a `Selection`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 NEWEST = '"created" DESC, "run_id" DESC'
 
 LARGEST = 2**63 - 1
-"""The largest integer of SQLite."""
+"""Largest integer of SQLite."""
 
 
 class Selection(Value, frozen=True):
-    """Which runs, and in which order.
+    """Filters, order and limit of a query.
 
-    `equal` maps columns to the values that are wanted (any of them), `tags` must all be there, `since` and `until` are
-    epoch seconds, `where` is a condition (see `where`). `sort` names columns, each with a `-` in front for the largest
-    first; unknown values come last. `limit` is the most runs, None for all.
+    `equal` maps columns to their accepted values (any of them), all of `tags` must be present, `since` and `until` are
+    epoch seconds, `where` is a condition (see `where`). `sort` is a comma-separated list of columns; a leading `-`
+    sorts in descending order, and missing values come last. `limit` is the maximum number of runs, None for all.
     """
 
     equal: dict[str, tuple[Scalar, ...]] = {}
@@ -39,14 +39,14 @@ class Selection(Value, frozen=True):
 
 
 def rows(db: sqlite3.Connection, wanted: Selection, columns: Sequence[str]) -> list[tuple[Scalar, ...]]:
-    """These columns (by full name) of the runs that are wanted."""
+    """These columns (by full name) of the selected runs."""
     where, values = _where(wanted)
     names = ", ".join(map(quoted, columns))
     return db.execute(f"SELECT {names} FROM runs{where}{_order(wanted)}{_limit(wanted)}", values).fetchall()
 
 
 def documents(db: sqlite3.Connection, wanted: Selection) -> list[str]:
-    """The runs that are wanted as pieces of a JSON list."""
+    """The selected runs as pieces of a JSON list."""
     where, values = _where(wanted)
     found = f"SELECT id FROM runs{where}{_order(wanted)}{_limit(wanted)}"
     texts = db.execute(
@@ -56,7 +56,7 @@ def documents(db: sqlite3.Connection, wanted: Selection) -> list[str]:
 
 
 def folders(db: sqlite3.Connection, wanted: Selection) -> list[str]:
-    """The folders of the runs that are wanted."""
+    """The folders of the selected runs."""
     where, values = _where(wanted)
     return [
         folder for (folder,) in db.execute(f"SELECT folder FROM runs{where}{_order(wanted)}{_limit(wanted)}", values)
@@ -64,14 +64,14 @@ def folders(db: sqlite3.Connection, wanted: Selection) -> list[str]:
 
 
 def count(db: sqlite3.Connection, wanted: Selection) -> int:
-    """How many runs are wanted, without the limit."""
+    """The number of selected runs, ignoring the limit."""
     where, values = _where(wanted)
     number: int = db.execute(f"SELECT count(*) FROM runs{where}", values).fetchone()[0]
     return number
 
 
 def column(name: str, option: str) -> str:
-    """The column that is meant. Raises `UsageError` with the nearest one."""
+    """The column with this name or alias. Raises `UsageError` with the closest one."""
     found = full_name(name)
     if found is None:
         raise UsageError(f"{option}: no column named '{name}'{hint(name)}")
@@ -99,7 +99,7 @@ def _where(wanted: Selection) -> tuple[str, tuple[Scalar, ...]]:
 
 
 def _bound(value: Scalar) -> Scalar:
-    """A value as SQLite takes it: an integer of more than 64 bits only as a real number, which compares alike."""
+    """A value that SQLite accepts: an integer of more than 64 bits becomes a float, which compares alike."""
     if not isinstance(value, int) or -LARGEST <= value <= LARGEST:
         return value
     try:

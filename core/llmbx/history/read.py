@@ -1,4 +1,4 @@
-"""What a run's files say of it, as columns. Lenient: what another version wrote, or damaged, still finds its place."""
+"""Read the columns of a run from its files, even if they are damaged or of another version."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .columns import Values, flatten, words
 from .tags import read_tags
 
 UNKNOWN = "unknown"
-"""The status of a run without a result until somebody asks its launcher how it stands."""
+"""Status of a run without a result until its launcher has been queried."""
 
 OPEN = (UNKNOWN, "pending", "running")
-"""What a run without a result may stand at."""
+"""Possible statuses of a run without a result."""
 
 DAMAGED = "damaged"
-"""The status of a run whose result cannot be read."""
+"""Status of a run whose result cannot be read."""
 
 
 class Unreadable(Exception):
-    """A record that nothing can be read from; the text says why."""
+    """A record cannot be read at all; the message is the reason."""
 
 
 class _Model(msgspec.Struct):
@@ -34,7 +34,7 @@ class _Model(msgspec.Struct):
 
 
 class _Spec(msgspec.Struct):
-    """The part of a specification that a listing shows."""
+    """The part of a specification that is listed."""
 
     plugin: str
     workload: str
@@ -59,7 +59,7 @@ class _Job(msgspec.Struct):
 
 
 class _Record(msgspec.Struct):
-    """The part of `run.json` that a listing shows."""
+    """The part of `run.json` that is listed."""
 
     run_id: str
     created: float
@@ -76,7 +76,7 @@ _LETTERS = Parallelism.__struct_fields__
 
 
 def read_values(folder: Path) -> Values:
-    """The columns of the run in `folder`. Raises `Unreadable` when its record says nothing."""
+    """The columns of the run in `folder`. Raises `Unreadable` if its record cannot be read."""
     try:
         record = _RECORDS.decode((folder / RECORD).read_bytes())
     except OSError as error:
@@ -99,7 +99,7 @@ def read_values(folder: Path) -> Values:
 
 
 def _planned(record: _Record) -> Values:
-    """What is known of a run before it has a result."""
+    """The columns that are known before a run has a result."""
     spec = record.spec
     return flatten(
         {
@@ -123,7 +123,7 @@ def _planned(record: _Record) -> Values:
 
 
 def _measured(folder: Path) -> Values:
-    """The members of the result; a result that cannot be read is a run whose outcome is not known."""
+    """The columns of the result; with status `DAMAGED` if the result cannot be read."""
     try:
         content = (folder / RESULT).read_bytes()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Measuring an ended run anew over another window, from the steps that its folder keeps."""
+"""Measure a finished run again over another window, from the steps stored in its folder."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from ..run.finalize import formula
 
 
 def figures(run: Run, steps: Sequence[Step], plugins: Plugins, policy: str | None) -> Figures:
-    """The figures of a run over the window `policy` (None: its own). Profiled steps, and the one that writes the
-    profile, stay out. A framework that is not installed here leaves what its formula gives unknown."""
+    """The metrics of a run over the window `policy` (None: its own).
+
+    Profiled steps, and the step that writes the profile, are not measured. If the framework's plugin is not installed,
+    the values that depend on its formula are None.
+    """
     spec = run.record.spec
     if spec.plugin not in plugins.frameworks():
         return measure(spec, steps, None, policy)
@@ -25,7 +28,7 @@ def figures(run: Run, steps: Sequence[Step], plugins: Plugins, policy: str | Non
 
 
 def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins, policy: str) -> Result:
-    """The result with the figures of another window; warnings that do not come from the steps are kept."""
+    """The result with the metrics of another window; warnings that are not about the steps are kept."""
     found = figures(run, steps, plugins, policy)
     before = figures(run, steps, plugins, result.window.policy).warnings if result.window.policy else ()
     others = tuple(line for line in result.warnings if line not in before)
@@ -34,7 +37,7 @@ def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins
 
 
 def save_window(run: Run, result: Result, plugins: Plugins, policy: str) -> Result:
-    """Measure the run anew and put that in the place of its result. Raises `UsageError` where nothing is measured."""
+    """Measure the run again and save the new result. Raises `UsageError` if the window contains no measurable step."""
     from .tags import announce
 
     changed = rewindowed(run, result, read_steps(run.path), plugins, policy)

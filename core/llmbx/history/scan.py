@@ -1,9 +1,9 @@
-"""Keeping the index up to date with the run folders, also those that other machines write.
+"""Update the index from the run folders, including those written by other machines.
 
-A folder's time of change (ctime) moves when something is made, renamed or removed in it. One look at each experiment's
-folder therefore finds new and deleted runs; runs that have not ended are looked at every time. What changes in an ended
-run (its tags, a saved window) moves its experiment's time as well (`tags.announce`). A time that is younger than
-`SETTLED_S` proves nothing, since the clock of a file system ticks slowly: such folders are looked at again.
+The change time (ctime) of a folder is updated when something is created, renamed or removed in it. Checking each
+experiment's folder therefore finds new and deleted runs; unfinished runs are checked every time. Changes to a finished
+run (its tags, a saved window) also update the experiment's time (`tags.announce`). As the clock of a file system can be
+coarse, a change time younger than `GRACE_S` is not reliable: such folders are read again.
 """
 
 from __future__ import annotations
@@ -23,27 +23,29 @@ from .read import OPEN, Unreadable, read_values
 if TYPE_CHECKING:
     import sqlite3
 
-SETTLED_S = 2.0
-"""How old a time of change must be before the same time means the same content."""
+GRACE_S = 2.0
+"""Minimum age in seconds of a change time for an unchanged time to imply unchanged content."""
 
-UNSETTLED = -1
-"""In place of a time that proves nothing."""
+TOO_RECENT = -1
+"""Stands for a change time that is not reliable yet."""
 
 BATCH = 500
-"""How many runs are written at a time, so that other processes get their turn."""
+"""Number of runs written per transaction, so that other processes can write in between."""
 
 OPEN_RUNS = f"status IN ({', '.join(repr(status) for status in OPEN)})"
-"""The condition for runs that have not ended."""
+"""SQL condition for unfinished runs."""
 
 _NAMES = (*COLUMNS, "path", "folder", "stamp")
 _INSERT = f"INSERT INTO runs ({', '.join(map(quoted, _NAMES))}) VALUES ({', '.join('?' * len(_NAMES))})"
 
 Progress = Callable[[int, int], None]
-"""Told how many experiments of how many have been read."""
+"""Called with the number of experiments read and their total number."""
 
 
-class Found(NamedTuple):
-    """One run folder: relative to the install where it lies in it, its experiment, its time, and what it says."""
+class ScannedRun(NamedTuple):
+    """One run folder: its path (relative to the install if inside it), its experiment, its change time, and its
+    columns.
+    """
 
     folder: str
     path: str
@@ -52,13 +54,13 @@ class Found(NamedTuple):
     why: str = ""
 
 
-def refresh(db: sqlite3.Connection, install: Install, progress: Progress | None = None) -> None:
-    """Bring the index up to date with the folders."""
+def update(db: sqlite3.Connection, install: Install, progress: Progress | None = None) -> None:
+    """Update the index from the folders."""
     known = dict(db.execute("SELECT path, stamp FROM experiments"))
     there = dict(experiments(install))
-    stale = [path for path, stamp in there.items() if stamp == UNSETTLED or known.get(path) != stamp]
+    stale = [path for path, stamp in there.items() if stamp == TOO_RECENT or known.get(path) != stamp]
     _drop(db, [path for path in known if path not in there])
-    batch: list[Found] = []
+    batch: list[ScannedRun] = []
     done: list[str] = []
     for number, path in enumerate(stale, 1):
         batch += _changed(db, install, path)
@@ -70,28 +72,28 @@ def refresh(db: sqlite3.Connection, install: Install, progress: Progress | None 
                 progress(number, len(stale))
     if stale:
         write(db, install, batch, {path: there[path] for path in done})
-    refresh_open(db, install, set(stale))
+    update_open(db, install, set(stale))
 
 
-def refresh_open(db: sqlite3.Connection, install: Install, seen: Iterable[str] = ()) -> None:
-    """Read runs again that had not ended, apart from those of the experiments just `seen`."""
+def update_open(db: sqlite3.Connection, install: Install, seen: Iterable[str] = ()) -> None:
+    """Read unfinished runs again, except those of the experiments that were just read (`seen`)."""
     rows = db.execute(f"SELECT folder, path, stamp FROM runs WHERE {OPEN_RUNS}").fetchall()
     skip, changed = set(seen), []
     for folder, path, stamp in rows:
         if path in skip:
             continue
         now = _stamp(install.path / folder)
-        if now is not None and (now == UNSETTLED or now != stamp):
+        if now is not None and (now == TOO_RECENT or now != stamp):
             changed.append(read(install, path, folder, now))
     if changed:
         write(db, install, changed, {})
 
 
 def experiments(install: Install) -> Iterator[tuple[str, int]]:
-    """Every experiment's folder (relative to the install where it lies in it) with its time of change."""
+    """Every experiment's folder (relative to the install if inside it) with its change time."""
     for base in _bases(install):
         prefix, folder = _relative(install, base), str(base)
-        for name in _names(base):  # thousands, so that plain texts are worth it
+        for name in _names(base):  # thousands of names: plain strings are faster than `Path`
             stamp = _stamp(f"{folder}/{name}")
             if stamp is not None:
                 yield f"{prefix}/{name}", stamp
@@ -106,8 +108,8 @@ def _bases(install: Install) -> Iterator[Path]:
         yield Path(own) / "experiments"
 
 
-def _changed(db: sqlite3.Connection, install: Install, path: str) -> list[Found]:
-    """The runs of one experiment that the index does not have as they are; those that are gone are dropped."""
+def _changed(db: sqlite3.Connection, install: Install, path: str) -> list[ScannedRun]:
+    """The runs of one experiment that are new or changed; deleted runs are removed from the index."""
     known = dict(db.execute("SELECT folder, stamp FROM runs WHERE path = ?", (path,)))
     found = []
     for folder in _run_folders(install, path, set(known)):
@@ -115,14 +117,14 @@ def _changed(db: sqlite3.Connection, install: Install, path: str) -> list[Found]
         if stamp is None:
             continue
         before = known.pop(folder, None)
-        if stamp == UNSETTLED or stamp != before:
+        if stamp == TOO_RECENT or stamp != before:
             found.append(read(install, path, folder, stamp))
     _forget(db, [*known, *(item.folder for item in found if item.values is None)])
     return found
 
 
 def _run_folders(install: Install, path: str, known: Collection[str]) -> Iterator[str]:
-    """Folders with a record: EXPERIMENT/RUN/EXPERIMENT as a rule, any name in place of the last one."""
+    """Folders with a record: usually EXPERIMENT/RUN/EXPERIMENT, but the last name may differ."""
     experiment = install.path / path
     usual = experiment.name
     for run in _names(experiment):
@@ -135,22 +137,22 @@ def _run_folders(install: Install, path: str, known: Collection[str]) -> Iterato
                 yield f"{path}/{run}/{name}"
 
 
-def fresh(install: Install, path: str, folder: str) -> Found:
-    """The run as its folder shows it now."""
+def read_now(install: Install, path: str, folder: str) -> ScannedRun:
+    """Read the run with the folder's current change time."""
     stamp = _stamp(install.path / folder)
-    return read(install, path, folder, UNSETTLED if stamp is None else stamp)
+    return read(install, path, folder, TOO_RECENT if stamp is None else stamp)
 
 
-def read(install: Install, path: str, folder: str, stamp: int) -> Found:
-    """The run as its folder shows it; `stamp` is the folder's time, taken before."""
+def read(install: Install, path: str, folder: str, stamp: int) -> ScannedRun:
+    """Read the run; `stamp` is the folder's change time, taken before."""
     try:
-        return Found(folder, path, stamp, read_values(install.path / folder))
+        return ScannedRun(folder, path, stamp, read_values(install.path / folder))
     except Unreadable as error:
-        return Found(folder, path, stamp, None, str(error))
+        return ScannedRun(folder, path, stamp, None, str(error))
 
 
-def write(db: sqlite3.Connection, install: Install, found: list[Found], stamps: dict[str, int]) -> None:
-    """Put these runs into the index, and the times of the experiments that they complete."""
+def write(db: sqlite3.Connection, install: Install, found: list[ScannedRun], stamps: dict[str, int]) -> None:
+    """Write these runs to the index, with the change times of the experiments that are complete."""
     root = Path(os.path.realpath(install.root))
     good = [item for item in found if item.values is not None]
     db.execute("BEGIN IMMEDIATE")
@@ -171,7 +173,7 @@ def write(db: sqlite3.Connection, install: Install, found: list[Found], stamps: 
 
 
 def _drop(db: sqlite3.Connection, paths: list[str]) -> None:
-    """Forget whole experiments."""
+    """Remove whole experiments."""
     if not paths:
         return
     db.execute("BEGIN IMMEDIATE")
@@ -196,7 +198,7 @@ def _remove(db: sqlite3.Connection, folders: list[str]) -> None:
 
 
 def _names(folder: Path) -> list[str]:
-    """What lies in a folder; a name that is no text (and that llmbx never gives) is left out."""
+    """Names in a folder; names that are not valid text (llmbx never creates such) are skipped."""
     try:
         return sorted(name for name in os.listdir(folder) if name.isascii() or _is_text(name))  # noqa: PTH208
     except OSError:
@@ -208,14 +210,14 @@ def _is_text(name: str) -> bool:
 
 
 def _stamp(folder: Path | str) -> int | None:
-    """The folder's time of change in ns, `UNSETTLED` where it is too young; None where there is no such folder."""
+    """Change time of the folder in ns, `TOO_RECENT` if it is too young; None if there is no such folder."""
     try:
         found = os.stat(folder)  # noqa: PTH116
     except OSError:
         return None
     if not S_ISDIR(found.st_mode):
         return None
-    return UNSETTLED if time.time() - found.st_ctime < SETTLED_S else found.st_ctime_ns
+    return TOO_RECENT if time.time() - found.st_ctime < GRACE_S else found.st_ctime_ns
 
 
 def _relative(install: Install, folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""The tags of a run: words to find it by, in a file of its folder; without the file, those it was started with."""
+"""Tags of a run: words to find it by, stored in a file of its folder; without the file, those it was started with."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from ..toml_file import NOT_JSON
 
 FILE = "tags.json"
 _WORD = re.compile(r"[A-Za-z0-9][\w.+:/-]*")
-_PATIENCE_S = 10.0
+_LOCK_TIMEOUT_S = 10.0
 
 
 def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """The tags, each once. Raises `UsageError` for one that is no single word."""
+    """The tags without duplicates. Raises `UsageError` for an invalid tag."""
     for tag in tags:
         if not _WORD.fullmatch(tag):
-            raise UsageError(f"tag '{tag}': expected one word of letters, digits and . _ + : / -, such as accepted")
+            raise UsageError(f"tag '{tag}': expected one word of letters, digits and . _ + : / - (example: accepted)")
     return tuple(dict.fromkeys(tags))
 
 
 def read_tags(folder: Path) -> tuple[str, ...] | None:
-    """What the file of tags says; None where there is none, or none that can be read."""
+    """The tags in the file; None if it is missing or cannot be read."""
     try:
         return tuple(decode((folder / FILE).read_bytes(), list[str]))
     except (OSError, *NOT_JSON):
@@ -38,31 +38,31 @@ def read_tags(folder: Path) -> tuple[str, ...] | None:
 
 
 def tags_of(run: Run) -> tuple[str, ...]:
-    """The run's tags as they are now."""
+    """The current tags of the run."""
     known = read_tags(run.path)
     return run.record.spec.tags if known is None else known
 
 
 def change_tags(run: Run, add: Iterable[str] = (), remove: Iterable[str] = ()) -> tuple[str, ...]:
-    """Add and remove tags of a run; what other processes do at the same time is kept. The tags it has then.
+    """Add and remove tags of a run and return its tags; concurrent changes by other processes are preserved.
 
-    Raises `UsageError` for a word that is no tag, `InfraError` when the file cannot be written.
+    Raises `UsageError` for an invalid tag, `InfraError` if the file cannot be written.
     """
     from filelock import FileLock, Timeout
 
     added, gone = check_tags(add), set(remove)
     with disk_errors(f"the tags of {run.record.run_id}"):
         try:
-            with FileLock(run.path / f".{FILE}.lock", timeout=_PATIENCE_S):
+            with FileLock(run.path / f".{FILE}.lock", timeout=_LOCK_TIMEOUT_S):
                 tags = tuple(tag for tag in dict.fromkeys((*tags_of(run), *added)) if tag not in gone)
                 write_atomic(run.path / FILE, msgspec.json.encode(tags) + b"\n")
         except Timeout:
-            raise InfraError(f"{run.record.run_id}: another process has had its tags in hand for 10 s") from None
+            raise InfraError(f"{run.record.run_id}: another process has held the lock on its tags for 10 s") from None
     announce(run.path)
     return tags
 
 
 def announce(folder: Path) -> None:
-    """Have every index look at this ended run again, by the time of its experiment's folder."""
+    """Make every index read this finished run again, by updating the change time of its experiment's folder."""
     with contextlib.suppress(OSError):
         os.utime(folder.parent.parent)

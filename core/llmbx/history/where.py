@@ -1,7 +1,7 @@
-"""`--where`: a condition in Python's spelling, translated into SQL with bound values. Nothing of it is ever executed.
+"""Translate the condition of `--where`, in Python syntax, into SQL with bound values. No part of it is executed.
 
-Allowed are the columns' names, numbers, texts in quotes, True, False, None; comparisons (also chained, `in` and `not
-in`), `and`, `or`, `not`; + - * / and brackets. What is unknown fulfils no condition but `!=` and `== None`.
+Allowed are column names, numbers, quoted strings, True, False, None; comparisons (also chained, `in` and `not in`),
+`and`, `or`, `not`; + - * / and parentheses. Missing values match only `!=` and `== None`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ..errors import UsageError, did_you_mean
 from ..model import Scalar
 from .columns import COLUMNS, full_name, known_names
 from .index import quoted
-from .moments import moment
+from .timespec import parse_time
 
-LONGEST = 2000
-"""How many characters a condition may have."""
+MAX_LENGTH = 2000
+"""Maximum length of a condition in characters."""
 
-MOST_PARTS = 400
-"""How many parts it may have; SQLite takes a depth of 1000."""
+MAX_NODES = 400
+"""Maximum number of syntax nodes in a condition; SQLite limits the depth to 1000."""
 
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "IS", ast.NotEq: "IS NOT",
             ast.Is: "IS", ast.IsNot: "IS NOT"}  # fmt: skip
@@ -29,7 +29,7 @@ _SUMS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
 class Term(NamedTuple):
-    """A part of the condition: SQL, the values bound in it, and what it is (None: fits everything)."""
+    """A part of the condition: SQL, its bound values, and its kind (None: compatible with every kind)."""
 
     sql: str
     values: tuple[Scalar, ...] = ()
@@ -37,33 +37,33 @@ class Term(NamedTuple):
 
 
 def condition(text: str) -> tuple[str, tuple[Scalar, ...]]:
-    """The SQL of a condition and its values. Raises `UsageError` with what is wrong and what would be right."""
-    if len(text) > LONGEST:
-        raise UsageError(f"--where: longer than {LONGEST} characters")
+    """The SQL of a condition and its values. Raises `UsageError` if the condition is invalid."""
+    if len(text) > MAX_LENGTH:
+        raise UsageError(f"--where: longer than {MAX_LENGTH} characters")
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(text.strip(), mode="eval")
-        if sum(1 for _ in ast.walk(tree)) > MOST_PARTS:
-            raise _wrong(f"more than {MOST_PARTS} parts")
+        if sum(1 for _ in ast.walk(tree)) > MAX_NODES:
+            raise _wrong(f"more than {MAX_NODES} terms")
         term = _truth(tree.body)
     except SyntaxError as error:
         raise _wrong(_syntax(text, error)) from None
     except (ValueError, RecursionError, MemoryError):
-        raise _wrong("too deeply nested, or not a text") from None
+        raise _wrong("too deeply nested, or not valid text") from None
     return term.sql, term.values
 
 
 def _syntax(text: str, error: SyntaxError) -> str:
     bare = text.replace("==", "").replace("<=", "").replace(">=", "").replace("!=", "")
     if "=" in bare:
-        return "equality is written =="
+        return "use == for equality"
     if "&&" in text or "||" in text:
-        return "conditions are joined by `and` and `or`"
-    return f"{error.msg or 'no condition'} at character {error.offset or 1}: {' '.join(text.split())[:60]}"
+        return "use `and` and `or` to combine conditions"
+    return f"{error.msg or 'invalid syntax'} at character {error.offset or 1}: {' '.join(text.split())[:60]}"
 
 
 def _truth(node: ast.expr) -> Term:
-    """A part that is true or false."""
+    """A term that is true or false."""
     if isinstance(node, ast.BoolOp):
         word = " AND " if isinstance(node.op, ast.And) else " OR "
         return _joined(word, [_truth(part) for part in node.values])
@@ -76,7 +76,7 @@ def _truth(node: ast.expr) -> Term:
         return _joined(" AND ", [_compared(a, op, b) for a, op, b in steps])
     term = _term(node)
     if term.kind not in ("flag", None) or term.values == (None,):
-        raise _wrong(f"`{ast.unparse(node)}` is no condition: compare it with something")
+        raise _wrong(f"`{ast.unparse(node)}` is not a condition: compare it with a value")
     return term
 
 
@@ -91,14 +91,14 @@ def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr) -> Term:
         return Term(f"(NOT coalesce({found.sql}, 0))", found.values, "flag") if isinstance(op, ast.NotIn) else found
     a, b = _matched(_term(left), _term(right), f"{ast.unparse(left)} and {ast.unparse(right)}")
     if "words" in (a.kind, b.kind):
-        raise _wrong("a tag is asked for with `'accepted' in tags`")
+        raise _wrong("tags cannot be compared: use `'accepted' in tags`")
     if isinstance(op, _ORDER) and (None,) in (a.values, b.values):
-        raise _wrong("None is neither smaller nor larger: compare with == or !=")
+        raise _wrong("None has no order: use == or !=")
     return Term(f"({a.sql} {_COMPARE[type(op)]} {b.sql})", (*a.values, *b.values), "flag")
 
 
 def _contained(left: ast.expr, right: ast.expr) -> Term:
-    """`x in (…)`, a tag in `tags`, or a part of a text in a column."""
+    """`x in (…)`, a tag in `tags`, or a substring of a text column."""
     if isinstance(right, ast.Tuple | ast.List | ast.Set):
         ones = [_compared(left, ast.Eq(), item) for item in right.elts]
         return _joined(" OR ", ones) if ones else Term("(0)", (), "flag")
@@ -107,7 +107,7 @@ def _contained(left: ast.expr, right: ast.expr) -> Term:
         return _has(inside, whole)
     if whole.kind == "text" and inside.kind == "text":
         return Term(f"(instr({whole.sql}, {inside.sql}) > 0)", (*whole.values, *inside.values), "flag")
-    raise _wrong(f"`{ast.unparse(right)}` holds nothing that can be looked for: give a list, tags, or a text")
+    raise _wrong(f"`in` cannot search `{ast.unparse(right)}`: expected a list, tags, or a text column")
 
 
 def _has(tag: Term, tags: Term) -> Term:
@@ -115,30 +115,32 @@ def _has(tag: Term, tags: Term) -> Term:
 
 
 def _matched(a: Term, b: Term, what: str) -> tuple[Term, Term]:
-    """Both sides, of the same kind: a date's text becomes its moment. A comparison that can never hold is an error."""
+    """Both sides with the same kind: a date in quotes becomes epoch seconds. Raises `UsageError` for kinds that cannot
+    be compared.
+    """
     if a.kind == "date" and b.kind == "text":
-        b = _as_moment(b)
+        b = _as_time(b)
     if b.kind == "date" and a.kind == "text":
-        a = _as_moment(a)
+        a = _as_time(a)
     kinds = {"number" if term.kind in ("count", "date") else term.kind for term in (a, b)} - {None}
     if kinds == {"words", "text"} or len(kinds) < 2:
         return a, b
     raise _wrong(f"{what} cannot be compared: one is {_name(a.kind)}, the other {_name(b.kind)}")
 
 
-def _as_moment(term: Term) -> Term:
+def _as_time(term: Term) -> Term:
     if len(term.values) != 1:
-        raise _wrong("a date is compared with a date in quotes")
+        raise _wrong("compare a date with a date in quotes")
     text = term.values[0]
-    return Term("?", (moment(str(text), "--where"),), "date")
+    return Term("?", (parse_time(str(text), "--where"),), "date")
 
 
 def _name(kind: str | None) -> str:
-    return {"text": "a text", "flag": "true or false", "words": "a list of tags"}.get(kind or "", "a number")
+    return {"text": "a string", "flag": "a boolean", "words": "a list of tags"}.get(kind or "", "a number")
 
 
 def _term(node: ast.expr) -> Term:
-    """A part that has a value."""
+    """A term with a value."""
     if isinstance(node, ast.Constant):
         return _constant(node.value)
     if isinstance(node, ast.Name | ast.Attribute):
@@ -152,15 +154,13 @@ def _term(node: ast.expr) -> Term:
         return Term(f"({left} {_SUMS[type(node.op)]} {b.sql})", (*a.values, *b.values), "number")
     if isinstance(node, ast.Compare | ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
         return _truth(node)
-    raise _wrong(
-        f"`{ast.unparse(node)[:60]}` is not understood: use columns, numbers, texts in quotes, and comparisons"
-    )
+    raise _wrong(f"`{ast.unparse(node)[:60]}` is not supported: use columns, numbers, quoted strings and comparisons")
 
 
 def _number(node: ast.expr) -> Term:
     term = _term(node)
     if term.kind not in ("number", "count", "date"):
-        raise _wrong(f"`{ast.unparse(node)}` is no number")
+        raise _wrong(f"`{ast.unparse(node)}` is not a number")
     return term
 
 
@@ -175,22 +175,22 @@ def _constant(value: object) -> Term:
         return Term("?", (value,), "number")
     if isinstance(value, str) and value.isprintable():
         return Term("?", (value,), "text")
-    raise _wrong(f"`{str(value)[:40]}` is no number and no plain text")
+    raise _wrong(f"`{str(value)[:40]}` is neither a number nor a printable string")
 
 
 def _column(node: ast.Name | ast.Attribute) -> Term:
     name = ast.unparse(node)
     column = full_name(name)
     if column is None:
-        word = f"; a text is put in quotes: '{name}'" if isinstance(node, ast.Name) else ""
+        word = f"; a string needs quotes: '{name}'" if isinstance(node, ast.Name) else ""
         raise _wrong(f"no column named '{name}'{hint(name)}{word}")
     return Term(quoted(column), (), COLUMNS[column])
 
 
 def hint(name: str) -> str:
-    """The nearest column, or where all are listed."""
+    """The closest column, or where to find all of them."""
     near = did_you_mean(name, known_names())
-    return near if near.startswith(" (did") else " (`llmbx jobs --help` names the columns)"
+    return near if near.startswith(" (did") else " (see `llmbx jobs --help` for the columns)"
 
 
 def _wrong(why: str) -> UsageError:

@@ -1,1 +1,1 @@
-"""Reading training logs: bytes to lines, lines to steps and events."""
+"""Read training logs: split bytes into lines, and parse lines into steps and events."""

@@ -1,4 +1,4 @@
-"""Which files are training logs, and which format each one has."""
+"""Find training logs and detect their formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .lines import LineReader
 from .parser import LogFormat
 
 SNIFF = 256 * 1024
-"""Bytes at either end of a log that are shown to the formats."""
+"""Bytes from the start and the end of a log that are passed to `LogFormat.sniff`."""
 
 # `log-<account>.<experiment>_<job>_<retry>.out`; a dot before a digit belongs to the experiment (llama3.1).
 _ACCOUNT = re.compile(r"^[\w-]+\.(?=[A-Za-z])")
@@ -24,7 +24,7 @@ _RETRY = re.compile(r"(_\d{3,})_\d{1,2}$")
 
 
 class LogFile(Value, frozen=True):
-    """A log: its path, the experiment it is named after, and the run folder of llmbx that it is the main log of."""
+    """A log: its path, the experiment it is named after, and the llmbx run folder whose main log it is."""
 
     path: str
     experiment: str
@@ -32,10 +32,10 @@ class LogFile(Value, frozen=True):
 
 
 def find_logs(paths: Sequence[Path]) -> list[LogFile]:
-    """The training logs in `paths`: a file is taken as it is, a folder is searched. Each log once, in order.
+    """The training logs in `paths`: a file is used as it is, a folder is searched. Each log once, in order.
 
-    In a folder that llmbx made (it holds run.json) the log beside the record is the only one; elsewhere every `*.out`
-    that `NOT_LOGS` does not exclude. Raises `UsageError` for a path that does not exist.
+    In a run folder of llmbx (with a run.json) only the log next to the record is used; in other folders every `*.out`
+    that does not match `NOT_LOGS`. Raises `UsageError` for a path that does not exist.
     """
     found: dict[str, LogFile] = {}
     for path in paths:
@@ -47,7 +47,7 @@ def find_logs(paths: Sequence[Path]) -> list[LogFile]:
 
 
 def sniff(path: Path, formats: Sequence[LogFormat]) -> LogFormat | None:
-    """The format that sees most of its own lines in the log; None when none sees any. Raises `OSError`."""
+    """The format that recognizes the most lines of the log; None if no format recognizes any. Raises `OSError`."""
     text = ends(path)
     scores = [(format_.sniff(text), -place) for place, format_ in enumerate(formats)]
     best = max(scores, default=(0, 0))
@@ -66,7 +66,7 @@ def ends(path: Path) -> str:
 
 
 def experiment_name(path: Path) -> str:
-    """The experiment a log is named after: without `log-`, the account, the retry and the suffix."""
+    """The experiment that a log is named after: without `log-`, account, retry number and suffix."""
     name = path.name.removesuffix(".out")
     if name.startswith("log-"):
         name = _ACCOUNT.sub("", name.removeprefix("log-"))

@@ -1,8 +1,8 @@
-"""From the bytes of a log, in chunks of any size, to clean lines; and the labels that launchers put before them.
+"""Convert the bytes of a log, in chunks of any size, to clean lines, and split off the labels that launchers add.
 
-A line ends at LF, CR or CRLF, so that every redraw of a progress bar is a line of its own. ANSI escapes and NUL bytes
-are removed, invalid UTF-8 becomes U+FFFD, empty lines are dropped. A line that was cut, because it is longer than
-`LIMIT` bytes or because the log ends in it, carries `CUT` at its end: its last value cannot be trusted.
+A line ends at LF, CR or CRLF, so every redraw of a progress bar is a separate line. ANSI escapes and NUL bytes are
+removed, invalid UTF-8 becomes U+FFFD, and empty lines are dropped. A truncated line, because it is longer than `LIMIT`
+bytes or because the log ends in it, ends with `CUT`: its last value must not be trusted.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LIMIT = 1 << 16
-"""The longest line that is kept, in bytes."""
+"""Maximum length of a line in bytes."""
 
 CUT = "\N{HORIZONTAL ELLIPSIS}"
-"""Ends a line that was cut."""
+"""Marks the end of a truncated line."""
 
 CHUNK = 1 << 20
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
-# Longest first where one form begins like another. Only what a launcher or collector adds; a framework's own
-# "[2026-03-27 23:13:07]" stays.
+# The longer form first if two forms start alike. Only what launchers and collectors add; a framework's own
+# "[2026-03-27 23:13:07]" is kept.
 _LABELS = re.compile(
     r"""\s*(?:
       \[?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]?\d*(?:Z|[+-]\d\d:?\d\d)?\]?\s   # 2025-11-20T14:55:23Z
@@ -39,13 +39,13 @@ _LABELS = re.compile(
 
 
 class LineReader:
-    """Cuts a stream of bytes into clean lines. The chunks' boundaries make no difference to the lines."""
+    """Splits a stream of bytes into clean lines. The result does not depend on the boundaries of the chunks."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, chunk: bytes) -> list[str]:
-        """The lines that `chunk` completes."""
+        """The lines completed by `chunk`."""
         data = chunk.replace(b"\0", b"") if b"\0" in chunk else chunk
         end = max(data.rfind(b"\n"), data.rfind(b"\r"))
         if end < 0:
@@ -57,18 +57,18 @@ class LineReader:
         return _split(block)
 
     def close(self) -> list[str]:
-        """The unfinished last line, if there is one, marked as cut."""
+        """The unfinished last line, marked as truncated, if there is one."""
         rest, self._rest = self._rest, b""
         lines = _split(rest)
         return [line if line.endswith(CUT) else line + CUT for line in lines]
 
     def _keep(self, data: bytes) -> None:
-        # One byte more than LIMIT is kept: enough to know, at the line's end, that it was too long.
+        # One byte more than LIMIT is kept, to detect at the end of the line that it was too long.
         self._rest += data[: LIMIT + 1 - len(self._rest)]
 
 
 def read_lines(path: Path, chunk: int = CHUNK) -> Iterator[str]:
-    """The clean lines of a file, read in pieces of `chunk` bytes. Raises `OSError` as `open` does."""
+    """The clean lines of a file, read in chunks of `chunk` bytes. Raises `OSError` like `open`."""
     reader = LineReader()
     with path.open("rb") as file:
         while data := file.read(chunk):
@@ -77,9 +77,10 @@ def read_lines(path: Path, chunk: int = CHUNK) -> Iterator[str]:
 
 
 def split_label(line: str) -> tuple[str, int | None, str]:
-    """(label, rank, text): what launchers and collectors put before a line, the rank it names, and the line itself.
+    """Split a line into (label, rank, text): the label added by launchers and collectors, its rank, and the original
+    line.
 
-    The label tells two writers apart even where it names no rank (a host, a replica); the innermost rank counts.
+    The label distinguishes two writers even if it contains no rank (a host, a replica); the innermost rank is used.
     """
     position, rank = 0, None
     while match := _LABELS.match(line, position):

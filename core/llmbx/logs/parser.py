@@ -1,4 +1,4 @@
-"""The interface of a log grammar: feed it lines, get steps and events."""
+"""Interface of a log parser: it is fed lines and returns steps and events."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ Record = Step | Event
 
 
 class LogParser(Protocol):
-    """An incremental grammar for one format.
+    """An incremental parser for one log format.
 
-    It should also have `first_step`, the number that the framework gives the first step (0 or 1): without it, profiled
-    steps are counted from the first one that was seen.
+    It should also have the attribute `first_step`, the number that the framework gives the first step (0 or 1): without
+    it, profiled steps are counted from the first step in the log.
     """
 
     def feed(self, line: str) -> Iterable[Record]:
-        """What one clean line makes known (no line end, no ANSI colours; see `llmbx.logs.lines`).
+        """Return the steps and events completed by one clean line (no line end, no ANSI colors; see
+        `llmbx.logs.lines`).
 
-        A step may be yielded again with more members set: the later record of the same attempt and number completes
-        the earlier one. A line that was cut ends with `llmbx.logs.lines.CUT`; its last value cannot be trusted.
+        A step may be returned again with more fields set: the later record with the same attempt and number completes
+        the earlier one. A truncated line ends with `llmbx.logs.lines.CUT`; its last value must not be trusted.
         """
 
     def close(self) -> Iterable[Record]:
-        """What is left when the log ends."""
+        """Return the remaining steps and events at the end of the log."""
 
 
 class LogFormat:
-    """One format: its name, how to recognise it, and its grammar.
+    """A log format: its name, how to recognize it, and its parser.
 
-    `sniff` gets up to the first and the last 256 KiB of a log as text and says how many of its own lines it sees
-    (0: not this format). `window` is the usual measuring window for an experiment of that name, in the log's own step
-    numbers.
-    `unit` is the unit of time that users of this format are used to read: tables show it, everything else is seconds.
+    `sniff` gets up to the first and the last 256 KiB of a log as text and returns the number of lines that it
+    recognizes (0: not this format). `window` returns the default measurement window for an experiment name, in the
+    log's own step numbers. `unit` is the unit of time in tables, as users of this format expect it; all other output is
+    in seconds.
     """
 
     __slots__ = ("name", "parser", "sniff", "title", "unit", "window")

@@ -1,14 +1,14 @@
-"""Failures that look the same whatever the framework: memory, communication, network, files, signals, exceptions.
+"""Recognize failures that look alike in all frameworks: memory, communication, network, files, signals, exceptions.
 
-The kinds of event that are found here (all fatal but `nccl_warning`):
+The kinds of event (all fatal except `nccl_warning`):
 
 - `out_of_memory` (`where`: gpu or host), `killed` (SIGKILL without a stated reason), `segfault`, `gpu_error`
 - `nccl_error`, `nccl_warning`, `network_error` (adapter, socket, rendezvous), `peer_lost` (another rank died first)
 - `import_error`, `cache_missing` (offline, and not in the cache), `gated`, `disk_full`, `file_error`, `port_in_use`
 - `exception` (the last line of a traceback), `interrupted` (KeyboardInterrupt), `rank_exit` (a rank's exit code)
-- `timeout`, `preempted`, `node_fail`, `cancelled`: the scheduler's word
+- `timeout`, `preempted`, `node_fail`, `cancelled`: reported by the scheduler
 
-A traceback's last line is classified first, so that a CUDA out-of-memory exception is `out_of_memory`.
+The last line of a traceback is classified first, so that a CUDA out-of-memory exception is `out_of_memory`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import re
 from ..model import Event
 from .lines import split_label
 
-MOST = 32
-"""Events of one kind that are kept: a thousand ranks print the same failure a thousand times."""
+MAX_EVENTS = 32
+"""Maximum number of events of one kind: a thousand ranks print the same failure a thousand times."""
 
-TEXT = 500
-"""The longest text of an event, in characters."""
+MAX_TEXT = 500
+"""Maximum length of an event's text, in characters."""
 
 FINISHED = "finished"
-"""Kind of the event that says the training loop came to its end; later failures carry `after` = finished."""
+"""Kind of the event that marks the end of the training loop; later failures have the fact `after` = "finished"."""
 
 _TABLE: tuple[tuple[str, str], ...] = (
     ("network_error", r"\bibv_\w+.{0,40}failed|NET/IB.{0,40}(?:[Gg]ot completion|error)|socketPollConnect|UCX +ERROR"),
@@ -71,11 +71,11 @@ _EXIT = re.compile(r"exit ?code:? (-?\d+)")
 _LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: .*)?$")
 _HARMLESS = ("Exception ignored in", "--- Logging error ---")
 _IN_BETWEEN = ("During handling of the above", "The above exception was")
-_LONGEST_TRACEBACK = 4000
+_MAX_TRACEBACK = 4000
 
 
 class Signatures:
-    """Finds failures in a stream of clean lines. One for each log, fed with every line."""
+    """Finds failures in a stream of clean lines. Use one object per log and feed it every line."""
 
     def __init__(self) -> None:
         self._table = [(kind, re.compile(pattern)) for kind, pattern in _TABLE]
@@ -85,13 +85,13 @@ class Signatures:
         self._finished = False
 
     def feed(self, line: str) -> list[Event]:
-        """The events that one line makes known."""
+        """Return the events found in one line."""
         found = self._look(line) if self._open or _may_matter(line) else []
         self._previous = line
         return found
 
     def finished(self) -> None:
-        """The training loop has ended well: what fails from here on fails after it."""
+        """Mark the training loop as successfully finished: later failures happened after it."""
         self._finished = True
 
     def _look(self, line: str) -> list[Event]:
@@ -108,7 +108,7 @@ class Signatures:
     def _traceback(self, label: str, rank: int | None, text: str) -> list[Event]:
         self._open[label] += 1
         last = _LAST.match(text)
-        if last is None and self._open[label] < _LONGEST_TRACEBACK and (text[:1].isspace() or not text):
+        if last is None and self._open[label] < _MAX_TRACEBACK and (text[:1].isspace() or not text):
             return []
         del self._open[label]
         if last is None or text.startswith(_IN_BETWEEN):
@@ -121,18 +121,18 @@ class Signatures:
 
     def _event(self, kind: str, rank: int | None, text: str, **facts: str | int | float) -> list[Event]:
         self._seen[kind] = self._seen.get(kind, 0) + 1
-        if self._seen[kind] > MOST:
+        if self._seen[kind] > MAX_EVENTS:
             return []
         if self._finished:
             facts["after"] = FINISHED
         facts |= _facts(kind, text)
         fatal = kind != "nccl_warning"
-        return [Event(kind=kind, text=text.strip()[:TEXT], rank=_rank(rank, text), fatal=fatal, facts=facts)]
+        return [Event(kind=kind, text=text.strip()[:MAX_TEXT], rank=_rank(rank, text), fatal=fatal, facts=facts)]
 
 
 def _may_matter(line: str) -> bool:
-    # Asked of every line of a log. A chain of `in` is faster than one regular expression; a few words cover the table,
-    # since most of its lines also say "error".
+    # Called for every line of a log. A chain of `in` is faster than one regular expression; a few words cover the
+    # table, since most of the messages in it also contain "error".
     return (
         "rror" in line
         or "emory" in line

@@ -1,1 +1,1 @@
-"""Steps to figures: windows, statistics, intervals and the figures of a result."""
+"""Compute the metrics of a result from the measured steps: windows, statistics and confidence intervals."""

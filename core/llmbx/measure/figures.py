@@ -1,7 +1,7 @@
-"""From steps to figures: the window, step time, TFLOP/s, tokens/s, MFU. Pure arithmetic over frozen values.
+"""Compute the metrics of a run from its steps: window, step time, TFLOP/s, tokens/s, MFU. No input or output.
 
-tokens/s = sequence length x global batch size / step time; days for 1T tokens = 1e12 / (tokens/s) / 86400;
-MFU = global batch size x model FLOPs / (step time x GPUs x peak). These are the formulas of the recipes.
+tokens/s = sequence length x global batch size / step time; days for 1T tokens = 1e12 / (tokens/s) / 86400; MFU = global
+batch size x model FLOPs / (step time x GPUs x peak). These are the formulas of the recipes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from . import series, stats
 from .window import choose
 
 ROUNDED = 0.005
-"""A log's TFLOP/s figure counts as rounded away when its last digit is more than this fraction of it."""
+"""The TFLOP/s in a log are too coarsely rounded if their last digit is more than this fraction of the value."""
 
 DISAGREE = 0.01
-"""The log's own TFLOP/s and ours may differ by this fraction before a warning."""
+"""Relative difference between the log's TFLOP/s and the computed value above which a warning is issued."""
 
 
 class Figures(Value, frozen=True):
-    """What the steps of one run show; the members are those of `result.json`."""
+    """Metrics of the steps of one run; the fields are those of `result.json`."""
 
     window: Window
     steps_measured: int
@@ -47,10 +47,10 @@ def measure(
     policy: str | None = None,
     first_number: int | None = None,
 ) -> Figures:
-    """The figures of a run.
+    """Compute the metrics of a run.
 
-    `policy` overrides the spec's window; `first_number` is the number its framework gives the first step (0 or 1;
-    None: the smallest number seen). Profiled steps and the step that writes the profile are never measured.
+    `policy` overrides the specification's window; `first_number` is the framework's number of the first step (0 or 1;
+    None: the smallest number in the log). Profiled steps and the step that writes the profile are never measured.
     """
     hidden = profiled_numbers(spec, steps, first_number)
     window, measured = choose(steps, policy or spec.window, hidden)
@@ -76,17 +76,17 @@ def measure(
 
 
 def _gaps(window: Window, steps: Sequence[Step], measured: int) -> Iterator[str]:
-    """What is missing from a window that was named by its numbers, and steps that were no whole steps of training."""
+    """Warnings about steps missing from an explicit window, skipped steps, and gradient norms that are not finite."""
     if measured and window.policy not in ("last", "auto") and window.span is not None and measured < window.span:
         yield f"only {measured} of the {window.span} steps of the window {window.policy} could be measured"
     if skipped := [step.number for step in steps if step.skipped]:
-        yield f"the optimizer skipped {len(skipped)} of {len(steps)} steps, first {skipped[0]}: they are not measured"
+        yield f"the optimizer skipped {len(skipped)} of {len(steps)} steps (first: {skipped[0]}); they are not measured"
     if bad := [step.number for step in steps if not finite(step.grad_norm)]:
-        yield f"the gradient norm was not finite at {len(bad)} of {len(steps)} steps, first {bad[0]}"
+        yield f"the gradient norm was not finite in {len(bad)} of {len(steps)} steps (first: {bad[0]})"
 
 
 def profiled_numbers(spec: RunSpec, steps: Sequence[Step], first_number: int | None = None) -> frozenset[int]:
-    """The log's numbers of the steps that a profile touches: the profiled ones and the one that writes the file."""
+    """The log's numbers of the steps that a profile affects: the profiled ones and the one that writes the file."""
     if spec.profile is None or not steps:
         return frozenset()
     base = min(step.number for step in steps) if first_number is None else first_number
@@ -94,17 +94,17 @@ def profiled_numbers(spec: RunSpec, steps: Sequence[Step], first_number: int | N
 
 
 def achieved_tflops(spec: RunSpec, step_time_s: float, flops: Flops) -> float:
-    """Model TFLOP/s per GPU of one step: FLOPs a sample (the recipe's convention) x GBS / (time x GPUs)."""
+    """Model TFLOP/s per GPU of one step: FLOPs per sample (in the recipe's convention) x GBS / (time x GPUs)."""
     return flops.by(spec.flops_convention) * spec.global_batch_size / (step_time_s * spec.gpus) / 1e12
 
 
 def _tflops(spec: RunSpec, measured: Sequence[Step], flops: Flops | None) -> tuple[Tflops, tuple[str, ...]]:
-    """The log's own figure where it says what the MFU's formula says, else the formula's, and both in a warning."""
+    """The log's TFLOP/s if they agree with the MFU's formula, else the formula's, with a warning that contains both."""
     printed = [step.tflops_per_gpu for step in measured if step.tflops_per_gpu is not None]
     ours = [achieved_tflops(spec, s.time_s, flops) for s in measured if s.time_s] if flops else []
-    told = bool(printed) and len(printed) == len(measured) and not _rounded_away(measured, printed)
-    differs = _cross_check(spec, printed, ours) if told else ()
-    if told and not differs:
+    usable = bool(printed) and len(printed) == len(measured) and not _rounded_away(measured, printed)
+    differs = _cross_check(spec, printed, ours) if usable else ()
+    if usable and not differs:
         summary = stats.summary(printed)
         return Tflops(mean=summary["mean"], std=summary["std"], source="log"), ()
     if ours:
@@ -125,15 +125,15 @@ def _cross_check(spec: RunSpec, printed: Sequence[float], ours: Sequence[float])
     if abs(theirs - own) <= DISAGREE * own:
         return ()
     return (
-        f"the log's {theirs:.1f} TFLOP/s per GPU differs by {100 * (theirs / own - 1):+.1f} % from {own:.1f} by "
-        f"formula ({spec.flops_convention} attention): the framework counts FLOPs differently",
+        f"the log's {theirs:.1f} TFLOP/s per GPU differ by {100 * (theirs / own - 1):+.1f} % from the computed "
+        f"{own:.1f} ({spec.flops_convention} attention): the framework counts FLOPs differently",
     )
 
 
 def _mfu(spec: RunSpec, step_time_s: float | None, flops: Flops | None) -> Mfu:
     peak = spec.peak
     if peak and not (math.isfinite(peak.tflops) and peak.tflops > 0):
-        peak = None  # a record of an older llmbx may hold one, and its run has to get a result
+        peak = None  # the record of an older llmbx may contain such a peak, and its run still needs a result
     value = achieved_tflops(spec, step_time_s, flops) / peak.tflops if step_time_s and flops and peak else None
     return Mfu(
         value=value,
@@ -155,5 +155,5 @@ def _memory(steps: Sequence[Step]) -> float | None:
 
 
 def finite(value: float | None) -> bool:
-    """False only for NaN and infinity; an unknown value is not known to be bad."""
+    """False only for NaN and infinity; None counts as finite."""
     return value is None or math.isfinite(value)

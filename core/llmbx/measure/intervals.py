@@ -1,8 +1,8 @@
-"""How sure a figure is: intervals of a mean over steps and over repeats, and of the change from one run to another.
+"""Confidence intervals of a mean over steps and over repeated runs, and of the change between two runs.
 
-Over the steps of one run neighbours resemble each other, so the interval comes from `ar1`; over repeats of a run the
-means are independent and Student's t applies. Steps say nothing of how runs differ from each other: where there are
-repeats, only their means count.
+Neighboring steps of a run are correlated, so their interval comes from the `ar1` model; the means of repeated runs are
+independent, so Student's t applies. Steps contain no information about the variation between runs: with repeated runs,
+only their means are used.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ LEVEL = 0.95
 
 
 class Interval(Value, frozen=True):
-    """A mean and the interval that holds the true one with probability `level`, in the unit of the values.
+    """A mean and its confidence interval at `level`, in the unit of the values.
 
-    `effective_count` is how many independent values would give an interval as narrow, `correlation` that of
-    neighbouring steps.
+    `effective_count` is the number of independent values that would give an interval of the same width, `correlation`
+    is that of neighboring steps.
     """
 
     mean: float
@@ -36,12 +36,12 @@ class Interval(Value, frozen=True):
 
     @property
     def half_width(self) -> float:
-        """Half of the interval."""
+        """Half of the interval's width."""
         return (self.high - self.low) / 2
 
 
 class Change(Value, frozen=True):
-    """By which fraction B differs from A (0.05: B is 5 % larger), with its interval."""
+    """Relative change from A to B (0.05: B is 5 % larger), with its confidence interval."""
 
     fraction: float
     low: float
@@ -51,15 +51,15 @@ class Change(Value, frozen=True):
 
     @property
     def significant(self) -> bool:
-        """Whether the interval leaves no change out."""
+        """Whether the interval excludes zero."""
         return not self.low <= 0 <= self.high
 
 
 def over_steps(values: Sequence[float], level: float = LEVEL) -> Interval | None:
     """The interval of the mean over consecutive steps; None for fewer than two.
 
-    Its coverage is 93 to 97 of 100 for a `level` of 0.95, ten steps and more, and a correlation of neighbours from 0 to
-    0.7 (to 0.9 from fifty steps on). Below four steps their correlation cannot be seen and is taken to be none.
+    Its coverage at `level` 0.95 is 93 to 97 of 100 for ten steps and more, and a correlation of neighbors from 0 to 0.7
+    (to 0.9 from fifty steps on). With fewer than four steps the correlation cannot be estimated and is assumed to be 0.
     """
     from . import autoregression
 
@@ -99,15 +99,15 @@ def over_repeats(values: Sequence[float], level: float = LEVEL) -> Interval | No
 
 
 def exact(value: float, level: float = LEVEL) -> Interval:
-    """A figure that is taken as it stands: a published one, or a single step."""
+    """A value without uncertainty: a published one, or a single step."""
     return Interval(mean=value, low=value, high=value, level=level, count=1, method="exact")
 
 
 def change(a: Interval, b: Interval) -> Change:
-    """How B differs from A, from the intervals of two single runs; means and limits above 0.
+    """The relative change from A to B, from the intervals of two single runs; means and upper limits must be > 0.
 
-    The limits of the difference of logarithms are recovered from those of the parts: each side's distances from its
-    mean are added as squares (Zou and Donner, Statistics in Medicine 27, 2008).
+    The limits of the difference of logarithms are derived from those of the parts: the distances of each side's limits
+    from its mean are added in quadrature (Zou and Donner, Statistics in Medicine 27, 2008).
     """
     logs = [(math.log(x.mean), math.log(_positive(x.low, x.mean)), math.log(x.high)) for x in (a, b)]
     (mean_a, low_a, high_a), (mean_b, low_b, high_b) = logs
@@ -122,10 +122,10 @@ def change(a: Interval, b: Interval) -> Change:
 
 
 def change_of_repeats(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> Change | None:
-    """How B's mean differs from A's when either was repeated; None for fewer than three runs in all.
+    """The relative change from A's mean to B's, with repeats; None for fewer than three runs in total.
 
-    Student's two-sample t of the logarithms, with one spread for both, so that one new run can be held against several
-    of a baseline.
+    Student's two-sample t test of the logarithms, with pooled variance, so that one new run can be compared with
+    several runs of a baseline.
     """
     if not a or not b or len(a) + len(b) < 3:
         return None
@@ -145,5 +145,5 @@ def change_of_repeats(a: Sequence[float], b: Sequence[float], level: float = LEV
 
 
 def _positive(low: float, mean: float) -> float:
-    """A lower limit that has a logarithm: an interval so wide that it reaches 0 says no more than "far below"."""
+    """A lower limit that has a logarithm: an interval that reaches 0 only says "far below"."""
     return max(low, mean * 1e-3)

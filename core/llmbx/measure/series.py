@@ -1,7 +1,7 @@
-"""What the times of the measured steps look like beyond their mean: outliers, drift, two levels. Pure and cheap.
+"""Detect outliers, drift and two levels in the times of the measured steps.
 
-Each flag takes two things: that chance would rarely do it, and that it is large enough to matter. The limits of chance
-were set by simulation on normal, uniform and correlated series (tests/core/measure/test_series.py holds them to it).
+Each flag requires an effect that is unlikely by chance and large enough to matter. The thresholds were set by
+simulation of normal, uniform and correlated series (checked by tests/core/measure/test_series.py).
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from itertools import accumulate
 from ..model import Point, Step, Value
 from . import stats
 
-MOST_POINTS = 400
-"""A longer run is drawn as this many stretches at most, each by its mean and its range."""
+MAX_POINTS = 400
+"""Maximum number of points in a chart; longer runs are drawn as segments, each by its mean and range."""
 
 NOTABLE_OUTLIER = 0.02
-"""An outlier is at least this fraction away from the median."""
+"""Minimum relative distance of an outlier from the median."""
 
 NOTABLE_DRIFT = 0.01
-"""A drift amounts to at least this fraction of the mean from the first measured step to the last."""
+"""Minimum drift from the first measured step to the last, relative to the mean."""
 
 NOTABLE_LEVELS = 0.01
-"""Two levels are at least this fraction of the mean apart."""
+"""Minimum distance of two levels, relative to the mean."""
 
-CERTAIN = 0.99
-"""How sure a drift must be: its interval at this level leaves none out."""
+DRIFT_LEVEL = 0.99
+"""Confidence level at which the interval of a drift must exclude zero."""
 
 
 class Outlier(Value, frozen=True):
-    """One step that stands out: its number, its time, and by which factor of the median it differs (1.4: 40 % more)."""
+    """One outlier step: its number, its time, and its ratio to the median (1.4: 40 % more)."""
 
     number: int
     time_s: float
@@ -38,9 +38,9 @@ class Outlier(Value, frozen=True):
 
 
 class Drift(Value, frozen=True):
-    """A trend over the window: the fraction by which a step gets slower from its beginning to its end, and its range.
+    """A trend over the window: relative increase of the step time from the first step to the last, with its interval.
 
-    Positive is slower, as when a GPU throttles.
+    Positive means slower, for example when a GPU throttles.
     """
 
     fraction: float
@@ -49,9 +49,9 @@ class Drift(Value, frozen=True):
 
 
 class Levels(Value, frozen=True):
-    """Two separate levels of the step time in seconds, and how many steps are at each.
+    """Two separate levels of the step time in seconds, and the number of steps at each.
 
-    `since` is the number of the step from which on the other level holds, None when the steps change between them.
+    `since` is the number of the first step at the other level, None if the steps alternate between the levels.
     """
 
     low_s: float
@@ -61,29 +61,29 @@ class Levels(Value, frozen=True):
     since: int | None = None
 
 
-class Look(Value, frozen=True):
-    """All of it for one window. Two levels explain what would else be outliers or a drift."""
+class Anomalies(Value, frozen=True):
+    """Anomalies of one window. With two levels there are no outliers and no drift, as the levels explain them."""
 
     outliers: tuple[Outlier, ...] = ()
     drift: Drift | None = None
     levels: Levels | None = None
 
 
-def look(steps: Sequence[Step]) -> Look:
-    """What stands out in the times of these measured steps; steps without a time are left out."""
+def detect(steps: Sequence[Step]) -> Anomalies:
+    """Find anomalies in the times of these measured steps; steps without a time are ignored."""
     timed = [step for step in steps if step.time_s is not None]
     levels = two_levels(timed)
     odd = () if levels else outliers(timed)
     named = {outlier.number for outlier in odd}
     usual = [step for step in timed if step.number not in named]
     levels = levels or two_levels(usual)
-    return Look(outliers=odd, drift=None if levels else drift(usual), levels=levels)
+    return Anomalies(outliers=odd, drift=None if levels else drift(usual), levels=levels)
 
 
 def outliers(steps: Sequence[Step]) -> tuple[Outlier, ...]:
     """Steps farther from the median than 5 + 20/n scaled median absolute deviations, and than 2 % of the median.
 
-    Of series without an outlier at most two in a hundred have one named. Needs six steps.
+    At most two in a hundred series without an outlier have one flagged. Needs six steps.
     """
     times = _times(steps)
     middle, spread = stats.median(times), stats.deviation(times)
@@ -98,13 +98,13 @@ def outliers(steps: Sequence[Step]) -> tuple[Outlier, ...]:
 
 
 def drift(steps: Sequence[Step]) -> Drift | None:
-    """The trend, when it is certain beyond what correlated steps do by themselves, and notable. Needs eight steps."""
+    """The trend, if it is larger than what correlated steps show by chance, and notable. Needs eight steps."""
     from . import autoregression
 
     times = _times(steps)
     middle = stats.mean(times)
     slope = autoregression.slope(times) if len(times) >= 8 else None
-    edge = (1 - CERTAIN) / 2
+    edge = (1 - DRIFT_LEVEL) / 2
     if slope is None or not middle or edge <= slope.below(0) <= 1 - edge:
         return None
     low, fraction, high = (slope.quantile(p) * (len(times) - 1) / middle for p in (edge, 0.5, 1 - edge))
@@ -112,11 +112,11 @@ def drift(steps: Sequence[Step]) -> Drift | None:
 
 
 def two_levels(steps: Sequence[Step]) -> Levels | None:
-    """Two levels, when the steps fall into two groups whose gap is wide against their own spread. Needs eight steps.
+    """Two levels, if the steps form two groups whose gap is wide compared with their spread. Needs eight steps.
 
-    The split is the one with the least spread inside the groups (Otsu); the gap is measured by Ashman's D, the distance
-    of the means over the root mean square of the deviations, and must exceed 4 + 40/n. Each group has at least 15 %
-    of the steps, and three.
+    The steps are split where the spread inside the groups is smallest (Otsu); the gap is measured by Ashman's D, the
+    distance of the means divided by the root mean square of the standard deviations, and must exceed 4 + 40/n. Each
+    group has at least 15 % of the steps, and at least three.
     """
     times = sorted(_times(steps))
     n, least = len(times), max(3, math.ceil(0.15 * len(times)))
@@ -135,14 +135,14 @@ def two_levels(steps: Sequence[Step]) -> Levels | None:
 
 
 def warnings(steps: Sequence[Step]) -> tuple[str, ...]:
-    """The same as `look`, as lines for a result's warnings."""
-    seen = look(steps)
+    """The result of `detect` as lines for a result's warnings."""
+    seen = detect(steps)
     lines = [_outlier_words(seen.outliers)] if seen.outliers else []
     if seen.levels is not None:
         lines.append(_level_words(seen.levels))
     elif seen.drift is not None:
         way = "slower" if seen.drift.fraction > 0 else "faster"
-        lines.append(f"steps get {100 * abs(seen.drift.fraction):.1f} % {way} from the window's first to its last")
+        lines.append(f"steps get {100 * abs(seen.drift.fraction):.1f} % {way} from the first to the last of the window")
     return tuple(lines)
 
 
@@ -154,12 +154,12 @@ def _outlier_words(found: Sequence[Outlier]) -> str:
 
 def _level_words(levels: Levels) -> str:
     both = f"{levels.low_s:.4g} s ({levels.low_steps} steps) and {levels.high_s:.4g} s ({levels.high_steps} steps)"
-    how = "changing between them" if levels.since is None else f"the change is at step {levels.since}"
-    return f"two levels of step time, {both}, {how}: the mean describes neither"
+    how = "alternating" if levels.since is None else f"changing at step {levels.since}"
+    return f"two levels of step time, {both}, {how}: the mean represents neither"
 
 
 def _split(ordered: Sequence[float], least: int) -> int:
-    """Where to part sorted values so that the sides' means are farthest apart, weighed by their sizes."""
+    """Index that splits sorted values so that the size-weighted distance of the means is largest."""
     n, sums = len(ordered), list(accumulate(ordered))
     return max(
         range(least, n - least + 1),
@@ -168,7 +168,7 @@ def _split(ordered: Sequence[float], least: int) -> int:
 
 
 def _since(steps: Sequence[Step], threshold: float) -> int | None:
-    """The number of the first step at the other level, when the levels follow each other in time."""
+    """Number of the first step at the other level, if the level changes only once."""
     sides = [time >= threshold for time in _times(steps)]
     changes = [i for i in range(1, len(sides)) if sides[i] != sides[i - 1]]
     return steps[changes[0]].number if len(changes) == 1 else None
@@ -178,9 +178,9 @@ def _times(steps: Sequence[Step]) -> list[float]:
     return [step.time_s for step in steps if step.time_s is not None]
 
 
-def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> tuple[Point, ...]:
-    """Points as they are or, where there are more than `most`, stretches of them by mean and range."""
-    stride = -(-len(points) // most)
+def thinned(points: Sequence[Point], limit: int = MAX_POINTS) -> tuple[Point, ...]:
+    """The points, or, if there are more than `limit`, the mean and range of consecutive segments."""
+    stride = -(-len(points) // limit)
     if stride <= 1:
         return tuple(points)
     return tuple(_stretch(points[k : k + stride]) for k in range(0, len(points), stride))
@@ -188,6 +188,6 @@ def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> tuple[Point, ..
 
 def _stretch(points: Sequence[Point]) -> Point:
     known = [point.y for point in points if point.y is not None]
-    words = f"mean of the steps {points[0].x:,g} to {points[-1].x:,g}, and their range"
+    words = f"mean and range of the steps {points[0].x:,g} to {points[-1].x:,g}"
     return Point(x=points[len(points) // 2].x, y=stats.mean(known), low=min(known, default=None),
                  high=max(known, default=None), note=words)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Plain statistics of a handful of numbers, without numpy. Unknown is None: the mean of nothing, the spread of one."""
+"""Basic statistics without numpy. The result is None if it is undefined."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The arithmetic mean; None for no values, and for values so large that they have none."""
+    """The arithmetic mean; None for no values, or if the sum overflows."""
     try:
         return math.fsum(values) / len(values) if values else None
     except OverflowError:
@@ -15,7 +15,7 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def sample_std(values: Sequence[float]) -> float | None:
-    """The sample standard deviation (n - 1); None for fewer than two values, and for values that are too large."""
+    """The sample standard deviation (n - 1); None for fewer than two values, or if it overflows."""
     middle = mean(values)
     if middle is None or len(values) < 2:
         return None
@@ -34,7 +34,7 @@ def median(values: Sequence[float]) -> float | None:
 
 
 def coefficient_of_variation(values: Sequence[float]) -> float | None:
-    """The sample standard deviation as a fraction of the mean; None where either is unknown or the mean is 0."""
+    """The sample standard deviation divided by the absolute mean; None if either is undefined or the mean is 0."""
     middle, spread = mean(values), sample_std(values)
     return spread / abs(middle) if middle and spread is not None else None
 
@@ -49,7 +49,7 @@ def deviation(values: Sequence[float]) -> float | None:
 
 
 def summary(values: Sequence[float]) -> dict[str, float | None]:
-    """`mean`, `std` (sample), `median`, `min` and `max`: the members of a result's `step_time_s`."""
+    """`mean`, `std` (sample), `median`, `min` and `max`: the fields of a result's `step_time_s`."""
     return {
         "mean": mean(values),
         "std": sample_std(values),

@@ -1,8 +1,8 @@
-"""Student's t distribution without scipy: its distribution function and its quantile.
+"""Student's t distribution without scipy: distribution function, density and quantile.
 
-The distribution function is the regularised incomplete beta function, evaluated as a continued fraction by the modified
+The distribution function is the regularized incomplete beta function, evaluated as a continued fraction by the modified
 Lentz method (NIST Digital Library of Mathematical Functions, 8.17.22; 3.10(iii)). The quantile inverts it by Newton's
-method, which climbs to the root without overshooting because the function is concave above its middle.
+method, which cannot overshoot because the function is concave above the median.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PRECISION = 1e-14
 
 
 def cdf(x: float, dof: float) -> float:
-    """P(T <= x) for Student's t with `dof` degrees of freedom (above 0, not necessarily whole)."""
+    """P(T <= x) for Student's t with `dof` degrees of freedom (> 0, not necessarily an integer)."""
     if x == 0:
         return 0.5
     tail = _tail(abs(x), dof)
@@ -28,7 +28,7 @@ def density(x: float, dof: float) -> float:
 
 
 def quantile(probability: float, dof: float) -> float:
-    """The x with P(T <= x) = `probability`. Raises `ValueError` outside (0, 1) or for `dof` that is not above 0."""
+    """The x with P(T <= x) = `probability`. Raises `ValueError` outside of (0, 1) or for `dof` <= 0."""
     if not 0 < probability < 1 or dof <= 0:
         raise ValueError(f"no t quantile for probability {probability} and {dof} degrees of freedom")
     if probability < 0.5:
@@ -43,12 +43,12 @@ def quantile(probability: float, dof: float) -> float:
 
 
 def _tail(x: float, dof: float) -> float:
-    """P(T > x) for x >= 0, accurate where it is small."""
+    """P(T > x) for x >= 0, accurate for small probabilities."""
     return 0.5 * beta(dof / (dof + x * x), dof / 2, 0.5)
 
 
 def beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function I_x(a, b) for 0 <= x <= 1."""
+    """The regularized incomplete beta function I_x(a, b) for 0 <= x <= 1."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)

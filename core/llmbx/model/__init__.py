@@ -1,4 +1,4 @@
-"""The frozen values that flow from the command line to the report. Imports nothing of llmbx outside this folder."""
+"""Frozen records passed between the parts of llmbx and its plugins. Imports nothing of llmbx outside this folder."""
 
 from .base import Natural, Positive, Scalar, Seconds, Value
 from .figure import Figure

@@ -1,4 +1,4 @@
-"""The common base of every value that crosses between rooms."""
+"""Base class and common types of the records."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Annotated, Any, Self
 import msgspec
 
 Scalar = bool | int | float | str | None
-"""What a `--set` value or a catalog setting may be."""
+"""Value of a `--set` key or a catalog setting."""
 
 Natural = Annotated[int, msgspec.Meta(ge=0)]
-"""A number of at least 0, as a file may say it."""
+"""An integer >= 0."""
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
-"""A number of at least 1, as a file may say it."""
+"""An integer >= 1."""
 
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=sys.float_info.max)]
-"""A finite time above 0, as a file may say it."""
+"""A finite number of seconds > 0."""
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A frozen, typed record. Unknown fields are errors when it is read from TOML or JSON."""
+    """Base class of the records: frozen and typed. Reading a record from TOML or JSON rejects unknown fields."""
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with `changes` applied; the original stays as it is."""
+        """Return a copy with `changes` applied."""
         return msgspec.structs.replace(self, **changes)

@@ -1,4 +1,4 @@
-"""What a profiler measured of a run, as a comparison takes it."""
+"""Metric of a profiled run, in the form that a comparison uses."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from .base import Value
 
 
 class Figure(Value, frozen=True):
-    """One figure of a profiled or traced run, with a value for each step that was profiled."""
+    """One metric of a profiled or traced run, with a value for each profiled step."""
 
     name: str
-    """Its name in `--gate`."""
+    """Name of the metric in `--gate`."""
     unit: str
-    """The unit of the values."""
+    """Unit of the values."""
     values: tuple[float, ...]
-    """One for each profiled step."""
+    """One value for each profiled step."""
     better: Literal["lower", "higher"] = "lower"
-    """Which direction is better."""
+    """Which direction is an improvement."""
     step_s: float | None = None
-    """The mean time of those steps in seconds, for a figure that is a part of them: a change then counts in parts of a
-    step. Without it a change counts in parts of the figure itself.
+    """Mean duration of the profiled steps in seconds, for a metric that is a part of the step: a change is then
+    reported relative to the step. Without it, a change is relative to the metric itself.
     """

@@ -1,4 +1,4 @@
-"""What a framework's FLOPs formula returns, and the formula that most of them share."""
+"""Result type of a framework's FLOPs formula, and the formula for a transformer that most frameworks share."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from .workload import Convention, ModelShape
 
 
 class Flops(Value, frozen=True):
-    """Model FLOPs of ONE sample (forward and backward, batch 1) under both conventions of counting attention."""
+    """Model FLOPs of one sample (forward and backward pass) under both conventions of counting attention."""
 
     full: float
-    """With the whole S x S matrix."""
+    """FLOPs with the full S x S attention matrix."""
     causal: float
-    """With the half of it that a causal mask leaves."""
+    """FLOPs with half of the attention matrix, as left by a causal mask."""
     formula: str
-    """The formula and its version, so that two results can be told to be comparable."""
+    """Name and version of the formula; results are comparable only if they agree."""
     parts: dict[str, float] = {}
-    """The named summands of the `full` convention divided by the sequence length, as the recipes' worked examples
-    print.
+    """FLOPs of each term of the formula under the `full` convention, divided by the sequence length, as the recipes'
+    worked examples print them.
     """
 
     def by(self, convention: Convention) -> float:
-        """The figure under one convention."""
+        """FLOPs under one convention."""
         return self.full if convention == "full" else self.causal
 
 
@@ -32,11 +32,11 @@ def transformer(
 ) -> Flops:
     """FLOPs of one sample of a decoder by S(12Lh²(1+g/a+S/h) + 18Lfhk + 6Vh), under both conventions.
 
-    S tokens, L layers, hidden size h, g query groups, a heads, FFN f, k experts a token, vocabulary V. The full
-    convention counts the S x S attention matrix (Llama 2 and older Llama 3.1 recipes); the causal one half of it: S/2h
-    instead of S/h (Grok-1 recipe). It takes heads x head width = h, and a gated FFN (three matrices)
-    in every layer. `formula` is its name and version at the caller's, `width` the FFN's where it is not the model's,
-    `extra` what the caller counts beyond it, for one token.
+    S tokens, L layers, hidden size h, g query groups, a heads, FFN width f, k experts per token, vocabulary V. The
+    `full` convention counts the S x S attention matrix (Llama 2 and older Llama 3.1 recipes), `causal` counts half of
+    it: S/2h instead of S/h (Grok-1 recipe). The formula assumes heads x head width = h, and a gated FFN (three
+    matrices) in every layer. `formula` is the name and version to report, `width` the FFN width if it differs from the
+    model's, `extra` further terms in FLOPs per token.
     """
     parts = {"attention": attention(model, "full"), "mlp": mlp(model, width), "embedding": embedding(model)}
     parts |= extra or {}
@@ -50,7 +50,7 @@ def transformer(
 
 
 def attention(model: ModelShape, convention: Convention) -> float:
-    """Attention FLOPs of one token: projections, scores and values, in all layers."""
+    """FLOPs of one token in the attention of all layers: projections, scores and values."""
     seen = model.sequence_length if convention == "full" else model.sequence_length / 2
     per_head = model.hidden_size * (model.heads + model.query_groups) + seen * model.heads
     return 12 * model.layers * model.hidden_size * per_head / model.heads

@@ -1,4 +1,4 @@
-"""What a run needs around its program, before and after the runtime has fetched it."""
+"""Software environment of a run: what the framework requests, and what the runtime provides."""
 
 from __future__ import annotations
 
@@ -6,59 +6,61 @@ from .base import Value
 
 
 class Environment(Value, frozen=True):
-    """A Python environment that llmbx builds: a name, the interpreters that fit, and its lock."""
+    """A Python environment that llmbx builds: its name, the supported interpreters, and the locked packages."""
 
     name: str
-    """Its name, in folders and images."""
+    """Name of the environment in folders and images."""
     pythons: tuple[str, ...]
-    """The Python versions that fit, best first ("3.12")."""
+    """Supported Python versions, in order of preference ("3.12")."""
     steps: tuple[tuple[str, ...], ...]
-    """pip's invocations in order, each a list of exact requirements."""
+    """pip invocations in order, each a list of exact requirements."""
     no_deps: tuple[int, ...] = ()
-    """The steps, by index, that are installed without their dependencies."""
+    """Indices of the steps that are installed without dependencies."""
     variants: dict[str, tuple[tuple[str, str | None], ...]] = {}
-    """Requirement -> the builds that are admitted for it, best first, each with the extra index that has it (None: the
-    configured ones).
+    """Requirement -> accepted builds in order of preference, each with the extra package index that provides it (None:
+    the configured indexes).
     """
     download_mb: int | None = None
-    """Megabytes to download, as measured."""
+    """Measured download size in megabytes."""
     disk_mb: int | None = None
-    """Megabytes on disk, as measured."""
+    """Measured size on disk in megabytes."""
     check: str = ""
-    """A Python statement that must succeed in the finished environment."""
+    """Python statement that must succeed in the finished environment."""
     main: tuple[str, ...] = ()
-    """Packages whose versions every record shows (empty: all that the lock pins)."""
+    """Packages whose versions are recorded for every run (empty: all locked packages)."""
     variant_mb: dict[str, tuple[int, int]] = {}
-    """Megabytes to download and on disk, of the whole environment, where a build of `variants` makes them differ."""
+    """Build -> download size and size on disk (megabytes) of the whole environment with that build of `variants`."""
 
 
 class ImageRequest(Value, frozen=True):
-    """What a framework asks for: an environment, a container image, or either, whichever the runtime can use."""
+    """What a framework needs: a Python environment, a container image, or either, whichever the runtime supports."""
 
     environment: Environment | None = None
-    """The environment, for the runtime venv and for images that llmbx builds."""
+    """The Python environment; the runtime builds it, or llmbx builds it into an image."""
     reference: str | None = None
-    """The container image, in enroot's spelling (`nvcr.io#nvidia/nemo:25.04.01`), or a file."""
+    """The container image: REGISTRY#NAME:TAG (`registry.example.com#team/train:25.04`) or a file."""
     digest: str | None = None
-    """The image's digest, which what is fetched must have."""
+    """Required digest of the image."""
     repositories: tuple[str, ...] = ()
-    """Gated repositories of the model hub that the ranks will read; access is proved before the start."""
+    """Gated model-hub repositories that the ranks read; access is checked before the start."""
     accept_change: bool = False
-    """Core's, from `--accept-image-change`: admits an image that is not the one first seen."""
+    """Whether to accept an image whose digest has changed since it was first recorded. Set by core from
+    `--accept-image-change`.
+    """
 
 
 class Image(Value, frozen=True):
-    """What the runtime made of the request: where it lies and what proves it."""
+    """The environment or image that the runtime prepared for an `ImageRequest`."""
 
     kind: str
-    """What it is, in the runtime's word (venv, sif, docker)."""
+    """Kind of environment or image, in the runtime's own term."""
     reference: str
-    """The name by which it was asked for."""
+    """The requested name."""
     python: str
-    """The interpreter to start programs with, as seen inside the runtime: the first word of a rank's argv."""
+    """Python interpreter inside the runtime: the first word of a rank's command line."""
     path: str | None = None
-    """Its file or folder, where it has one."""
+    """File or folder of the image, if it has one."""
     digest: str | None = None
-    """What proves its content."""
+    """Digest of the content."""
     versions: dict[str, str] = {}
-    """Versions of what is in it, for the record."""
+    """Recorded versions of the installed software, by name."""

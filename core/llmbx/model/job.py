@@ -1,4 +1,4 @@
-"""A run that was started, and how it stands."""
+"""Started runs and their state."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ class Job(Value, frozen=True):
     """A run that was started."""
 
     launcher: str
-    """The launcher that has it."""
+    """Name of the launcher that started it."""
     job_id: str
-    """Its id, by which the launcher finds it from another process; always a string."""
+    """Id by which the launcher finds the job from another process; always a string."""
     submitted: float
-    """When it was started, in epoch seconds."""
+    """Submission time in epoch seconds."""
     process: str | None = None
-    """The run's own script, where the job is an allocation that was there before it."""
+    """The run's own script, if the job is an existing allocation that the run was started in."""
 
 
 class JobStatus(Value, frozen=True):
-    """How a job stands."""
+    """State of a job."""
 
     state: JobState
-    """pending (it waits), running, ended, or lost (it is gone and nobody knows how it ended)."""
+    """pending (in the queue), running, ended, or lost (gone without a known outcome)."""
     exit_code: int | None = None
-    """Known once it has ended; 0 is a success, 128 + N the end by signal N."""
+    """Exit code of an ended job: 0 is success, 128 + N is termination by signal N."""
     reason: str = ""
-    """The launcher's own word, told to the user as the cause where the log has no better one."""
+    """The launcher's own explanation, reported as the cause if the log has no better one."""
     rank: int | None = None
     """The rank that failed first."""
     node: str | None = None
-    """The node that failed first; another attempt leaves it out."""
+    """The node that failed first; a retry excludes it."""
     phase: str | None = None
-    """The role of the phase that failed."""
+    """Role of the phase that failed."""
     started: float | None = None
-    """When the ranks started, in epoch seconds."""
+    """Start time of the ranks in epoch seconds."""
     ended: float | None = None
-    """When they ended, in epoch seconds."""
+    """End time of the ranks in epoch seconds."""
     verdict: str | None = None
-    """What the launcher knows for sure: timeout, node_fail, preempted, out_of_memory, cancelled."""
+    """Outcome that the launcher knows for certain: timeout, node_fail, preempted, out_of_memory, cancelled."""
 
 
 class Owner(Value, frozen=True):
-    """The llmbx process that prepares a run: a process id with its start time (epoch seconds) on one host."""
+    """The llmbx process that prepares a run: its process id and start time (epoch seconds) on one host."""
 
     pid: int
     started: float
@@ -54,9 +54,9 @@ class Owner(Value, frozen=True):
 
 
 class RunGroup(Value, frozen=True):
-    """Runs that belong together, a sweep's for example."""
+    """Runs that belong together, for example those of a sweep."""
 
     folders: tuple[str, ...]
-    """The run folders, oldest first."""
+    """Run folders, oldest first."""
     notes: tuple[str, ...] = ()
-    """What a reader must know of them: runs that are missing, or left out."""
+    """Remarks to show with the runs, such as which runs are missing or excluded."""

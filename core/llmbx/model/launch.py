@@ -1,4 +1,4 @@
-"""What is to be started: a topology, files, and phases. Pure data; nothing here starts anything."""
+"""What a launcher starts: topology, files and phases. Plain data; nothing in this module starts a process."""
 
 from __future__ import annotations
 
@@ -15,119 +15,125 @@ RANK_SOURCES = {
     "LLMBX_LOCAL_WORLD_SIZE": ("SLURM_STEP_TASKS_PER_NODE", "1"),
     "LLMBX_MASTER_ADDR": ("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1"),
 }
-"""What a rank knows of itself: each variable with the scheduler's one that it is taken from if no launcher has set it,
-and the value of a lone rank. `2(x3)` and `2,1` mean 2 (tasks of the first node).
+"""Variables of a rank: the scheduler's variable that each is taken from if the launcher has not set it, and the value
+of a single rank. `2(x3)` and `2,1` mean 2 (tasks of the first node).
 """
 
 RANK_VARIABLES = (
     *RANK_SOURCES, "LLMBX_MASTER_PORT", *(source for source, _ in RANK_SOURCES.values()), "SLURM_JOB_ID"
 )  # fmt: skip
-"""What a launcher sets around a rank and the rank shim reads inside its container; runtimes forward them by name."""
+"""Variables that a launcher sets for a rank and that the rank shim reads inside the container; runtimes forward them by
+name.
+"""
 
 PREFLIGHT = "preflight"
-"""The role of the phase that checks the nodes before the framework starts; `exit.json` names it for a bad node."""
+"""Role of the phase that checks the nodes before the framework starts; `exit.json` names it if a check fails."""
 
 
 class Prefix(Value, frozen=True):
-    """An argv put in front of a rank's own. Several stand in the order of the command line, outermost first."""
+    """Command-line prefix of a rank. Several prefixes are listed in the order of the command line, outermost first."""
 
     argv: tuple[str, ...]
-    """The words."""
+    """The words of the prefix."""
     ranks: str = "all"
-    """The ranks that get it: "all", "first", "0,8,15", "0-7", "first,mid,last" (`mid` is rank world size // 2)."""
+    """Ranks that get the prefix: "all", "first", "0,8,15", "0-7", "first,mid,last" (`mid` is rank world size // 2)."""
     local_first: bool = False
-    """Whether only the first rank of each node gets it."""
+    """Whether only the first rank of each node gets the prefix."""
 
 
 class Capture(Value, frozen=True):
-    """A profile that a phase itself takes."""
+    """A profile that a phase records itself."""
 
     start: int
     """First profiled step, from 0."""
     stop: int
-    """The step before which it ends."""
+    """Step before which profiling ends, from 0."""
     tool: str
-    """The profiler's plugin."""
+    """Name of the profiler's plugin."""
     required: bool = False
-    """Whether the profile must exist for the run to go on."""
+    """Whether the run fails if the profile is missing."""
     ranks: str = "first"
-    """Who takes part ("all", "first", "0,8")."""
+    """Ranks that take part ("all", "first", "0,8")."""
     output: str = ""
-    """Where the file must lie for a later phase, relative to the run folder and without its ending; empty: wherever the
-    tool puts its files.
+    """Where a later phase expects the file, relative to the run folder and without its suffix; empty: the profiler's
+    default.
     """
 
 
 class Phase(Value, frozen=True):
-    """One launcher step: one srun, or one group of local processes. Its end is a barrier for all ranks."""
+    """One step of a launch, run by all its ranks. The end of a phase is a barrier for all ranks."""
 
     role: str
-    """Its name, of a-z, 0-9, - and _; unique in the launch."""
+    """Name of the phase, of a-z, 0-9, - and _; unique in the launch."""
     argv: tuple[str, ...]
-    """The command of ONE rank."""
+    """Command line of one rank."""
     env: dict[str, str] = {}
-    """Variables exported by value, on top of `RunSpec.env`; never secrets."""
+    """Variables exported by value, in addition to `RunSpec.env`; must not contain secrets."""
     forward: tuple[str, ...] = ()
-    """Variables handed on by name: secrets."""
+    """Variables forwarded by name: secrets."""
     prefixes: tuple[Prefix, ...] = ()
-    """What profilers put around the argv."""
+    """Prefixes that profilers put before `argv`."""
     ranks: Literal["all", "first"] = "all"
-    """Whether all ranks start, or only the first."""
+    """Whether all ranks run the phase or only the first."""
     needs: tuple[str, ...] = ()
-    """Paths (or patterns), relative to the run folder, that must exist before."""
+    """Paths (or patterns), relative to the run folder, that must exist before the phase."""
     makes: tuple[str, ...] = ()
-    """Paths (or patterns) that must exist after; older files of these names in the run folder are removed before."""
+    """Paths (or patterns), relative to the run folder, that must exist after the phase; existing files of these names
+    are removed before it.
+    """
     skip_if: str | None = None
-    """A file that makes the phase unnecessary when it exists as its turn comes."""
+    """File whose existence skips the phase; checked when the phase would start."""
     capture: Capture | None = None
-    """The profile that the phase itself takes."""
+    """Profile that the phase records itself."""
 
 
 class Mount(Value, frozen=True):
-    """A folder or file of the host that the container sees."""
+    """A host folder or file that is mounted into the container."""
 
     source: str
-    """Its path on the host."""
+    """Path on the host."""
     target: str | None = None
-    """Its path in the container; None: the same."""
+    """Path in the container; None: same as `source`."""
     read_only: bool = False
-    """Whether it must not be written."""
+    """Whether the mount is read-only."""
     optional: bool = False
-    """Whether it is left out on a node that has no `source` (Pyxis cannot: there it must be on every node)."""
+    """Whether the mount is left out on nodes without `source`. Runtimes that the scheduler starts may not support this:
+    `source` must then exist on every node.
+    """
 
 
 class Launch(Value, frozen=True):
-    """Everything a launcher needs."""
+    """Everything a launcher needs to start a run."""
 
     nodes: int
-    """Machines."""
+    """Number of nodes."""
     ranks_per_node: int
-    """Ranks of each of them."""
+    """Ranks on each node."""
     gpus_per_rank: int
-    """GPUs of each rank; 0 on a CPU."""
+    """GPUs of each rank; 0 for a CPU run."""
     phases: tuple[Phase, ...]
-    """The phases in order."""
+    """Phases in order."""
     files: dict[str, bytes] = {}
-    """Path relative to the run folder -> bytes; written before the start."""
+    """Files to write before the start: path relative to the run folder -> content."""
     mounts: tuple[Mount, ...] = ()
-    """Folders that the ranks need beside the run folder."""
+    """Mounts that the ranks need in addition to the run folder."""
     ranks_per_numa_node: int | None = None
-    """Binds each rank to the cores and the memory of NUMA node (local rank // this), where numactl is there to do so;
-    None binds nothing.
+    """Ranks per NUMA node: each rank is bound to the cores and memory of NUMA node (local rank // this) if numactl is
+    installed. None: no binding.
     """
 
     @property
     def world_size(self) -> int:
-        """Ranks in all."""
+        """Total number of ranks."""
         return self.nodes * self.ranks_per_node
 
 
 class Wrapping(Value, frozen=True):
-    """How a runtime puts a rank into its container."""
+    """How a runtime starts a rank in its container."""
 
     argv: tuple[str, ...] = ()
-    """What goes in front of the rank shim."""
+    """Command-line prefix of the rank shim."""
     launcher_flags: tuple[str, ...] = ()
-    """srun's flags, for a launcher that takes them (Pyxis)."""
+    """Flags for the launcher's command, for containers that the scheduler starts."""
     host_env: dict[str, str] = {}
     """Variables set outside the container."""

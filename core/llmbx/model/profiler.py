@@ -1,4 +1,4 @@
-"""What a profiler does to the runs that it wraps."""
+"""Capabilities of a profiler."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from .base import Value
 
 
 class Profiler(Value, frozen=True):
-    """A profiler's facts, registered with the hook `register_profiler`."""
+    """Capabilities of a profiler, registered with the hook `register_profiler`."""
 
     takes_steps: bool = False
-    """Whether it records the steps of `RunSpec.profile`: then `llmbx profile` can use it."""
+    """Whether it records the steps of `RunSpec.profile`, so that `llmbx profile` can use it."""
     traces: bool = False
-    """Whether it makes the framework's libraries log what they do, for the whole run: such a run is marked as traced,
-    its experiment has the plugin's name, and nothing of it is profiled.
+    """Whether it traces the whole run by making the framework's libraries log their calls. The run is then marked as
+    traced, its experiment name ends in the plugin's name, and it is not profiled.
     """
     steps: int | None = None
-    """Training steps of a run where none are asked for; None: the recipe's."""
+    """Training steps of a run if the user requests none; None: the recipe's."""
     walltime_minutes: int | None = None
-    """The longest time limit that a run gets by default."""
+    """Upper limit of the default time limit, in minutes."""
     disturbs: str = "a profiler was around the run"
-    """Why the figures of such a run compare with no other's; empty for a profiler that costs nothing."""
+    """Why results under this profiler cannot be compared with others; empty if it does not affect them."""

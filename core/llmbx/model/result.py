@@ -1,4 +1,4 @@
-"""`result.json`, schema version 1. Unknown is None, never 0; every object is always there."""
+"""`result.json`, schema version 1. Unknown values are None, never 0; every object is always present."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Status = Literal["completed", "failed", "cancelled", "timeout", "node_fail", "ou
 
 
 class WorkloadFacts(Value, frozen=True):
-    """Which workload was measured, at which size and scale. Lengths in tokens, batches in samples."""
+    """The measured workload, with its size and scale. Lengths are in tokens, batch sizes in samples."""
 
     plugin: str | None = None
     name: str | None = None
@@ -26,7 +26,7 @@ class WorkloadFacts(Value, frozen=True):
 
 
 class Window(Value, frozen=True):
-    """The measured steps: inclusive, in the log's own numbers; `excluded` are numbers inside it that do not count."""
+    """The measured steps, from `first` to `last` inclusive in the log's own numbers, without those in `excluded`."""
 
     first: int | None = None
     last: int | None = None
@@ -36,18 +36,18 @@ class Window(Value, frozen=True):
 
     @property
     def span(self) -> int | None:
-        """How many steps lie in it, those that do not count left out."""
+        """Number of steps in the window, without the excluded ones."""
         return None if self.first is None or self.last is None else self.last - self.first + 1 - len(self.excluded)
 
     def holds(self, number: int) -> bool:
-        """Whether a step of this number is one of the measured ones."""
+        """Whether the step with this number is measured."""
         if self.first is None or self.last is None:
             return False
         return self.first <= number <= self.last and number not in self.excluded
 
 
 class StepTime(Value, frozen=True):
-    """Seconds a step over the window; `std` is the sample standard deviation (n - 1)."""
+    """Seconds per step over the window; `std` is the sample standard deviation (n - 1)."""
 
     mean: float | None = None
     std: float | None = None
@@ -59,7 +59,7 @@ class StepTime(Value, frozen=True):
 class Tflops(Value, frozen=True):
     """TFLOP/s per GPU over the window, by the same formula as the MFU.
 
-    `source` is "log", or "recomputed" where the log rounds the figure away or counts FLOPs in another way.
+    `source` is "log", or "recomputed" if the log rounds the value too coarsely or counts FLOPs differently.
     """
 
     mean: float | None = None
@@ -68,7 +68,7 @@ class Tflops(Value, frozen=True):
 
 
 class Mfu(Value, frozen=True):
-    """Model FLOPs utilisation, a fraction of the named peak (dense TFLOP/s per GPU)."""
+    """Model FLOPs utilization, a fraction of the named peak (dense TFLOP/s per GPU)."""
 
     value: float | None = None
     formula: str | None = None
@@ -78,28 +78,28 @@ class Mfu(Value, frozen=True):
 
 
 class Loss(Value, frozen=True):
-    """The first and the last loss that the log prints."""
+    """First and last loss in the log."""
 
     first: float | None = None
     last: float | None = None
 
 
 class ImageFacts(Value, frozen=True):
-    """Which image or environment ran, and the digest that proves it."""
+    """Image or environment of the run, and its digest."""
 
     ref: str | None = None
     digest: str | None = None
 
 
 class FlopsPerSample(Value, frozen=True):
-    """Model FLOPs of one sample (forward and backward) under both conventions of counting attention."""
+    """Model FLOPs of one sample (forward and backward pass) under both conventions of counting attention."""
 
     full: float | None = None
     causal: float | None = None
 
 
 class Timing(Value, frozen=True):
-    """Seconds in the queue, preparing the image, from start to the end of the first step, and in all."""
+    """Seconds in the queue, to prepare the image, from the start to the end of the first step, and in total."""
 
     queue_s: float | None = None
     prepare_s: float | None = None
@@ -108,9 +108,9 @@ class Timing(Value, frozen=True):
 
 
 class Result(Value, frozen=True):
-    """The measured and judged outcome of one run.
+    """Measured outcome of one run.
 
-    `phase_step_time_s` is filled where a run trains in several phases: mean or median seconds a step by phase.
+    `phase_step_time_s` is set for runs that train in several phases: mean or median seconds per step, by phase.
     """
 
     run_id: str

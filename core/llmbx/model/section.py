@@ -1,4 +1,4 @@
-"""What a report is made of: figures, tables and charts with their units. Plugins return sections; core draws."""
+"""Content of a report: metrics, tables and charts with their units. Plugins return sections; core renders them."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Literal
 from .base import Scalar, Value
 
 Marks = Literal["line", "dashed", "points", "bars"]
-"""How a series is drawn; `bars` reach from `x` to `until`, the others join or mark points."""
+"""How a series is drawn: `bars` span from `x` to `until`, the others connect or mark points."""
 
 
 class Fact(Value, frozen=True):
-    """One figure, or a word."""
+    """One metric, or a text value."""
 
     name: str
-    """What it is called."""
+    """Label of the value."""
     value: Scalar
-    """The number or word; None is unknown."""
+    """Number or text; None if unknown."""
     unit: str = ""
-    """The unit ("s", "tokens/s", "%", "steps"): a number needs one, words have none."""
+    """Unit ("s", "tokens/s", "%", "steps"); required for numbers, empty for text."""
     formula: str | None = None
-    """How it was computed, with the numbers that went in."""
+    """How the value was computed, with the numbers used."""
     low: float | None = None
-    """The lower end of its interval."""
+    """Lower end of the interval."""
     high: float | None = None
-    """The upper end."""
+    """Upper end of the interval."""
     of: str | None = None
-    """Which interval ("95 % interval over 34 steps")."""
+    """Description of the interval ("95 % interval over 34 steps")."""
     note: str | None = None
-    """Why a value is None, or what is doubtful."""
+    """Why the value is None, or a caveat."""
 
     def __post_init__(self) -> None:
         if is_number(self.value) and not self.unit:
@@ -39,26 +39,26 @@ class Column(Value, frozen=True):
     """One column of a table."""
 
     title: str
-    """Its head."""
+    """Heading of the column."""
     unit: str = ""
-    """The unit; a column of numbers needs one. Numbers that only name something are words ("7")."""
+    """Unit; required for a column of numbers. Write numbers that are only names as text ("7")."""
     formula: str | None = None
-    """How its values were computed."""
+    """How the values were computed."""
 
 
 class Table(Value, frozen=True):
-    """Rows of plain values."""
+    """Table of plain values."""
 
     title: str
-    """What stands above it."""
+    """Heading of the table."""
     columns: tuple[Column, ...]
-    """Its columns."""
+    """Columns of the table."""
     rows: tuple[tuple[Scalar, ...], ...]
-    """One value for each column; None is unknown."""
+    """One value for each column; None if unknown."""
     note: str | None = None
-    """What stands below it."""
+    """Text below the table."""
     folded: bool = False
-    """Whether it is long, so that a page shows it when asked."""
+    """Whether the table is collapsed on a page until the reader opens it."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -73,17 +73,17 @@ class Axis(Value, frozen=True):
     """One axis of a chart."""
 
     title: str
-    """What it shows."""
+    """Label of the axis."""
     unit: str
-    """The unit, which is needed ("number" for things that are numbered, as steps are)."""
+    """Unit, required ("number" for numbered things such as steps)."""
     log: bool = False
-    """Whether it is logarithmic."""
+    """Whether the axis is logarithmic."""
     zero: bool = False
-    """Whether it begins at 0."""
+    """Whether the axis starts at 0."""
     ticks: tuple[float, ...] = ()
-    """The only marks on it, where they are given."""
+    """Explicit tick positions; empty: automatic."""
     top: float | None = None
-    """What lies above is drawn at the edge."""
+    """Upper limit of the axis; larger values are drawn at the edge."""
 
     def __post_init__(self) -> None:
         if not self.unit:
@@ -91,91 +91,91 @@ class Axis(Value, frozen=True):
 
 
 class Point(Value, frozen=True):
-    """One value of a series."""
+    """One point of a series."""
 
     x: float
-    """Where it lies."""
+    """Position on the x axis."""
     y: float | None
-    """Its value; None is a gap."""
+    """Value; None is a gap."""
     low: float | None = None
-    """The lower end of its interval."""
+    """Lower end of the value's interval."""
     high: float | None = None
-    """The upper end."""
+    """Upper end of the value's interval."""
     until: float | None = None
-    """The end of a bar."""
+    """End of a bar on the x axis."""
     note: str | None = None
-    """Words for the reader."""
+    """Remark for the reader."""
 
 
 class Series(Value, frozen=True):
-    """Points that belong together."""
+    """Points of one curve or set of bars."""
 
     name: str
-    """Its name in the legend."""
+    """Name in the legend."""
     points: tuple[Point, ...]
-    """In the order in which they are joined."""
+    """Points, in the order in which they are connected."""
     marks: Marks = "line"
-    """How it is drawn."""
+    """How the series is drawn."""
 
 
 class Span(Value, frozen=True):
-    """A shaded stretch of the x axis."""
+    """Shaded interval of the x axis."""
 
     name: str
-    """What it marks."""
+    """Label of the interval."""
     first: float
-    """Where it begins."""
+    """Start on the x axis."""
     last: float
-    """Where it ends."""
+    """End on the x axis."""
 
 
 class Rule(Value, frozen=True):
-    """A straight line across the chart."""
+    """Straight line across the chart."""
 
     name: str
-    """What it marks."""
+    """Label of the line."""
     y: float | None = None
-    """At which y."""
+    """Position of a horizontal line."""
     x: float | None = None
-    """Or at which x."""
+    """Position of a vertical line."""
 
 
 class Chart(Value, frozen=True):
-    """A chart."""
+    """Chart of one or several series."""
 
     name: str
-    """A word for files and anchors ("step-time")."""
+    """Identifier for files and anchors ("step-time")."""
     title: str
-    """What stands above it."""
+    """Heading of the chart."""
     x: Axis
-    """The horizontal axis."""
+    """Horizontal axis."""
     y: Axis
-    """The vertical axis."""
+    """Vertical axis."""
     series: tuple[Series, ...]
-    """What is drawn."""
+    """Series of the chart."""
     summary: str
-    """In words, what is to be seen."""
+    """What the chart shows, in words."""
     spans: tuple[Span, ...] = ()
-    """Shaded stretches."""
+    """Shaded intervals."""
     rules: tuple[Rule, ...] = ()
     """Straight lines."""
     formula: str | None = None
-    """How its values were computed."""
+    """How the values were computed."""
 
 
 class Section(Value, frozen=True):
-    """A part of a report."""
+    """One section of a report."""
 
     name: str
-    """A word for anchors, unique in its report."""
+    """Identifier for anchors, unique in the report."""
     title: str
-    """Its heading."""
+    """Heading of the section."""
     text: tuple[str, ...] = ()
     """Paragraphs."""
     warnings: tuple[str, ...] = ()
-    """Paragraphs that stand out."""
+    """Highlighted paragraphs."""
     facts: tuple[Fact, ...] = ()
-    """Figures."""
+    """Metrics."""
     tables: tuple[Table, ...] = ()
     """Tables."""
     charts: tuple[Chart, ...] = ()
@@ -183,5 +183,5 @@ class Section(Value, frozen=True):
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number (True and False are words)."""
+    """Whether `value` is a number; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)

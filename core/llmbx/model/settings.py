@@ -1,4 +1,4 @@
-"""Settings of a plugin: one typed record, of which its options, profile table, variables, help and docs are made."""
+"""Settings of a plugin: one typed record that defines its options, profile table, variables, help and docs."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from .base import Value
 
 
 class Option(Value, frozen=True):
-    """How one field of a plugin's settings is given: `field: Annotated[str | None, Option(help="…")] = None`."""
+    """How users set one field of a plugin's settings: `field: Annotated[str | None, Option(help="…")] = None`."""
 
     help: str
     """One line for `--help` and the docs."""
     name: str | None = None
-    """The command-line option; None: `--PLUGIN-FIELD`; empty: the field has none."""
+    """Command-line option; None: `--PLUGIN-FIELD`; empty: no option."""
     metavar: str = ""
-    """What `--help` calls the value; empty: it follows from the type."""
+    """Placeholder of the value in `--help`; empty: derived from the type."""
     variables: tuple[str, ...] = ()
-    """Environment variables that are its default; the first one set wins."""
+    """Environment variables that set the default; the first one that is set is used."""
 
 
 class Settings(Value, frozen=True):
     """Base class of a plugin's settings, registered with the hook `register_settings`.
 
     Every field has a default and an `Option` in its annotation. A field is a bool, int, float or str, one of them or
-    None, or a table (`dict[str, Scalar]`), whose option takes `KEY=VALUE` and is repeated. A run keeps what was given
-    in `RunSpec.plugin_settings`, from which `llmbx.config.plugin_settings.settings_of` reads the record.
+    None, or a table (`dict[str, Scalar]`), whose option takes `KEY=VALUE` and can be repeated. A run stores explicitly
+    set values in `RunSpec.plugin_settings`; `llmbx.config.plugin_settings.settings_of` reads them as this record.
     """
 
     plugin: ClassVar[str] = ""
-    """The name under which the plugin is registered: its profile table is `[clusters.NAME.PLUGIN]`."""
+    """Name under which the plugin is registered; its profile table is `[clusters.NAME.PLUGIN]`."""
     variable_prefixes: ClassVar[tuple[str, ...]] = ()
-    """How the names of other variables begin that change what the plugin does: tests run without them."""
+    """Prefixes of other environment variables that change what the plugin does; tests run without these variables."""
 
 
 class Field(Value, frozen=True):
-    """One field of a settings class. `kind` is bool, int, float, str or dict."""
+    """One field of a settings class. `kind` is bool, int, float, str or dict; `spelling` is the option's name."""
 
     name: str
     kind: type
@@ -46,7 +46,7 @@ class Field(Value, frozen=True):
 
 
 def fields(kind: type[Settings]) -> list[Field]:
-    """The fields of a settings class. Raises `TypeError` for one without an `Option`, or of another type."""
+    """The fields of a settings class. Raises `TypeError` for a field without an `Option` or of an unsupported type."""
     return [_field(kind, name, hint) for name, hint in typing.get_type_hints(kind, include_extras=True).items()
             if name in kind.__struct_fields__]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What one run is: the resolved specification that everything downstream reads."""
+"""Resolved specification of a run, the input of every later stage."""
 
 from __future__ import annotations
 
@@ -9,196 +9,196 @@ from .workload import Checkpointing, Convention, ImageSource, ModelShape, Parall
 
 
 class ProfileSpec(Value, frozen=True):
-    """What is to be profiled. Frameworks map it to their own switches."""
+    """Which steps and ranks are profiled. Frameworks map this to their own options."""
 
     start: int
-    """First profiled step, counted from 0."""
+    """First profiled step, from 0."""
     stop: int
-    """The step before which profiling ends, counted from 0: 45 to 50 are five steps."""
+    """Step before which profiling ends, from 0: 45 to 50 are five steps."""
     tool: str
-    """The profiler: the name of its plugin."""
+    """Name of the profiler's plugin."""
     ranks: str = "first"
-    """Which ranks are profiled: "all", or numbers, ranges and words ("0,32,48-51", "first"; `llmbx.resolve.ranks`)."""
+    """Profiled ranks: "all", or numbers, ranges and words ("0,32,48-51", "first"; see `llmbx.resolve.ranks`)."""
     gpu_metrics: bool = False
-    """Whether the GPUs' own counters are sampled."""
+    """Whether hardware counters of the GPUs are sampled."""
     name: str = "profile_{job}_{node}_{rank}"
-    """The recipe's name for a rank's file (see `Recipe.profile_name`)."""
+    """File name of a rank's profile (see `Recipe.profile_name`)."""
     keep_secrets: bool = False
-    """Whether profiled ranks get the secrets all the same: profiles store a process's environment."""
+    """Whether profiled ranks get the secrets even though profiles store the environment of a process."""
 
 
 class TraceSpec(Value, frozen=True):
-    """That the run is traced. What is recorded is in the settings of the plugin that traces."""
+    """Tracing of a run. What is recorded is set by the settings of the tracing plugin."""
 
     tool: str
-    """The plugin that traces."""
+    """Name of the tracing plugin."""
 
 
 class CheckpointSpec(Value, frozen=True):
-    """Whether to save at the end, and from where to resume."""
+    """Checkpoints that a run saves and loads."""
 
     save: bool = False
     """Whether the last step writes a checkpoint."""
     load: str | None = None
-    """The folder to resume from (the parent of `weights/`)."""
+    """Folder to resume from (the parent of `weights/`)."""
 
 
 class PreflightSpec(Value, frozen=True):
-    """That every node is looked at before the framework starts."""
+    """Checks of every node before the framework starts."""
 
     repositories: tuple[str, ...] = ()
-    """Gated repositories that the ranks will read."""
+    """Gated repositories that the ranks read."""
 
 
 class Peak(Value, frozen=True):
-    """The dense peak of one GPU type and dtype."""
+    """Dense peak throughput of one GPU type and dtype."""
 
     tflops: float
     """TFLOP/s per GPU."""
     name: str
-    """What exactly it is the peak of."""
+    """Name of the peak, with the GPU and the dtype."""
     source: str
-    """Who says so."""
+    """Source of the value."""
 
 
 class Finding(Value, frozen=True):
-    """One broken rule: what is wrong, and what would be right."""
+    """One broken rule: the problem and how to fix it."""
 
     rule: str
-    """A word for the rule, recorded where `--force` overrides it."""
+    """Identifier of the rule, recorded if `--force` overrides it."""
     problem: str
     """What is wrong, in a few words."""
     fix: str
-    """What would be right, with the option to give."""
+    """How to fix it, with the option to set."""
     warning: bool = False
-    """Whether it is only told, and never stops a run."""
+    """Whether it is only reported and never stops a run."""
 
 
 class RunSpec(Value, frozen=True):
-    """One run, fully resolved: the only thing a framework plugin needs to know."""
+    """One run, fully resolved: everything that a framework plugin needs to know."""
 
     plugin: str
-    """The framework's plugin, by its entry point."""
+    """The framework's plugin, by its entry-point name."""
     workload: str
-    """The workload's name."""
+    """Name of the workload."""
     folder: str
-    """The workload's folder name, with which the experiment's name begins."""
+    """Folder name of the workload, with which the experiment's name starts."""
     size: str
-    """The size (8b, mini)."""
+    """Model size (8b, mini)."""
     dtype: str
-    """The dtype (bf16, fp8)."""
+    """Data type (bf16, fp8)."""
     gpu_type: str
-    """The GPU type (h100), or "cpu"."""
+    """GPU type (h100), or "cpu"."""
     gpus: int
-    """GPUs in all; of a run on a CPU the processes or devices in their place."""
+    """Total number of GPUs; for a CPU run, of the processes or devices that replace them."""
     gpus_per_node: int
-    """GPUs of one node."""
+    """GPUs per node."""
     recipe: str
-    """The recipe's name."""
+    """Name of the recipe."""
     driver: str
-    """Which of the framework's programs the recipe starts, in the plugin's own words."""
+    """Which of the framework's programs the recipe starts; the plugin defines the names."""
     model: ModelShape
-    """The model's shape, with what `--set` changed."""
+    """Shape of the model, including changes by `--set`."""
     parallelism: Parallelism
     """Degrees of parallelism; `dp` follows from the others and the number of GPUs."""
     micro_batch_size: int
-    """Samples of one pass of one model replica."""
+    """Samples per forward pass of one model replica."""
     global_batch_size: int
-    """Samples of one training step, over all GPUs."""
+    """Samples per training step, over all GPUs."""
     gradient_accumulation: int
-    """Passes in one step: global batch / (micro batch x DP)."""
+    """Forward passes per step: global batch size / (micro batch size x DP)."""
     steps: int
-    """Training steps in all."""
+    """Total number of training steps."""
     window: str
-    """The measuring window, a policy in the log's own step numbers ("35-44", "last", "auto")."""
+    """Measurement window, in the log's own step numbers ("35-44", "last", "auto")."""
     runtime: str
-    """The runtime's name; "auto" until one is chosen."""
+    """Name of the runtime; "auto" until one is chosen."""
     launcher: str
-    """The launcher's name."""
+    """Name of the launcher."""
     mini: bool = False
-    """Whether it is the small stand-in that a machine without GPUs runs."""
+    """Whether the run uses the small model for machines without GPUs."""
     proxy: bool = False
-    """Whether it is a part or a changed form of the size it is named after, and compares with nothing."""
+    """Whether the model is a part or a variant of the size it is named after; its results are not comparable."""
     cuda_graphs: bool = False
     """Whether CUDA graphs are used (CG)."""
     recompute_layers: int = 0
-    """Layers whose activations are computed again (RL)."""
+    """Layers whose activations are recomputed (RL)."""
     offload_layers: int = 0
-    """Layers whose activations are kept in the host's memory (OL)."""
+    """Layers whose activations are offloaded to host memory (OL)."""
     flops_convention: Convention = "full"
-    """How the recipe counts attention's FLOPs."""
+    """How the recipe counts the FLOPs of attention."""
     image: ImageSource | None = None
-    """The container image that the recipe or the user names."""
+    """Container image set by the recipe or the user."""
     accept_image_change: bool = False
-    """Whether an image that is not the one first seen is admitted."""
+    """Whether to accept an image whose digest has changed since it was first recorded."""
     environment: str | None = None
-    """The name of the recipe's environment, where it has one."""
+    """Name of the recipe's Python environment, if it has one."""
     architecture: dict[str, Scalar] = {}
-    """What the shape does not say of the model, in the plugin's own words (see `Size.architecture`)."""
+    """Properties of the model beyond its shape; the plugin defines the keys (see `Size.architecture`)."""
     settings: dict[str, Scalar] = {}
-    """The framework's own keys: declared defaults, the recipe's, the row's, then `--set`."""
+    """The framework's own settings: declared defaults, overridden by the recipe, the row and `--set`, in this order."""
     env: dict[str, str] = {}
-    """Variables that the recipe, the cluster profile or the user exports to the ranks."""
+    """Environment variables that the recipe, the cluster profile or the user exports to the ranks."""
     secrets: tuple[str, ...] = ()
-    """Names, never values, of the secrets that are forwarded to the ranks."""
+    """Names (never values) of the secrets that are forwarded to the ranks."""
     mounts: tuple[str, ...] = ()
-    """The user's folders for the container: SOURCE[:TARGET][:ro]."""
+    """The user's container mounts: SOURCE[:TARGET][:ro]."""
     walltime_minutes: int | None = None
-    """The time limit."""
+    """Time limit in minutes."""
     stall_timeout_s: float | None = None
-    """Seconds without a line of log after which the run is stopped."""
+    """Seconds without log output after which the run is aborted."""
     retries: int = 0
-    """How many more attempts a failure of the infrastructure is worth."""
+    """Maximum number of retries after an infrastructure failure."""
     preflight: PreflightSpec | None = None
-    """That the nodes are looked at first, where they are."""
+    """Node checks to run before the framework starts, if any."""
     profile: ProfileSpec | None = None
-    """What is profiled, where something is."""
+    """Profiled steps and ranks; None: the run is not profiled."""
     trace: TraceSpec | None = None
-    """What is traced, where something is."""
+    """Tracing; None: the run is not traced."""
     profilers: tuple[str, ...] = ()
-    """The plugins that wrap the launch, in order."""
+    """Plugins that wrap the launch, in order."""
     disturbed: tuple[str, ...] = ()
-    """Why these make the run's figures incomparable, beyond that it is profiled or traced."""
+    """Reasons why these profilers make the results incomparable, apart from profiling and tracing themselves."""
     checkpoint: CheckpointSpec = CheckpointSpec()
-    """Saving and resuming."""
+    """Checkpoints to save and load."""
     checkpoint_facts: Checkpointing | None = None
-    """What is known of the size's checkpoints."""
+    """Known properties of the size's checkpoints."""
     gated_tokenizer: str | None = None
-    """The gated repository that the tokenizer lies in."""
+    """Gated repository of the tokenizer."""
     install: str | None = None
-    """The install's folder, for what a framework keeps for later runs; None: nothing outlives the run."""
+    """Install folder, for files that a framework caches between runs; None: nothing is cached."""
     peak: Peak | None = None
-    """The dense peak for MFU, where it is known."""
+    """Dense peak for the MFU, if known."""
     cluster: str | None = None
-    """The cluster profile's name."""
+    """Name of the cluster profile."""
     plugin_settings: dict[str, dict[str, Any]] = {}
-    """What was given of the plugins' settings, by plugin and field."""
+    """Explicitly set values of the plugins' settings, by plugin and field."""
     setup: tuple[str, ...] = ()
-    """Lines of shell that the job script runs first."""
+    """Shell lines at the start of the job script."""
     tags: tuple[str, ...] = ()
-    """The run's tags."""
+    """Tags of the run."""
     forced: tuple[str, ...] = ()
-    """Rules that `--force` overrode."""
+    """Rules overridden by `--force`."""
     corrected: tuple[str, ...] = ()
-    """What the catalog corrects of its source."""
+    """Corrections that the catalog makes to its source."""
     doubts: tuple[Finding, ...] = ()
-    """Findings made while resolving (a scale that the catalog does not have, say)."""
+    """Findings made while resolving, for example a scale that is not in the catalog."""
     origins: dict[str, str] = {}
-    """Where each value came from."""
+    """Origin of each value, by field."""
 
     @property
     def nodes(self) -> int:
-        """How many machines the run takes."""
+        """Number of nodes."""
         return max(1, -(-self.gpus // self.gpus_per_node))
 
     @property
     def tokens_per_step(self) -> int:
-        """Tokens in one training step: sequence length x global batch size."""
+        """Tokens per training step: sequence length x global batch size."""
         return self.model.sequence_length * self.global_batch_size
 
     @property
     def experiment(self) -> str:
-        """The experiment's name, as the recipes' output layout has it."""
+        """Name of the experiment, as in the output layout of the recipes."""
         p = self.parallelism
         config = f"tp{p.tp}_pp{p.pp}_cp{p.cp}_vp{p.vp or 1}"
         if p.ep is not None:

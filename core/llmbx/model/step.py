@@ -1,4 +1,4 @@
-"""What a framework's log says, step by step."""
+"""Training steps and events, as read from a framework's log."""
 
 from __future__ import annotations
 
@@ -6,48 +6,48 @@ from .base import Value
 
 
 class Step(Value, frozen=True):
-    """One training step. What the log does not say is None."""
+    """One training step. Values that the log does not contain are None."""
 
     number: int
     """The framework's own number of the step."""
     time_s: float | None = None
-    """Seconds."""
+    """Duration in seconds."""
     total: int | None = None
-    """The number of the last step, where the log announces it."""
+    """Number of the last step, if the log announces it."""
     tflops_per_gpu: float | None = None
-    """TFLOP/s per GPU as the log prints it."""
+    """TFLOP/s per GPU as printed in the log."""
     tflops_resolution: float | None = None
-    """The printing step of that figure (0.1 for one decimal), so that one lost to rounding can be told."""
+    """Resolution of the printed TFLOP/s (0.1 for one decimal place), to detect values lost to rounding."""
     tokens_per_s_per_gpu: float | None = None
-    """Tokens a second and GPU as the log prints it."""
+    """Tokens per second per GPU as printed in the log."""
     loss: float | None = None
-    """The loss; NaN and infinity as they are printed."""
+    """Loss; NaN and infinity as printed."""
     grad_norm: float | None = None
-    """The gradient's norm."""
+    """Gradient norm."""
     learning_rate: float | None = None
-    """The learning rate."""
+    """Learning rate."""
     global_batch_size: int | None = None
-    """Samples of the step."""
+    """Samples in the step."""
     tokens: int | None = None
-    """Tokens of the step over all GPUs."""
+    """Tokens in the step, over all GPUs."""
     peak_memory_bytes: int | None = None
-    """The highest memory of a GPU so far."""
+    """Peak memory of a GPU so far, in bytes."""
     skipped: bool = False
-    """Whether the optimizer skipped the step; it is not measured then."""
+    """Whether the optimizer skipped the step; skipped steps are not measured."""
     attempt: int = 0
-    """How often training started anew before it inside this one file, from 0."""
+    """Number of restarts of the training before this step in the same log, from 0."""
 
 
 class Event(Value, frozen=True):
-    """Something else that a log says."""
+    """Anything in a log other than a step."""
 
     kind: str
-    """What it is: a word that core knows (see the kinds of event in docs/values.md), or one of the plugin's own."""
+    """Kind of event: one that core knows (see the kinds of event in docs/values.md), or one of the plugin's own."""
     text: str
-    """The line that says so."""
+    """The line of the log."""
     rank: int | None = None
-    """Its writer, where known."""
+    """Rank that wrote it, if known."""
     fatal: bool = False
     """Whether it explains a failure."""
     facts: dict[str, str | int | float] = {}
-    """What else it says, by name."""
+    """Further values, by name."""

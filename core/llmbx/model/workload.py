@@ -1,4 +1,4 @@
-"""What can be run: workloads, their sizes, recipes, configuration rows and published figures."""
+"""Workloads: their sizes, recipes, configuration rows and published results."""
 
 from __future__ import annotations
 
@@ -7,85 +7,85 @@ from typing import Literal
 from .base import Scalar, Value
 
 Convention = Literal["full", "causal"]
-"""How attention FLOPs are counted: the whole S x S matrix, or the half that a causal mask leaves."""
+"""How the FLOPs of attention are counted: with the full S x S matrix, or with the half left by a causal mask."""
 
 
 class ModelShape(Value, frozen=True):
-    """The sizes of a transformer. Lengths are in tokens, widths in elements."""
+    """Dimensions of a transformer. Lengths are in tokens, widths in elements."""
 
     layers: int
-    """Layers."""
+    """Number of layers."""
     hidden_size: int
-    """The width of a token's state."""
+    """Hidden size."""
     ffn_hidden_size: int
-    """The width that is active per token in a dense layer's feed-forward part."""
+    """Width of the feed-forward part of a dense layer that is active per token."""
     heads: int
-    """Attention heads."""
+    """Number of attention heads."""
     query_groups: int
-    """Heads of keys and values."""
+    """Number of key/value heads."""
     vocab_size: int
-    """Tokens of the vocabulary."""
+    """Vocabulary size in tokens."""
     sequence_length: int
-    """Tokens of a sample."""
+    """Tokens per sample."""
     experts: int | None = None
-    """Experts of a layer; None for a dense model."""
+    """Experts per layer; None for a dense model."""
     experts_per_token: int | None = None
-    """Experts that a token goes through."""
+    """Active experts per token."""
     moe_ffn_hidden_size: int | None = None
-    """The width of one expert, where it is another."""
+    """Width of one expert, if different from `ffn_hidden_size`."""
     shared_ffn_hidden_size: int | None = None
-    """The width of the expert that all tokens go through."""
+    """Width of the shared expert."""
     moe_layer_every: int | None = None
-    """Every how many layers one has experts."""
+    """Interval of the layers that have experts: every n-th layer."""
 
 
 class Parallelism(Value, frozen=True):
-    """Degrees of parallelism in the letters of the recipes; None where a letter does not apply."""
+    """Degrees of parallelism, under the recipes' abbreviations; None if one does not apply."""
 
     tp: int = 1
-    """Tensor."""
+    """Tensor parallelism."""
     pp: int = 1
-    """Pipeline."""
+    """Pipeline parallelism."""
     cp: int = 1
-    """Context."""
+    """Context parallelism."""
     ep: int | None = None
-    """Expert."""
+    """Expert parallelism."""
     etp: int | None = None
-    """Tensor, inside the experts."""
+    """Tensor parallelism inside the experts."""
     dp: int = 1
-    """Data; it follows from the others and the number of GPUs."""
+    """Data parallelism; it follows from the others and the number of GPUs."""
     vp: int | None = None
-    """Interleaved stages of the pipeline."""
+    """Virtual (interleaved) pipeline stages."""
     fsdp: bool | int = False
-    """Sharding over the data-parallel group: a switch, or a degree for frameworks that take one."""
+    """Fully sharded data parallelism: on or off, or a degree for frameworks that take one."""
 
 
 class ImageSource(Value, frozen=True):
-    """A container image by reference."""
+    """Reference of a container image."""
 
     reference: str
-    """In enroot's spelling (`nvcr.io#nvidia/nemo:25.04.01`)."""
+    """REGISTRY#NAME:TAG (`registry.example.com#team/train:25.04`) or a file."""
     digest: str | None = None
-    """The digest that it must have."""
+    """Required digest."""
     source: str = ""
-    """Who names it."""
+    """Where the reference was set."""
 
 
 class Row(Value, frozen=True):
-    """One configuration row of a recipe: for which size, dtypes, GPU types and scales, and with what settings."""
+    """One configuration row of a recipe: the size, dtypes, GPU types and scales it applies to, and its settings."""
 
     size: str
     """A size of the workload."""
     dtypes: tuple[str, ...]
-    """The dtypes that it holds for."""
+    """Dtypes that the row applies to."""
     gpu_types: tuple[str, ...]
-    """The GPU types that it holds for; "any" takes all."""
+    """GPU types that the row applies to; "any" matches all."""
     gpus: tuple[str, ...]
-    """Scales: single ones ("512"), doubling ranges ("128-1024": 128, 256, 512, 1024), or "any"."""
+    """Scales: single numbers of GPUs ("512"), doubling ranges ("128-1024": 128, 256, 512, 1024), or "any"."""
     gbs: int | str
     """Global batch size in samples: a number, or an expression of GPUs ("GPUs*2", "GPUs/2")."""
     mbs: int = 1
-    """Micro batch size."""
+    """Micro batch size in samples."""
     tp: int = 1
     """Tensor parallelism."""
     pp: int = 1
@@ -97,21 +97,23 @@ class Row(Value, frozen=True):
     etp: int | None = None
     """Tensor parallelism inside the experts."""
     vp: int | None = None
-    """Interleaved stages of the pipeline."""
+    """Virtual (interleaved) pipeline stages."""
     fsdp: bool | str | int = False
-    """Sharding: a switch, a degree, or an expression of GPUs."""
+    """Fully sharded data parallelism: on or off, a degree, or an expression of GPUs."""
     layers: int | None = None
-    """Layers, where the row's model has fewer than its size."""
+    """Number of layers, if the row's model has fewer than its size."""
     cuda_graphs: bool = False
     """Whether CUDA graphs are used."""
     recompute_layers: int = 0
-    """Layers whose activations are computed again."""
+    """Layers whose activations are recomputed."""
     offload_layers: int = 0
-    """Layers whose activations are kept in the host's memory."""
+    """Layers whose activations are offloaded to host memory."""
     settings: dict[str, Scalar] = {}
-    """Values of the framework's own keys, on top of the recipe's."""
+    """The framework's own settings, overriding those of the recipe."""
     printed: dict[str, Scalar] = {}
-    """What the source prints where llmbx derives or corrects the value (`dp`, `ga`, or a letter that breaks a rule)."""
+    """Values as printed in the source where llmbx derives or corrects them (`dp`, `ga`, or a degree that breaks a
+    rule).
+    """
     note: str = ""
     """What was corrected, and why."""
 
@@ -122,112 +124,115 @@ class Exports(Value, frozen=True):
     env: dict[str, str]
     """The variables."""
     sizes: tuple[str, ...] = ()
-    """For these sizes (empty: all)."""
+    """Sizes that it applies to (empty: all)."""
     dtypes: tuple[str, ...] = ()
-    """For these dtypes (empty: all)."""
+    """Dtypes that it applies to (empty: all)."""
     gpu_types: tuple[str, ...] = ()
-    """For these GPU types (empty: all)."""
+    """GPU types that it applies to (empty: all)."""
     pipelined: bool | None = None
-    """Only with more than one pipeline stage (true) or with one (false)."""
+    """True: only with several pipeline stages; false: only with one; None: both."""
 
 
 class Recipe(Value, frozen=True):
-    """A family of rows that belong together: one source, one driver, one image."""
+    """A set of rows with the same source, driver and image."""
 
     name: str
-    """Its name in `--recipe`."""
+    """Name of the recipe in `--recipe`."""
     title: str
-    """One line for people."""
+    """One-line description."""
     released: str
-    """Numbers and dots ("25.10"): the newest recipe that has the asked size, dtype, GPU type and scale is the default.
+    """Release, of numbers and dots ("25.10"). By default a run uses the newest recipe that has its size, dtype, GPU
+    type and scale.
     """
     source: str
-    """Where it was taken from."""
+    """Where the recipe was taken from."""
     driver: str
-    """Which of the framework's programs it starts, in the plugin's own words."""
+    """Which of the framework's programs the recipe starts; the plugin defines the names."""
     rows: tuple[Row, ...]
-    """Its configurations."""
+    """Configuration rows."""
     image: ImageSource | None = None
-    """The image that its runs on GPUs take."""
+    """Container image of GPU runs."""
     environment: str | None = None
-    """The lock's name, for runs without a container."""
+    """Name of the environment lock for runs without a container."""
     window: str = "auto"
-    """Its measuring window, in the step numbers its log prints: "35-44" (both count), "last" or "auto"."""
+    """Measurement window, in the step numbers of the log: "35-44" (inclusive), "last" or "auto"."""
     steps: int = 50
     """Training steps of a run."""
     profile_steps: str = "45-50"
-    """The steps that are profiled: from 0, the last one not counted."""
+    """Profiled steps, from 0; the last one is not included."""
     profile_total_steps: int = 50
     """Training steps of a profiled run."""
     profile_ranks: str = "all"
-    """The ranks that are profiled."""
+    """Profiled ranks."""
     profile_name: str = "profile_{job}_{node}_{rank}"
-    """A rank's file. May hold {workload} {size} {dtype} {gpus} {job} {node} {rank} {local_rank} {pid}."""
+    """File name of a rank's profile. May contain {workload} {size} {dtype} {gpus} {job} {node} {rank} {local_rank}
+    {pid}.
+    """
     flops_convention: Convention = "full"
-    """How its source counts attention's FLOPs."""
+    """How the recipe's source counts the FLOPs of attention."""
     walltime_minutes: dict[str, int] = {}
-    """The time limit, by size, GPU type or "default", looked up in that order."""
+    """Time limit in minutes by size, GPU type or "default", looked up in this order."""
     settings: dict[str, Scalar] = {}
-    """Values of the framework's own keys."""
+    """The framework's own settings."""
     env: dict[str, str] = {}
-    """Variables that are exported to the ranks."""
+    """Environment variables exported to the ranks."""
     exports: tuple[Exports, ...] = ()
-    """More of them, in order, for those runs that they apply to."""
+    """Environment variables for some of the runs; applied in order, after `env`."""
 
 
 class Checkpointing(Value, frozen=True):
-    """What is known of a size's checkpoints."""
+    """Known properties of a size's checkpoints."""
 
     size_gb: float
-    """Gigabytes on disk."""
+    """Size on disk in gigabytes."""
     save_gpus: tuple[int, int]
-    """The smallest and the largest scale at which saving is supported."""
+    """Smallest and largest number of GPUs for which saving is supported."""
     load_min_gpus: int
-    """The smallest scale at which loading is supported."""
+    """Smallest number of GPUs for which loading is supported."""
 
 
 class Size(Value, frozen=True):
-    """One size of a workload: its shape, and what it needs."""
+    """One size of a workload: the model's shape and its requirements."""
 
     model: ModelShape
-    """The model's shape."""
+    """Shape of the model."""
     architecture: dict[str, Scalar] = {}
-    """What the shape does not say (activation, position embedding, router …), in the plugin's own words."""
+    """Properties beyond the shape (activation, position embedding, router …); the plugin defines the keys."""
     title: str = ""
-    """One line for people."""
+    """One-line description."""
     parameters: str = ""
-    """How many, as people say it ("8B")."""
+    """Number of parameters for display ("8B")."""
     proxy: bool = False
-    """Whether it is a part of the model that it is named after, of which nothing was published: it compares with
-    nothing.
+    """Whether it is a part of the model it is named after, without published results; its results are not comparable.
     """
     checkpoint: Checkpointing | None = None
-    """What is known of its checkpoints."""
+    """Known properties of its checkpoints."""
     gated_tokenizer: str | None = None
-    """The gated repository that its tokenizer lies in."""
+    """Gated repository of the tokenizer."""
     minimum_gpus: dict[str, int] = {}
-    """The smallest number of GPUs by GPU type, as the sources state it."""
+    """Smallest number of GPUs by GPU type, according to the sources."""
 
 
 class Setting(Value, frozen=True):
-    """A framework's own `--set` key."""
+    """A setting of the framework that `--set` can change."""
 
     default: Scalar
-    """Its default, which also says its type."""
+    """Default value; it also defines the type."""
     help: str
-    """One line."""
+    """One-line description."""
     choices: tuple[Scalar, ...] = ()
-    """The values that are admitted, where they are closed."""
+    """Allowed values; empty: any value of the type."""
     optional: bool = False
-    """Whether it may be none."""
+    """Whether the value may be None."""
 
 
 class Reference(Value, frozen=True):
-    """A published figure. Unknown members are None; `mfu` is a fraction. `disputed` says why the row is doubted.
+    """A published result. Unknown fields are None; `mfu` is a fraction.
 
-    `kind` tells a row of a performance table from a worked example or a sample of a tool's output. `peak_tflops` and
-    `model_flops` (of one sample) are those that the source computes `mfu` with. `sequence_length` (tokens) is needed
-    only where no workload of the catalog says it.
+    `kind` distinguishes a row of a performance table from a worked example or a sample of a tool's output.
+    `peak_tflops` and `model_flops` (of one sample) are the values that the source computes `mfu` with.
+    `sequence_length` (tokens) is needed only if no workload of the catalog defines it. `disputed` says why the row is
+    disputed.
     """
 
     source: str
@@ -253,13 +258,13 @@ class Reference(Value, frozen=True):
 
 
 class Example(Value, frozen=True):
-    """A statement of a source's prose that can be recomputed. `text` is the statement as printed.
+    """A statement in the text of a source that can be recomputed. `text` is the statement as printed.
 
-    An equation in `text` (`a = b`, or a chain of them) is computed; `formula` stands for its left side where that is
-    not plain arithmetic. `states` holds figures that the text gives of a run, by name: step_time_s, tokens_per_s,
+    An equation in `text` (`a = b`, or a chain of them) is evaluated; `formula` replaces its left side if that is not
+    plain arithmetic. `states` holds the values that the text states for a run, by name: step_time_s, tokens_per_s,
     mfu_percent, days_per_1t_tokens, global_batch_size, peak_tflops, model_flops (of one sample), window_first,
-    window_last. They are held against the tables, the peaks, the formula and the recipe's window. `note` says what the
-    arithmetic cannot find.
+    window_last. They are compared with the tables, the peaks, the formula and the recipe's window. `note` says what
+    cannot be found by recomputing.
     """
 
     source: str
@@ -275,33 +280,33 @@ class Example(Value, frozen=True):
 
 
 class Workload(Value, frozen=True):
-    """A thing that `llmbx run` can run: the top of a catalog file."""
+    """A workload that `llmbx run` can run; the top level of a catalog file."""
 
     name: str
-    """Its name on the command line."""
+    """Name on the command line."""
     title: str
-    """One line for people."""
+    """One-line description."""
     folder: str
-    """The name of its folder and the beginning of its experiments' names."""
+    """Folder name, with which the names of its experiments start."""
     sizes: dict[str, Size]
-    """Its sizes by name; `mini` is what a machine without GPUs runs."""
+    """Sizes by name; `mini` is the one for machines without GPUs."""
     recipes: tuple[Recipe, ...]
-    """Its recipes."""
+    """Recipes."""
     aliases: tuple[str, ...] = ()
-    """Other names that it answers to."""
+    """Alternative names."""
     plugin: str = ""
-    """Filled in by core, with the plugin that registered it."""
+    """Plugin that registered the workload; set by core."""
     default_size: str | None = None
-    """The size of a run that names none."""
+    """Size of a run that sets none."""
     default_dtype: str | None = None
-    """The dtype of a run that names none."""
+    """Dtype of a run that sets none."""
     default_gpu_type: str | None = None
-    """The GPU type of a run for a cluster that names none."""
+    """GPU type of a run if neither the user nor the cluster profile sets one."""
     minimum_gpu_memory_gb: dict[str, int] = {}
-    """The least memory by GPU type, as the sources state it."""
+    """Minimum GPU memory in gigabytes by GPU type, according to the sources."""
     settings: dict[str, Setting] = {}
-    """The keys of the framework's own that `--set` may change."""
+    """Settings of the framework that `--set` can change."""
     references: tuple[Reference, ...] = ()
-    """Published figures (see published.md)."""
+    """Published results (see published.md)."""
     examples: tuple[Example, ...] = ()
     """Statements of a source that can be recomputed (see published.md)."""

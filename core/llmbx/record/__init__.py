@@ -1,1 +1,1 @@
-"""The run folder: what a run writes and how it is read."""
+"""Files of a run folder: the run's record, steps, result and earlier attempts."""

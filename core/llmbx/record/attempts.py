@@ -1,4 +1,4 @@
-"""Earlier attempts of a run, kept in `attempts/N` of its folder with all that they left."""
+"""Earlier attempts of a run, stored with all their files in `attempts/N` of the run folder."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..files import disk_errors
 
 FOLDER = "attempts"
 STAYS = (RECORD, FOLDER, "tags.json")
-"""What belongs to the run and not to one attempt of it."""
+"""Files that belong to the run and not to one attempt."""
 UNFINISHED = ".exit.json"
-"""What the run's script was writing about its end."""
+"""Partially written exit file of the run's script."""
 
 
-def kept(run_dir: Path) -> int:
-    """How many earlier attempts the run's folder holds."""
+def stored_attempts(run_dir: Path) -> int:
+    """Number of earlier attempts in the run folder."""
     try:
         return sum(entry.name.isdigit() for entry in (run_dir / FOLDER).iterdir())
     except OSError:
@@ -23,7 +23,7 @@ def kept(run_dir: Path) -> int:
 
 
 def next_folder(run_dir: Path) -> Path:
-    """A new folder for what is to be set aside: the first number that is free."""
+    """Create and return the folder of the next attempt: the first unused number."""
     number = 0
     while True:
         folder = run_dir / FOLDER / str(number)
@@ -35,12 +35,12 @@ def next_folder(run_dir: Path) -> Path:
             return folder
 
 
-def set_aside(run_dir: Path, folder: Path) -> None:
-    """Move all that an attempt left into its folder, so that nothing of it is taken for the next one's.
+def archive(run_dir: Path, folder: Path) -> None:
+    """Move all files of an attempt into its folder, so that they are not mistaken for those of the next attempt.
 
-    Hidden files but the script's own stay: locks, and what other processes write at this moment. Raises `InfraError`.
+    Hidden files other than the script's stay: locks, and files being written by other processes. Raises `InfraError`.
     """
-    with disk_errors(f"what the last attempt left in {run_dir}"):
+    with disk_errors(f"the archive of the last attempt in {run_dir}"):
         for entry in sorted(run_dir.iterdir()):
             if entry.name == UNFINISHED or (entry.name not in STAYS and not entry.name.startswith(".")):
                 entry.rename(folder / entry.name)

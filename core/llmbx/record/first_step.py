@@ -1,4 +1,4 @@
-"""When a run's first step was done: seen by whoever follows the run from before it, kept beside the log."""
+"""Time of a run's first step, observed by the process that follows the run, and stored in the run folder."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from ..model import Value
 from .folder import Run
 
 FILE = "first_step.json"
-ROUNDED_S = 2.0
-"""Schedulers tell whole seconds, and machines that keep time agree within less."""
+CLOCK_TOLERANCE_S = 2.0
+"""Tolerance for the order of two times in seconds: schedulers report whole seconds, and clocks of machines differ by
+less.
+"""
 
 
 class Seen(Value, frozen=True):
-    """The job whose first step it was, and when its line was in the log, in epoch seconds (a poll of the log late)."""
+    """The job of the first step, and the time its line appeared in the log (epoch seconds, late by up to one poll)."""
 
     job_id: str
     at: float
 
 
 def note(run: Run, at: float) -> None:
-    """Keep it; the first one to follow the job wins. A folder that is not ours to write in keeps nothing."""
+    """Store the time of the first step; the first process to follow the job wins. A read-only folder is ignored."""
     job, known = run.record.job, _read(run.path)
     if job is None or (known is not None and known.job_id == job.job_id):
         return
@@ -35,9 +37,10 @@ def note(run: Run, at: float) -> None:
 
 
 def seconds(run: Run, started: float | None, ended: float | None) -> float | None:
-    """From the start of the ranks to the end of the first step; None where nobody watched.
+    """Seconds from the start of the ranks to the end of the first step; None if it was not observed.
 
-    `started` and `ended` are the ranks', in epoch seconds: a line is seen up to a poll late, perhaps after the end.
+    `started` and `ended` are the times of the ranks in epoch seconds. A line can be seen up to one poll late, possibly
+    after the end.
     """
     job, found = run.record.job, _read(run.path)
     if job is None or found is None or started is None or found.job_id != job.job_id:
@@ -46,11 +49,11 @@ def seconds(run: Run, started: float | None, ended: float | None) -> float | Non
 
 
 def elapsed(begun: float | None, done: float | None) -> float | None:
-    """Seconds between two times of the clock; None where one is not known or the clock was set back in between.
+    """Seconds between two clock times; None if one is unknown or the clock was set back in between.
 
-    Times of different machines or of whole seconds may be out of order by `ROUNDED_S`: that is 0.
+    Times of different machines, or in whole seconds, may be out of order by `CLOCK_TOLERANCE_S`: the result is then 0.
     """
-    if begun is None or done is None or done < begun - ROUNDED_S:
+    if begun is None or done is None or done < begun - CLOCK_TOLERANCE_S:
         return None
     return max(0.0, done - begun)
 

@@ -1,4 +1,6 @@
-"""A run's folder: made exclusively, filled atomically, and read back. The files are the truth."""
+"""Create, write and read run folders. Folders are created exclusively, files written atomically; they are
+authoritative.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from ..model import Finding, Image, Job, Owner, Result, RunSpec, Step, Value
 from ..model.run_folder import log_name
 from ..secrets import blank, redact
 from ..toml_file import NOT_JSON
-from .migration import migrated
+from .migration import migrate
 
 T = TypeVar("T")
 
@@ -27,7 +29,7 @@ STEPS = "steps.jsonl"
 
 
 class SweepMark(Value, frozen=True):
-    """Which part of which sweep a run is: the sweep's id, the key of the cell, and which of its repeats (from 1)."""
+    """Position of a run in a sweep: the sweep's id, the key of the cell, and the number of the repeat (from 1)."""
 
     sweep_id: str
     cell: str
@@ -35,7 +37,7 @@ class SweepMark(Value, frozen=True):
 
 
 class Attempt(Value, frozen=True):
-    """An earlier attempt of a run: its job, how and why it ended, and the node that the next one leaves out."""
+    """An earlier attempt of a run: its job, how and why it ended, and the node that the next attempt excludes."""
 
     number: int
     job: Job | None
@@ -47,13 +49,13 @@ class Attempt(Value, frozen=True):
 
 
 class Record(Value, frozen=True):
-    """`run.json`: everything that is known of a run before it has a result. Times are epoch seconds.
+    """`run.json`: everything known about a run before it has a result. Times are in epoch seconds.
 
-    It is written when the folder is made (image and job still unknown, `owner` prepares them), and again at the start.
-    `commands` holds one rank's argv by phase, `findings` what validation said, `environment` the redacted variables
-    that llmbx itself ran with, `group` joins repeats of one command, `repeats` names the run that `--from` repeated,
-    `sweep` says which part of a sweep the run is. `attempt` counts from 0, `attempts` are those before it. `owner` also
-    is who follows the run and starts the next attempt.
+    It is written when the folder is created (image and job are still unknown, `owner` prepares them), and again at the
+    start. `commands` holds one rank's command line by phase, `findings` the result of the validation, `environment` the
+    redacted environment variables of llmbx itself; `group` joins the repeats of one command, `repeats` is the run that
+    `--from` repeated, `sweep` the position in a sweep. `attempt` counts from 0, `attempts` are the earlier ones.
+    `owner` is also the process that follows the run and starts the next attempt.
     """
 
     run_id: str
@@ -79,7 +81,7 @@ class Record(Value, frozen=True):
 
 
 class Run(Value, frozen=True):
-    """A run's folder and what its record says."""
+    """A run folder and its record."""
 
     folder: str
     record: Record
@@ -91,12 +93,12 @@ class Run(Value, frozen=True):
 
     @property
     def log(self) -> Path:
-        """The main training log."""
+        """Path of the main training log."""
         return self.path / log_name(self.record.spec)
 
 
 def claim_folder(install: Install, spec: RunSpec, now: Callable[[], float] = time.time) -> tuple[str, Path]:
-    """Make a new run folder that nobody else has: (run id, folder). A taken timestamp moves on by one second."""
+    """Create a new run folder: (run id, folder). If the timestamp is taken, it is increased by one second."""
     install.ensure()
     stamp = int(now())
     base = install.experiments(spec.folder) / spec.experiment
@@ -132,12 +134,14 @@ def new_record(run_id: str, spec: RunSpec, **extra: Any) -> Record:
 
 
 def write_record(folder: Path, record: Record, durable: bool = True) -> None:
-    """Write `run.json`; one that is written again at once need not be `durable`."""
+    """Write `run.json`. With `durable=False` it may be lost in a power failure; for a record that is soon written
+    again.
+    """
     write_atomic(folder / RECORD, pretty(record), durable=durable)
 
 
 def write_steps(folder: Path, steps: list[Step]) -> None:
-    """Write `steps.jsonl`, one step a line; NaN becomes null."""
+    """Write `steps.jsonl`, one step per line; NaN becomes null."""
     write_atomic(folder / STEPS, b"".join(msgspec.json.encode(step) + b"\n" for step in steps))
 
 
@@ -147,18 +151,18 @@ def write_result(folder: Path, result: Result) -> None:
 
 
 def read_run(folder: Path) -> Run:
-    """The run in `folder`. Raises `UsageError` when its record cannot be read."""
+    """Read the run in `folder`. Raises `UsageError` if its record cannot be read."""
     return Run(folder=str(folder), record=_read(folder / RECORD, Record))
 
 
 def read_result(folder: Path) -> Result | None:
-    """The result of the run in `folder`, or None while there is none."""
+    """Read the result of the run in `folder`; None if there is none yet."""
     path = folder / RESULT
     return _read(path, Result) if path.is_file() else None
 
 
 def read_steps(folder: Path) -> list[Step]:
-    """The steps of a finalised run, in order; empty when it has none. Raises `LlmbxError` for a damaged file."""
+    """Read the steps of a finalized run, in order; empty if there are none. Raises `LlmbxError` for a damaged file."""
     path = folder / STEPS
     try:
         lines = path.read_bytes().splitlines() if path.is_file() else []
@@ -169,12 +173,12 @@ def read_steps(folder: Path) -> list[Step]:
         try:
             steps.append(decode(line, Step))
         except NOT_JSON as error:
-            raise LlmbxError(f"{path}: line {number} is no step: {error}") from None
+            raise LlmbxError(f"{path}: line {number} is not a valid step: {error}") from None
     return steps
 
 
 def pretty(value: Any) -> bytes:
-    """`value` as indented JSON with a line end, without passwords of URLs; NaN and infinity become null."""
+    """`value` as indented JSON with a newline, without passwords in URLs; NaN and infinity become null."""
     return blank(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()).encode() + b"\n"
 
 
@@ -184,16 +188,16 @@ def _read(path: Path, kind: type[T]) -> T:
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except NOT_JSON as error:
-        raise LlmbxError(f"{path}: not a record that this llmbx can read: {error}") from None
+        raise LlmbxError(f"{path}: not a record that this version of llmbx can read: {error}") from None
 
 
 def decode_any(data: bytes, kind: type[T]) -> T:
-    """The JSON `data` as a `kind`, also as an older version of llmbx wrote it. Raises `NOT_JSON`."""
+    """Decode the JSON `data` as a `kind`; also accepts data of older versions of llmbx. Raises `NOT_JSON`."""
     try:
         return decode(data, kind)
     except msgspec.ValidationError as error:
         try:
-            return convert(migrated(msgspec.json.decode(data)), kind)
+            return convert(migrate(msgspec.json.decode(data)), kind)
         except msgspec.ValidationError:
             raise error from None
 

@@ -1,4 +1,4 @@
-"""Facts about the machine that llmbx runs on, for the record. What cannot be read is left out."""
+"""Facts about the machine that llmbx runs on, for the record. Facts that cannot be determined are left out."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..model import Owner
 
 
 def facts() -> dict[str, Any]:
-    """Name, system, processor, cores, memory in GiB, and the GPU driver where there is one."""
-    return {**_lasting(), "load_1min": round(os.getloadavg()[0], 2)}
+    """Host name, system, processor, cores, memory in GiB, load, and the version of the GPU driver, if any."""
+    return {**_static_facts(), "load_1min": round(os.getloadavg()[0], 2)}
 
 
 @functools.cache
-def _lasting() -> dict[str, Any]:
-    """What does not change while llmbx runs: hundreds of runs of a sweep have it in their records."""
+def _static_facts() -> dict[str, Any]:
+    """Facts that do not change while llmbx runs; cached, because hundreds of runs of a sweep record them."""
     import psutil
 
     found: dict[str, Any] = {
@@ -48,7 +48,7 @@ def is_me(owner: Owner | None) -> bool:
 
 
 def alive(owner: Owner) -> bool | None:
-    """Whether the owner still runs; None when it is on another host. A recycled process id is not the owner."""
+    """Whether the owner is still running; None if it is on another host. A reused process id is not the owner."""
     import psutil
 
     if owner.host != platform.node():
@@ -60,14 +60,14 @@ def alive(owner: Owner) -> bool | None:
 
 
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16", "svebf16"})
-"""Names in /proc/cpuinfo of the instructions that compute with BF16, on x86_64 and on aarch64."""
+"""Flags in /proc/cpuinfo of instructions that compute in BF16, for x86_64 and aarch64."""
 
 NARROW_ISAS = frozenset({"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI"})
-"""Values of ONEDNN_MAX_CPU_ISA that leave BF16 instructions unused, of those that oneDNN documents."""
+"""Values of ONEDNN_MAX_CPU_ISA, among those documented by oneDNN, that disable BF16 instructions."""
 
 
 def has_bf16(environ: Mapping[str, str], cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
-    """Whether this CPU computes with BF16 in programs of this environment; None where it cannot be read."""
+    """Whether programs in this environment compute in BF16 on this CPU; None if unknown."""
     if environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in NARROW_ISAS:
         return False
     try:

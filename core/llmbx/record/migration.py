@@ -1,4 +1,4 @@
-"""Files that older versions of llmbx wrote, read as today's: the keys that they had."""
+"""Convert files of older versions of llmbx to the current format."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from typing import Any
 from ..model.run_folder import OLD_SPEC, OLD_TRACE
 
 
-def migrated(data: Any) -> Any:
-    """Plain data of a record or sweep with every specification in it in today's form; anything else as it is."""
+def migrate(data: Any) -> Any:
+    """Convert every specification in the plain data of a record or sweep to the current format."""
     if isinstance(data, list):
-        return [migrated(item) for item in data]
+        return [migrate(item) for item in data]
     if not isinstance(data, dict):
         return data
-    return {key: _spec(value) if key == "spec" else migrated(value) for key, value in data.items()}
+    return {key: _spec(value) if key == "spec" else migrate(value) for key, value in data.items()}
 
 
 def _spec(spec: Any) -> Any:
     if not isinstance(spec, dict):
         return spec
-    given: dict[str, dict[str, Any]] = {}
+    plugin_settings: dict[str, dict[str, Any]] = {}
     for old, (plugin, field) in OLD_SPEC.items():
         if spec.get(old):
-            given.setdefault(plugin, {})[field] = spec[old]
+            plugin_settings.setdefault(plugin, {})[field] = spec[old]
     rest = {key: value for key, value in spec.items() if key not in OLD_SPEC}
     if isinstance(trace := rest.get("trace"), dict):
-        given[trace.get("tool", "")] = {new: _text(trace[old]) for old, new in OLD_TRACE.items() if trace.get(old)}
+        moved = {new: _text(trace[old]) for old, new in OLD_TRACE.items() if trace.get(old)}
+        plugin_settings[trace.get("tool", "")] = moved
         rest["trace"] = {key: value for key, value in trace.items() if key not in OLD_TRACE}
     if isinstance(origins := rest.get("origins"), dict):
         rest["origins"] = {_place(place): origin for place, origin in origins.items()}
-    return {"plugin_settings": given, **rest}
+    return {"plugin_settings": plugin_settings, **rest}
 
 
 def _text(value: Any) -> Any:

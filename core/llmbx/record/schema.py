@@ -1,4 +1,4 @@
-"""The JSON Schema of `result.json`: generated from the record, shipped as a file, kept equal by a test."""
+"""The JSON Schema of `result.json`, generated from the record and shipped as a file; a test compares the two."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE = "result.schema.json"
 
 
 def generate() -> dict[str, Any]:
-    """The schema as the current code writes results; every member of every object is required."""
+    """The schema of the results that the current code writes; every field of every object is required."""
     (reference,), definitions = msgspec.json.schema_components([Result], ref_template="#/$defs/{name}")
     for definition in definitions.values():
         definition["required"] = sorted(definition.get("properties", {}))
@@ -27,7 +27,7 @@ def generate() -> dict[str, Any]:
 
 
 def shipped() -> dict[str, Any]:
-    """The schema file that lies in the package."""
+    """The schema file in the package."""
     data = (resources.files("llmbx") / "data" / FILE).read_bytes()
     schema: dict[str, Any] = msgspec.json.decode(data)
     return schema

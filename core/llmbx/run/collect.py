@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ..logs.attempts import RESTARTED
+from ..logs.restarts import RESTARTED
 from ..logs.lines import read_lines
 from ..logs.parser import LogParser, Record
 from ..model import Event, Step, Value

@@ -15,7 +15,7 @@ from ..model.flops import Flops
 from ..model.result import ImageFacts, Timing, WorkloadFacts
 from ..plugins.manager import Plugins
 from ..record import first_step
-from ..record.attempts import FOLDER, kept
+from ..record.attempts import FOLDER, stored_attempts
 from ..record.first_step import elapsed
 from ..record.folder import RESULT, Record, Run, pretty, read_result, read_run, write_steps
 from ..record.host import alive, is_me
@@ -145,7 +145,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
         status=verdict.status,
         data_valid=verdict.data_valid,
         cause=verdict.cause,
-        attempt=max(run.record.attempt, kept(run.path)),
+        attempt=max(run.record.attempt, stored_attempts(run.path)),
         warnings=(*figures.warnings, *faults, *notes, *_earlier(run)),
         phase_step_time_s=_phases(run.record, log, figures),
     )
@@ -160,7 +160,7 @@ def _unread(run: Run, status: JobStatus) -> Ended:
     result = build_result(run.record, status, measure(spec, [], None)).replace(
         status=verdict.status,
         cause=verdict.cause,
-        attempt=max(run.record.attempt, kept(run.path)),
+        attempt=max(run.record.attempt, stored_attempts(run.path)),
         warnings=tuple(_earlier(run)),
     )
     return Ended(run=run, status=status, log=Log(), result=result)
@@ -187,7 +187,7 @@ def _earlier(run: Run) -> list[str]:
     """A line on each attempt before this one."""
     known = {attempt.number: attempt for attempt in run.record.attempts}
     lines = []
-    for number in range(kept(run.path)):
+    for number in range(stored_attempts(run.path)):
         attempt = known.get(number)
         why = f"ended with {attempt.status}: {attempt.cause}" if attempt else "was requeued by the scheduler"
         lines.append(f"attempt {number} {why}; what it left is in {FOLDER}/{number}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..launchers.base import Launcher, Unreachable
-from ..logs.attempts import RESTARTED
+from ..logs.restarts import RESTARTED
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
 from ..model import Event, JobStatus, Step

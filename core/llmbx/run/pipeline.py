@@ -13,7 +13,7 @@ from ..config.install import Install
 from ..errors import InfraError, LlmbxError, UsageError, one_line
 from ..launchers.base import Unreachable
 from ..launchers.script import SCRIPT
-from ..logs.attempts import RESTARTED
+from ..logs.restarts import RESTARTED
 from ..model import Event, Image, ImageRequest, Job, JobStatus, Result, RunSpec
 from ..plugins.isolation import ESCAPES
 from ..plugins.manager import Plugins

@@ -9,7 +9,7 @@ from ..files import write_atomic
 from ..launchers.base import Launcher, placed
 from ..launchers.script import SCRIPT
 from ..model import RunSpec
-from ..record.attempts import next_folder, set_aside
+from ..record.attempts import archive, next_folder
 from ..record.folder import RESULT, Attempt, Record, Run, pretty, read_run, write_record, write_steps
 from ..record.host import alive, is_me, myself
 from .context import RunContext
@@ -34,7 +34,7 @@ def again(ended: Ended, context: RunContext, cause: str) -> Run:
         spec=spec, attempt=record.attempt + 1, attempts=(*record.attempts, earlier), job=None, owner=myself()
     )
     write_record(run.path, record)
-    set_aside(run.path, aside)
+    archive(run.path, aside)
     write_steps(aside, ended.log.steps)
     write_atomic(aside / RESULT, pretty(ended.result))
     return _start(Run(folder=run.folder, record=record), context, launcher)

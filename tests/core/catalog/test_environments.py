@@ -1,4 +1,4 @@
-"""Locks are read strictly, and their digest follows what is installed."""
+"""Environment locks: strict reading, and the digest of the installed packages."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_a_lock_is_read_and_an_empty_index_means_the_configured_ones(tmp_path: P
         ("disk_mb", "disc_mb", "unknown key 'disc_mb' (did you mean 'disk_mb'?)"),
         ("toy==1.0", "toy>=1.0", "'toy>=1.0' is not an exact pin"),
         ("toy==1.0", "toy==1.*", "'toy==1.*' is not an exact pin"),
-        ("no_deps = [1]", "no_deps = [2]", "no_deps names step 2, but there are 2 steps"),
+        ("no_deps = [1]", "no_deps = [2]", "no_deps: there is no step 2 (there are 2 steps"),
         ('"torch==2.13.0" = [["t', '"torch==2.13.1" = [["t', "(did you mean 'torch==2.13.0'?)"),
         ('"torch==2.13.0+cpu" = [320', '"torch==2.13.0+cp" = [320', "(did you mean 'torch==2.13.0+cpu'?)"),
-        ('"3.11", "3.12"', "", "pythons must name at least one interpreter"),
-        ('"num-py"', '"num-pi"', "main names 'num-pi', which no step installs (did you mean 'num-py'?)"),
-        ("toy-cpu", "../toy", "name '../toy' may hold"),
+        ('"3.11", "3.12"', "", "pythons must list at least one Python version"),
+        ('"num-py"', '"num-pi"', "main: no step installs 'num-pi' (did you mean 'num-py'?)"),
+        ("toy-cpu", "../toy", "name '../toy' may only contain"),
     ],
 )
 def test_a_broken_lock_names_the_file_and_the_remedy(tmp_path: Path, old: str, new: str, said: str) -> None:

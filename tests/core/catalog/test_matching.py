@@ -1,4 +1,4 @@
-"""Which published row a run is held against: the exit code of a run, a comparison and a sweep's cost all ask here."""
+"""Choice of the published result that a run is compared with, used by exit codes, comparisons and sweep costs."""
 
 from __future__ import annotations
 

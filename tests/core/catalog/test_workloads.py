@@ -1,4 +1,4 @@
-"""Catalogs: what a file may hold, how its mistakes are told, and which row is found for what was asked."""
+"""Catalog files: validation, error messages, and the choice of the row for a request."""
 
 from __future__ import annotations
 
@@ -107,11 +107,11 @@ def test_a_file_becomes_a_workload(toy: Workload) -> None:
         ("heads = 2\nquery_groups = 1", "query_groups = 1", r"at sizes\[.*\]\.model: the key 'heads' is missing"),
         ('driver = "toy"', 'drivr = "toy"', r"at recipes\[0\]: unknown key 'drivr' \(did you mean 'driver'\?\)"),
         ('size = "mini", dt', 'size = "minni", dt', r"recipes\[1\]\.rows\[1\]\.size: .*'minni' \(did you mean 'mini'"),
-        ('gpus = ["8"]', 'gpus = ["8-33"]', r"recipes\[1\]\.rows\[0\]: '8-33' is not a scale: doubling 8"),
-        ('gpus = ["8"]', "gpus = []", r"recipes\[1\]\.rows\[0\]\.gpus: is empty"),
-        ('gbs = "GPUs",', 'gbs = "GPUs/3",', r"recipes\[1\]\.rows\[0\]: 'GPUs/3' is not a whole number at 8 GPUs"),
-        ('gbs = "GPUs",', 'gbs = "GPU*2",', r"recipes\[1\]\.rows\[0\]: 'GPU\*2' is not an expression of GPUs"),
-        ('released = "25.10"', 'released = "soon"', r"recipes\[1\]\.released: 'soon' is not a release"),
+        ('gpus = ["8"]', 'gpus = ["8-33"]', r"recipes\[1\]\.rows\[0\]: '8-33' is not a valid scale: doubling 8"),
+        ('gpus = ["8"]', "gpus = []", r"recipes\[1\]\.rows\[0\]\.gpus: must not be empty"),
+        ('gbs = "GPUs",', 'gbs = "GPUs/3",', r"recipes\[1\]\.rows\[0\]: 'GPUs/3' is not an integer for 8 GPUs"),
+        ('gbs = "GPUs",', 'gbs = "GPU*2",', r"recipes\[1\]\.rows\[0\]: 'GPU\*2' is not a valid expression"),
+        ('released = "25.10"', 'released = "soon"', r"recipes\[1\]\.released: 'soon' is not a valid release"),
         ('name = "new"', 'name = "old"', "two recipes are named 'old'"),
         ('default = "a",', 'default = "c",', r"settings\.mode: the default 'c' is not one of its choices"),
         (
@@ -122,11 +122,15 @@ def test_a_file_becomes_a_workload(toy: Workload) -> None:
         ('sizes = ["mini"]', 'sizes = ["2b"]', r"exports\[1\]\.sizes: no size named '2b' \(known: 1b, mini\)"),
         ("default_dtype", 'default_size = "7b"\ndefault_dtype', "default_size: no size named '7b'"),
         ("[settings]", "[settings", "not valid TOML"),
-        ("lr = {", "tp = {", r"at settings\.tp: llmbx itself has a key of that name"),
-        ("heads = 2", "heads = 0", r"at sizes\.1b\.model\.heads: 0 is no size of a model"),
+        ("lr = {", "tp = {", r"at settings\.tp: llmbx already defines a key of this name"),
+        ("heads = 2", "heads = 0", r"at sizes\.1b\.model\.heads: expected an integer >= 1, got 0"),
         ('driver = "toy"', 'driver = "toy"\nwindow = "18-11"', r"recipes\[0\]\.window: .*did you mean 11-18"),
-        ('driver = "toy"', 'driver = "toy"\nsteps = 0', r"recipes\[0\]\.steps: 0 is no number of steps"),
-        ('driver = "toy"', 'driver = "toy"\nprofile_steps = "5"', r"recipes\[0\]\.profile_steps: '5' is no range"),
+        ('driver = "toy"', 'driver = "toy"\nsteps = 0', r"recipes\[0\]\.steps: expected an integer >= 1, got 0"),
+        (
+            'driver = "toy"',
+            'driver = "toy"\nprofile_steps = "5"',
+            r"profile_steps: expected a range .* got '5'",
+        ),
         (
             'driver = "toy"',
             'driver = "toy"\nprofile_name = "p_{rnak}"',
@@ -137,17 +141,17 @@ def test_a_file_becomes_a_workload(toy: Workload) -> None:
             "{ defualt = 30,",
             r"walltime_minutes: no size or GPU type named 'defualt' \(did you mean 'd",
         ),
-        ("{ default = 30,", "{ default = 0,", r"walltime_minutes\.default: 0 is no time limit"),
+        ("{ default = 30,", "{ default = 0,", r"walltime_minutes\.default: expected an integer >= 1, got 0"),
     ],
 )
-def test_a_mistake_is_told_with_file_and_place(tmp_path: Path, right: str, wrong: str, says: str) -> None:
+def test_a_mistake_is_reported_with_file_and_place(tmp_path: Path, right: str, wrong: str, says: str) -> None:
     assert right in FILE
     with pytest.raises(UsageError, match=says) as error:
         load(tmp_path, FILE.replace(right, wrong, 1))
     assert str(error.value).startswith(str(tmp_path / "toy.toml"))
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"none\.toml: cannot be read: No such file"):
         workloads.load_workload(tmp_path / "none.toml")
 
@@ -177,14 +181,14 @@ def test_a_mini_takes_any_gpu_type_and_scale(toy: Workload) -> None:
         ({"gpu_type": "bigg"}, r"no configuration for bigg: use --gpu-type big or small \(did you mean 'big'\?\)"),
         ({"dtype": "fp9"}, r"toy 1b on big has no fp9 configuration: use --dtype fp8 or bf16 \(did you mean 'fp8'\?\)"),
         ({"gpus": 512}, "toy 1b fp8 on big has no configuration for 512 GPUs: use --gpus 8, 16 or 32"),
-        ({"gpus": 0}, "--gpus 0: expected a number of at least 1"),
+        ({"gpus": 0}, "--gpus 0: expected a number >= 1"),
         ({"recipe": "nwe"}, r"toy has no recipe 'nwe' \(did you mean 'new'\?\)"),
-        ({"recipe": "old", "size": "mini"}, r"recipe old of toy has no mini \(recipes that have it: new\)"),
-        ({"recipe": "new", "gpus": 16}, "recipe new fp8 on big .* 16 GPUs: use --gpus 8, or --recipe old, which has"),
+        ({"recipe": "old", "size": "mini"}, r"recipe old of toy has no size mini \(recipes with it: new\)"),
+        ({"recipe": "new", "gpus": 16}, "recipe new fp8 on big .* 16 GPUs: use --gpus 8, or use --recipe old"),
         ({"gpu_type": "c", "dtype": "x"}, "has no configuration for c: use .*; toy 1b on c has no x configuration"),
     ],
 )  # fmt: skip
-def test_what_is_unknown_is_said_with_what_exists(toy: Workload, asked: dict[str, object], says: str) -> None:
+def test_unknown_values_are_reported_with_the_known_ones(toy: Workload, asked: dict[str, object], says: str) -> None:
     combination = {"size": "1b", "dtype": "fp8", "gpu_type": "big", "gpus": 8, **asked}
     with pytest.raises(UsageError, match=says):
         workloads.find(toy, **combination)  # type: ignore[arg-type]
@@ -203,7 +207,7 @@ def test_a_combination_that_exists_has_no_findings(toy: Workload) -> None:
     assert workloads.choose(toy, size="1b", dtype="fp8", gpu_type="big", gpus=32).findings == ()
 
 
-def test_the_default_dtype_is_that_of_the_newest_fitting_recipe(toy: Workload) -> None:
+def test_the_default_dtype_is_that_of_the_newest_matching_recipe(toy: Workload) -> None:
     assert workloads.default_dtype(toy, "1b", "big", 8) == "fp8", "the only one that recipe new has"
     assert workloads.default_dtype(toy, "1b", "big", 16) == "bf16", "recipe old has the workload's default"
     assert workloads.default_dtype(toy, "1b", "big", 8, recipe="old") == "bf16"
@@ -212,7 +216,7 @@ def test_the_default_dtype_is_that_of_the_newest_fitting_recipe(toy: Workload) -
     assert workloads.default_dtype(toy, "1b", "unheard") is None
 
 
-def test_what_is_known_is_listed_newest_first(toy: Workload) -> None:
+def test_known_values_are_listed_newest_first(toy: Workload) -> None:
     assert workloads.known_gpu_types(toy, "1b") == ["big", "small"]
     assert workloads.known_gpu_types(toy, "mini") == ["any"]
     assert workloads.known_dtypes(toy, "1b", "big") == ["fp8", "bf16"]
@@ -257,8 +261,8 @@ def test_scales(texts: tuple[str, ...], counts: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ["8-", "8-12", "0", "-8", "eight", "16-8", "8 - 16", ""])
-def test_what_is_no_scale(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a scale"):
+def test_an_invalid_scale(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a valid scale"):
         scales([text])
 
 
@@ -282,6 +286,6 @@ def test_expressions_of_gpus(gpus: int, factor: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["GPUs+1", "gpus*2", "2*GPUs", "GPUs*", "GPUs*-1", "", "GPUs*2*2", "GPUs/0"])
-def test_what_is_no_expression(text: str) -> None:
+def test_an_invalid_expression(text: str) -> None:
     with pytest.raises(UsageError):
         evaluate(text, 8)

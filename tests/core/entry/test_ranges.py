@@ -1,4 +1,4 @@
-"""The ranges in a profile, in the order in which they open and close."""
+"""NVTX ranges: the order in which they are opened and closed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llmbx.entry.ranges import Marks
 
 
 class Recorder:
-    """Stands in for the package nvtx and says what was called."""
+    """Mock of the package nvtx that records the calls."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []

@@ -1,4 +1,4 @@
-"""A rank: which one it is, and how it says that it cannot go on."""
+"""Rank numbers from the environment, and messages of a rank."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SHIM = {
 }  # fmt: skip
 
 
-def test_a_rank_is_what_the_shim_says() -> None:
+def test_a_rank_is_read_from_the_shims_variables() -> None:
     found = rank.this(SHIM)
     assert found == rank.Rank(number=5, local=1, world=8, local_world=4, node=1, address="10.0.0.7", port=12008)
     assert not found.first
 
 
-def test_a_program_started_by_hand_is_a_lone_rank() -> None:
+def test_a_program_started_by_hand_is_a_single_rank() -> None:
     found = rank.this({})
     assert found.first and (found.world, found.local_world, found.address) == (1, 1, "127.0.0.1")
 
@@ -29,8 +29,8 @@ def test_each_node_says_once_which_ranks_it_has(capsys: pytest.CaptureFixture[st
         rank.say_where(rank.this({**SHIM, **place}), {"LLMBX_NODE_NAME": f"n{number // 4}"})
     rank.say_where(rank.this({}))
     assert capsys.readouterr().err.splitlines() == [
-        "llmbx: node 0 (n0) has 4 ranks from 0 on of 8",
-        "llmbx: node 1 (n1) has 4 ranks from 4 on of 8",
+        "llmbx: node 0 (n0) has ranks 0-3 of 8",
+        "llmbx: node 1 (n1) has ranks 4-7 of 8",
     ]
 
 
@@ -44,7 +44,7 @@ def test_the_first_rank_of_a_node_says_why_it_stops(
         assert ended.value.code == 2 and capsys.readouterr().err.splitlines() == lines
 
 
-def test_what_should_have_the_framework() -> None:
+def test_the_image_or_environment_with_the_framework_is_named() -> None:
     assert "image nvcr.io#nvidia/nemo:25.04.00" in rank.origin({"image": {"reference": "nvcr.io#nvidia/nemo:25.04.00"}})
     assert "'toy-cpu'" in rank.origin({"image": None, "environment": "toy-cpu"})
 

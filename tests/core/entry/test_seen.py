@@ -1,4 +1,4 @@
-"""What the first rank finds."""
+"""Facts recorded by the first rank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from llmbx.entry import seen
 
 
-def test_what_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "planted")
     seen.write(tmp_path, ("pytest", "no-such-package"))
     (file,) = tmp_path.iterdir()

@@ -1,4 +1,4 @@
-"""The index says what the folders say: whatever happens to its file, and whoever writes the folders."""
+"""The index agrees with the run folders, whatever happens to its file and whoever writes the folders."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from llmbx.config.install import Install
-from llmbx.history import Selection, find_run, listed, rebuild, scan, select
-from llmbx.history.index import place
+from llmbx.history import Selection, find_run, list_runs, rebuild, scan, select
+from llmbx.history.index import index_path
 from llmbx.history.tags import change_tags
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT, read_result, write_record, write_result
@@ -28,13 +28,13 @@ def ids(install: Install, **wanted: Any) -> list[str]:
 
 
 def file_of(install: Install) -> Path:
-    return place(install, os.environ)
+    return index_path(install, os.environ)
 
 
 @pytest.fixture(autouse=True)
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders count as settled at once, so that what these tests see is not a second look at young folders."""
-    monkeypatch.setattr(scan, "SETTLED_S", -1.0)
+    """No grace period for change times: young folders are not read a second time."""
+    monkeypatch.setattr(scan, "GRACE_S", -1.0)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_runs_are_found_newest_first_and_read_only_once(shelf: Shelf, reads: lis
 @pytest.mark.parametrize(
     "harm", ["deleted", "empty", "garbage", "cut", "middle", "schema", "newer", "tables", "folder"]
 )
-def test_an_index_that_is_damaged_is_made_anew(shelf: Shelf, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_index_is_rebuilt(shelf: Shelf, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
     made = [shelf.put(noise(seed, 1.0)).record.run_id for seed in range(40)]
     assert len(ids(shelf.install)) == 40
     path = file_of(shelf.install)
@@ -95,7 +95,7 @@ def test_an_index_that_is_damaged_is_made_anew(shelf: Shelf, harm: str, capsys: 
     assert capsys.readouterr().err == ""
 
 
-def test_where_no_cache_can_be_written_the_folders_are_read_with_one_note(
+def test_without_a_writable_cache_the_folders_are_read_with_one_note(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = shelf.put(noise(1, 1.0)).record.run_id
@@ -104,17 +104,17 @@ def test_where_no_cache_can_be_written_the_folders_are_read_with_one_note(
     assert ids(shelf.install) == ids(shelf.install) == [made]
     err = capsys.readouterr().err
     assert err.count("\n") == 1
-    assert "cannot be used (Not a directory): reading the run folders instead" in err
+    assert "cannot use the history index" in err and "(Not a directory): reading the run folders instead" in err
 
 
-def test_a_locked_index_is_not_waited_for_without_end(
+def test_waiting_for_a_locked_index_times_out(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = shelf.put(noise(1, 1.0)).record.run_id
     ids(shelf.install)
     from llmbx.history import index
 
-    monkeypatch.setattr(index, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(index, "LOCK_TIMEOUT_S", 0.2)
     with sqlite3.connect(file_of(shelf.install), isolation_level=None) as db:
         db.execute("BEGIN EXCLUSIVE")
         assert ids(shelf.install) == [made]
@@ -135,7 +135,7 @@ def test_each_install_has_an_index_of_its_own_by_its_resolved_path(
     assert select(linked, Selection())[0].folder.startswith(str(tmp_path / "link"))
 
 
-def test_what_others_do_to_the_folders_is_noticed(shelf: Shelf) -> None:
+def test_changes_to_the_folders_by_others_are_detected(shelf: Shelf) -> None:
     a, b, c = (shelf.put(noise(seed, 1.0)) for seed in range(3))
     far = shelf.put(noise(5, 1.0), dtype="fp8")
     assert len(ids(shelf.install)) == 4
@@ -156,8 +156,8 @@ def test_what_others_do_to_the_folders_is_noticed(shelf: Shelf) -> None:
     assert ids(shelf.install) == []
 
 
-def test_a_run_without_a_result_is_looked_at_every_time(shelf: Shelf, plugins: Plugins, reads: list[Path]) -> None:
-    """Its result may come from another machine, whose folder times say nothing here about the experiment."""
+def test_a_run_without_a_result_is_checked_every_time(shelf: Shelf, plugins: Plugins, reads: list[Path]) -> None:
+    """Its result may be written by another machine, without a change of the experiment folder's time."""
     run = shelf.put(noise(1, 1.0))
     result = read_result(run.path)
     assert result is not None
@@ -171,30 +171,30 @@ def test_a_run_without_a_result_is_looked_at_every_time(shelf: Shelf, plugins: P
     assert len(reads) == before
 
 
-def test_a_folder_that_changed_a_moment_ago_is_not_taken_for_settled(
+def test_a_folder_changed_recently_is_read_again(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[Path]
 ) -> None:
-    """The clock of a file system ticks slowly: a second run may be made at the same time as the first was seen."""
-    monkeypatch.setattr(scan, "SETTLED_S", 3600.0)
+    """File system clocks can be coarse: a second run may get the same change time as the one already indexed."""
+    monkeypatch.setattr(scan, "GRACE_S", 3600.0)
     shelf.put(noise(1, 1.0))
     assert len(ids(shelf.install)) == len(ids(shelf.install)) == 1
     assert len(reads) == 2
 
 
-def test_a_run_that_ended_unseen_gets_its_result_by_a_listing(shelf: Shelf, plugins: Plugins) -> None:
+def test_listing_finalizes_a_run_that_has_ended(shelf: Shelf, plugins: Plugins) -> None:
     run = shelf.put(noise(1, 1.0))
     (run.path / RESULT).unlink()
     shelf.put(noise(2, 1.0))
-    found = listed(shelf.install, lambda: plugins, Selection(), ["run_id", "status", "cause"])
+    found = list_runs(shelf.install, lambda: plugins, Selection(), ["run_id", "status", "cause"])
     assert found.rows[1] == (run.record.run_id, "lost", "llmbx ended before the run was started")
     assert found.rows[0][1] == "completed"
     assert (run.path / RESULT).is_file()
 
 
-def test_a_run_whose_plugin_is_missing_is_listed_all_the_same(shelf: Shelf, plugins: Plugins) -> None:
+def test_a_run_whose_plugin_is_missing_is_listed(shelf: Shelf, plugins: Plugins) -> None:
     run = shelf.put(noise(1, 1.0), plugin="gone")
     (run.path / RESULT).unlink()
-    found = listed(shelf.install, lambda: plugins, Selection(), ["status", "cause"])
+    found = list_runs(shelf.install, lambda: plugins, Selection(), ["status", "cause"])
     ((status, cause),) = found.rows
     assert status == "unknown" and "no framework plugin named 'gone'" in str(cause)
 
@@ -203,13 +203,13 @@ def test_damaged_records_and_results_do_not_hide_the_others(shelf: Shelf, plugin
     good, bad, half = (shelf.put(noise(seed, 1.0)) for seed in range(3))
     (bad.path / "run.json").write_text("{]")
     (half.path / RESULT).write_text('{"status": ["no"], "step_time_s": 3, "workload": {"gpus": 1e300}}')
-    found = listed(shelf.install, lambda: plugins, Selection(), ["run_id", "status"])
+    found = list_runs(shelf.install, lambda: plugins, Selection(), ["run_id", "status"])
     assert found.rows == ((half.record.run_id, "damaged"), (good.record.run_id, "completed"))
     ((folder, why),) = found.damaged
     assert folder == str(bad.path.relative_to(shelf.install.path)) and "JSON is malformed" in why
     write_record(bad.path, bad.record)
     os.utime(bad.path.parents[1])
-    again = listed(shelf.install, lambda: plugins, Selection(), ["run_id"])
+    again = list_runs(shelf.install, lambda: plugins, Selection(), ["run_id"])
     assert (len(again.rows), again.damaged) == (3, ())
 
 
@@ -264,7 +264,7 @@ for turn in range(6):
 
 
 def test_many_processes_at_once_lose_nothing(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six processes make runs, tag one run and list, all in one experiment; one of them begins with no index."""
+    """Six processes create runs, tag one run and list runs in one experiment; one of them starts without an index."""
     monkeypatch.undo()
     os.environ["XDG_CACHE_HOME"] = str(shelf.install.path.parent / "cache")
     run = shelf.put(noise(1, 1.0))
@@ -297,15 +297,15 @@ def test_find_run_by_id_prefix_job_tag_and_folder(shelf: Shelf) -> None:
     assert find_run(install, "4712").record.run_id == c.record.run_id
     for text, run in (("last", last), (a.record.run_id, a), ("4711", b), ("tag:accepted", a), (b.folder, b)):
         assert find_run(install, text).record.run_id == run.record.run_id
-    with pytest.raises(UsageError, match="fits 3 runs; be more exact"):
+    with pytest.raises(UsageError, match="matches 3 runs; be more specific"):
         find_run(install, a.record.run_id[:-3])
     with pytest.raises(UsageError, match=r"no run 'tag:acepted' \(did you mean 'tag:accepted'\?\)"):
         find_run(install, "tag:acepted")
     with pytest.raises(UsageError, match=r"no run '.*x' \(did you mean"):
         find_run(install, a.record.run_id + "x")
-    with pytest.raises(UsageError, match=r"no run 'x' \(the newest: \S+, \S+, \S+; `llmbx jobs` lists them\)$"):
+    with pytest.raises(UsageError, match=r"no run 'x' \(newest runs: \S+, \S+, \S+; see `llmbx jobs`\)$"):
         find_run(install, "x")
-    with pytest.raises(UsageError, match=rf"\(with it in its name: {a.record.run_id}; `llmbx jobs` lists them\)"):
+    with pytest.raises(UsageError, match=rf"\(runs containing it: {a.record.run_id}; see `llmbx jobs`\)"):
         find_run(install, a.record.run_id[-7:])
     with pytest.raises(UsageError, match="has no runs"):
         find_run(Install(root=install.root + "-none", origin="test"), "x")

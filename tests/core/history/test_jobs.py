@@ -17,7 +17,7 @@ import pytest
 
 from llmbx.config.install import Install
 from llmbx.errors import UsageError
-from llmbx.history.index import place
+from llmbx.history.index import index_path
 from llmbx.record.folder import RESULT
 
 from ...shelf import CREATED, Shelf, noise
@@ -117,7 +117,7 @@ def test_a_number_beyond_64_bits_is_a_question_like_any_other(
     several: list[str], jobs: Jobs, install: Install, arguments: tuple[str, ...], found: int
 ) -> None:
     jobs()
-    index = place(install, os.environ)
+    index = index_path(install, os.environ)
     before = index.stat().st_ino
     assert len(json.loads(jobs(*arguments, "--format", "json").stdout)) == found
     assert index.stat().st_ino == before, "the index is not at fault"
@@ -130,7 +130,7 @@ def test_a_number_beyond_64_bits_is_a_question_like_any_other(
         (("--sort", "step_tme_s"), "--sort: no column named 'step_tme_s' (did you mean 'step_time_s'?)"),
         (("--columns", "run_id,mfux"), "--columns: no column named 'mfux' (did you mean 'mfu'?)"),
         (("--columns", ","), "--columns: expected names of columns"),
-        (("--since", "lately"), "--since 'lately': expected a day (2026-11-20)"),
+        (("--since", "lately"), "--since 'lately': expected a date (2026-11-20)"),
         (("--where", "gpuss > 3"), "no column named 'gpuss' (did you mean 'gpus'?)"),
         (("--workload", "lien"), "no workload named 'lien' (did you mean 'line'?)"),
         (("tag", "last", "two words"), "tag 'two words': expected one word"),

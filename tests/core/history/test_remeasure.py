@@ -31,7 +31,7 @@ Call = Callable[..., Result]
 def parse(monkeypatch: pytest.MonkeyPatch, install: Install, plugins: Plugins) -> Call:
     monkeypatch.setattr(options, "place", lambda: (install, lambda: plugins))
     monkeypatch.setattr(llmbx.plugins.manager, "load", lambda: plugins)
-    monkeypatch.setattr(scan, "SETTLED_S", -1.0)
+    monkeypatch.setattr(scan, "GRACE_S", -1.0)
 
     def invoke(*arguments: str) -> Result:
         done = CliRunner().invoke(command, list(arguments))
@@ -147,5 +147,5 @@ def test_damaged_steps_are_told(shelf: Shelf) -> None:
 
     run = shelf.put(noise(1, 2.0))
     (run.path / STEPS).write_bytes(b'{"number": 1}\n{"number":\n')
-    with pytest.raises(LlmbxError, match=r"steps\.jsonl: line 2 is no step"):
+    with pytest.raises(LlmbxError, match=r"steps\.jsonl: line 2 is not a valid step"):
         read_steps(run.path)

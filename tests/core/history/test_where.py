@@ -1,4 +1,4 @@
-"""Conditions: what they mean is what Python means by them, and nothing else gets through."""
+"""Conditions of --where have the meaning they have in Python; everything else is rejected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXTS = {"size": "workload.size", "dtype": "workload.dtype"}
 
 
 def true_for(text: str, **values: Any) -> bool:
-    """Whether a run with these values (by column) fulfils the condition, as SQLite sees it."""
+    """Whether SQLite matches the condition for a run with these values (by column)."""
     sql, bound = condition(text)
     row = ", ".join(f"? AS {quoted(name)}" for name in COLUMNS)
     known = [values.get(name) for name in COLUMNS]
@@ -108,27 +108,27 @@ def test_conditions_on_a_run(text: str, right: bool) -> None:
     [
         ("step_tme_s < 8", "no column named 'step_tme_s' (did you mean 'step_time_s'?)"),
         ("workload == grok1", "no column named 'grok1'"),
-        ("workload == grok1", "a text is put in quotes: 'grok1'"),
-        ("gpus = 8", "equality is written =="),
-        ("gpus > 8 && gpus < 9", "joined by `and` and `or`"),
-        ("gpus > '8'", "gpus and '8' cannot be compared: one is a number, the other a text"),
-        ("workload < 3", "one is a text, the other a number"),
-        ("__import__('os').system('true')", "is not understood"),
+        ("workload == grok1", "a string needs quotes: 'grok1'"),
+        ("gpus = 8", "use == for equality"),
+        ("gpus > 8 && gpus < 9", "use `and` and `or` to combine"),
+        ("gpus > '8'", "gpus and '8' cannot be compared: one is a number, the other a string"),
+        ("workload < 3", "one is a string, the other a number"),
+        ("__import__('os').system('true')", "is not supported"),
         ("gpus.__class__ == 3", "no column named 'gpus.__class__'"),
-        ("[gpus for gpus in tags]", "is not understood"),
-        ("gpus if gpus else 1", "is not understood"),
-        ("gpus", "is no condition: compare it with something"),
-        ("gpus < None", "None is neither smaller nor larger"),
-        ("'a' in gpus", "holds nothing that can be looked for"),
-        ("created > 'yesterday'", "expected a day (2026-11-20)"),
-        ("tags == 'x'", "a tag is asked for with `'accepted' in tags`"),
+        ("[gpus for gpus in tags]", "is not supported"),
+        ("gpus if gpus else 1", "is not supported"),
+        ("gpus", "is not a condition: compare it with a value"),
+        ("gpus < None", "None has no order: use == or !="),
+        ("'a' in gpus", "`in` cannot search `gpus`"),
+        ("created > 'yesterday'", "expected a date (2026-11-20)"),
+        ("tags == 'x'", "tags cannot be compared: use `'accepted' in tags`"),
         ("", "--where: "),
         ("(" * 300 + "gpus" + ")" * 300 + " > 1", "--where: "),
-        ("not " * 390 + "data_valid", "--where: more than 400 parts"),
+        ("not " * 390 + "data_valid", "--where: more than 400 terms"),
         ("gpus > 1 or " * 300 + "gpus > 1", "longer than 2000 characters"),
     ],
 )
-def test_what_is_no_condition_is_said(text: str, why: str) -> None:
+def test_an_invalid_condition_is_reported(text: str, why: str) -> None:
     with pytest.raises(UsageError) as error:
         condition(text)
     assert why in str(error.value)

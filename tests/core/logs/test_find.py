@@ -1,4 +1,4 @@
-"""Which files are logs: of llmbx, of the predecessor, and what is neither."""
+"""Finding logs of llmbx and of its predecessor, and ignoring other files."""
 
 from __future__ import annotations
 

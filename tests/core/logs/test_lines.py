@@ -1,4 +1,4 @@
-"""Bytes to lines: every line end, escapes, bad bytes, cut lines; and the labels before them."""
+"""Splitting bytes into lines: line ends, escapes, invalid bytes, truncated lines, and labels."""
 
 from __future__ import annotations
 

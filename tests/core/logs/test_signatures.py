@@ -1,4 +1,4 @@
-"""Failures by their lines, as users reported them: what each is, who wrote it, and what is none."""
+"""Classification of failure messages, as reported by users, and of harmless lines."""
 
 # ruff: noqa: E501 (log lines are as long as they are)
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.logs.signatures import MOST, Signatures
+from llmbx.logs.signatures import MAX_EVENTS, Signatures
 from llmbx.model import Event
 
 
@@ -62,7 +62,7 @@ def read(*lines: str) -> list[Event]:
         ("slurmstepd: error: *** STEP 4711.0 ON n001 CANCELLED AT 2026-03-27T23:13:07 ***", "cancelled", None, {}),
     ],
 )  # fmt: skip
-def test_a_failure_is_known_by_its_line(line: str, kind: str, rank: int | None, facts: dict[str, object]) -> None:
+def test_a_failure_is_recognized_by_its_line(line: str, kind: str, rank: int | None, facts: dict[str, object]) -> None:
     (event,) = read(line)
     assert (event.kind, event.rank, event.facts) == (kind, rank, facts)
     assert event.fatal == (kind != "nccl_warning")
@@ -115,7 +115,7 @@ def test_tracebacks_of_two_ranks_do_not_mix() -> None:
     ]
 
 
-def test_a_chain_of_exceptions_tells_each() -> None:
+def test_each_exception_of_a_chain_is_an_event() -> None:
     events = read(
         "Traceback (most recent call last):", '  File "a.py"', "KeyError: 1", "",
         "During handling of the above exception, another exception occurred:", "",
@@ -135,7 +135,7 @@ def test_harmless_tracebacks_and_an_interrupt() -> None:
     ]
 
 
-def test_what_fails_after_the_end_says_so() -> None:
+def test_failures_after_the_end_are_marked() -> None:
     signatures = Signatures()
     signatures.finished()
     assert signatures.feed("Segmentation fault (core dumped)")[0].facts == {"after": "finished"}
@@ -143,7 +143,7 @@ def test_what_fails_after_the_end_says_so() -> None:
 
 def test_a_thousand_ranks_do_not_make_a_thousand_events() -> None:
     events = read(*(f"{k}: RuntimeError: CUDA out of memory." for k in range(1000)), "Killed")
-    assert len([e for e in events if e.kind == "out_of_memory"]) == MOST
+    assert len([e for e in events if e.kind == "out_of_memory"]) == MAX_EVENTS
     assert events[-1].kind == "killed"
 
 

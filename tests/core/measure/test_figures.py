@@ -1,4 +1,4 @@
-"""Figures from steps: the recipes' formulas, rounding, profiled steps, unknown peaks."""
+"""Metrics computed from steps: the recipes' formulas, rounding, profiled steps, unknown peaks."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_the_convention_of_the_recipe_decides(make_spec: Make) -> None:
     assert full == pytest.approx(2 * causal)
 
 
-def test_an_unknown_peak_is_null_and_not_another_gpus(make_spec: Make) -> None:
+def test_an_unknown_peak_is_none_and_not_that_of_another_gpu(make_spec: Make) -> None:
     found = measure(make_spec(window="last"), steps([1.0]), Flops(full=1e12, causal=1e12, formula="f"))
     assert found.mfu.value is None and found.mfu.peak_tflops is None
 
 
 @pytest.mark.parametrize("tflops", [0.0, -1.0, math.nan, math.inf])
-def test_a_peak_of_an_older_record_that_is_none_gives_no_mfu(make_spec: Make, tflops: float) -> None:
+def test_an_invalid_peak_in_an_older_record_gives_no_mfu(make_spec: Make, tflops: float) -> None:
     spec = make_spec(window="last", peak=Peak(tflops=tflops, name="CPU", source="llmbx.toml"))
     found = measure(spec, steps([1.0]), Flops(full=1e12, causal=1e12, formula="f"))
     assert (found.mfu.value, found.mfu.peak_tflops, found.mfu.peak_name) == (None, None, None)
@@ -69,13 +69,13 @@ def test_tflops_of_the_log_are_kept_unless_it_rounds_them_away(make_spec: Make) 
     assert measure(make_spec(window="1-2"), steps([1.0, 1.0]), None).tflops_per_gpu.mean is None
 
 
-def test_a_log_that_counts_flops_differently_does_not_give_the_headline(make_spec: Make) -> None:
+def test_tflops_of_a_log_that_counts_flops_differently_are_not_used(make_spec: Make) -> None:
     """NeMo counts 4.4e15 FLOPs a sample of Grok-1: its TFLOP/s would not be those behind the MFU."""
     flops = Flops(full=1e12, causal=1e12, formula="f")
     found = measure(make_spec(window="1-2"), steps([1.0, 1.0], tflops_per_gpu=400.0, tflops_resolution=0.1), flops)
     assert (found.tflops_per_gpu.source, found.tflops_per_gpu.mean) == ("recomputed", 4.0)
     assert len(found.warnings) == 1 and "counts FLOPs differently" in found.warnings[0]
-    assert "the log's 400.0 TFLOP/s" in found.warnings[0] and "4.0 by formula" in found.warnings[0]
+    assert "the log's 400.0 TFLOP/s" in found.warnings[0] and "from the computed 4.0" in found.warnings[0]
     agreed = measure(make_spec(window="1-2"), steps([1.0, 1.0], tflops_per_gpu=4.0, tflops_resolution=0.01), flops)
     assert agreed.warnings == ()
 
@@ -99,7 +99,7 @@ def test_a_lost_first_line_does_not_move_the_profiled_steps(make_spec: Make) -> 
     assert found.step_time_s.max == 0.1 and set(found.window.excluded) == {11, 12, 13}
 
 
-def test_what_is_missing_from_a_window_is_warned_about(make_spec: Make) -> None:
+def test_steps_missing_from_a_window_are_reported(make_spec: Make) -> None:
     whole = steps([1.0] * 20)
     found = measure(make_spec(), [s for s in whole if not 12 <= s.number <= 17], None)
     assert (found.steps_measured, found.warnings) == (
@@ -110,12 +110,12 @@ def test_what_is_missing_from_a_window_is_warned_about(make_spec: Make) -> None:
     skipped = [s.replace(skipped=s.number in (3, 15), time_s=0.5 if s.number == 15 else 1.0) for s in whole]
     found = measure(make_spec(), skipped, None)
     assert found.step_time_s.mean == 1.0 and found.steps_measured == 7
-    assert "the optimizer skipped 2 of 20 steps, first 3: they are not measured" in found.warnings
+    assert "the optimizer skipped 2 of 20 steps (first: 3); they are not measured" in found.warnings
     found = measure(make_spec(), [s.replace(grad_norm=math.inf if s.number == 3 else 1.0) for s in whole], None)
-    assert found.warnings == ("the gradient norm was not finite at 1 of 20 steps, first 3",)
+    assert found.warnings == ("the gradient norm was not finite in 1 of 20 steps (first: 3)",)
 
 
-def test_steps_without_a_log_have_no_figures(make_spec: Make) -> None:
+def test_no_steps_give_no_metrics(make_spec: Make) -> None:
     found = measure(make_spec(), [], Flops(full=1.0, causal=1.0, formula="f"))
     assert (found.steps_seen, found.steps_measured, found.tokens_per_s) == (0, 0, None)
     assert found.step_time_s.mean is None and found.loss.first is None and found.mfu.value is None

@@ -1,4 +1,4 @@
-"""Intervals hold what they promise: simulated coverage, and properties that need no simulation."""
+"""Coverage of the intervals by simulation, and properties that need no simulation."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_95_percent_means_93_to_97_of_100_series(count: int, phi: float) -> None
     assert 0.93 <= held / 2000 <= 0.97
 
 
-def test_the_plain_interval_would_not() -> None:
-    """Without the correlation the promise is broken: this is what the method is for."""
+def test_the_interval_without_correlation_covers_too_little() -> None:
+    """Ignoring the correlation gives intervals that are too narrow."""
     seed = random.Random(5)
     held = 0
     for _ in range(400):
@@ -64,7 +64,7 @@ def test_over_repeats_95_percent_means_93_to_97_of_100() -> None:
 
 
 @pytest.mark.parametrize(("first", "second", "phi"), [(10, 10, 0.0), (34, 10, 0.5), (34, 34, 0.6)])
-def test_the_change_between_two_runs_is_held_at_least_as_often(first: int, second: int, phi: float) -> None:
+def test_the_interval_of_a_change_has_the_nominal_coverage(first: int, second: int, phi: float) -> None:
     seed = random.Random(first + second)
     held = 0
     for _ in range(100):
@@ -119,7 +119,7 @@ def test_short_series_are_taken_as_independent(values: list[float], method: str)
     assert interval is not None and interval.method == method
 
 
-def test_nothing_can_be_said_of_one_value_and_equal_ones_have_no_spread() -> None:
+def test_one_value_has_no_interval_and_equal_values_have_no_spread() -> None:
     assert intervals.over_steps([]) is None
     assert intervals.over_steps([1.0]) is None
     same = intervals.over_steps([2.0] * 20)

@@ -1,4 +1,4 @@
-"""Outliers, drift and levels: found where they are, and hardly ever where they are not."""
+"""Detection of outliers, drift and levels, and its rate of false positives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx.measure.series import look, outliers, two_levels, warnings
+from llmbx.measure.series import detect, outliers, two_levels, warnings
 from llmbx.model import Step
 
 from .test_intervals import correlated
@@ -27,7 +27,7 @@ def noise(seed: int, count: int = 34, spread: float = 0.004) -> list[float]:
 def test_an_outlier_is_named() -> None:
     times = noise(1)
     times[7] += 0.3
-    (found,) = look(steps(times)).outliers
+    (found,) = detect(steps(times)).outliers
     assert found.number == 18
     assert found.ratio == pytest.approx(1.3, abs=0.01)
     assert warnings(steps(times)) == ("outlier step: 18 (1.294 s, 1.29 x the median)",)
@@ -35,7 +35,7 @@ def test_an_outlier_is_named() -> None:
 
 def test_throttling_is_a_drift_with_its_size() -> None:
     times = [time * (1 + 0.05 * i / 33) for i, time in enumerate(noise(2))]
-    seen = look(steps(times))
+    seen = detect(steps(times))
     assert seen.drift is not None and not seen.outliers and seen.levels is None
     assert seen.drift.low < 0.05 < seen.drift.high
     assert seen.drift.fraction == pytest.approx(0.05, abs=0.01)
@@ -45,17 +45,17 @@ def test_throttling_is_a_drift_with_its_size() -> None:
 
 def test_two_clocks_are_two_levels() -> None:
     times = [time + (0.1 if i % 3 else 0) for i, time in enumerate(noise(3))]
-    seen = look(steps(times))
+    seen = detect(steps(times))
     assert seen.levels is not None and seen.levels.since is None
     assert (seen.levels.low_steps, seen.levels.high_steps) == (12, 22)
     assert seen.levels.high_s - seen.levels.low_s == pytest.approx(0.1, abs=0.01)
     assert seen.outliers == ()
-    assert "changing between them" in warnings(steps(times))[0]
+    assert "alternating" in warnings(steps(times))[0]
 
 
-def test_a_change_in_the_middle_is_told_with_its_step() -> None:
+def test_a_change_in_the_middle_is_reported_with_its_step() -> None:
     times = [time + (0.1 if i >= 20 else 0) for i, time in enumerate(noise(4))]
-    seen = look(steps(times))
+    seen = detect(steps(times))
     assert seen.levels is not None and seen.levels.since == 31
     assert seen.drift is None
 
@@ -63,7 +63,7 @@ def test_a_change_in_the_middle_is_told_with_its_step() -> None:
 def test_an_outlier_does_not_hide_the_levels() -> None:
     times = [time + (0.1 if i % 2 else 0) for i, time in enumerate(noise(5))]
     times[10] = 9.0
-    seen = look(steps(times))
+    seen = detect(steps(times))
     assert [o.number for o in seen.outliers] == [21]
     assert seen.levels is not None
 
@@ -81,15 +81,15 @@ def test_an_outlier_does_not_hide_the_levels() -> None:
 )
 def test_chance_rarely_raises_a_flag(count: int, make: Callable[[random.Random, int], list[float]]) -> None:
     seed = random.Random(count)
-    seen = [look(steps(make(seed, count))) for _ in range(200)]
+    seen = [detect(steps(make(seed, count))) for _ in range(200)]
     assert sum(bool(s.outliers) for s in seen) <= 6
     assert sum(s.drift is not None for s in seen) <= 6
     assert sum(s.levels is not None for s in seen) <= 4
 
 
-def test_too_few_steps_and_steps_without_a_time_say_nothing() -> None:
-    assert look([]) == look(steps([1.0, 9.0, 1.0])) == look([Step(number=1)])
-    assert look(steps([1.0] * 30)) == look([])
+def test_too_few_steps_and_steps_without_a_time_have_no_anomalies() -> None:
+    assert detect([]) == detect(steps([1.0, 9.0, 1.0])) == detect([Step(number=1)])
+    assert detect(steps([1.0] * 30)) == detect([])
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,4 +1,4 @@
-"""The statistics, against Python's own."""
+"""Statistics compared with the standard library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_they_agree_with_the_standard_library(values: list[float]) -> None:
     assert (found["min"], found["max"]) == (min(values), max(values))
 
 
-def test_what_cannot_be_known_is_none() -> None:
+def test_undefined_statistics_are_none() -> None:
     assert stats.summary([]) == {"mean": None, "std": None, "median": None, "min": None, "max": None}
     assert stats.summary([2.5]) == {"mean": 2.5, "std": None, "median": 2.5, "min": 2.5, "max": 2.5}
     assert stats.coefficient_of_variation([1.0]) is None

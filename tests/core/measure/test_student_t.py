@@ -1,4 +1,4 @@
-"""Student's t against printed tables, and against itself."""
+"""Student's t compared with printed tables, and consistency of its functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which steps are measured, and the reason in words."""
+"""Choice of the measured steps, and the reported reason."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_range_with_holes_says_so_and_skipped_steps_are_holes() -> None:
     whole = steps([1.0] * 50)
     window, found = choose([s.replace(skipped=s.number in (40, 41)) for s in whole if s.number != 37], "35-44", {36})
     assert numbers(found) == [35, 38, 39, 42, 43, 44]
-    assert window.reason == "as asked; only 6 of its 9 steps could be measured"
+    assert window.reason == "as requested; only 6 of 9 steps could be measured"
     window, found = choose([s for s in whole if not 35 <= s.number <= 44], "35-44")
     assert found == [] and window.reason == "no step in it has a time"
     _, settled = choose([s.replace(skipped=s.number == 40) for s in whole], "auto")
@@ -64,7 +64,7 @@ def test_last_is_the_last_step_that_has_a_time() -> None:
 def test_auto_on_five_steps() -> None:
     window, found = choose(steps([20.0, 5.9, 5.7, 5.71, 5.7]), "auto")
     assert numbers(found) == [2, 3, 4, 5]
-    assert window.reason == "step 1 dropped as warm-up; after it the time was settled within 5 % of 5.705 s"
+    assert window.reason == "step 1 dropped as warm-up; step times are steady within 5 % of 5.705 s after it"
 
 
 def test_auto_on_fifty_steps_drops_the_warm_up_and_the_incomplete_end() -> None:
@@ -73,7 +73,8 @@ def test_auto_on_fifty_steps_drops_the_warm_up_and_the_incomplete_end() -> None:
     assert numbers(found) == list(range(5, 49))
     assert (window.first, window.last) == (5, 48)
     assert (
-        window.reason == "step 0 and 4 more steps dropped as warm-up, until the time had settled within 5 % of 5.71 s"
+        window.reason
+        == "step 0 and 4 more steps dropped as warm-up; step times are steady within 5 % of 5.71 s after them"
     )
 
 
@@ -87,10 +88,10 @@ def test_auto_is_not_fooled_by_one_fast_step_during_warm_up() -> None:
     assert numbers(choose(steps(times), "auto")[1])[0] == 6
 
 
-def test_auto_says_when_the_time_never_settled() -> None:
+def test_auto_says_when_the_time_was_never_steady() -> None:
     window, found = choose(steps([10.0, 9.0, 8.0, 7.0, 3.0, 3.0, 3.0]), "auto")
     assert numbers(found) == [5, 6, 7]
-    assert "had not settled" in (window.reason or "")
+    assert "were not steady" in (window.reason or "")
 
 
 def test_auto_follows_a_time_that_scatters_but_not_without_limit() -> None:

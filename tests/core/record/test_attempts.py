@@ -1,4 +1,4 @@
-"""Earlier attempts: set aside whole, once, and only by who may."""
+"""Archiving of earlier attempts: complete, once, and only by the owner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from llmbx.model import Job, Owner, RunSpec
-from llmbx.record.attempts import kept, next_folder, set_aside
+from llmbx.record.attempts import archive, next_folder, stored_attempts
 from llmbx.record.folder import Record, Run, read_run, write_record
 from llmbx.record.host import myself
 from llmbx.run.retry import may_take_over, take_over
@@ -22,22 +22,22 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_an_attempt_is_set_aside_whole_and_its_run_stays(tmp_path: Path) -> None:
+def test_all_files_of_an_attempt_are_archived(tmp_path: Path) -> None:
     for name in ("run.json", "tags.json", "log-x.out", "exit.json", ".exit.json", "run.sh", ".tags.json.lock"):
         (tmp_path / name).write_text(name)
     (tmp_path / "nsys_profile").mkdir()
-    assert kept(tmp_path) == 0
+    assert stored_attempts(tmp_path) == 0
     folder = next_folder(tmp_path)
-    set_aside(tmp_path, folder)
+    archive(tmp_path, folder)
     assert names(tmp_path) == [".tags.json.lock", "attempts", "run.json", "tags.json"]
     assert names(folder) == [".exit.json", "exit.json", "log-x.out", "nsys_profile", "run.sh"]
-    assert kept(tmp_path) == 1
+    assert stored_attempts(tmp_path) == 1
 
 
-def test_what_the_scheduler_set_aside_is_an_attempt_too(tmp_path: Path) -> None:
+def test_an_attempt_archived_by_the_scheduler_counts(tmp_path: Path) -> None:
     (tmp_path / "attempts" / "0").mkdir(parents=True)
     assert next_folder(tmp_path) == tmp_path / "attempts" / "1"
-    assert kept(tmp_path) == 2
+    assert stored_attempts(tmp_path) == 2
 
 
 GONE = Owner(pid=2**22 + 1, started=1.0, host=myself().host)

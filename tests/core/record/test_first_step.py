@@ -1,4 +1,4 @@
-"""The time to the first step: seen live, never guessed."""
+"""Time to the first step: observed while the run is followed, never estimated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine's CPU can do, from the lines that Linux prints of it."""
+"""BF16 support of the CPU, from /proc/cpuinfo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of older versions are read as today's."""
+"""Records of older versions are converted to the current format."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_a_trace_recorded_is_a_setting_of_its_plugin(make_spec: Callable[..
 
 def test_a_record_that_is_wrong_in_another_way_says_how(make_spec: Callable[..., RunSpec], tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(old(make_spec(), scheduler={}, surprise=1)))
-    with pytest.raises(LlmbxError, match="not a record that this llmbx can read"):
+    with pytest.raises(LlmbxError, match="not a record that this version of llmbx can read"):
         read_run(tmp_path)
     with pytest.raises(msgspec.DecodeError):
         decode_any(b"{", Record)

@@ -1,4 +1,4 @@
-"""The shipped JSON Schema is the one that the code writes by."""
+"""The shipped JSON Schema matches the results that the code writes."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from llmbx.logs.attempts import Attempts
 from llmbx.logs.parser import Record
+from llmbx.logs.restarts import Attempts
 from llmbx.model import Event, Step
 from llmbx.run.collect import Collector, collect, collect_file
 

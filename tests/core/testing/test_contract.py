@@ -90,7 +90,7 @@ def test_a_workload_that_no_catalog_file_could_hold(check: Checked) -> None:
     def register_workloads() -> list[Any]:
         return [line.replace(recipes=(recipe.replace(rows=(row,)),))]
 
-    assert "'3-8' is not a scale" in check(register_workloads=register_workloads)[0]
+    assert "'3-8' is not a valid scale" in check(register_workloads=register_workloads)[0]
 
 
 def test_a_row_that_breaks_a_rule(check: Checked) -> None:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 
 import pytest
+from llmbx.logs.restarts import RESTARTED
 
-from llmbx.logs.attempts import RESTARTED
 from llmbx.logs.parser import LogFormat, Record
 from llmbx.model import Event, Step
 from llmbx_nccltrace.report import Report

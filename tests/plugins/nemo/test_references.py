@@ -247,7 +247,7 @@ def test_what_contradicts_itself_is_marked() -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("step_time_s = [1.0]", r"at tables\[0\]\.step_time_s: 1 figures for 2 scales"),
+        ("step_time_s = [1.0]", r"at tables\[0\]\.step_time_s: 1 values for 2 scales"),
         ("step_time = [1.0, 2.0]", r"at tables\[0\]: unknown key 'step_time' \(did you mean 'step_time_s'\?\)"),
         ('disputed = { 16 = "why" }', r"at tables\[0\]\.disputed: the table has no scale '16'"),
     ],

@@ -127,7 +127,7 @@ def test_no_combination_is_lost_or_doubled(gpus: list[int], dtypes: list[str], v
         ('workload = "w"\nrepeat = 3', "unknown key 'repeat' (did you mean 'repeats'?)"),
         ('workload = "w"\n[[part]]\ngpu = 3', "at part[0]: unknown key 'gpu' (did you mean 'gpus'?)"),
         ("gpus = 3", "which workload?"),
-        ('workload = "w"\ngpus = "3-4"', "gpus: '3-4' is not a scale: doubling 3 does not reach 4"),
+        ('workload = "w"\ngpus = "3-4"', "gpus: '3-4' is not a valid scale: doubling 3 does not reach 4"),
         ('workload = "w"\ngpus = "any"', "gpus: 'any' is not a scale"),
         ('workload = "w"\ngpus = []', "gpus: the list is empty"),
         ('workload = "w"\nset.tp = []', "set.tp: the list is empty"),

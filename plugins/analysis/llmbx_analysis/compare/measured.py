@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from llmbx.errors import UsageError
-from llmbx.history import settle
+from llmbx.history import refresh_result
 from llmbx.history.remeasure import rewindowed
 from llmbx.measure.intervals import Interval, exact, over_repeats, over_steps
 from llmbx.model import Result, RunSpec, Step
@@ -50,7 +50,7 @@ def measured(run: Run, plugins: Plugins, policy: str | None = None, force: bool 
 
     Raises `UsageError` for a run that goes on, that measured nothing, or (unless forced) whose data is not valid.
     """
-    name, result = run.record.run_id, settle(run, plugins)
+    name, result = run.record.run_id, refresh_result(run, plugins)
     if result is None:
         raise UsageError(f"{name} has not ended: compare it when it has")
     if not result.data_valid and not force:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.errors import LlmbxError, UsageError
-from llmbx.history import settle
+from llmbx.history import refresh_result
 from llmbx.history.remeasure import rewindowed
 from llmbx.history.tags import tags_of
 from llmbx.launchers.nodes import read_nodes
@@ -57,7 +57,7 @@ def gather(
 
 def read(run: Run, plugins: Plugins, window: str | None = None) -> Subject | None:
     """One run; None while it goes on."""
-    result = settle(run, plugins)
+    result = refresh_result(run, plugins)
     if result is None:
         return None
     steps = read_steps(run.path)

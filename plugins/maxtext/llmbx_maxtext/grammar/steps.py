@@ -18,7 +18,8 @@ import re
 import statistics
 from collections.abc import Mapping
 
-from llmbx.logs.attempts import RESTARTED
+from llmbx.logs.restarts import RESTARTED
+
 from llmbx.logs.lines import CUT, split_label
 from llmbx.logs.parser import Record
 from llmbx.logs.signatures import Signatures

@@ -56,7 +56,7 @@ def prepare() -> Host:
 
         standins.install()
     with placeholders.absent_packages() as absent:
-        import megatron.bridge.training.gpt_step
+        import megatron.bridge.training.gpt_step  # noqa: F401
         import megatron.bridge.training.pretrain  # noqa: F401
     mends.install()
     if not cuda:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from llmbx.logs.attempts import Attempts
 from llmbx.logs.parser import Record
+from llmbx.logs.restarts import Attempts
 from llmbx.logs.signatures import Signatures
 from llmbx.model import Step
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-from llmbx.logs.attempts import Attempts
 from llmbx.logs.lines import split_label
 from llmbx.logs.parser import Record
+from llmbx.logs.restarts import Attempts
 from llmbx.logs.signatures import Signatures
 from llmbx.model import Event, Step
 

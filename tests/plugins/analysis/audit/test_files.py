@@ -111,7 +111,7 @@ def test_a_file_that_fits_several_workloads_asks_which(path: Path, framework: Ca
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("states = { step_time = 3 }", r"examples\[0\]\.states: unknown figure 'step_time' \(did you mean 'step"),
+        ("states = { step_time = 3 }", r"examples\[0\]\.states: unknown metric 'step_time' \(did you mean 'step"),
         ('txt = "a"', r"examples\[0\]: unknown key 'txt' \(did you mean 'text'\?\)"),
     ],
 )  # fmt: skip
@@ -124,11 +124,11 @@ def test_a_mistake_in_an_example_is_told(path: Path, framework: Callable[..., Pl
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        ("gpus = [64, 128]", "gpus = [64, 0]", r"at tables\[0\]\.gpus: 0 is no figure of a run"),
-        ("[1.7, 1.7]", "[1.7, nan]", r"at tables\[0\]\.step_time_s: nan is no figure"),
-        ("[1.7, 1.7]", "[1.7, -1]", r"at tables\[0\]\.step_time_s: -1 is no figure"),
-        ("[154202, 154202]", "[154202, inf]", r"at tables\[0\]\.tokens_per_s: inf is no figure"),
-        ("[1.7, 1.7]", "[1.7]", r"at tables\[0\]\.step_time_s: 1 figures for 2 scales"),
+        ("gpus = [64, 128]", "gpus = [64, 0]", r"at tables\[0\]\.gpus: expected a number > 0, got 0"),
+        ("[1.7, 1.7]", "[1.7, nan]", r"at tables\[0\]\.step_time_s: expected a number > 0, got nan"),
+        ("[1.7, 1.7]", "[1.7, -1]", r"at tables\[0\]\.step_time_s: expected a number > 0, got -1"),
+        ("[154202, 154202]", "[154202, inf]", r"at tables\[0\]\.tokens_per_s: expected a number > 0, got inf"),
+        ("[1.7, 1.7]", "[1.7]", r"at tables\[0\]\.step_time_s: 1 values for 2 scales"),
     ],
 )
 def test_a_figure_that_cannot_be_is_told(

@@ -251,7 +251,7 @@ def test_a_run_that_goes_on_is_left_out_with_a_note_or_refused_alone(
     from llmbx_analysis.report import gather as module
 
     done, going = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), gpus=16)
-    monkeypatch.setattr(module, "settle", lambda run, plugins: None if run is going else read_result(run.path))
+    monkeypatch.setattr(module, "refresh_result", lambda run, plugins: None if run is going else read_result(run.path))
     found, notes = module.gather([done, going], reporter.install, reporter.plugins, module.Config(), module.Wanted())
     assert len(found) == 1 and notes == [f"{going.record.run_id} has not ended: left out"]
     with pytest.raises(UsageError, match="has not ended"):
@@ -262,8 +262,8 @@ def test_a_damaged_run_is_left_out_with_a_note_or_refused_alone(shelf: Shelf, re
     whole, damaged = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), gpus=16)
     (damaged.path / STEPS).write_text('{"number": "x"}')
     found, notes = gather([whole, damaged], reporter.install, reporter.plugins, Config(), Wanted())
-    assert len(found) == 1 and "line 1 is no step" in notes[0] and damaged.record.run_id in notes[0]
-    with pytest.raises(LlmbxError, match="line 1 is no step"):
+    assert len(found) == 1 and "line 1 is not a valid step" in notes[0] and damaged.record.run_id in notes[0]
+    with pytest.raises(LlmbxError, match="line 1 is not a valid step"):
         gather([damaged], reporter.install, reporter.plugins, Config(), Wanted())
 
 

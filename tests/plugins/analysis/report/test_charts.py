@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.measure.series import MOST_POINTS, thinned
+from llmbx.measure.series import MAX_POINTS, thinned
 from llmbx.model import Axis, Chart, Point, Reference, Rule, Series, Span, Step
 from llmbx_analysis.report import draw, palette, vega
 from llmbx_analysis.report.curves import BARS, bars, curves
@@ -107,9 +107,9 @@ def test_every_value_is_in_exactly_one_bar(values: list[float]) -> None:
 def test_long_curves_are_thinned_and_keep_their_extremes(values: list[float | None]) -> None:
     points = [Point(x=k, y=value) for k, value in enumerate(values)]
     found = thinned(points)
-    assert len(found) <= MOST_POINTS
+    assert len(found) <= MAX_POINTS
     known = [value for value in values if value is not None]
-    if known and len(values) > MOST_POINTS:
+    if known and len(values) > MAX_POINTS:
         assert min(p.low for p in found if p.low is not None) == min(known)
         assert max(p.high for p in found if p.high is not None) == max(known)
 

@@ -1,4 +1,4 @@
-"""Moments as people write them: `2026-11-20`, `2026-11-20 14:30`, or how long ago (`7d`, `12h`, `30min`)."""
+"""Parse dates and times typed by users: `2026-11-20`, `2026-11-20 14:30`, or an age (`7d`, `12h`, `30min`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def moment(text: str, option: str, now: float | None = None, end_of_day: bool = False) -> float:
-    """The moment in epoch seconds, in local time where no zone is given; a day alone is its beginning, or its end.
+def parse_time(text: str, option: str, now: float | None = None, end_of_day: bool = False) -> float:
+    """Return the time in epoch seconds; local time if no time zone is given.
 
-    Raises `UsageError` with what would be right.
+    A date alone is the start of the day, or its end with `end_of_day`. Raises `UsageError` for anything else.
     """
     words = text.strip()
     ago = _AGO.fullmatch(words)
@@ -29,6 +29,6 @@ def moment(text: str, option: str, now: float | None = None, end_of_day: bool = 
         return found.timestamp()
     except (ValueError, OverflowError, OSError):
         raise UsageError(
-            f"{option} '{text}': expected a day (2026-11-20), a time (2026-11-20 14:30) "
-            "or how long ago (7d, 12h, 30min)"
+            f"{option} '{text}': expected a date (2026-11-20), a date and time (2026-11-20 14:30) "
+            "or an age (7d, 12h, 30min)"
         ) from None

@@ -1,4 +1,4 @@
-"""Runs that had not ended when they were last looked at: how they stand now, and their result once they have ended."""
+"""Refresh unfinished runs: update their state, finalize those that have ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..errors import LlmbxError, PluginError
 from ..plugins.isolation import why
 from ..record.folder import Run, read_result, read_run
 from .read import UNKNOWN
-from .scan import OPEN_RUNS, fresh, write
+from .scan import OPEN_RUNS, read_now, write
 
 if TYPE_CHECKING:
     import sqlite3
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from ..plugins.manager import Plugins
 
 
-def settle(run: Run, plugins: Plugins) -> Result | None:
-    """The run's result if it has ended, finalised now if need be; None while it goes on."""
+def refresh_result(run: Run, plugins: Plugins) -> Result | None:
+    """The run's result, finalized now if the run has just ended; None while it is unfinished."""
     from ..run.finalize import finalise
 
     return finalise(run, plugins)
 
 
-def standing(run: Run, plugins: Plugins) -> tuple[str, str | None]:
-    """How an unfinished run stands and why; a run that has ended is finalised, then its status is its result's."""
+def current_status(run: Run, plugins: Plugins) -> tuple[str, str | None]:
+    """Status of an unfinished run and the reason; a run that has ended is finalized and has its result's status."""
     from ..run.finalize import finalise, job_status
 
     try:
@@ -38,17 +38,17 @@ def standing(run: Run, plugins: Plugins) -> tuple[str, str | None]:
         result = finalise(run, plugins)
         return (result.status, result.cause) if result else ("running", None)
     except Exception as error:
-        # Its plugin is not installed here, or is wrong: one run must not keep the others from being listed.
+        # Its plugin is not installed here, or fails: one run must not prevent the others from being listed.
         return UNKNOWN, why(error)
 
 
-def settle_all(db: sqlite3.Connection, install: Install, plugins: Plugins) -> None:
-    """Bring every run that has not ended up to date, in its folder and in the index."""
+def refresh_all(db: sqlite3.Connection, install: Install, plugins: Plugins) -> None:
+    """Update every unfinished run, in its folder and in the index."""
     rows = db.execute(f"SELECT folder, path FROM runs WHERE {OPEN_RUNS}").fetchall()
     found = []
-    for folder, path, run in _announced(rows, install, plugins):
-        status, reason = standing(run, plugins)
-        seen = fresh(install, path, folder)
+    for folder, path, run in _watched(rows, install, plugins):
+        status, reason = current_status(run, plugins)
+        seen = read_now(install, path, folder)
         if seen.values is not None and seen.values["status"] == UNKNOWN:
             seen.values.update(status=status, cause=reason)
         found.append(seen)
@@ -56,8 +56,8 @@ def settle_all(db: sqlite3.Connection, install: Install, plugins: Plugins) -> No
         write(db, install, found, {})
 
 
-def _announced(rows: list[tuple[str, str]], install: Install, plugins: Plugins) -> list[tuple[str, str, Run]]:
-    """The runs of these rows; their launchers know that they will be asked for all of them."""
+def _watched(rows: list[tuple[str, str]], install: Install, plugins: Plugins) -> list[tuple[str, str, Run]]:
+    """The runs of these rows, after announcing their jobs to the launchers, so that these can query all at once."""
     runs = []
     for folder, path in rows:
         try:
@@ -66,12 +66,12 @@ def _announced(rows: list[tuple[str, str]], install: Install, plugins: Plugins) 
             continue
     jobs = [run.record.job for _, _, run in runs if run.record.job is not None]
     for name, launcher in plugins.launchers().items():
-        with contextlib.suppress(PluginError):  # the launcher is asked for each job, too: there it is told
+        with contextlib.suppress(PluginError):  # the error is reported when the launcher is queried for each job
             launcher.watch([job for job in jobs if job.launcher == name])
     return runs
 
 
 def open_runs(db: sqlite3.Connection) -> int:
-    """How many runs have not ended."""
+    """The number of unfinished runs."""
     number: int = db.execute(f"SELECT count(*) FROM runs WHERE {OPEN_RUNS}").fetchone()[0]
     return number

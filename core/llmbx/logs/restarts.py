@@ -1,4 +1,4 @@
-"""Restarts inside one log: when a new attempt begins."""
+"""Detect restarts of the training inside one log."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ RESTARTED = "restarted"
 class Attempts:
     """Counts the attempts in one log, from 0.
 
-    A new one begins where a line that only a starting program prints follows steps, or where the step numbers fall
-    back by two or more. A number that repeats, or lags by one, is another rank printing the same step.
+    A new attempt starts if a line that is printed only at startup follows steps, or if the step number falls by two or
+    more. A number that repeats, or is one lower, comes from another rank printing the same step.
     """
 
     def __init__(self) -> None:
@@ -20,11 +20,11 @@ class Attempts:
         self._last: int | None = None
 
     def start(self, line: str) -> list[Event]:
-        """`line` is one that a starting program prints once; the event if this begins a new attempt."""
+        """Handle a line that is printed once at startup; returns an event if it starts a new attempt."""
         return self._next(line) if self._last is not None else []
 
     def step(self, number: int, line: str) -> list[Event]:
-        """`line` tells of this step; the event if this begins a new attempt."""
+        """Handle a line of the step `number`; returns an event if it starts a new attempt."""
         events = self._next(line) if self._last is not None and number < self._last - 1 else []
         self._last = number if self._last is None else max(self._last, number)
         return events
