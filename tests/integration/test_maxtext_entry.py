@@ -28,7 +28,7 @@ from llmbx.model import Image, JobStatus, RunSpec, Wrapping
 from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 from llmbx.run.collect import Log, collect_file
-from llmbx_maxtext.entry.kept import problem
+from llmbx_maxtext.entry.profile_cache import problem
 from llmbx_maxtext.flops import compute
 from llmbx_maxtext.grammar import parser
 from llmbx_maxtext.launch import launch, request

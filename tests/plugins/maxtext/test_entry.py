@@ -13,7 +13,7 @@ import pytest
 
 from llmbx.entry.ranges import Marks
 from llmbx.entry.rank import Rank
-from llmbx_maxtext.entry import kept, pgle, ranges, train
+from llmbx_maxtext.entry import pgle, profile_cache, ranges, train
 
 COSTS = 'costs { name: "fusion.1" cost_us: 12.5 }\ncosts { name: "all-gather.2" cost_us: 3e2 }\n'
 
@@ -34,15 +34,15 @@ def facts(tmp_path: Path) -> dict[str, Any]:
 
 
 def publish(facts: dict[str, Any], text: str = COSTS) -> Path:
-    made = kept.workshop(facts)
+    made = profile_cache.build_folder(facts)
     (made / "costs.pbtxt").write_text(text)
-    kept.publish(facts, made)
+    profile_cache.publish(facts, made)
     return Path(facts["folder"])
 
 
 def test_a_published_profile_is_valid(facts: dict[str, Any]) -> None:
     folder = publish(facts)
-    assert kept.problem(facts) is None and kept.problem(facts, thorough=False) is None
+    assert profile_cache.problem(facts) is None and profile_cache.problem(facts, thorough=False) is None
     assert sorted(file.name for file in folder.iterdir()) == ["costs.pbtxt", "key.json"]
     assert [entry.name for entry in folder.parent.iterdir()] == ["0123"]
 
@@ -89,8 +89,8 @@ def test_every_damage_is_found(
 ) -> None:
     """What `check` finds by reading every byte; each rank of the measured phase looks at names and sizes."""
     damage(publish(facts))
-    assert kept.problem(facts) == fault
-    assert kept.problem(facts, thorough=False) == (fault if quick else None)
+    assert profile_cache.problem(facts) == fault
+    assert profile_cache.problem(facts, thorough=False) == (fault if quick else None)
     assert pgle.check(facts) == 0 and not Path(facts["folder"]).exists()
     assert fault in capsys.readouterr().err
     (aside,) = Path(facts["folder"]).parent.iterdir()
@@ -99,20 +99,20 @@ def test_every_damage_is_found(
 
 def test_an_empty_table_is_no_profile(facts: dict[str, Any]) -> None:
     publish(facts, "costs { }\n")
-    assert kept.problem(facts) == "it is empty"
+    assert profile_cache.problem(facts) == "it is empty"
 
 
 def test_a_valid_profile_of_another_run_that_was_faster_stays(facts: dict[str, Any]) -> None:
     folder = publish(facts)
     before = (folder / "key.json").stat().st_ino
     publish(facts, COSTS.replace("12.5", "99.5"))
-    assert (folder / "key.json").stat().st_ino == before and kept.problem(facts) is None
+    assert (folder / "key.json").stat().st_ino == before and profile_cache.problem(facts) is None
 
 
 def test_a_damaged_profile_is_replaced(facts: dict[str, Any]) -> None:
     change(publish(facts))
     publish(facts)
-    assert kept.problem(facts) is None
+    assert profile_cache.problem(facts) is None
 
 
 def test_check_says_that_there_is_none(facts: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +140,7 @@ def test_the_collect_phases_step_time_is_kept_and_said(
     Path("log-x.out").write_text(COLLECTED)
     Path(facts["converter"]).write_text(CONVERTER)
     Path(facts["capture"]).write_text(COSTS)
-    assert pgle.convert(facts) == 0 and kept.step_time(Path(facts["folder"])) == 7.5
+    assert pgle.convert(facts) == 0 and profile_cache.step_time(Path(facts["folder"])) == 7.5
     assert pgle.check(facts) == 0
     assert capsys.readouterr().err.endswith("are skipped\nllmbx: its collect phase took 7.500 s a step\n")
 
@@ -164,7 +164,7 @@ pathlib.Path(given.pgle_output_path + "_nvtx_kern_sum.csv").write_text("left ove
 def test_the_recipes_converter_is_called_as_the_recipe_does(facts: dict[str, Any]) -> None:
     Path(facts["converter"]).write_text(CONVERTER)
     Path(facts["capture"]).write_text(COSTS)
-    assert pgle.convert(facts) == 0 and kept.problem(facts) is None
+    assert pgle.convert(facts) == 0 and profile_cache.problem(facts) is None
     assert sorted(file.name for file in Path(facts["folder"]).iterdir()) == ["costs.pbtxt", "key.json"]
 
 
@@ -193,7 +193,7 @@ def test_jaxs_programs_count_when_one_was_built_twice(facts: dict[str, Any], tmp
     """JAX keeps what it compiled with costs beside what it compiled to collect them."""
     facts |= {"road": "jax", "content": "executables", "capture": str(tmp_path / "made")}
     builds(tmp_path / "made", "jit_train_step", "jit_train_step", "jit_init")
-    assert pgle.convert(facts) == 0 and kept.problem(facts) is None
+    assert pgle.convert(facts) == 0 and profile_cache.problem(facts) is None
     assert len(list((Path(facts["folder"]) / "executables").iterdir())) == 3
 
 
@@ -302,8 +302,8 @@ def test_a_failing_rank_leaves_at_once(tmp_path: Path) -> None:
     file = tmp_path / "train.py"
     file.write_text("import atexit, sys\natexit.register(print, 'held back')\nsys.exit('out of luck')\n")
     code = (
-        "from llmbx_maxtext.entry.train import become_or_leave\n"
-        f"become_or_leave({{'module': '', 'program': {str(file)!r}, 'config': 'base.yml'}}, [])"
+        "from llmbx_maxtext.entry.train import run_trainer_or_exit\n"
+        f"run_trainer_or_exit({{'module': '', 'program': {str(file)!r}, 'config': 'base.yml'}}, [])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "") and "out of luck" in done.stderr

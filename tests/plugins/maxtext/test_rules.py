@@ -8,7 +8,7 @@ import pytest
 
 from llmbx.errors import UsageError
 from llmbx.model import CheckpointSpec, Finding, RunSpec
-from llmbx_maxtext.releases import dated, image_day, release_of, releases, road_of
+from llmbx_maxtext.releases import dated, image_day, pgle_mode, release_of, releases
 from llmbx_maxtext.rules import findings
 
 Spec = Callable[..., RunSpec]
@@ -172,6 +172,6 @@ def test_an_unknown_release_is_a_clear_error(spec: Spec) -> None:
 
 
 def test_roads(cluster: Spec, spec: Spec) -> None:
-    assert road_of(cluster("bf16", 64)) == "nsys"
-    assert road_of(cluster("bf16", 64, settings={"maxtext": "0.2"})) == "jax"
-    assert road_of(spec("llama2")) == "off"
+    assert pgle_mode(cluster("bf16", 64)) == "nsys"
+    assert pgle_mode(cluster("bf16", 64, settings={"maxtext": "0.2"})) == "jax"
+    assert pgle_mode(spec("llama2")) == "off"
