@@ -146,12 +146,12 @@ def _without_gpu(spec: RunSpec) -> list[Finding]:
     wants = (
         ("cp", p.cp > 1, "context parallelism", "use --set cp=1"),
         ("fsdp", bool(p.fsdp), "FSDP", "use --set fsdp=false"),
-        ("cg", spec.cuda_graphs, "CUDA graph capture", "use --set cg=false"),
+        ("cg", spec.cuda_graphs, "CUDA graphs", "use --set cg=false"),
         ("ol", spec.offload_layers > 0, "layer offloading", "use --set ol=0"),
         ("tp", p.tp > 1 and spec.model.experts is not None, "tensor parallelism of experts", "use --set tp=1"),
     )
     return [
-        Finding(rule=rule, problem=f"{what} is not supported on a CPU", fix=fix)
+        Finding(rule=rule, problem=f"CPU runs do not support {what}", fix=fix)
         for rule, wanted, what, fix in wants
         if wanted
     ]

@@ -1,4 +1,4 @@
-"""What runs inside the image, by itself: profiles that are kept, checked and converted, and what a rank finds."""
+"""The entry programs without MaxText: the cache of PGLE profiles, their conversion, devices and NVTX ranges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COSTS = 'costs { name: "fusion.1" cost_us: 12.5 }\ncosts { name: "all-gather.2" 
 
 @pytest.fixture
 def facts(tmp_path: Path) -> dict[str, Any]:
-    """What `spec.json` says of a profile that is not there yet."""
+    """The entry `pgle` of `spec.json` for a profile that does not exist yet."""
     return {
         "road": "nsys",
         "folder": str(tmp_path / "pgle" / "0123"),
@@ -81,13 +81,13 @@ def mistake(folder: Path) -> None:
         (remove, "costs.pbtxt is missing", True),
         (spoil, "key.json cannot be read", True),
         (forget, "key.json is missing", True),
-        (mistake, "it belongs to another run (image differ)", True),
+        (mistake, "it belongs to another configuration (different: image)", True),
     ],
 )
 def test_every_damage_is_found(
     facts: dict[str, Any], damage: Callable[[Path], None], fault: str, quick: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What `check` finds by reading every byte; each rank of the measured phase looks at names and sizes."""
+    """`check` verifies checksums; the ranks of the measured phase verify only names and sizes."""
     damage(publish(facts))
     assert profile_cache.problem(facts) == fault
     assert profile_cache.problem(facts, thorough=False) == (fault if quick else None)
@@ -97,7 +97,7 @@ def test_every_damage_is_found(
     assert aside.name.startswith("0123.bad-")
 
 
-def test_an_empty_table_is_no_profile(facts: dict[str, Any]) -> None:
+def test_an_empty_table_is_not_a_valid_profile(facts: dict[str, Any]) -> None:
     publish(facts, "costs { }\n")
     assert profile_cache.problem(facts) == "it is empty"
 
@@ -115,8 +115,8 @@ def test_a_damaged_profile_is_replaced(facts: dict[str, Any]) -> None:
     assert profile_cache.problem(facts) is None
 
 
-def test_check_says_that_there_is_none(facts: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert pgle.check(facts) == 0 and "no PGLE profile 0123 yet" in capsys.readouterr().err
+def test_check_reports_a_missing_profile(facts: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert pgle.check(facts) == 0 and "no cached PGLE profile 0123" in capsys.readouterr().err
 
 
 COLLECTED = """\
@@ -132,7 +132,7 @@ COLLECTED = """\
 """The log of a job that was requeued; steps 3 to 8 are warm and not profiled."""
 
 
-def test_the_collect_phases_step_time_is_kept_and_said(
+def test_the_collect_phases_step_time_is_stored_and_printed(
     facts: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -142,7 +142,7 @@ def test_the_collect_phases_step_time_is_kept_and_said(
     Path(facts["capture"]).write_text(COSTS)
     assert pgle.convert(facts) == 0 and profile_cache.step_time(Path(facts["folder"])) == 7.5
     assert pgle.check(facts) == 0
-    assert capsys.readouterr().err.endswith("are skipped\nllmbx: its collect phase took 7.500 s a step\n")
+    assert capsys.readouterr().err.endswith("collect and convert\nllmbx: its collect phase took 7.500 s a step\n")
 
 
 CONVERTER = """
@@ -168,8 +168,8 @@ def test_the_recipes_converter_is_called_as_the_recipe_does(facts: dict[str, Any
     assert sorted(file.name for file in Path(facts["folder"]).iterdir()) == ["costs.pbtxt", "key.json"]
 
 
-@pytest.mark.parametrize(("report", "fault"), [("fail", "ended with exit code 3"), ("", "no operation of XLA")])
-def test_a_conversion_that_fails_keeps_nothing(
+@pytest.mark.parametrize(("report", "fault"), [("fail", "failed with exit code 3"), ("", "no XLA operations")])
+def test_a_failed_conversion_stores_nothing(
     facts: dict[str, Any], report: str, fault: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(facts["converter"]).write_text(CONVERTER)
@@ -180,7 +180,8 @@ def test_a_conversion_that_fails_keeps_nothing(
 
 def test_an_image_without_the_converter(facts: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     Path(facts["capture"]).write_text(COSTS)
-    assert pgle.convert(facts) == 1 and "no converter" in capsys.readouterr().err
+    assert pgle.convert(facts) == 1
+    assert "converter.py does not exist in this image" in capsys.readouterr().err
 
 
 def builds(folder: Path, *names: str) -> None:
@@ -190,7 +191,7 @@ def builds(folder: Path, *names: str) -> None:
 
 
 def test_jaxs_programs_count_when_one_was_built_twice(facts: dict[str, Any], tmp_path: Path) -> None:
-    """JAX keeps what it compiled with costs beside what it compiled to collect them."""
+    """JAX stores the program compiled with costs next to the one compiled to collect them."""
     facts |= {"road": "jax", "content": "executables", "capture": str(tmp_path / "made")}
     builds(tmp_path / "made", "jit_train_step", "jit_train_step", "jit_init")
     assert pgle.convert(facts) == 0 and profile_cache.problem(facts) is None
@@ -198,7 +199,7 @@ def test_jaxs_programs_count_when_one_was_built_twice(facts: dict[str, Any], tmp
 
 
 @pytest.mark.parametrize("names", [(), ("jit_train_step", "jit_init")])
-def test_jaxs_programs_without_costs_are_no_profile(
+def test_jaxs_programs_without_costs_are_not_a_valid_profile(
     facts: dict[str, Any], tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     facts |= {"road": "jax", "content": "executables", "capture": str(tmp_path / "made")}
@@ -236,7 +237,7 @@ def test_which_device_a_rank_takes(gpu_type: str, visible: str | None, expected:
 
 
 class Recorder:
-    """Stands in for the package nvtx, or for the CUDA runtime, and says what was called."""
+    """A fake of the package nvtx and of the CUDA runtime that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -287,7 +288,7 @@ def program(**changes: str) -> dict[str, Any]:
     }
 
 
-def test_a_missing_maxtext_is_told_with_what_should_have_it() -> None:
+def test_the_error_about_a_missing_maxtext_names_the_image() -> None:
     assert train.missing_program(program(module="json.tool")) is None
     assert train.missing_program(program(program=__file__)) is None
     line = train.missing_program(program()) or ""
@@ -295,8 +296,8 @@ def test_a_missing_maxtext_is_told_with_what_should_have_it() -> None:
     assert "no such_package.train" in (train.missing_program(program(module="such_package.train")) or "")
 
 
-def test_a_failing_rank_leaves_at_once(tmp_path: Path) -> None:
-    """Else JAX holds it back until its peers are done, who wait for it."""
+def test_a_failing_rank_exits_at_once(tmp_path: Path) -> None:
+    """Otherwise JAX delays its exit until the other ranks, which wait for it, have finished."""
     import subprocess
 
     file = tmp_path / "train.py"

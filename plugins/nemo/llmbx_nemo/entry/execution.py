@@ -51,14 +51,12 @@ def problems(spec: Spec, host: Host) -> list[str]:
             "FP8": spec["dtype"] == "fp8",
             "context parallelism (cp)": parallelism["cp"] > 1,
             "layer offloading (OL)": spec["offload_layers"] > 0,
-            "CUDA graph capture": spec["cuda_graphs"],
+            "CUDA graphs": spec["cuda_graphs"],
             "tensor parallelism (tp) of experts": parallelism["tp"] > 1 and bool(spec["model"].get("experts")),
         }
-        found += [
-            f"{what} requires Transformer Engine, which is not installed" for what, wanted in wants.items() if wanted
-        ]
+        found += [f"not supported without Transformer Engine: {what}" for what, wanted in wants.items() if wanted]
     if host.te and setting(spec, "attention", "auto") != "auto":
-        found.append("--set attention cannot be used with Transformer Engine, which selects the attention itself")
+        found.append("Transformer Engine selects the attention itself: leave --set attention out")
     if parallelism["fsdp"] and not host.cuda:
         found.append("FSDP requires CUDA")
     return found
