@@ -28,7 +28,7 @@ from llmbx.model import Image, JobStatus, RunSpec, Wrapping
 from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 from llmbx.run.collect import Log, collect_file
-from llmbx_maxtext.entry.kept import problem
+from llmbx_maxtext.entry.profile_cache import problem
 from llmbx_maxtext.flops import compute
 from llmbx_maxtext.grammar import parser
 from llmbx_maxtext.launch import launch, request
@@ -102,7 +102,7 @@ class Start:
         return Ended(spec, folder, status)
 
     def keep(self, profile: Path) -> Path:
-        """A copy of another install's kept profile, for the runs of this one."""
+        """Copy the cached profile of another install into the install of these runs."""
         mine = self.folder / "install" / "pgle" / profile.name
         shutil.copytree(profile, mine)
         return mine
@@ -151,18 +151,18 @@ def test_phases_run_in_order_and_each_is_waited_for(collected: Ended) -> None:
     assert [step.number for step in found.log.steps] == list(range(6))
 
 
-def test_a_profile_is_kept_and_taken_again(start: Start, collected: Ended) -> None:
+def test_a_profile_is_cached_and_used_again(start: Start, collected: Ended) -> None:
     folder = start.keep(profile_folder(collected))
     second = rehearse(start)
     assert second.status.exit_code == 0, second.text
     assert second.ran == ["check", "measure"] and profile_folder(second) == folder
     assert second.phases["collect"]["skipped"] and second.phases["convert"]["skipped"]
-    assert "is valid: the phases collect and convert are skipped" in second.text
-    seen, kept = (
+    assert "using cached PGLE profile" in second.text and "skipping phases collect and convert" in second.text
+    seen, cached = (
         [event.facts for event in ended.log.events if event.kind == "phase_time"] for ended in (collected, second)
     )
-    assert len(seen) == len(kept) == 1 and seen[0]["role"] == kept[0]["role"] == "collect"
-    assert 0 < float(seen[0]["step_time_s"]) == pytest.approx(float(kept[0]["step_time_s"]), abs=0.0005)
+    assert len(seen) == len(cached) == 1 and seen[0]["role"] == cached[0]["role"] == "collect"
+    assert 0 < float(seen[0]["step_time_s"]) == pytest.approx(float(cached[0]["step_time_s"]), abs=0.0005)
 
 
 def test_another_model_gets_a_profile_of_its_own(start: Start, collected: Ended) -> None:
@@ -171,14 +171,14 @@ def test_another_model_gets_a_profile_of_its_own(start: Start, collected: Ended)
     assert profile_folder(other) != folder and "collect" in other.ran
 
 
-def test_a_damaged_profile_is_put_aside_and_collected_anew(start: Start, collected: Ended) -> None:
+def test_a_damaged_profile_is_renamed_and_collected_again(start: Start, collected: Ended) -> None:
     folder = start.keep(profile_folder(collected))
     costs = folder / "costs.pbtxt"
     costs.write_bytes(costs.read_bytes().replace(b"cost_us: ", b"cost_us: 9", 1)[:-1])
     again = rehearse(start)
     assert again.status.exit_code == 0, again.text
     assert again.ran == ["check", "collect", "convert", "measure"]
-    assert "cannot be used: costs.pbtxt is damaged; put aside as" in again.text
+    assert "costs.pbtxt is damaged; renamed to" in again.text
     assert list(folder.parent.glob(f"{folder.name}.bad-*")) and costs.is_file()
 
 
@@ -190,12 +190,12 @@ def test_a_failure_while_collecting_stops_the_run(start: Start, rank: int) -> No
     assert found.log.steps == []
 
 
-def test_an_empty_profile_is_never_kept_and_nothing_is_measured(start: Start) -> None:
+def test_an_empty_profile_is_not_cached_and_nothing_is_measured(start: Start) -> None:
     found = rehearse(start, env={"SMALL_EMPTY": "1"})
     assert (found.status.exit_code, found.status.phase) == (1, "convert")
     assert found.ran == ["check", "collect"] and not list(profile_folder(found).parent.iterdir())
     (event,) = [event for event in found.log.events if event.fatal]
-    assert "the trace holds no operation of XLA" in event.text
+    assert "the trace contains no XLA operations" in event.text
 
 
 def test_a_failure_while_measuring_keeps_the_profile(start: Start, collected: Ended) -> None:
@@ -265,7 +265,7 @@ print(json.dumps([name for name in json.loads(sys.argv[1]) if name not in known]
 
 
 def test_todays_maxtext_and_xla_know_every_word_of_a_cluster_launch(maxtext_python: str, tmp_path: Path) -> None:
-    """Arguments and flags for Llama 2 70B on GPUs with MaxText 0.2, both phases, both roads, in one process."""
+    """Arguments and flags for Llama 2 70B on GPUs with MaxText 0.2, both phases, both PGLE modes, in one process."""
     names: set[str] = set()
     flags: set[str] = set()
     for pgle in ("jax", "nsys"):

@@ -139,7 +139,7 @@ def test_attention_through_torch_is_the_same_attention(nemo_python: str) -> None
     assert done.returncode == 0, done.stderr
     *said, last = done.stdout.splitlines()
     # cuDNN's kernel, which a CPU does not have, was tried first and refused
-    assert "attention through torch is MATH; CUDNN_ATTENTION: " in "\n".join(said)
+    assert "torch attention kernel: MATH; CUDNN_ATTENTION: " in "\n".join(said)
     errors = json.loads(last)
     assert set(errors) == {
         f"{kind} {heads}/{groups}" for kind in ("fp32", "bf16") for heads, groups in ((8, 2), (4, 4))
@@ -150,13 +150,13 @@ def test_attention_through_torch_is_the_same_attention(nemo_python: str) -> None
         assert len(gradients) == 3
 
 
-def test_a_gpu_without_transformer_engine_gets_placeholders_and_no_standins(nemo_python: str) -> None:
+def test_a_gpu_without_transformer_engine_gets_stubs_and_no_cpu_shims(nemo_python: str) -> None:
     text = (
         "import os, sys; os.environ['WORLD_SIZE'] = '1'\n"
         "import torch; torch.cuda.is_available = lambda: True\n"
         "from llmbx_nemo.entry import bridge\n"
         "print(bridge.prepare())\n"
-        "assert 'llmbx_nemo.entry.standins' not in sys.modules\n"
+        "assert 'llmbx_nemo.entry.cpu_shims' not in sys.modules\n"
         "assert torch.cuda.Stream.__module__ == 'torch.cuda.streams'\n"
         "from megatron.bridge.training import initialize\n"
         "from megatron.core.transformer.moe import moe_utils\n"
@@ -167,18 +167,18 @@ def test_a_gpu_without_transformer_engine_gets_placeholders_and_no_standins(nemo
     assert (done.returncode, done.stdout) == (0, "Host(cuda=True, te=False, world=1)\n"), done.stderr
 
 
-def test_the_standins_refuse_to_load_where_cuda_is(nemo_python: str) -> None:
-    text = "import torch; torch.cuda.is_available = lambda: True; import llmbx_nemo.entry.standins"
+def test_the_cpu_shims_cannot_be_imported_with_cuda(nemo_python: str) -> None:
+    text = "import torch; torch.cuda.is_available = lambda: True; import llmbx_nemo.entry.cpu_shims"
     done = in_framework(nemo_python, "-c", text)
-    assert done.returncode == 1 and "must not be used where CUDA is available" in done.stderr
+    assert done.returncode == 1 and "must not be used if CUDA is available" in done.stderr
 
 
-def test_placeholders_are_gone_after_the_import(nemo_python: str) -> None:
+def test_stubs_are_removed_after_the_import(nemo_python: str) -> None:
     text = (
         "import os; os.environ['WORLD_SIZE'] = '1'\n"
-        "from llmbx_nemo.entry import bridge, placeholders\n"
+        "from llmbx_nemo.entry import bridge, stubs\n"
         "print(bridge.prepare())\n"
-        "assert 'transformer_engine' in placeholders.absent()\n"
+        "assert 'transformer_engine' in stubs.absent()\n"
         "import transformer_engine\n"
     )
     done = in_framework(nemo_python, "-c", text)

@@ -1,4 +1,4 @@
-"""MaxText's `key=value` arguments and XLA's flags for one phase of a run, from the templates of its release."""
+"""Build MaxText's `key=value` arguments and XLA's flags for one phase of a run, from the templates of its release."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from .mesh import mesh_of
 from .releases import Release
 
 COMBINE_BYTES = 8 << 30
-"""8 GiB: the MaxText Llama 2 recipe gives its combining thresholds as fractions of it."""
+"""8 GiB: the MaxText Llama 2 recipe gives the thresholds for combining collectives as fractions of it."""
 
 OUTPUT = "maxtext"
 """MaxText's own output folder, inside the run folder."""
 
 SEGMENTS = 32
-"""Packed sequences a sample at most: cuDNN's fused attention needs a limit (MaxText's GPU configurations have 32)."""
+"""Maximum number of packed sequences per sample, as in MaxText's GPU configurations. cuDNN's fused attention needs a
+limit."""
 
 
 class Stage(Value, frozen=True):
-    """What sets one phase's training program apart: its name, its steps, what it profiles, where executables are kept.
+    """The parameters of a training phase that differ between phases.
 
-    `compilation_cache` is a folder for compiled programs; empty: none.
+    `role` is the name of the phase. `profile_all` profiles all ranks instead of the first. `compilation_cache` is the
+    folder for compiled programs; if it is empty, they are not stored.
     """
 
     role: str
@@ -35,7 +37,10 @@ class Stage(Value, frozen=True):
 
 
 def arguments(spec: RunSpec, release: Release, stage: Stage) -> tuple[str, ...]:
-    """MaxText's arguments, in the order of the release's templates; the user's own (`extra`) come last and win."""
+    """Return MaxText's arguments in the order of the release's templates.
+
+    The user's own arguments (the setting `extra`) come last, so that they override the others.
+    """
     known = {**values(spec), "compilation_cache": stage.compilation_cache, "profile_all": _word(stage.profile_all)}
     templates = [*release.arguments, *(() if known["model_name"] else release.shape)]
     if stage.profile:
@@ -43,38 +48,38 @@ def arguments(spec: RunSpec, release: Release, stage: Stage) -> tuple[str, ...]:
         known |= {"profile_tool": stage.profile.tool, "profile_start": stage.profile.start, "profile_steps": span}
         templates += release.profile
     name = spec.experiment if stage.role == "train" else f"{spec.experiment}-{stage.role}"
-    kept = str(spec.settings.get("remat_keep", "")).replace(",", " ").split()
+    on_device = str(spec.settings.get("remat_keep", "")).replace(",", " ").split()
     extra = str(spec.settings.get("extra", "")).split()
     return (
         f"run_name={name}",
         f"steps={stage.steps}",
         *fill(templates, known),
-        *(f"{tensor}=device" for tensor in kept),
+        *(f"{tensor}=device" for tensor in on_device),
         *extra,
     )
 
 
 def flags(spec: RunSpec, release: Release) -> tuple[str, ...]:
-    """XLA's flags that every phase has; on a machine without a GPU only the number of forced host devices."""
+    """Return the XLA flags of every phase; on a machine without a GPU only the number of forced host devices."""
     if spec.gpu_type == "cpu":
         return (f"--xla_force_host_platform_device_count={spec.gpus // (spec.nodes * processes(spec))}",)
     return fill(release.flags, values(spec))
 
 
 def processes(spec: RunSpec) -> int:
-    """Processes on each machine without a GPU."""
+    """Return the number of processes on each machine without a GPU."""
     return int(spec.settings.get("processes", 1) or 1)
 
 
 def hardware(spec: RunSpec) -> str:
-    """MaxText's word for the machine: one GPU needs no distributed runtime, several have one process each."""
+    """Return MaxText's argument `hardware`: one GPU needs no distributed runtime, several have one process each."""
     if spec.gpu_type == "cpu":
         return "cpu"
     return "gpu" if spec.gpus == 1 else "gpu_multiprocess"
 
 
 def values(spec: RunSpec) -> dict[str, Any]:
-    """What the templates may name; None leaves a template out."""
+    """Return the values for the placeholders of the templates. None leaves a template out."""
     model, mesh, settings = spec.model, mesh_of(spec), spec.settings
     named = None if spec.proxy else spec.architecture.get("model_name")
     return {
@@ -104,7 +109,7 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 def fill(templates: Iterable[str], known: Mapping[str, Any]) -> tuple[str, ...]:
-    """The templates with their names filled in, without those that name a value that is None."""
+    """Return the formatted templates, without those that contain a value that is None."""
     return tuple(text.format_map(known) for text in templates if all(known[name] is not None for name in _names(text)))
 
 

@@ -1,4 +1,4 @@
-"""Model FLOPs of one sample, by the formula that the MaxText Llama 2 recipe prints."""
+"""Model FLOPs of one sample, computed with the formula that the MaxText Llama 2 recipe prints."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from llmbx.model import ModelShape
 from llmbx.model.flops import Flops, transformer
 
 FORMULA = "S(12Lh²(1+g/a+S/h)+18Lfhk+6LhE+6Vh), version 1"
-"""S tokens, L layers, hidden size h, g query groups, a heads, FFN f, k of E experts a token, vocabulary V.
+"""S tokens, L layers, hidden size h, g query groups, a heads, FFN size f, k of E experts per token, vocabulary size V.
 
-The recipe, and MaxText until 2025-07, count in full; MaxText since causally. 6LhE is the router of a mixture of
-experts, which MaxText counts; a dense model has none.
+The recipe, and MaxText until 2025-07, use the full convention (the whole attention matrix), newer MaxText the causal
+one. 6LhE is the router of a mixture of experts, which MaxText counts; a dense model has no router.
 """
 
 
 def compute(model: ModelShape) -> Flops:
-    """FLOPs of one sample (forward and backward) under both conventions; `parts` are those of one token, in full."""
+    """Return the FLOPs of one sample (forward and backward pass) under both conventions.
+
+    `parts` are the FLOPs of one token under the full convention.
+    """
     if not model.experts:
         return transformer(model, FORMULA)
     router = 6.0 * model.layers * model.hidden_size * model.experts

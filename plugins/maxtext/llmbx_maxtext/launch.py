@@ -1,9 +1,9 @@
-"""From a run's specification to what has to be started: the environment it needs, its topology, files and phases.
+"""Turn a run specification into an image request and a launch: topology, files, mounts and phases.
 
-Without a GPU one process drives all forced host devices of its machine (`--gpus 4`: FSDP over four). On GPUs every rank
-drives one: with `hardware=gpu_multiprocess` MaxText leaves it to JAX to find its peers, JAX under Slurm gives each task
-one device, and the MaxText Llama 2 recipe starts as many tasks a node as it has GPUs. A lone GPU needs no distributed
-runtime (`hardware=gpu`).
+Without a GPU, one process uses all forced host devices of its machine (`--gpus 4`: FSDP over four). On GPUs every rank
+uses one device, as in the MaxText Llama 2 recipe, which starts one task per GPU: with `hardware=gpu_multiprocess`
+MaxText lets JAX find the other ranks, and under Slurm JAX assigns one device to each task. A single GPU needs no
+distributed runtime (`hardware=gpu`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .pgle import (
     COLLECT_START,
     COLLECT_STEPS,
     COLLECT_STOP,
+    CPU_STANDIN,
     SEED_START,
     SEED_STOP,
-    STANDIN,
     USER_FLAGS,
     Profile,
     compilation_cache,
@@ -30,19 +30,19 @@ from .pgle import (
 from .releases import Release, release_of
 
 PROGRAMS = ("train.py", "pgle.py")
-"""What of this package is started inside the environment or image."""
+"""The programs of this package that are started inside the environment or image."""
 
 RANK_ZERO = ("0", "first", "first,mid,last")
-"""Selectors of profiled ranks that mean the first alone, as MaxText has it: without pipeline stages there is one."""
+"""Values of `--ranks` that select only the first rank. With one pipeline stage, mid and last are the same rank."""
 
 
 def request(spec: RunSpec) -> ImageRequest:
-    """The environment (where there is no GPU) or container image of the run."""
+    """Return the environment (without a GPU) or the container image of the run."""
     return needed(spec, __package__)
 
 
 def launch(spec: RunSpec, image: Image) -> Launch:
-    """The launch of a run in `image`: one phase, or with PGLE four of which a cached profile makes two unnecessary."""
+    """Return the launch of a run in `image`: one phase, or four with PGLE, two of which a cached profile skips."""
     release = release_of(spec)
     profile = profile_of(spec, image, release)
     ranks = processes(spec) if spec.gpu_type == "cpu" else spec.gpus // spec.nodes
@@ -57,7 +57,7 @@ def launch(spec: RunSpec, image: Image) -> Launch:
 
 
 def phases(spec: RunSpec, image: Image, release: Release, profile: Profile | None) -> tuple[Phase, ...]:
-    """The launch's phases in order."""
+    """Return the phases of the launch in order."""
     if profile is None:
         return (training(spec, image, release, measured_stage(spec, "train", None), None),)
     collect = training(spec, image, release, collect_stage(profile), profile)
@@ -71,7 +71,7 @@ def phases(spec: RunSpec, image: Image, release: Release, profile: Profile | Non
 
 
 def training(spec: RunSpec, image: Image, release: Release, stage: Stage, profile: Profile | None) -> Phase:
-    """A phase that trains: MaxText's own program behind the entry script, its arguments as they are."""
+    """Return a training phase: the entry script, which runs MaxText's own program with these arguments."""
     capture = _capture(spec, stage)
     return Phase(
         role=stage.role,
@@ -82,17 +82,20 @@ def training(spec: RunSpec, image: Image, release: Release, stage: Stage, profil
 
 
 def collect_stage(profile: Profile) -> Stage:
-    """The short run whose costs are collected. JAX's own PGLE profiles by itself, and tolerates no other profiler."""
+    """Return the stage of the short run that collects the costs.
+
+    JAX's automatic PGLE profiles by itself and does not support another profiler at the same time.
+    """
     cache = compilation_cache("collect", profile)
     if profile.road == "jax":
         return Stage(role="collect", steps=COLLECT_STEPS, compilation_cache=cache)
-    tool = "xplane" if profile.road == STANDIN else "nsys"
+    tool = "xplane" if profile.road == CPU_STANDIN else "nsys"
     span = ProfileSpec(start=COLLECT_START, stop=COLLECT_STOP, ranks="first", tool=tool)
     return Stage(role="collect", steps=COLLECT_STEPS, profile=span, compilation_cache=cache)
 
 
 def measured_stage(spec: RunSpec, role: str, profile: Profile | None) -> Stage:
-    """The run that is measured (and profiled, if that was asked for)."""
+    """Return the stage of the measured run, with the user's profile or that of the setting `seed_profile`."""
     span = spec.profile
     if span is None and spec.settings.get("seed_profile"):
         span = ProfileSpec(start=SEED_START, stop=SEED_STOP, ranks="first", tool="nsys")
@@ -105,7 +108,10 @@ def measured_stage(spec: RunSpec, role: str, profile: Profile | None) -> Stage:
 
 
 def environment(spec: RunSpec, release: Release, stage: Stage, profile: Profile | None) -> dict[str, str]:
-    """What a training phase exports beyond the run's own variables; of those only XLA_FLAGS is added to."""
+    """Return the variables of a training phase, in addition to those of the run.
+
+    Variables of the run are not overridden, except XLA_FLAGS: its flags are appended to those of the phase.
+    """
     own = {"LLMBX_SPEC": SPEC, "TF_CPP_MIN_LOG_LEVEL": "1", **phase_env(stage.role, profile)}
     if release.module:
         own |= {"DECOUPLE_GCLOUD": "TRUE", "HF_HUB_OFFLINE": "1"}
@@ -114,17 +120,20 @@ def environment(spec: RunSpec, release: Release, stage: Stage, profile: Profile 
     every = [*flags(spec, release), *_dump(spec, stage)]
     if spec.gpu_type != "cpu" or profile:
         every += phase_flags(stage.role, profile)
-    kept = {name: value for name, value in own.items() if name not in spec.env}
-    return {**kept, USER_FLAGS: " ".join([*every, *spec.env.get(USER_FLAGS, "").split()])}
+    unset = {name: value for name, value in own.items() if name not in spec.env}
+    return {**unset, USER_FLAGS: " ".join([*every, *spec.env.get(USER_FLAGS, "").split()])}
 
 
 def files(spec: RunSpec, release: Release, profile: Profile | None) -> dict[str, bytes]:
-    """What is written into the run folder: the specification and the code that runs inside."""
+    """Return the files for the run folder: the specification, and the code that runs inside the image."""
     return carried(spec, __package__, PROGRAMS, {"program": release, "pgle": profile})
 
 
 def mounts(spec: RunSpec, profile: Profile | None) -> tuple[Mount, ...]:
-    """The install, where it keeps profiles for later runs: the one folder outside the run's own that is written."""
+    """Return the install folder as a mount if profiles are cached there.
+
+    It is the only folder outside the run folder that is written to.
+    """
     return (Mount(source=spec.install),) if profile and spec.install else ()
 
 

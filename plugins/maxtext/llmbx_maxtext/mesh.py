@@ -1,4 +1,4 @@
-"""Where the devices go: MaxText's mesh, split into what crosses nodes (dcn) and what stays inside one (ici)."""
+"""MaxText's device mesh, split into axes between nodes (dcn) and axes inside a node (ici)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from llmbx.model import RunSpec, Value
 
 
 class Mesh(Value, frozen=True):
-    """Degrees along MaxText's axes. The product of all is the number of devices.
+    """The degrees along MaxText's axes. Their product is the number of devices.
 
-    `nodes` machines have `local` devices each; without GPUs the forced host devices of all machines and processes count
-    as one node, since MaxText refuses dcn axes there.
+    There are `nodes` machines with `local` devices each. Without GPUs, the forced host devices of all machines and
+    processes count as one node, because MaxText rejects dcn axes there.
     """
 
     nodes: int
@@ -23,17 +23,17 @@ class Mesh(Value, frozen=True):
 
     @property
     def devices(self) -> int:
-        """All devices that the axes make use of."""
+        """The number of devices that the axes use."""
         inside = self.ici_data * self.ici_fsdp * self.ici_tensor * self.ici_expert
         return self.dcn_data * self.dcn_fsdp * inside
 
 
 def mesh_of(spec: RunSpec) -> Mesh:
-    """The mesh of a run. It only fits the devices when `rules.findings` has nothing to say about it.
+    """Return the mesh of a run. It uses all devices only if `rules.findings` returns no finding about it.
 
-    Inside a node lie tensor and expert parallelism, then FSDP, then data parallelism; what is left of FSDP and data
-    parallelism crosses nodes. So the MaxText Llama 2 recipe has it: FSDP over all nodes, from 64 nodes on over 16 with
-    the rest data parallel.
+    The axes inside a node are filled with tensor and expert parallelism, then FSDP, then data parallelism; the rest of
+    FSDP and data parallelism is between nodes. This is the layout of the MaxText Llama 2 recipe: FSDP over all nodes,
+    and from 64 nodes on over 16 nodes with data parallelism for the rest.
     """
     nodes = 1 if spec.gpu_type == "cpu" else spec.nodes
     local = spec.gpus // nodes
@@ -54,7 +54,10 @@ def mesh_of(spec: RunSpec) -> Mesh:
 
 
 def fsdp_degree(spec: RunSpec) -> int:
-    """Over how many devices weights are sharded: the degree given, or with a bare switch the data-parallel group."""
+    """Return the number of devices over which the weights are sharded.
+
+    This is the value of `fsdp`, or the size of the data-parallel group if `fsdp` is true.
+    """
     fsdp = spec.parallelism.fsdp
     if fsdp is True:
         return max(1, spec.parallelism.dp // (spec.parallelism.ep or 1))

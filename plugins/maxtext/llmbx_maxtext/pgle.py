@@ -1,14 +1,15 @@
-"""Profile-guided latency estimation (PGLE): which phases it takes, and what its profile belongs to.
+"""Profile-guided latency estimation (PGLE): its phases, modes, and the identity of its profile.
 
-XLA's latency-hiding scheduler moves communication behind computation; how well depends on how long it believes each
-operation takes. PGLE tells it: a short run is profiled (`collect`), the profile becomes a table of costs (`convert`),
-and the measured run is compiled with it (`measure`). Before them `check` looks at what an earlier run left: a valid
-profile makes `collect` and `convert` unnecessary, a damaged one is put aside. Between phases all ranks wait for each
-other.
+XLA's latency-hiding scheduler overlaps communication with computation; how well depends on its estimate of how long
+each operation takes. PGLE measures these times: a short run is profiled (`collect`), the profile is converted to a
+table of costs (`convert`), and the measured run is compiled with it (`measure`). Before that, `check` looks for the
+cached profile of an earlier run: a valid profile makes `collect` and `convert` unnecessary, a damaged one is moved
+away. Between phases all ranks wait for each other.
 
-Roads: `nsys` profiles with Nsight Systems and converts with JAX's `pgo_nsys_converter` (MaxText Llama 2 recipe);
-`jax` has JAX profile and recompile by itself and keeps the compiled programs; `cpu-standin` does what `nsys` does with
-JAX's own profiler and a stand-in for the converter, so that the phases can be rehearsed without a GPU.
+Modes (called `road` in specifications and release files): `nsys` profiles with Nsight Systems and converts with JAX's
+`pgo_nsys_converter` (MaxText Llama 2 recipe); with `jax`, JAX profiles and recompiles by itself, and the compiled
+programs are cached; `cpu-standin` works like `nsys`, but with JAX's own profiler and a converter of llmbx's own, to
+test the phases without a GPU.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from llmbx.model import Image, RunSpec, Value
 
 from .arguments import Stage, arguments, flags
 from .mesh import mesh_of
-from .releases import Release, road_of
+from .releases import Release, pgle_mode
 
 OFF = "off"
-STANDIN = "cpu-standin"
+CPU_STANDIN = "cpu-standin"
 
 COLLECT_STEPS = 15
 COLLECT_START = 9
 COLLECT_STOP = 12
-"""The collect phase: 15 steps, of which it profiles 9 to 11 (MaxText Llama 2 recipe)."""
+"""The collect phase has 15 steps and profiles steps 9 to 11 (MaxText Llama 2 recipe)."""
 
 WARM = 3
-"""The first steps' times are artefacts: MaxText prints each step when the next has been dispatched."""
+"""Number of first steps whose times are not valid: MaxText prints a step when the next one has been dispatched."""
 
 SEED_START = 10
 SEED_STOP = 15
-"""The steps of the measured phase that the recipe profiles (half-open)."""
+"""The steps [start, stop) of the measured phase that the recipe profiles."""
 
 JAX_RUNS = 3
-"""How often JAX's automatic PGLE profiles a program before it compiles it anew (JAX's own default)."""
+"""Number of runs that JAX's automatic PGLE profiles before it recompiles a program (JAX's default)."""
 
 SCHEDULER = "--xla_gpu_enable_latency_hiding_scheduler="
 NO_ASYNC = "--xla_gpu_disable_async_collectives=allreduce,allgather,reducescatter"
@@ -51,15 +52,17 @@ USER_FLAGS = "XLA_FLAGS"
 EXECUTABLES = "executables"
 COSTS = "costs.pbtxt"
 KEY = "key.json"
-"""What a profile's folder holds: compiled programs or the table of costs, and what they belong to."""
+"""Contents of a profile's folder: compiled programs or the table of costs, and a file that identifies the profile."""
 
 
 class Profile(Value, frozen=True):
-    """Where a run's profile is kept and what it belongs to.
+    """Location and identity of the PGLE profile of a run.
 
-    `folder` is absolute when the install is known (then later runs find it), else inside the run folder. `content` is
-    the file or folder in it, `facts` decide `digest`: image, model, mesh, arguments and XLA flags. `timed` are the
-    steps [first, last) of the collect phase whose time is kept with the profile: warm, and not yet profiled.
+    `road` is the PGLE mode. `folder` is in the install folder, where later runs find it, or in the run folder if there
+    is no install folder. `content` is the file or folder in it. `digest` is the hash of `facts`: image, model, mesh,
+    arguments and XLA flags. `capture` is what the collect phase writes, relative to the run folder. `timed` are the
+    steps [first, last) of the collect phase whose time is stored with the profile: after the warm-up, before the
+    profiled steps.
     """
 
     road: str
@@ -73,7 +76,7 @@ class Profile(Value, frozen=True):
 
     @property
     def key(self) -> str:
-        """The file that is there when the profile is complete."""
+        """The file that exists if the profile is complete."""
         return f"{self.folder}/{KEY}"
 
     @property
@@ -83,29 +86,30 @@ class Profile(Value, frozen=True):
 
 
 def profile_of(spec: RunSpec, image: Image, release: Release) -> Profile | None:
-    """The profile that the run needs; None when it runs without PGLE."""
-    road = road_of(spec)
-    if road == OFF:
+    """Return the profile that the run needs; None if it runs without PGLE."""
+    mode = pgle_mode(spec)
+    if mode == OFF:
         return None
-    facts = profile_facts(spec, image, release, road)
+    facts = profile_facts(spec, image, release, mode)
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-    captures = {"jax": f"pgle/{EXECUTABLES}", STANDIN: f"maxtext/{spec.experiment}-collect/tensorboard/plugins/profile"}
+    traces = f"maxtext/{spec.experiment}-collect/tensorboard/plugins/profile"
+    captures = {"jax": f"pgle/{EXECUTABLES}", CPU_STANDIN: traces}
     return Profile(
-        road=road,
+        road=mode,
         folder=f"{spec.install}/pgle/{digest}" if spec.install else f"pgle/{digest}",
-        content=EXECUTABLES if road == "jax" else COSTS,
+        content=EXECUTABLES if mode == "jax" else COSTS,
         digest=digest,
         facts=facts,
-        capture=captures.get(road, f"nsys_profile/{spec.experiment}-prof.nsys-rep"),
+        capture=captures.get(mode, f"nsys_profile/{spec.experiment}-prof.nsys-rep"),
         converter=release.converter,
     )
 
 
-def profile_facts(spec: RunSpec, image: Image, release: Release, road: str) -> dict[str, Any]:
-    """What a profile belongs to: change any of it and the compiled program, or its timing, is another one."""
+def profile_facts(spec: RunSpec, image: Image, release: Release, mode: str) -> dict[str, Any]:
+    """Return what identifies a profile: if any of it changes, the compiled program or its timing changes, too."""
     stage = Stage(role="", steps=0)
     return {
-        "road": road,
+        "road": mode,
         "image": image.digest or image.reference,
         "release": release.name,
         "gpus": f"{spec.gpus} x {spec.gpu_type}",
@@ -118,9 +122,10 @@ def profile_facts(spec: RunSpec, image: Image, release: Release, road: str) -> d
 
 
 def phase_flags(role: str, profile: Profile | None) -> tuple[str, ...]:
-    """The XLA flags that set the phases apart. The scheduler sleeps while costs are collected, else it would hide them.
+    """Return the XLA flags of a phase that differ between phases.
 
-    JAX's automatic PGLE looks a compiled program up by its flags, so there both phases have the same.
+    The latency-hiding scheduler is off while costs are collected, because it would hide them. JAX's automatic PGLE
+    finds compiled programs by their flags, so both phases have the same flags in this mode.
     """
     if role == "collect" and profile and profile.road != "jax":
         return (f"{SCHEDULER}false", NO_ASYNC)
@@ -130,7 +135,7 @@ def phase_flags(role: str, profile: Profile | None) -> tuple[str, ...]:
 
 
 def phase_env(role: str, profile: Profile | None) -> dict[str, str]:
-    """The variables of JAX that set the phases apart."""
+    """Return the JAX variables of a phase that differ between phases."""
     if profile is None or profile.road != "jax":
         return {}
     if role == "collect":
@@ -139,7 +144,10 @@ def phase_env(role: str, profile: Profile | None) -> dict[str, str]:
 
 
 def compilation_cache(role: str, profile: Profile) -> str:
-    """Where JAX keeps compiled programs: nowhere on the roads where a profile's content is not part of their key."""
+    """Return the folder in which JAX caches compiled programs.
+
+    It is empty (no cache) except in mode `jax`: in the other modes JAX's cache key does not depend on the profile.
+    """
     if profile.road != "jax":
         return ""
     return profile.capture if role == "collect" else profile.path

@@ -1,4 +1,4 @@
-"""What this plugin tells llmbx: thin hooks, each passes on to the module that knows."""
+"""Hooks of the MaxText plugin. Each hook imports the module that implements it on its first call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_workloads() -> Sequence[Workload]:
-    """Llama 2 (70b and a mini), and a mixture of experts (mini)."""
+    """Register Llama 2 (70b and a mini) and a mixture of experts (mini)."""
     from .workloads import workloads
 
     return workloads()
@@ -23,7 +23,7 @@ def register_workloads() -> Sequence[Workload]:
 
 @hookimpl
 def check_spec(spec: RunSpec) -> Sequence[Finding]:
-    """MaxText's own rules."""
+    """Check the specification against MaxText's rules."""
     from .rules import findings
 
     return findings(spec)
@@ -31,7 +31,7 @@ def check_spec(spec: RunSpec) -> Sequence[Finding]:
 
 @hookimpl
 def prepare_image(spec: RunSpec) -> ImageRequest:
-    """The environment for a machine without a GPU, or the image of the recipe."""
+    """Request the CPU environment for a machine without a GPU, else the image of the recipe."""
     from .launch import request
 
     return request(spec)
@@ -39,7 +39,7 @@ def prepare_image(spec: RunSpec) -> ImageRequest:
 
 @hookimpl
 def build_command(spec: RunSpec, image: Image) -> Launch:
-    """One training phase, or PGLE's phases."""
+    """Build one training phase, or the phases of PGLE."""
     from .launch import launch
 
     return launch(spec, image)
@@ -47,7 +47,7 @@ def build_command(spec: RunSpec, image: Image) -> Launch:
 
 @hookimpl
 def log_formats() -> Sequence[LogFormat]:
-    """MaxText's step lines, in all versions."""
+    """Register MaxText's log format, for all versions."""
     from .grammar import formats
 
     return formats()
@@ -55,7 +55,7 @@ def log_formats() -> Sequence[LogFormat]:
 
 @hookimpl
 def parse_log(spec: RunSpec | None) -> LogParser:
-    """The grammar of MaxText's step lines."""
+    """Return the parser for MaxText's log."""
     from .grammar import parser
 
     return parser(spec)
@@ -63,7 +63,7 @@ def parse_log(spec: RunSpec | None) -> LogParser:
 
 @hookimpl
 def compute_flops(spec: RunSpec) -> Flops:
-    """The recipe's formula."""
+    """Compute the model FLOPs with the recipe's formula."""
     from .flops import compute
 
     return compute(spec.model)

@@ -1,4 +1,4 @@
-"""MaxText by release: how it is started, what its arguments and XLA flags are called, which road PGLE takes with it."""
+"""MaxText releases: how each is started, its arguments and XLA flags, and the PGLE modes that it supports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llmbx.model import Convention, RunSpec, Value
 from llmbx.toml_file import read_toml
 
 BY_IMAGE = "by-image"
-"""The value of the settings `maxtext` and `pgle` that lets the image's date decide."""
+"""The value of the settings `maxtext` and `pgle` that selects them by the date of the image."""
 
 _DAY = re.compile(r"(20\d\d)-(\d\d)-(\d\d)")
 _MONTH = re.compile(r":(\d\d)\.(\d\d)(?!\d)")
@@ -22,10 +22,10 @@ _MONTH = re.compile(r":(\d\d)\.(\d\d)(?!\d)")
 class Release(Value, frozen=True):
     """One release of MaxText.
 
-    It is started as a module, or by path where it is a source tree; `config` is relative to the package, or a path.
-    `since` and `until` (days, half-open) say which images have it. Arguments and flags are templates of what
-    `arguments.values` knows; one whose value is None is left out. `roads` are the ways of PGLE that work with it, its
-    usual one first. `flops_convention` is how it counts the TFLOP/s that it prints.
+    It is started as `module`, or as the file `program` if it is a source tree; `config` is relative to the package, or
+    a path. Images with a date from `since` to before `until` contain it. `arguments`, `shape`, `profile` and `flags`
+    are templates for the values of `arguments.values`; a template whose value is None is left out. `roads` are the
+    supported PGLE modes, the default one first. `flops_convention` is the convention of the TFLOP/s that it prints.
     """
 
     name: str
@@ -47,33 +47,36 @@ class Release(Value, frozen=True):
 
 @functools.cache
 def releases() -> Mapping[str, Release]:
-    """Every release that this plugin knows, by name."""
+    """Return every supported release by name."""
     folder = resources.files(__package__) / "releases"
     found = [read_toml(file, Release) for file in folder.iterdir() if file.name.endswith(".toml")]
     return {release.name: release for release in found}
 
 
 def release_of(spec: RunSpec) -> Release:
-    """The release that the run's image holds: the setting `maxtext`, else the image's date, else the recipe's driver.
+    """Return the release in the run's image: from the setting `maxtext`, the image's date, or the recipe's driver.
 
-    Raises `UsageError` for a name that is none of the releases.
+    Raises `UsageError` if there is no release of that name.
     """
-    asked = spec.settings.get("maxtext", BY_IMAGE)
-    if asked != BY_IMAGE:
-        return _named(str(asked))
+    name = spec.settings.get("maxtext", BY_IMAGE)
+    if name != BY_IMAGE:
+        return _named(str(name))
     found = dated(spec.image.reference) if spec.image else None
     return found or _named(spec.driver.removeprefix("maxtext-"))
 
 
 def dated(reference: str) -> Release | None:
-    """The release in an image whose tag holds a date; None without a date, or where it falls between releases."""
+    """Return the release in an image by the date in its tag; None without a date, or if it is between releases."""
     day = image_day(reference)
     known = releases().values()
     return next((r for r in known if day and r.since <= day < (r.until or "9999")), None)
 
 
 def image_day(reference: str) -> str | None:
-    """The day in an image's tag, as YYYY-MM-DD: `maxtext-2024-12-09` has one, `25.01-maxtext-py3` the month's first."""
+    """Return the day in an image's tag as YYYY-MM-DD, or None.
+
+    `maxtext-2024-12-09` contains a day; for `25.01-maxtext-py3` it is the first day of the month.
+    """
     if match := _DAY.search(reference):
         return match[0]
     match = _MONTH.search(reference)
@@ -83,10 +86,10 @@ def image_day(reference: str) -> str | None:
         return None
 
 
-def road_of(spec: RunSpec) -> str:
-    """How the run does PGLE: "off", or one of the release's roads."""
-    asked = str(spec.settings.get("pgle", "off"))
-    return release_of(spec).roads[0] if asked == BY_IMAGE else asked
+def pgle_mode(spec: RunSpec) -> str:
+    """Return the PGLE mode of the run: "off", or one of the release's `roads`."""
+    mode = str(spec.settings.get("pgle", "off"))
+    return release_of(spec).roads[0] if mode == BY_IMAGE else mode
 
 
 def _named(name: str) -> Release:

@@ -1,4 +1,4 @@
-"""Rules of MaxText that hold beyond those of every framework."""
+"""Validation rules of MaxText, in addition to those of all frameworks."""
 
 from __future__ import annotations
 
@@ -10,19 +10,27 @@ from llmbx.resolve.rules import emulated_bf16
 from .arguments import processes
 from .launch import RANK_ZERO
 from .mesh import fsdp_degree, mesh_of
-from .pgle import OFF, STANDIN
-from .releases import BY_IMAGE, Release, dated, release_of, road_of
+from .pgle import CPU_STANDIN, OFF
+from .releases import BY_IMAGE, Release, dated, pgle_mode, release_of
 
 EMULATED_BF16 = "1.2 to 1.4"
-"""The minis of Llama 2 and Mixtral (JAX 0.10 on AVX2): benchmarks/first_run.py."""
+"""Step time with emulated BF16 over that with FP32, for the minis of Llama 2 and Mixtral (JAX 0.10 on AVX2, measured
+with benchmarks/first_run.py)."""
 
-NO_GPU_METRICS = "the recipe has no GPU metrics: its profiles time operations for PGLE, and sampling disturbs them"
+NO_GPU_METRICS = "GPU metrics cannot be sampled while PGLE profiles operations: sampling changes the measured times"
 
 
 def findings(spec: RunSpec) -> list[Finding]:
-    """Every rule that the run breaks."""
+    """Return a finding for every rule that the run violates."""
     release = release_of(spec)
-    checks = (_dtype(spec), _letters(spec), _mesh(spec), _release(spec, release), _pgle(spec, release), _profile(spec))
+    checks = (
+        _dtype(spec),
+        _unsupported(spec),
+        _mesh(spec),
+        _release(spec, release),
+        _pgle(spec, release),
+        _profile(spec),
+    )
     return [*(finding for check in checks for finding in check), *emulated_bf16(spec, EMULATED_BF16)]
 
 
@@ -30,96 +38,96 @@ def _dtype(spec: RunSpec) -> Iterator[Finding]:
     if spec.dtype == "fp8" and spec.gpu_type == "a100":
         yield Finding(
             rule="dtype",
-            problem="A100 has no FP8: its tensor cores compute in FP16, BF16 and TF32, FP8 came with H100",
+            problem="A100 does not support FP8: its tensor cores support FP16, BF16 and TF32; FP8 needs H100 or newer",
             fix="use --dtype bf16, or --gpu-type h100",
         )
     elif spec.dtype == "fp8" and spec.gpu_type == "cpu":
-        yield Finding(rule="dtype", problem="MaxText's FP8 needs a GPU", fix="use --dtype bf16")
+        yield Finding(rule="dtype", problem="FP8 in MaxText requires a GPU", fix="use --dtype bf16")
 
 
-def _letters(spec: RunSpec) -> Iterator[Finding]:
+def _unsupported(spec: RunSpec) -> Iterator[Finding]:
     p = spec.parallelism
-    absent = {"pp": p.pp > 1, "cp": p.cp > 1, "vp": (p.vp or 1) > 1, "etp": (p.etp or 1) > 1, "cg": spec.cuda_graphs}
-    absent |= {"rl": bool(spec.recompute_layers), "ol": bool(spec.offload_layers)}
-    for letter, given in absent.items():
-        if given:
-            fix = f"leave --set {letter} out; MaxText runs here with fsdp, tp and ep, and remat_policy for recompute"
-            yield Finding(rule=letter, problem=f"the MaxText plugin does not set {letter.upper()}", fix=fix)
+    used = {"pp": p.pp > 1, "cp": p.cp > 1, "vp": (p.vp or 1) > 1, "etp": (p.etp or 1) > 1, "cg": spec.cuda_graphs}
+    used |= {"rl": bool(spec.recompute_layers), "ol": bool(spec.offload_layers)}
+    for key, is_set in used.items():
+        if is_set:
+            fix = f"leave --set {key} out; use fsdp, tp and ep for parallelism, and remat_policy for recomputation"
+            yield Finding(rule=key, problem=f"the MaxText plugin does not support {key.upper()}", fix=fix)
     if spec.checkpoint.save or spec.checkpoint.load:
-        problem = "the MaxText recipe neither saves nor loads checkpoints"
+        problem = "the MaxText recipe does not support saving or loading checkpoints"
         yield Finding(rule="checkpoint", problem=problem, fix="unset ENABLE_CHECKPOINT and LOAD_CHECKPOINT_PATH")
 
 
 def _mesh(spec: RunSpec) -> Iterator[Finding]:
     mesh, p = mesh_of(spec), spec.parallelism
     if mesh.devices != spec.gpus:
-        letters = f"TP {p.tp} x EP {p.ep or 1} x FSDP {fsdp_degree(spec)}"
-        problem = f"{letters} does not divide {spec.gpus} GPUs into {mesh.nodes} nodes of {mesh.local}"
-        fix = "choose degrees whose product divides the GPUs, and TP x EP a node"
+        degrees = f"TP {p.tp} x EP {p.ep or 1} x FSDP {fsdp_degree(spec)}"
+        problem = f"{degrees} does not divide {spec.gpus} GPUs on {mesh.nodes} nodes with {mesh.local} each"
+        fix = "use degrees whose product divides the number of GPUs, and TP x EP that divides the GPUs of a node"
         yield Finding(rule="mesh", problem=problem, fix=fix)
     count = processes(spec)
     if count < 1 or spec.gpus % (spec.nodes * count):
-        where = f"{spec.nodes} machines of {count}" if spec.nodes > 1 else str(count)
-        problem = f"{spec.gpus} devices cannot be shared by {where} processes"
-        yield Finding(rule="processes", problem=problem, fix="use a divisor of a machine's devices for --set processes")
+        where = f" on each of {spec.nodes} machines" if spec.nodes > 1 else ""
+        problem = f"{spec.gpus} devices cannot be divided evenly among {count} processes{where}"
+        fix = "use --set processes=N with a divisor N of the devices of a machine"
+        yield Finding(rule="processes", problem=problem, fix=fix)
     elif count > 1 and spec.gpu_type != "cpu":
-        problem = "processes is for machines without a GPU: on GPUs every rank drives one"
+        problem = "--set processes is only for machines without a GPU: on GPUs every rank uses one GPU"
         yield Finding(rule="processes", problem=problem, fix="leave --set processes out")
 
 
 def _release(spec: RunSpec, release: Release) -> Iterator[Finding]:
     if spec.gpu_type == "cpu" and not release.cpu:
-        problem = f"{release.title} does not run without a GPU"
+        problem = f"{release.title} requires a GPU"
         yield Finding(rule="maxtext", problem=problem, fix="use --set maxtext=0.2")
     if spec.image and spec.settings.get("maxtext", BY_IMAGE) == BY_IMAGE and dated(spec.image.reference) is None:
-        problem = f"the name of {spec.image.reference} does not tell which MaxText it has; taken for {release.title}"
-        yield Finding(rule="maxtext", problem=problem, fix="say it with --set maxtext=0.2 or 2024.12", warning=True)
+        problem = f"cannot detect the MaxText release from the tag of {spec.image.reference}; assuming {release.title}"
+        yield Finding(rule="maxtext", problem=problem, fix="use --set maxtext=0.2 or 2024.12", warning=True)
     if release.flops_convention != spec.flops_convention:
         ours, theirs = spec.flops_convention, release.flops_convention
-        problem = f"{release.title} counts attention FLOPs by the {theirs} convention, the recipe by the {ours} one"
-        fix = "compare step times; the TFLOP/s in the log follow MaxText"
+        problem = f"{release.title} counts attention FLOPs with the {theirs} convention, the recipe with the {ours} one"
+        fix = "compare step times; the TFLOP/s in the log use MaxText's convention"
         yield Finding(rule="flops", problem=problem, fix=fix, warning=True)
 
 
 def _pgle(spec: RunSpec, release: Release) -> Iterator[Finding]:
-    road = road_of(spec)
-    if road == OFF:
+    mode = pgle_mode(spec)
+    if mode == OFF:
         return
-    if road not in release.roads:
-        problem = f"{release.title} has no PGLE by '{road}'"
+    if mode not in release.roads:
+        problem = f"{release.title} does not support PGLE mode '{mode}'"
         yield Finding(rule="pgle", problem=problem, fix=f"use --set pgle={' or '.join(release.roads)}")
-    if road != "jax" and any(character.isspace() for character in spec.install or ""):
-        problem = f"XLA takes its flags apart at spaces, and the profile's path would have one: {spec.install}"
-        yield Finding(
-            rule="pgle", problem=problem, fix="use an install (LLMB_INSTALL) without spaces, or --set pgle=off"
-        )
-    if road == STANDIN and spec.gpu_type != "cpu":
-        problem = "the stand-in converter makes costs of CPU operations, which mean nothing on a GPU"
+    if mode != "jax" and any(character.isspace() for character in spec.install or ""):
+        problem = f"the install path contains a space, and XLA splits its flags at spaces: {spec.install}"
+        fix = "use an install folder (LLMB_INSTALL) without spaces, or --set pgle=off"
+        yield Finding(rule="pgle", problem=problem, fix=fix)
+    if mode == CPU_STANDIN and spec.gpu_type != "cpu":
+        problem = f"PGLE mode {CPU_STANDIN} measures CPU operations and cannot be used on a GPU"
         yield Finding(rule="pgle", problem=problem, fix=f"use --set pgle={BY_IMAGE}")
-    if road != STANDIN and spec.gpu_type == "cpu":
-        problem = "PGLE profiles a GPU's operations, and this run has no GPU"
-        fix = f"leave pgle off, or rehearse its phases with --set pgle={STANDIN}"
+    if mode != CPU_STANDIN and spec.gpu_type == "cpu":
+        problem = f"PGLE mode '{mode}' requires a GPU"
+        fix = f"use --set pgle=off, or --set pgle={CPU_STANDIN} to test the phases of PGLE on a CPU"
         yield Finding(rule="pgle", problem=problem, fix=fix)
 
 
 def _profile(spec: RunSpec) -> Iterator[Finding]:
     profile, seed = spec.profile, bool(spec.settings.get("seed_profile"))
     if profile is None:
-        if seed and any(doubt.rule == "gpu_metrics" for doubt in spec.doubts):
+        if seed and any(found.rule == "gpu_metrics" for found in spec.doubts):
             yield Finding(
                 rule="profile", problem=NO_GPU_METRICS, fix="unset ENABLE_GPU_METRICS, or profile with pgle=off"
             )
         return
     if profile.tool not in ("nsys", "xplane"):
-        problem = f"MaxText cannot be profiled with {profile.tool}"
+        problem = f"profiling MaxText with {profile.tool} is not supported"
         yield Finding(rule="profile", problem=problem, fix="use --tool xplane (JAX's own profiler) or nsys")
     if profile.tool == "xplane" and profile.ranks not in (*RANK_ZERO, "all"):
-        problem = f"JAX's profiler runs in the first process or in all, not in ranks {profile.ranks}"
+        problem = f"JAX's profiler supports only the first rank or all ranks, not ranks {profile.ranks}"
         yield Finding(rule="profile", problem=problem, fix="use --ranks first or all, or --tool nsys")
     if seed:
-        problem = "seed_profile already profiles this run, as the recipe does"
-        yield Finding(rule="profile", problem=problem, fix="leave --set seed_profile out to choose the steps")
-    if profile.gpu_metrics and (seed or road_of(spec) == "nsys"):
+        problem = "a profile cannot be combined with --set seed_profile, which profiles the run as the recipe does"
+        yield Finding(rule="profile", problem=problem, fix="leave --set seed_profile out")
+    if profile.gpu_metrics and (seed or pgle_mode(spec) == "nsys"):
         fix = "leave --gpu-metrics out, or profile with --set pgle=off"
         yield Finding(rule="profile", problem=NO_GPU_METRICS, fix=fix)
     elif profile.gpu_metrics and profile.tool == "xplane":

@@ -1,4 +1,4 @@
-"""From a specification to what has to be started: the environment or image it needs, its files and its one phase."""
+"""Turn a run specification into an image request and a launch: files, mounts and one training phase."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ SAVED = {
     "megatron-bridge": "checkpoints/latest_checkpointed_iteration.txt",
     "nemo2": "nemo_experiments/default/checkpoints/*/weights/*.distcp",
 }
-"""What a run that saves a checkpoint must leave, by driver: the file that names the step, or the weights."""
+"""Output that a run which saves a checkpoint must produce, by driver: the file with the step number, or the weights."""
 
 CPU_ENV = {"CUDA_VISIBLE_DEVICES": "", "OMP_WAIT_POLICY": "passive", "TORCHDYNAMO_DISABLE": "1"}
-"""A CPU run uses no GPU that is there by chance. Threads that wait must not spin: where something else wants the cores,
-too, spinning made steps of the mini 50 times as long. torch.compile is disabled: Megatron decorates at import, and it
-would need a compiler at run time."""
+"""Environment of a CPU run. GPUs that the machine may have are hidden. Waiting threads must not spin: if other
+processes use the cores too, spinning made the steps of the mini 50 times as long. torch.compile is disabled, because
+Megatron applies its decorators at import, and they would need a compiler at run time."""
 
 SOCKETS = 2
-"""NUMA nodes of the machines that the recipes were made for: `cpunodebind` of the local rank divided by 4 on nodes of 8
-GPUs, by 2 on those of 4 (Megatron-Bridge f23d790 and NeMo 6f2c6fd, scripts/performance)."""
+"""NUMA nodes per machine that the recipes assume: they pass `cpunodebind` the local rank divided by 4 on nodes with 8
+GPUs, and by 2 on nodes with 4 (Megatron-Bridge f23d790 and NeMo 6f2c6fd, scripts/performance)."""
 
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-"""Switches that keep the model hub's libraries from the network."""
+"""Variables that put the Hugging Face libraries into offline mode."""
 
 
 def request(spec: RunSpec) -> ImageRequest:
-    """The run's environment (where there is no GPU) or container image, and the gated tokenizer if one is asked for."""
+    """Return the environment (without a GPU) or the image of the run, with its gated tokenizer if `tokenizer=hub`."""
     gated = spec.gated_tokenizer if spec.settings.get("tokenizer") == "hub" else None
     found: ImageRequest = needed(spec, __package__).replace(repositories=(gated,) if gated else ())
     return found
 
 
 def launch(spec: RunSpec, image: Image) -> Launch:
-    """The launch of a run in `image`: one rank for each GPU (or CPU process), all of them in one phase."""
+    """Return the launch of a run in `image`: one phase with one rank for each GPU (or CPU process)."""
     published = overlay(spec)
     phase = Phase(
         role="train",
@@ -57,24 +57,34 @@ def launch(spec: RunSpec, image: Image) -> Launch:
 
 
 def ranks_per_socket(spec: RunSpec) -> int | None:
-    """How many ranks share a socket where ranks are bound to one: upstream divides a node's GPUs among two sockets."""
+    """Return the number of ranks per socket, or None if ranks are not bound.
+
+    Upstream divides the GPUs of a node between two sockets.
+    """
     if spec.gpu_type == "cpu" or not spec.settings.get("numa_binding"):
         return None
     return max(1, spec.gpus_per_node // SOCKETS)
 
 
 def environment(spec: RunSpec) -> dict[str, str]:
-    """What every rank's environment has by value: llmbx's own choices before the recipe's, the user's before both."""
+    """Return the environment variables of every rank.
+
+    llmbx's own values override those of the recipe, and the user's values override both.
+    """
     own = {"LLMBX_SPEC": SPEC, "PYTHONUNBUFFERED": "1", **network(spec)}
     if spec.gpu_type == "cpu":
         own |= CPU_ENV
     from_recipe = f"recipe {spec.recipe}"
-    asked = {name: text for name, text in spec.env.items() if spec.origins.get(f"env.{name}") != from_recipe}
-    return {**spec.env, **own, **asked}
+    from_user = {name: text for name, text in spec.env.items() if spec.origins.get(f"env.{name}") != from_recipe}
+    return {**spec.env, **own, **from_user}
 
 
 def network(spec: RunSpec) -> dict[str, str]:
-    """Off the model hub, unless its tokenizer was asked for. Ranks of one machine without a GPU talk on loopback."""
+    """Return the variables that control network access.
+
+    The Hugging Face libraries are offline unless the run uses the hub's tokenizer. The ranks of a CPU run on one
+    machine communicate over the loopback interface.
+    """
     hub = spec.settings.get("tokenizer") == "hub"
     variables = dict.fromkeys(OFFLINE, "0" if hub else "1")
     if spec.gpu_type == "cpu" and spec.nodes == 1:

@@ -1,4 +1,4 @@
-"""Published configurations as data: what a release's launch sets over the installed framework's own recipe."""
+"""Published configurations: the fields that a release's launch sets on top of the installed framework's own recipe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from llmbx.toml_file import read_toml
 
 
 class Rule(Value, frozen=True):
-    """Which runs it holds for (everything that is left out matches), and the fields it sets or the buffers it names."""
+    """A condition on runs, and the fields that are set (or the buffers that are named) for runs that meet it.
+
+    A condition that is left out matches every run.
+    """
 
     sizes: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
@@ -20,8 +23,8 @@ class Rule(Value, frozen=True):
     set: dict[str, bool | int | float | str] = {}
     names: dict[str, str] = {}
 
-    def holds(self, spec: RunSpec) -> bool:
-        """Whether the rule is for this run."""
+    def matches(self, spec: RunSpec) -> bool:
+        """Whether the rule applies to this run."""
         return (
             spec.size in (self.sizes or (spec.size,))
             and spec.dtype in (self.dtypes or (spec.dtype,))
@@ -33,7 +36,7 @@ class Rule(Value, frozen=True):
 class Permitted(Value, frozen=True):
     """Fields (or whole sections, or patterns) in which llmbx differs from upstream on purpose.
 
-    `absent`: only where the installed version has no such field.
+    With `absent`, the difference is permitted only if the installed version lacks the field.
     """
 
     keys: tuple[str, ...]
@@ -41,22 +44,23 @@ class Permitted(Value, frozen=True):
     absent: bool = False
 
     def covers(self, key: str, there: bool) -> bool:
-        """Whether a difference in `key` is permitted; `there` is whether llmbx's configuration has the key."""
+        """Whether a difference in `key` is permitted; `there` states whether llmbx's configuration has the key."""
         named = any(key.startswith(f"{each}.") or fnmatchcase(key, each) for each in self.keys)
         return named and not (self.absent and there)
 
 
 class Precision(Value, frozen=True):
-    """Changes to the precision recipe, by FP8 scaling."""
+    """Changes to the precision recipe, by FP8 scaling (`fp8_recipe`)."""
 
     first_last_layers_bf16: dict[str, bool] = {}
 
 
 class Published(Value, frozen=True):
-    """A release's file under `published/`: `WORKLOAD-RECIPE.toml`.
+    """The contents of a file `published/WORKLOAD-RECIPE.toml`.
 
-    `recipes` names the module of the installed framework's recipe for each size. Of NeMo 2 alone: `model` is a class in
-    place of the recipe's, `flops_callback` the model's name for NeMo's own measurement of FLOPs.
+    `recipes` gives for each size the module of the installed framework's recipe. Two fields are for NeMo 2 only:
+    `model` is a model class that replaces the recipe's, and `flops_callback` is the model name that NeMo's
+    FLOPs-measuring callback takes.
     """
 
     source: str
@@ -75,20 +79,26 @@ class Published(Value, frozen=True):
 
 
 def published(workload: str, recipe: str) -> Published | None:
-    """The data of a catalog recipe; a mini shares its recipe's. None for a recipe of llmbx's own."""
+    """Return the published configuration of a catalog recipe, or None for a recipe of llmbx's own.
+
+    A mini uses the file of the recipe that it is derived from.
+    """
     path = resources.files(__package__) / "published" / f"{workload}-{recipe.removesuffix('-mini')}.toml"
     return read_toml(path, Published) if path.is_file() else None
 
 
 def overlay(spec: RunSpec) -> dict[str, Any] | None:
-    """What the entry needs of it for this run: the recipe's module, the fields over it, precision and buffers."""
+    """Return what the entry program needs for this run: recipe module, fields to set, precision and buffers.
+
+    Returns None for a run without a published configuration.
+    """
     found = published(spec.workload, spec.recipe)
     if found is None or spec.size not in found.recipes:
         return None
     fields: dict[str, Any] = {}
     for rule in found.fields:
-        fields |= rule.set if rule.holds(spec) else {}
-    buffers = next((rule.names[spec.dtype] for rule in found.buffers if rule.holds(spec)), None)
+        fields |= rule.set if rule.matches(spec) else {}
+    buffers = next((rule.names[spec.dtype] for rule in found.buffers if rule.matches(spec)), None)
     scaling = str(spec.settings.get("fp8_recipe", "cs"))
     ends = found.precision.first_last_layers_bf16.get(scaling) if spec.dtype == "fp8" else None
     return {

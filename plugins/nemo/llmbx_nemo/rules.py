@@ -1,4 +1,4 @@
-"""Megatron's own rules for a run, and what the recipes' features need. All findings at once.
+"""Validation rules of Megatron and of the recipes. All violations are reported at once.
 
 Sources: the checks of Megatron-Core 0.16 (`transformer_config.py`, `parallel_state.py`, `schedules.py`); the recipes.
 """
@@ -11,12 +11,13 @@ from llmbx.suggestions import divisors, either, multiples_around
 
 HUB = "https://huggingface.co/"
 EMULATED_BF16 = "2 to 5"
-"""Grok-1's mini 2.5, Llama 4's 2.9, Llama 3.1's 5.3 times (torch 2.13 on AVX2): benchmarks/first_run.py."""
+"""Step time with emulated BF16 over that with FP32: 2.5 for Grok-1's mini, 2.9 for Llama 4's and 5.3 for Llama 3.1's
+(torch 2.13 on AVX2, measured with benchmarks/first_run.py)."""
 PRE_BLACKWELL = ("a100", "h100", "h200")
 
 
 def findings(spec: RunSpec) -> list[Finding]:
-    """Every rule of Megatron that the spec breaks, each with what would be right."""
+    """Return a finding for every rule that the specification violates, each with a fix."""
     p = spec.parallelism
     if min(p.tp, p.pp, p.cp, p.ep or 1, p.etp or 1, p.vp or 1, spec.model.layers) < 1:
         return []
@@ -36,13 +37,15 @@ def findings(spec: RunSpec) -> list[Finding]:
 
 
 def stages(pp: int, vp: int | None) -> int:
-    """How many parts the layers are split into: PP x VP, or one without a pipeline."""
+    """Return the number of parts that the layers are split into: PP x VP, or 1 without pipeline parallelism."""
     return pp * (vp or 1) if pp > 1 else 1
 
 
 def counts_ends(layers: int, parts: int) -> bool | None:
-    """How `layers` split into equal `parts`: False as they are, True with embedding and loss as a layer each (126 + 2
-    in 64), None not at all."""
+    """Return whether embedding and loss must count as one layer each to split `layers` into equal `parts`.
+
+    False if the layers alone split evenly, True if they do with embedding and loss (126 + 2 into 64), None if neither.
+    """
     if layers % parts == 0:
         return False
     return True if (layers + 2) % parts == 0 else None
@@ -67,18 +70,18 @@ def _split(spec: RunSpec) -> list[Finding]:
 
 
 def _microbatches(spec: RunSpec) -> list[Finding]:
-    """Interleaved stages take micro-batches in groups of PP."""
+    """Check that interleaved stages (VP above 1) get a number of micro-batches that is divisible by PP."""
     p, accumulation = spec.parallelism, spec.gradient_accumulation
     if p.pp == 1 or (p.vp or 1) == 1 or accumulation % p.pp == 0:
         return []
     unit = spec.micro_batch_size * p.dp * p.pp
     right = multiples_around(spec.global_batch_size, unit)
-    problem = f"VP {p.vp} takes micro-batches in groups of PP {p.pp}, and there are {accumulation} a step"
+    problem = f"VP {p.vp} needs a multiple of PP {p.pp} micro-batches per step, got {accumulation}"
     return [Finding(rule="microbatches", problem=problem, fix=f"use {either(right, '--set gbs=')}, or --set vp=1")]
 
 
 def _expert_groups(spec: RunSpec) -> list[Finding]:
-    """Experts are spread over EP x ETP ranks of a pipeline stage; ETP is TP where it is not given."""
+    """Check that EP x ETP divides the ranks of a pipeline stage; ETP defaults to TP."""
     p, model = spec.parallelism, spec.model
     if model.experts is None or spec.gpus % p.pp:
         return []
@@ -91,13 +94,16 @@ def _expert_groups(spec: RunSpec) -> list[Finding]:
         found.append(Finding(rule="expert_groups", problem=problem, fix=fix))
     width = model.moe_ffn_hidden_size or model.ffn_hidden_size
     if width % etp:
-        problem = f"ETP {etp} does not divide the experts' width of {width}"
+        problem = f"ETP {etp} does not divide the expert FFN size of {width}"
         found.append(Finding(rule="etp", problem=problem, fix="use --set etp=1"))
     return found
 
 
 def _sequence(spec: RunSpec) -> list[Finding]:
-    """Context parallelism cuts a sequence into two parts a rank; TP above 1 shards it too (sequence parallelism)."""
+    """Check that the sequence can be sharded.
+
+    Context parallelism splits it into two parts per rank; TP above 1 shards it too (sequence parallelism).
+    """
     p, length = spec.parallelism, spec.model.sequence_length
     parts = (2 * p.cp if p.cp > 1 else 1) * p.tp
     if length % parts == 0:
@@ -111,16 +117,16 @@ def _memory(spec: RunSpec) -> list[Finding]:
     layers, recomputed, offloaded = spec.model.layers, spec.recompute_layers, spec.offload_layers
     found = []
     if recomputed > layers:
-        problem = f"{recomputed} layers are to be recomputed, and there are {layers}"
-        found.append(Finding(rule="rl", problem=problem, fix=f"use a --set rl of at most {layers}"))
+        problem = f"cannot recompute {recomputed} layers: the model has {layers}"
+        found.append(Finding(rule="rl", problem=problem, fix=f"use --set rl=N with N at most {layers}"))
     if offloaded >= layers:
-        problem = f"{offloaded} layers are to be offloaded, and at least one of {layers} must stay"
-        found.append(Finding(rule="ol", problem=problem, fix=f"use a --set ol of at most {layers - 1}"))
+        problem = f"cannot offload {offloaded} layers: at least one of {layers} must stay on the GPU"
+        found.append(Finding(rule="ol", problem=problem, fix=f"use --set ol=N with N at most {layers - 1}"))
     if offloaded and spec.parallelism.pp > 1:
-        problem = f"offloaded layers (OL {offloaded}) and a pipeline (PP {spec.parallelism.pp}) exclude each other"
+        problem = f"offloaded layers (OL {offloaded}) cannot be combined with a pipeline (PP {spec.parallelism.pp})"
         found.append(Finding(rule="ol", problem=problem, fix="use --set ol=0 or --set pp=1"))
     if offloaded and recomputed:
-        problem = f"offloaded (OL {offloaded}) and recomputed layers (RL {recomputed}) exclude each other"
+        problem = f"offloaded layers (OL {offloaded}) cannot be combined with recomputed layers (RL {recomputed})"
         found.append(Finding(rule="ol", problem=problem, fix="use --set ol=0 or --set rl=0"))
     return found
 
@@ -133,7 +139,7 @@ def _precision(spec: RunSpec) -> list[Finding]:
 
 
 def _without_gpu(spec: RunSpec) -> list[Finding]:
-    """What Megatron's torch layers, which run without a GPU, cannot do."""
+    """Check for features that Megatron's torch layers, which CPU runs use, do not support."""
     if spec.gpu_type != "cpu":
         return []
     p = spec.parallelism
@@ -141,29 +147,33 @@ def _without_gpu(spec: RunSpec) -> list[Finding]:
         ("cp", p.cp > 1, "context parallelism", "use --set cp=1"),
         ("fsdp", bool(p.fsdp), "FSDP", "use --set fsdp=false"),
         ("cg", spec.cuda_graphs, "CUDA graphs", "use --set cg=false"),
-        ("ol", spec.offload_layers > 0, "offloading of layers", "use --set ol=0"),
-        ("tp", p.tp > 1 and spec.model.experts is not None, "tensor parallelism with experts", "use --set tp=1"),
+        ("ol", spec.offload_layers > 0, "layer offloading", "use --set ol=0"),
+        ("tp", p.tp > 1 and spec.model.experts is not None, "tensor parallelism of experts", "use --set tp=1"),
     )
     return [
-        Finding(rule=rule, problem=f"a CPU run has no {what}", fix=fix) for rule, wanted, what, fix in wants if wanted
+        Finding(rule=rule, problem=f"CPU runs do not support {what}", fix=fix)
+        for rule, wanted, what, fix in wants
+        if wanted
     ]
 
 
 def _checkpoint(spec: RunSpec) -> list[Finding]:
-    """The scales at which the recipes save and load. A mini may do both anywhere."""
+    """Check that the recipe supports saving and loading checkpoints at this scale. A mini supports it at any scale."""
     wanted, facts = spec.checkpoint, spec.checkpoint_facts
     if spec.mini or not (wanted.save or wanted.load):
         return []
     if facts is None:
-        problem = f"checkpoints of {spec.workload} {spec.size} are not covered by the recipe"
-        return [Finding(rule="checkpoint", problem=problem, fix="expect surprises, or leave it out", warning=True)]
+        problem = f"the recipe does not cover checkpoints of {spec.workload} {spec.size}"
+        fix = "run without checkpoints, or expect untested behavior"
+        return [Finding(rule="checkpoint", problem=problem, fix=fix, warning=True)]
     found, (first, last) = [], facts.save_gpus
     if wanted.save and not first <= spec.gpus <= last:
         problem = f"saving a checkpoint of {spec.size} is supported on {first} to {last} GPUs, not on {spec.gpus}"
         found.append(Finding(rule="checkpoint", problem=problem, fix=f"use --gpus {first} to {last}"))
     if wanted.load and spec.gpus < facts.load_min_gpus:
-        problem = f"loading a checkpoint of {spec.size} is tested from {facts.load_min_gpus} GPUs, not on {spec.gpus}"
-        found.append(Finding(rule="checkpoint", problem=problem, fix=f"use --gpus {facts.load_min_gpus} or more"))
+        least = facts.load_min_gpus
+        problem = f"loading a checkpoint of {spec.size} is tested on {least} or more GPUs, not on {spec.gpus}"
+        found.append(Finding(rule="checkpoint", problem=problem, fix=f"use --gpus {least} or more"))
     return found
 
 
@@ -171,21 +181,24 @@ def _tokenizer(spec: RunSpec) -> list[Finding]:
     if spec.settings.get("tokenizer") != "hub" or "HF_TOKEN" in spec.secrets:
         return []
     page = f" and access to {HUB}{spec.gated_tokenizer}" if spec.gated_tokenizer else ""
-    fix = "set HF_TOKEN, or use --set tokenizer=null, which needs none"
-    return [Finding(rule="tokenizer", problem=f"the hub's tokenizer needs HF_TOKEN{page}", fix=fix)]
+    fix = "set HF_TOKEN, or use --set tokenizer=null, which does not need it"
+    return [Finding(rule="tokenizer", problem=f"--set tokenizer=hub needs HF_TOKEN{page}", fix=fix)]
 
 
 def _profile(spec: RunSpec) -> list[Finding]:
-    """Megatron-Bridge has PyTorch's profiler; the NeMo 2 driver maps the steps for nsys only; XPlane is JAX's."""
+    """Check that the driver supports the profiler.
+
+    Megatron-Bridge supports nsys and PyTorch's profiler, the NeMo 2 driver only nsys. XPlane is for JAX.
+    """
     profile = spec.profile
     if profile is None:
         return []
     found, tool, bridge = [], profile.tool, spec.driver == "megatron-bridge"
     if tool == "xplane":
-        problem, fix = "xplane is the profiler of JAX, which Megatron does not run on", "use --tool nsys"
+        problem, fix = "xplane profiles JAX programs, and Megatron runs on PyTorch", "use --tool nsys"
         found.append(Finding(rule="profile", problem=problem, fix=f"{fix} or torch" if bridge else fix))
     elif tool != "nsys" and not bridge:
-        problem = f"recipe {spec.recipe} runs on NeMo 2, which is profiled with nsys, not with {tool}"
+        problem = f"recipe {spec.recipe} runs on NeMo 2, which can be profiled only with nsys, not with {tool}"
         found.append(Finding(rule="profile", problem=problem, fix="use --tool nsys"))
     if profile.gpu_metrics and tool == "torch":
         problem = "GPU metrics are sampled by nsys, not by PyTorch's profiler"

@@ -1,4 +1,4 @@
-"""The workloads of this plugin, read from its catalog with the figures that were published for them."""
+"""The workloads of this plugin, loaded from its catalog together with their published results."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ NAMES = ("llama3.1", "llama4", "grok1")
 
 
 def workloads() -> list[Workload]:
-    """Every workload, complete. Raises `UsageError` where a file of the catalog is wrong."""
+    """Load every workload. Raises `UsageError` if a file of the catalog is invalid."""
     return load_workloads(Path(__file__).parent, NAMES)

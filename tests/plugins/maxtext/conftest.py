@@ -1,4 +1,4 @@
-"""What the tests of the MaxText plugin share."""
+"""Fixtures of the MaxText plugin's tests."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from llmbx.testing import resolve_spec
 
 @pytest.fixture
 def spec() -> Callable[..., RunSpec]:
-    """`spec("llama2", gpus=4, settings={…})`: what the command line would resolve to, in the install /llmb."""
+    """`spec("llama2", gpus=4, settings={…})`: the specification of such a command line, with the install /llmb."""
 
-    def find(workload: str, **asked: Any) -> RunSpec:
-        return resolve_spec(workload, plugin="maxtext", install="/llmb", **asked)
+    def find(workload: str, **options: Any) -> RunSpec:
+        return resolve_spec(workload, plugin="maxtext", install="/llmb", **options)
 
     return find
 
@@ -25,7 +25,7 @@ def spec() -> Callable[..., RunSpec]:
 def cluster(spec: Callable[..., RunSpec]) -> Callable[..., RunSpec]:
     """`cluster("bf16", 64)`: Llama 2 70B on H100, as the recipe runs it."""
 
-    def find(dtype: str, gpus: int, gpu_type: str = "h100", **asked: Any) -> RunSpec:
-        return spec("llama2", size="70b", dtype=dtype, gpu_type=gpu_type, gpus=gpus, **asked)
+    def find(dtype: str, gpus: int, gpu_type: str = "h100", **options: Any) -> RunSpec:
+        return spec("llama2", size="70b", dtype=dtype, gpu_type=gpu_type, gpus=gpus, **options)
 
     return find

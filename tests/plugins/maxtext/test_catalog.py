@@ -1,4 +1,4 @@
-"""The catalog against the recipe's tables, and what a row becomes when it is resolved."""
+"""The catalog compared with the recipe's tables, and resolved rows."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_published_tables_ship_as_printed(dtype: str) -> None:
 
 
 def test_the_tables_agree_with_the_recipes_own_formulas() -> None:
-    """The worked example cuts its days where the tables round theirs."""
+    """The worked example truncates its days, the tables round them."""
     (llama,) = [workload for workload in workloads() if workload.name == "llama2"]
     assert len(llama.references) == 13
 
@@ -93,7 +93,7 @@ def test_the_tables_agree_with_the_recipes_own_formulas() -> None:
         check(reference)
 
 
-def test_the_worked_example_is_there() -> None:
+def test_the_worked_example_exists() -> None:
     (llama,) = [workload for workload in workloads() if workload.name == "llama2"]
     (example,) = [r for r in llama.references if r.kind == "example"]
     assert (example.step_time_s, example.tokens_per_s, example.mfu) == (7.908, 66298.43, 0.4654)
@@ -133,11 +133,15 @@ def test_thresholds_change_at_64_nodes(cluster: Spec, dtype: str, gpus: int, div
 
 
 @pytest.mark.parametrize("name", ["llama2", "mixtral"])
-def test_without_a_gpu_it_is_the_mini_in_its_own_environment(spec: Spec, name: str) -> None:
+def test_the_default_without_a_gpu_is_the_mini_in_its_own_environment(spec: Spec, name: str) -> None:
     found = spec(name)
     assert (found.size, found.gpu_type, found.gpus, found.steps, found.mini) == ("mini", "cpu", 1, 50, True)
-    asked = request(found)
-    assert asked.environment is not None and asked.environment.name == "maxtext-cpu" and asked.reference is None
+    image_request = request(found)
+    assert (
+        image_request.environment is not None
+        and image_request.environment.name == "maxtext-cpu"
+        and image_request.reference is None
+    )
 
 
 @pytest.mark.parametrize("alias", ["maxtext_llama2", "pretrain_maxtext_llama2"])
@@ -145,9 +149,9 @@ def test_the_recipes_names_are_aliases(spec: Spec, alias: str) -> None:
     assert spec(alias).workload == "llama2"
 
 
-def test_a_cluster_run_asks_for_the_recipes_image(cluster: Spec) -> None:
-    asked = request(cluster("bf16", 64))
-    assert asked.reference == "ghcr.io#nvidia/jax:maxtext-2024-12-09" and asked.environment is None
+def test_a_cluster_run_requests_the_recipes_image(cluster: Spec) -> None:
+    image_request = request(cluster("bf16", 64))
+    assert image_request.reference == "ghcr.io#nvidia/jax:maxtext-2024-12-09" and image_request.environment is None
 
 
 def test_the_environment_pins_everything_for_both_interpreters(spec: Spec) -> None:

@@ -1,4 +1,4 @@
-"""What a GPU cluster gets: argv, environment, mounts and the whole job script, by version of image and package."""
+"""Launches on a GPU cluster: argv, environment, mounts and the whole job script, by image and package version."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ IMAGES = {
     "image-25.01": {"image": "nvcr.io#nvidia/jax:25.01-maxtext-py3"},
     "package-0.2": {"image": "ghcr.io#nvidia/jax:maxtext-2026-03-01"},
 }
-"""The recipe's image, its successor with the same MaxText, and one that has the package."""
+"""The recipe's image, its successor with the same MaxText, and one with the package."""
 
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_the_launch_by_image(golden: Callable[[str, str], None], shown: Shown, name: str) -> None:
-    asked: dict[str, Any] = {"size": "70b", "gpu_type": "h100", "gpus": 512, "dtype": "fp8", **IMAGES[name]}
-    golden(f"cluster/llama2-70b-h100-512-fp8-{name}.txt", shown("llama2", **asked))
+    options: dict[str, Any] = {"size": "70b", "gpu_type": "h100", "gpus": 512, "dtype": "fp8", **IMAGES[name]}
+    golden(f"cluster/llama2-70b-h100-512-fp8-{name}.txt", shown("llama2", **options))
 
 
 @pytest.mark.parametrize("runtime", ["apptainer", "enroot", "docker"])

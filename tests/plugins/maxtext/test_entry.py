@@ -1,4 +1,4 @@
-"""What runs inside the image, by itself: profiles that are kept, checked and converted, and what a rank finds."""
+"""The entry programs without MaxText: the cache of PGLE profiles, their conversion, devices and NVTX ranges."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 
 from llmbx.entry.ranges import Marks
 from llmbx.entry.rank import Rank
-from llmbx_maxtext.entry import kept, pgle, ranges, train
+from llmbx_maxtext.entry import pgle, profile_cache, ranges, train
 
 COSTS = 'costs { name: "fusion.1" cost_us: 12.5 }\ncosts { name: "all-gather.2" cost_us: 3e2 }\n'
 
 
 @pytest.fixture
 def facts(tmp_path: Path) -> dict[str, Any]:
-    """What `spec.json` says of a profile that is not there yet."""
+    """The entry `pgle` of `spec.json` for a profile that does not exist yet."""
     return {
         "road": "nsys",
         "folder": str(tmp_path / "pgle" / "0123"),
@@ -34,15 +34,15 @@ def facts(tmp_path: Path) -> dict[str, Any]:
 
 
 def publish(facts: dict[str, Any], text: str = COSTS) -> Path:
-    made = kept.workshop(facts)
+    made = profile_cache.build_folder(facts)
     (made / "costs.pbtxt").write_text(text)
-    kept.publish(facts, made)
+    profile_cache.publish(facts, made)
     return Path(facts["folder"])
 
 
 def test_a_published_profile_is_valid(facts: dict[str, Any]) -> None:
     folder = publish(facts)
-    assert kept.problem(facts) is None and kept.problem(facts, thorough=False) is None
+    assert profile_cache.problem(facts) is None and profile_cache.problem(facts, thorough=False) is None
     assert sorted(file.name for file in folder.iterdir()) == ["costs.pbtxt", "key.json"]
     assert [entry.name for entry in folder.parent.iterdir()] == ["0123"]
 
@@ -81,42 +81,42 @@ def mistake(folder: Path) -> None:
         (remove, "costs.pbtxt is missing", True),
         (spoil, "key.json cannot be read", True),
         (forget, "key.json is missing", True),
-        (mistake, "it belongs to another run (image differ)", True),
+        (mistake, "it belongs to another configuration (different: image)", True),
     ],
 )
 def test_every_damage_is_found(
     facts: dict[str, Any], damage: Callable[[Path], None], fault: str, quick: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What `check` finds by reading every byte; each rank of the measured phase looks at names and sizes."""
+    """`check` verifies checksums; the ranks of the measured phase verify only names and sizes."""
     damage(publish(facts))
-    assert kept.problem(facts) == fault
-    assert kept.problem(facts, thorough=False) == (fault if quick else None)
+    assert profile_cache.problem(facts) == fault
+    assert profile_cache.problem(facts, thorough=False) == (fault if quick else None)
     assert pgle.check(facts) == 0 and not Path(facts["folder"]).exists()
     assert fault in capsys.readouterr().err
     (aside,) = Path(facts["folder"]).parent.iterdir()
     assert aside.name.startswith("0123.bad-")
 
 
-def test_an_empty_table_is_no_profile(facts: dict[str, Any]) -> None:
+def test_an_empty_table_is_not_a_valid_profile(facts: dict[str, Any]) -> None:
     publish(facts, "costs { }\n")
-    assert kept.problem(facts) == "it is empty"
+    assert profile_cache.problem(facts) == "it is empty"
 
 
 def test_a_valid_profile_of_another_run_that_was_faster_stays(facts: dict[str, Any]) -> None:
     folder = publish(facts)
     before = (folder / "key.json").stat().st_ino
     publish(facts, COSTS.replace("12.5", "99.5"))
-    assert (folder / "key.json").stat().st_ino == before and kept.problem(facts) is None
+    assert (folder / "key.json").stat().st_ino == before and profile_cache.problem(facts) is None
 
 
 def test_a_damaged_profile_is_replaced(facts: dict[str, Any]) -> None:
     change(publish(facts))
     publish(facts)
-    assert kept.problem(facts) is None
+    assert profile_cache.problem(facts) is None
 
 
-def test_check_says_that_there_is_none(facts: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert pgle.check(facts) == 0 and "no PGLE profile 0123 yet" in capsys.readouterr().err
+def test_check_reports_a_missing_profile(facts: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert pgle.check(facts) == 0 and "no cached PGLE profile 0123" in capsys.readouterr().err
 
 
 COLLECTED = """\
@@ -132,7 +132,7 @@ COLLECTED = """\
 """The log of a job that was requeued; steps 3 to 8 are warm and not profiled."""
 
 
-def test_the_collect_phases_step_time_is_kept_and_said(
+def test_the_collect_phases_step_time_is_stored_and_printed(
     facts: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -140,9 +140,9 @@ def test_the_collect_phases_step_time_is_kept_and_said(
     Path("log-x.out").write_text(COLLECTED)
     Path(facts["converter"]).write_text(CONVERTER)
     Path(facts["capture"]).write_text(COSTS)
-    assert pgle.convert(facts) == 0 and kept.step_time(Path(facts["folder"])) == 7.5
+    assert pgle.convert(facts) == 0 and profile_cache.step_time(Path(facts["folder"])) == 7.5
     assert pgle.check(facts) == 0
-    assert capsys.readouterr().err.endswith("are skipped\nllmbx: its collect phase took 7.500 s a step\n")
+    assert capsys.readouterr().err.endswith("collect and convert\nllmbx: its collect phase took 7.500 s a step\n")
 
 
 CONVERTER = """
@@ -164,12 +164,12 @@ pathlib.Path(given.pgle_output_path + "_nvtx_kern_sum.csv").write_text("left ove
 def test_the_recipes_converter_is_called_as_the_recipe_does(facts: dict[str, Any]) -> None:
     Path(facts["converter"]).write_text(CONVERTER)
     Path(facts["capture"]).write_text(COSTS)
-    assert pgle.convert(facts) == 0 and kept.problem(facts) is None
+    assert pgle.convert(facts) == 0 and profile_cache.problem(facts) is None
     assert sorted(file.name for file in Path(facts["folder"]).iterdir()) == ["costs.pbtxt", "key.json"]
 
 
-@pytest.mark.parametrize(("report", "fault"), [("fail", "ended with exit code 3"), ("", "no operation of XLA")])
-def test_a_conversion_that_fails_keeps_nothing(
+@pytest.mark.parametrize(("report", "fault"), [("fail", "failed with exit code 3"), ("", "no XLA operations")])
+def test_a_failed_conversion_stores_nothing(
     facts: dict[str, Any], report: str, fault: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(facts["converter"]).write_text(CONVERTER)
@@ -180,7 +180,8 @@ def test_a_conversion_that_fails_keeps_nothing(
 
 def test_an_image_without_the_converter(facts: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     Path(facts["capture"]).write_text(COSTS)
-    assert pgle.convert(facts) == 1 and "no converter" in capsys.readouterr().err
+    assert pgle.convert(facts) == 1
+    assert "converter.py does not exist in this image" in capsys.readouterr().err
 
 
 def builds(folder: Path, *names: str) -> None:
@@ -190,15 +191,15 @@ def builds(folder: Path, *names: str) -> None:
 
 
 def test_jaxs_programs_count_when_one_was_built_twice(facts: dict[str, Any], tmp_path: Path) -> None:
-    """JAX keeps what it compiled with costs beside what it compiled to collect them."""
+    """JAX stores the program compiled with costs next to the one compiled to collect them."""
     facts |= {"road": "jax", "content": "executables", "capture": str(tmp_path / "made")}
     builds(tmp_path / "made", "jit_train_step", "jit_train_step", "jit_init")
-    assert pgle.convert(facts) == 0 and kept.problem(facts) is None
+    assert pgle.convert(facts) == 0 and profile_cache.problem(facts) is None
     assert len(list((Path(facts["folder"]) / "executables").iterdir())) == 3
 
 
 @pytest.mark.parametrize("names", [(), ("jit_train_step", "jit_init")])
-def test_jaxs_programs_without_costs_are_no_profile(
+def test_jaxs_programs_without_costs_are_not_a_valid_profile(
     facts: dict[str, Any], tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     facts |= {"road": "jax", "content": "executables", "capture": str(tmp_path / "made")}
@@ -236,7 +237,7 @@ def test_which_device_a_rank_takes(gpu_type: str, visible: str | None, expected:
 
 
 class Recorder:
-    """Stands in for the package nvtx, or for the CUDA runtime, and says what was called."""
+    """A fake of the package nvtx and of the CUDA runtime that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -287,7 +288,7 @@ def program(**changes: str) -> dict[str, Any]:
     }
 
 
-def test_a_missing_maxtext_is_told_with_what_should_have_it() -> None:
+def test_the_error_about_a_missing_maxtext_names_the_image() -> None:
     assert train.missing_program(program(module="json.tool")) is None
     assert train.missing_program(program(program=__file__)) is None
     line = train.missing_program(program()) or ""
@@ -295,15 +296,15 @@ def test_a_missing_maxtext_is_told_with_what_should_have_it() -> None:
     assert "no such_package.train" in (train.missing_program(program(module="such_package.train")) or "")
 
 
-def test_a_failing_rank_leaves_at_once(tmp_path: Path) -> None:
-    """Else JAX holds it back until its peers are done, who wait for it."""
+def test_a_failing_rank_exits_at_once(tmp_path: Path) -> None:
+    """Otherwise JAX delays its exit until the other ranks, which wait for it, have finished."""
     import subprocess
 
     file = tmp_path / "train.py"
     file.write_text("import atexit, sys\natexit.register(print, 'held back')\nsys.exit('out of luck')\n")
     code = (
-        "from llmbx_maxtext.entry.train import become_or_leave\n"
-        f"become_or_leave({{'module': '', 'program': {str(file)!r}, 'config': 'base.yml'}}, [])"
+        "from llmbx_maxtext.entry.train import run_trainer_or_exit\n"
+        f"run_trainer_or_exit({{'module': '', 'program': {str(file)!r}, 'config': 'base.yml'}}, [])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "") and "out of luck" in done.stderr

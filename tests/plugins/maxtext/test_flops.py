@@ -1,4 +1,4 @@
-"""The FLOPs formula against the recipe's worked example, and against what MaxText itself prints."""
+"""The FLOPs formula compared with the recipe's worked example and with MaxText's own values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_causal_convention_counts_half_the_scores() -> None:
 
 
 def test_maxtext_of_2024_counted_in_full() -> None:
-    """The recipe's log line says 460.480 TFLOP/s at 7.908 s, two samples a device."""
+    """The recipe's log line has 460.480 TFLOP/s at 7.908 s with two samples per device."""
     printed = 460.480
     full = 2 * compute(LLAMA_2_70B).full / 7.908 / 1e12
     causal = 2 * compute(LLAMA_2_70B).causal / 7.908 / 1e12
@@ -43,7 +43,7 @@ def test_the_catalogs_shape_is_that_of_the_example(cluster: Spec) -> None:
 
 
 def test_maxtext_today_counts_causally(spec: Spec) -> None:
-    """MaxText 0.2.5 printed `TFLOP/s/device: 1.071, Tokens/s/device: 46946.635` for this mini: so much for a token."""
+    """MaxText 0.2.5 printed `TFLOP/s/device: 1.071, Tokens/s/device: 46946.635` for this mini (per token)."""
     found = spec("llama2", size="mini", gpus=2)
     assert found.flops_convention == "causal"
     printed = 1.071e12 / 46946.635
@@ -55,8 +55,8 @@ def test_maxtext_today_counts_causally(spec: Spec) -> None:
     ("name", "size", "theirs"), [("llama2", "70b", 3509.33187821568), ("mixtral", "mini", 0.001009778688)]
 )
 def test_maxtexts_own_formula_is_the_causal_one(spec: Spec, name: str, size: str, theirs: float) -> None:
-    asked = spec(name, size=size, gpu_type="h100", gpus=64, dtype="bf16")
-    assert 2 * compute(asked.model).causal / 1e12 == pytest.approx(theirs, rel=1e-12)
+    run = spec(name, size=size, gpu_type="h100", gpus=64, dtype="bf16")
+    assert 2 * compute(run.model).causal / 1e12 == pytest.approx(theirs, rel=1e-12)
 
 
 def test_a_mixture_counts_its_experts_and_its_router(spec: Spec) -> None:

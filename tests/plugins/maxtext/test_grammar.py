@@ -1,4 +1,4 @@
-"""Step lines of every version of MaxText, and everything around them that must not confuse the grammar."""
+"""Step lines of every version of MaxText, and everything around them that must not confuse the parser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TODAY = (
 
 
 def read(*lines: str, spec: RunSpec | None = None) -> Log:
-    """The log that a fresh parser reads from the lines as a file would hold them."""
+    """The log that a new parser reads from a file with these lines."""
     reader = LineReader()
     clean = [*reader.feed("".join(line + "\n" for line in lines).encode()), *reader.close()]
     return collect(parser(spec), clean)
@@ -119,14 +119,14 @@ def test_two_writers_on_one_line() -> None:
     assert [(step.number, step.time_s, step.loss) for step in log.steps] == [(48, 7.908, 0.0), (49, 7.908, 0.0)]
 
 
-def test_a_value_that_another_writer_cut_is_none() -> None:
+def test_a_value_that_another_writer_cuts_is_none() -> None:
     log = read(
         "completed step: 48, seconds: 7.9completed step: 49, seconds: 7.908, TFLOP/s/device: 460.480, loss: 1.000"
     )
     assert [(step.number, step.time_s) for step in log.steps] == [(48, None), (49, 7.908)]
 
 
-def test_a_line_that_the_end_of_the_log_cut() -> None:
+def test_a_line_that_is_cut_by_the_end_of_the_log() -> None:
     reader = LineReader()
     lines = [*reader.feed((RECIPE + "\ncompleted step: 50, seconds: 7.9").encode()), *reader.close()]
     log = collect(parser(None), lines)
@@ -158,7 +158,7 @@ def numbered(number: int, seconds: float = 1.0, stamp: str = "") -> str:
     return f"{stamp}completed step: {number}, seconds: {seconds:.3f}, TFLOP/s/device: 1.000, loss: 1.000"
 
 
-def test_every_process_prints_every_step_and_the_last_word_counts() -> None:
+def test_every_process_prints_every_step_and_the_last_line_counts() -> None:
     log = read(*(numbered(number, seconds) for number in range(5) for seconds in (1.0, 1.25)))
     assert [step.time_s for step in log.steps] == [1.25] * 5 and log.attempts == 1
 
@@ -171,7 +171,7 @@ def stamped(second: int) -> str:
     return f"I1121 07:20:{second:02d}.000000 140349491260288 metric_logger.py:265] "
 
 
-def test_a_process_whose_lines_arrive_late_is_no_restart() -> None:
+def test_late_lines_of_a_process_are_not_a_restart() -> None:
     early = [numbered(number, 1.0, stamped(number)) for number in range(6)]
     late = [numbered(number, 1.0, stamped(number)) for number in range(6)]
     assert read(*early, *late).attempts == 1
@@ -183,7 +183,7 @@ def test_the_recipes_two_phases_are_two_attempts() -> None:
     assert log.attempts == 2 and len(log.steps) == 50 and {step.time_s for step in log.steps} == {7.0}
 
 
-def test_a_restart_is_told_by_its_time() -> None:
+def test_a_restart_is_detected_by_its_time() -> None:
     log = read(
         *(numbered(n, 9.0, stamped(n)) for n in range(10)), *(numbered(n, 7.0, stamped(20 + n)) for n in range(5))
     )
@@ -196,25 +196,25 @@ def phases(*roles: tuple[str, int, float]) -> Iterable[str]:
         yield from (numbered(number, seconds) for number in range(steps))
 
 
-def test_the_collect_phase_is_told_and_not_measured(spec: Spec) -> None:
+def test_the_collect_phase_is_reported_and_not_measured(spec: Spec) -> None:
     log = read(*phases(("collect", 15, 9.0), ("measure", 20, 7.0)), spec=spec("llama2", steps=20))
     assert log.attempts == 1 and [step.number for step in log.steps] == list(range(20))
     assert {step.time_s for step in log.steps} == {7.0}
-    (told,) = [event for event in log.events if event.kind == "phase_time"]
-    assert told.facts == {"role": "collect", "step_time_s": 9.0, "steps": 6}
+    (event,) = [event for event in log.events if event.kind == "phase_time"]
+    assert event.facts == {"role": "collect", "step_time_s": 9.0, "steps": 6}
 
 
-def test_a_kept_profile_says_what_a_step_took_when_it_was_collected(spec: Spec) -> None:
-    said = ("0: llmbx: the PGLE profile /llmb/pgle/0123 is valid: the phases collect and convert are skipped",
+def test_a_cached_profile_reports_the_step_time_of_its_collect_phase(spec: Spec) -> None:
+    lines = ("0: llmbx: using cached PGLE profile /llmb/pgle/0123; skipping phases collect and convert",
             "0: llmbx: its collect phase took 9.250 s a step")  # fmt: skip
-    log = read(*said, *phases(("measure", 5, 7.0)), spec=spec("llama2", steps=5))
-    (told,) = [event for event in log.events if event.kind == "phase_time"]
-    assert told.facts == {"role": "collect", "step_time_s": 9.25} and len(log.steps) == 5
+    log = read(*lines, *phases(("measure", 5, 7.0)), spec=spec("llama2", steps=5))
+    (event,) = [event for event in log.events if event.kind == "phase_time"]
+    assert event.facts == {"role": "collect", "step_time_s": 9.25} and len(log.steps) == 5
 
 
 def test_a_run_that_ends_in_the_collect_phase_has_no_steps(spec: Spec) -> None:
-    log = read(*phases(("collect", 15, 9.0)), "llmbx: error: no PGLE profile: the trace holds no operation of XLA",
-               spec=spec("llama2", steps=10))  # fmt: skip
+    error = "llmbx: error: cannot create a PGLE profile: the trace contains no XLA operations"
+    log = read(*phases(("collect", 15, 9.0)), error, spec=spec("llama2", steps=10))
     assert log.steps == []
     assert [event.kind for event in log.events if event.fatal] == ["entry"]
     assert [event.kind for event in log.events if event.kind == "phase_time"]
@@ -225,21 +225,21 @@ def test_a_requeued_job_begins_again() -> None:
     assert log.attempts == 2 and {step.time_s for step in log.steps} == {7.0}
 
 
-def test_times_that_a_profile_makes_up_are_none(spec: Spec) -> None:
-    asked = spec("llama2", steps=18, profile_steps="6-9")
-    assert untimed(asked) == {9, 10}
-    log = read(*(numbered(number) for number in range(18)), spec=asked)
+def test_step_times_after_a_profile_are_none(spec: Spec) -> None:
+    run = spec("llama2", steps=18, profile_steps="6-9")
+    assert untimed(run) == {9, 10}
+    log = read(*(numbered(number) for number in range(18)), spec=run)
     assert [step.number for step in log.steps if step.time_s is None] == [9, 10]
     assert all(step.loss == 1.0 for step in log.steps)
 
 
 def test_the_recipes_own_profile_leaves_the_last_step(cluster: Spec) -> None:
-    asked = cluster("bf16", 64, settings={"seed_profile": "true"})
-    log = read(*(numbered(number, number + 1.0) for number in range(50)), spec=asked)
+    run = cluster("bf16", 64, settings={"seed_profile": "true"})
+    log = read(*(numbered(number, number + 1.0) for number in range(50)), spec=run)
     assert [step.number for step in log.steps if step.time_s is None] == list(range(10, 17))
-    window, measured = choose(log.steps, asked.window)
+    window, measured = choose(log.steps, run.window)
     assert (window.first, window.last, measured[0].time_s) == (49, 49, 50.0)
-    assert asked.profile is None
+    assert run.profile is None
 
 
 def test_the_run_knows_its_last_step(spec: Spec) -> None:
@@ -253,7 +253,7 @@ def test_facts() -> None:
         ABSL + "number parameters: 68.977 billion",
         ABSL + "[train] Total estimated memory size: 71.3 GB, estimated output size: 0.0 GB",
         "E1121 07:20:25.853725 140349491260288 pyconfig.py:1] MAXTEXT CONFIG ERROR: 'stepz' not in 'run_name'",
-        "llmbx: the PGLE profile /llmb/pgle/0123 is valid: the phases collect and convert are skipped",
+        "llmbx: using cached PGLE profile /llmb/pgle/0123; skipping phases collect and convert",
     )
     facts = {key: value for event in log.events for key, value in event.facts.items()}
     assert facts == {"jax": "0.12.0.1", "parameters": 68_977_000_000, "estimated_memory_gb": 71.3}
@@ -271,7 +271,7 @@ def test_out_of_memory_is_told() -> None:
     assert [event.kind for event in log.events if event.fatal] == ["out_of_memory"]
 
 
-def test_the_sniffer_knows_its_own() -> None:
+def test_the_format_is_detected() -> None:
     (format,) = formats()
     assert format.sniff(f"{RECIPE}\n{ABSL}{TODAY}\n") == 2
     assert (
@@ -287,7 +287,7 @@ def test_the_sniffer_knows_its_own() -> None:
         ("pretrain_maxtext_llama2_mini_bf16_1", "auto"),
     ],
 )
-def test_usual_windows(experiment: str, policy: str) -> None:
+def test_default_windows(experiment: str, policy: str) -> None:
     (format,) = formats()
     assert format.window(experiment) == policy
 

@@ -1,4 +1,4 @@
-"""What is started: on a machine without a GPU, and on clusters, down to every argument."""
+"""Launches without a GPU and on clusters, with every argument."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VENV = Image(kind="venv", reference="maxtext-cpu-py312", python="/llmb/venvs/max
 
 
 def text(found: Launch) -> str:
-    """A launch for people: one argument, flag or variable a line."""
+    """A launch as text, with one argument, flag or variable per line."""
     lines = [f"{found.nodes} nodes x {found.ranks_per_node} ranks x {found.gpus_per_rank} GPUs"]
     lines += [f"mount {mount.source}" for mount in found.mounts] + [f"file {name}" for name in found.files]
     for phase in found.phases:
@@ -37,7 +37,7 @@ def phase(found: Launch, role: str) -> Phase:
 
 
 def arguments(found: Phase) -> dict[str, str]:
-    """MaxText's arguments; each may be given once only."""
+    """MaxText's arguments; each may occur only once."""
     pairs = [part.split("=", 1) for part in found.argv[3:]]
     assert len({key for key, _ in pairs}) == len(pairs)
     return dict(pairs)
@@ -60,12 +60,12 @@ def test_minis(spec: Spec, golden: Golden, name: str, gpus: int) -> None:
     golden(f"{name}_mini_{gpus}.txt", text(launch(spec(name, size="mini", gpus=gpus), VENV)))
 
 
-def test_rehearsal_on_cpu(spec: Spec, golden: Golden) -> None:
-    asked = spec("llama2", size="mini", gpus=4, settings={"pgle": "cpu-standin", "processes": "2"})
-    golden("llama2_mini_pgle.txt", text(launch(asked, VENV)))
+def test_the_cpu_standin(spec: Spec, golden: Golden) -> None:
+    run = spec("llama2", size="mini", gpus=4, settings={"pgle": "cpu-standin", "processes": "2"})
+    golden("llama2_mini_pgle.txt", text(launch(run, VENV)))
 
 
-def test_the_newer_maxtext_takes_the_automatic_road(cluster: Spec, golden: Golden) -> None:
+def test_the_newer_maxtext_uses_jaxs_automatic_pgle(cluster: Spec, golden: Golden) -> None:
     found = launch(cluster("fp8", 64, settings={"maxtext": "0.2"}), ENROOT)
     golden("llama2_70b_fp8_64_maxtext02.txt", text(found))
 
@@ -204,8 +204,8 @@ def test_without_an_install_the_profile_stays_in_the_run_folder(cluster: Spec) -
     assert phase(found, "convert").makes[0].startswith("pgle/") and found.mounts == ()
 
 
-def test_the_automatic_road_keeps_one_set_of_flags(cluster: Spec) -> None:
-    """JAX looks compiled programs up by their flags: what it profiled must be what it measures."""
+def test_automatic_pgle_uses_the_same_flags_in_both_phases(cluster: Spec) -> None:
+    """JAX finds compiled programs by their flags: the measured program must be the profiled one."""
     found = launch(cluster("fp8", 64, settings={"maxtext": "0.2", "hlo_dump": "false"}), ENROOT)
     collect, measure = phase(found, "collect"), phase(found, "measure")
     assert flags(collect) == flags(measure) and collect.capture is None
@@ -216,20 +216,20 @@ def test_the_automatic_road_keeps_one_set_of_flags(cluster: Spec) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reference", "road"),
+    ("reference", "mode"),
     [
         ("ghcr.io#nvidia/jax:maxtext-2024-12-09", "nsys"),
         ("nvcr.io#nvidia/jax:25.01-maxtext-py3", "nsys"),
         ("ghcr.io#nvidia/jax:maxtext-2026-03-01", "jax"),
     ],
 )
-def test_the_images_date_chooses_the_road(cluster: Spec, reference: str, road: str) -> None:
+def test_the_images_date_selects_the_pgle_mode(cluster: Spec, reference: str, mode: str) -> None:
     found = launch(cluster("bf16", 64, image=reference), ENROOT.replace(reference=reference))
     job = json.loads(found.files["spec.json"])
-    assert job["pgle"]["road"] == road and job["program"]["name"] == {"nsys": "2024.12", "jax": "0.2"}[road]
+    assert job["pgle"]["road"] == mode and job["program"]["name"] == {"nsys": "2024.12", "jax": "0.2"}[mode]
 
 
-def test_names_that_only_the_newer_maxtext_knows(cluster: Spec) -> None:
+def test_names_that_only_the_newer_maxtext_has(cluster: Spec) -> None:
     new = arguments(phase(launch(cluster("bf16", 64, settings={"maxtext": "0.2"}), ENROOT), "measure"))
     old = arguments(phase(launch(cluster("bf16", 64), ENROOT), "measure"))
     assert {"max_segments_per_seq", "enable_tensorboard"} <= set(new) - set(old)
@@ -239,13 +239,13 @@ def test_names_that_only_the_newer_maxtext_knows(cluster: Spec) -> None:
 
 
 def test_neither_maxtext_runs_cuda_graphs(cluster: Spec) -> None:
-    """They would hide from the profile what they run; the word for it changed."""
+    """They would hide their operations from the profile; the flag that disables them was renamed."""
     for release, flag in (("2024.12", "--xla_gpu_graph_level=0"), ("0.2", "--xla_gpu_enable_command_buffer=")):
         found = launch(cluster("bf16", 64, settings={"maxtext": release}), ENROOT)
         assert all(flag in flags(phase(found, role)) for role in ("collect", "measure"))
 
 
-def test_a_changed_shape_is_spelt_out(cluster: Spec) -> None:
+def test_a_changed_shape_is_passed_in_full(cluster: Spec) -> None:
     given = arguments(phase(launch(cluster("bf16", 64, settings={"layers": "40"}), ENROOT), "measure"))
     assert "model_name" not in given and given["base_num_decoder_layers"] == "40"
     assert (given["base_emb_dim"], given["head_dim"], given["base_num_kv_heads"]) == ("8192", "128", "8")
@@ -265,10 +265,8 @@ def test_fsdp_takes_what_tensor_parallelism_leaves_of_a_node(cluster: Spec) -> N
 
 
 @pytest.mark.parametrize(("processes", "devices"), [("1", 4), ("2", 2)])
-def test_machines_without_gpus_have_processes_with_devices_of_their_own(
-    spec: Spec, processes: str, devices: int
-) -> None:
-    """To MaxText all of them are one node: it refuses dcn axes without GPUs."""
+def test_machines_without_gpus_have_processes_with_their_own_devices(spec: Spec, processes: str, devices: int) -> None:
+    """For MaxText all of them are one node: it rejects dcn axes without GPUs."""
     found = launch(spec("llama2", size="mini", gpus=8, gpus_per_node=4, settings={"processes": processes}), VENV)
     assert (found.nodes, found.ranks_per_node, found.gpus_per_rank) == (2, int(processes), devices)
     assert flags(found.phases[0]) == [f"--xla_force_host_platform_device_count={devices}"]
@@ -296,39 +294,39 @@ def test_one_gpu_needs_no_distributed_runtime(spec: Spec) -> None:
 
 
 @pytest.mark.parametrize(("tool", "name"), [("nsys", "nsys"), ("xplane", "xplane")])
-def test_a_profile_is_maxtexts_own_switch(spec: Spec, tool: str, name: str) -> None:
+def test_a_profile_uses_maxtexts_own_profiler(spec: Spec, tool: str, name: str) -> None:
     given = arguments(launch(spec("llama2", profile_steps="45-50", profile_tool=tool), VENV).phases[0])
     assert (given["profiler"], given["skip_first_n_steps_for_profiler"], given["profiler_steps"]) == (name, "45", "5")
 
 
 def test_rank_zero_alone_profiles_unless_others_are_asked_for(cluster: Spec) -> None:
-    def every(**asked: str) -> str:
-        return arguments(phase(launch(cluster("bf16", 64, profile_steps="10-15", **asked), ENROOT), "measure"))[
+    def every(**options: str) -> str:
+        return arguments(phase(launch(cluster("bf16", 64, profile_steps="10-15", **options), ENROOT), "measure"))[
             "upload_all_profiler_results"
         ]
 
     assert every() == "false" and every(profile_ranks="0-7") == "true" and every(profile_ranks="all") == "true"
 
 
-def test_the_seed_mode_profiles_both_phases_and_is_no_profiled_run(cluster: Spec) -> None:
-    asked = cluster("bf16", 64, settings={"seed_profile": "true"})
-    found = launch(asked, ENROOT)
+def test_seed_profile_profiles_both_phases_and_the_result_stays_valid(cluster: Spec) -> None:
+    run = cluster("bf16", 64, settings={"seed_profile": "true"})
+    found = launch(run, ENROOT)
     collect, measure = phase(found, "collect").capture, phase(found, "measure").capture
     assert collect is not None and collect.output.endswith("-prof") and measure is not None
     assert measure.output.endswith("-perf") and (measure.start, measure.stop) == (10, 15)
-    assert not measure.required and measure.ranks == "first" and asked.profile is None
+    assert not measure.required and measure.ranks == "first" and run.profile is None
     given = arguments(phase(found, "measure"))
     assert (given["profiler"], given["skip_first_n_steps_for_profiler"], given["profiler_steps"]) == ("nsys", "10", "5")
 
 
 def test_the_users_flags_and_arguments_come_last(cluster: Spec) -> None:
-    asked = cluster(
+    run = cluster(
         "bf16",
         64,
         env={"XLA_FLAGS": "--xla_gpu_graph_level=1"},
         settings={"extra": "shardy=false enable_dropout=false"},
     )
-    measure = phase(launch(asked, ENROOT), "measure")
+    measure = phase(launch(run, ENROOT), "measure")
     assert flags(measure)[-1] == "--xla_gpu_graph_level=1"
     assert measure.argv[-2:] == ("shardy=false", "enable_dropout=false")
 

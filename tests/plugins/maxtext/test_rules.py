@@ -1,4 +1,4 @@
-"""What the plugin refuses, and what it says instead."""
+"""Validation rules and release detection of the MaxText plugin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from llmbx.errors import UsageError
 from llmbx.model import CheckpointSpec, Finding, RunSpec
-from llmbx_maxtext.releases import dated, image_day, release_of, releases, road_of
+from llmbx_maxtext.releases import dated, image_day, pgle_mode, release_of, releases
 from llmbx_maxtext.rules import findings
 
 Spec = Callable[..., RunSpec]
@@ -18,7 +18,7 @@ def rules(found: list[Finding]) -> list[str]:
     return [finding.rule for finding in found]
 
 
-def test_what_is_in_the_catalog_breaks_no_rule(cluster: Spec, spec: Spec) -> None:
+def test_every_row_of_the_catalog_meets_every_rule(cluster: Spec, spec: Spec) -> None:
     for dtype in ("bf16", "fp8"):
         for gpus in (64, 128, 256, 512, 1024, 2048):
             assert findings(cluster(dtype, gpus)) == []
@@ -30,20 +30,20 @@ def test_what_is_in_the_catalog_breaks_no_rule(cluster: Spec, spec: Spec) -> Non
 
 
 def test_fp8_on_a100_is_refused_with_the_reason(cluster: Spec) -> None:
-    asked = cluster("fp8", 64, "a100")
-    (found,) = findings(asked)
+    run = cluster("fp8", 64, "a100")
+    (found,) = findings(run)
     assert found.rule == "dtype" and "tensor cores" in found.problem and "--dtype bf16" in found.fix
-    assert rules(list(asked.doubts)) == ["dtype"]
+    assert rules(list(run.doubts)) == ["dtype"]
 
 
 @pytest.mark.parametrize("letter", ["pp", "cp", "vp", "etp", "rl", "ol"])
-def test_letters_that_maxtext_is_not_given(spec: Spec, letter: str) -> None:
+def test_unsupported_parallelism_settings(spec: Spec, letter: str) -> None:
     assert letter in rules(findings(spec("llama2", size="mini", gpus=4, settings={letter: "2"})))
 
 
 def test_checkpoints(spec: Spec) -> None:
-    asked = spec("llama2").replace(checkpoint=CheckpointSpec(save=True))
-    assert rules(findings(asked)) == ["checkpoint"]
+    run = spec("llama2").replace(checkpoint=CheckpointSpec(save=True))
+    assert rules(findings(run)) == ["checkpoint"]
 
 
 @pytest.mark.parametrize("settings", [{"fsdp": "3"}, {"tp": "2", "fsdp": "4"}, {"fsdp": "8"}])
@@ -67,16 +67,16 @@ def test_processes_are_for_cpu(cluster: Spec) -> None:
     assert rules(findings(cluster("bf16", 64, settings={"processes": "2"}))) == ["processes"]
 
 
-@pytest.mark.parametrize("road", ["nsys", "jax"])
-def test_pgle_needs_a_gpu(spec: Spec, road: str) -> None:
-    (found,) = findings(spec("llama2", settings={"pgle": road}))
+@pytest.mark.parametrize("mode", ["nsys", "jax"])
+def test_pgle_needs_a_gpu(spec: Spec, mode: str) -> None:
+    (found,) = findings(spec("llama2", settings={"pgle": mode}))
     assert found.rule == "pgle" and "cpu-standin" in found.fix
 
 
 def test_an_install_with_a_space_cannot_be_named_in_xlas_flags(cluster: Spec) -> None:
-    asked = cluster("bf16", 64).replace(install="/data/my install")
-    assert rules(findings(asked)) == ["pgle"]
-    assert findings(asked.replace(settings={**asked.settings, "pgle": "off"})) == []
+    run = cluster("bf16", 64).replace(install="/data/my install")
+    assert rules(findings(run)) == ["pgle"]
+    assert findings(run.replace(settings={**run.settings, "pgle": "off"})) == []
 
 
 def test_the_stand_in_is_for_cpu(cluster: Spec) -> None:
@@ -93,12 +93,12 @@ def test_the_old_maxtext_does_not_run_without_a_gpu(spec: Spec) -> None:
     assert "maxtext" in rules(findings(spec("llama2", settings={"maxtext": "2024.12"})))
 
 
-def test_an_image_without_a_date_is_guessed_aloud(cluster: Spec) -> None:
+def test_an_image_without_a_date_causes_a_warning(cluster: Spec) -> None:
     (found,) = findings(cluster("bf16", 64, image="registry.example#team/maxtext:latest"))
     assert found.rule == "maxtext" and found.warning and "2024" in found.problem
 
 
-def test_another_convention_is_said(cluster: Spec) -> None:
+def test_another_flops_convention_causes_a_warning(cluster: Spec) -> None:
     (found,) = findings(cluster("bf16", 64, settings={"maxtext": "0.2"}))
     assert found.rule == "flops" and found.warning and "causal" in found.problem
 
@@ -121,11 +121,11 @@ def test_gpu_metrics_are_refused_with_the_reason(cluster: Spec) -> None:
     assert found.rule == "profile" and not found.warning and "sampling" in found.problem
 
 
-def test_gpu_metrics_without_a_profile_are_told(cluster: Spec) -> None:
+def test_gpu_metrics_without_a_profile_cause_a_warning(cluster: Spec) -> None:
     plain = cluster("bf16", 64, gpu_metrics=True)
     assert findings(plain) == []
-    (doubt,) = plain.doubts
-    assert doubt.warning and "nothing is profiled" in doubt.problem
+    (warning,) = plain.doubts
+    assert warning.warning and "nothing is profiled" in warning.problem
 
 
 @pytest.mark.parametrize(
@@ -156,22 +156,22 @@ def test_a_day_between_releases_is_none_of_them(tag: str, name: str | None) -> N
     assert (found.name if found else None) == name
 
 
-def test_every_choice_of_the_catalog_is_a_release_or_road(spec: Spec) -> None:
+def test_every_choice_of_the_catalog_is_a_release_or_pgle_mode(spec: Spec) -> None:
     from llmbx_maxtext.workloads import workloads
 
     for workload in workloads():
         assert set(workload.settings["maxtext"].choices) == {"by-image", *releases()}
-        roads = {road for release in releases().values() for road in release.roads}
-        assert set(workload.settings["pgle"].choices) == {"by-image", "off", *roads}
+        modes = {mode for release in releases().values() for mode in release.roads}
+        assert set(workload.settings["pgle"].choices) == {"by-image", "off", *modes}
 
 
 def test_an_unknown_release_is_a_clear_error(spec: Spec) -> None:
-    asked = spec("llama2").replace(driver="maxtext-0.3")
+    run = spec("llama2").replace(driver="maxtext-0.3")
     with pytest.raises(UsageError, match=r"no MaxText release named '0.3' .*0.2"):
-        release_of(asked)
+        release_of(run)
 
 
-def test_roads(cluster: Spec, spec: Spec) -> None:
-    assert road_of(cluster("bf16", 64)) == "nsys"
-    assert road_of(cluster("bf16", 64, settings={"maxtext": "0.2"})) == "jax"
-    assert road_of(spec("llama2")) == "off"
+def test_pgle_modes(cluster: Spec, spec: Spec) -> None:
+    assert pgle_mode(cluster("bf16", 64)) == "nsys"
+    assert pgle_mode(cluster("bf16", 64, settings={"maxtext": "0.2"})) == "jax"
+    assert pgle_mode(spec("llama2")) == "off"

@@ -244,10 +244,10 @@ def test_ranks_reads_what_is_written_out(chosen: set[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ({"dtype": "fp8"}, "FP8"),
-        ({"dtype": "int4"}, "dtype 'int4' is unknown"),
+        ({"dtype": "int4"}, "unknown dtype 'int4'"),
         ({"cuda_graphs": True}, "CUDA graphs"),
         ({"offload_layers": 2}, "offloading"),
         ({"parallelism": {"cp": 2}}, "context parallelism"),
@@ -255,15 +255,15 @@ def test_ranks_reads_what_is_written_out(chosen: set[int]) -> None:
         ({"parallelism": {"fsdp": True}}, "FSDP"),
         ({"gpus": 4}, "1 ranks were started for 4 GPUs"),
         ({"settings": {"fp8_recipe": "xx"}}, "fp8_recipe 'xx'"),
-        ({"architecture": {"shape": "round"}}, "'shape' is unknown"),
+        ({"architecture": {"shape": "round"}}, "unknown architecture key 'shape'"),
     ],
 )
-def test_what_a_machine_cannot_run_is_said(change: dict[str, Any], said: str) -> None:
+def test_what_a_machine_cannot_run_is_reported(change: dict[str, Any], expected: str) -> None:
     found = spec("grok1")
     for name, value in change.items():
         found[name] = {**found[name], **value} if isinstance(value, dict) else value
     problems = execution.problems(found, Host(cuda=False, te=False, world=1))
-    assert any(said in problem for problem in problems), problems
+    assert any(expected in problem for problem in problems), problems
 
 
 def test_the_architectures_of_the_catalog_use_known_words() -> None:

@@ -47,11 +47,11 @@ def test_a_checkpoint_forbids_the_overlap_with_the_optimizer_step() -> None:
 
 def test_only_what_the_user_set_replaces_the_recipes_value() -> None:
     row = {"size": "314b", "dtype": "bf16", "gpu_type": "gb200", "gpus": 128}
-    assert nemo2_recipe.asked(plain("grok1", **row)) == {}
-    assert nemo2_recipe.asked(plain("grok1", **row, settings={"lr": "1e-5"})) == {"optim.config.lr": 1e-5}
-    with pytest.raises(ConfigError, match="have no setting attention, distributed_timeout_minutes: leave it out"):
+    assert nemo2_recipe.user_settings(plain("grok1", **row)) == {}
+    assert nemo2_recipe.user_settings(plain("grok1", **row, settings={"lr": "1e-5"})) == {"optim.config.lr": 1e-5}
+    with pytest.raises(ConfigError, match="do not support --set attention, distributed_timeout_minutes: leave it out"):
         settings = {"attention": "sdpa", "distributed_timeout_minutes": "3"}
-        nemo2_recipe.asked(plain("grok1", **row, settings=settings))
+        nemo2_recipe.user_settings(plain("grok1", **row, settings=settings))
 
 
 def recipe() -> Any:
@@ -66,14 +66,14 @@ def recipe() -> Any:
 
 def test_fields_are_put_by_their_path() -> None:
     found = recipe()
-    nemo2_recipe.put(found, "trainer.max_steps", 7)
-    nemo2_recipe.put(found, "callbacks.MegatronCommOverlapCallback.tp_comm_overlap", True)
+    nemo2_recipe.set_field(found, "trainer.max_steps", 7)
+    nemo2_recipe.set_field(found, "callbacks.MegatronCommOverlapCallback.tp_comm_overlap", True)
     assert found.trainer.max_steps == 7 and found.trainer.callbacks[0].tp_comm_overlap is True
-    nemo2_recipe.without(found, nemo2_cpu.OVERLAP)
+    nemo2_recipe.remove_callback(found, nemo2_cpu.OVERLAP)
     assert found.trainer.callbacks == []
 
 
 @pytest.mark.parametrize("name", ["trainer.strategy.fsdp", "callbacks.MegatronTokenDropCallback.factor"])
 def test_a_field_that_the_version_lacks_is_named(name: str) -> None:
     with pytest.raises(ConfigError, match=f"this NeMo.* has no {name}: use the recipe's image"):
-        nemo2_recipe.put(recipe(), name, 1)
+        nemo2_recipe.set_field(recipe(), name, 1)

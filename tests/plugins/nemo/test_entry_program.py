@@ -87,10 +87,10 @@ def test_memory_is_limited_to_the_ranks_share(tmp_path: Path) -> None:
 
 def test_a_checkpoint_folder_is_the_parent_of_weights(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
-    assert "is not there" in checkpoints.unusable(folder)
+    assert "does not exist" in checkpoints.unusable(folder)
     (folder / "iter_0000050").mkdir(parents=True)
     (folder / "iter_0000050" / "__0_0.distcp").touch()
-    assert checkpoints.saved_step(folder) is None and "no Megatron checkpoint" in checkpoints.unusable(folder)
+    assert checkpoints.saved_step(folder) is None and "is not a Megatron checkpoint" in checkpoints.unusable(folder)
     (folder / checkpoints.TRACKER).write_text("50")
     for _ in range(2):
         checkpoints.name_weights(folder)

@@ -1,4 +1,4 @@
-"""Megatron's rules: the catalog keeps them at every scale, and a run that breaks one is told what would be right."""
+"""Megatron's rules: every row of the catalog meets them, and a violation is reported with a fix."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("workload", "recipe", "row", "dtype", "gpu_type", "gpus"), ROWS)
-def test_every_row_of_the_catalog_keeps_every_rule(
+def test_every_row_of_the_catalog_meets_every_rule(
     workload: Workload, recipe: Recipe, row: Row, dtype: str, gpu_type: str, gpus: int
 ) -> None:
     spec = resolved(workload.name, row.size, dtype, gpu_type, gpus, recipe=recipe.name)
@@ -90,7 +90,7 @@ MINI = ("grok1", "mini", "bf16", "cpu", 4)
             LLAMA,
             {"gbs": 504},
             "microbatches",
-            "VP 8 takes micro-batches in groups of PP 8, and there are 63 a step",
+            "VP 8 needs a multiple of PP 8 micro-batches per step, got 63",
             "use --set gbs=448 or --set gbs=512, or --set vp=1",
         ),
         (
@@ -104,7 +104,7 @@ MINI = ("grok1", "mini", "bf16", "cpu", 4)
             ("grok1", "mini", "bf16", "gb300", 12),
             {"etp": 3},
             "etp",
-            "ETP 3 does not divide the experts' width of 256",
+            "ETP 3 does not divide the expert FFN size of 256",
             "use --set etp=1",
         ),
         (
@@ -118,28 +118,28 @@ MINI = ("grok1", "mini", "bf16", "cpu", 4)
             LLAMA,
             {"rl": 127},
             "rl",
-            "127 layers are to be recomputed, and there are 126",
-            "use a --set rl of at most 126",
+            "cannot recompute 127 layers: the model has 126",
+            "use --set rl=N with N at most 126",
         ),
         (
             OFFLOADED,
             {"ol": 80},
             "ol",
-            "80 layers are to be offloaded, and at least one of 80 must stay",
-            "use a --set ol of at most 79",
+            "cannot offload 80 layers: at least one of 80 must stay on the GPU",
+            "use --set ol=N with N at most 79",
         ),
         (
             OFFLOADED,
             {"rl": 5},
             "ol",
-            "offloaded (OL 40) and recomputed layers (RL 5) exclude each other",
+            "offloaded layers (OL 40) cannot be combined with recomputed layers (RL 5)",
             "use --set ol=0 or --set rl=0",
         ),
         (
             LLAMA,
             {"ol": 10},
             "ol",
-            "offloaded layers (OL 10) and a pipeline (PP 8) exclude each other",
+            "offloaded layers (OL 10) cannot be combined with a pipeline (PP 8)",
             "use --set ol=0 or --set pp=1",
         ),
         (
@@ -149,16 +149,16 @@ MINI = ("grok1", "mini", "bf16", "cpu", 4)
             "MXFP8 (fp8_recipe mx) needs a Blackwell GPU, not h100",
             "use --set fp8_recipe=cs",
         ),
-        (MINI, {"tp": 2}, "tp", "a CPU run has no tensor parallelism with experts", "use --set tp=1"),
-        (MINI, {"cp": 2}, "cp", "a CPU run has no context parallelism", "use --set cp=1"),
-        (MINI, {"fsdp": True}, "fsdp", "a CPU run has no FSDP", "use --set fsdp=false"),
-        (MINI, {"cg": True}, "cg", "a CPU run has no CUDA graphs", "use --set cg=false"),
+        (MINI, {"tp": 2}, "tp", "CPU runs do not support tensor parallelism of experts", "use --set tp=1"),
+        (MINI, {"cp": 2}, "cp", "CPU runs do not support context parallelism", "use --set cp=1"),
+        (MINI, {"fsdp": True}, "fsdp", "CPU runs do not support FSDP", "use --set fsdp=false"),
+        (MINI, {"cg": True}, "cg", "CPU runs do not support CUDA graphs", "use --set cg=false"),
         (
             LLAMA,
             {"tokenizer": "hub"},
             "tokenizer",
-            "the hub's tokenizer needs HF_TOKEN and access to https://huggingface.co/meta-llama/Llama-3.1-405B",
-            "set HF_TOKEN, or use --set tokenizer=null, which needs none",
+            "--set tokenizer=hub needs HF_TOKEN and access to https://huggingface.co/meta-llama/Llama-3.1-405B",
+            "set HF_TOKEN, or use --set tokenizer=null, which does not need it",
         ),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_broken_rule_is_found_with_its_fix(
     assert findings(spec) == [Finding(rule=rule, problem=problem, fix=fix)]
 
 
-def test_the_parallel_minis_that_run_on_a_cpu_keep_the_rules() -> None:
+def test_the_parallel_minis_that_run_on_a_cpu_meet_the_rules() -> None:
     for name, changes in (
         ("llama3.1", {"tp": 2}),
         ("llama3.1", {"pp": 2}),
@@ -191,7 +191,13 @@ def test_pp_is_suggested_where_no_vp_fits() -> None:
     [
         (True, None, 8, "saving a checkpoint of 8b is supported on 16 to 128 GPUs, not on 8", "use --gpus 16 to 128"),
         (True, None, 16, None, None),
-        (False, "folder", 8, "loading a checkpoint of 8b is tested from 16 GPUs, not on 8", "use --gpus 16 or more"),
+        (
+            False,
+            "folder",
+            8,
+            "loading a checkpoint of 8b is tested on 16 or more GPUs, not on 8",
+            "use --gpus 16 or more",
+        ),
         (False, "folder", 16, None, None),
         (False, None, 8, None, None),
     ],
@@ -210,7 +216,7 @@ def test_checkpoints_that_no_recipe_covers_are_a_warning_and_of_a_mini_are_fine(
     assert findings(resolved(*MINI).replace(checkpoint=wanted)) == []
 
 
-def test_a_token_opens_the_hub() -> None:
+def test_the_hubs_tokenizer_is_allowed_with_a_token() -> None:
     spec = resolved(*LLAMA, tokenizer="hub").replace(secrets=("HF_TOKEN",))
     assert findings(spec) == []
 
@@ -224,15 +230,15 @@ def test_all_findings_come_at_once() -> None:
     ("driver", "tool", "gpu_metrics", "said"),
     [
         ("nemo2", "nsys", True, []),
-        ("nemo2", "torch", False, [("is profiled with nsys, not with torch", "use --tool nsys")]),
-        ("nemo2", "xplane", False, [("xplane is the profiler of JAX", "use --tool nsys")]),
+        ("nemo2", "torch", False, [("can be profiled only with nsys, not with torch", "use --tool nsys")]),
+        ("nemo2", "xplane", False, [("xplane profiles JAX programs", "use --tool nsys")]),
         ("megatron-bridge", "nsys", True, []),
         ("megatron-bridge", "torch", False, []),
-        ("megatron-bridge", "xplane", False, [("xplane is the profiler of JAX", "use --tool nsys or torch")]),
+        ("megatron-bridge", "xplane", False, [("xplane profiles JAX programs", "use --tool nsys or torch")]),
         ("megatron-bridge", "torch", True, [("GPU metrics are sampled by nsys", "use --tool nsys, or leave")]),
     ],
 )
-def test_a_profiler_that_cannot_work_is_told_before_the_nodes_are_taken(
+def test_an_unsupported_profiler_is_rejected_before_the_run_starts(
     driver: str, tool: str, gpu_metrics: bool, said: list[tuple[str, str]]
 ) -> None:
     profile = ProfileSpec(start=45, stop=50, tool=tool, gpu_metrics=gpu_metrics)

@@ -1,7 +1,7 @@
-"""The phases of PGLE that the first rank does alone.
+"""The phases of PGLE that only the first rank runs.
 
-`check` looks at the profile that an earlier run left and puts a damaged one aside, so that it is collected anew.
-`convert` makes the profile of this run from what its collect phase captured, and keeps it when it is good.
+`check` validates the cached profile of an earlier run and renames an invalid one, so that it is collected again.
+`convert` converts the capture of the collect phase to a profile, validates and publishes it.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from typing import Any
 
 from llmbx.entry import rank
 from llmbx.entry.rank import say
-from llmbx_maxtext.entry import kept
+from llmbx_maxtext.entry import profile_cache
 
 STEP = re.compile(r"completed (?:profiler activation/deactivation )?step: (\d+), seconds: (\d+\.\d{3})")
 
 
 def main(role: str) -> int:
-    """Do the phase `role`; the exit status."""
+    """Run the phase `role`. Returns the exit status."""
     spec, _ = rank.begin()
     phases: dict[str, Callable[[dict[str, Any]], int]] = {"check": check, "convert": convert}
     return phases[role](spec["pgle"])
 
 
 def check(profile: dict[str, Any]) -> int:
-    """Say how the kept profile stands; put it aside when it cannot be used."""
+    """Print the state of the cached profile, and rename it if it is invalid."""
     folder = Path(profile["folder"])
     if not folder.exists():
-        say(f"no PGLE profile {profile['digest']} yet: it will be collected")
+        say(f"no cached PGLE profile {profile['digest']}; collecting it")
         return 0
-    fault = kept.problem(profile)
+    fault = profile_cache.problem(profile)
     if fault is None:
-        say(f"the PGLE profile {folder} is valid: the phases collect and convert are skipped")
-        if (seconds := kept.step_time(folder)) is not None:
+        say(f"using cached PGLE profile {folder}; skipping phases collect and convert")
+        if (seconds := profile_cache.step_time(folder)) is not None:
             say(f"its collect phase took {seconds:.3f} s a step")
     else:
-        aside = kept.put_aside(folder).name
-        say(f"the PGLE profile {folder} cannot be used: {fault}; put aside as {aside}, it will be collected anew")
+        renamed = profile_cache.quarantine(folder).name
+        say(f"invalid PGLE profile {folder}: {fault}; renamed to {renamed}, collecting it again")
     return 0
 
 
 def convert(profile: dict[str, Any]) -> int:
-    """Make, check and keep the profile. Raises nothing: a fault is one line and exit status 1."""
-    made = kept.workshop(profile)
+    """Convert, validate and publish the profile. If it is invalid, print an error and return 1."""
+    made = profile_cache.build_folder(profile)
     try:
         fault = CONVERTERS[profile["road"]](profile, made / profile["content"])
-        number = kept.count(profile, made / profile["content"])
+        number = profile_cache.count(profile, made / profile["content"])
         if fault or not number:
-            say(f"error: no PGLE profile: {fault or NOTHING[profile['road']]}")
+            say(f"error: cannot create a PGLE profile: {fault or EMPTY[profile['road']]}")
             return 1
-        kept.publish(profile, made, collect_time(profile, Path.cwd()))
+        profile_cache.publish(profile, made, collect_time(profile, Path.cwd()))
     finally:
         shutil.rmtree(made, ignore_errors=True)
     what = "compiled programs" if profile["road"] == "jax" else "operations with a cost"
@@ -66,7 +66,7 @@ def convert(profile: dict[str, Any]) -> int:
 
 
 def collect_time(profile: dict[str, Any], folder: Path) -> float | None:
-    """Seconds a step in the collect phase that the run's log has last: the median of the timed steps; None without."""
+    """Return the median step time (in seconds) of the last collect phase in the run's log; None without timed steps."""
     logs = sorted(folder.glob("log-*.out"))
     text = logs[0].read_text(errors="replace", encoding="utf-8") if logs else ""
     first, last = profile["timed"]
@@ -78,35 +78,36 @@ def collect_time(profile: dict[str, Any], folder: Path) -> float | None:
 
 
 def nsys_converter(profile: dict[str, Any], target: Path) -> str | None:
-    """The table of costs from an nsys report, by the converter that comes with JAX; what went wrong, or None."""
+    """Convert an nsys report to a table of costs with JAX's converter. Returns an error message or None."""
     converter = profile["converter"]
     if not Path(converter).is_file():
-        return f"this image has no converter {converter}"
+        return f"converter {converter} does not exist in this image"
     argv = [sys.executable, converter, "--profile_path", str(Path(profile["capture"]).resolve()), "--post_process"]
     status = subprocess.run([*argv, "--pgle_output_path", str(target)], check=False).returncode
-    for left in target.parent.glob("*"):
-        if left != target:
-            left.unlink()
-    return f"{converter} ended with exit code {status}" if status else None
+    for leftover in target.parent.glob("*"):
+        if leftover != target:
+            leftover.unlink()
+    return f"{converter} failed with exit code {status}" if status else None
 
 
 def jax_programs(profile: dict[str, Any], target: Path) -> str | None:
-    """The programs that JAX compiled, first without and then with their costs."""
+    """Copy the programs that JAX compiled without and with costs. Returns an error message or None."""
     source = Path(profile["capture"])
     if not source.is_dir():
-        return f"JAX left no compiled programs in {source}"
+        return f"JAX wrote no compiled programs to {source}"
     shutil.copytree(source, target)
     return None
 
 
 def cpu_standin_converter(profile: dict[str, Any], target: Path) -> str | None:
-    """Stands in for the nsys converter where there is no GPU: costs from JAX's own trace of the CPU's operations.
+    """Convert JAX's trace of CPU operations to a table of costs. Returns an error message or None.
 
-    The format is the converter's, the longest time of each operation is its cost; XLA on CPU makes no use of it.
+    It replaces the nsys converter without a GPU and has the same output format. The cost of an operation is its longest
+    time; XLA on a CPU does not use it.
     """
     traces = sorted(Path(profile["capture"]).glob("*/*.trace.json.gz"))
     if not traces:
-        return f"no trace in {profile['capture']}"
+        return f"there is no trace in {profile['capture']}"
     costs: dict[str, float] = {}
     try:
         events = json.loads(gzip.decompress(traces[-1].read_bytes()))["traceEvents"]
@@ -115,7 +116,7 @@ def cpu_standin_converter(profile: dict[str, Any], target: Path) -> str | None:
             if name:
                 costs[name] = max(costs.get(name, 0.0), float(event["dur"]))
     except (OSError, EOFError, ValueError, KeyError) as error:
-        return f"{traces[-1]} cannot be read: {error}"
+        return f"cannot read {traces[-1]}: {error}"
     lines = [f'costs {{ name: "{name}" cost_us: {cost} }}\n' for name, cost in costs.items()]
     target.write_text("".join(lines), encoding="utf-8")
     return None
@@ -123,10 +124,10 @@ def cpu_standin_converter(profile: dict[str, Any], target: Path) -> str | None:
 
 CONVERTERS = {"nsys": nsys_converter, "jax": jax_programs, "cpu-standin": cpu_standin_converter}
 
-NOTHING = {
-    "nsys": "the report holds no operation of XLA (was it taken with NVTX, on a GPU?)",
-    "jax": "JAX compiled no program with collected costs (it needs a GPU, and no other profiler beside it)",
-    "cpu-standin": "the trace holds no operation of XLA",
+EMPTY = {
+    "nsys": "the report contains no XLA operations (it must be taken on a GPU, with NVTX)",
+    "jax": "JAX compiled no program with collected costs (it needs a GPU, and no other active profiler)",
+    "cpu-standin": "the trace contains no XLA operations",
 }
 
 

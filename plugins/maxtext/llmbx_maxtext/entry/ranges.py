@@ -1,8 +1,9 @@
-"""NVTX ranges where MaxText itself profiles with nsys.
+"""NVTX ranges for the steps that MaxText profiles with nsys.
 
-MaxText brackets the profiled steps with the CUDA runtime's profiler calls, after it has waited for the device; here the
-ranges are opened and closed in the same places. A step lasts until the next begins, or the profile ends: JAX returns
-from it long before the device is done. Where there is no CUDA runtime, the ranges are all there is.
+MaxText calls the CUDA runtime's profiler functions before and after the profiled steps, when the device is idle; the
+ranges are started and ended in the same calls. The range of a step lasts until the next step starts or the profile
+ends, because JAX returns from a step long before the device has completed it. Without a CUDA runtime there are only the
+ranges.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from llmbx.entry.ranges import Marks, nvtx_module
 
 RUNTIME = "libcudart.so"
 CLOUD = ("gcloud", "gsutil")
-"""Clients that MaxText would copy its reports with."""
+"""Command-line clients with which MaxText would upload its reports. They are hidden from it."""
 
 
 def mark(cuda: bool) -> None:
-    """Mark what MaxText profiles from now on. Without the package nvtx there are no ranges, which is said."""
+    """Add ranges to everything that MaxText profiles from now on.
+
+    Without the package nvtx a message is printed and no ranges are added.
+    """
     nvtx = nvtx_module()
     if nvtx is None:
         return
@@ -28,7 +32,7 @@ def mark(cuda: bool) -> None:
     marks = Marks(nvtx)
 
     class Step(jax.profiler.StepTraceAnnotation):
-        """JAX's own mark of one step."""
+        """JAX's annotation of one step, which also starts the range of the step."""
 
         def __init__(self, name: str, **facts: Any) -> None:
             super().__init__(name, **facts)
@@ -48,19 +52,19 @@ def mark(cuda: bool) -> None:
 
 
 class Runtime:
-    """The CUDA runtime as MaxText's profiler makes use of it: the real one, if there is one, with the ranges."""
+    """Replaces the CUDA runtime for MaxText's profiler: calls the real functions, if any, and adds ranges."""
 
     def __init__(self, marks: Marks, real: Any) -> None:
         self._marks, self._real = marks, real
 
     def cudaProfilerStart(self) -> None:
-        """The capture begins."""
+        """Start the capture and the range of the profile."""
         if self._real:
             self._real.cudaProfilerStart()
         self._marks.begin()
 
     def cudaProfilerStop(self) -> None:
-        """The capture ends."""
+        """End the range of the profile and stop the capture."""
         self._marks.end()
         if self._real:
             self._real.cudaProfilerStop()

@@ -1,8 +1,9 @@
-"""The program of one rank: joins the other ranks, says what it finds, and becomes MaxText's own trainer.
+"""The program of one rank: connects to the other ranks, records versions, and runs MaxText's trainer.
 
-Started as `python code/train.py PHASE KEY=VALUE …` in the run folder, with `LLMBX_SPEC` naming the specification and
-`LLMBX_RANK`, `LLMBX_LOCAL_RANK`, `LLMBX_WORLD_SIZE`, `LLMBX_MASTER_ADDR` and `LLMBX_MASTER_PORT` set. The arguments
-are MaxText's, handed over as they are. Exit status 2: this image or machine cannot run the recipe, said in one line.
+It is started as `python code/train.py PHASE KEY=VALUE …` in the run folder. `LLMBX_SPEC` is the path of the
+specification, and `LLMBX_RANK`, `LLMBX_LOCAL_RANK`, `LLMBX_WORLD_SIZE`, `LLMBX_MASTER_ADDR` and `LLMBX_MASTER_PORT` are
+set. The arguments are passed to MaxText unchanged. If this image or machine cannot run the recipe, the program prints
+one line and exits with status 2.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import rank, seen
-from llmbx_maxtext.entry import kept, ranges
+from llmbx_maxtext.entry import profile_cache, ranges
 
 PACKAGES = ("maxtext", "jax", "jaxlib", "flax", "optax")
-"""Packages whose versions belong to a result."""
+"""Packages whose versions are part of a result."""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -30,8 +31,8 @@ def main(argv: Sequence[str]) -> None:
     this = rank.this()
     if missing := missing_program(spec):
         rank.stop(missing)
-    if phase == "measure" and (fault := kept.problem(spec["pgle"], thorough=False)):
-        rank.stop(f"the PGLE profile {spec['pgle']['folder']} cannot be used: {fault}")
+    if phase == "measure" and (fault := profile_cache.problem(spec["pgle"], thorough=False)):
+        rank.stop(f"invalid PGLE profile {spec['pgle']['folder']}: {fault}")
     rank.say_where(this)
     if this.first:
         rank.say(f"phase {phase} begins ({this.world} rank{'s' if this.world > 1 else ''})")
@@ -41,26 +42,26 @@ def main(argv: Sequence[str]) -> None:
     if phase != "collect" and "profiler=nsys" in arguments:
         ranges.mark(cuda=spec["gpu_type"] != "cpu")
     if this.world == 1:
-        become(spec["program"], arguments)
+        run_trainer(spec["program"], arguments)
     else:
-        become_or_leave(spec["program"], arguments)
+        run_trainer_or_exit(spec["program"], arguments)
 
 
 def missing_program(spec: dict[str, Any]) -> str | None:
-    """One line when the release of MaxText that the run needs is not here, else None."""
+    """Return an error message if the MaxText release that the run needs is not installed, else None."""
     program = spec["program"]
     module, file = program["module"], program["program"]
     if rank.importable(module.split(".")[0]) if module else Path(file).is_file():
         return None
-    what = f"{program['title']}, but there is no {module or file} for {sys.executable}"
-    return f"recipe '{spec['recipe']}' needs {what}: {rank.origin(spec)}"
+    missing = f"{sys.executable} has no {module}" if module else f"{file} does not exist"
+    return f"recipe '{spec['recipe']}' needs {program['title']}, but {missing}: {rank.origin(spec)}"
 
 
 def join(spec: dict[str, Any], this: rank.Rank) -> None:
-    """Join JAX's distributed runtime under llmbx's rank, wherever it was started.
+    """Initialize JAX's distributed runtime with llmbx's rank and address, independent of the launcher.
 
-    MaxText would find its peers by the scheduler's variables, or a cloud's. Releases since 2025-05 see that it is done;
-    older ones begin again without asking, so the second call is made to do nothing.
+    MaxText would use the variables of a scheduler or cloud. Releases since 2025-05 detect that the runtime is
+    initialized; older ones initialize it again, so further calls are disabled.
     """
     import jax
 
@@ -70,9 +71,9 @@ def join(spec: dict[str, Any], this: rank.Rank) -> None:
 
 
 def devices(spec: dict[str, Any], this: rank.Rank, env: Mapping[str, str]) -> list[int] | None:
-    """The devices that this rank takes, as JAX numbers those it can see; None for all of them.
+    """Return the devices of this rank, in JAX's numbering of the visible devices; None for all of them.
 
-    A launcher that gives each rank its own GPU leaves only that one visible, which is then number 0.
+    If the launcher assigns one GPU to each rank, only this GPU is visible, and its number is 0.
     """
     if spec["gpu_type"] == "cpu":
         return None
@@ -80,7 +81,7 @@ def devices(spec: dict[str, Any], this: rank.Rank, env: Mapping[str, str]) -> li
     return [0] if len(visible) == 1 else [this.local]
 
 
-def become(program: dict[str, Any], arguments: Sequence[str]) -> None:
+def run_trainer(program: dict[str, Any], arguments: Sequence[str]) -> None:
     """Run MaxText's trainer in this process, as `python -m MODULE CONFIG …` or `python FILE CONFIG …` would."""
     if program["module"]:
         package = importlib.util.find_spec(program["module"].split(".")[0])
@@ -94,25 +95,28 @@ def become(program: dict[str, Any], arguments: Sequence[str]) -> None:
         runpy.run_path(program["program"], run_name="__main__")
 
 
-def become_or_leave(program: dict[str, Any], arguments: Sequence[str]) -> None:
-    """Like `become`, but a failing rank leaves at once: JAX would wait minutes for its peers, who wait for this one."""
+def run_trainer_or_exit(program: dict[str, Any], arguments: Sequence[str]) -> None:
+    """Like `run_trainer`, but exit at once after a failure.
+
+    Otherwise JAX would wait for minutes at exit for the other ranks, which wait for this one.
+    """
     try:
-        become(program, arguments)
+        run_trainer(program, arguments)
     except SystemExit as end:
         if not end.code:
             raise
-        print_last(end.code)
+        print_exit_message(end.code)
         os._exit(end.code if isinstance(end.code, int) else 1)
     except BaseException:
         traceback.print_exc()
-        print_last(None)
+        print_exit_message(None)
         os._exit(1)
 
 
-def print_last(word: object) -> None:
-    """What Python itself would print before it leaves with `word`, then everything that is still held back."""
-    if word is not None and not isinstance(word, int):
-        print(word, file=sys.stderr)
+def print_exit_message(code: object) -> None:
+    """Print what Python would print for `sys.exit(code)`, and flush the output."""
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
 

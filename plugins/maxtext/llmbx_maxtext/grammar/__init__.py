@@ -1,4 +1,4 @@
-"""The grammar of MaxText's log: how it is recognised, read, and usually measured."""
+"""MaxText's log format: detection, parser, and default measurement window."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from llmbx.model import RunSpec
 from ..pgle import SEED_START, SEED_STOP
 from .steps import MaxTextParser
 
-SETTLE = 1
-"""After a profile was written MaxText's pipeline is empty: the step after the writing one shows next to no time."""
+DRAINED = 1
+"""Number of steps with invalid times after the step that writes a profile. MaxText's pipeline is empty then, so the
+next step shows almost no time."""
 
 
 def parser(spec: RunSpec | None) -> LogParser:
-    """A fresh parser for the log of this run, or of any MaxText run."""
+    """Return a new parser for the log of this run, or of any MaxText run."""
     return MaxTextParser(last=spec.steps - 1, untimed=untimed(spec)) if spec else MaxTextParser()
 
 
 def untimed(spec: RunSpec) -> frozenset[int]:
-    """Steps whose printed time is an artefact of a profile (the profiled ones themselves are known to the core)."""
+    """Return the steps after a profile whose printed time is invalid. The core itself excludes the profiled steps."""
     if spec.profile:
-        return frozenset(range(spec.profile.stop, spec.profile.stop + SETTLE + 1))
-    return frozenset(range(SEED_START, SEED_STOP + SETTLE + 1)) if spec.settings.get("seed_profile") else frozenset()
+        return frozenset(range(spec.profile.stop, spec.profile.stop + DRAINED + 1))
+    return frozenset(range(SEED_START, SEED_STOP + DRAINED + 1)) if spec.settings.get("seed_profile") else frozenset()
 
 
 def formats() -> list[LogFormat]:
-    """The one format, in all its versions."""
+    """Return the log format, which is the same for all versions."""
     return [LogFormat("maxtext", "MaxText", _sniff, MaxTextParser, _window)]
 
 
@@ -36,5 +37,5 @@ def _sniff(text: str) -> int:
 
 
 def _window(experiment: str) -> str:
-    """The last step, as the recipe has it; a mini has no recipe."""
+    """Return the last step, as in the recipe, or `auto` for a mini, which has no recipe."""
     return "auto" if "_mini_" in experiment else "last"

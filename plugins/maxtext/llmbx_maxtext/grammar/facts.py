@@ -1,8 +1,8 @@
-"""What MaxText's log says besides steps: versions, parameters, estimated memory, its ends, and llmbx's own lines.
+"""Events in MaxText's log: versions, parameters, estimated memory, fatal errors, and llmbx's own lines.
 
-Kinds of event: `fact` (`jax`, `jaxlib`, `parameters`, `estimated_memory_gb`), `note` (what became of a PGLE profile),
-`phase_time` (a step of the run that made the profile), and the fatal `nan`, `config_error` and `entry` (the entry
-script could not start or convert).
+Kinds of event: `fact` (`jax`, `jaxlib`, `parameters`, `estimated_memory_gb`), `note` (the state of a PGLE profile),
+`phase_time` (the step time of the run that collected the profile), and the fatal ones `nan`, `config_error` and `entry`
+(the entry script could not start the run or convert the profile).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SIGNS = ("llmbx: ", "Aborting", "CONFIG ERROR", "number param", "Version:", "es
 
 
 def find(text: str, rank: int | None) -> list[Event]:
-    """The event that a line is, if any."""
+    """Return the event of a line, if any."""
     if not any(sign in text for sign in _SIGNS):
         return []
     for kind, fatal, pattern, facts in _RULES:

@@ -1,14 +1,14 @@
-"""MaxText's step lines, from 2023 to today, and what else its log says.
+"""Parser for MaxText's log: step lines of all versions since 2023, and other events.
 
 The line of the MaxText Llama 2 recipe is `completed step: 49, seconds: 7.908, TFLOP/s/device: 460.480,
-Tokens/s/device: 1035.970, total_weights: 524288, loss: 0.000`. In 2023 it had `TFLOP/s` and no tokens, since 2025 it
-goes on with `lm_loss`, `perplexity` and others and stands behind absl's `I1121 07:20:25.853725 140349491260288
-metric_logger.py:265]` on standard error; forks add `lr` and `grad_norm`. Steps count from 0. Every process prints every
-step: the last word counts, as it does for `grep | tail -1`.
+Tokens/s/device: 1035.970, total_weights: 524288, loss: 0.000`. In 2023 it had `TFLOP/s` and no tokens. Since 2025 it
+continues with `lm_loss`, `perplexity` and others, and follows absl's prefix `I1121 07:20:25.853725 140349491260288
+metric_logger.py:265]` on standard error; forks add `lr` and `grad_norm`. Steps are counted from 0. Every process prints
+every step: the last line of a step counts, as with `grep | tail -1`.
 
-With PGLE two training phases share the log. Where the entry script announced them, the steps of the collect phase
-become events (`phase_step`, and `phase_time` with their median), and those of the measured phase steps. A log of the
-recipe's own scripts has no such lines: there the falling number tells that a new attempt has begun.
+With PGLE two training phases share the log. If the entry script has printed their names, the steps of the collect phase
+become events (`phase_step`, and `phase_time` with their median), and those of the measured phase become steps. A log of
+the recipe's own scripts has no such lines: there a lower step number starts a new attempt.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _FREE = {
     "learning_rate": "learning_rate",
     "grad_norm": "grad_norm",
 }
-# Another writer's text may be glued to a value that was cut off. Where MaxText prints three decimals, only a value that
-# has them is whole; any other ends at a comma, a space or the line's end.
+# Text of another process may directly follow a value that was cut off. If MaxText prints three decimals, a value is
+# complete only with all three; any other value ends at a comma, a space or the end of the line.
 _PAIR = re.compile(
     rf"(?<![\w/])(?:(?P<fixed>{'|'.join(_FIXED)}): (?P<decimals>-?(?:nan|inf|\d+\.\d{{3}}(?!\d)))"
     rf"|(?P<free>{'|'.join(_FREE)}): (?P<number>-?(?:nan|inf|\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?=[,\s]|$)))"
@@ -56,7 +56,7 @@ _PHASE = re.compile(r"llmbx: phase (?P<role>[\w-]+) begins")
 
 
 class MaxTextParser:
-    """Incremental grammar. `last` is the run's last step, `untimed` are steps whose printed time is an artefact."""
+    """Incremental parser. `last` is the run's last step, `untimed` are steps whose printed time is invalid."""
 
     first_step = 0
 
@@ -70,7 +70,7 @@ class MaxTextParser:
         self._times: dict[int, float] = {}
 
     def feed(self, line: str) -> list[Record]:
-        """What one line makes known."""
+        """Return the records that become known with this line."""
         found: list[Record] = []
         if "step: " in line:
             heads = list(_HEAD.finditer(line))
@@ -83,7 +83,7 @@ class MaxTextParser:
         return [*found, *find(split_label(line)[2], split_label(line)[1]), *self._signatures.feed(line)]
 
     def close(self) -> list[Record]:
-        """The time of a collect phase that nothing follows."""
+        """Return the step time of a collect phase that no other phase follows."""
         return self._summary()
 
     def _step(self, number: int, values: Mapping[str, float], line: str) -> list[Record]:
@@ -118,7 +118,7 @@ class MaxTextParser:
         )
 
     def _restarts(self, number: int, stamp: str | None) -> bool:
-        """Whether a lower number begins a new attempt, and is not another process's line that arrives late."""
+        """Whether a step number starts a new attempt, and is not a late line of another process."""
         if self._phase is not None or self._highest is None or number >= self._highest - 1:
             return False
         return stamp is None or self._stamp is None or stamp > self._stamp
@@ -140,18 +140,18 @@ class MaxTextParser:
         return [Event(kind="phase_step", text=line.strip(), facts=facts)]
 
     def _summary(self) -> list[Record]:
-        settled = [time for number, time in sorted(self._times.items()) if WARM <= number < COLLECT_START]
+        steady = [time for number, time in sorted(self._times.items()) if WARM <= number < COLLECT_START]
         self._times = {}
-        if not settled:
+        if not steady:
             return []
-        median = statistics.median(settled)
-        text = f"phase collect: {median:.3f} s a step (median of {len(settled)})"
-        facts: Facts = {"role": "collect", "step_time_s": median, "steps": len(settled)}
+        median = statistics.median(steady)
+        text = f"phase collect: {median:.3f} s per step (median of {len(steady)})"
+        facts: Facts = {"role": "collect", "step_time_s": median, "steps": len(steady)}
         return [Event(kind="phase_time", text=text, facts=facts)]
 
 
 def _values(body: str, cut: bool) -> dict[str, float]:
-    """A step line's values by the name of their member; of a line that was `cut` the last one is not trusted."""
+    """Return the values of a step line by field name. The last value of a line that was `cut` is ignored."""
     found: dict[str, float] = {}
     for pair in _PAIR.finditer(body.removesuffix(CUT) + ("#" if cut else "")):
         member = _FIXED[pair["fixed"]] if pair["fixed"] else _FREE[pair["free"]]

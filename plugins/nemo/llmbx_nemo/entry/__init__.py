@@ -1,1 +1,4 @@
-"""What runs inside the image or environment: copied into the run folder, needs nothing of llmbx, Python 3.10+."""
+"""Programs that run inside the image or environment.
+
+They are copied into the run folder, do not need an installed llmbx, and support Python 3.10 and newer.
+"""

@@ -1,8 +1,8 @@
-"""Attention through torch's `scaled_dot_product_attention`, in place of Megatron-Core's own, which keeps every score.
+"""Attention with torch's `scaled_dot_product_attention`, in place of Megatron-Core's unfused attention.
 
-Transformer Engine brings its own attention. Where it is not installed, Megatron-Core multiplies out all S x S scores
-of every head: at 8,192 tokens and 64 heads these are 8 GiB in BF16. Torch's kernels (cuDNN's, and its flash
-attention) hold a tile of them at a time. They take the causal mask as a word, and grouped queries as they are.
+Transformer Engine has its own attention. Without it, Megatron-Core computes the S x S scores of every head at once:
+with 8,192 tokens and 64 heads these are 8 GiB in BF16. Torch's kernels (cuDNN and flash attention) hold only one tile
+of them at a time. They support a causal mask (`is_causal`) and grouped queries (`enable_gqa`).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ KERNELS = {
     "flash": (SDPBackend.FLASH_ATTENTION,),
     "sdpa": (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION),
 }
-"""The kernels that each choice admits, the preferred one first. None of them keeps all scores: where none can do what
-is asked, the run fails and does not turn silently into another one."""
+"""The kernels that each choice allows, the preferred one first. None of them stores all scores. If none of them
+supports the shapes, the run fails instead of silently using another kernel."""
 
 WITHOUT_CUDA = (SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH)
-"""For a CPU, where the module is tested: one that is not there, and the one that can do everything."""
+"""For a CPU, on which the module is tested: a kernel that is unavailable there, and one that supports everything."""
 
 
 class SdpaAttention(DotProductAttention):
-    """Causal self-attention without dropout, with the arguments of Megatron-Core's `DotProductAttention`."""
+    """Causal self-attention without dropout, with the interface of Megatron-Core's `DotProductAttention`."""
 
     choice = "sdpa"
 
@@ -44,15 +44,16 @@ class SdpaAttention(DotProductAttention):
         attention_bias: torch.Tensor | None = None,
         packed_seq_params: Any = None,
     ) -> torch.Tensor:
-        """[S, B, heads, width] queries and [S, B, groups, width] keys and values to [S, B, heads x width].
+        """Return the attention output, [S, B, heads x width].
 
-        A causal mask is what the data of a benchmark have (no padding, documents not separated), so that the mask
-        itself is not looked at.
+        `query` is [S, B, heads, width], `key` and `value` are [S, B, groups, width]. The data of a benchmark need only
+        a causal mask (no padding, documents not separated), so the values of `attention_mask` are ignored. Raises
+        `ValueError` for another mask type or for packed sequences.
         """
         if (attn_mask_type or self.attn_mask_type) != AttnMaskType.causal or packed_seq_params is not None:
-            raise ValueError("attention through torch is causal, over whole sequences")
+            raise ValueError("torch attention supports only causal masks over unpacked sequences")
         kernels = KERNELS[self.choice] if query.is_cuda else WITHOUT_CUDA
-        kernel = working(kernels, tuple(query.shape), key.size(2), query.dtype, query.device)
+        kernel = select_kernel(kernels, tuple(query.shape), key.size(2), query.dtype, query.device)
         context = attend(kernel, query, key, value, self.softmax_scale)
         return context.permute(2, 0, 1, 3).reshape(query.size(0), query.size(1), -1)
 
@@ -60,7 +61,7 @@ class SdpaAttention(DotProductAttention):
 def attend(
     kernel: SDPBackend, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
 ) -> torch.Tensor:
-    """Causal attention by `kernel`: [S, B, heads, width] queries to [B, heads, S, width]."""
+    """Compute causal attention with `kernel`: from queries [S, B, heads, width] to [B, heads, S, width]."""
     with sdpa_kernel(kernel):
         return scaled_dot_product_attention(
             *(tensor.permute(1, 2, 0, 3) for tensor in (query, key, value)),
@@ -71,12 +72,13 @@ def attend(
 
 
 @functools.cache
-def working(
+def select_kernel(
     kernels: tuple[SDPBackend, ...], shape: tuple[int, ...], groups: int, dtype: torch.dtype, device: torch.device
 ) -> SDPBackend:
-    """The first of `kernels` that does a forward and a backward pass with these shapes, and says which it is.
+    """Return the first of `kernels` that runs a forward and a backward pass with these shapes, and print its name.
 
-    Tried once for each shape, since a kernel may take the forward pass and refuse the backward one.
+    A kernel may support the forward pass but not the backward pass, so both are tried, once for each shape. Raises
+    `RuntimeError` if no kernel works.
     """
     refused = []
     for kernel in kernels:
@@ -90,23 +92,23 @@ def working(
         except RuntimeError as error:
             refused.append(f"{kernel.name}: {str(error).splitlines()[0]}")
             continue
-        print("; ".join(["llmbx: attention through torch is " + kernel.name, *refused]), flush=True)
+        print("; ".join(["llmbx: torch attention kernel: " + kernel.name, *refused]), flush=True)
         return kernel
-    raise RuntimeError(f"torch has no attention for {shape} with {groups} groups: {'; '.join(refused)}")
+    raise RuntimeError(f"no torch attention kernel supports {shape} with {groups} groups: {'; '.join(refused)}")
 
 
 def module(choice: str) -> type:
-    """The core-attention module for one of `KERNELS`."""
+    """Return the core-attention class for a key of `KERNELS`."""
     return type(f"SdpaAttention_{choice}", (SdpaAttention,), {"choice": choice})
 
 
 def in_layers(spec: Callable[..., Any], choice: str) -> Callable[..., Any]:
-    """`spec`, a maker of layer specifications, with the core attention of every layer replaced."""
+    """Wrap `spec`, a function that makes layer specifications, to replace the core attention of every layer."""
 
-    def changed(config: Any, vp_stage: int | None = None) -> Any:
+    def replaced(config: Any, vp_stage: int | None = None) -> Any:
         found = spec(config, vp_stage=vp_stage)
         for layer in getattr(found, "layer_specs", [found]):
             layer.submodules.self_attention.submodules.core_attention = module(choice)
         return found
 
-    return changed
+    return replaced

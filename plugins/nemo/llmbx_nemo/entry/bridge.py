@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import seen
-from llmbx_nemo.entry import checkpoints, config, execution, final, mends, placeholders, published
+from llmbx_nemo.entry import checkpoints, config, execution, final, patches, published, stubs
 from llmbx_nemo.entry.execution import Host, Spec
 from llmbx_nemo.entry.settings import CHECKPOINTS, CONFIG_FILE, settings
 
 
 def run(spec: Spec, run_dir: Path) -> list[str]:
-    """Train. Returns why it cannot be done, one line each, or ends the process when it was."""
+    """Train. Returns the problems that prevent it, one line each; an empty list after a completed run."""
     wanted = spec["checkpoint"]["load"]
     saved_step = None if wanted is None else checkpoints.saved_step(Path(wanted))
     if wanted is not None and saved_step is None:
@@ -35,16 +35,19 @@ def run(spec: Spec, run_dir: Path) -> list[str]:
 
 
 def container(spec: Spec, host: Host, saved_step: int | None = None) -> Any:
-    """The `ConfigContainer` of a run: a published one, or llmbx's own. Raises `ConfigError`."""
+    """Return the `ConfigContainer` of a run: a published one, or llmbx's own.
+
+    Raises `ConfigError` if the installed Megatron-Bridge does not support a setting.
+    """
     if spec.get("published"):
         return published.container(spec, host)
     return config.container(settings(spec, host, saved_step), execution.userbuffers(spec))
 
 
 def prepare() -> Host:
-    """Import Megatron for what is here: the stand-ins without CUDA, placeholders for packages that are absent.
+    """Import Megatron: with the CPU shims if there is no CUDA, and with stubs for packages that are not installed.
 
-    On a GPU without Transformer Engine there are placeholders and no stand-ins.
+    On a GPU without Transformer Engine the stubs are used, but not the CPU shims.
     """
     warnings.filterwarnings("ignore")
     gc.disable()
@@ -52,22 +55,22 @@ def prepare() -> Host:
 
     cuda = torch.cuda.is_available()
     if not cuda:
-        from llmbx_nemo.entry import standins
+        from llmbx_nemo.entry import cpu_shims
 
-        standins.install()
-    with placeholders.absent_packages() as absent:
+        cpu_shims.install()
+    with stubs.absent_packages() as absent:
         import megatron.bridge.training.gpt_step  # noqa: F401
         import megatron.bridge.training.pretrain  # noqa: F401
-    mends.install()
+    patches.install()
     if not cuda:
-        standins.mend()
+        cpu_shims.patch_megatron()
     gc.enable()
     te = cuda and "transformer_engine" not in absent
     return Host(cuda=cuda, te=te, world=int(os.environ["WORLD_SIZE"]))
 
 
 def pretrain(spec: Spec, host: Host, finished: Any) -> None:
-    """Train with the finished configuration."""
+    """Train with the final configuration. Rank 0 writes it to `configs/final.json`."""
     from megatron.bridge.training import pretrain as bridge
     from megatron.bridge.training.gpt_step import forward_step
 
@@ -76,7 +79,7 @@ def pretrain(spec: Spec, host: Host, finished: Any) -> None:
     train = bridge._pretrain
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
-        # the configuration is final here: precision, overlap and parallelism are applied
+        # the configuration is final here: precision, overlap and parallelism have been applied
         state = kwargs["state"] if "state" in kwargs else args[0]
         if os.environ["RANK"] == "0":
             final.write(state.cfg, seen.versions(final.PACKAGES))

@@ -1,7 +1,8 @@
-"""Callbacks for Megatron-Bridge's training loop: profiles over exact steps, and one checkpoint, not two.
+"""Callbacks for Megatron-Bridge's training loop: profiles of exact steps, fused Adam, and no duplicate checkpoint.
 
-Steps [start, stop) are counted from zero. Megatron-Bridge brackets them for nsys with CUDA's profiler calls; its own
-switch for torch's profiler begins a step early and writes nothing when the run ends with the profile.
+Steps [start, stop) are counted from zero. For nsys, Megatron-Bridge itself calls CUDA's profiler functions at these
+steps. Its option for torch's profiler is not used: it starts one step early, and writes nothing if the run ends
+together with the profile.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from llmbx_nemo.entry.loop import Callback
 from llmbx_nemo.entry.settings import profiled_ranks
 
 TRACES = "torch_profile"
-"""Where traces of torch's profiler go, relative to the run folder: `rank<N>.pt.trace.json.gz`."""
+"""Folder for the traces of torch's profiler, relative to the run folder. The files are `rank<N>.pt.trace.json.gz`."""
 
 
 def chosen(spec: Spec, host: Host, saves_again: bool) -> list[Callback]:
-    """What this rank needs. `saves_again`: this version saves once more after the loop."""
+    """Return the callbacks that this rank needs.
+
+    `saves_again` states whether the installed version saves a second checkpoint after the training loop.
+    """
     found: list[Callback] = []
     wanted, rank = spec["profile"], int(os.environ["RANK"])
     if wanted and rank in profiled_ranks(spec, host):
@@ -36,16 +40,16 @@ def chosen(spec: Spec, host: Host, saves_again: bool) -> list[Callback]:
 
 
 class SaveOnce(Callback):
-    """The loop has saved the last step: keep `pretrain` from writing the same checkpoint again."""
+    """Prevents `pretrain` from saving the last step again, which the training loop has saved already."""
 
     def on_train_end(self, context: Any) -> None:
         context.state.cfg.checkpoint.save = None
 
 
 class FusedAdam(Callback):
-    """Torch's Adam in one kernel, where Transformer Engine's is not installed.
+    """Switches to torch's fused Adam, for a GPU without Transformer Engine's Adam.
 
-    The usual one goes through memory once for each operation, and needs room for another copy of the weights in FP32.
+    Torch's default Adam reads the whole memory once for each operation, and needs another copy of the weights in FP32.
     """
 
     def on_train_start(self, context: Any) -> None:
@@ -55,7 +59,7 @@ class FusedAdam(Callback):
 
 
 class Ranges(Callback):
-    """NVTX ranges for a profiler that looks on. Without CUDA they also say when it is to look."""
+    """Emits NVTX ranges for the profiled steps. Without CUDA, the ranges also start and stop the capture."""
 
     def __init__(self, start: int, stop: int, nvtx: Any, cuda: bool) -> None:
         self.start, self.stop, self.marks = start, stop, Marks(nvtx, whole=not cuda)
@@ -73,7 +77,7 @@ class Ranges(Callback):
 
 
 class TorchProfile(Callback):
-    """Torch's profiler over the profiled steps of one rank, each marked as `ProfilerStep#N`."""
+    """Runs torch's profiler over the profiled steps of one rank. Step N is marked as `ProfilerStep#N`."""
 
     def __init__(self, start: int, stop: int, rank: int, cuda: bool) -> None:
         from torch.profiler import ProfilerActivity, profile

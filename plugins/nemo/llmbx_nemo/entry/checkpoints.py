@@ -1,18 +1,18 @@
-"""Where checkpoints lie: Megatron-Bridge's folders, seen as the recipes describe them (the parent of `weights/`)."""
+"""Find Megatron-Bridge's checkpoints, and arrange them as the recipes describe (a folder that contains `weights/`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 TRACKER = "latest_checkpointed_iteration.txt"
-"""Megatron's file beside the checkpoints, with the number of the last step that was saved."""
+"""Megatron's file next to the checkpoints, with the number of the last saved step."""
 
 NEWEST, STATE = "latest_train_state.pt", "train_state.pt"
-"""What Megatron-Bridge 0.1 and 0.2 leave in its place: a copy of the newest checkpoint's state."""
+"""Megatron-Bridge 0.1 and 0.2 write NEWEST instead of TRACKER: a copy of the newest checkpoint's file STATE."""
 
 
 def saved_step(folder: Path) -> int | None:
-    """The step of the newest Megatron checkpoint in `folder`; None when there is none."""
+    """Return the step of the newest Megatron checkpoint in `folder`, or None if there is no checkpoint."""
     try:
         return int((folder / TRACKER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -25,18 +25,18 @@ def saved_step(folder: Path) -> int | None:
 
 
 def unusable(folder: Path) -> str:
-    """Why `folder` cannot be resumed from, in one line."""
+    """Return in one line why a run cannot resume from `folder`."""
     if not folder.is_dir():
-        return f"the checkpoint {folder} is not there"
+        return f"checkpoint folder {folder} does not exist"
     if list((folder / "weights").glob("*.distcp")):
-        return f"{folder} holds a NeMo 2 checkpoint: only a recipe with the NeMo 2 driver can resume from it"
-    return f"{folder} holds no Megatron checkpoint (no {TRACKER}): give the parent folder of weights/"
+        return f"{folder} is a NeMo 2 checkpoint: only a recipe with the NeMo 2 driver can resume from it"
+    return f"{folder} is not a Megatron checkpoint ({TRACKER} is missing): use the parent folder of weights/"
 
 
 def name_weights(folder: Path) -> None:
-    """Make `folder/weights` lead to the newest checkpoint, so that `folder` is the parent of `weights/*.distcp`.
+    """Link `folder/weights` to the newest checkpoint, so that `folder` is the parent of `weights/*.distcp`.
 
-    Where this version leaves no file with the step, it is written: a run that saved is known by it.
+    Also writes the file TRACKER if the installed version does not, because its presence shows that the run has saved.
     """
     step = saved_step(folder)
     if step is None:

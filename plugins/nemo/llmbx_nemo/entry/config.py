@@ -1,7 +1,7 @@
-"""Puts plain settings into the configuration classes of the Megatron-Bridge that is installed.
+"""Build the configuration objects of the installed Megatron-Bridge from plain settings.
 
-The one place that knows of differences between versions: it looks at the fields that a class has. A setting without a
-field is moved where a later version has it, left out where its absence means the same, and an error otherwise.
+Differences between versions are handled here, by the fields that a class has. A setting without a field is moved to the
+section in which a later version has it, left out if the model is the same without it, and an error otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOVED = {
     "train.eval_interval": "validation.eval_interval",
     "dataset.sequence_length": "dataset.seq_length",
 }
-"""Fields that later versions keep in another section."""
+"""Fields that are in another section in later versions."""
 
 OPTIONAL = {
     "ddp.fsdp_double_buffer",
@@ -29,7 +29,7 @@ OPTIONAL = {
     "optimizer.use_precision_aware_optimizer",
     "scheduler.lr_warmup_iters",
 }
-"""Fields that only tune: a version without them runs the same model."""
+"""Fields that only tune performance: a version without them trains the same model."""
 
 CLASSES = {
     "train": "TrainingConfig",
@@ -50,11 +50,11 @@ CLASSES = {
 
 
 class ConfigError(ValueError):
-    """A setting that this Megatron-Bridge cannot take: one line."""
+    """A setting that the installed framework does not support; the message is one line."""
 
 
 def container(sections: dict[str, Fields | None], buffers: list[str] | None = None) -> Any:
-    """The `ConfigContainer` of `sections`. `buffers` names tuned overlap buffers, best first."""
+    """Return the `ConfigContainer` for `sections`. `buffers` lists names of tuned overlap buffers, best first."""
     from megatron.bridge.training import config as bridge
 
     moved = relocate(sections, {name: fields_of(getattr(bridge, CLASSES[name], None)) for name in CLASSES})
@@ -72,12 +72,12 @@ def container(sections: dict[str, Fields | None], buffers: list[str] | None = No
 
 
 def fields_of(kind: Any) -> set[str]:
-    """The names that a configuration class takes; empty where the version has no such class."""
+    """Return the field names of a configuration class; empty if the version has no such class."""
     return {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
 
 
 def relocate(sections: dict[str, Fields | None], known: dict[str, set[str]]) -> dict[str, Fields | None]:
-    """`sections` with every field in the section where the installed version has it."""
+    """Return `sections` with every field moved to the section in which the installed version has it."""
     placed: dict[str, Fields | None] = {name: None if fields is None else {} for name, fields in sections.items()}
     for name, fields in sections.items():
         for field, value in (fields or {}).items():
@@ -89,7 +89,7 @@ def relocate(sections: dict[str, Fields | None], known: dict[str, set[str]]) -> 
 
 
 def assemble(kind: Any, fields: Fields, section: str) -> Any:
-    """An instance of `kind`. Raises `ConfigError` for a field that it lacks and that matters."""
+    """Return an instance of `kind`. Raises `ConfigError` for an unknown field that is not in `OPTIONAL`."""
     known = fields_of(kind) | {"seq_length"}
     for field in fields.keys() - known:
         if f"{section}.{field}" not in OPTIONAL:
@@ -100,7 +100,7 @@ def assemble(kind: Any, fields: Fields, section: str) -> Any:
 
 
 def provider(fields: Fields, tokenizer: Any) -> Any:
-    """The GPT model provider. The vocabulary is the tokenizer's, padded to a multiple that every rank can share."""
+    """Return the GPT model provider. Its vocabulary size is the tokenizer's, padded to be divisible among the ranks."""
     import torch
     import torch.nn.functional as functional
     from megatron.bridge.models.gpt_provider import GPTModelProvider
@@ -119,14 +119,14 @@ def provider(fields: Fields, tokenizer: Any) -> Any:
 
 
 def annotation(kind: Any, name: str) -> str:
-    """The type of a field as text; empty where the class has no such field."""
+    """Return the type of a field as text; empty if the class has no such field."""
     return next((str(field.type) for field in dataclasses.fields(kind) if field.name == name), "")
 
 
 def rope_scaling(fields: Fields, kind: Any) -> tuple[Any, Fields]:
-    """The provider's class and its fields, with Llama 3.1's stretched positions where version 0.3.1 and newer put them.
+    """Return the provider class and its fields, with Llama 3.1's RoPE scaling in the form of the installed version.
 
-    Earlier ones have a class of its own for them.
+    Version 0.3.1 and newer have fields for it, earlier versions a separate class.
     """
     names = ("rope_scaling", "rope_scaling_factor")
     if names[0] in fields_of(kind) or not any(name in fields for name in names):
@@ -140,10 +140,11 @@ def rope_scaling(fields: Fields, kind: Any) -> tuple[Any, Fields]:
 
 
 def graphs(fields: Fields, known: set[str], impl: str, scope: str) -> Fields:
-    """`fields` with CUDA graphs in the words of the installed version; `impl` and `scope` are the types of its fields.
+    """Return `fields` with the CUDA graph settings translated for the installed version.
 
-    0.1 has a switch each for local graphs and for Transformer Engine's, 0.2 names the kind, 0.3 takes several scopes,
-    and later versions name the whole iteration as a kind.
+    `known` are the field names of its model class, `impl` and `scope` the types of its two CUDA graph fields. Version
+    0.1 has one switch for local graphs and one for Transformer Engine's, 0.2 has fields for implementation and scope,
+    0.3 takes a list of scopes, and later versions treat the full iteration as an implementation.
     """
     rest = {name: value for name, value in fields.items() if name not in ("cuda_graph_impl", "cuda_graph_scope")}
     kind, scopes = fields.get("cuda_graph_impl", "none"), fields.get("cuda_graph_scope")
@@ -157,7 +158,10 @@ def graphs(fields: Fields, known: set[str], impl: str, scope: str) -> Fields:
 
 
 def layer_spec(fields: Fields) -> Any:
-    """Layers of Transformer Engine or of Megatron-Core itself, these with the attention that `core_attention` names."""
+    """Return the layer specification: Transformer Engine's or Megatron-Core's layers, with attention replaced if set.
+
+    `core_attention` names the attention; `unfused` leaves the framework's own.
+    """
     plain = plain_spec(fields)
     if fields.get("core_attention", "unfused") == "unfused":
         return plain
@@ -167,7 +171,7 @@ def layer_spec(fields: Fields) -> Any:
 
 
 def plain_spec(fields: Fields) -> Any:
-    """The framework's own layers, one by one where dense and MoE layers alternate."""
+    """Return the framework's own layer specification; listed layer by layer if dense and MoE layers alternate."""
     from megatron.bridge.models import gpt_provider
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec
 
@@ -183,7 +187,7 @@ def plain_spec(fields: Fields) -> Any:
 
 
 def mixed_precision(fields: Fields | None) -> Any:
-    """The named recipe of Megatron-Bridge with `fields` changed; None for plain FP32."""
+    """Return Megatron-Bridge's precision recipe `fields["recipe"]` with the other fields set; None for plain FP32."""
     if fields is None:
         return None
     from megatron.bridge.training.mixed_precision import get_mixed_precision_config
@@ -196,7 +200,7 @@ def mixed_precision(fields: Fields | None) -> Any:
 
 
 def comm_overlap(fields: Fields | None, buffers: list[str]) -> Any:
-    """The overlap configuration, with tuned buffers where Megatron-Bridge has them for this very shape."""
+    """Return the overlap configuration, with tuned buffers if Megatron-Bridge has them for exactly this shape."""
     if fields is None:
         return None
     from megatron.bridge.training import comm_overlap as bridge

@@ -1,7 +1,8 @@
-"""How the model is executed: parallelism, kernels, precision, memory, overlap. Pure: a specification in, fields out.
+"""Configuration fields for the execution of the model: parallelism, kernels, precision, memory, overlap.
 
-The values follow what Megatron-Bridge's own performance recipes set (0.3.1 and 0.6.2), for the letters of the
-specification. `Host` says what is really there: without Transformer Engine the torch code paths are taken.
+The functions are pure: they turn a specification into fields. The values are those of Megatron-Bridge's own performance
+recipes (0.3.1 and 0.6.2), for the parallelism of the specification. Without Transformer Engine (see `Host`), the torch
+code paths are used.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ FP8_RECIPES = {
     "mx": "bf16_with_mxfp8_mixed",
     "delayed": "bf16_with_fp8_delayed_scaling_mixed",
 }
-"""FP8 scaling by the recipes' abbreviation: per tensor from current values, MX blocks, per tensor from history."""
+"""Megatron-Bridge's precision recipe by `fp8_recipe`: scaling per tensor from current values (cs), per MX block (mx),
+or per tensor from earlier values (delayed)."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """What the rank finds: CUDA, Transformer Engine, and how many ranks there are."""
+    """The environment of a rank: whether CUDA and Transformer Engine are available, and the number of ranks."""
 
     cuda: bool
     te: bool
@@ -32,44 +34,47 @@ class Host:
 
 
 def problems(spec: Spec, host: Host) -> list[str]:
-    """Why this machine cannot run the specification, one line each; empty when it can."""
-    letters = spec["parallelism"]
+    """Return the reasons why this machine cannot run the specification, one line each."""
+    parallelism = spec["parallelism"]
     found = []
     unknown = spec["architecture"].keys() - shapes.KNOWN
     if unknown:
-        found.append(f"architecture: '{min(unknown)}' is unknown here (known: {', '.join(sorted(shapes.KNOWN))})")
+        found.append(f"unknown architecture key '{min(unknown)}' (known: {', '.join(sorted(shapes.KNOWN))})")
     if host.world != spec["gpus"]:
         found.append(f"{host.world} ranks were started for {spec['gpus']} GPUs")
     if spec["dtype"] not in ("fp32", "bf16", "fp8"):
-        found.append(f"dtype '{spec['dtype']}' is unknown here (known: bf16, fp8, fp32)")
+        found.append(f"unknown dtype '{spec['dtype']}' (known: bf16, fp8, fp32)")
     if setting(spec, "fp8_recipe", "cs") not in FP8_RECIPES:
-        found.append(f"fp8_recipe '{spec['settings']['fp8_recipe']}' is unknown (known: {', '.join(FP8_RECIPES)})")
+        found.append(f"unknown fp8_recipe '{spec['settings']['fp8_recipe']}' (known: {', '.join(FP8_RECIPES)})")
     if not host.te:
         wants = {
             "FP8": spec["dtype"] == "fp8",
-            "context parallelism (cp)": letters["cp"] > 1,
-            "offloading layers (OL)": spec["offload_layers"] > 0,
+            "context parallelism (cp)": parallelism["cp"] > 1,
+            "layer offloading (OL)": spec["offload_layers"] > 0,
             "CUDA graphs": spec["cuda_graphs"],
-            "tensor parallelism (tp) of experts": letters["tp"] > 1 and bool(spec["model"].get("experts")),
+            "tensor parallelism (tp) of experts": parallelism["tp"] > 1 and bool(spec["model"].get("experts")),
         }
-        found += [f"no {what} here: Transformer Engine is not installed" for what, wanted in wants.items() if wanted]
+        found += [f"not supported without Transformer Engine: {what}" for what, wanted in wants.items() if wanted]
     if host.te and setting(spec, "attention", "auto") != "auto":
-        found.append("Transformer Engine is here and chooses the attention: leave --set attention out")
-    if letters["fsdp"] and not host.cuda:
-        found.append("no FSDP here: Megatron's needs CUDA")
+        found.append("Transformer Engine selects the attention itself: leave --set attention out")
+    if parallelism["fsdp"] and not host.cuda:
+        found.append("FSDP requires CUDA")
     return found
 
 
 def setting(spec: Spec, name: str, default: Any) -> Any:
-    """A framework setting of the specification, or `default` where it is unset."""
+    """Return a framework setting of the specification, or `default` if it is unset."""
     value = spec["settings"].get(name)
     return default if value is None else value
 
 
 def parallel(spec: Spec, host: Host) -> Fields:
-    """Degrees of parallelism. Embedding and loss count as layers where only then the stages come out even."""
-    letters = spec["parallelism"]
-    tp, pp, vp = letters["tp"], letters["pp"], letters["vp"] or 1
+    """Return the degrees of parallelism.
+
+    Embedding and loss count as one layer each if the pipeline stages are equal only then.
+    """
+    parallelism = spec["parallelism"]
+    tp, pp, vp = parallelism["tp"], parallelism["pp"], parallelism["vp"] or 1
     stages = pp * vp if pp > 1 else 1
     layers = spec["model"]["layers"]
     counted = layers % stages != 0 and (layers + 2) % stages == 0
@@ -77,9 +82,9 @@ def parallel(spec: Spec, host: Host) -> Fields:
         "tensor_model_parallel_size": tp,
         "pipeline_model_parallel_size": pp,
         "virtual_pipeline_model_parallel_size": vp if pp > 1 and vp > 1 else None,
-        "context_parallel_size": letters["cp"],
-        "expert_model_parallel_size": letters["ep"] or 1,
-        "expert_tensor_parallel_size": letters["etp"],
+        "context_parallel_size": parallelism["cp"],
+        "expert_model_parallel_size": parallelism["ep"] or 1,
+        "expert_tensor_parallel_size": parallelism["etp"],
         "sequence_parallel": tp > 1 and host.te,
         "pipeline_dtype": "float32" if spec["dtype"] == "fp32" else "bfloat16",
         "account_for_embedding_in_pipeline_split": counted,
@@ -88,20 +93,24 @@ def parallel(spec: Spec, host: Host) -> Fields:
 
 
 def kernels(spec: Spec, host: Host) -> Fields:
-    """Fused kernels where Transformer Engine has them, those that torch compiles on a GPU without it, none on a CPU."""
+    """Return the kernel fields.
+
+    With Transformer Engine these are its fused kernels, on a GPU without it the kernels that torch compiles, and on a
+    CPU no fused kernels.
+    """
     fused, compiled = host.te, host.cuda
-    experts, words = bool(spec["model"].get("experts")), spec["architecture"]
+    experts, architecture = bool(spec["model"].get("experts")), spec["architecture"]
     fields: Fields = {
         "transformer_impl": "transformer_engine" if fused else "local",
         "attention_backend": None,
         "core_attention": attention(spec, host),
-        # experts fuse SwiGLU, and not GELU
-        "bias_activation_fusion": compiled and not (experts and words.get("activation") == "gelu"),
+        # expert layers support fused SwiGLU, but not fused GELU
+        "bias_activation_fusion": compiled and not (experts and architecture.get("activation") == "gelu"),
         "bias_dropout_fusion": compiled,
         "masked_softmax_fusion": fused,
         "persist_layer_norm": fused,
-        "apply_rope_fusion": fused and not words.get("rotary_interleaved"),
-        # Megatron's own fused cross entropy gives gradients in BF16
+        "apply_rope_fusion": fused and not architecture.get("rotary_interleaved"),
+        # Megatron's own fused cross entropy returns gradients in BF16
         "cross_entropy_loss_fusion": compiled and (fused or spec["dtype"] != "fp32"),
         "cross_entropy_fusion_impl": "te" if fused else "native",
     }
@@ -120,7 +129,7 @@ def kernels(spec: Spec, host: Host) -> Fields:
 
 
 def attention(spec: Spec, host: Host) -> str:
-    """The core attention of Megatron-Core's own layers: by default torch's best on a GPU, its own elsewhere."""
+    """Return the core attention of Megatron-Core's own layers (default: torch's best kernel on a GPU, else unfused)."""
     chosen = str(setting(spec, "attention", "auto"))
     if chosen == "auto":
         return "sdpa" if host.cuda and not host.te else "unfused"
@@ -128,7 +137,11 @@ def attention(spec: Spec, host: Host) -> str:
 
 
 def graphs(spec: Spec) -> Fields:
-    """CUDA graphs: the whole iteration where nothing is decided on the host, attention and router where experts are."""
+    """Return the CUDA graph fields.
+
+    The graph covers the full iteration, or only attention and router in models with experts, and only attention with
+    FSDP: the rest of such an iteration depends on decisions on the host.
+    """
     if not spec["cuda_graphs"]:
         return {"cuda_graph_impl": "none"}
     if spec["model"].get("experts") or spec["parallelism"]["fsdp"]:
@@ -138,7 +151,7 @@ def graphs(spec: Spec) -> Fields:
 
 
 def memory(spec: Spec) -> Fields:
-    """Recomputed layers (RL), activations moved to host memory (OL), and FSDP's empty start."""
+    """Return the fields for recomputed layers (RL), layers with offloaded activations (OL), and FSDP's meta device."""
     fields: Fields = {}
     if spec["recompute_layers"]:
         fields |= {
@@ -158,7 +171,7 @@ def memory(spec: Spec) -> Fields:
 
 
 def precision(spec: Spec, host: Host) -> Fields | None:
-    """The mixed-precision recipe and what differs from it; None for plain FP32."""
+    """Return the mixed-precision recipe and the fields that differ from it; None for plain FP32."""
     if spec["dtype"] == "fp32":
         return None
     fields: Fields = {"recipe": "bf16_mixed", "grad_reduce_in_fp32": not host.cuda}
@@ -169,7 +182,7 @@ def precision(spec: Spec, host: Host) -> Fields | None:
 
 
 def ddp(spec: Spec, host: Host) -> Fields:
-    """Data parallelism: gradient buckets, the distributed optimizer, and FSDP where the letter asks for it."""
+    """Return the data-parallel fields: gradient reduction, the distributed optimizer, and FSDP if it is enabled."""
     fields: Fields = {
         "check_for_nan_in_grad": checks_nan(spec),
         "grad_reduce_in_fp32": not host.cuda or spec["dtype"] == "fp32",
@@ -190,38 +203,38 @@ def ddp(spec: Spec, host: Host) -> Fields:
 
 
 def distributed_optimizer(host: Host) -> bool:
-    """Whether optimizer state is sharded over the data-parallel ranks.
+    """Whether the optimizer state is sharded over the data-parallel ranks.
 
-    Without Transformer Engine's Adam it is not: Megatron-Core 0.16 cannot resume such a state from torch's Adam.
+    It is not with torch's Adam, because Megatron-Core 0.16 cannot resume sharded state of torch's Adam.
     """
     return host.te
 
 
 def checks_nan(spec: Spec) -> bool:
-    """Whether every loss and gradient is checked (a synchronisation that the performance recipes leave out)."""
+    """Whether every loss and gradient is checked for NaN (a synchronization that the performance recipes leave out)."""
     return bool(setting(spec, "check_for_nan", False)) and not spec["cuda_graphs"]
 
 
 def overlap(spec: Spec, host: Host) -> Fields | None:
-    """Communication overlapped with computation, on CUDA only."""
+    """Return the fields that overlap communication with computation; None without CUDA."""
     if not host.cuda:
         return None
-    letters = spec["parallelism"]
-    interleaved = letters["dp"] > 1 and letters["pp"] > 1 and (letters["vp"] or 1) > 1
-    # the optimizer-step overlap goes neither with checkpoints nor with MX blocks, whose gather reuses gradient buffers
+    parallelism = spec["parallelism"]
+    interleaved = parallelism["dp"] > 1 and parallelism["pp"] > 1 and (parallelism["vp"] or 1) > 1
+    # the optimizer-step overlap supports neither checkpoints nor MX blocks, whose gather reuses gradient buffers
     checkpoints = spec["checkpoint"]["save"] or spec["checkpoint"]["load"]
     blocks = spec["dtype"] == "fp8" and setting(spec, "fp8_recipe", "cs") == "mx"
     return {
-        "tp_comm_overlap": bool(setting(spec, "tp_comm_overlap", False)) and letters["tp"] > 1 and host.te,
+        "tp_comm_overlap": bool(setting(spec, "tp_comm_overlap", False)) and parallelism["tp"] > 1 and host.te,
         "overlap_param_gather_with_optimizer_step": interleaved and not checkpoints and not blocks,
     }
 
 
 def userbuffers(spec: Spec) -> list[str]:
-    """Names under which Megatron-Bridge may keep tuned buffers for tensor-parallel overlap, best first."""
-    letters, shape = spec["parallelism"], spec["model"]
+    """Return the names under which Megatron-Bridge may have tuned buffers for tensor-parallel overlap, best first."""
+    parallelism, shape = spec["parallelism"], spec["model"]
     gpu = "h100" if spec["gpu_type"] in ("h100", "h200") else "b200"
     kind = "fp8" if spec["dtype"] == "fp8" else "bf16"
-    stem = f"userbuffers_{kind}_{gpu}_h{shape['hidden_size']}_tp{letters['tp']}"
+    stem = f"userbuffers_{kind}_{gpu}_h{shape['hidden_size']}_tp{parallelism['tp']}"
     tail = f"_mbs{spec['micro_batch_size']}_seqlen{shape['sequence_length']}"
-    return [f"{stem}_cp{letters['cp']}{tail}", f"{stem}{tail}"]
+    return [f"{stem}_cp{parallelism['cp']}{tail}", f"{stem}{tail}"]

@@ -1,7 +1,7 @@
-"""What the framework runs with, as one flat JSON object: `configs/final.json`.
+"""Write the framework's final configuration as one flat JSON object: `configs/final.json`.
 
-Keys are dotted; objects and dictionaries are spread over keys, `X.class` is the class of the object at X. A function is
-`{"callable": name}`, with `args` and `kwargs` if it is a partial; an enumeration and a dtype are their names.
+Objects and dictionaries are flattened into dotted keys; `X.class` is the class of the object at X. A function is
+`{"callable": name}`, with `args` and `kwargs` if it is a partial; an enum member and a dtype are their names.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ FILE = "configs/final.json"
 """Relative to the run folder."""
 
 PACKAGES = ("megatron-bridge", "megatron-core", "nemo-toolkit", "torch", "transformer-engine")
-"""Packages whose versions a configuration belongs to."""
+"""Packages whose versions are written with the configuration."""
 
 
 def write(configuration: Any, versions: dict[str, str], folder: Path = Path()) -> None:
-    """Write the configuration and the packages' versions."""
+    """Flatten and write the configuration, with the versions of the packages."""
     write_flat(flat(configuration), versions, folder)
 
 
 def write_flat(found: dict[str, Any], versions: dict[str, str], folder: Path = Path()) -> None:
-    """Write a configuration that is flat already."""
+    """Write a flat configuration, with the versions of the packages."""
     path = folder / FILE
     path.parent.mkdir(exist_ok=True)
     text = json.dumps({"versions": versions, "final": found}, indent=1, sort_keys=True)
@@ -37,7 +37,7 @@ def write_flat(found: dict[str, Any], versions: dict[str, str], folder: Path = P
 
 
 def flat(configuration: Any) -> dict[str, Any]:
-    """Every value of a configuration by its dotted key, sorted."""
+    """Return every value of a configuration by its dotted key, sorted."""
     found: dict[str, Any] = {}
     for name, value in members(configuration).items():
         spread(name, value, found, (id(configuration),))
@@ -45,7 +45,10 @@ def flat(configuration: Any) -> dict[str, Any]:
 
 
 def spread(name: str, value: Any, found: dict[str, Any], above: tuple[int, ...]) -> None:
-    """Put `value` under `name` into `found`, an object or a dictionary over several keys."""
+    """Add `value` to `found` under `name`, an object or a dictionary as several keys.
+
+    `above` are the ids of the enclosing objects, to detect cycles.
+    """
     if isinstance(value, dict) and value:
         for key, item in value.items():
             spread(f"{name}.{key}", item, found, above)
@@ -61,7 +64,7 @@ def spread(name: str, value: Any, found: dict[str, Any], above: tuple[int, ...])
 
 
 def members(value: Any) -> dict[str, Any]:
-    """Fields of a dataclass that have a value, then attributes; none whose name begins with an underscore."""
+    """Return an object's dataclass fields that are set, then its attributes, without names that start with `_`."""
     fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
     named = {field.name: getattr(value, field.name) for field in fields if hasattr(value, field.name)}
     return {name: item for name, item in {**named, **vars(value)}.items() if not name.startswith("_")}
@@ -75,7 +78,7 @@ def is_object(value: Any) -> bool:
 
 
 def plain(value: Any, above: tuple[int, ...] = ()) -> Any:
-    """One value as JSON has it."""
+    """Convert one value to JSON types."""
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
     if value is None or isinstance(value, bool | int | str):
@@ -83,8 +86,8 @@ def plain(value: Any, above: tuple[int, ...] = ()) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": str(value)}
     if isinstance(value, functools.partial):
-        given = {name: plain(item, above) for name, item in value.keywords.items()}
-        return {**plain(value.func), "args": [plain(item, above) for item in value.args], "kwargs": given}
+        kwargs = {name: plain(item, above) for name, item in value.keywords.items()}
+        return {**plain(value.func), "args": [plain(item, above) for item in value.args], "kwargs": kwargs}
     if isinstance(value, list | tuple | set):
         return [plain(item, above) for item in value]
     if isinstance(value, dict):
@@ -98,5 +101,5 @@ def plain(value: Any, above: tuple[int, ...] = ()) -> Any:
 
 
 def qualified(thing: Any) -> str:
-    """A class's or function's module and name."""
+    """Return the qualified name of a class or function, with its module."""
     return f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', type(thing).__name__)}"

@@ -1,6 +1,6 @@
-"""Callbacks for the training loops of Megatron-Bridge 0.1 and 0.2, which have none of their own.
+"""Callbacks for the training loops of Megatron-Bridge 0.1 and 0.2, which do not support callbacks.
 
-The loop's functions are wrapped to notify the callbacks; their arguments and results pass unchanged.
+The functions of the loop are wrapped to notify the callbacks; their arguments and results are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ try:
 except ModuleNotFoundError:
 
     class Callback:  # type: ignore[no-redef]
-        """What Megatron-Bridge 0.3 and newer call; `context` has `state` and `optimizer`."""
+        """The interface of callbacks in Megatron-Bridge 0.3 and newer; `context` has `state` and `optimizer`."""
 
         def on_train_start(self, context: Any) -> None: ...
         def on_train_step_start(self, context: Any) -> None: ...
@@ -27,12 +27,12 @@ except ModuleNotFoundError:
 
 
 def has_callbacks(pretrain: Callable[..., Any]) -> bool:
-    """Whether this version's `pretrain` takes callbacks."""
+    """Whether the installed version's `pretrain` takes callbacks."""
     return "callbacks" in inspect.signature(pretrain).parameters
 
 
 def attach(callbacks: Sequence[Callback]) -> None:
-    """Have the loop notify `callbacks` before and after the training and every step, as later versions do."""
+    """Make the loop notify `callbacks` before and after the training and every step, as later versions do."""
     from megatron.bridge.training import pretrain, train
 
     pretrain.train = _notifying(train.train, callbacks, "on_train_start", "on_train_end")
@@ -46,8 +46,8 @@ def _notifying(
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs).arguments
-        context = SimpleNamespace(state=given["global_state"], optimizer=given["optimizer"])
+        arguments = signature.bind(*args, **kwargs).arguments
+        context = SimpleNamespace(state=arguments["global_state"], optimizer=arguments["optimizer"])
         for callback in callbacks:
             getattr(callback, before)(context)
         result = function(*args, **kwargs)

@@ -1,7 +1,7 @@
 """The NeMo 2 driver, for the recipes whose image is one of the nemo:25.0x containers.
 
-Takes the installed NeMo's own recipe with the release's values over it (`nemo2_recipe`), builds it as NeMo-Run would
-in the job, and calls its `pretrain`.
+It takes the installed NeMo's own recipe with the release's values (`nemo2_recipe`), builds it as NeMo-Run would in the
+job, and calls its `pretrain`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import rank, seen
-from llmbx_nemo.entry import execution, final, mends, nemo2_cpu, nemo2_final, nemo2_recipe, placeholders
+from llmbx_nemo.entry import execution, final, nemo2_cpu, nemo2_final, nemo2_recipe, patches, stubs
 from llmbx_nemo.entry.config import ConfigError
 from llmbx_nemo.entry.execution import Host, Spec
 
 
 def run(spec: Spec, run_dir: Path) -> list[str]:
-    """Train. Returns why it cannot be done, one line each, or ends the process when it was."""
-    # Lightning takes ranks from the environment only from torchrun, so it is told that torchrun was here
+    """Train. Returns the problems that prevent it, one line each; an empty list after a completed run."""
+    # Lightning reads the rank variables only under torchrun, which it detects by this variable
     os.environ.setdefault("TORCHELASTIC_RUN_ID", "llmbx")
     host = prepare()
     problems = execution.problems(spec, host)
     if spec["profile"] and spec["profile"]["tool"] != "nsys":
-        problems.append(f"the NeMo 2 recipes are profiled with nsys, not {spec['profile']['tool']}")
+        problems.append(f"the NeMo 2 recipes can be profiled only with nsys, not with {spec['profile']['tool']}")
     if problems:
         return problems
     try:
@@ -39,9 +39,9 @@ def run(spec: Spec, run_dir: Path) -> list[str]:
 
 
 def prepare() -> Host:
-    """Import NeMo: without CUDA with the stand-ins, and with placeholders for packages that are absent.
+    """Import NeMo; without CUDA, with the CPU shims and with stubs for packages that are not installed.
 
-    An image's NeMo is left as it is: it knows itself which of its optional packages are there.
+    With CUDA nothing is replaced: the NeMo of an image detects by itself which optional packages are installed.
     """
     warnings.filterwarnings("ignore")
     gc.disable()
@@ -51,34 +51,34 @@ def prepare() -> Host:
     if cuda:
         from nemo.collections import llm
     else:
-        from llmbx_nemo.entry import standins
+        from llmbx_nemo.entry import cpu_shims
 
         os.environ.setdefault("PL_TORCH_DISTRIBUTED_BACKEND", "gloo")
-        standins.install()
-        with placeholders.absent_packages(placeholders.NEMO2, placeholders.NEMO2_FIRST):
+        cpu_shims.install()
+        with stubs.absent_packages(stubs.NEMO2, stubs.NEMO2_FIRST):
             from nemo.collections import llm  # noqa: F401
-        mends.install()
-        nemo2_cpu.mend()
+        patches.install()
+        nemo2_cpu.patch()
     gc.enable()
     te = cuda and rank.importable("transformer_engine")
     return Host(cuda=cuda, te=te, world=int(os.environ["WORLD_SIZE"]))
 
 
 def pretrain(recipe: Any) -> None:
-    """Build the recipe and train. Rank 0 keeps what it trains with once the strategy is connected."""
+    """Build the recipe and train. Rank 0 writes the final configuration once the strategy is connected."""
     import fiddle
 
     task = fiddle.build(recipe)
-    given = dict(task.keywords)
+    arguments = dict(task.keywords)
     if os.environ["RANK"] == "0":
-        trainer = given["trainer"]
-        before = nemo2_final.built(recipe, parts(given["model"], trainer, given["optim"], given["data"]))
+        trainer = arguments["trainer"]
+        before = nemo2_final.built(recipe, parts(arguments["model"], trainer, arguments["optim"], arguments["data"]))
         trainer.callbacks.append(recorder(before))
     task()
 
 
 def parts(model: Any, trainer: Any, optim: Any, data: Any) -> Any:
-    """The built objects by the names that `nemo2_final.built` uses."""
+    """Return the built objects under the names that `nemo2_final.built` uses."""
     return types.SimpleNamespace(
         model=model, strategy=trainer.strategy, precision=precision_of(trainer), optim=optim, data=data,
         callbacks=trainer.callbacks,
@@ -86,12 +86,12 @@ def parts(model: Any, trainer: Any, optim: Any, data: Any) -> Any:
 
 
 def precision_of(trainer: Any) -> Any:
-    """The precision plugin of a trainer."""
+    """Return the precision plugin of a trainer."""
     return trainer._accelerator_connector.precision_plugin
 
 
 def recorder(before: nemo2_final.Flat) -> Any:
-    """A callback that writes `configs/final.json` when training starts: the strategy has been connected by then."""
+    """Return a callback that writes `configs/final.json` when training starts; the strategy is connected by then."""
     from lightning.pytorch.callbacks import Callback
 
     class Recorder(Callback):
@@ -106,7 +106,7 @@ def recorder(before: nemo2_final.Flat) -> Any:
 
 
 def configuration(spec: Spec, host: Host) -> nemo2_final.Flat:
-    """What would be written, without a trainer and without training: the model is connected by hand."""
+    """Return the contents of `configs/final.json` without a trainer and without training, by connecting the model."""
     import fiddle
 
     recipe = nemo2_recipe.recipe(spec, host)
@@ -126,13 +126,13 @@ def configuration(spec: Spec, host: Host) -> nemo2_final.Flat:
 
 
 def connect(made: Any, spec: Spec) -> None:
-    """What Lightning does before it makes the model."""
+    """Connect optimizer, strategy and callbacks to the model, as Lightning does before it creates the layers."""
     from nemo.utils import AppState
 
-    letters, state = spec["parallelism"], AppState()
-    state.data_parallel_size = letters["dp"]
-    state.tensor_model_parallel_size = letters["tp"]
-    state.context_parallel_size = letters["cp"]
+    parallelism, state = spec["parallelism"], AppState()
+    state.data_parallel_size = parallelism["dp"]
+    state.tensor_model_parallel_size = parallelism["tp"]
+    state.context_parallel_size = parallelism["cp"]
     made.optim.connect(made.model)
     made.strategy._precision_plugin = made.precision
     made.strategy.connect(made.model)

@@ -1,6 +1,6 @@
-"""What lets NeMo 2 train a mini without CUDA, beside the stand-ins for torch.cuda: settings, and mended spots.
+"""Settings and patches, in addition to the CPU shims, that let NeMo 2 train a mini without CUDA.
 
-Seen with NeMo 2.2.1, 2.3.0 and 2.3.1 on Megatron-Core 0.11 and 0.12. No arithmetic is changed.
+Tested with NeMo 2.2.1, 2.3.0 and 2.3.1 on Megatron-Core 0.11 and 0.12. The patches change no arithmetic.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from llmbx_nemo.entry.execution import Fields, Spec
 
 OVERLAP = "MegatronCommOverlapCallback"
-"""The callback that overlaps communication with computation, which is for CUDA only."""
+"""The callback that overlaps communication with computation. It needs CUDA."""
 
 KERNELS: Fields = {
     "apply_rope_fusion": False,
@@ -26,11 +26,11 @@ KERNELS: Fields = {
     "moe_shared_expert_overlap": False,
     "persist_layer_norm": False,
 }
-"""No fused kernel, by the model configuration's fields."""
+"""Fields of the model configuration that switch all fused kernels off."""
 
 
 def fields(spec: Spec) -> Fields:
-    """The recipe's fields that a CPU changes: a version without one of the model's runs the same without it."""
+    """Return the recipe's fields that differ on a CPU. A model field that the version lacks has no effect there."""
     found: Fields = {
         "trainer.accelerator": "cpu",
         "trainer.strategy.sequence_parallel": False,
@@ -41,7 +41,7 @@ def fields(spec: Spec) -> Fields:
         "data.pin_memory": False,
         "data.create_attention_mask": True,
         "optim.config.use_precision_aware_optimizer": False,
-        # on gloo a second step with the distributed optimizer waits for ever in the reduction of the gradients' norm
+        # with gloo and the distributed optimizer, the second step hangs in the reduction of the gradient norm
         "optim.config.use_distributed_optimizer": False,
         **{f"model.config.{name}": value for name, value in KERNELS.items()},
     }
@@ -51,17 +51,17 @@ def fields(spec: Spec) -> Fields:
 
 
 def local_layers(config: Any) -> Any:
-    """Megatron's own layers, dense or with experts as the configuration says."""
+    """Return Megatron-Core's own layers, dense or with experts depending on the configuration."""
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec
 
     return get_gpt_decoder_block_spec(config, use_transformer_engine=False)
 
 
-def mend() -> None:
-    """After NeMo is imported."""
-    from llmbx_nemo.entry import standins
+def patch() -> None:
+    """Apply the patches. Call it after NeMo has been imported."""
+    from llmbx_nemo.entry import cpu_shims
 
-    standins.mend_core()
+    cpu_shims.patch_core()
     _device()
     _optimizer()
     _loaded_tensors()
@@ -69,14 +69,14 @@ def mend() -> None:
 
 
 def _device() -> None:
-    """NeMo seeds Megatron's random states only where it counts a device."""
+    """Report one CUDA device: NeMo seeds Megatron's random states only if there is one."""
     import torch
 
     torch.cuda.device_count = lambda: 1
 
 
 def _optimizer() -> None:
-    """Megatron-Core 0.12 asks for Transformer Engine to quantise parameters even where none is in FP8."""
+    """Skip a quantization that needs Transformer Engine: Megatron-Core 0.12 calls it even without FP8 parameters."""
     from megatron.core.optimizer import distrib_optimizer
 
     quantize = getattr(distrib_optimizer, "quantize_param_shard", None)
@@ -84,15 +84,15 @@ def _optimizer() -> None:
         return
 
     @functools.wraps(quantize)
-    def only_where_there_are_some(parameters: Any, *rest: Any) -> None:
+    def quantize_if_any(parameters: Any, *rest: Any) -> None:
         if parameters:
             quantize(parameters, *rest)
 
-    distrib_optimizer.quantize_param_shard = only_where_there_are_some
+    distrib_optimizer.quantize_param_shard = quantize_if_any
 
 
 def _loaded_tensors() -> None:
-    """NeMo 2.2 moves what it has loaded to a CUDA device, which has to be initialised."""
+    """Leave loaded tensors on the CPU: NeMo 2.2 moves them to a CUDA device, which must be initialized."""
     from nemo.lightning.io import pl
 
     if hasattr(pl, "_fix_tensors_device"):
@@ -100,7 +100,7 @@ def _loaded_tensors() -> None:
 
 
 def _maverick() -> None:
-    """Maverick's layers are made of Transformer Engine's: here of Megatron's own."""
+    """Build Maverick from Megatron-Core's own layers instead of Transformer Engine's."""
     try:
         from nemo.collections.llm.gpt.model import llama4_utils
     except ImportError:

@@ -1,10 +1,12 @@
-"""What a NeMo 2 run runs with, by dotted keys: the objects as the recipe builds them, and as they are once connected.
+"""The final configuration of a NeMo 2 run, by dotted keys.
+
+It contains the objects as the recipe builds them, and as they are once the strategy is connected to the model:
 
 - `config.*`: the model's configuration before the strategy writes parallelism and dtypes into it;
 - `strategy.*`, `precision.*`, `callbacks.CLASS.*`, `data.*`, `optim.config.*`: the built objects;
 - `strategy_args.*`, `precision_args.*`, `callback_args.CLASS.*`, `optim.lr_scheduler.*`, `log.*`, `resume.*`,
-  `trainer.*`: what they were made from, with their defaults (of the trainer: what the recipe passes);
-- `connected.config.*`, `connected.optim_config.*`, `connected.ddp_config.*`: what the model is made with.
+  `trainer.*`: their constructor arguments with defaults (for the trainer, only those that the recipe passes);
+- `connected.config.*`, `connected.optim_config.*`, `connected.ddp_config.*`: what the model is created with.
 """
 
 from __future__ import annotations
@@ -18,20 +20,20 @@ from typing import Any
 from llmbx_nemo.entry import final
 from llmbx_nemo.entry.nemo2_recipe import kind
 
-LEFT_OUT = {"timers", "store", "megatron_callbacks"}
-"""Attributes of the strategy that are state and no configuration."""
+STATE = {"timers", "store", "megatron_callbacks"}
+"""Attributes of the strategy that are runtime state, not configuration."""
 
-ALREADY = ("callbacks", "plugins", "strategy")
-"""Arguments of the trainer that have sections of their own."""
+SEPARATE = ("callbacks", "plugins", "strategy")
+"""Arguments of the trainer that have their own sections."""
 
-ELSEWHERE = {"model_cfg": "config", "data_cfg": "data"}
-"""Members of a callback that stand elsewhere in the same configuration, and where."""
+REFERENCES = {"model_cfg": "config", "data_cfg": "data"}
+"""Attributes of a callback that refer to another section, and the name of that section."""
 
 Flat = dict[str, Any]
 
 
 def built(recipe: Any, parts: Any) -> Flat:
-    """The sections of a recipe and of the objects that were built from it, before anything is connected."""
+    """Return the sections of a recipe and of the objects built from it, before anything is connected."""
     trainer = recipe.trainer
     found: Flat = {
         "task.callable": final.qualified(recipe.__fn_or_cls__),
@@ -40,13 +42,13 @@ def built(recipe: Any, parts: Any) -> Flat:
     }
     final.spread("config", parts.model.config, found, ())
     final.spread("precision", parts.precision.dtype_config, found, ())
-    spread("strategy", parts.strategy, found, without=LEFT_OUT)
+    spread("strategy", parts.strategy, found, without=STATE)
     spread("data", parts.data, found, without={"tokenizer"})
     spread("optim", parts.optim, found, without={"lr_scheduler"})
     for item in parts.callbacks:
         name = f"callbacks.{type(item).__name__}"
-        spread(name, item, found, without=ELSEWHERE)
-        found |= {f"{name}.{key}": {"same_as": where} for key, where in ELSEWHERE.items() if hasattr(item, key)}
+        spread(name, item, found, without=REFERENCES)
+        found |= {f"{name}.{key}": {"same_as": where} for key, where in REFERENCES.items() if hasattr(item, key)}
     arguments("model", recipe.model, found, without={"config", "tokenizer"})
     arguments("strategy_args", trainer.strategy, found, named=False)
     arguments("precision_args", trainer.plugins, found)
@@ -56,15 +58,15 @@ def built(recipe: Any, parts: Any) -> Flat:
     arguments("resume", recipe.resume, found)
     for item in trainer.callbacks:
         arguments(f"callback_args.{kind(item)}", item, found, without={"model_config", "data_config"}, named=False)
-    for name, value in given(trainer).items():
-        if name not in ALREADY:
+    for name, value in passed(trainer).items():
+        if name not in SEPARATE:
             final.spread(f"trainer.{name}", value, found, ())
     found["trainer.class"] = final.qualified(trainer.__fn_or_cls__)
     return found
 
 
 def connected(config: Any, optim_config: Any, ddp_config: Any, data_parallel_size: int) -> Flat:
-    """The sections of what the model is made with. Timers are state, and written as null."""
+    """Return the sections of what the model is created with. Timers are runtime state, and written as null."""
     found: Flat = {"connected.data_parallel_size": data_parallel_size}
     for name, value in (("config", config), ("optim_config", optim_config), ("ddp_config", ddp_config)):
         spread(f"connected.{name}", value, found, without={"timers"})
@@ -72,23 +74,26 @@ def connected(config: Any, optim_config: Any, ddp_config: Any, data_parallel_siz
     return found
 
 
-def given(config: Any) -> Flat:
-    """The arguments that a Fiddle configuration passes."""
+def passed(config: Any) -> Flat:
+    """Return the arguments that a Fiddle configuration passes."""
     return dict(config.__arguments__)
 
 
 def call(config: Any) -> Flat:
-    """The constructor's call that a Fiddle configuration stands for."""
-    return {"callable": final.qualified(config.__fn_or_cls__), "kwargs": final.plain(given(config))}
+    """Return the constructor call that a Fiddle configuration describes."""
+    return {"callable": final.qualified(config.__fn_or_cls__), "kwargs": final.plain(passed(config))}
 
 
 def arguments(name: str, config: Any, found: Flat, without: Collection[str] = (), named: bool = True) -> None:
-    """Put what a Fiddle configuration passes, and the other arguments' defaults, under `name` into `found`."""
+    """Add the arguments that a Fiddle configuration passes, and the defaults of the others, to `found` under `name`.
+
+    With `named`, the class is added, too.
+    """
     import fiddle
 
     kind = config.__fn_or_cls__
     factories: dict[str, Any] = {field.name: field.default_factory for field in _fields(kind)}
-    for key, value in {**_defaults(kind), **given(config)}.items():
+    for key, value in {**_defaults(kind), **passed(config)}.items():
         if key in without:
             continue
         if type(value).__name__ == "_HAS_DEFAULT_FACTORY_CLASS":
@@ -109,7 +114,7 @@ def _defaults(kind: Any) -> Flat:
 
 
 def spread(name: str, value: Any, found: Flat, without: Collection[str]) -> None:
-    """As `final.spread`, but for some members of the object."""
+    """Add an object to `found` like `final.spread`, except for the attributes `without`."""
     found[f"{name}.class"] = final.qualified(type(value))
     for key, item in final.members(value).items():
         if key not in without:

@@ -1,8 +1,9 @@
-"""A published configuration on NeMo 2: the installed NeMo's own recipe, with what the release's program sets over it.
+"""Build a published configuration on NeMo 2: the installed NeMo's recipe with the fields that the release sets.
 
 `spec["published"]` names the recipe's module and the fields (`llmbx_nemo/published/*-nemo2.toml`). The values of the
-specification go over both, in the order of the release's programs. A field's name is its path in the recipe, which is a
-Fiddle configuration: `trainer.strategy.context_parallel_size`; `callbacks.NAME.field` is of the callback of that class.
+specification override both, in the order of the release's programs. A field's name is its path in the recipe, which is
+a Fiddle configuration: `trainer.strategy.context_parallel_size`. `callbacks.NAME.field` is a field of the callback with
+the class NAME.
 """
 
 from __future__ import annotations
@@ -24,22 +25,25 @@ FP8 = {
     "mx": "bf16_with_mxfp8_mixed",
     "delayed": "bf16_with_fp8_mixed",
 }
-"""FP8 scaling by the recipes' abbreviation, in `nemo.collections.llm.recipes.precision.mixed_precision`."""
+"""Precision recipe by `fp8_recipe`, in `nemo.collections.llm.recipes.precision.mixed_precision`."""
 
-ASKED = {
+SETTING_FIELDS = {
     "lr": ("optim.config.lr",),
     "seed": ("data.seed",),
     "tp_comm_overlap": (f"{OVERLAP}.tp_comm_overlap",),
     "check_for_nan": ("trainer.strategy.ddp.check_for_nan_in_grad",),
 }
-"""Settings that only replace the recipe's value where the user gave one."""
+"""Fields of the settings that replace the recipe's values only if the user sets them."""
 
-ELSEWHERE = {"fp8_recipe", "moe_token_drop", "numa_binding", "overrides", "tokenizer"}
-"""Settings that are honoured in another way."""
+OTHER_SETTINGS = {"fp8_recipe", "moe_token_drop", "numa_binding", "overrides", "tokenizer"}
+"""Settings that are applied in another way."""
 
 
 def recipe(spec: Spec, host: Host) -> Any:
-    """The recipe of a run, a `nemo_run.Partial`. Raises `ConfigError` for what the installed NeMo lacks."""
+    """Return the recipe of a run, a `nemo_run.Partial`.
+
+    Raises `ConfigError` if the installed NeMo lacks the recipe, a field or a buffer, or does not support a setting.
+    """
     published = spec["published"]
     found = function(published["module"])(performance_mode=True)
     replace_model(found, published["model"])
@@ -48,21 +52,21 @@ def recipe(spec: Spec, host: Host) -> Any:
     found.data.tokenizer = tokenizer(spec)
     precision(found, spec)
     if published["buffers"]:
-        put(found, f"{OVERLAP}.tp_comm_overlap_cfg", buffers(published["buffers"]))
-    for fields in (published["fields"], specified(spec), run_fields(spec), asked(spec)):
+        set_field(found, f"{OVERLAP}.tp_comm_overlap_cfg", buffers(published["buffers"]))
+    for fields in (published["fields"], specified(spec), run_fields(spec), user_settings(spec)):
         for name, value in fields.items():
-            put(found, name, value)
+            set_field(found, name, value)
     if spec["mini"]:
         mini(found, spec, host)
     callbacks(found, spec, host)
     for word in str(setting(spec, "overrides", "")).split():
         name, _, text = word.partition("=")
-        put(found, name, value_of(text))
+        set_field(found, name, value_of(text))
     return found
 
 
 def function(module: str) -> Any:
-    """The recipe's function. Raises `ConfigError` where the installed version has no such recipe."""
+    """Return the recipe's function. Raises `ConfigError` if the installed version does not have the recipe."""
     try:
         return importlib.import_module(module).pretrain_recipe
     except (ImportError, AttributeError):
@@ -70,7 +74,7 @@ def function(module: str) -> Any:
 
 
 def version() -> str:
-    """` 2.3.1`, or nothing where it is not known."""
+    """Return the installed version with a leading space (` 2.3.1`), or an empty string if it is unknown."""
     from importlib import metadata
 
     try:
@@ -80,7 +84,7 @@ def version() -> str:
 
 
 def replace_model(found: Any, name: str | None) -> None:
-    """Another class for the model, around the same configuration."""
+    """Replace the model class by the class `name`, with the same configuration."""
     if name is None:
         return
     import nemo_run
@@ -90,9 +94,9 @@ def replace_model(found: Any, name: str | None) -> None:
 
 
 def tokenizer(spec: Spec) -> Any:
-    """No tokenizer but its vocabulary, or the model's own from the hub.
+    """Return a null tokenizer with the model's vocabulary size, or the model's own tokenizer from the hub.
 
-    NeMo's null tokenizer adds an end of document to the size that it is given.
+    NeMo's null tokenizer adds an end-of-document token to the size that is passed to it.
     """
     import nemo_run
 
@@ -107,9 +111,9 @@ def tokenizer(spec: Spec) -> Any:
 
 
 def precision(found: Any, spec: Spec) -> None:
-    """FP8's precision plugin in place of the recipe's, gradients reduced in BF16 as the release's programs do.
+    """Replace the precision plugin of the recipe for FP8 and FP32.
 
-    FP32, which the recipes do not have, is for minis.
+    With FP8, gradients are reduced in BF16, as in the release's programs. FP32 is for minis; the recipes do not use it.
     """
     if spec["dtype"] == "fp32":
         import nemo_run
@@ -124,13 +128,13 @@ def precision(found: Any, spec: Spec) -> None:
     if not hasattr(mixed_precision, name):
         raise ConfigError(f"this NeMo{version()} has no FP8 recipe {name}: use --set fp8_recipe=delayed")
     found.trainer.plugins = getattr(mixed_precision, name)()
-    put(found, "trainer.plugins.grad_reduce_in_fp32", False)
+    set_field(found, "trainer.plugins.grad_reduce_in_fp32", False)
     if setting(spec, "fp8_recipe", "delayed") == "cs":
-        put(found, "trainer.plugins.first_last_layers_bf16", False)
+        set_field(found, "trainer.plugins.first_last_layers_bf16", False)
 
 
 def buffers(name: str) -> Any:
-    """Tuned buffers of tensor-parallel overlap. Raises `ConfigError` where the version has none of that name."""
+    """Return tuned buffers of tensor-parallel overlap. Raises `ConfigError` if the version has none of that name."""
     from nemo.collections.llm.recipes.tp_overlap_configs import userbuffers
 
     if not hasattr(userbuffers, name):
@@ -139,11 +143,11 @@ def buffers(name: str) -> Any:
 
 
 def specified(spec: Spec) -> Fields:
-    """The values of the specification. Raises `ConfigError` for what no NeMo 2 recipe does."""
-    letters, strategy = spec["parallelism"], "trainer.strategy"
-    if letters["fsdp"]:
-        raise ConfigError("the NeMo 2 recipes have no FSDP: use --set fsdp=false")
-    interleaved = letters["dp"] > 1 and letters["pp"] > 1 and (letters["vp"] or 1) > 1
+    """Return the values of the specification. Raises `ConfigError` for FSDP, which no NeMo 2 recipe supports."""
+    parallelism, strategy = spec["parallelism"], "trainer.strategy"
+    if parallelism["fsdp"]:
+        raise ConfigError("the NeMo 2 recipes do not support FSDP: use --set fsdp=false")
+    interleaved = parallelism["dp"] > 1 and parallelism["pp"] > 1 and (parallelism["vp"] or 1) > 1
     checkpoints = spec["checkpoint"]["save"] or spec["checkpoint"]["load"]
     fields: Fields = {
         "model.config.num_layers": spec["model"]["layers"],
@@ -155,13 +159,13 @@ def specified(spec: Spec) -> Fields:
         "data.global_batch_size": spec["global_batch_size"],
         "trainer.num_nodes": -(-spec["gpus"] // spec["gpus_per_node"]),
         "trainer.devices": min(spec["gpus"], spec["gpus_per_node"]),
-        f"{strategy}.tensor_model_parallel_size": letters["tp"],
-        f"{strategy}.pipeline_model_parallel_size": letters["pp"],
-        f"{strategy}.virtual_pipeline_model_parallel_size": letters["vp"] if (letters["vp"] or 1) > 1 else None,
-        f"{strategy}.context_parallel_size": letters["cp"],
-        f"{strategy}.expert_model_parallel_size": letters["ep"] or 1,
-        f"{strategy}.expert_tensor_parallel_size": letters["etp"],
-        f"{strategy}.sequence_parallel": letters["tp"] > 1,
+        f"{strategy}.tensor_model_parallel_size": parallelism["tp"],
+        f"{strategy}.pipeline_model_parallel_size": parallelism["pp"],
+        f"{strategy}.virtual_pipeline_model_parallel_size": parallelism["vp"] if (parallelism["vp"] or 1) > 1 else None,
+        f"{strategy}.context_parallel_size": parallelism["cp"],
+        f"{strategy}.expert_model_parallel_size": parallelism["ep"] or 1,
+        f"{strategy}.expert_tensor_parallel_size": parallelism["etp"],
+        f"{strategy}.sequence_parallel": parallelism["tp"] > 1,
         f"{strategy}.use_te_rng_tracker": bool(spec["cuda_graphs"]),
         f"{OVERLAP}.overlap_param_gather_with_optimizer_step": interleaved and not checkpoints,
     }
@@ -169,7 +173,10 @@ def specified(spec: Spec) -> Fields:
 
 
 def mini(found: Any, spec: Spec, host: Host) -> None:
-    """A mini's shape and learning rate, and what a CPU changes: of a model's fields those that the version has."""
+    """Set the shape and learning rate of a mini, and the fields that differ on a CPU.
+
+    Model fields that the installed version does not have are skipped.
+    """
     shape = shapes.decoder(spec["model"])
     if spec["model"].get("experts"):
         shape |= shapes.experts(spec["model"])
@@ -183,16 +190,16 @@ def mini(found: Any, spec: Spec, host: Host) -> None:
     }
     if not host.cuda:
         fields |= nemo2_cpu.fields(spec)
-        without(found, nemo2_cpu.OVERLAP)
+        remove_callback(found, nemo2_cpu.OVERLAP)
     known = {field.name for field in dataclasses.fields(found.model.config.__fn_or_cls__)}
     for name, value in fields.items():
         section, _, field = name.rpartition(".")
         if section != "model.config" or field in known:
-            put(found, name, value)
+            set_field(found, name, value)
 
 
 def memory(spec: Spec) -> Fields:
-    """Recomputed layers (RL) and layers whose activations wait in host memory (OL)."""
+    """Return the fields for recomputed layers (RL) and layers with offloaded activations (OL)."""
     fields: Fields = {}
     if spec["recompute_layers"]:
         fields |= {"recompute_granularity": "full", "recompute_method": "block"}
@@ -204,9 +211,10 @@ def memory(spec: Spec) -> Fields:
 
 
 def run_fields(spec: Spec) -> Fields:
-    """What belongs to the run and not to the recipe: steps, samples, log lines, checkpoints.
+    """Return the fields that the recipe does not define: steps, samples, log lines, checkpoints.
 
-    A run that resumes trains exactly one further step. NeMo saves at the end of the only epoch, which is the run's.
+    A run that resumes trains exactly one more step. NeMo saves at the end of the only epoch, which is the end of the
+    run.
     """
     wanted = spec["checkpoint"]
     steps = 1 if wanted["load"] else spec["steps"]
@@ -223,7 +231,7 @@ def run_fields(spec: Spec) -> Fields:
 
 
 def resume(folder: str) -> Any:
-    """Weights and optimizer of exactly this checkpoint."""
+    """Return a configuration that loads the weights and optimizer state of exactly this checkpoint."""
     import nemo_run
     from nemo import lightning as nl
 
@@ -235,24 +243,25 @@ def resume(folder: str) -> Any:
     )
 
 
-def asked(spec: Spec) -> Fields:
-    """What the user set. Raises `ConfigError` for a setting that these recipes do not have."""
-    given = {name for name in spec["settings"] if spec["origins"].get(f"settings.{name}") == "--set"}
-    unknown = sorted(given - ASKED.keys() - ELSEWHERE)
+def user_settings(spec: Spec) -> Fields:
+    """Return the fields of settings that the user set. Raises `ConfigError` for a setting without a field."""
+    explicit = {name for name in spec["settings"] if spec["origins"].get(f"settings.{name}") == "--set"}
+    unknown = sorted(explicit - SETTING_FIELDS.keys() - OTHER_SETTINGS)
     if unknown:
-        raise ConfigError(f"the NeMo 2 recipes have no setting {', '.join(unknown)}: leave it out")
-    return {field: spec["settings"][name] for name in sorted(given & ASKED.keys()) for field in ASKED[name]}
+        raise ConfigError(f"the NeMo 2 recipes do not support --set {', '.join(unknown)}: leave it out")
+    used = sorted(explicit & SETTING_FIELDS.keys())
+    return {field: spec["settings"][name] for name in used for field in SETTING_FIELDS[name]}
 
 
 def callbacks(found: Any, spec: Spec, host: Host) -> None:
-    """NeMo's measurement of FLOPs and nsys's bracket, and no token drop where it was taken back."""
+    """Add NeMo's callbacks for FLOPs and nsys, and remove the token drop callback if the user disabled it."""
     import nemo_run
     from nemo.lightning.pytorch.callbacks import NsysCallback
     from nemo.lightning.pytorch.callbacks.flops_callback import FLOPsMeasurementCallback
 
     listed = found.trainer.callbacks
     if spec["origins"].get("settings.moe_token_drop") == "--set" and not spec["settings"]["moe_token_drop"]:
-        without(found, "MegatronTokenDropCallback")
+        remove_callback(found, "MegatronTokenDropCallback")
     if name := spec["published"]["flops_callback"]:
         listed.append(
             nemo_run.Config(
@@ -264,19 +273,19 @@ def callbacks(found: Any, spec: Spec, host: Host) -> None:
         listed.append(nemo_run.Config(NsysCallback, start_step=profile["start"], end_step=profile["stop"], ranks=ranks))
 
 
-def without(found: Any, name: str) -> None:
-    """Take a callback out of the recipe."""
+def remove_callback(found: Any, name: str) -> None:
+    """Remove the callbacks of the class `name` from the recipe."""
     listed = found.trainer.callbacks
     listed[:] = [item for item in listed if kind(item) != name]
 
 
 def kind(item: Any) -> str:
-    """The name of the class that a Fiddle configuration makes."""
+    """Return the name of the class that a Fiddle configuration creates."""
     return str(item.__fn_or_cls__.__name__)
 
 
-def put(found: Any, name: str, value: Any) -> None:
-    """Set one field by its path. Raises `ConfigError` for one that the installed version lacks."""
+def set_field(found: Any, name: str, value: Any) -> None:
+    """Set one field by its path. Raises `ConfigError` if the installed version does not have it."""
     *path, field = name.split(".")
     target = found
     try:
@@ -294,7 +303,7 @@ def _callback(found: Any, name: str) -> Any:
 
 
 def value_of(text: str) -> Any:
-    """A user's value: JSON where it is JSON, else the text."""
+    """Return a value of the user's overrides, parsed as JSON if it is valid JSON, else as text."""
     try:
         return json.loads(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""A published configuration: the installed Megatron-Bridge's own recipe, with what the release's launch sets over it.
+"""Build a published configuration: the installed Megatron-Bridge's recipe with the fields that the release sets.
 
 `spec["published"]` names the recipe's module and the fields (`llmbx_nemo/published/*.toml`). The values of the
-specification (parallelism, batches, graphs, memory) go over both, in the order of the release's program.
+specification (parallelism, batches, graphs, memory) override both, in the order of the release's program.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ from llmbx_nemo.entry.settings import logger, override, profiling, tokenizer
 
 
 def container(spec: Spec, host: Host) -> Any:
-    """The `ConfigContainer` of a published run. Raises `ConfigError` for what the installed version lacks."""
+    """Return the `ConfigContainer` of a published run.
+
+    Raises `ConfigError` if the installed version lacks the recipe, a field or a buffer.
+    """
     published = spec["published"]
     recipe = function(published["module"])(mock=True, precision_config=precision(spec))
     if published["buffers"]:
         recipe.comm_overlap.tp_comm_overlap_cfg = buffers(published["buffers"])
     for fields in (published["fields"], specified(spec), run_fields(spec, host)):
         for name, value in fields.items():
-            put(recipe, name, value)
-    for section, given in override({}, str(execution.setting(spec, "overrides", ""))).items():
-        for field, value in (given or {}).items():
-            put(recipe, f"{section}.{field}", value)
+            set_field(recipe, name, value)
+    for section, overrides in override({}, str(execution.setting(spec, "overrides", ""))).items():
+        for field, value in (overrides or {}).items():
+            set_field(recipe, f"{section}.{field}", value)
     return recipe
 
 
 def function(module: str) -> Any:
-    """The recipe's function. Raises `ConfigError` where the installed version has no such recipe."""
+    """Return the recipe's function. Raises `ConfigError` if the installed version does not have the recipe."""
     try:
         return importlib.import_module(module).pretrain_config
     except (ImportError, AttributeError):
@@ -39,7 +42,7 @@ def function(module: str) -> Any:
 
 
 def version() -> str:
-    """` 0.3.1`, or nothing where it is not known."""
+    """Return the installed version with a leading space (` 0.3.1`), or an empty string if it is unknown."""
     from importlib import metadata
 
     try:
@@ -49,14 +52,14 @@ def version() -> str:
 
 
 def precision(spec: Spec) -> Any:
-    """The precision recipe of the dtype, with the release's changes."""
+    """Return the precision recipe of the dtype, with the release's changes."""
     names = execution.FP8_RECIPES
     chosen = names[execution.setting(spec, "fp8_recipe", "cs")] if spec["dtype"] == "fp8" else "bf16_mixed"
     return config.mixed_precision({"recipe": chosen, **spec["published"]["precision"]})
 
 
 def buffers(name: str) -> Any:
-    """Tuned buffers of tensor-parallel overlap. Raises `ConfigError` where the version has none of that name."""
+    """Return tuned buffers of tensor-parallel overlap. Raises `ConfigError` if the version has none of that name."""
     from megatron.bridge.training import comm_overlap
 
     if not hasattr(comm_overlap, name):
@@ -65,30 +68,30 @@ def buffers(name: str) -> Any:
 
 
 def specified(spec: Spec) -> Fields:
-    """The values of the specification, in the names of Megatron-Bridge 0.1."""
-    letters, graphs = spec["parallelism"], bool(spec["cuda_graphs"])
+    """Return the values of the specification, with the field names of Megatron-Bridge 0.1."""
+    parallelism, graphs = spec["parallelism"], bool(spec["cuda_graphs"])
     fields: Fields = {
         "train.micro_batch_size": spec["micro_batch_size"],
         "train.global_batch_size": spec["global_batch_size"],
         "dataset.sequence_length": spec["model"]["sequence_length"],
         "model.seq_length": spec["model"]["sequence_length"],
-        "model.tensor_model_parallel_size": letters["tp"],
-        "model.pipeline_model_parallel_size": letters["pp"],
-        "model.virtual_pipeline_model_parallel_size": letters["vp"] if (letters["vp"] or 1) > 1 else None,
-        "model.context_parallel_size": letters["cp"],
-        "model.expert_model_parallel_size": letters["ep"] or 1,
-        "model.expert_tensor_parallel_size": letters["etp"],
-        "model.sequence_parallel": letters["tp"] > 1,
+        "model.tensor_model_parallel_size": parallelism["tp"],
+        "model.pipeline_model_parallel_size": parallelism["pp"],
+        "model.virtual_pipeline_model_parallel_size": parallelism["vp"] if (parallelism["vp"] or 1) > 1 else None,
+        "model.context_parallel_size": parallelism["cp"],
+        "model.expert_model_parallel_size": parallelism["ep"] or 1,
+        "model.expert_tensor_parallel_size": parallelism["etp"],
+        "model.sequence_parallel": parallelism["tp"] > 1,
         "model.enable_cuda_graph": graphs,
         "model.use_te_rng_tracker": graphs,
         "rng.te_rng_tracker": graphs,
     }
-    memory = execution.memory({**spec, "parallelism": {**letters, "fsdp": False}})
-    return {**fields, **{f"model.{name}": value for name, value in memory.items()}, **asked(spec)}
+    memory = execution.memory({**spec, "parallelism": {**parallelism, "fsdp": False}})
+    return {**fields, **{f"model.{name}": value for name, value in memory.items()}, **user_settings(spec)}
 
 
-def asked(spec: Spec) -> Fields:
-    """What the user set: a learning rate or seed that the recipe has not."""
+def user_settings(spec: Spec) -> Fields:
+    """Return the fields for a learning rate or seed that the user set; without one, the recipe's value is used."""
     named = {"lr": ("optimizer.lr",), "seed": ("rng.seed", "dataset.random_seed")}
     return {
         field: spec["settings"][name]
@@ -99,7 +102,7 @@ def asked(spec: Spec) -> Fields:
 
 
 def run_fields(spec: Spec, host: Host) -> Fields:
-    """What belongs to llmbx's run and not to the recipe: steps, log lines, tokenizer, checkpoints, profile."""
+    """Return the fields that the recipe does not define: steps, log lines, tokenizer, checkpoints, profile."""
     wanted = spec["checkpoint"]
     sections: dict[str, Fields] = {
         "train": {"train_iters": spec["steps"], "eval_iters": 0},
@@ -109,7 +112,7 @@ def run_fields(spec: Spec, host: Host) -> Fields:
     }
     if wanted["save"]:
         sections["checkpoint"]["save_interval"] = spec["steps"]
-    fields = {f"{section}.{name}": value for section, given in sections.items() for name, value in given.items()}
+    fields = {f"{section}.{name}": value for section, values in sections.items() for name, value in values.items()}
     profile = profiling(spec, host)
     if profile:
         from megatron.bridge.training.config import ProfilingConfig
@@ -118,8 +121,8 @@ def run_fields(spec: Spec, host: Host) -> Fields:
     return fields
 
 
-def put(recipe: Any, name: str, value: Any) -> None:
-    """Set one field. Raises `ConfigError` for one that the installed version lacks."""
+def set_field(recipe: Any, name: str, value: Any) -> None:
+    """Set one field. Raises `ConfigError` if the installed version does not have it."""
     section, _, field = name.partition(".")
     target = getattr(recipe, section, None) if field else recipe
     if target is None or not hasattr(target, field or section):

@@ -1,7 +1,7 @@
-"""The whole configuration as plain values: a specification in, sections of fields out. Nothing is imported.
+"""Turn a specification into the whole configuration as plain values, without importing the framework.
 
-Sections are those of Megatron-Bridge's `ConfigContainer`, in the names of version 0.3; `config.py` puts them into the
-classes of the version that is installed. Steps, samples and ranks are counted from zero.
+The sections are those of Megatron-Bridge's `ConfigContainer`, with the names of version 0.3; `config.py` converts them
+to the classes of the installed version. Steps, samples and ranks are counted from zero.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from llmbx_nemo.entry import execution, shapes
 from llmbx_nemo.entry.execution import Fields, Host, Spec, setting
 
 CHECKPOINTS = "checkpoints"
-"""Where a run saves, relative to its folder."""
+"""Folder in which a run saves checkpoints, relative to the run folder."""
 
 CONFIG_FILE = "configs/ConfigContainer.yaml"
-"""Where Megatron-Bridge writes the configuration it runs, relative to the run folder."""
+"""File to which Megatron-Bridge writes its configuration, relative to the run folder."""
 
 
 def settings(spec: Spec, host: Host, saved_step: int | None = None) -> dict[str, Fields | None]:
-    """Every section of the configuration. `saved_step` is that of the checkpoint to resume from, if there is one."""
+    """Return every section of the configuration. `saved_step` is the step of the checkpoint to resume from, if any."""
     steps = spec["steps"] if saved_step is None else saved_step + 1
     sections = {
         "model": model(spec, host),
@@ -41,10 +41,13 @@ def settings(spec: Spec, host: Host, saved_step: int | None = None) -> dict[str,
     return override(sections, str(setting(spec, "overrides", "")))
 
 
-def override(sections: dict[str, Fields | None], given: str) -> dict[str, Fields | None]:
-    """`sections` with the user's own words applied: `section.field=value`, by spaces, in Megatron-Bridge's names."""
+def override(sections: dict[str, Fields | None], overrides: str) -> dict[str, Fields | None]:
+    """Return `sections` with the user's overrides applied.
+
+    `overrides` are `section.field=value` with Megatron-Bridge's names, separated by spaces; a value is JSON or text.
+    """
     changed = dict(sections)
-    for word in given.split():
+    for word in overrides.split():
         name, _, text = word.partition("=")
         section, _, field = name.partition(".")
         try:
@@ -56,7 +59,7 @@ def override(sections: dict[str, Fields | None], given: str) -> dict[str, Fields
 
 
 def model(spec: Spec, host: Host) -> Fields:
-    """The model provider's fields: the architecture at its size, and how it is executed."""
+    """Return the model provider's fields: architecture, sizes and execution."""
     return {
         **shapes.architecture(spec["architecture"], spec["model"]),
         **execution.parallel(spec, host),
@@ -67,7 +70,7 @@ def model(spec: Spec, host: Host) -> Fields:
 
 
 def train(spec: Spec, host: Host, steps: int) -> Fields:
-    """Steps and batches; no evaluation. Garbage is collected in step with the other ranks on CUDA."""
+    """Return steps and batch sizes, without evaluation. On CUDA, all ranks collect garbage at the same steps."""
     return {
         "train_iters": steps,
         "micro_batch_size": spec["micro_batch_size"],
@@ -80,7 +83,10 @@ def train(spec: Spec, host: Host, steps: int) -> Fields:
 
 
 def optimizer(spec: Spec, host: Host, steps: int) -> Fields:
-    """Adam. With Transformer Engine and without FSDP, BF16 runs keep its state in the precision of the recipes."""
+    """Return the fields of Adam.
+
+    With Transformer Engine and without FSDP, BF16 runs store its state in the precision of the recipes.
+    """
     rate = float(setting(spec, "lr", 3e-4))
     precise = host.te and spec["dtype"] == "bf16" and not spec["parallelism"]["fsdp"]
     return {
@@ -99,7 +105,7 @@ def optimizer(spec: Spec, host: Host, steps: int) -> Fields:
 
 
 def scheduler(steps: int, mini: bool) -> Fields:
-    """Cosine decay over the run after a short warm-up; values in a checkpoint are overridden by these."""
+    """Return a cosine decay over the run after a short warm-up. It overrides the values in a checkpoint."""
     return {
         "lr_decay_style": "cosine",
         "lr_decay_iters": steps,
@@ -112,7 +118,7 @@ def scheduler(steps: int, mini: bool) -> Fields:
 
 
 def dataset(spec: Spec, host: Host) -> Fields:
-    """Mock data: generated tokens, the same for everyone, nothing read from disk."""
+    """Return the fields of the mock dataset: tokens are generated, always the same ones, and not read from disk."""
     return {
         "random_seed": int(setting(spec, "seed", 1234)),
         "sequence_length": spec["model"]["sequence_length"],
@@ -122,25 +128,28 @@ def dataset(spec: Spec, host: Host) -> Fields:
         "reset_attention_mask": False,
         "reset_position_ids": False,
         "eod_mask_loss": False,
-        # the attention kernels of a GPU know the causal mask; its S x S values would be made for every sample
+        # attention kernels on a GPU need no explicit causal mask; its S x S values would be created for every sample
         "create_attention_mask": not host.cuda,
         "num_dataset_builder_threads": 1,
         "dataloader_type": "single",
-        # the stand-ins for CUDA hold in the training thread only, so data is made there
+        # the CPU shims work only in the training thread, so the data is generated there
         "num_workers": 2 if host.cuda else 0,
         "pin_memory": host.cuda,
     }
 
 
 def tokenizer(spec: Spec) -> Fields:
-    """No tokenizer but its vocabulary; with the setting `tokenizer=hub` the model's own, from the hub or its cache."""
+    """Return a null tokenizer with the model's vocabulary size.
+
+    With the setting `tokenizer=hub` it is the model's own tokenizer, from the Hugging Face hub or its cache.
+    """
     if setting(spec, "tokenizer", "null") == "hub":
         return {"tokenizer_type": "HuggingFaceTokenizer", "tokenizer_model": spec["gated_tokenizer"]}
     return {"tokenizer_type": "NullTokenizer", "vocab_size": spec["model"]["vocab_size"]}
 
 
 def checkpoint(spec: Spec, steps: int, saved_step: int | None) -> Fields:
-    """Save once, after the last step; load exactly what was asked for or stop."""
+    """Return the checkpoint fields: save once, after the last step; fail if the checkpoint to load is missing."""
     wanted = spec["checkpoint"]
     return {
         "save": CHECKPOINTS if wanted["save"] else None,
@@ -154,7 +163,7 @@ def checkpoint(spec: Spec, steps: int, saved_step: int | None) -> Fields:
 
 
 def logger() -> Fields:
-    """One line a step with throughput, nothing to TensorBoard, the configuration beside the log."""
+    """Return the logger fields: one line per step with throughput, no TensorBoard, the configuration as a file."""
     return {
         "log_interval": 1,
         "log_throughput": True,
@@ -165,7 +174,7 @@ def logger() -> Fields:
 
 
 def dist(spec: Spec, host: Host) -> Fields:
-    """Process groups: NCCL on CUDA, gloo without."""
+    """Return the fields of the process groups: NCCL with CUDA, else gloo."""
     return {
         "distributed_backend": "nccl" if host.cuda else "gloo",
         "distributed_timeout_minutes": int(setting(spec, "distributed_timeout_minutes", 10)),
@@ -174,7 +183,10 @@ def dist(spec: Spec, host: Host) -> Fields:
 
 
 def profiling(spec: Spec, host: Host) -> Fields:
-    """Megatron-Bridge's own switch for nsys: steps [start, stop) and ranks. CUDA's profiler calls need CUDA."""
+    """Return the fields of Megatron-Bridge's nsys support: steps [start, stop) and ranks.
+
+    Empty without CUDA, because Megatron-Bridge calls CUDA's profiler functions.
+    """
     wanted = spec["profile"]
     if wanted is None or wanted["tool"] != "nsys" or not host.cuda:
         return {}
@@ -187,14 +199,14 @@ def profiling(spec: Spec, host: Host) -> Fields:
 
 
 def profiled_ranks(spec: Spec, host: Host) -> list[int]:
-    """The ranks that the profile is to see."""
+    """Return the ranks to profile."""
     return ranks(spec["profile"]["ranks"], host.world, spec["parallelism"]["pp"])
 
 
 def ranks(text: str, world: int, stages: int = 1) -> list[int]:
-    """The ranks that `text` names: "all", or numbers, ranges ("0-7") and the words first, mid and last, by commas.
+    """Return the ranks that `text` selects: "all", or numbers, ranges ("0-7"), first, mid and last, by commas.
 
-    The words mean the first rank of the first, the middle and the last pipeline stage.
+    first, mid and last are the first rank of the first, the middle and the last pipeline stage.
     """
     words = {"first": 0, "mid": stages // 2 * (world // stages), "last": (stages - 1) * (world // stages)}
     named: set[int] = set()

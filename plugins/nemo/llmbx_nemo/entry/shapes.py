@@ -1,7 +1,7 @@
-"""The architectures, as fields of Megatron-Core's model config. Pure: values are numbers, text and lists.
+"""Model architectures as fields of Megatron-Core's model configuration.
 
-Sizes and what makes an architecture that architecture come from the specification, in the words of the catalog; here
-they get the names that Megatron gives them. Lengths are in tokens, widths in elements.
+The specification has the sizes and the architecture in the names of the catalog; here these are translated to
+Megatron's names. The values are numbers, strings and lists. Lengths are in tokens, widths in elements.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 Fields = dict[str, Any]
 
-WORDS = {
+RENAMED = {
     "activation": "activation_func",
     "norm_epsilon": "layernorm_epsilon",
     "rotary_base": "rotary_base",
@@ -21,29 +21,30 @@ WORDS = {
     "router_scales_input": "moe_apply_probs_on_input",
     "router_aux_loss": "moe_aux_loss_coeff",
 }
-"""The catalog's words for an architecture that are a field of Megatron's as they stand."""
+"""Megatron's field for each architecture key of the catalog whose value is passed on unchanged."""
 
-KNOWN = WORDS.keys() | {"no_rope_every"}
-"""All words that are understood here."""
+KNOWN = RENAMED.keys() | {"no_rope_every"}
+"""All supported architecture keys of the catalog."""
 
 ROPE_SCALING_FACTOR = 8.0
-"""How far Llama 3.1 stretches its rotary positions."""
+"""Llama 3.1's factor of RoPE scaling."""
 
 
-def architecture(words: Fields, shape: Fields) -> Fields:
-    """The model fields of an architecture (`words`, all among `KNOWN`) at the sizes of `shape`."""
-    fields = {**decoder(shape), **{WORDS[word]: value for word, value in words.items() if word in WORDS}}
-    if words.get("rope_scaling"):
+def architecture(keys: Fields, shape: Fields) -> Fields:
+    """Return the model fields for the catalog's architecture keys (all in `KNOWN`) and the sizes in `shape`."""
+    fields = {**decoder(shape), **{RENAMED[key]: value for key, value in keys.items() if key in RENAMED}}
+    if keys.get("rope_scaling"):
         fields["rope_scaling_factor"] = ROPE_SCALING_FACTOR
-    if words.get("no_rope_every"):
-        fields["no_rope_freq"] = every(words["no_rope_every"], shape["layers"])
+    if keys.get("no_rope_every"):
+        fields["no_rope_freq"] = every(keys["no_rope_every"], shape["layers"])
     return {**fields, **experts(shape)} if shape.get("experts") else fields
 
 
 def decoder(shape: Fields) -> Fields:
-    """What all of them are: pre-norm decoders with RMSNorm, gated MLP, grouped queries and rotary positions.
+    """Return the fields that all models share: pre-norm decoders with RMSNorm, gated MLP, grouped queries and RoPE.
 
-    Maverick's chunked attention (8,192 tokens a chunk) is the whole sequence at the benchmark's length: left out.
+    Maverick's chunked attention (8,192 tokens per chunk) is left out: at the benchmark's length one chunk is the whole
+    sequence.
     """
     return {
         "num_layers": shape["layers"],
@@ -66,7 +67,7 @@ def decoder(shape: Fields) -> Fields:
 
 
 def experts(shape: Fields) -> Fields:
-    """A mixture of experts: how many, how wide, in which layers, and tokens exchanged all-to-all."""
+    """Return the fields of a mixture of experts: number, widths, layers, and an all-to-all token dispatcher."""
     fields = {
         "num_moe_experts": shape["experts"],
         "moe_router_topk": shape["experts_per_token"],
@@ -80,5 +81,5 @@ def experts(shape: Fields) -> Fields:
 
 
 def every(period: int, layers: int) -> list[int]:
-    """A 1 for every `period`-th layer, 0 for the others."""
+    """Return a list with 1 for every `period`-th layer and 0 for the others."""
     return [int((number + 1) % period == 0) for number in range(layers)]

@@ -1,8 +1,8 @@
-"""The program of one rank: reads the specification, says what it finds, and hands over to the recipe's driver.
+"""The program of one rank: reads the specification, records versions and devices, and calls the recipe's driver.
 
-Started as `python code/train.py` in the run folder, with `LLMBX_SPEC` naming the specification and `LLMBX_RANK`,
-`LLMBX_LOCAL_RANK`, `LLMBX_WORLD_SIZE`, `LLMBX_MASTER_ADDR` and `LLMBX_MASTER_PORT` set. Exit status 2: this image or
-machine cannot run the recipe, said in one line each.
+It is started as `python code/train.py` in the run folder. `LLMBX_SPEC` is the path of the specification, and
+`LLMBX_RANK`, `LLMBX_LOCAL_RANK`, `LLMBX_WORLD_SIZE`, `LLMBX_MASTER_ADDR` and `LLMBX_MASTER_PORT` are set. If this image
+or machine cannot run the recipe, the program prints one line per problem and exits with status 2.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ DRIVERS = {
     "megatron-bridge": ("megatron.bridge", "Megatron-Bridge"),
     "nemo2": ("nemo.collections.llm", "NeMo 2"),
 }
-"""Each driver's module and its name for people."""
+"""Module and display name of each driver."""
 
 PACKAGES = (
     "torch", "megatron-core", "megatron-bridge", "nemo-toolkit", "flash-attn", "transformers", "triton",
 )  # fmt: skip
-"""Packages whose versions belong to a result."""
+"""Packages whose versions are part of a result."""
 
 CPU_THREADS = 8
-"""More threads than this slow a small model down."""
+"""Maximum number of threads per rank; more threads slow a small model down."""
 
 MINI_THREADS = 1
-"""A mini's operations are so short that handing them to a second thread takes longer than computing them: on two cores
-a step of Grok-1's mini takes 0.65 s with two threads and 0.43 s with one."""
+"""Number of threads per rank of a mini. Its operations are so short that starting a second thread takes longer than the
+computation: on two cores a step of Grok-1's mini takes 0.65 s with two threads and 0.43 s with one."""
 
 
 def rank_environment(this: rank.Rank) -> dict[str, str]:
-    """The variables that torch.distributed reads: where a launcher like torchrun would set them, this rank does."""
+    """Return the variables that torch.distributed reads and that launchers like torchrun set."""
     return {
         "RANK": str(this.number),
         "LOCAL_RANK": str(this.local),
@@ -48,14 +48,14 @@ def rank_environment(this: rank.Rank) -> dict[str, str]:
 
 
 def threads(cores: int, ranks: int, mini: bool) -> int:
-    """Threads of one rank when `ranks` share `cores`."""
+    """Return the number of threads per rank if `ranks` share `cores`."""
     return MINI_THREADS if mini else max(1, min(CPU_THREADS, cores // ranks))
 
 
 def limit_memory(ranks: int, meminfo: Path = Path("/proc/meminfo")) -> None:
-    """Let an allocation fail when this rank's share of the free memory is used up.
+    """Limit the memory of this process to its share of the available memory, so that larger allocations fail.
 
-    Otherwise the kernel would end whichever process it likes, without a word in the log.
+    Otherwise the kernel would kill any process of the machine, without a message in the log.
     """
     available = next(
         line for line in meminfo.read_text(encoding="utf-8").splitlines() if line.startswith("MemAvailable")
@@ -66,10 +66,10 @@ def limit_memory(ranks: int, meminfo: Path = Path("/proc/meminfo")) -> None:
 
 
 def missing_driver(spec: dict[str, Any]) -> str | None:
-    """One line when the recipe's driver is not in this image, else None."""
+    """Return an error message if the recipe's driver is not installed, else None."""
     driver = spec["driver"]
     if driver not in DRIVERS:
-        return f"driver '{driver}' is unknown here (known: {', '.join(DRIVERS)})"
+        return f"unknown driver '{driver}' (known: {', '.join(DRIVERS)})"
     module, name = DRIVERS[driver]
     if rank.importable(module):
         return None
@@ -78,7 +78,7 @@ def missing_driver(spec: dict[str, Any]) -> str | None:
 
 
 def gpus() -> list[dict[str, Any]]:
-    """This rank's CUDA devices, with CUDA and NCCL as torch was built; empty without a device."""
+    """Return the CUDA devices of this rank, with torch's CUDA and NCCL versions; empty without a device."""
     import torch
 
     if not torch.cuda.is_available():

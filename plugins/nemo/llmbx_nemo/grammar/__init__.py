@@ -1,6 +1,6 @@
-"""The grammars of the NeMo family's logs: how each is recognised, read, and usually measured.
+"""Log formats of the NeMo family: detection, parsers, and default measurement windows.
 
-Windows are those of the recipes: 35-44 for Megatron-Bridge (Llama 3.1 recipe), 11-44 for NeMo 2 (Grok-1 and Llama 4
+The windows are those of the recipes: 35-44 for Megatron-Bridge (Llama 3.1 recipe), 11-44 for NeMo 2 (Grok-1 and Llama 4
 recipes), the last step for the Llama 3.1 recipe on NeMo 2.
 """
 
@@ -22,22 +22,22 @@ PARSERS: dict[str, type[LogParser]] = {
     "nemo2": Nemo2Parser,
     "nemo1": Nemo1Parser,
 }
-"""The grammar for each driver."""
+"""The parser for each driver."""
 
 
 def parser(spec: RunSpec | None) -> LogParser:
-    """A fresh parser for what the driver of this run prints, or for any Megatron-Bridge run.
+    """Return a new parser for the log of this run's driver; without a specification, for Megatron-Bridge.
 
-    Raises `UsageError` for a driver without a grammar.
+    Raises `UsageError` for a driver without a log format.
     """
     driver = spec.driver if spec else "megatron-bridge"
     if driver not in PARSERS:
-        raise UsageError(f"no log grammar for driver '{driver}'{did_you_mean(driver, PARSERS)}")
+        raise UsageError(f"no log parser for driver '{driver}'{did_you_mean(driver, PARSERS)}")
     return PARSERS[driver]()
 
 
 def formats() -> list[LogFormat]:
-    """The four formats, newest first: on equal evidence the first one is taken."""
+    """Return the four formats, newest first: if several match equally well, the first one is used."""
     return [
         LogFormat("megatron-bridge", "Megatron-Bridge", _bridge, MegatronParser, lambda experiment: "35-44", unit="ms"),
         LogFormat("megatron-lm", "Megatron-LM", _megatron_lm, MegatronParser, lambda experiment: "35-44", unit="ms"),

@@ -1,7 +1,8 @@
-"""What the frameworks' logs say besides steps: ends, checkpoints, parameters, memory, failed validations.
+"""Events in the frameworks' logs: end of training, checkpoints, parameter counts, memory, failed validations.
 
-Kinds of event: `finished`, `checkpoint_saved` and `checkpoint_loaded` (`iteration`, `path`, `seconds`: what the line
-says), `fact` (`parameters`, `peak_memory_bytes`), `config_fallback`, `nan` and `unexpected_result` (`iteration`).
+Kinds of event: `finished`, `checkpoint_saved` and `checkpoint_loaded` (with those of `iteration`, `path` and `seconds`
+that the line contains), `fact` (`parameters`, `peak_memory_bytes`), `config_fallback`, `nan` and `unexpected_result`
+(`iteration`).
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ Rule = tuple[str, re.Pattern[str], Callable[[re.Match[str]], Facts]]
 
 
 def rule(kind: str, pattern: str, facts: Callable[[re.Match[str]], Facts] = lambda match: {}) -> Rule:
-    """A line that matches `pattern` is an event of this kind with these facts."""
+    """Return a rule: a line that matches `pattern` is an event of this kind, with the facts that `facts` extracts."""
     return kind, re.compile(pattern), facts
 
 
 def find(rules: Iterable[Rule], text: str, rank: int | None) -> list[Event]:
-    """The event of the first rule that `text` matches, if any. A NaN in a loss is fatal, nothing else is."""
+    """Return the event of the first rule that `text` matches, if any. Only a NaN or Inf in a loss is fatal."""
     for kind, pattern, facts in rules:
         if match := pattern.search(text):
             found = facts(match)
@@ -80,12 +81,15 @@ _MEMORY = re.compile(
 
 
 def memory(text: str) -> Event | None:
-    """The peak that `(after N iterations) memory` reports: Megatron-Bridge in 1e9 bytes, Megatron-LM in 2^20."""
+    """Return the peak memory of a line `(after N iterations) memory`, or None.
+
+    Megatron-Bridge prints it in units of 1e9 bytes, Megatron-LM in units of 2^20 bytes.
+    """
     match = _MEMORY.search(text)
     if match is None:
         return None
     peak = round(float(match["giga"]) * 1e9) if match["giga"] else round(float(match["mebi"]) * 2**20)
     if peak == 0:
-        return None  # Megatron-Bridge 0.1 and 0.2 print it where there is no device
+        return None  # Megatron-Bridge 0.1 and 0.2 print 0 on a machine without a GPU
     facts: Facts = {"peak_memory_bytes": peak, "iteration": int(match["after"])}
     return Event(kind="fact", text=text.strip()[:500], rank=int(match["rank"]), facts=facts)

@@ -1,8 +1,8 @@
-"""Reading `iteration N/M | key: value | key: value |` lines, also those that another writer's output has cut in two.
+"""Parse records `iteration N/M | key: value | key: value |`, also if the output of another process splits their lines.
 
-A record that stops before its end stays open, under the label of its writer, for the lines that follow. A line that
-goes on where it stopped completes it: what remained unread (perhaps with foreign text glued to it) is cut back to the
-longest beginning that makes a proper field together with the new line.
+A record without its last field stays open, under the label of its writer, until a following line completes it. To join
+the two lines, the unparsed rest of the record (which may end in text of the other process) is shortened to the longest
+prefix that forms a valid field together with the new line.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ from llmbx.logs.lines import CUT
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 
 _WHOLE = r"(?:(?!0\.)\d[\d.]{4,}|0\.0*[1-9]\d{3,}|\d\.\d+[eE][-+]\d\d)"
-"""A value as `%.4g` or `%.2e` prints it at its longest: nothing can be missing even where the log ends in it."""
+"""A value at the full length of `%.4g` or `%.2e`: it is complete even if the line is cut off directly after it."""
 
 PATIENCE = 64
-"""A cut record waits this many lines for its rest."""
+"""Number of lines after which an incomplete record is dropped."""
 
 LONGEST = 8192
-"""A longer line is not the rest of a record."""
+"""Longer lines (in characters) are not considered as the rest of a record."""
 
 LONGEST_TAIL = 160
-"""A cut field is sought in this many characters behind the last whole one."""
+"""Number of characters after the last complete field in which a cut field is searched for."""
 
 _OTHER_KEY = r"[A-Za-z_][\w ()/.\-]*?"
 
 
 class Schema:
-    """How one format writes a record.
+    """The record syntax of one log format.
 
-    `header` has the groups `number` and `total`; `beginning` finds where a header starts that is cut off; `keys` maps
-    the log's own words to short names, of which every whole record has `time`; `last` is the key that ends a record, or
-    None where a record ends with its line and its last value needs no bar.
+    `header` is a regular expression with the groups `number` and `total`; `beginning` matches the start of a header
+    that is cut off. `keys` maps the keys in the log to short names; every complete record has the short name `time`.
+    `last` is the key that ends a record, or None if a record ends with its line and its last value is not followed by
+    a `|`.
     """
 
     def __init__(self, header: str, beginning: str, keys: Mapping[str, str], last: str | None) -> None:
@@ -55,9 +56,10 @@ class Schema:
 
 @dataclass
 class Reading:
-    """One record so far: its number, the announced total, the text of the values by short name, what was not read.
+    """A record as far as it has been read.
 
-    `epoch` is what the header's group of that name holds, where a format has one.
+    `number` and `total` are the step and the number of steps in the header, `values` the texts of the values by short
+    name, `tail` the text that was not parsed. `epoch` is the header's group of that name, or 0 if the format has none.
     """
 
     number: int
@@ -76,7 +78,7 @@ class _Open:
 
 
 class RecordReader:
-    """Reads the records of one schema from lines, one stream of lines a label."""
+    """Reads the records of one schema from lines. Lines with different labels are separate streams."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -85,11 +87,11 @@ class RecordReader:
 
     @property
     def waiting(self) -> bool:
-        """Whether a cut record waits for its rest: then every line matters."""
+        """Whether a record is incomplete: then every line has to be read."""
         return bool(self._open)
 
     def read(self, label: str, text: str) -> tuple[list[Reading], str]:
-        """The records that this line begins or goes on with, and the text that belongs to none of them."""
+        """Return the records that this line starts or continues, and the text that belongs to none of them."""
         heads = list(self.schema.header.finditer(text))
         before = text[: heads[0].start()] if heads else text
         found, rest = self._resume(label, before)
@@ -103,12 +105,12 @@ class RecordReader:
         return found, rest
 
     def parse(self, text: str) -> Reading | None:
-        """The first record in `text`, without regard to what came before."""
+        """Return the first record in `text`, ignoring incomplete records of earlier lines."""
         head = self.schema.header.search(text)
         return self._begin(head, text[head.end() :]) if head else None
 
     def forget(self, label: str) -> None:
-        """The cut record of this label was read in another way."""
+        """Drop the incomplete record of this label."""
         self._open.pop(label, None)
 
     def _begin(self, head: re.Match[str], body: str) -> Reading:
@@ -125,7 +127,7 @@ class RecordReader:
             if "key" in match.re.groupindex:
                 reading.values[schema.keys[match["key"]]] = match["value"]
             if position == len(body):
-                # A last field without a bar may go on in the next line.
+                # A last field without a `|` may continue in the next line.
                 position = position if body.endswith("|") else start
                 break
         reading.tail = body[position:]
@@ -145,7 +147,7 @@ class RecordReader:
         cut = self._open.get(label)
         if cut is None or not text.strip() or len(text) > LONGEST:
             return [], text
-        whole = self._mend_header(cut.tail, text) if cut.reading is None else self._mend(cut.reading, cut.tail, text)
+        whole = self._join_header(cut.tail, text) if cut.reading is None else self._join(cut.reading, cut.tail, text)
         if whole is not None:
             self._wait(label, whole)
             return [whole], whole.tail if whole.complete else ""
@@ -154,32 +156,35 @@ class RecordReader:
             del self._open[label]
         return [], text
 
-    def _mend_header(self, tail: str, text: str) -> Reading | None:
-        ways = []
+    def _join_header(self, tail: str, text: str) -> Reading | None:
+        candidates = []
         for kept in range(min(len(tail), LONGEST_TAIL), 0, -1):
             joined = tail[:kept] + text
             head = self.schema.header.match(joined)
             if head and kept < head.end() and self.schema.bare.match(joined, head.end()):
-                ways.append((head, joined[head.end() :]))
-        # Digits of foreign text may have joined the number: the one that is next in turn is right.
-        in_turn = [way for way in ways if int(way[0]["number"]) == self._last + 1]
-        return self._begin(*(in_turn or ways)[0]) if ways else None
+                candidates.append((head, joined[head.end() :]))
+        # The number may contain digits of another process's text: prefer the one that follows the last number.
+        expected = [each for each in candidates if int(each[0]["number"]) == self._last + 1]
+        return self._begin(*(expected or candidates)[0]) if candidates else None
 
-    def _mend(self, reading: Reading, tail: str, text: str) -> Reading | None:
+    def _join(self, reading: Reading, tail: str, text: str) -> Reading | None:
         for kept in range(min(len(tail), LONGEST_TAIL), -1, -1):
             joined = tail[:kept] + text
             match = self.schema.known.match(joined)
             if match and match.end() > kept and self.schema.bare.match(joined, match.end()):
                 again = self.schema.keys[match["key"]] if tail[:kept].strip() else None
                 return self._extend(reading, joined, again)
-        # The field that was cut is not one that is read; what follows it may be.
+        # The key of the cut field is not in the schema, but the fields after it may be.
         bar = text.find("|")
         if bar >= 0 and self.schema.known.match(text, bar + 1):
             return self._extend(reading, text[bar + 1 :], None)
         return None
 
     def _extend(self, reading: Reading, body: str, again: str | None) -> Reading | None:
-        """`reading` with the values of `body`, unless one but `again` is known already: then `body` is another's."""
+        """Return `reading` with the values of `body`.
+
+        Returns None if a value other than `again` is known already: then `body` belongs to another record.
+        """
         more = Reading(reading.number, reading.total, epoch=reading.epoch)
         self._fill(more, body)
         if any(name in reading.values and name != again for name in more.values):
@@ -193,20 +198,20 @@ class RecordReader:
 
 
 def number(text: str | None) -> float | None:
-    """The value of a number as the log prints it (also nan and inf), or None."""
+    """Return a printed number (also nan and inf) as a float; None for None."""
     return float(text) if text is not None else None
 
 
 def integer(text: str | None) -> int | None:
-    """A number as a whole one, or None where there is none (also for nan and inf)."""
+    """Return a printed number as an int; None for None, nan and inf."""
     value = number(text)
     return int(value) if value is not None and abs(value) < float("inf") else None
 
 
 def seconds(text: str | None, exponent: int = 0) -> float | None:
-    """A printed time in seconds, the unit's exponent given (-3 for milliseconds; 662.9 is 0.6629); None where unknown.
+    """Return a printed time in seconds; `exponent` is that of the printed unit (-3 for milliseconds: 662.9 -> 0.6629).
 
-    No step takes no time: a zero, like nan or inf, is an unknown time.
+    Returns None for None, nan, inf and zero, since a step cannot take no time.
     """
     if text is None or not text[-1].isdigit() or "e" in text.lower():
         value = (number(text) or 0.0) * 10.0**exponent
@@ -216,6 +221,9 @@ def seconds(text: str | None, exponent: int = 0) -> float | None:
 
 
 def resolution(text: str | None) -> float | None:
-    """The step in which a number is printed: 0.1 for `1180.5`, 1.0 for `4.05e+02`; None for no number, nan or inf."""
+    """Return the value of a number's last printed digit: 0.1 for `1180.5`, 1.0 for `4.05e+02`.
+
+    Returns None if `text` is None, nan, inf or not a number.
+    """
     parts = re.fullmatch(r"[-+]?\d+(?:\.(\d*))?(?:[eE]([-+]?\d+))?", text or "")
     return float(f"1e{int(parts[2] or 0) - len(parts[1] or '')}") if parts else None

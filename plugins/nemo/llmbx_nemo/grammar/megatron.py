@@ -1,9 +1,10 @@
-"""The log of Megatron-Bridge and Megatron-LM: iterations numbered from 1, milliseconds, two writing ranks.
+"""Parser for the logs of Megatron-Bridge and Megatron-LM.
 
-The lines are those of `training_log` in either code base (Megatron-Bridge 0.3 to 0.6, Megatron-Core 0.16):
+Iterations are numbered from 1, times are in milliseconds, and two ranks write. The lines are those of `training_log` in
+either code base (Megatron-Bridge 0.3 to 0.6, Megatron-Core 0.16):
 `[time] iteration 45/50 | consumed samples: 5760 | elapsed time per iteration (ms): 5710.2 | ...`, and in
-Megatron-Bridge `Step Time : 5.71s GPU utilization: 1181.5MODEL_TFLOP/s/GPU`. Of a pair `13372.8/13364.7` the first is
-the step's own value, the second a running mean.
+Megatron-Bridge `Step Time : 5.71s GPU utilization: 1181.5MODEL_TFLOP/s/GPU`. In a pair `13372.8/13364.7` the first
+value is that of the step, the second a running mean.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ SCHEMA = Schema(
 )
 
 PATIENCE = 8
-"""A line that two writers cut waits this many lines for its rest."""
+"""Number of lines after which a line that another process interrupted is dropped."""
 
 LONGEST = 4096
-"""A longer line is neither of the two that may have been cut."""
+"""Longer lines (in characters) are not considered as interrupted lines."""
 
 _START = re.compile(r"\[after megatron is initialized|\[before the start of training|Starting training loop at")
 _LOOP = re.compile(r"Starting training loop at iteration (\d+)")
 
 
 class _Cut:
-    """A line that was cut, and for how many lines it has waited for its rest."""
+    """A line that was interrupted, and the number of lines read since."""
 
     __slots__ = ("age", "text")
 
@@ -62,13 +63,13 @@ class _Cut:
         self.age = 0
 
     def wait(self) -> bool:
-        """Wait for one more line; whether it has waited long enough."""
+        """Count one more line. Returns whether to drop this one."""
         self.age += 1
         return self.age > PATIENCE
 
 
 class MegatronParser:
-    """Incremental grammar of Megatron-Bridge's and Megatron-LM's logs."""
+    """Incremental parser for the logs of Megatron-Bridge and Megatron-LM."""
 
     first_step = 1
 
@@ -82,7 +83,7 @@ class MegatronParser:
         self._begin()
 
     def feed(self, line: str) -> list[Record]:
-        """What one line makes known."""
+        """Return the records that become known with this line."""
         found: list[Record] = []
         if (
             ("iteration" in line and "|" in line)
@@ -99,14 +100,14 @@ class MegatronParser:
         return [*found, *self._note(self._signatures.feed(line))]
 
     def close(self) -> list[Record]:
-        """What is left: figures that still waited, or the steps of a log that holds nothing but `Step Time` lines."""
+        """Return the remaining records: unpaired TFLOP/s values, or the steps of a log with only `Step Time` lines."""
         pairs = self._pairing.close()
         return self._tflops(pairs) if self._iterations else self._steps_of_rank_0()
 
     def _begin(self) -> None:
         self._signatures = Signatures()
         self._measured: set[int] = set()
-        self._own_figure: set[int] = set()
+        self._has_own_tflops: set[int] = set()
         self._lone: list[re.Match[str]] = []
         self._iterations = False
 
@@ -114,30 +115,30 @@ class MegatronParser:
         label, _, text = split_label(line)
         broken = self._broken.get(label)
         short = broken is not None and len(text) <= LONGEST
-        parted = steptime.unshuffle(broken.text, text, self._records.parse) if broken and short else None
-        if parted is not None:
+        separated = steptime.deinterleave(broken.text, text, self._records.parse) if broken and short else None
+        if separated is not None:
             for waiting in (self._halves, self._broken):
                 waiting.pop(label, None)
             self._records.forget(label)
-            self._figures([parted[0]])
-            return self._step(parted[1], line)
-        text = self._finish_half(label, text)
-        figures, text = steptime.peel(text)
-        self._figures(figures)
+            self._add_step_times([separated[0]])
+            return self._step(separated[1], line)
+        text = self._complete_half(label, text)
+        matches, text = steptime.extract(text)
+        self._add_step_times(matches)
         readings, rest = self._records.read(label, text)
         found = [record for reading in readings for record in self._step(reading, line)]
-        figures, rest = steptime.peel(rest)
-        self._figures(figures)
+        matches, rest = steptime.extract(rest)
+        self._add_step_times(matches)
         self._remember(label, text, rest, any(reading.complete for reading in readings))
         return found
 
-    def _finish_half(self, label: str, text: str) -> str:
+    def _complete_half(self, label: str, text: str) -> str:
         half = self._halves.get(label)
-        done = steptime.finish(half.text, text) if half else None
+        done = steptime.complete(half.text, text) if half else None
         if done is None:
             return text
         del self._halves[label]
-        self._figures([done[0]])
+        self._add_step_times([done[0]])
         return done[1]
 
     def _remember(self, label: str, text: str, rest: str, whole: bool) -> None:
@@ -152,9 +153,9 @@ class MegatronParser:
         if cut_here and "S" in text and len(text) <= LONGEST:
             self._broken[label] = _Cut(text)
 
-    def _figures(self, matches: list[re.Match[str]]) -> None:
+    def _add_step_times(self, matches: list[re.Match[str]]) -> None:
         for match in matches:
-            self._pairing.figure(float(match["time"]), match["tflops"])
+            self._pairing.add_step_time(float(match["time"]), match["tflops"])
             if not self._iterations:
                 self._lone.append(match)
 
@@ -166,23 +167,23 @@ class MegatronParser:
         self._iterations, self._lone = True, []
         step = _step(reading, self._attempts.current)
         if step.tflops_per_gpu is not None:
-            self._own_figure.add(step.number)
+            self._has_own_tflops.add(step.number)
         found.append(step)
         if step.time_s is not None and step.number not in self._measured:
             self._measured.add(step.number)
-            found += self._tflops(self._pairing.iteration(step.number, step.time_s, step.global_batch_size))
+            found += self._tflops(self._pairing.add_iteration(step.number, step.time_s, step.global_batch_size))
         return found
 
     def _tflops(self, pairs: list[Pair]) -> list[Record]:
         return [
             Step(
                 number=iteration.number,
-                tflops_per_gpu=figure.tflops,
-                tflops_resolution=resolution(figure.text),
+                tflops_per_gpu=step_time.tflops,
+                tflops_resolution=resolution(step_time.text),
                 attempt=self._attempts.current,
             )
-            for iteration, figure in pairs
-            if iteration.number not in self._own_figure
+            for iteration, step_time in pairs
+            if iteration.number not in self._has_own_tflops
         ]
 
     def _steps_of_rank_0(self) -> list[Record]:
@@ -241,7 +242,7 @@ def _may_be_fact(line: str) -> bool:
 def _step(reading: Reading, attempt: int) -> Step:
     values = reading.values
     loss, grad = number(values.get("loss")), number(values.get("grad"))
-    # Megatron prints no loss that is not above zero, so a NaN shows in the counts beside it alone.
+    # Megatron prints only losses above zero, so a NaN is visible only in the counters next to it.
     if loss is None and reading.complete and (number(values.get("nan")) or (grad is not None and math.isnan(grad))):
         loss = math.nan
     return Step(

@@ -1,4 +1,4 @@
-"""The log of NeMo 1: a progress bar that is drawn anew with every step.
+"""Parser for the logs of NeMo 1: a progress bar that is redrawn after every step.
 
 `Epoch 0: : 100%|██████████| 50/50 [23:22<00:00, reduced_train_loss=0.186, global_step=49.00, ...]`, with
 `train_step_timing in s=24.00` among the values. The steps are numbered by `global_step`, from 0.
@@ -21,14 +21,14 @@ _PAIR = re.compile(rf"(?P<key>[A-Za-z_][\w ]*)=(?P<value>{NUMBER})(?=[,\]]|$)")
 
 
 class Nemo1Parser:
-    """Incremental grammar of NeMo 1's logs."""
+    """Incremental parser for the logs of NeMo 1."""
 
     def __init__(self) -> None:
         self._attempts = Attempts()
         self._signatures = Signatures()
 
     def feed(self, line: str) -> list[Record]:
-        """What one line makes known."""
+        """Return the records that become known with this line."""
         found: list[Record] = []
         if "global_step=" in line:
             for bar in BAR.finditer(line):
@@ -39,11 +39,11 @@ class Nemo1Parser:
         return [*found, *self._signatures.feed(line)]
 
     def close(self) -> list[Record]:
-        """Nothing waits: every step was told as it came."""
+        """Return no records: every step was returned by `feed`."""
         return []
 
     def _bar(self, bar: re.Match[str], line: str) -> list[Record]:
-        # A bar that is cut off ends in a value that may be cut, too.
+        # The last value of a progress bar that is cut off may be incomplete.
         body = bar["body"] if bar["end"] else bar["body"].rpartition(",")[0]
         values = {pair["key"].strip(): pair["value"] for pair in _PAIR.finditer(body)}
         step = integer(values.get("global_step"))

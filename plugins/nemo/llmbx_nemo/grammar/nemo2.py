@@ -1,8 +1,8 @@
-"""The log of NeMo 2: iterations numbered from 0, seconds, one line a step.
+"""Parser for the logs of NeMo 2: iterations numbered from 0, times in seconds, one line per step.
 
 `Training epoch 0, iteration 49/49 | lr: 7.496e-06 | ... | train_step_timing in s: 12.39 | consumed_samples: 6400`, as
-the Llama 3.1 recipe (NeMo 2) quotes it; newer releases add `TFLOPS_per_GPU: 4.05e+02`. `iteration` counts within an
-epoch, so from the second epoch on `global_step` is the step's number.
+the Llama 3.1 recipe (NeMo 2) quotes it; newer releases add `TFLOPS_per_GPU: 4.05e+02`. `iteration` is counted within an
+epoch, so from the second epoch on the step number is `global_step`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _START = re.compile(r"Initializing distributed: GLOBAL_RANK: 0,")
 
 
 class Nemo2Parser:
-    """Incremental grammar of NeMo 2's logs."""
+    """Incremental parser for the logs of NeMo 2."""
 
     first_step = 0
 
@@ -51,7 +51,7 @@ class Nemo2Parser:
         self._signatures = Signatures()
 
     def feed(self, line: str) -> list[Record]:
-        """What one line makes known."""
+        """Return the records that become known with this line."""
         found: list[Record] = []
         if "Training e" in line or ", iteration " in line or self._records.waiting:
             label, _, text = split_label(line)
@@ -62,7 +62,7 @@ class Nemo2Parser:
         return [*found, *self._signatures.feed(line)]
 
     def close(self) -> list[Record]:
-        """Nothing waits: every step was told as it came."""
+        """Return no records: every step was returned by `feed`."""
         return []
 
     def _step(self, reading: Reading, line: str) -> list[Record]:

@@ -1,4 +1,4 @@
-"""The `Step Time : 5.71s GPU utilization: 1181.5MODEL_TFLOP/s/GPU` line, whole or cut by the iteration's line."""
+"""Parse `Step Time : 5.71s GPU utilization: 1181.5MODEL_TFLOP/s/GPU`, also if the iteration's line interrupts it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _LAYOUT = re.compile(
     r"|(?<=\|) grad norm: \d+\.\d{3} \|"
     r"|(?<=\|) [a-z][a-z_ ]+: \d\.\d{6}E[+-]\d\d \|"
 )
-"""How Megatron lays out the parts of an iteration's line; one that looks otherwise has lost or gained a character."""
+"""Megatron's exact layout of the fields of an iteration's line. A field that does not match has lost or gained
+characters."""
 
 STEP_TIME = re.compile(
     r"Step Time\s*:\s*(?P<time>\d+\.\d\d)s GPU utilization:\s*(?P<tflops>\d+\.\d)\s*(?:MODEL_)?TFLOP/s/GPU"
 )
 
-# The end of such a line, at the beginning of ours: its own beginning went elsewhere.
+# The end of a `Step Time` text at the start of a line; its beginning is in another line.
 STEP_TIME_END = re.compile(
     r"[A-Za-z ]{0,9}:\s*(?P<time>\d+\.\d\d)s GPU utilization:\s*(?P<tflops>\d+\.\d)\s*(?:MODEL_)?TFLOP/s/GPU"
 )
@@ -31,14 +32,14 @@ STEP_TIME_END = re.compile(
 _SKELETON = "Step Time : #s GPU utilization: #MODEL_TFLOP/s/GPU"
 _NUMBERS = re.compile(r"\d+(?:\.\d*)?")
 _LENGTH = 100
-"""No `Step Time` line is longer than this."""
+"""Maximum length of a `Step Time` text, in characters."""
 
 Match = re.Match[str]
 Found = tuple[Match, str]
 
 
-def peel(text: str) -> tuple[list[Match], str]:
-    """Every whole `Step Time` text, and the line without them."""
+def extract(text: str) -> tuple[list[Match], str]:
+    """Return the matches of every complete `Step Time` text, and the line without these."""
     found = []
     end = STEP_TIME_END.match(text)
     if end and not text.startswith("Step Time"):
@@ -50,8 +51,11 @@ def peel(text: str) -> tuple[list[Match], str]:
     return found, text
 
 
-def finish(begun: str, text: str) -> Found | None:
-    """A `Step Time` text that was cut at the end of `begun` and goes on at the start of `text`, and what follows it."""
+def complete(begun: str, text: str) -> Found | None:
+    """Join a `Step Time` text that starts at the end of `begun` and continues at the start of `text`.
+
+    Returns the match and the text after it, or None.
+    """
     for kept in range(min(len(begun), _LENGTH), 0, -1):
         match = STEP_TIME.match(begun[:kept] + text)
         if match and match.end() > kept:
@@ -59,29 +63,29 @@ def finish(begun: str, text: str) -> Found | None:
     return None
 
 
-def unshuffle(first: str, second: str, parse: Callable[[str], Reading | None]) -> tuple[Match, Reading] | None:
-    """Two lines, one of `Step Time` and one of an iteration, each cut once and printed in turns.
+def deinterleave(first: str, second: str, parse: Callable[[str], Reading | None]) -> tuple[Match, Reading] | None:
+    """Separate a `Step Time` text and an iteration's line that were split once each and printed interleaved.
 
-    Digits of the one may stand directly before digits of the other. Of the ways to part them, the one counts that
-    leaves most parts of the iteration's line as Megatron lays them out, and in which the two times agree best. None
-    when there is no way.
+    Digits of one may directly precede digits of the other. Of all ways to separate them, the one is chosen that leaves
+    the most fields of the iteration's line in Megatron's exact layout, and then the one in which the two times agree
+    best. Returns None if the lines cannot be separated.
     """
-    ways = []
+    candidates = []
     for match, rest in [*_begun_inside(first, second), *_wrapped_around(first, second)]:
         reading = parse(rest)
         if reading is not None and reading.complete:
-            ways.append((_likely(match, rest, reading), match, reading))
-    return max(ways, key=lambda way: way[0])[1:] if ways else None
+            candidates.append((_score(match, rest, reading), match, reading))
+    return max(candidates, key=lambda candidate: candidate[0])[1:] if candidates else None
 
 
-def _likely(match: Match, rest: str, reading: Reading) -> tuple[int, float, int]:
+def _score(match: Match, rest: str, reading: Reading) -> tuple[int, float, int]:
     ours, theirs = float(match["time"]), float(reading.values["time"]) / 1000
     apart = abs(ours - theirs) / max(ours, theirs, 1e-9)
     return sum(1 for _ in _LAYOUT.finditer(rest)), -apart, match.end() - match.start()
 
 
 def _begun_inside(first: str, second: str) -> Iterator[Found]:
-    """The `Step Time` text begins somewhere in `first` and ends in `second`."""
+    """Yield the cases in which the `Step Time` text starts inside `first` and ends in `second`."""
     for start in _starts(first):
         for stop in range(start + 1, min(len(first), start + _LENGTH) + 1):
             begun = first[start:stop]
@@ -93,7 +97,10 @@ def _begun_inside(first: str, second: str) -> Iterator[Found]:
 
 
 def _wrapped_around(first: str, second: str) -> Iterator[Found]:
-    """The `Step Time` text is all in `first`, around the beginning of the iteration's line; its rest is `second`."""
+    """Yield the cases in which `first` has the whole `Step Time` text around the start of the iteration's line.
+
+    The rest of the iteration's line is `second`.
+    """
     end = len(first.rstrip())
     for start in _starts(first):
         for stop in range(start + 1, min(len(first), start + _LENGTH) + 1):

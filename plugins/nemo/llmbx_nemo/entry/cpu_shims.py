@@ -1,8 +1,9 @@
-"""Stand-ins that let Megatron-Core train without CUDA. They move data to the CPU; no arithmetic is changed.
+"""Shims that let Megatron-Core train without CUDA. They redirect data to the CPU and change no arithmetic.
 
-Megatron has no CPU mode: below the official switches (gloo, local layers, no fusion, `allow_no_cuda`) it still asks
-torch.cuda for devices, streams and random states. Each line here stands in for one such request; the files named are
-those of Megatron-Core 0.16 and Megatron-Bridge 0.3. This module refuses to load where CUDA is available.
+Megatron has no CPU mode: even with the official options (gloo, local layers, no fusion, `allow_no_cuda`) it gets
+devices, streams and random states from torch.cuda. Each shim here replaces one such function; the comments name the
+files of Megatron-Core 0.16 and Megatron-Bridge 0.3 that use it. Importing this module raises `ImportError` if CUDA is
+available.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 if torch.cuda.is_available():
-    raise ImportError("the CPU stand-ins must not be used where CUDA is available")
+    raise ImportError("the CPU shims must not be used if CUDA is available")
 
 CPU = torch.device("cpu")
 
 
-def _answer(value: Any = None) -> Callable[..., Any]:
-    """A function of its own (torch's tables want every name to be another object) that answers `value`."""
+def _returning(value: Any = None) -> Callable[..., Any]:
+    """Return a new function that returns `value`. Torch's tables require a different object for every name."""
     return lambda *_, **__: value
 
 
 class Stream:
-    """A CUDA stream on which nothing can be late (token_dispatcher, model_provider, schedules)."""
+    """A CUDA stream whose work is always complete (token_dispatcher, model_provider, schedules)."""
 
     device = CPU
     cuda_stream = 0
@@ -47,7 +48,7 @@ class Stream:
 
 
 class Event:
-    """A CUDA event: the moment at which it was recorded (timers, token_dispatcher)."""
+    """A CUDA event that stores the time at which it was recorded (timers, token_dispatcher)."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.at = 0.0
@@ -66,14 +67,14 @@ class Event:
 
 
 class _Generators(tuple[Any, ...]):
-    """Every device's default generator is the CPU's (tensor_parallel/random)."""
+    """The default generators by device; each one is the CPU's (tensor_parallel/random)."""
 
     def __getitem__(self, _: Any) -> Any:
         return torch.default_generator
 
 
 class CudaMeansCpu(TorchFunctionMode):
-    """Reads "cuda" as "cpu" in the calls of this thread."""
+    """Replaces the device "cuda" by "cpu" in torch calls of this thread."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -99,13 +100,13 @@ def _is_cuda(device: Any) -> bool:
 
 
 def install() -> None:
-    """Stand in for torch.cuda. Before Megatron is imported; for the life of the process."""
+    """Replace functions of torch.cuda until the process ends. Call it before Megatron is imported."""
     stream = Stream()
     cuda: Any = torch.cuda
-    cuda.current_device = _answer(CPU)  # rotary embedding, router, layers, mappings, buffers, timers
-    cuda.set_device = _answer()  # initialize
-    cuda.synchronize = _answer()  # timers
-    cuda.empty_cache = _answer()  # initialize, optimizer
+    cuda.current_device = _returning(CPU)  # rotary embedding, router, layers, mappings, buffers, timers
+    cuda.set_device = _returning()  # initialize
+    cuda.synchronize = _returning()  # timers
+    cuda.empty_cache = _returning()  # initialize, optimizer
     cuda.manual_seed = torch.manual_seed  # tensor_parallel/random
     # the RNG tracker and checkpointing
     cuda.get_rng_state = cuda.random.get_rng_state = lambda *_, **__: torch.get_rng_state()
@@ -113,22 +114,25 @@ def install() -> None:
     cuda._lazy_call = lambda call, **_: call()  # RNG tracker
     cuda.default_generators = _Generators()  # RNG tracker
     cuda.Stream, cuda.Event = Stream, Event
-    cuda.current_stream, cuda.default_stream = _answer(stream), _answer(stream)
-    cuda.stream = _answer(contextlib.nullcontext())
-    cuda.nvtx.range_push, cuda.nvtx.range_pop = _answer(), _answer()  # core/utils
+    cuda.current_stream, cuda.default_stream = _returning(stream), _returning(stream)
+    cuda.stream = _returning(contextlib.nullcontext())
+    cuda.nvtx.range_push, cuda.nvtx.range_pop = _returning(), _returning()  # core/utils
     CudaMeansCpu().__enter__()
 
 
-def mend() -> None:
-    """Stand in for what is inside Megatron-Core and Megatron-Bridge themselves. After they are imported."""
-    mend_core()
-    _mend_bridge()
-    # The tracker warns on every switch that "GPU" code moved the CPU's random state: here they are one and the same.
+def patch_megatron() -> None:
+    """Patch Megatron-Core and Megatron-Bridge themselves. Call it after they have been imported."""
+    patch_core()
+    _patch_bridge()
+    # The tracker warns on every switch that "GPU" code changed the CPU's random state: here both are the same state.
     logging.getLogger("megatron.core.tensor_parallel.random").setLevel(logging.ERROR)
 
 
-def mend_core() -> None:
-    """Split sizes of tokens as numbers (from Megatron-Core 0.12): the original makes them of what it has moved only."""
+def patch_core() -> None:
+    """Patch Megatron-Core 0.12 and newer to convert the split sizes of tokens to numpy on a CPU, too.
+
+    The original converts only tensors that it has moved from a GPU.
+    """
     from megatron.core.transformer.moe import token_dispatcher
 
     move = getattr(token_dispatcher, "maybe_move_tensor_to_cpu", None)
@@ -144,24 +148,24 @@ def mend_core() -> None:
     token_dispatcher.maybe_move_tensor_to_cpu = to_cpu
 
 
-def _mend_bridge() -> None:
+def _patch_bridge() -> None:
     from megatron.bridge.training import initialize, setup
 
-    # the official argument, which `pretrain` does not pass on
+    # an official argument that `pretrain` does not pass on
     setup.initialize_megatron = functools.partial(setup.initialize_megatron, allow_no_cuda=True)
 
-    # they seed Megatron's RNG tracker, and up to version 0.2 make its process groups, only where they count a device
+    # they seed Megatron's RNG tracker, and up to version 0.2 create its process groups, only if there is a device
     initialize._set_random_seed = _with_one_device(initialize._set_random_seed)
     initialize._initialize_distributed = _with_one_device(initialize._initialize_distributed)
 
 
 def _with_one_device(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with one CUDA device counted while it runs."""
+    """Wrap `function` so that `torch.cuda.device_count()` is 1 while it runs."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         count = torch.cuda.device_count
-        torch.cuda.device_count = _answer(1)
+        torch.cuda.device_count = _returning(1)
         try:
             return function(*args, **kwargs)
         finally:

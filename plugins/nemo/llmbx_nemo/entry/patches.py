@@ -1,7 +1,7 @@
-"""What Megatron's wheels lack outside NVIDIA's images, with CUDA and without. No arithmetic is changed.
+"""Patches that make Megatron's wheels work outside NVIDIA's images, with and without CUDA.
 
-The images have Transformer Engine, and Megatron as a source tree with its Makefiles; a Python with the wheels from the
-package index has neither.
+The images have Transformer Engine, and Megatron as a source tree with its Makefiles; an environment with the wheels
+from the package index has neither. The patches change no arithmetic.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 COMPILERS = ("megatron.bridge.training.initialize",)
-"""Modules that have taken the function that compiles the data set's helpers."""
+"""Modules that import the function `compile_helpers`, which compiles the helpers of the dataset, by name."""
 
 
 def install() -> None:
-    """Mend what is broken in the installed wheels, and nothing else. After Megatron is imported."""
+    """Patch what is broken in the installed wheels, and nothing else. Call it after Megatron has been imported."""
     _router()
     _helpers()
     _mock_tokens()
@@ -24,7 +24,7 @@ def install() -> None:
 
 
 def _router() -> None:
-    """Megatron-Core 0.16's router asks for a name that it defines only with Transformer Engine: a NameError."""
+    """Define a name that Megatron-Core 0.16's router reads but defines only with Transformer Engine (a NameError)."""
     from megatron.core.transformer.moe import moe_utils
 
     if not hasattr(moe_utils, "te_general_gemm"):
@@ -32,7 +32,10 @@ def _router() -> None:
 
 
 def _mock_tokens() -> None:
-    """Up to Megatron-Core 0.15 mock data has tokens up to 4,096 whatever the vocabulary; later versions wrap them."""
+    """Limit the tokens of mock data to the vocabulary.
+
+    Up to Megatron-Core 0.15 they go up to 4,096 whatever the vocabulary size; later versions wrap them.
+    """
     from megatron.core.datasets import gpt_dataset
 
     data = gpt_dataset.MockGPTLowLevelDataset
@@ -40,16 +43,16 @@ def _mock_tokens() -> None:
         return
     sample = data.__getitem__
 
-    def inside(self: Any, index: int) -> Any:
+    def limited(self: Any, index: int) -> Any:
         tokens = sample(self, index)
-        tokens[:-1] %= self.tokenizer.vocab_size  # the last one is the end of the document
+        tokens[:-1] %= self.tokenizer.vocab_size  # the last token is the end of the document
         return tokens
 
-    data.__getitem__ = inside
+    data.__getitem__ = limited
 
 
 def _helpers() -> None:
-    """The wheel ships the data set's helpers compiled, and `make` would fail for want of the Makefile."""
+    """Skip the compilation of the dataset's helpers: the wheel has them compiled, and has no Makefile for `make`."""
     from megatron.core.datasets import utils
 
     if Path(utils.__file__).with_name("Makefile").exists():
@@ -61,7 +64,7 @@ def _helpers() -> None:
 
 
 def _checkpoint_writer() -> None:
-    """Megatron-Core up to 0.13 calls a function of torch's checkpoints that takes two arguments more since 2.7."""
+    """Adapt a function of torch's checkpoints that Megatron-Core up to 0.13 calls without the two arguments of 2.7."""
     from megatron.core.dist_checkpointing.strategies import filesystem_async
     from torch.distributed.checkpoint import filesystem
 
@@ -71,10 +74,10 @@ def _checkpoint_writer() -> None:
     if "serialization_format" not in inspect.signature(write).parameters:
         return
 
-    def with_format(*given: Any) -> Any:
-        transforms, rest = filesystem._StorageWriterTransforms(), given
-        if isinstance(given[0], filesystem._StorageWriterTransforms):
-            transforms, rest = given[0], given[1:]
+    def with_format(*args: Any) -> Any:
+        transforms, rest = filesystem._StorageWriterTransforms(), args
+        if isinstance(args[0], filesystem._StorageWriterTransforms):
+            transforms, rest = args[0], args[1:]
         return write(transforms, *rest, filesystem.SerializationFormat.TORCH_SAVE)
 
     filesystem_async._write_item = with_format

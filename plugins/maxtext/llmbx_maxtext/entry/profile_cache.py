@@ -1,7 +1,8 @@
-"""A kept PGLE profile: what makes it valid, how it is published so that no one ever sees half of it.
+"""The cache of PGLE profiles: validation, and atomic publication.
 
-Its folder holds the content (a table of costs, or the programs that JAX compiled with it) and `key.json`: what it
-belongs to, what a step took meanwhile, and the size and checksum of each file. The folder appears whole, by one rename.
+The folder of a profile contains the table of costs, or the programs that JAX compiled with the costs, and `key.json`
+with the identity of the profile, the step time of the collect phase, and the size and checksum of each file. A new
+profile is published by renaming its complete folder.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PROGRAM = re.compile(r"(?P<module>.+)-[0-9a-f]{64}-cache")
 
 
 def problem(profile: dict[str, Any], thorough: bool = True) -> str | None:
-    """Why the kept profile cannot be used, in a few words; None when it can. `thorough` reads every byte of it."""
+    """Return why the cached profile cannot be used; None if it is valid. With `thorough`, checksums are verified."""
     folder = Path(profile["folder"])
     try:
         key = json.loads((folder / KEY).read_text(encoding="utf-8"))
@@ -34,7 +35,7 @@ def problem(profile: dict[str, Any], thorough: bool = True) -> str | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return f"{KEY} cannot be read"
     if facts != profile["facts"]:
-        return f"it belongs to another run ({difference(facts, profile['facts'])})"
+        return f"it belongs to another configuration (different: {difference(facts, profile['facts'])})"
     for file, (size, checksum) in files.items():
         if not file.is_file():
             return f"{file.name} is missing"
@@ -44,9 +45,9 @@ def problem(profile: dict[str, Any], thorough: bool = True) -> str | None:
 
 
 def count(profile: dict[str, Any], content: Path) -> int:
-    """How much the content tells: operations with a cost, or programs that were compiled with one.
+    """Return the number of operations with a cost, or of programs that were compiled with costs.
 
-    JAX keeps a program that was compiled with its costs beside the first build of the same program.
+    JAX stores a program that was compiled with costs next to the first build of the same program.
     """
     if profile["road"] != "jax":
         return len(COST.findall(content.read_bytes())) if content.is_file() else 0
@@ -55,8 +56,8 @@ def count(profile: dict[str, Any], content: Path) -> int:
     return sum(1 for number in builds.values() if number > 1)
 
 
-def workshop(profile: dict[str, Any]) -> Path:
-    """A new folder beside the profile's own, to make it in."""
+def build_folder(profile: dict[str, Any]) -> Path:
+    """Create and return an empty folder next to the profile's own, in which to build the profile."""
     folder = Path(profile["folder"]).with_name(f".{profile['digest']}.{os.getpid()}")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -64,15 +65,16 @@ def workshop(profile: dict[str, Any]) -> Path:
 
 
 def step_time(folder: Path) -> float | None:
-    """Seconds a step when the profile was collected; None where it does not tell."""
+    """Return the step time of the collect phase in seconds; None if it is not stored."""
     found = json.loads((folder / KEY).read_text(encoding="utf-8")).get("step_time_s")
     return None if found is None else float(found)
 
 
 def publish(profile: dict[str, Any], made: Path, step_time_s: float | None = None) -> None:
-    """Give the folder `made` its key and its place. A valid profile that another run published meanwhile stays.
+    """Write `key.json` into the folder `made` and rename it to the profile's folder.
 
-    `step_time_s` is what a step took when it was collected.
+    A valid profile that another run has published in the meantime is not replaced. `step_time_s` is the step time of
+    the collect phase.
     """
     files = {str(file.relative_to(made)): [file.stat().st_size, digest(file)] for file in contents(made)}
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -83,29 +85,29 @@ def publish(profile: dict[str, Any], made: Path, step_time_s: float | None = Non
         if problem(profile) is None:
             shutil.rmtree(made)
             return
-        put_aside(folder)
+        quarantine(folder)
     made.rename(folder)
 
 
-def put_aside(folder: Path) -> Path:
-    """Rename a folder that is no use, to be looked at; the name says when."""
-    aside = folder.with_name(f"{folder.name}.bad-{time.time_ns() // 1000}")
-    folder.rename(aside)
-    return aside
+def quarantine(folder: Path) -> Path:
+    """Rename the folder of an unusable profile to `<name>.bad-<time in µs>`, and return the new path."""
+    renamed = folder.with_name(f"{folder.name}.bad-{time.time_ns() // 1000}")
+    folder.rename(renamed)
+    return renamed
 
 
 def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
-    """The names of the facts that differ."""
-    return ", ".join(sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name))) + " differ"
+    """Return the names of the facts that differ."""
+    return ", ".join(sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name)))
 
 
 def contents(folder: Path) -> list[Path]:
-    """Every file below `folder`."""
+    """Return every file below `folder`."""
     return sorted(file for file in folder.rglob("*") if file.is_file())
 
 
 def digest(file: Path) -> str:
-    """sha256 of a file's bytes, in hex."""
+    """Return the SHA-256 of a file in hex."""
     found = hashlib.sha256()
     with file.open("rb") as stream:
         while chunk := stream.read(1 << 20):

@@ -1,7 +1,7 @@
-"""Transformer Engine declared present, where a configuration is built on a machine without it and nothing is trained.
+"""A fake Transformer Engine, for building a configuration without training on a machine that does not have it.
 
-Megatron's and NeMo's configurations ask what is installed and choose by the answer. Declared is what the image has: the
-module's name and version, and the frameworks' own records of it. No function of it can be called.
+Megatron's and NeMo's configurations depend on what is installed. The fake provides what they check: the module's name,
+its version in the image, and the frameworks' own variables about it. None of its functions can be called.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import types
 from typing import Any
 
 VERSIONS = {"megatron-bridge": "2.7.0", "nemo2": "2.3.0"}
-"""The version in the images of each driver; NeMo 2.3's Maverick asks for 2.3 at least."""
+"""The version in the images of each driver. NeMo 2.3's Maverick requires at least 2.3."""
 
 ARGUMENTS = (
     "exp_avg_dtype", "exp_avg_sq_dtype", "master_weight_dtype", "use_decoupled_grad", "store_param_remainders",
     "master_weights", "set_grad_none",
 )  # fmt: skip
-"""Arguments of Transformer Engine's Adam that Megatron-Core's OptimizerConfig looks for."""
+"""Arguments of Transformer Engine's Adam whose presence Megatron-Core's OptimizerConfig checks."""
 
 MODULES: dict[str, tuple[str, ...]] = {
     "": (),
@@ -27,7 +27,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     ".common": (),
     ".common.recipe": ("DelayedScaling",),
 }
-"""Modules that are looked into for the classes named."""
+"""Submodules, and the classes that the frameworks look up in them."""
 
 ROTARY = ("fused_apply_rotary_pos_emb", "fused_apply_rotary_pos_emb_thd")
 ROUTING = (
@@ -36,11 +36,11 @@ ROUTING = (
 )  # fmt: skip
 
 CAPABILITIES = {"h100": (9, 0), "h200": (9, 0), "b200": (10, 0), "gb200": (10, 0), "b300": (10, 3), "gb300": (10, 3)}
-"""Compute capability by GPU type, which some settings depend on."""
+"""Compute capability by GPU type. Some settings depend on it."""
 
 
-def transformer_engine(driver: str) -> None:
-    """Declare it. After the framework is imported."""
+def install(driver: str) -> None:
+    """Install the fake modules. Call it after the framework has been imported."""
     from megatron.core import utils
     from megatron.core.models.common.embeddings import rope_utils
     from megatron.core.transformer.moe import moe_utils
@@ -59,14 +59,14 @@ def transformer_engine(driver: str) -> None:
 
 
 def adam() -> Any:
-    """A class whose constructor has the arguments that are looked for."""
+    """Return a class whose constructor has the arguments `ARGUMENTS`."""
     space: dict[str, Any] = {}
     exec(f"def init(self, {', '.join(f'{name}=None' for name in ARGUMENTS)}): ...", space)
     return type("FusedAdam", (), {"__init__": space["init"]})
 
 
-def gpu(gpu_type: str) -> None:
-    """Answer for this GPU type's capability."""
+def set_gpu_type(gpu_type: str) -> None:
+    """Make torch report the compute capability of this GPU type."""
     import torch
 
     torch.cuda.get_device_capability = lambda *_: CAPABILITIES[gpu_type]

@@ -1,11 +1,11 @@
-"""Placeholders for packages that Megatron-Bridge imports and a benchmark never calls.
+"""Stubs for packages that Megatron-Bridge and NeMo import but a benchmark never calls.
 
-Megatron-Bridge imports Transformer Engine, ModelOpt, energon and others without asking whether they are there. Where
-one is absent (a machine without a GPU, or a GPU image without Transformer Engine), `absent_packages` lets those
-imports succeed: every name they take is a class that cannot be made. Nothing here computes anything.
+Megatron-Bridge imports Transformer Engine, ModelOpt, energon and others without checking whether they are installed. If
+one is not (on a machine without a GPU, or in a GPU image without Transformer Engine), `absent_packages` makes these
+imports succeed: every imported name is a class that cannot be instantiated.
 
-Megatron-Core comes first, on its own: it does ask, and must see the truth to choose its torch code paths.
-The placeholders exist only inside the context; what is imported later gets an honest ImportError.
+Megatron-Core is imported first, without stubs: it does check, and must see what is really installed to choose its torch
+code paths. The stubs exist only inside the context manager; later imports raise `ImportError` as usual.
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ FIRST = (
     "modelopt.torch.distill.plugins.megatron",
     "modelopt.torch.opt.plugins",
 )
-"""What asks before it imports, and must see the truth: Megatron-Core, and ModelOpt where it is installed."""
+"""Modules that check what is installed, and are imported without stubs: Megatron-Core, and ModelOpt if installed."""
 
 NEMO2 = (
     "onnx", "modelopt", "transformer_engine", "transformer_engine_torch", "triton", "h5py", "ijson", "matplotlib",
     "sacrebleu", "rouge_score", "jieba", "opencc", "pangu", "tiktoken", "mamba_ssm", "causal_conv1d",
     "nvidia_resiliency_ext", "bitsandbytes", "faiss",
 )  # fmt: skip
-"""What NeMo 2.2 and 2.3 import in the same way."""
+"""Packages that NeMo 2.2 and 2.3 import without checking whether they are installed."""
 
 NEMO2_FIRST = ("lightning.pytorch", "torchmetrics", "transformers", "fiddle", "nemo_run", *FIRST)
-"""What NeMo 2 stands on and asks before it imports."""
+"""Modules that NeMo 2 depends on and that check what is installed; they are imported without stubs."""
 
 
 def _decorator(function: Any = None, *_: Any, **__: Any) -> Any:
-    """A decorator that changes nothing, with or without arguments (Triton's run at import time)."""
+    """Act as a decorator that changes nothing, with or without arguments (Triton's run at import time)."""
     return function if callable(function) else (lambda inner: inner)
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    """Answers None: no distillation teacher, no quantisation state to save or restore."""
+def _return_none(*_: Any, **__: Any) -> None:
+    """Return None: there is no distillation teacher, and no quantization state to save or restore."""
 
 
-class _Unquantised:
-    """ModelOpt's state of a model, which NeMo 2 asks for around a checkpoint: there is none."""
+class _Unquantized:
+    """ModelOpt's state of a model that is not quantized. NeMo 2 reads it when it saves or loads a checkpoint."""
 
     @staticmethod
     def is_converted(*_: Any, **__: Any) -> bool:
@@ -76,34 +76,34 @@ class _Unquantised:
 
 
 class _Registry:
-    """ModelOpt's registries, in which NeMo 2 enters classes when it is imported."""
+    """ModelOpt's registries. NeMo 2 registers classes in them when it is imported."""
 
     def register(self, *_: Any, **__: Any) -> Callable[..., Any]:
         return _decorator
 
 
-NEUTRAL: dict[str, Any] = {
+CALLED: dict[str, Any] = {
     "triton.jit": _decorator,
     "triton.autotune": _decorator,
     "triton.heuristics": _decorator,
-    "triton.Config": _nothing,
-    "modelopt.torch.distill.plugins.megatron.get_tensor_shapes_adjust_fn_for_distillation": _nothing,
-    "modelopt.torch.opt.plugins.restore_modelopt_state": _nothing,
-    "modelopt.torch.opt.plugins.restore_sharded_modelopt_state": _nothing,
-    "modelopt.torch.opt.plugins.save_modelopt_state": _nothing,
-    "modelopt.torch.opt.plugins.save_sharded_modelopt_state": _nothing,
-    "modelopt.torch.opt.ModeloptStateManager": _Unquantised,
+    "triton.Config": _return_none,
+    "modelopt.torch.distill.plugins.megatron.get_tensor_shapes_adjust_fn_for_distillation": _return_none,
+    "modelopt.torch.opt.plugins.restore_modelopt_state": _return_none,
+    "modelopt.torch.opt.plugins.restore_sharded_modelopt_state": _return_none,
+    "modelopt.torch.opt.plugins.save_modelopt_state": _return_none,
+    "modelopt.torch.opt.plugins.save_sharded_modelopt_state": _return_none,
+    "modelopt.torch.opt.ModeloptStateManager": _Unquantized,
     "modelopt.torch.quantization.nn.QuantModuleRegistry": _Registry(),
     "modelopt.torch.opt.dynamic.DMRegistry": _Registry(),
     "modelopt.torch.nas.registry.DMRegistry": _Registry(),
 }
-"""The names that are called: at import time, in every training step, or around a checkpoint."""
+"""Stubs for names that are called at import time, in every training step, or when a checkpoint is saved or loaded."""
 
 
-class _Absent(abc.ABCMeta):
-    """The metaclass of a name from an absent package: its attributes and subscripts are itself.
+class _StubMeta(abc.ABCMeta):
+    """Metaclass of stub classes: attributes and subscripts of a stub class are the class itself.
 
-    An ABCMeta, because NeMo 2 mixes such names with abstract classes.
+    It is an ABCMeta, because NeMo 2 combines such classes with abstract classes.
     """
 
     def __getattr__(cls, name: str) -> Any:
@@ -115,20 +115,23 @@ class _Absent(abc.ABCMeta):
         return cls
 
 
-def _absent(full_name: str) -> Any:
-    """A class that stands for `full_name` in annotations, bases and isinstance checks; making one is an error."""
+def _stub_class(full_name: str) -> Any:
+    """Return a class for `full_name` that works in annotations, as a base and in isinstance checks.
+
+    Creating an instance raises `RuntimeError`.
+    """
     import torch
 
     def refuse(self: Any, *_: Any, **__: Any) -> None:
-        # energon's are made while a recipe module is imported, and never used
+        # energon's classes are instantiated while a recipe module is imported, and never used
         if not full_name.startswith("megatron.energon"):
-            raise RuntimeError(f"{full_name} is not installed here")
+            raise RuntimeError(f"{full_name} is not installed")
 
-    return _Absent(full_name.rpartition(".")[2], (torch.nn.Module,), {"__init__": refuse, "__module__": full_name})
+    return _StubMeta(full_name.rpartition(".")[2], (torch.nn.Module,), {"__init__": refuse, "__module__": full_name})
 
 
-class _Module(types.ModuleType):
-    """A module of an absent package: it has every name."""
+class _StubModule(types.ModuleType):
+    """A module of a package that is not installed. It has every name."""
 
     __version__ = "0.0.0"
 
@@ -136,13 +139,13 @@ class _Module(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         full_name = f"{self.__name__}.{name}"
-        value = NEUTRAL.get(full_name) or _absent(full_name)
+        value = CALLED.get(full_name) or _stub_class(full_name)
         setattr(self, name, value)
         return value
 
 
 class _Finder(importlib.abc.Loader):
-    """Finds the modules of the absent packages."""
+    """Finder and loader for the modules of the packages `roots`."""
 
     def __init__(self, roots: Sequence[str]) -> None:
         self.roots = tuple(roots)
@@ -155,14 +158,14 @@ class _Finder(importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         self.made.append(spec.name)
-        return _Module(spec.name)
+        return _StubModule(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """There is nothing to execute."""
+        """Do nothing: a stub module has no code."""
 
 
 def absent(packages: Sequence[str] = PACKAGES) -> list[str]:
-    """Which of `packages` cannot be imported here."""
+    """Return those of `packages` that cannot be imported."""
     return [name for name in packages if not _importable(name)]
 
 
@@ -174,7 +177,7 @@ def _importable(name: str) -> bool:
 
 
 def import_first(names: Sequence[str] = FIRST) -> None:
-    """Import what decides by what is really installed; absent packages and modules of other versions are left out."""
+    """Import modules that check what is installed. Those that the installed version does not have are skipped."""
     for name in names:
         try:
             importlib.import_module(name)
@@ -185,7 +188,10 @@ def import_first(names: Sequence[str] = FIRST) -> None:
 
 @contextmanager
 def absent_packages(packages: Sequence[str] = PACKAGES, first: Sequence[str] = FIRST) -> Iterator[list[str]]:
-    """While this is entered, absent packages can be imported; gives their names. `first` is imported before."""
+    """Make those of `packages` importable that are not installed, and yield their names.
+
+    The modules `first` are imported before, without stubs.
+    """
     import_first(first)
     finder = _Finder(absent(packages))
     sys.meta_path.append(finder)
