@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 def settle(run: Run, plugins: Plugins) -> Result | None:
-    """The run's result if it has ended, finalised now if need be; None while it goes on."""
-    from ..run.finalize import finalise
+    """The run's result if it has ended, finalized now if need be; None while it goes on."""
+    from ..run.finalize import finalize
 
-    return finalise(run, plugins)
+    return finalize(run, plugins)
 
 
 def standing(run: Run, plugins: Plugins) -> tuple[str, str | None]:
-    """How an unfinished run stands and why; a run that has ended is finalised, then its status is its result's."""
-    from ..run.finalize import finalise, job_status
+    """How an unfinished run stands and why; a run that has ended is finalized, then its status is its result's."""
+    from ..run.finalize import finalize, job_status
 
     try:
         if read_result(run.path) is None:
             status = job_status(run, plugins)
             if status.state in ("pending", "running"):
                 return status.state, status.reason or None
-        result = finalise(run, plugins)
+        result = finalize(run, plugins)
         return (result.status, result.cause) if result else ("running", None)
     except Exception as error:
         # Its plugin is not installed here, or is wrong: one run must not keep the others from being listed.
