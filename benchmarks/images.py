@@ -22,7 +22,7 @@ from pathlib import Path
 from llmbx.config.install import Install
 from llmbx.model import Image, ImageRequest, Launch, ModelShape, Parallelism, Phase, RunSpec
 from llmbx.plugins.manager import load
-from llmbx.run.pipeline import seen_inside
+from llmbx.run.pipeline import inspect_image
 from llmbx.runtimes.base import Runtime
 from llmbx_containers.images.limits import plain_http
 from llmbx_containers.naming import Reference, parse_reference
@@ -99,7 +99,7 @@ def measure(tool: str, name: str, folder: Path, swapped: bool, times: dict[str, 
     image = runtime.prepare(request, folder, lambda line: None)
     times["warm prepare"].append(timed(lambda: runtime.prepare(request, folder, lambda line: None)))
     times["first look"].append(
-        timed(lambda: seen_inside(image, runtime, Install(root=str(folder), origin="benchmark")))
+        timed(lambda: inspect_image(image, runtime, Install(root=str(folder), origin="benchmark")))
     )
     start = bare_start(tool, image.path or image.reference, "true")
     times["tool start"].append(timed(lambda: run(start)))

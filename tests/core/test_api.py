@@ -36,9 +36,9 @@ def test_importing_it_imports_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        ((0, 9), "it was made for version 0.9 of llmbx.api and this is 1.0: update the plugin"),
-        ((1, 1), "it was made for version 1.1 of llmbx.api and this is 1.0: update llmbx"),
-        ((2, 0), "it was made for version 2.0 of llmbx.api and this is 1.0: update llmbx"),
+        ((0, 9), "it requires llmbx.api 0.9, but this is 1.0: update the plugin"),
+        ((1, 1), "it requires llmbx.api 1.1, but this is 1.0: update llmbx"),
+        ((2, 0), "it requires llmbx.api 2.0, but this is 1.0: update llmbx"),
         ("1.0", r"LLMBX_API is '1.0', expected \(major, minor\)"),
     ],
 )

@@ -36,7 +36,7 @@ from llmbx.logs.find import find_logs
 from llmbx.plugins.manager import Plugins, load
 from llmbx.record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
 from llmbx.run.collect import collect_file
-from llmbx.run.finalize import finalise
+from llmbx.run.finalize import finalize
 from llmbx_containers.images.lockfile import lock_path, read_lock
 
 from ..shelf import Shelf, install, noise, shelf, spec
@@ -218,7 +218,7 @@ def test_a_damaged_run_is_finalised_or_refused(run: Run, plugins: Plugins) -> No
         (run.path / "run.json").write_bytes(change(content))
         (run.path / RESULT).unlink(missing_ok=True)
         with refused():
-            finalise(read_run(run.path), plugins)
+            finalize(read_run(run.path), plugins)
 
     check()
 

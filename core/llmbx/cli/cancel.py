@@ -21,18 +21,18 @@ def command(run_name: str) -> None:
     steps that were logged are kept, and the result says that the run was cancelled.
     """
     from ..history import find_run
-    from ..run.finalize import finalise, launcher_of
+    from ..run.finalize import finalize, launcher_of
 
     here = world()
     run = find_run(here.install, run_name)
-    known = finalise(run, here.plugins)
+    known = finalize(run, here.plugins)
     if known is not None:
         raise UsageError(f"{run.record.run_id} has ended already ({known.status})")
     if run.record.job is None:
         raise UsageError(f"{run.record.run_id} is still being prepared: press Ctrl-C where it was started")
     launcher_of(run, here.plugins).cancel(run.record.job, run.path)
     end = time.monotonic() + WAIT_S
-    while (result := finalise(run, here.plugins)) is None:
+    while (result := finalize(run, here.plugins)) is None:
         if time.monotonic() > end:
             raise InfraError(f"{run.record.run_id} was told to stop and still runs; `llmbx status` says how it stands")
         time.sleep(0.5)

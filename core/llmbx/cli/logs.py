@@ -56,7 +56,7 @@ def _print(path: Path) -> None:
 def _follow(run_name: str) -> int:
     from ..history import find_run
     from ..run.context import context_of
-    from ..run.finalize import finalise, launcher_of
+    from ..run.finalize import finalize, launcher_of
     from ..run.follow import follow
     from ..run.pipeline import attend, exit_code
     from ..run.retry import may_take_over, take_over
@@ -66,14 +66,14 @@ def _follow(run_name: str) -> int:
     here = world()
     run = find_run(here.install, run_name)
     progress = Progress(run.record.spec)
-    while (result := finalise(run, here.plugins)) is None:
+    while (result := finalize(run, here.plugins)) is None:
         if run.record.job is not None and may_take_over(run, launcher_of(run, here.plugins)):
             result = attend(take_over(run), context_of(run, here.plugins, here.install), progress)
             break
         if run.record.job is not None:
             parser = functools.partial(here.plugins.framework(run.record.spec.plugin).parse_log, run.record.spec)
             follow(run, launcher_of(run, here.plugins), parser, progress)
-            result = finalise(run, here.plugins)
+            result = finalize(run, here.plugins)
         if result is not None:
             break
         time.sleep(POLL_S)  # it is being prepared, or who started it is about to try it again

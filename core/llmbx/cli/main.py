@@ -15,7 +15,7 @@ import click
 from .. import __version__
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..plugins.entry_points import entry_points
-from ..plugins.isolation import failure, guarded
+from ..plugins.isolation import failure, isolated
 from . import streams
 
 GROUP = "llmbx.commands"
@@ -52,7 +52,7 @@ class Verbs(click.Group):
         if len(points) > 1:
             raise UsageError(f"command '{cmd_name}' is {_claimed(points)}: uninstall one of them")
         point = points[0]
-        with guarded(f"command '{cmd_name}' ({_owner(point)}) cannot be loaded"):
+        with isolated(f"command '{cmd_name}' ({_owner(point)}) cannot be loaded"):
             command = point.load()
         if not isinstance(command, click.Command):
             raise PluginError(f"command '{cmd_name}' ({point.value}) is not a click command")

@@ -21,7 +21,7 @@ from ..model import Event, Step, Value
 from ..model.result import Tflops, Window
 from ..record.folder import RESULT, Run, read_run, read_steps
 from ..run.collect import Log, collect_file
-from ..run.verdict import PRIORITY, what_broke
+from ..run.verdict import PRIORITY, invalid_because
 
 SUCCESS = "Success"
 
@@ -242,7 +242,7 @@ def _row(log: LogFile, format_: LogFormat | None, read: Log, window: Window, mea
 
 
 def _status(steps: Sequence[Step], measured: int) -> str:
-    broken = what_broke(steps)
+    broken = invalid_because(steps)
     if broken is not None:
         return f"Failed ({broken})"
     return SUCCESS if measured else f"Failed ({len(steps)} iterations)"

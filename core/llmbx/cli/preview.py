@@ -10,7 +10,7 @@ from pathlib import Path
 from ..model import Finding, Image, Mount, Phase, RunSpec
 from ..record.folder import pretty
 from ..run.launch import Rendered
-from ..runtimes.passage import parse_mount
+from ..runtimes.container_env import parse_mount
 from ..secrets import REDACTED, is_secret, scrub
 
 FILE = re.compile(r"<< '(\w+)'")

@@ -33,11 +33,11 @@ def describe(run_name: str, here: World) -> dict[str, Any]:
     """The run's state as `status --format json` prints it."""
     from ..history import find_run
     from ..record.attempts import stored_attempts
-    from ..run.finalize import finalise, job_status, read_log
+    from ..run.finalize import finalize, job_status, read_log
 
     run = find_run(here.install, run_name)
     record = run.record
-    result = finalise(run, here.plugins)
+    result = finalize(run, here.plugins)
     facts: dict[str, Any] = {
         "run_id": record.run_id,
         "workload": record.spec.workload,

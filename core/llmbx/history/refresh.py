@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 def refresh_result(run: Run, plugins: Plugins) -> Result | None:
     """The run's result, finalized now if the run has just ended; None while it is unfinished."""
-    from ..run.finalize import finalise
+    from ..run.finalize import finalize
 
-    return finalise(run, plugins)
+    return finalize(run, plugins)
 
 
 def current_status(run: Run, plugins: Plugins) -> tuple[str, str | None]:
     """Status of an unfinished run and the reason; a run that has ended is finalized and has its result's status."""
-    from ..run.finalize import finalise, job_status
+    from ..run.finalize import finalize, job_status
 
     try:
         if read_result(run.path) is None:
             status = job_status(run, plugins)
             if status.state in ("pending", "running"):
                 return status.state, status.reason or None
-        result = finalise(run, plugins)
+        result = finalize(run, plugins)
         return (result.status, result.cause) if result else ("running", None)
     except Exception as error:
         # Its plugin is not installed here, or fails: one run must not prevent the others from being listed.

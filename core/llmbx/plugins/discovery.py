@@ -1,4 +1,4 @@
-"""Plugins by entry point: loaded and registered one by one, so that a broken one is known and harms no other."""
+"""Load plugins from entry points one by one, so that a broken one is reported and does not affect the others."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .isolation import ESCAPES, quiet, why
 
 GROUP = "llmbx"
 OWN = "llmbx"
-"""The distribution whose names are taken before any other's."""
+"""The distribution whose plugins take precedence over others of the same name."""
 HOOKS = tuple(name for name, member in vars(hookspecs).items() if getattr(member, "llmbx_spec", None) is not None)
 
 
 class PluginInfo(Value, frozen=True):
-    """One plugin as `llmbx plugins` lists it; `error` says why it could not be loaded."""
+    """One plugin as `llmbx plugins` lists it; `error` is the reason why it could not be loaded."""
 
     name: str
     distribution: str
@@ -34,14 +34,17 @@ class PluginInfo(Value, frozen=True):
 
     @property
     def warning(self) -> str | None:
-        """What is odd about a plugin that could be loaded."""
+        """The problem of a plugin that could be loaded, or None."""
         if self.error or self.hooks:
             return None
         return "it implements no hook: mark its functions with @llmbx.hookimpl"
 
 
 def discover(manager: pluggy.PluginManager) -> list[PluginInfo]:
-    """Load and register every plugin; what is known of each, llmbx's own first. Of equal names the first one has it."""
+    """Load and register every plugin, llmbx's own first, and return a description of each.
+
+    Of several plugins with the same name, only the first is registered.
+    """
     found: list[PluginInfo] = []
     for point in own_first(entry_points(GROUP)):
         found.append(_register(manager, point, found))
@@ -49,18 +52,18 @@ def discover(manager: pluggy.PluginManager) -> list[PluginInfo]:
 
 
 def own_first(points: Iterable[importlib.metadata.EntryPoint]) -> list[importlib.metadata.EntryPoint]:
-    """Entry points with those of llmbx's own distribution before the others."""
+    """Sort entry points: those of llmbx's own distribution first."""
     return sorted(points, key=lambda point: owner(point) != OWN)
 
 
 def owner(point: importlib.metadata.EntryPoint) -> str:
-    """The distribution that has the entry point."""
+    """Return the name of the distribution that has the entry point."""
     return _facts(point.dist)[0] if point.dist else "?"
 
 
 @functools.cache
 def _facts(dist: importlib.metadata.Distribution) -> tuple[str, str]:
-    """Name and version of a distribution. Parsing all of its metadata, with its README, takes milliseconds."""
+    """Return name and version of a distribution. Reads only the header, as parsing all metadata takes milliseconds."""
     head = (dist.read_text("METADATA") or "").partition("\n\n")[0]
     found = dict(re.findall(r"^(Name|Version): (.+)$", head, re.MULTILINE))
     if len(found) < 2:
@@ -90,15 +93,15 @@ def _register(
 
 
 def _check_version(plugin: Any) -> None:
-    """Raise `PluginError` for a plugin that was made for another version of the contract than this llmbx has."""
+    """Raise `PluginError` if the plugin was made for an incompatible version of `llmbx.api`."""
     wanted = getattr(plugin, "LLMBX_API", hookspecs.VERSION)
     if not (isinstance(wanted, tuple) and len(wanted) == 2 and all(isinstance(part, int) for part in wanted)):
         raise PluginError(f"LLMBX_API is {wanted!r}, expected (major, minor) as in LLMBX_API = {hookspecs.VERSION}")
     made_for, here = ".".join(map(str, wanted)), ".".join(map(str, hookspecs.VERSION))
     if wanted[0] < hookspecs.VERSION[0]:
-        raise PluginError(f"it was made for version {made_for} of llmbx.api and this is {here}: update the plugin")
+        raise PluginError(f"it requires llmbx.api {made_for}, but this is {here}: update the plugin")
     if wanted > hookspecs.VERSION:
-        raise PluginError(f"it was made for version {made_for} of llmbx.api and this is {here}: update llmbx")
+        raise PluginError(f"it requires llmbx.api {made_for}, but this is {here}: update llmbx")
 
 
 def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:

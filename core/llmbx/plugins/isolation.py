@@ -1,4 +1,4 @@
-"""The wall around a plugin's code: what it raises becomes one line that names it, what it prints goes to stderr."""
+"""Isolate a plugin's code: exceptions become one line that names the plugin, its output goes to stderr."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import TextIO
 from ..errors import LlmbxError, PluginError, one_line
 
 ESCAPES = (Exception, SystemExit)
-"""What a plugin's code may raise that must not end llmbx. KeyboardInterrupt is the user's own word and passes."""
+"""Exceptions of a plugin's code that must not end llmbx. KeyboardInterrupt comes from the user and is not caught."""
 
 
 def debugging() -> bool:
-    """Whether the user wants to see tracebacks."""
+    """Whether the user wants tracebacks (LLMBX_DEBUG=1)."""
     return os.environ.get("LLMBX_DEBUG", "") not in ("", "0")
 
 
 def why(error: BaseException) -> str:
-    """One line on an exception; with LLMBX_DEBUG=1 its traceback is printed first."""
+    """Describe an exception in one line; with LLMBX_DEBUG=1, print its traceback first."""
     if debugging():
         import traceback
 
@@ -30,14 +30,17 @@ def why(error: BaseException) -> str:
 
 
 def failure(what: str, error: BaseException) -> PluginError:
-    """The error for `what` of a plugin that raised `error`."""
+    """Return the `PluginError` for `error`; `what` names the plugin and the call that failed."""
     hint = "" if debugging() else " (LLMBX_DEBUG=1 shows the traceback)"
     return PluginError(f"{what}: {why(error)}{hint}")
 
 
 @contextmanager
-def guarded(what: str) -> Iterator[None]:
-    """Run a plugin's code. `what` begins the line on whatever it raises; its own `LlmbxError`s pass as they are."""
+def isolated(what: str) -> Iterator[None]:
+    """Run a plugin's code. Raises `PluginError`, whose message starts with `what`, for any exception.
+
+    `LlmbxError`s of the plugin are not changed.
+    """
     try:
         with quiet():
             yield
@@ -48,12 +51,12 @@ def guarded(what: str) -> Iterator[None]:
 
 
 class _Stdout:
-    """How many calls, in all threads, have stdout sent to stderr. The last one gives back what the first one took."""
+    """Counts the active redirections of stdout to stderr in all threads. The last one to end restores stdout."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.depth = 0
-        self.taken: TextIO = sys.stdout
+        self.original: TextIO = sys.stdout
 
 
 _stdout = _Stdout()
@@ -61,10 +64,10 @@ _stdout = _Stdout()
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """What is printed meanwhile goes to stderr: stdout belongs to the command's own answer, which may be JSON."""
+    """Redirect stdout to stderr meanwhile: stdout is reserved for the command's own output, which may be JSON."""
     with _stdout.lock:
         if _stdout.depth == 0:
-            _stdout.taken, sys.stdout = sys.stdout, sys.stderr
+            _stdout.original, sys.stdout = sys.stdout, sys.stderr
         _stdout.depth += 1
     try:
         yield
@@ -72,4 +75,4 @@ def quiet() -> Iterator[None]:
         with _stdout.lock:
             _stdout.depth -= 1
             if _stdout.depth == 0:
-                sys.stdout = _stdout.taken
+                sys.stdout = _stdout.original

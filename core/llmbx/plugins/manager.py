@@ -1,4 +1,4 @@
-"""Discovery of plugins by entry point, selection of the one to ask, and tracing of every hook call."""
+"""The loaded plugins: call their hooks, find workloads and tools by name, and trace hook calls."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from ..model.settings import Settings
 from ..runtimes.base import Runtime
 from . import proxy
 from .discovery import PluginInfo, discover
-from .isolation import guarded
-from .log_parser import Grammar, walled
-from .validation import checked, promised, with_article
+from .isolation import isolated
+from .log_parser import CheckedParser, wrap_log_format
+from .validation import return_type, validate, with_article
 
 T = TypeVar("T")
 
 
 class Framework:
-    """The chosen framework's hooks: each call goes to this one plugin, with its name in any error."""
+    """The hooks of one framework plugin; its name is in every error."""
 
     def __init__(self, plugins: Plugins, name: str) -> None:
         self.name = name
         self._plugins = plugins
 
     def check_spec(self, spec: RunSpec) -> list[Finding]:
-        """The framework's own findings (see `hookspecs.check_spec`)."""
+        """Return the framework's own findings (see `hookspecs.check_spec`)."""
         return [f for found in self._plugins.ask(self.name, "check_spec", spec=spec) or [] for f in found]
 
     def check_profilers(self, spec: RunSpec) -> list[Finding]:
-        """The findings of the profilers that the run names. Raises `UsageError` for one that is unknown."""
+        """Return the findings of the run's profilers. Raises `UsageError` for an unknown profiler."""
         found = []
         for name in spec.profilers:
             self._plugins.profiler(name)
@@ -50,25 +50,25 @@ class Framework:
         return found
 
     def prepare_image(self, spec: RunSpec) -> ImageRequest:
-        """What the run needs around it (see `hookspecs.prepare_image`)."""
-        request: ImageRequest = self._must("prepare_image", ImageRequest, spec=spec)
+        """Return the image or environment that the run needs (see `hookspecs.prepare_image`)."""
+        request: ImageRequest = self._call("prepare_image", ImageRequest, spec=spec)
         return request
 
     def build_command(self, spec: RunSpec, image: Image) -> Launch:
-        """The launch (see `hookspecs.build_command`)."""
-        launch: Launch = self._must("build_command", Launch, spec=spec, image=image)
+        """Return the launch (see `hookspecs.build_command`)."""
+        launch: Launch = self._call("build_command", Launch, spec=spec, image=image)
         return launch
 
-    def parse_log(self, spec: RunSpec | None) -> Grammar:
-        """A fresh parser (see `hookspecs.parse_log`)."""
-        return Grammar(self._must("parse_log", LogParser, spec=spec), f"plugin '{self.name}'")
+    def parse_log(self, spec: RunSpec | None) -> CheckedParser:
+        """Return a new parser (see `hookspecs.parse_log`)."""
+        return CheckedParser(self._call("parse_log", LogParser, spec=spec), f"plugin '{self.name}'")
 
     def compute_flops(self, spec: RunSpec) -> Flops | None:
-        """FLOPs of one sample, or None when the plugin has no formula (see `hookspecs.compute_flops`)."""
+        """Return the FLOPs of one sample, or None if the plugin has no formula (see `hookspecs.compute_flops`)."""
         answer: Flops | None = self._plugins.ask(self.name, "compute_flops", spec=spec)
         return answer
 
-    def _must(self, hook: str, kind: type, **arguments: Any) -> Any:
+    def _call(self, hook: str, kind: type, **arguments: Any) -> Any:
         answer = self._plugins.ask(self.name, hook, **arguments)
         if answer is None:
             raise PluginError(f"plugin '{self.name}': {hook} returned nothing, expected {with_article(kind.__name__)}")
@@ -76,7 +76,7 @@ class Framework:
 
 
 class Plugins:
-    """All plugins that could be loaded, and what is known of those that could not."""
+    """All plugins that could be loaded; `infos` also describes those that could not."""
 
     def __init__(self, manager: pluggy.PluginManager, infos: list[PluginInfo]) -> None:
         self.manager = manager
@@ -90,18 +90,21 @@ class Plugins:
         return [info for info in self.infos if info.error]
 
     def ask(self, plugin: str, hook: str, **arguments: Any) -> Any:
-        """Call one hook of one plugin. An exception of the plugin's becomes an error that names it."""
+        """Call one hook of one plugin and validate the result.
+
+        Raises `UsageError` for an unknown plugin, `PluginError` if the plugin raises or returns an invalid value.
+        """
         chosen = self.manager.get_plugin(plugin)
         if chosen is None:
             raise UsageError(f"no plugin named '{plugin}'{did_you_mean(plugin, self.frameworks())}")
         others = [p for p in self.manager.get_plugins() if p is not chosen]
-        with guarded(f"plugin '{plugin}' failed in {hook}"):
+        with isolated(f"plugin '{plugin}' failed in {hook}"):
             answer = self.manager.subset_hook_caller(hook, remove_plugins=others)(**arguments)
         what = f"plugin '{plugin}': {hook}"
-        return [checked(what, hook, one) for one in answer] if promised(hook)[0] else checked(what, hook, answer)
+        return [validate(what, hook, one) for one in answer] if return_type(hook)[0] else validate(what, hook, answer)
 
     def gather(self, hook: str) -> Iterable[tuple[str, Any]]:
-        """Every plugin's answer to a hook that is asked of all; a plugin that fails is set aside as broken."""
+        """Call a hook of every plugin that has it; yield plugin and result. A plugin that fails is disabled."""
         for name, plugin in self.manager.list_name_plugin():
             if plugin is None or not self._implements(plugin, hook):
                 continue
@@ -109,21 +112,21 @@ class Plugins:
                 for answer in self.ask(name, hook):
                     yield name, answer
             except LlmbxError as error:
-                self._set_aside(name, str(error))
+                self._disable(name, str(error))
 
     def ask_all(self) -> None:
-        """Ask every plugin what is asked of all, so that one that fails there is known as broken."""
+        """Call the hooks that are called of all plugins, so that `broken` includes plugins that fail there."""
         _ = self.workloads
         self.log_formats()
         self.runtimes()
         self.launchers()
 
     def frameworks(self) -> list[str]:
-        """Names of the plugins that have workloads."""
+        """Return the names of the plugins that have workloads."""
         return [n for n, p in self.manager.list_name_plugin() if p and self._implements(p, "register_workloads")]
 
     def framework(self, name: str) -> Framework:
-        """The hooks of one framework."""
+        """Return the hooks of one framework. Raises `UsageError` for an unknown name."""
         if name not in self.frameworks():
             raise UsageError(f"no framework plugin named '{name}'{did_you_mean(name, self.frameworks())}")
         return Framework(self, name)
@@ -137,11 +140,11 @@ class Plugins:
             if twice is None:
                 all_ += [workload.replace(plugin=plugin) for workload in found]
             else:
-                self._set_aside(plugin, f"plugin '{plugin}' has two workloads named '{twice}'")
+                self._disable(plugin, f"plugin '{plugin}' has two workloads named '{twice}'")
         return all_
 
     def workload(self, name: str, plugin: str | None = None) -> Workload:
-        """The workload of that name or alias. Raises `UsageError` when none or several plugins have it."""
+        """Return the workload of that name or alias. Raises `UsageError` if no plugin or several plugins have it."""
         if plugin is not None:
             self.framework(plugin)
         candidates = [w for w in self.workloads if plugin in (None, w.plugin)]
@@ -160,18 +163,18 @@ class Plugins:
         return found[0]
 
     def log_formats(self) -> list[LogFormat]:
-        """Every log format of every plugin."""
-        return [walled(f, f"plugin '{name}'") for name, found in self.gather("log_formats") for f in found]
+        """Return every log format of every plugin."""
+        return [wrap_log_format(f, f"plugin '{name}'") for name, found in self.gather("log_formats") for f in found]
 
     def runtimes(self) -> dict[str, Runtime]:
-        """Every runtime by name."""
+        """Return every runtime by name."""
         if self._runtimes is None:
             self._runtimes = self._tools("register_runtimes", "runtime", proxy.runtime)
         return self._runtimes
 
     def launchers(self) -> dict[str, Launcher]:
-        """Every launcher by name."""
-        if self._launchers is None:  # they remember what the scheduler said: there is one of each
+        """Return every launcher by name."""
+        if self._launchers is None:  # one object each, as they cache answers of the scheduler
             self._launchers = self._tools("register_launchers", "launcher", proxy.launcher)
         return self._launchers
 
@@ -185,64 +188,64 @@ class Plugins:
             try:
                 kind = self.ask(name, "register_settings")
                 if kind is not None and kind.plugin != name:
-                    raise PluginError(f"plugin '{name}': the settings class {kind.__name__} says that it is "
-                                      f"of plugin '{kind.plugin}'")  # fmt: skip
+                    raise PluginError(f"plugin '{name}': the settings class {kind.__name__} has plugin="
+                                      f"'{kind.plugin}'")  # fmt: skip
             except LlmbxError as error:
-                self._set_aside(name, str(error))
+                self._disable(name, str(error))
                 continue
             if kind is not None:
                 found[name] = kind
         return found
 
     def settings_of(self, launcher: str) -> str:
-        """The name of the plugin whose settings the launcher has."""
+        """Return the name of the plugin whose settings apply to the launcher."""
         return str(getattr(self.launcher(launcher), "plugin", launcher))
 
-    def _tools(self, hook: str, what: str, wall: Callable[[Any, str], T]) -> dict[str, T]:
-        """What the plugins register by name, each behind its wall. Of equal names the first one, core's, has it."""
+    def _tools(self, hook: str, what: str, wrap: Callable[[Any, str], T]) -> dict[str, T]:
+        """Return the tools that the plugins register, wrapped, by name. A plugin that reuses a name is disabled."""
         found: dict[str, T] = {}
         owners: dict[str, str] = {}
         for plugin, items in self.gather(hook):
             names = [item.name for item in items]
             taken = duplicate([*owners, *names])
             if taken is not None:
-                has = f"plugin '{owners[taken]}'" if taken in owners else "itself"
-                self._set_aside(plugin, f"plugin '{plugin}': the {what} '{taken}' is taken by {has}")
+                owner = f"plugin '{owners[taken]}'" if taken in owners else "itself"
+                self._disable(plugin, f"plugin '{plugin}': the {what} '{taken}' is already registered by {owner}")
                 continue
-            found |= {item.name: wall(item, plugin) for item in items}
+            found |= {item.name: wrap(item, plugin) for item in items}
             owners |= dict.fromkeys(names, plugin)
         return found
 
     def runtime(self, name: str) -> Runtime:
-        """The runtime of that name, or a `UsageError` with a suggestion."""
+        """Return the runtime of that name. Raises `UsageError` with a suggestion if there is none."""
         return self._choose("runtime", name, self.runtimes())
 
     def launcher(self, name: str) -> Launcher:
-        """The launcher of that name, or a `UsageError` with a suggestion."""
+        """Return the launcher of that name. Raises `UsageError` with a suggestion if there is none."""
         return self._choose("launcher", name, self.launchers())
 
     def profilers(self) -> list[str]:
-        """Names of the plugins that wrap launches."""
+        """Return the names of the profilers: plugins that wrap launches."""
         return [n for n, p in self.manager.list_name_plugin() if p and self._implements(p, "wrap_command")]
 
     def profiler(self, name: str) -> Profiler:
-        """What the profiler does to its runs. Raises `UsageError` for one that is unknown."""
+        """Return the properties of a profiler. Raises `UsageError` for an unknown name."""
         if name not in self.profilers():
             raise UsageError(f"no profiler named '{name}'{did_you_mean(name, self.profilers())}")
         return self.ask(name, "register_profiler") or Profiler()
 
     def write_sections(self, path: Path, title: str, sections: Sequence[Section]) -> None:
-        """Write a page of sections with the first plugin that can. Raises `UsageError` where none can."""
+        """Write a page of sections with the first plugin that can. Raises `UsageError` if no plugin can."""
         if not self._first("write_sections", path=path, title=title, sections=sections):
-            raise UsageError(f"no plugin writes pages: {path} was not written")
+            raise UsageError(f"{path} was not written: no installed plugin writes pages")
 
     def find_runs(self, install: Install, text: str) -> RunGroup | None:
-        """The runs that `text` names for a plugin (a sweep's id, say); None where no plugin knows it."""
+        """Return the runs that `text` names for a plugin (for example a sweep's id); None if no plugin knows it."""
         found: RunGroup | None = self._first("find_runs", install=install, text=text)
         return found
 
     def _first(self, hook: str, **arguments: Any) -> Any:
-        """The first answer of any plugin to a hook."""
+        """Return the first result of a hook that is not None."""
         for name, plugin in self.manager.list_name_plugin():
             if plugin is not None and self._implements(plugin, hook):
                 answer = self.ask(name, hook, **arguments)
@@ -251,7 +254,7 @@ class Plugins:
         return None
 
     def report_sections(self, spec: RunSpec, run_dir: Path) -> list[Section]:
-        """What the run's profilers tell of its artefacts; one that cannot tell says why in a section of its own."""
+        """Return the profilers' report sections of a run; a profiler that fails has one section with its error."""
         found: list[Section] = []
         for name in spec.profilers:
             try:
@@ -269,14 +272,14 @@ class Plugins:
     def _implements(self, plugin: Any, hook: str) -> bool:
         return any(caller.name == hook for caller in self.manager.get_hookcallers(plugin) or [])
 
-    def _set_aside(self, name: str, error: str) -> None:
+    def _disable(self, name: str, error: str) -> None:
         self.manager.unregister(name=name)
         self.infos = [i.replace(error=error) if i.name == name and not i.error else i for i in self.infos]
-        print(f"llmbx: {error}; going on without it", file=sys.stderr)
+        print(f"llmbx: {error}; it is disabled", file=sys.stderr)
 
 
 def duplicate(names: Iterable[str]) -> str | None:
-    """The first name that is there twice."""
+    """Return the first name that occurs more than once, or None."""
     counts = collections.Counter(names)
     return next((name for name, count in counts.items() if count > 1), None)
 
@@ -298,11 +301,11 @@ def load() -> Plugins:
 
 
 def trace(manager: pluggy.PluginManager, emit: Callable[[str], None]) -> None:
-    """Emit one line before and one after every hook call, with the plugins asked and what came back."""
+    """Emit a line before and after every hook call, with the plugins called and the result."""
 
     def before(hook: str, implementations: Any, arguments: Any) -> None:
-        asked = ", ".join(i.plugin_name for i in implementations) or "nobody"
-        emit(f"hook {hook}({', '.join(arguments)}) -> {asked}")
+        called = ", ".join(i.plugin_name for i in implementations) or "no plugin"
+        emit(f"hook {hook}({', '.join(arguments)}) -> {called}")
 
     def after(outcome: Any, hook: str, implementations: Any, arguments: Any) -> None:
         error = outcome.exception

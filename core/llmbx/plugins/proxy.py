@@ -1,4 +1,7 @@
-"""A plugin's runtime or launcher behind a wall: an exception or a wrong answer of its methods is told with its name."""
+"""Proxies around plugin runtimes and launchers.
+
+Exceptions and invalid return values of their methods are reported with the plugin's name.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from typing import Any
 from ..launchers.base import Launcher
 from ..runtimes.base import Runtime
 from . import validation
-from .isolation import guarded
+from .isolation import isolated
 
 
-class Tool:
-    """A runtime or launcher of `plugin`, with the members that it has. What `inside` returns is behind the wall too."""
+class ToolProxy:
+    """Proxy of a runtime or launcher of `plugin`, with the same members. What `inside` returns is wrapped too."""
 
     def __init__(self, tool: Any, plugin: str, kind: type) -> None:
         self._tool, self._plugin, self._kind = tool, plugin, kind
@@ -32,19 +35,19 @@ class Tool:
 
     def _call(self, method: str, member: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         what = f"plugin '{self._plugin}': {method} of {self._kind.__name__.lower()} '{self._tool.name}'"
-        with guarded(f"{what} failed"):
+        with isolated(f"{what} failed"):
             answer = member(*arguments, **named)
         if method == "inside":
-            return self if answer is self._tool else Tool(answer, self._plugin, self._kind)
-        kind = _promised(self._kind, method)
+            return self if answer is self._tool else ToolProxy(answer, self._plugin, self._kind)
+        kind = _return_types(self._kind, method)
         if kind is None or (answer is None and type(None) in kind):
             return answer
         return validation.value(what, kind[0], answer)
 
 
 @functools.cache
-def _promised(protocol: type, method: str) -> tuple[type, ...] | None:
-    """The types that a method of the interface may return; None where it says none, or nothing comes back."""
+def _return_types(protocol: type, method: str) -> tuple[type, ...] | None:
+    """Return the types that a method of the interface may return; None if it has no annotation or returns nothing."""
     function = getattr(protocol, method, None)
     if function is None:
         return None
@@ -55,10 +58,10 @@ def _promised(protocol: type, method: str) -> tuple[type, ...] | None:
 
 
 def runtime(tool: Runtime, plugin: str) -> Runtime:
-    """The runtime behind the wall."""
-    return typing.cast(Runtime, Tool(tool, plugin, Runtime))
+    """Wrap a runtime."""
+    return typing.cast(Runtime, ToolProxy(tool, plugin, Runtime))
 
 
 def launcher(tool: Launcher, plugin: str) -> Launcher:
-    """The launcher behind the wall."""
-    return typing.cast(Launcher, Tool(tool, plugin, Launcher))
+    """Wrap a launcher."""
+    return typing.cast(Launcher, ToolProxy(tool, plugin, Launcher))

@@ -1,4 +1,4 @@
-"""Whether a plugin's answer is what its hook promises, checked where it enters: a wrong one is told with its place."""
+"""Validate hook return values; errors name the plugin, hook and field."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ _NAMES = {
         Workload,
     )
 } | {"Launcher": Launcher, "Runtime": Runtime, "Settings": Settings}
-"""What the annotations of the hooks name."""
+"""Types that the annotations of the hooks refer to, by name."""
 
 _OPTIONAL = {"check"}
-"""Members of a runtime that `llmbx doctor` does without."""
+"""Methods of a runtime that may be missing; `llmbx doctor` works without them."""
 
 _WORDS = {"array": "a list or tuple", "object": "a record", "null": "None", "bytes": "bytes"}
-"""The validator's words for types, where Python's are others."""
+"""The validator's names of types, and how messages call them."""
 
 
-def checked(what: str, hook: str, answer: Any) -> Any:
-    """The answer of one plugin to one hook, lists where tuples belong made right. `what` names both in the error.
+def validate(what: str, hook: str, answer: Any) -> Any:
+    """Return the validated return value of one plugin's hook, with lists converted to tuples in records.
 
-    Raises `PluginError`.
+    `what` names plugin and hook in errors. Raises `PluginError` if the value is invalid.
     """
-    many, kind = promised(hook)
+    many, kind = return_type(hook)
     if answer is None:
         return None
     if not many:
@@ -66,8 +66,8 @@ def checked(what: str, hook: str, answer: Any) -> Any:
 
 
 @functools.cache
-def promised(hook: str) -> tuple[bool, type]:
-    """What the hook's annotation says: whether it returns several, and of which type."""
+def return_type(hook: str) -> tuple[bool, type]:
+    """Return whether a hook returns a sequence, and the type of its value or items, from its annotation."""
     found = typing.get_type_hints(getattr(hookspecs, hook), localns=_NAMES)["return"]
     if typing.get_origin(found) is Sequence:
         return True, typing.get_args(found)[0]
@@ -75,29 +75,32 @@ def promised(hook: str) -> tuple[bool, type]:
 
 
 def without_none(annotation: Any) -> Any:
-    """The annotation without `| None`."""
+    """Return the annotation without `| None`."""
     if not isinstance(annotation, types.UnionType) and typing.get_origin(annotation) is not typing.Union:
         return annotation
     return next(part for part in typing.get_args(annotation) if part is not type(None))
 
 
 def value(what: str, kind: Any, given: Any, got: str = "", expected: str = "") -> Any:
-    """One value of an answer. `got` and `expected` are words for an error about its type."""
+    """Validate one value. Raises `PluginError` if it is not a valid `kind`.
+
+    `got` and `expected` describe the actual and the expected value in an error about its type.
+    """
     if typing.get_origin(kind) is type:
         return _class(what, typing.get_args(kind)[0], given)
     got, expected = got or named(given), expected or with_article(kind.__name__)
     if getattr(kind, "_is_protocol", False):
-        missing = lacks(kind, given)
+        missing = missing_members(kind, given)
         if missing:
             raise PluginError(f"{what} returned {got}, expected {expected}: {missing}")
         return given
     if not isinstance(given, kind):
         raise PluginError(f"{what} returned {got}, expected {expected}")
-    return _whole(what, kind, given) if issubclass(kind, Value) else given
+    return _validate_record(what, kind, given) if issubclass(kind, Value) else given
 
 
 def _class(what: str, base: type, given: Any) -> Any:
-    """A class of a plugin's. Raises `PluginError` for anything but a subclass of `base` with fields llmbx can read."""
+    """Validate a class. Raises `PluginError` if it is not a subclass of `base` with fields of supported types."""
     if not (isinstance(given, type) and issubclass(given, base)):
         raise PluginError(f"{what} returned {named(given)}, expected a subclass of {base.__name__}")
     if issubclass(given, Settings):
@@ -105,58 +108,58 @@ def _class(what: str, base: type, given: Any) -> Any:
             fields(given)
             given()
         except TypeError as error:
-            raise PluginError(f"{what} returned a wrong class: {error}") from None
+            raise PluginError(f"{what} returned an invalid class: {error}") from None
     return given
 
 
-def lacks(protocol: type, given: Any) -> str:
-    """What an object lacks of an interface, in words; empty when it has everything."""
+def missing_members(protocol: type, given: Any) -> str:
+    """Describe why an object does not implement a protocol; empty if it does."""
     if isinstance(given, type):
-        return "that is the class, not an object of it"
+        return "this is the class, expected an instance"
     methods = [n for n, member in vars(protocol).items() if callable(member) and not n.startswith("_")]
     missing = [n for n in protocol.__annotations__ if not hasattr(given, n)]
     missing += [n for n in methods if n not in _OPTIONAL and not callable(getattr(given, n, None))]
     if missing:
         return f"it has no {', '.join(missing)}"
     if not isinstance(getattr(given, "name", ""), str):
-        return "its name is no text"
+        return "its name is not a string"
     return ""
 
 
 def named(given: object) -> str:
-    """An object in words: "an int", "None", "the class ToyParser"."""
+    """Describe an object by its type: "an int", "None", "the class ToyParser"."""
     if given is None:
         return "None"
     return f"the class {given.__name__}" if isinstance(given, type) else with_article(type(given).__name__)
 
 
 def with_article(noun: str) -> str:
-    """'a Launch', 'an Image'."""
+    """Return a noun with its article: 'a Launch', 'an Image'."""
     return f"{'an' if noun[0] in 'AEIOaeio' else 'a'} {noun}"
 
 
-def _whole(what: str, kind: type[Value], given: Value) -> Value:
-    """The record with all its members of their types: records check nothing when they are made in Python."""
+def _validate_record(what: str, kind: type[Value], given: Value) -> Value:
+    """Validate the types of all members of a record: records are not checked when they are made in Python."""
     try:
         plain = msgspec.to_builtins(given, builtin_types=(bytes,), str_keys=False, enc_hook=_plain)
-        whole: Value = convert(plain, kind, builtin_types=(bytes,))
+        record: Value = convert(plain, kind, builtin_types=(bytes,))
     except (TypeError, ValueError, RecursionError) as error:
-        raise PluginError(f"{what} returned a wrong {kind.__name__}: {told(error)}") from None
-    if isinstance(whole, Launch) and not whole.phases:
+        raise PluginError(f"{what} returned an invalid {kind.__name__}: {describe_error(error)}") from None
+    if isinstance(record, Launch) and not record.phases:
         raise PluginError(f"{what} returned a Launch without phases, expected at least one")
-    return whole
+    return record
 
 
 def _plain(given: object) -> object:
-    """Numbers and texts of other libraries as Python's own."""
+    """Convert numbers and strings of other libraries to Python's own types."""
     for kind in (int, float, str):
         if isinstance(given, kind):
             return kind(given)
-    raise TypeError(f"it holds {named(given)}, expected plain values")
+    raise TypeError(f"it contains {named(given)}, expected plain values")
 
 
-def told(error: Exception) -> str:
-    """The validator's complaint in our words: `phases[0].argv: expected a list or tuple, got a str`."""
+def describe_error(error: Exception) -> str:
+    """Convert the validator's message: `phases[0].argv: expected a list or tuple, got a str`."""
     text, _, place = str(error).partition(" - at ")
     if text.startswith("Expected"):
         text = re.sub("`([^`]+)`", _types, text)

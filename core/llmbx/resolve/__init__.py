@@ -1,6 +1,6 @@
-"""From what was asked to one complete `RunSpec`: option, environment, cluster profile, catalog, in that order.
+"""Resolve a request into one complete `RunSpec`: option, environment, cluster profile, catalog, in that order.
 
-Every value keeps its origin. The rooms below (catalog, hardware, settings) know the facts; this one only decides.
+Every value records its origin. The facts come from the modules below (catalog, hardware, settings).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..model import RANK_VARIABLES, CheckpointSpec, Recipe, Row, RunSpec, Scalar
 from ..plugins.manager import Plugins
 from ..secrets import secret_names
 from .layers import Layers
-from .length import length, with_fitting_window
-from .numbering import doubtful, first_number
+from .length import length, with_reachable_window
+from .numbering import first_number, needs_first_number
 from .place import place
 from .profiled import without_profile
 from .shape import shape
@@ -35,10 +35,10 @@ def resolve(
     environ: Mapping[str, str],
     install: str | None = None,
 ) -> RunSpec:
-    """The complete specification of the run. Raises `UsageError` for whatever is unknown or missing.
+    """Return the complete specification of the run. Raises `UsageError` for unknown or missing values.
 
-    `cluster_files` says which file each cluster profile came from, `install` where artefacts lie. Rules that the result
-    may still break are found by `pipeline.findings`.
+    `cluster_files` maps each cluster profile to its file; `install` is the folder of artifacts. Rules that the
+    specification may still break are checked by `run.context.findings`.
     """
     gpus = hardware.extend(config.gpus)
     workload = plugins.workload(request.workload, request.plugin)
@@ -74,14 +74,14 @@ def resolve(
         corrected=(row.note,) if row.note else (),
         doubts=choice.findings,
     )
-    return _settled(spec, layers, plugins)
+    return _complete(spec, layers, plugins)
 
 
-def _settled(spec: RunSpec, layers: Layers, plugins: Plugins) -> RunSpec:
-    """The spec after what depends on several of its members. Raises `UsageError` for one that cannot be started."""
+def _complete(spec: RunSpec, layers: Layers, plugins: Plugins) -> RunSpec:
+    """Set the values that depend on several others. Raises `UsageError` if the run cannot be started."""
     spec = spec.replace(doubts=(*spec.doubts, *without_profile(layers, spec.profile)))
-    first = first_number(spec, plugins) if doubtful(spec.window, spec.steps) else None
-    spec = with_fitting_window(spec, layers, first)
+    first = first_number(spec, plugins) if needs_first_number(spec.window, spec.steps) else None
+    spec = with_reachable_window(spec, layers, first)
     if spec.profile and not spec.profile.keep_secrets:
         spec = spec.replace(secrets=())
     spec = spec.replace(origins=dict(sorted(layers.origins.items())))
@@ -91,15 +91,15 @@ def _settled(spec: RunSpec, layers: Layers, plugins: Plugins) -> RunSpec:
 
 
 def _require_profilers(spec: RunSpec, plugins: Plugins) -> None:
-    """Raise `UsageError` for an option of a profiler that the run does not have."""
+    """Raise `UsageError` for an option of a profiler that the run does not use."""
     for name in [name for name in spec.plugin_settings if name in plugins.profilers() and name not in spec.profilers]:
         for place_, origin in spec.origins.items():
             if place_.startswith(f"{name}.") and origin.startswith("--"):
-                raise UsageError(f"{origin} is for {name}, which the run is not wrapped in: add --with {name}")
+                raise UsageError(f"{origin} is an option of {name}, which is not enabled: add --with {name}")
 
 
 def _of_catalog(workload: Workload, recipe: Recipe, size: Size) -> dict[str, Any]:
-    """What the catalog says, whatever was asked."""
+    """Return the values that come from the catalog alone."""
     return {
         "plugin": workload.plugin,
         "workload": workload.name,
@@ -115,7 +115,7 @@ def _of_catalog(workload: Workload, recipe: Recipe, size: Size) -> dict[str, Any
 
 
 def _of_cluster(profile: Profile | None, request: Request) -> dict[str, Any]:
-    """What the cluster profile adds, and the mounts that were asked for."""
+    """Return the values of the cluster profile, and the requested mounts."""
     if profile is None:
         return {"mounts": request.mounts}
     return {
@@ -126,9 +126,9 @@ def _of_cluster(profile: Profile | None, request: Request) -> dict[str, Any]:
 
 
 def _plugin_settings(layers: Layers, plugins: Plugins) -> dict[str, dict[str, Any]]:
-    """What was given of every plugin's settings. Raises `UsageError` for a key or option that no plugin has."""
-    asked, profile = layers.request.plugin_settings, layers.profile
-    for name in asked:
+    """Return every plugin's settings that were set. Raises `UsageError` for a key or option that no plugin has."""
+    requested, profile = layers.request.plugin_settings, layers.profile
+    for name in requested:
         if name not in plugins.settings:
             raise UsageError(f"unknown key '{name}': no plugin has settings of this name"
                              f"{did_you_mean(name, plugins.settings)}")  # fmt: skip
@@ -136,7 +136,7 @@ def _plugin_settings(layers: Layers, plugins: Plugins) -> dict[str, dict[str, An
         check_keys(plugins.settings, profile)
     found: dict[str, dict[str, Any]] = {}
     for name, kind in plugins.settings.items():
-        joined = join(kind, profile, layers.environ, asked.get(name, {}), layers.request.walltime_minutes)
+        joined = join(kind, profile, layers.environ, requested.get(name, {}), layers.request.walltime_minutes)
         for place_, origin in joined.origins.items():
             layers.note(f"{name}.{place_}", None, origin)
         if joined.values:
@@ -147,7 +147,7 @@ def _plugin_settings(layers: Layers, plugins: Plugins) -> dict[str, dict[str, An
 def _settings(
     workload: Workload, recipe: Recipe, row: Row, typed: Mapping[str, Scalar], layers: Layers
 ) -> dict[str, Scalar]:
-    """The framework's own keys: declared defaults, the recipe's, the row's, then `--set`."""
+    """Return the framework's own settings: declared defaults, overridden by the recipe, the row, then `--set`."""
     merged: dict[str, Scalar] = {}
     declared = {key: setting.default for key, setting in workload.settings.items()}
     chosen = {key: value for key, value in typed.items() if key in workload.settings}
@@ -169,7 +169,7 @@ def _env(layers: Layers, recipe: Recipe, target: Mapping[str, Any], pp: int) -> 
     for values, origin in layered:
         for key, value in values.items():
             if key in RANK_VARIABLES:
-                raise UsageError(f"{origin}: {key} is set for every rank by llmbx or the launcher: leave it out")
+                raise UsageError(f"{origin}: {key} is reserved: llmbx or the launcher sets it for every rank")
             merged[key] = layers.note(f"env.{key}", value, origin)
     return merged
 

@@ -1,4 +1,4 @@
-"""Looking a value up through option, environment and cluster profile, and remembering where it was found."""
+"""Look up values in options, environment and cluster profile, and record their origins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..config.request import Request, from_environ
 
 
 class Layers:
-    """Looks a value up through the layers and remembers where it was found."""
+    """The layers in which values are looked up, with the origin of each value found."""
 
     def __init__(self, request: Request, environ: Mapping[str, str], profile: Profile | None) -> None:
         self.request = request
@@ -21,7 +21,7 @@ class Layers:
         self.plugin_settings: dict[str, dict[str, Any]] = {}
 
     def find(self, field: str, option: str = "") -> Any:
-        """The value of option, environment or profile, or None."""
+        """Return the value of option, environment or profile, in this order, or None."""
         value = getattr(self.request, field, None)
         if value is not None:
             return self.note(field, value, option or "--" + field.replace("_", "-"))
@@ -32,6 +32,6 @@ class Layers:
         return None if value is None or self.profile is None else self.note(field, value, self.profile.origin)
 
     def note(self, field: str, value: Any, origin: str) -> Any:
-        """Remember that `field` came from `origin`; gives the value back."""
+        """Record that `field` came from `origin`, and return the value."""
         self.origins[field] = origin
         return value

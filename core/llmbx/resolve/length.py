@@ -1,4 +1,4 @@
-"""How long it runs and what of it is measured, profiled or traced: these depend on each other."""
+"""Resolve the number of steps and which of them are measured, profiled or traced."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from ..measure import window
 from ..model import Profiler, ProfileSpec, Recipe, RunSpec, TraceSpec
 from ..plugins.manager import Plugins
 from .layers import Layers
-from .numbering import bounds, fits
+from .numbering import bounds, reaches
 from .profiled import profile as profile_of
 
 
 def length(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Plugins) -> dict[str, Any]:
-    """Steps, window and profilers: they depend on each other. `stages` is the number of pipeline stages."""
+    """Resolve steps, window and profilers, which depend on each other.
+
+    `world` is the number of ranks, `stages` the number of pipeline stages. Raises `UsageError` if they contradict.
+    """
     profile = profile_of(layers, recipe, world, stages, plugins)
     chosen = profilers_of(layers, plugins, profile)
     trace = next((TraceSpec(tool=name) for name, facts in chosen.items() if facts.traces), None)
     if profile and trace:
         raise UsageError(
-            f"profiling and the trace of {trace.tool} exclude each other: the trace's log lines would be part of what "
-            "is profiled; run them one after the other"
+            f"profiling cannot be combined with {trace.tool}: the profile would include the trace's logging; "
+            "use two runs"
         )
     default, origin = recipe.steps, f"recipe {recipe.name}"
     if profile:
@@ -32,9 +35,9 @@ def length(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Plu
     option = layers.request.steps_option
     steps = layers.find("steps", option) or layers.note("steps", default, origin)
     if steps < 1:
-        raise UsageError(f"{option} {steps}: expected a number of at least 1")
+        raise UsageError(f"{option} {steps}: expected an integer >= 1")
     if profile and profile.stop > steps:
-        raise UsageError(f"{option} {steps}: the profiled steps {profile.start}-{profile.stop} lie beyond the end")
+        raise UsageError(f"{option} {steps}: the profiled steps {profile.start}-{profile.stop} are after the last step")
     measured = _window(layers, recipe)
     return {
         "steps": steps, "window": measured, "profile": profile, "trace": trace, "profilers": tuple(chosen),
@@ -43,34 +46,34 @@ def length(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Plu
 
 
 def profilers_of(layers: Layers, plugins: Plugins, profile: ProfileSpec | None) -> dict[str, Profiler]:
-    """The profilers of the run in order, each with its facts: those of `--with`, then those that settings enable."""
-    enabled = [name for name, given in layers.plugin_settings.items() if given.get("enabled") is True]
+    """Return the run's profilers in order, with their properties: `--with`, then those enabled by their settings."""
+    enabled = [name for name, values in layers.plugin_settings.items() if values.get("enabled") is True]
     names = [*layers.request.wrappers, *(name for name in enabled if name in plugins.profilers())]
     names += [profile.tool] if profile else []
     return {name: plugins.profiler(name) for name in dict.fromkeys(names)}
 
 
 def _window(layers: Layers, recipe: Recipe) -> str:
-    asked: str | None = layers.find("window")
-    if asked is not None:
-        return window.check(asked)
+    requested: str | None = layers.find("window")
+    if requested is not None:
+        return window.check(requested)
     return str(layers.note("window", window.check(recipe.window), f"recipe {recipe.name}"))
 
 
-def with_fitting_window(spec: RunSpec, layers: Layers, first: int | None) -> RunSpec:
-    """The spec with a window that its run can reach, where its log numbers the `first` step so (None: not known).
+def with_reachable_window(spec: RunSpec, layers: Layers, first: int | None) -> RunSpec:
+    """Return the spec with a window that the run reaches; `first` is the number of its first step (None: unknown).
 
-    A window that was asked for is refused where it cannot be reached; the recipe's gives way to `auto`.
+    If the run does not reach the recipe's window, it becomes `auto`; for a requested window `UsageError` is raised.
     """
-    if fits(spec.window, spec.steps, first):
+    if reaches(spec.window, spec.steps, first):
         return spec
     lowest, highest = bounds(spec.steps, first)
     if layers.find("window") is not None:
-        numbers = "" if first is None else f", which its log numbers {lowest} to {highest}"
+        numbers = "" if first is None else f", numbered {lowest} to {highest} in its log"
         raise UsageError(
-            f"--window {spec.window}: the run has only {spec.steps} steps{numbers}; name others, or more with "
+            f"--window {spec.window}: the run has only {spec.steps} steps{numbers}; use an earlier window or a larger "
             f"{layers.request.steps_option}"
         )
     why = f"the run of {spec.steps} steps ends before the recipe's window {spec.window}"
-    fitting: RunSpec = spec.replace(window=layers.note("window", "auto", why))
-    return fitting
+    changed: RunSpec = spec.replace(window=layers.note("window", "auto", why))
+    return changed

@@ -1,4 +1,4 @@
-"""Where it runs: GPUs a node, launcher, runtime, image, time limits."""
+"""Resolve where a run is executed: GPUs per node, launcher, runtime, image, time limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .layers import Layers
 from .length import profilers_of
 
 LOCAL = "local"
-"""The launcher that core brings."""
+"""The launcher that is part of core."""
 
 PREFLIGHT_GPUS = 64
 """Above this many GPUs the nodes are checked before the framework starts, unless the user says otherwise."""
@@ -27,13 +27,16 @@ def place(
     recipe: Recipe,
     plugins: Plugins,
 ) -> dict[str, Any]:
-    """Where it runs: GPUs a node, launcher, runtime, image, time limits."""
+    """Resolve GPUs per node, launcher, runtime, image, time limits, retries and node checks.
+
+    Raises `UsageError` for an invalid value.
+    """
     default = hardware.gpu(target["gpu_type"], gpus).gpus_per_node
     per_node = layers.find("gpus_per_node")
     if per_node is None:
         per_node = layers.note("gpus_per_node", default or target["gpus"], f"{target['gpu_type']} nodes")
     if per_node < 1:
-        raise UsageError(f"GPUs per node: expected a number of at least 1, not {per_node}")
+        raise UsageError(f"GPUs per node: expected an integer >= 1, got {per_node}")
     per_node = min(per_node, target["gpus"])
     image: str | None = layers.request.image
     source = ImageSource(reference=image, source="--image") if image else recipe.image
@@ -58,29 +61,29 @@ def place(
 
 
 def _preflight(layers: Layers, name: str, target: Mapping[str, Any], plugins: Plugins) -> PreflightSpec | None:
-    """Whether every node is checked first: as asked, else on many GPUs, where one bad node is likely."""
-    asked: bool | None = layers.find("preflight")
+    """Return the node checks, if requested or if the run has so many GPUs that one bad node is likely."""
+    requested: bool | None = layers.find("preflight")
     able = [one.name for one in plugins.launchers().values() if getattr(one, "checks_nodes", False)]
-    if asked and name not in able:
-        known = " or ".join(able) or "one that checks nodes"
-        raise UsageError(f"--preflight requires a launcher that checks nodes: use --launcher {known}, or leave it out")
-    if asked is None and name in able and target["gpu_type"] != "cpu" and target["gpus"] > PREFLIGHT_GPUS:
-        asked = bool(layers.note("preflight", True, f"the run has more than {PREFLIGHT_GPUS} GPUs"))
-    return PreflightSpec() if asked else None
+    if requested and name not in able:
+        fix = f"--launcher {' or '.join(able)}" if able else "a launcher that can check nodes"
+        raise UsageError(f"--preflight requires {fix}")
+    if requested is None and name in able and target["gpu_type"] != "cpu" and target["gpus"] > PREFLIGHT_GPUS:
+        requested = bool(layers.note("preflight", True, f"the run has more than {PREFLIGHT_GPUS} GPUs"))
+    return PreflightSpec() if requested else None
 
 
 def choose_launcher(plugins: Plugins, nodes: int, on_gpus: bool, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The launcher of a run for which none is named, and why: the first that claims it, else local processes."""
+    """Return the default launcher of a run, and why: the first launcher that claims it, else `local`."""
     for launcher in plugins.launchers().values():
         claims = getattr(launcher, "claims", None)
         reason = claims(nodes, on_gpus, environ) if claims else None
         if reason:
             return launcher.name, reason
-    return LOCAL, "default for one node" if nodes == 1 else "no launcher here starts runs of several nodes"
+    return LOCAL, "default for one node" if nodes == 1 else "no installed launcher starts runs of several nodes"
 
 
 def _time_limit(plugins: Plugins, launcher: str, layers: Layers) -> tuple[int | None, str] | None:
-    """The time limit among the settings of the launcher's plugin, with its origin."""
+    """Return the time limit from the settings of the launcher's plugin, with its origin; None if there is none."""
     time_limit = getattr(plugins.launchers().get(launcher), "time_limit", None)
     if time_limit is None:
         return None
@@ -93,10 +96,10 @@ def _walltime(
     layers: Layers, workload: Workload, recipe: Recipe, target: Mapping[str, Any], own: tuple[int | None, str] | None,
     plugins: Plugins,
 ) -> int | None:  # fmt: skip
-    asked: int | None = layers.request.walltime_minutes
-    if asked is not None:
-        return int(layers.note("walltime_minutes", asked, "--walltime"))
-    if own is not None:  # the launcher's own option has the last word in the job's script
+    requested: int | None = layers.request.walltime_minutes
+    if requested is not None:
+        return int(layers.note("walltime_minutes", requested, "--walltime"))
+    if own is not None:  # in the job's script the launcher's own option takes precedence
         return layers.note("walltime_minutes", *own)  # type: ignore[no-any-return]
     limit = _usual_walltime(layers, workload, recipe, target)
     for name, facts in profilers_of(layers, plugins, None).items():

@@ -1,4 +1,4 @@
-"""What of a run is profiled, by options, the recipes' variables and the recipe; for a new run or an old one again."""
+"""Resolve what is profiled, from options, environment variables and the recipe; for a new run or a repeated one."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ..model import Finding, ProfileSpec, Recipe, RunSpec
 from ..plugins.manager import Plugins
 from . import ranks
 from .layers import Layers
-from .numbering import fits
+from .numbering import reaches
 
 GPU_METRICS = "gpu_metrics"
-"""The rule of the finding that GPU metrics were asked for without a profile."""
+"""The rule of the finding that GPU metrics were requested without a profile."""
 
 DEFAULT_RANKS = "seed"
-"""Those of the recipe, so that a profile is taken as the recipe's own launch takes it: often of all ranks."""
+"""The recipe's ranks (often all), so that a profile covers the same ranks as with the recipe's own launch script."""
 
 
 def profile(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Plugins) -> ProfileSpec | None:
-    """What is to be profiled of a run of `world` ranks in `stages` pipeline stages; None when nothing was asked for."""
+    """Return what to profile in a run of `world` ranks and `stages` pipeline stages; None if nothing was requested."""
     request = layers.request
     if not (layers.find("profile") or request.profile_steps):
         return None
@@ -40,18 +40,18 @@ def profile(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Pl
 
 
 def default_tool(plugins: Plugins) -> str:
-    """The profiler of `llmbx profile` where none is named: the first that records steps. Raises `UsageError`."""
+    """Return the default profiler of `llmbx profile`: the first that records steps. Raises `UsageError`."""
     for name in plugins.profilers():
         if plugins.profiler(name).takes_steps:
             return name
-    raise UsageError("no profiler here records steps: install a plugin that has one")
+    raise UsageError("no installed profiler records steps: install a plugin that provides one")
 
 
-def without_profile(layers: Layers, asked: ProfileSpec | None) -> tuple[Finding, ...]:
-    """What was asked of a profile (by the recipes' variables, say) that this run does not take; as a warning."""
-    if asked is not None or not layers.find("gpu_metrics"):
+def without_profile(layers: Layers, profile_: ProfileSpec | None) -> tuple[Finding, ...]:
+    """Return a warning if profile options were set (for example by a variable) but nothing is profiled."""
+    if profile_ is not None or not layers.find("gpu_metrics"):
         return ()
-    problem = f"{layers.origins['gpu_metrics']} asks for GPU metrics, and nothing is profiled"
+    problem = f"{layers.origins['gpu_metrics']} requests GPU metrics, but nothing is profiled"
     return (Finding(rule=GPU_METRICS, problem=problem, fix="add --profile, or unset it", warning=True),)
 
 
@@ -59,25 +59,25 @@ def again(
     spec: RunSpec, recipe: Recipe, request: Request, environ: Mapping[str, str], plugins: Plugins,
     first: int | None = None,
 ) -> RunSpec:  # fmt: skip
-    """An earlier run's specification with the profile that `request` asks for, as long as profiled runs are.
+    """Return an earlier run's specification with the requested profile and the length of a profiled run.
 
-    `first` is the number that its log gives the first step, where that is known.
+    `first` is the number of the first step in its log, if known. Raises `UsageError` if the steps are too few.
     """
     layers = Layers(request, environ, None)
-    asked = profile(layers, recipe, spec.gpus, spec.parallelism.pp, plugins)
-    assert asked is not None, "the caller asks for a profile"
-    steps = request.steps or max(recipe.profile_total_steps, asked.stop)
-    if asked.stop > steps:
-        raise UsageError(f"--max-steps {steps}: the profiled steps {asked.start}-{asked.stop} lie beyond the end")
-    before = {spec.profile.tool if spec.profile else None, spec.trace.tool if spec.trace else None, asked.tool}
+    new = profile(layers, recipe, spec.gpus, spec.parallelism.pp, plugins)
+    assert new is not None, "the caller requests a profile"
+    steps = request.steps or max(recipe.profile_total_steps, new.stop)
+    if new.stop > steps:
+        raise UsageError(f"--max-steps {steps}: the profiled steps {new.start}-{new.stop} are after the last step")
+    before = {spec.profile.tool if spec.profile else None, spec.trace.tool if spec.trace else None, new.tool}
     layers.note("steps", steps, "--max-steps" if request.steps else "a profiled run's length")
     return spec.replace(
-        profile=asked,
+        profile=new,
         trace=None,
-        secrets=spec.secrets if asked.keep_secrets else (),
-        profilers=(*(name for name in spec.profilers if name not in before), asked.tool),
+        secrets=spec.secrets if new.keep_secrets else (),
+        profilers=(*(name for name in spec.profilers if name not in before), new.tool),
         steps=steps,
-        window=spec.window if fits(spec.window, steps, first) else "auto",
+        window=spec.window if reaches(spec.window, steps, first) else "auto",
         origins={**spec.origins, **layers.origins},
     )
 

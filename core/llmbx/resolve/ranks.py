@@ -1,4 +1,4 @@
-"""Which ranks are meant: selectors as people write them, made into rank numbers. Pure."""
+"""Convert rank selectors, as users write them, into rank numbers. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _TERM = re.compile(r"(?P<word>[a-z]+)|(?P<low>\d+)(-(?P<high>\d+))?")
 
 
 def choose(selector: str, world: int, stages: int, seed: str = "all") -> str:
-    """`selector` as numbers: "all", or ranks and ranges in ascending order ("0,32,48-51").
+    """Convert `selector` to numbers: "all", or ranks and ranges in ascending order ("0,32,48-51").
 
-    A selector joins terms by commas: `all`, a rank (`8`), a range (`0-7`, inclusive), `first`, `mid` and `last` (the
-    first rank of the first, the middle and the last of `stages` pipeline stages), or `seed` (the recipe's own
-    selector, of which a smaller run keeps the ranks that it has). Pipeline stages are consecutive blocks of ranks.
-    Raises `UsageError` for anything else and for a rank that the run does not have.
+    A selector is a comma-separated list of: `all`, a rank (`8`), a range (`0-7`, inclusive), `first`, `mid` and `last`
+    (the first rank of the first, the middle and the last of `stages` pipeline stages), or `seed` (the recipe's own
+    selector, without ranks that a smaller run does not have). Pipeline stages are consecutive blocks of ranks. `world`
+    is the number of ranks. Raises `UsageError` for any other term and for a rank that the run does not have.
     """
     chosen: set[int] = set()
     for term in selector.lower().split(","):
@@ -28,12 +28,12 @@ def choose(selector: str, world: int, stages: int, seed: str = "all") -> str:
 
 
 def numbers(chosen: str, world: int) -> tuple[int, ...]:
-    """The ranks that a chosen selector (see `choose`) names in a world of that many ranks, ascending."""
+    """Return the ranks of a selector returned by `choose`, ascending, for a run of `world` ranks."""
     return tuple(sorted({rank for term in chosen.split(",") for rank in _term(term, chosen, world, 1)}))
 
 
 def spell(chosen: Iterable[int]) -> str:
-    """Rank numbers as ranks and ranges: 0, 1, 2, 7 is "0-2,7"."""
+    """Format rank numbers as ranks and ranges: 0, 1, 2, 7 becomes "0-2,7"."""
     runs: list[list[int]] = []
     for rank in sorted(set(chosen)):
         if runs and rank == runs[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""Rules that hold for every framework: degrees against GPUs, batches against degrees. All findings at once."""
+"""Rules for every framework: parallelism degrees and GPUs, batch sizes and degrees. Returns all findings at once."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from ..suggestions import divisors, either, multiples_around
 
 RANKS_PER_CORE = 8
 RANKS_AT_LEAST = 8
-"""Ranks may share a core to try something out: this many each, and some on the smallest machine."""
+"""At most RANKS_PER_CORE * cores + RANKS_AT_LEAST ranks run on one machine: in a try-out, ranks may share cores."""
 
 
 def emulated_bf16(spec: RunSpec, slower: str) -> list[Finding]:
-    """A warning if this CPU has to emulate BF16; `slower` ("2 to 5") is the step time over that of FP32.
+    """Return a warning if this CPU has to emulate BF16; `slower` ("2 to 5") is the step time relative to FP32.
 
-    For a framework's `check_spec`: how much is lost depends on its kernels.
+    For use in a framework's `check_spec`, since the slow-down depends on its kernels.
     """
     if (spec.launcher, spec.gpu_type, spec.dtype) != ("local", "cpu", "bf16") or has_bf16(os.environ) is not False:
         return []
     problem = f"this CPU has no BF16 instructions: a step takes {slower} times as long as with fp32"
-    return [Finding(rule="emulated_bf16", problem=problem, fix="leave --dtype out to run in fp32", warning=True)]
+    return [Finding(rule="emulated_bf16", problem=problem, fix="omit --dtype to run in fp32", warning=True)]
 
 
 def common_findings(spec: RunSpec, here: bool = True) -> list[Finding]:
-    """Every common rule that the spec breaks, each with what would be right; those found while resolving come first.
+    """Return all violations of the common rules, each with a fix, after the findings of the resolution.
 
-    Those about this machine only if the run is to start `here`.
-    A value below 1 hides the rules that would divide by it, and a DP that is not whole those that count with it.
+    Rules about this machine are checked only if the run is to start `here`. After a value below 1, rules that divide
+    by it are not checked; nor are those that use DP if it is not an integer.
     """
     if impossible := _positive(spec):
         return [*spec.doubts, *impossible]
     topology = _topology(spec)
     batches = [] if topology else _batches(spec)
-    mine = _here(spec, os.cpu_count() or 1) if here else []
-    return [*spec.doubts, *mine, *topology, *_nodes(spec), *batches, *_heads(spec), *_pipeline(spec), *_experts(spec)]
+    local = _local_ranks(spec, os.cpu_count() or 1) if here else []
+    return [*spec.doubts, *local, *topology, *_nodes(spec), *batches, *_heads(spec), *_pipeline(spec), *_experts(spec)]
 
 
 def _positive(spec: RunSpec) -> list[Finding]:
@@ -46,21 +46,21 @@ def _positive(spec: RunSpec) -> list[Finding]:
               "mbs": spec.micro_batch_size, "gbs": spec.global_batch_size, "layers": m.layers, "heads": m.heads,
               "query_groups": m.query_groups, "experts": m.experts}  # fmt: skip
     return [
-        Finding(rule=key, problem=f"{key.upper()} is {value}", fix=f"use a --set {key} of at least 1")
+        Finding(rule=key, problem=f"{key.upper()} is {value}", fix=f"use --set {key}=N with N >= 1")
         for key, value in values.items()
         if value is not None and value < 1
     ]
 
 
-def _here(spec: RunSpec, cores: int) -> list[Finding]:
-    """So many ranks on one machine that starting them would be all that it does."""
+def _local_ranks(spec: RunSpec, cores: int) -> list[Finding]:
+    """Reject more ranks than one machine can start in reasonable time."""
     most = RANKS_PER_CORE * cores + RANKS_AT_LEAST
     if spec.launcher != "local" or spec.gpus <= most:
         return []
     problem = f"{spec.gpus} ranks are too many for this machine's {cores} cores"
     return [
         Finding(
-            rule="local_ranks", problem=problem, fix=f"use --gpus of at most {most}, or a launcher for several machines"
+            rule="local_ranks", problem=problem, fix=f"use at most --gpus {most}, or a launcher for several machines"
         )
     ]
 
@@ -96,7 +96,7 @@ def _nodes(spec: RunSpec) -> list[Finding]:
 def _batches(spec: RunSpec) -> list[Finding]:
     mbs, dp, gbs = spec.micro_batch_size, spec.parallelism.dp, spec.global_batch_size
     if gbs % (mbs * dp):
-        problem = f"the global batch of {gbs} is no multiple of MBS {mbs} x DP {dp} = {mbs * dp}"
+        problem = f"the global batch of {gbs} is not a multiple of MBS {mbs} x DP {dp} = {mbs * dp}"
         fix = f"use {either(multiples_around(gbs, mbs * dp), '--set gbs=')}"
         return [Finding(rule="gbs", problem=problem, fix=fix)]
     accumulation = gbs // (mbs * dp)
@@ -126,7 +126,7 @@ def _pipeline(spec: RunSpec) -> list[Finding]:
     p = spec.parallelism
     if (p.vp or 1) == 1 or p.pp > 1:
         return []
-    problem = f"VP {p.vp} interleaves the stages of a pipeline, and PP is 1"
+    problem = f"VP {p.vp} requires pipeline parallelism, but PP is 1"
     return [Finding(rule="vp", problem=problem, fix="use --set vp=1, or --set pp above 1")]
 
 
@@ -134,8 +134,8 @@ def _experts(spec: RunSpec) -> list[Finding]:
     experts, p = spec.model.experts, spec.parallelism
     if experts is None:
         return [
-            Finding(rule=key, problem=f"{key.upper()} {value} splits experts, and {spec.workload} {spec.size} has none",
-                    fix=f"leave --set {key} out")
+            Finding(rule=key, problem=f"{key.upper()} {value} needs experts, but {spec.workload} {spec.size} has none",
+                    fix=f"remove --set {key}")
             for key, value in (("ep", p.ep), ("etp", p.etp))
             if (value or 1) > 1
         ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""How it is laid out: model, parallelism, batch sizes and switches; the row with the `--set` keys on top."""
+"""Resolve model, parallelism, batch sizes and switches: the recipe row's values, overridden by `--set`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from .layers import Layers
 def shape(
     layers: Layers, recipe: Recipe, row: Row, size: Size, typed: Mapping[str, Scalar], gpus: int
 ) -> dict[str, Any]:
-    """Model, parallelism, batch sizes and switches: the row's, with the `--set` keys on top."""
+    """Resolve model, parallelism, batch sizes and switches: the row's values, overridden by `--set` (`typed`).
+
+    Raises `UsageError` for a degree below 1.
+    """
     where = f"recipe {recipe.name} ({recipe.source})"
     row_values: dict[str, Any] = {key: getattr(row, key) for key in LETTERS}
     row_values["fsdp"] = evaluate(row.fsdp, gpus) if isinstance(row.fsdp, str) else row.fsdp
     letters = {key: _set(layers, typed, key, row_values[key], where) for key in LETTERS}
     for key in ("tp", "pp", "cp"):
         if letters[key] < 1:
-            raise UsageError(f"--set {key}={letters[key]}: expected a number of at least 1")
+            raise UsageError(f"--set {key}={letters[key]}: expected an integer >= 1")
     dp = gpus // (letters["tp"] * letters["pp"] * letters["cp"])
     layers.note("dp", dp, "GPUs / (TP x PP x CP)")
     mbs = _set(layers, typed, "mbs", row.mbs, where)

@@ -1,4 +1,4 @@
-"""What no script could carry, refused before a run has a folder: names of variables, mounts, settings of launchers."""
+"""Reject what no script can express, before a run has a folder: variable names, mounts, launcher settings."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..errors import UsageError
 from ..launchers.script import check_variable
 from ..model import RunSpec
 from ..plugins.manager import Plugins
-from ..runtimes.passage import parse_mount
+from ..runtimes.container_env import parse_mount
 
 
 def check_startable(spec: RunSpec, plugins: Plugins, environ: Mapping[str, str]) -> None:
-    """Raise `UsageError` for what the user or the cluster profile wrote wrong."""
+    """Raise `UsageError` for an invalid variable, mount or launcher setting of the user or the cluster profile."""
     for name, value in spec.env.items():
         try:
             check_variable(name, value)

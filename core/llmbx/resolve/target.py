@@ -1,4 +1,4 @@
-"""What is run: size, dtype, GPU type and scale."""
+"""Resolve size, dtype, GPU type and number of GPUs."""
 
 from __future__ import annotations
 
@@ -12,68 +12,71 @@ from ..model import Workload
 from .layers import Layers
 
 MOST_GPUS = 1_000_000
-"""A larger scale is a slip of the finger, and would be counted and divided for a long time."""
+"""The largest accepted number of GPUs; larger values are typing errors and would take long to process."""
 
 
 def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType]) -> dict[str, Any]:
-    """Size, dtype, GPU type and scale."""
+    """Resolve size, dtype, GPU type and number of GPUs. Raises `UsageError` if one is missing or unknown."""
     workloads.require_recipe(workload, layers.request.recipe)
-    asked: int | None = layers.find("gpus")
-    if asked is not None and asked > MOST_GPUS:
-        raise UsageError(f"{layers.origins['gpus']} {asked}: expected at most {MOST_GPUS}")
+    requested: int | None = layers.find("gpus")
+    if requested is not None and requested > MOST_GPUS:
+        raise UsageError(f"{layers.origins['gpus']} {requested}: expected at most {MOST_GPUS}")
     gpu_type, count = _gpu_type(layers, workload, gpus)
     size = layers.find("size") or _default_size(layers, workload, gpu_type)
     workloads.require_size(workload, size, layers.request.recipe)
     dtype = layers.find("dtype") or _default_dtype(layers, workload, size, gpu_type)
-    scale = asked or _default_scale(layers, workload, size, dtype, gpu_type, count)
+    scale = requested or _default_scale(layers, workload, size, dtype, gpu_type, count)
     return {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": scale}
 
 
 def _gpu_type(
     layers: Layers, workload: Workload, gpus: Mapping[str, hardware.GpuType]
 ) -> tuple[str, int | None]:  # fmt: skip
-    """The GPU type that was asked for or is here, and how many are; on a machine without one, what the rest implies."""
+    """Return the requested GPU type, or the detected one with its count.
+
+    Without either, the type is derived from the rest of the request.
+    """
     size = layers.find("size")
     if size is not None and size not in workload.sizes:
         raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
-    asked = layers.find("gpu_type")
-    if asked is not None:
-        return hardware.gpu(asked, gpus).name, None
+    requested = layers.find("gpu_type")
+    if requested is not None:
+        return hardware.gpu(requested, gpus).name, None
     detected = hardware.detect(gpus)
     if detected is not None:
         layers.note("gpu_type", detected[0], "this machine's GPUs")
         return detected
-    if size is None and for_a_cluster(layers):
+    if size is None and targets_cluster(layers):
         size = _usual_size(workload)
     if size in (None, workloads.MINI):
         return str(layers.note("gpu_type", "cpu", "no GPU on this machine")), None
     return _implied(layers, workload, size), None
 
 
-def for_a_cluster(layers: Layers) -> bool:
-    """Whether the request speaks of a cluster, so that it means the workload and not its mini.
+def targets_cluster(layers: Layers) -> bool:
+    """Whether the request is for a cluster, so that the default size is the workload's and not its mini.
 
-    It names a number of GPUs, a GPU type, a scheduler or a cluster's profile.
+    True if it has a number of GPUs, a launcher other than `local`, or a cluster profile.
     """
     launcher = layers.find("launcher")
-    elsewhere = launcher is not None and launcher != "local"
-    return elsewhere or layers.profile is not None or layers.find("gpus") is not None
+    remote = launcher is not None and launcher != "local"
+    return remote or layers.profile is not None or layers.find("gpus") is not None
 
 
 def _usual_size(workload: Workload) -> str | None:
-    """The size of a run that names none, where a mini is not meant."""
+    """Return the default size of a run on a cluster, or None."""
     return workload.default_size or (next(iter(workload.sizes)) if len(workload.sizes) == 1 else None)
 
 
 def _implied(layers: Layers, workload: Workload, size: str) -> str:
-    """The one GPU type that the catalog has for this size, dtype and scale, or the workload's usual one.
+    """Return the only GPU type in the catalog for this size, dtype and scale, or the workload's default.
 
-    A login node has no GPU of its own.
+    For machines without a GPU, such as login nodes.
     """
     dtype, scale = layers.find("dtype"), layers.find("gpus")
     rows = [row for _, row in workloads.rows_of(workload, size, layers.request.recipe)]
-    fits = [row for row in rows if dtype in (None, *row.dtypes) and (scale is None or admits(row.gpus, scale))]
-    types = list(dict.fromkeys(name for row in fits for name in row.gpu_types))
+    matches = [row for row in rows if dtype in (None, *row.dtypes) and (scale is None or admits(row.gpus, scale))]
+    types = list(dict.fromkeys(name for row in matches for name in row.gpu_types))
     if scale is not None and len(types) == 1:
         return str(layers.note("gpu_type", types[0], f"the only GPU type with {scale} GPUs in the catalog"))
     if workload.default_gpu_type in types:
@@ -87,10 +90,10 @@ def _implied(layers: Layers, workload: Workload, size: str) -> str:
 
 def _default_size(layers: Layers, workload: Workload, gpu_type: str) -> str:
     if gpu_type == "cpu" and "mini" in workload.sizes:
-        return str(layers.note("size", "mini", "default where there is no GPU"))
+        return str(layers.note("size", "mini", "default without a GPU"))
     usual = _usual_size(workload)
     if usual is None:
-        raise UsageError(f"{workload.name} has no default size: give --size ({', '.join(workload.sizes)})")
+        raise UsageError(f"{workload.name} has no default size: add --size ({', '.join(workload.sizes)})")
     return str(layers.note("size", usual, f"default of {workload.name}" if workload.default_size else "the only size"))
 
 
@@ -99,7 +102,7 @@ def _default_dtype(layers: Layers, workload: Workload, size: str, gpu_type: str)
     if chosen is not None:
         origin = f"default of {workload.name} {size} on {gpu_type}"
         if (size, gpu_type, chosen) == (workloads.MINI, workloads.CPU, workloads.CPU_DTYPE):
-            origin = "default of a mini on a CPU: the same work on every CPU"
+            origin = "default of a mini on a CPU, for comparable runs on all CPUs"
         return str(layers.note("dtype", chosen, origin))
     known = workloads.known_dtypes(workload, size, gpu_type, layers.request.recipe)
     if not known:
@@ -107,7 +110,7 @@ def _default_dtype(layers: Layers, workload: Workload, size: str, gpu_type: str)
         what = f"{workload.name} {size}" + (f" in recipe {recipe}" if recipe else "")
         types = ", ".join(workloads.known_gpu_types(workload, size, recipe))
         raise UsageError(f"{what} has no configuration for {gpu_type} (known: {types})")
-    raise UsageError(f"{workload.name} {size} on {gpu_type} has no default dtype: give --dtype {' or '.join(known)}")
+    raise UsageError(f"{workload.name} {size} on {gpu_type} has no default dtype: add --dtype {' or '.join(known)}")
 
 
 def _default_scale(
@@ -121,4 +124,4 @@ def _default_scale(
     if len(known) == 1:
         return int(layers.note("gpus", known[0], "the only scale in the catalog"))
     scales = ", ".join(map(str, known)) or "none in the catalog"
-    raise UsageError(f"{workload.name} {size} {dtype} on {gpu_type}: give the number of GPUs with --gpus ({scales})")
+    raise UsageError(f"{workload.name} {size} {dtype} on {gpu_type}: add --gpus N ({scales})")

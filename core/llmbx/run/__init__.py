@@ -1,1 +1,1 @@
-"""A run from its specification to its result: start, follow, judge, finalize, retry."""
+"""A run from its specification to its result: start, follow, retry, finalize."""

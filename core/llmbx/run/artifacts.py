@@ -1,4 +1,4 @@
-"""What a run's profilers say of what it left, and what profiling cost its steps."""
+"""Profiler findings about a run's artifacts, and the overhead of profiling."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .verdict import Verdict
 
 
 def examine(spec: RunSpec, run_dir: Path, plugins: Plugins, verdict: Verdict) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict after the profilers have looked at the run's folder, and their findings as warnings.
+    """Return the verdict after the profilers have analyzed the run's folder, and their warnings.
 
-    A finding that is no warning fails a run whose steps are whole; of any other run the cause is known already.
+    A finding that is not a warning fails a run whose data is valid; any other run already has a cause.
     """
-    found = [finding for name in spec.profilers for finding in _ask(name, spec, run_dir, plugins)]
+    found = [finding for name in spec.profilers for finding in _analyze(name, spec, run_dir, plugins)]
     errors = [finding for finding in found if not finding.warning]
     warnings = tuple(_line(finding) for finding in found if finding.warning)
     if not errors or not verdict.data_valid:
@@ -30,7 +30,10 @@ def examine(spec: RunSpec, run_dir: Path, plugins: Plugins, verdict: Verdict) ->
 def slow_down(
     spec: RunSpec, steps: Sequence[Step], measured_s: float | None, first_number: int | None = None
 ) -> tuple[str, ...]:
-    """How much longer profiled steps took than measured ones (`measured_s`, their median), as a line; else nothing."""
+    """Return one line on how much longer profiled steps took than measured ones, or nothing if it is unknown.
+
+    `measured_s` is the median of the measured steps in seconds.
+    """
     if spec.profile is None or not measured_s:
         return ()
     numbers = sorted(profiled_numbers(spec, steps, first_number))
@@ -46,14 +49,15 @@ def slow_down(
     return (text if writing is None else f"{text}, the step after them, which waits for the file, {writing:.4g} s",)
 
 
-def _ask(name: str, spec: RunSpec, run_dir: Path, plugins: Plugins) -> list[Finding]:
+def _analyze(name: str, spec: RunSpec, run_dir: Path, plugins: Plugins) -> list[Finding]:
     try:
         return [
             finding for answer in plugins.ask(name, "analyze", spec=spec, run_dir=run_dir) or [] for finding in answer
         ]
     except LlmbxError as error:
-        # The run's own figures stand without its profile's.
-        return [Finding(rule="profiler", problem=f"{name}: {error}", fix="the run's figures stand", warning=True)]
+        # A profile that cannot be analyzed does not invalidate the run's own figures.
+        fix = "the run's figures are not affected"
+        return [Finding(rule="profiler", problem=f"{name}: {error}", fix=fix, warning=True)]
 
 
 def _line(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""From what a grammar yields to one log: records of one step merged, earlier attempts set aside."""
+"""Collect the records of a log parser into one log: merge records of a step, separate earlier attempts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 import msgspec
 
-from ..logs.restarts import RESTARTED
 from ..logs.lines import read_lines
 from ..logs.parser import LogParser, Record
+from ..logs.restarts import RESTARTED
 from ..model import Event, Step, Value
 from ..plugins.isolation import quiet
-from ..plugins.log_parser import as_grammar
+from ..plugins.log_parser import as_checked
 
 
 class Log(Value, frozen=True):
-    """Steps and events of the attempt that counts: the last one in the log. Steps are in the order of their numbers.
+    """Steps (ordered by number) and events of the last attempt in a log.
 
-    `attempts` says how many the log holds; `earlier` keeps the events of those that were restarted. Steps of earlier
-    attempts are never mixed in.
+    `attempts` is the number of attempts in the log; `earlier` has the events of all attempts before the last one.
+    Steps of earlier attempts are never mixed in.
     """
 
     steps: list[Step] = []
@@ -31,7 +31,7 @@ class Log(Value, frozen=True):
 
 
 class Collector:
-    """Takes a grammar's records one at a time and knows, at any time, the log so far."""
+    """Collects the records of a log parser one at a time; `log` returns the state so far."""
 
     def __init__(self) -> None:
         self._steps: dict[int, Step] = {}
@@ -40,7 +40,7 @@ class Collector:
         self._attempt = 0
 
     def add(self, record: Record) -> None:
-        """Take one record. The later record of a step completes the earlier one; a new attempt starts afresh."""
+        """Add one record. A later record of a step completes the earlier one; a new attempt discards earlier steps."""
         if isinstance(record, Event):
             self._add_event(record)
             return
@@ -52,7 +52,7 @@ class Collector:
             self._steps[number] = record if known is None else merge(known, record)
 
     def log(self) -> Log:
-        """What is known so far."""
+        """Return the log collected so far."""
         steps = [self._steps[number] for number in sorted(self._steps)]
         return Log(steps=steps, events=[*self._events], attempts=self._attempt + 1, earlier=[*self._earlier])
 
@@ -67,7 +67,7 @@ class Collector:
 
 
 def merge(earlier: Step, later: Step) -> Step:
-    """`earlier` with every member that `later` knows; a skipped step stays skipped."""
+    """Return `earlier` updated with every member of `later` that is not None; a skipped step stays skipped."""
     values = zip(later.__struct_fields__, msgspec.structs.astuple(later), strict=True)
     known: dict[str, Any] = {name: value for name, value in values if value is not None}
     known["skipped"] = earlier.skipped or later.skipped
@@ -75,8 +75,8 @@ def merge(earlier: Step, later: Step) -> Step:
 
 
 def collect(parser: LogParser, lines: Iterable[str]) -> Log:
-    """The log that `parser` reads from clean `lines` (see `llmbx.logs.lines`)."""
-    collector, grammar = Collector(), as_grammar(parser)
+    """Parse clean `lines` (see `llmbx.logs.lines`) into a log."""
+    collector, grammar = Collector(), as_checked(parser)
     with quiet():
         grammar.read(lines, collector.add)
         for record in grammar.close():
@@ -85,7 +85,7 @@ def collect(parser: LogParser, lines: Iterable[str]) -> Log:
 
 
 def collect_file(parser: LogParser, path: Path) -> Log:
-    """The log in the file at `path`; an empty one where there is no such file, or can be none of that name."""
+    """Parse the log file at `path`; return an empty log if it does not exist or its name is too long to exist."""
     try:
         return collect(parser, read_lines(path))
     except FileNotFoundError:

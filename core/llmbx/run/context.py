@@ -1,4 +1,4 @@
-"""The plugins that one run uses, and the rules that it must keep."""
+"""Choose the plugins that one run uses, and check the run against the rules."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class RunContext:
 def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = False) -> tuple[RunSpec, RunContext]:
     """Choose the runtime and the launcher; the returned specification names them, with the reason as origin.
 
-    With `preview` the runtime need not work on this machine. Raises `UsageError` for a runtime or launcher that cannot
-    be used for this run, `InfraError` if none works here.
+    With `preview` the runtime need not work on this machine. Raises `UsageError` if the runtime or launcher cannot
+    be used for this run, `InfraError` if no runtime works here.
     """
     from ..runtimes.select import choose_runtime
 
@@ -45,19 +45,22 @@ def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = Fal
 
 
 def context_of(run: Run, plugins: Plugins, install: Install) -> RunContext:
-    """The context of a run that was started before: nothing is chosen again."""
+    """Return the context of a run that was started before, with the plugins recorded then."""
     spec = run.record.spec
     launcher = plugins.launcher(spec.launcher)
     return RunContext(plugins, plugins.framework(spec.plugin), plugins.runtime(spec.runtime), launcher, install)
 
 
 def findings(spec: RunSpec, framework: Framework) -> list[Finding]:
-    """Every rule that the specification breaks: the common ones, then the framework's, then the profilers'."""
+    """Return every rule violation of the specification: common rules, then the framework's, then the profilers'."""
     return [*common_findings(spec), *framework.check_spec(spec), *framework.check_profilers(spec)]
 
 
 def admit(spec: RunSpec, found: list[Finding], force: bool) -> RunSpec:
-    """The specification if its findings allow it to run; `force` overrides and records them. Raises `UsageError`."""
+    """Return the specification if its findings allow it to run.
+
+    With `force`, errors are recorded in `spec.forced` instead. Raises `UsageError` with all errors otherwise.
+    """
     errors = [finding for finding in found if not finding.warning]
     if not errors:
         return spec
@@ -65,6 +68,4 @@ def admit(spec: RunSpec, found: list[Finding], force: bool) -> RunSpec:
         return spec.replace(forced=tuple(dict.fromkeys(finding.rule for finding in errors)))
     lines = [f"  {finding.problem}; {finding.fix}" for finding in errors]
     count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
-    raise UsageError(
-        "\n".join([f"{spec.workload} {spec.size} cannot run as asked ({count}; --force overrides):", *lines])
-    )
+    raise UsageError("\n".join([f"{spec.workload} {spec.size} cannot run ({count}; --force overrides):", *lines]))

@@ -1,4 +1,4 @@
-"""Turning a run's files into its result, once: live at the end of a run, or later by any verb that finds one ended."""
+"""Write the result of an ended run, exactly once: at the end of a followed run, or later by any command."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from .verdict import Verdict, judge
 TAIL_BYTES = 1 << 16
 
 OWNER_GRACE_S = 60.0
-"""How long after a run's end its owner on another host, of whom nothing can be known, may still try it again."""
+"""Seconds after a run's end in which its owner may still retry it, if that process is on another host."""
 
 
-def finalise(run: Run, plugins: Plugins) -> Result | None:
-    """The run's result: the one on disk, a new one if the run has ended, or None while it goes on.
+def finalize(run: Run, plugins: Plugins) -> Result | None:
+    """Return the run's result: the one on disk, a new one if the run has ended, or None while it is running.
 
-    Safe to call from several processes at once: the first one to write wins, all return the same result.
+    Safe to call from several processes at once: the first write wins, and all return the same result.
     """
     known = read_result(run.path)
     if known is not None:
@@ -48,7 +48,11 @@ def finalise(run: Run, plugins: Plugins) -> Result | None:
 
 
 def job_status(run: Run, plugins: Plugins) -> JobStatus:
-    """How the run's job stands; a run without a job is being prepared, or its llmbx died and left a job or none."""
+    """Return the status of the run's job.
+
+    A run without a recorded job is either still being prepared, or its llmbx process died; then the launcher is
+    searched for a job.
+    """
     record = run.record
     if record.job is not None:
         return plugins.launcher(record.job.launcher).status(record.job, run.path)
@@ -65,18 +69,18 @@ def job_status(run: Run, plugins: Plugins) -> JobStatus:
 
 
 def conclude(run: Run, plugins: Plugins, status: JobStatus) -> Result:
-    """Write the result of a run that never started or whose end the caller knows better than the launcher."""
+    """Write the result of a run that never started, or whose end is known from `status` and not from the launcher."""
     known = read_result(run.path)
     if known is not None:
         return known
     try:
         return write(assess(run, plugins, status))
-    except PluginError:  # its grammar, say, is what ended the run: how it ended is known all the same
-        return write(_unread(run, status))
+    except PluginError:  # the log parser itself may have ended the run; `status` is known without it
+        return write(_assess_without_log(run, status))
 
 
 class Ended(Value, frozen=True):
-    """A run that has ended, and what is known of its end; nothing of it is written yet."""
+    """A run that has ended, with its status, log and result; none of it is written yet."""
 
     run: Run
     status: JobStatus
@@ -85,7 +89,7 @@ class Ended(Value, frozen=True):
 
 
 def retry_cause(ended: Ended, plugins: Plugins) -> str | None:
-    """Why another attempt is due: the infrastructure's failure, with attempts left; None where none is."""
+    """Return the infrastructure failure that calls for a retry; None if there is none or no retry is left."""
     spec, record = ended.run.record.spec, ended.run.record
     if record.attempt >= spec.retries or record.job is None:
         return None
@@ -93,13 +97,13 @@ def retry_cause(ended: Ended, plugins: Plugins) -> str | None:
 
 
 def _refusals(run: Run, plugins: Plugins) -> list[str]:
-    """The lines with which the run's container tool said that a rank did not start."""
+    """Return the log lines in which the run's container tool reports that a rank did not start."""
     runtime = plugins.runtimes().get(run.record.spec.runtime)
     return refusals(getattr(runtime, "start_failure", ""), run.path)
 
 
 def _left_to_owner(ended: Ended, plugins: Plugins) -> bool:
-    """Whether another process that follows the run is about to try it again: then it is not for us to close it."""
+    """Whether another process owns the run and will retry it, so that this process must not finalize it."""
     owner = ended.run.record.owner
     if owner is None or is_me(owner) or retry_cause(ended, plugins) is None:
         return False
@@ -108,19 +112,19 @@ def _left_to_owner(ended: Ended, plugins: Plugins) -> bool:
 
 
 def launcher_of(run: Run, plugins: Plugins) -> Launcher:
-    """The launcher that has the run's job."""
+    """Return the launcher that started the run's job."""
     assert run.record.job is not None
     return plugins.launcher(run.record.job.launcher)
 
 
 def read_log(run: Run, plugins: Plugins) -> Log:
-    """Steps and events of the run's log as its framework's grammar reads them; empty when there is no log."""
+    """Parse the run's log with its framework's parser; empty if there is no log."""
     parser = plugins.framework(run.record.spec.plugin).parse_log(run.record.spec)
     return collect_file(parser, run.log)
 
 
 def last_line(log: Path) -> str | None:
-    """The last line of a log that says anything, without its prefix of rank and time."""
+    """Return the last non-empty line of a log, without its prefix of rank and time."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - TAIL_BYTES))
@@ -131,7 +135,7 @@ def last_line(log: Path) -> str | None:
 
 
 def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
-    """Measure and judge an ended run, without writing anything."""
+    """Compute figures and verdict of an ended run, without writing anything."""
     spec = run.record.spec
     log = read_log(run, plugins)
     refusal = next(iter(_refusals(run, plugins) if not log.steps else ()), None)
@@ -139,7 +143,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     first = first_number(spec, plugins)
     verdict = judge(spec, status, log.steps, log.events, last_line(run.log), refusal, first)
     figures = measure(spec, log.steps, flops, first_number=first)
-    verdict, notes = examine(spec, run.path, plugins, _measured(verdict, figures, spec))
+    verdict, notes = examine(spec, run.path, plugins, _require_steps(verdict, figures, spec))
     notes += slow_down(spec, log.steps, figures.step_time_s.median, first)
     result = build_result(run.record, status, figures).replace(
         status=verdict.status,
@@ -153,8 +157,8 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     return Ended(run=run, status=status, log=log, result=result.replace(timing=timing))
 
 
-def _unread(run: Run, status: JobStatus) -> Ended:
-    """What is known of an ended run without its plugins: how it ended."""
+def _assess_without_log(run: Run, status: JobStatus) -> Ended:
+    """Build the result of an ended run from its status alone, without any plugin."""
     spec = run.record.spec
     verdict = judge(spec, status, [], [], last_line(run.log))
     result = build_result(run.record, status, measure(spec, [], None)).replace(
@@ -167,15 +171,15 @@ def _unread(run: Run, status: JobStatus) -> Ended:
 
 
 def formula(spec: RunSpec, plugins: Plugins) -> tuple[Flops | None, tuple[str, ...]]:
-    """FLOPs of one sample, with a warning where the plugin's formula fails: that must not cost the measurement."""
+    """Return the FLOPs of one sample; if the plugin's formula fails, None and a warning, so the run stays measured."""
     try:
         return plugins.framework(spec.plugin).compute_flops(spec), ()
     except PluginError as error:
-        return None, (f"no MFU and no recomputed TFLOP/s: {error}",)
+        return None, (f"MFU and recomputed TFLOP/s are not available: {error}",)
 
 
 def write(ended: Ended) -> Result:
-    """Write steps and result; the first of several processes wins, and its result is returned."""
+    """Write steps and result. If another process was first, its result is kept and returned."""
     run = ended.run
     with disk_errors(f"the result of {run.record.run_id}"):
         write_steps(run.path, ended.log.steps)
@@ -184,18 +188,18 @@ def write(ended: Ended) -> Result:
 
 
 def _earlier(run: Run) -> list[str]:
-    """A line on each attempt before this one."""
+    """Return one line for each attempt before this one."""
     known = {attempt.number: attempt for attempt in run.record.attempts}
     lines = []
     for number in range(stored_attempts(run.path)):
         attempt = known.get(number)
         why = f"ended with {attempt.status}: {attempt.cause}" if attempt else "was requeued by the scheduler"
-        lines.append(f"attempt {number} {why}; what it left is in {FOLDER}/{number}")
+        lines.append(f"attempt {number} {why}; its files are in {FOLDER}/{number}")
     return lines
 
 
 def _phases(record: Record, log: Log, figures: Figures) -> dict[str, float]:
-    """Seconds a step by phase, the measured one last; empty where only one phase trains."""
+    """Return seconds per step by phase, the measured phase last; empty if only one phase trains."""
     found = {
         str(event.facts["role"]): float(event.facts["step_time_s"])
         for event in (*log.earlier, *log.events)
@@ -207,17 +211,17 @@ def _phases(record: Record, log: Log, figures: Figures) -> dict[str, float]:
     return found
 
 
-def _measured(verdict: Verdict, figures: Figures, spec: RunSpec) -> Verdict:
-    """The verdict, without valid data where no step was measured; unless that was not what the run was for."""
+def _require_steps(verdict: Verdict, figures: Figures, spec: RunSpec) -> Verdict:
+    """Mark the data as invalid if no step was measured, except for profiled runs and runs from a checkpoint."""
     if not verdict.data_valid or figures.steps_measured or spec.profile or spec.checkpoint.load:
         return verdict
-    nothing = f"nothing was measured in the window {figures.window.policy}: {figures.window.reason}"
-    silent: Verdict = verdict.replace(data_valid=False, cause=verdict.cause or nothing)
-    return silent
+    cause = f"no step was measured in the window {figures.window.policy}: {figures.window.reason}"
+    invalid: Verdict = verdict.replace(data_valid=False, cause=verdict.cause or cause)
+    return invalid
 
 
 def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
-    """The result of a run, its verdict still open (`failed`)."""
+    """Build the result of a run with the placeholder status `failed`; the caller sets the verdict."""
     spec = record.spec
     reasons = not_comparable(spec, record)
     total = elapsed(status.started, status.ended)
@@ -247,12 +251,12 @@ def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
 
 
 def not_comparable(spec: RunSpec, record: Record) -> tuple[str, ...]:
-    """Why this run's figure must not be held against a published one; empty when nothing speaks against it."""
+    """Return why this run must not be compared with published results; empty if it may be."""
     reasons = []
     if spec.mini:
         reasons.append("a mini is a small proxy of the workload, not the workload")
     elif spec.proxy:
-        reasons.append("a proxy: the model is not the size it is named after")
+        reasons.append("a proxy: the model differs from the size it is named after")
     if spec.gpu_type == "cpu":
         reasons.append("measured on CPU")
     if spec.profile:

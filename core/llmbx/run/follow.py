@@ -1,4 +1,4 @@
-"""Following a started run from its files: steps as they appear, until the job has ended."""
+"""Follow a started run through its files: report steps as they appear until the job has ended."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Protocol
 
 from ..launchers.base import Launcher, Unreachable
-from ..logs.restarts import RESTARTED
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
+from ..logs.restarts import RESTARTED
 from ..model import Event, JobStatus, Step
 from ..plugins.isolation import quiet
-from ..plugins.log_parser import as_grammar
+from ..plugins.log_parser import as_checked
 from ..record import first_step
 from ..record.folder import Run
 
@@ -24,42 +24,42 @@ STACK_GRACE_S = 3.0
 
 
 class Sink(Protocol):
-    """What is told of a run's progress."""
+    """Receives the progress of a run."""
 
     def step(self, step: Step) -> None:
-        """A step is known (perhaps again, more completely)."""
+        """Called for a step; may be called again for the same step with more members."""
 
     def event(self, event: Event) -> None:
-        """The log said something else."""
+        """Called for a log event that is not a step."""
 
     def status(self, status: JobStatus) -> None:
-        """The job's state, about once a second."""
+        """Called with the job's status, about once a second."""
 
 
 class Follower:
-    """Reads a growing log through the framework's grammar: one grammar from `parser` for each log of this name."""
+    """Reads a growing log with the framework's parser; `parser` makes a new one whenever the log file is replaced."""
 
     def __init__(self, log: Path, parser: Callable[[], LogParser], sink: Sink, first: Callable[[float], None]) -> None:
-        """`first` is told when the first step was seen (epoch seconds), unless it was there before anybody looked."""
+        """`first` is called with the time of the first step (epoch seconds), unless the first read already had it."""
         self.log = log
         self.make_parser = parser
         self.sink = sink
-        self.tell_first = first
+        self.note_first = first
         self.file: tuple[int, int] | None = None
         self._begin()
 
     def _begin(self) -> None:
-        self.grammar = as_grammar(self.make_parser())
+        self.grammar = as_checked(self.make_parser())
         self.lines = LineReader()
         self.offset = 0
         self.last_growth = time.monotonic()
-        self._first: Callable[[float], None] | None = self.tell_first
-        self._looked = False
+        self._first: Callable[[float], None] | None = self.note_first
+        self._was_read = False
 
     def read(self) -> None:
-        """Read what is new, if the log exists yet. A new log in the place of the old one is another attempt's."""
+        """Read new lines if the log exists. A new file in its place belongs to another attempt."""
         self._read()
-        self._looked = True
+        self._was_read = True
 
     def _read(self) -> None:
         try:
@@ -68,7 +68,7 @@ class Follower:
                 known, self.file = self.file, (found.st_dev, found.st_ino)
                 if known not in (None, self.file):
                     self._begin()
-                    self.sink.event(Event(kind=RESTARTED, text="the job starts anew"))
+                    self.sink.event(Event(kind=RESTARTED, text="the job was restarted"))
                 file.seek(self.offset)
                 while chunk := file.read(1 << 20):
                     self.offset += len(chunk)
@@ -78,24 +78,24 @@ class Follower:
             return
 
     def close(self) -> None:
-        """Read what is left; an unfinished last line counts."""
+        """Read the rest, including an unfinished last line."""
         self.read()
         self._feed(self.lines.close())
         with quiet():
             rest = self.grammar.close()
         for record in rest:
-            self._tell(record)
+            self._report(record)
 
     def _feed(self, lines: list[str]) -> None:
         found: list[Step | Event] = []
         with quiet():
             self.grammar.read(lines, found.append)
         for record in found:
-            self._tell(record)
+            self._report(record)
 
-    def _tell(self, record: Step | Event) -> None:
+    def _report(self, record: Step | Event) -> None:
         if isinstance(record, Step):
-            if self._first and self._looked:
+            if self._first and self._was_read:
                 self._first(time.time())
             self._first = None
             self.sink.step(record)
@@ -112,15 +112,15 @@ def follow(
     deadline_s: float | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> JobStatus:
-    """Follow until the job has ended; returns how. `parser` makes a grammar for its log.
+    """Follow a run until its job has ended; return the final status. `parser` makes a parser for its log.
 
-    KeyboardInterrupt passes through: the caller decides what it means.
-    A log that does not grow for the spec's `stall_timeout_s` has the ranks' stacks dumped into it and the job
-    cancelled; so has a run that takes longer than `deadline_s` seconds, without the stacks.
+    If the log does not grow for the spec's `stall_timeout_s` seconds, the ranks' stacks are dumped into it and the job
+    is cancelled. A run that takes longer than `deadline_s` seconds is cancelled too, without a stack dump.
+    KeyboardInterrupt is left to the caller.
     """
     assert run.record.job is not None
     job, follower = run.record.job, Follower(run.log, parser, sink, partial(first_step.note, run))
-    start = asked = now()
+    start = polled = now()
     status = launcher.status(job, run.path)
     while status.state in ("pending", "running"):
         follower.read()
@@ -128,15 +128,15 @@ def follow(
         if ended is not None:
             return _stop(run, launcher, follower, ended)
         time.sleep(POLL_S)
-        if now() - asked >= launcher.poll_s:
-            status, asked = _ask(run, launcher, status), now()
+        if now() - polled >= launcher.poll_s:
+            status, polled = _poll(run, launcher, status), now()
             sink.status(status)
     follower.close()
     return status
 
 
-def _ask(run: Run, launcher: Launcher, known: JobStatus) -> JobStatus:
-    """The job's status, or the one known so far while the scheduler is silent: a run outlives its controller."""
+def _poll(run: Run, launcher: Launcher, known: JobStatus) -> JobStatus:
+    """Return the job's status; while the scheduler does not answer, the last known one, as the job may still run."""
     assert run.record.job is not None
     try:
         return launcher.status(run.record.job, run.path)

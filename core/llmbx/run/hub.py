@@ -1,4 +1,4 @@
-"""Access to gated repositories of the model hub, proved before a run starts instead of by a thousand ranks at once."""
+"""Check access to gated repositories of the model hub before a run starts, once instead of in every rank."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ TIMEOUT_S = 20
 
 
 def require_access(repositories: Iterable[str], environ: Mapping[str, str]) -> None:
-    """Prove that each repository can be read with `HF_TOKEN` (`HF_ENDPOINT` is honoured).
+    """Check that each repository can be read with `HF_TOKEN`. `HF_ENDPOINT` is respected.
 
-    Raises `UsageError` that names the page where access is asked for, `InfraError` when the hub cannot be reached.
-    With HF_HUB_OFFLINE=1 nothing is asked: the ranks will read their cache.
+    Raises `UsageError` with the page on which access is requested, `InfraError` if the hub cannot be reached.
+    Does nothing with HF_HUB_OFFLINE=1, where the ranks read their cache.
     """
     if environ.get("HF_HUB_OFFLINE", "") not in ("", "0"):
         return
@@ -38,10 +38,10 @@ def _require(repository: str, environ: Mapping[str, str]) -> None:
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
             what = "HF_TOKEN has no access to it yet" if environ.get("HF_TOKEN") else "HF_TOKEN is not set"
-            raise UsageError(f"{repository} is gated and {what}: ask for access on {page}") from None
+            raise UsageError(f"{repository} is gated and {what}: request access on {page}") from None
         if error.code == 404:
             raise UsageError(f"the hub has no repository {repository} ({page})") from None
-        raise InfraError(f"the hub answered {error.code} for {repository}; try again later") from None
+        raise InfraError(f"the hub returned HTTP {error.code} for {repository}; try again later") from None
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise InfraError(
@@ -50,9 +50,10 @@ def _require(repository: str, environ: Mapping[str, str]) -> None:
 
 
 def cache_variables(install: Path, environ: Mapping[str, str], offline: bool) -> dict[str, str]:
-    """Variables by which the ranks find the hub's cache; `offline`, also the one that keeps its libraries from asking.
+    """Return the variables with which the ranks find the hub's cache; if `offline`, also HF_HUB_OFFLINE=1.
 
-    The cache is the user's own (HF_HOME); offline, without one, that of the install, which bundles bring tokenizers to.
+    The cache is the user's (HF_HOME); if `offline` and HF_HOME is not set, the install's, which bundles put tokenizers
+    into.
     """
     own = install / ".cache/huggingface"
     home = environ.get("HF_HOME") or (str(own) if offline else "")

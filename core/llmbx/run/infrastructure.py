@@ -1,9 +1,9 @@
-"""Telling failures of the infrastructure from failures of what runs on it: only the former are worth another attempt.
+"""Tell infrastructure failures, which are worth a retry, from application failures.
 
-Infrastructure is: a node that failed or was found bad before the start, a job that was preempted, a network or NCCL
-that could not be initialised before the first step, a GPU that reports uncorrectable memory errors, a container that
-did not start. Whatever else the log tells of (an exception, memory, a missing file) is the application's, and so is a
-failure that both could explain.
+Infrastructure failures are: a node that failed or did not pass the checks before the start, a preempted job, a network
+or NCCL that could not be initialized before the first step, a GPU with uncorrectable memory errors, a container that
+did not start. Everything else in the log (an exception, out of memory, a missing file) is an application failure, and
+so is a failure that could be either.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from ..model.launch import PREFLIGHT
 from .collect import Log
 
 LOST = ("node_fail", "preempted")
-"""Statuses that are the scheduler's word for a failure of its own."""
+"""Statuses with which the scheduler reports an infrastructure failure."""
 
 CONNECTING = ("network_error", "nccl_error", "port_in_use")
-"""Kinds of event that are the infrastructure's before the first step; later another rank's death looks the same."""
+"""Events that are infrastructure failures before the first step; later, another rank's death looks the same."""
 
 ECHOES = ("peer_lost", "rank_exit", "interrupted", "cancelled")
-"""Kinds of event that follow from another rank's failure."""
+"""Events that are consequences of another rank's failure."""
 
 TAIL = 256 * 1024
+"""Bytes at the end of each log that are searched for container errors."""
 
 _MISUSE = re.compile(r"ncclInvalid(?:Argument|Usage)|ncclUnhandledCudaError")
 _BROKEN_GPU = re.compile(r"[Uu]ncorrectable ECC|fallen off the bus")
 
 
-def infrastructure_cause(status: JobStatus, result: Result, log: Log, said: Iterable[str]) -> str | None:
-    """Why the infrastructure is to blame for this failure, in a few words; None where it is not, or nobody can say.
+def infrastructure_cause(status: JobStatus, result: Result, log: Log, refusals: Iterable[str]) -> str | None:
+    """Return the infrastructure failure that ended the run, in a few words; None if there is none or it is unclear.
 
-    `said` are the lines with which a container tool says that a rank did not start. Data that is whole was not lost to
-    anything.
+    `refusals` are the lines in which a container tool reports that a rank did not start. A run with valid data has no
+    infrastructure failure.
     """
     if result.status == "completed" or result.data_valid:
         return None
@@ -49,7 +50,7 @@ def infrastructure_cause(status: JobStatus, result: Result, log: Log, said: Iter
     fatal = [event for event in log.events if event.fatal and event.kind not in ECHOES]
     if fatal:
         return _of_events(fatal, bool(log.steps))
-    refused = next(iter(said), None) if not log.steps else None
+    refused = next(iter(refusals), None) if not log.steps else None
     return f"a container did not start: {refused[:200]}" if refused else None
 
 
@@ -66,13 +67,13 @@ def _infrastructure(event: Event, stepped: bool) -> bool:
 
 
 def refusals(pattern: str, run_dir: Path) -> list[str]:
-    """The lines of a run's logs, from where the regular expression fits on; nothing fits an empty one."""
+    """Return the log lines that match the regular expression, each from the match on; none for an empty pattern."""
     if not pattern:
         return []
-    fits = re.compile(pattern)
+    matches = re.compile(pattern)
     lines = [line for path in sorted(run_dir.glob("*.out")) for line in _tail(path)]
     texts = (split_label(line)[2] for line in lines)
-    return [text[found.start() :].strip() for text in texts if (found := fits.search(text))]
+    return [text[found.start() :].strip() for text in texts if (found := matches.search(text))]
 
 
 def _tail(path: Path) -> list[str]:

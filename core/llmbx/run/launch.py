@@ -1,4 +1,4 @@
-"""From a specification to the script that starts it: pure rendering, and writing the files of a launch."""
+"""Render the script that starts a run, and write the files of a launch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .hub import cache_variables
 
 @dataclasses.dataclass(frozen=True)
 class Rendered:
-    """A run that is ready to start: the launch, how each phase is wrapped, and the script that starts it."""
+    """A run that is ready to start: the launch, the runtime's wrapping of each phase, and the script."""
 
     launch: Launch
     wrappings: tuple[Wrapping, ...]
@@ -24,7 +24,7 @@ class Rendered:
 
 
 def render(spec: RunSpec, context: RunContext, image: Image, folder: Path) -> Rendered:
-    """The framework's launch with its profilers, wrapped by the runtime, as the launcher's script. Pure."""
+    """Build the framework's launch, wrap it in profilers and runtime, and render the launcher's script. Pure."""
     launch = context.framework.build_command(spec, image)
     for profiler in wrappers(spec, launch, context.plugins):
         launch = context.plugins.ask(profiler, "wrap_command", spec=spec, launch=launch) or launch
@@ -33,14 +33,14 @@ def render(spec: RunSpec, context: RunContext, image: Image, folder: Path) -> Re
 
 
 def wrappers(spec: RunSpec, launch: Launch, plugins: Plugins) -> tuple[str, ...]:
-    """The profilers that wrap a launch, in order: those of the run, then those that its phases need."""
+    """Return the profilers that wrap a launch, in order: those of the run, then those that its phases need."""
     needed = [phase.capture.tool for phase in launch.phases if phase.capture]
     own = [tool for tool in dict.fromkeys(needed) if tool not in spec.profilers and tool in plugins.profilers()]
     return (*spec.profilers, *own)
 
 
 def plan(spec: RunSpec, context: RunContext) -> tuple[Image, Path, Rendered]:
-    """What a run would start, without fetching or writing anything (`--dry-run`)."""
+    """Return image, folder and script that a run would have, without fetching or writing anything (`--dry-run`)."""
     image = context.runtime.plan(context.framework.prepare_image(spec), context.install.path)
     spec = with_cache(spec, context)
     name = spec.experiment
@@ -49,7 +49,7 @@ def plan(spec: RunSpec, context: RunContext) -> tuple[Image, Path, Rendered]:
 
 
 def with_cache(spec: RunSpec, context: RunContext, offline: bool = False) -> RunSpec:
-    """The specification with the model hub's cache in its environment, so that containers see it."""
+    """Add the model hub's cache to the specification's environment, so that containers see it."""
     found: RunSpec = spec.replace(env={**cache_variables(context.install.path, os.environ, offline), **spec.env})
     return found
 
@@ -57,7 +57,7 @@ def with_cache(spec: RunSpec, context: RunContext, offline: bool = False) -> Run
 def write_files(folder: Path, rendered: Rendered) -> None:
     """Write the launch's files and the script into the run folder.
 
-    They need not survive a power failure: a run is started only after this, by this process.
+    The files are not synced to disk: only this process starts the run from them, after this.
     """
     for name, content in rendered.launch.files.items():
         write_atomic(folder / name, content, durable=False)

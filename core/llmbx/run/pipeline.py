@@ -1,4 +1,4 @@
-"""One run from its start to its result: prepare, render, start, follow, retry, finalize."""
+"""Execute one run: prepare, render, start, follow, retry, finalize."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def start(
     spec: RunSpec, context: RunContext, progress: Progress, *, command: tuple[str, ...] = (), offline: bool = False,
     group: str | None = None, repeats: str | None = None,
 ) -> Run:  # fmt: skip
-    """Make the run's folder, prepare the image, write everything and start the job.
+    """Create the run's folder, prepare the image, write all files and start the job.
 
-    A run that cannot be prepared or is interrupted meanwhile keeps its folder with a truthful result.
+    If the preparation fails or is interrupted, the folder is kept with a result that states the error.
     """
     run_id, folder = claim_folder(context.install, spec)
     record = new_record(run_id, spec, command=command, group=group, repeats=repeats)
@@ -48,7 +48,7 @@ def start(
 
 
 def conclude_unstarted(run: Run, plugins: Plugins, error: BaseException) -> Result:
-    """Write the result of a run whose start ended with this error; a job that it has all the same is stopped."""
+    """Write the result of a run whose start failed with `error`; if a job was started all the same, cancel it."""
     status = _not_started(error)
     refused = isinstance(error, InfraError | UsageError) and not isinstance(error, Unreachable)
     if run.record.job is None and not refused and (run.path / SCRIPT).is_file():
@@ -56,14 +56,14 @@ def conclude_unstarted(run: Run, plugins: Plugins, error: BaseException) -> Resu
             (run,) = recover([run], plugins.launcher(run.record.spec.launcher))
             if run.record.job is not None:
                 plugins.launcher(run.record.spec.launcher).cancel(run.record.job, run.path)
-        except LlmbxError as doubt:
-            status = status.replace(reason=f"{status.reason}; whether it left a job is not known: {one_line(doubt)}")
+        except LlmbxError as failed:
+            status = status.replace(reason=f"{status.reason}; a job may still be running: {one_line(failed)}")
     return conclude(run, plugins, status)
 
 
 def _start(context: RunContext, record: Record, folder: Path, progress: Progress, offline: bool) -> Run:
     spec, began = with_cache(record.spec, context, offline), time.monotonic()
-    context.framework.parse_log(spec)  # a log that nobody can read is found out before hours of training
+    context.framework.parse_log(spec)  # fail before the start if the parser does not work
     image = fetch_image(wanted_image(spec, context), context, progress, offline)
     rendered = render(spec, context, image, folder)
     write_files(folder, rendered)
@@ -75,37 +75,40 @@ def _start(context: RunContext, record: Record, folder: Path, progress: Progress
     )
     write_record(folder, record)
     if spec.profile and not spec.profile.keep_secrets:
-        # Fetching the image was the last that may have needed one.
+        # Fetching the image was the last step that may need a secret.
         forget(os.environ)
     job = context.launcher.submit(folder / SCRIPT, spec, folder)
     record = record.replace(job=job)
     try:
         write_record(folder, record)
-    except BaseException:  # nobody would know of it
+    except BaseException:  # the job is not recorded anywhere
         context.launcher.cancel(job, folder)
         raise
     return Run(folder=str(folder), record=record)
 
 
 def wanted_image(spec: RunSpec, context: RunContext) -> ImageRequest:
-    """What the run needs around its program: the framework's request, with what the user admits."""
-    asked: ImageRequest = context.framework.prepare_image(spec).replace(accept_change=spec.accept_image_change)
-    return asked
+    """Return the framework's image request, with the user's `--accept-image-change`."""
+    request: ImageRequest = context.framework.prepare_image(spec).replace(accept_change=spec.accept_image_change)
+    return request
 
 
 def fetch_image(request: ImageRequest, context: RunContext, progress: Progress, offline: bool = False) -> Image:
-    """The image that a run starts in: access proved, fetched, verified, and seen to have what starts programs.
+    """Check access to the image, fetch and verify it, and check that a program can start in it.
 
-    Raises `InfraError` when it cannot be had, `UsageError` when there is none or no run can start in it.
+    Raises `InfraError` if it cannot be fetched, `UsageError` if it does not exist or no program can start in it.
     """
     if not offline:
         require_access(request.repositories, os.environ)
     image = context.runtime.prepare(request, context.install.path, progress, offline)
-    return seen_inside(image, context.runtime, context.install)
+    return inspect_image(image, context.runtime, context.install)
 
 
-def seen_inside(image: Image, runtime: Runtime, install: Install) -> Image:
-    """The image with what its first start tells, where the runtime can start one by itself. Raises `UsageError`."""
+def inspect_image(image: Image, runtime: Runtime, install: Install) -> Image:
+    """Add the facts found by starting the image once, if the runtime can do that by itself.
+
+    Raises `UsageError` if no program can start in the image.
+    """
     look = getattr(runtime, "look_inside", None)
     return look(image, install.path) if look else image
 
@@ -118,21 +121,21 @@ def _not_started(error: BaseException) -> JobStatus:
 
 
 def attend(run: Run, context: RunContext, sink: Sink) -> Result:
-    """Follow a started run to its end and finalise it. Ctrl-C cancels a run that lives with its user.
+    """Follow a started run to its end and finalize it. Ctrl-C cancels a run whose launcher is attended.
 
-    A run with attempts left that failed for the infrastructure's sake is tried again; its result is the last attempt's.
+    A run that fails because of the infrastructure is retried while attempts are left; the result is the last attempt's.
     """
     while True:
         after = close(
-            run, context, _followed(run, context, sink), lambda text: sink.event(Event(kind=RESTARTED, text=text))
+            run, context, _follow(run, context, sink), lambda text: sink.event(Event(kind=RESTARTED, text=text))
         )
         if isinstance(after, Result):
             return after
         run = after
 
 
-def close(run: Run, context: RunContext, status: JobStatus, say: Callable[[str], None]) -> Result | Run:
-    """Write the result of a run that has ended; or start its next attempt, `say` so, and return the run with it."""
+def close(run: Run, context: RunContext, status: JobStatus, report: Callable[[str], None]) -> Result | Run:
+    """Write and return the result of an ended run; or start its next attempt, `report` it, and return the run."""
     ended = assess(run, context.plugins, status)
     known = read_result(run.path)
     cause = None if known else retry_cause(ended, context.plugins)
@@ -143,18 +146,18 @@ def close(run: Run, context: RunContext, status: JobStatus, say: Callable[[str],
     except BaseException as error:
         conclude_unstarted(read_run(run.path), context.plugins, error)
         raise
-    say(_announced(ended, after, cause))
+    report(_retry_message(ended, after, cause))
     return after
 
 
-def _announced(ended: Ended, run: Run, cause: str) -> str:
+def _retry_message(ended: Ended, run: Run, cause: str) -> str:
     record = run.record
     left_out = record.spec.plugin_settings != ended.run.record.spec.plugin_settings
     without = f" without {ended.status.node}" if left_out else ""
     return f"attempt {record.attempt - 1} failed: {cause}; attempt {record.attempt} of {record.spec.retries}{without}"
 
 
-def _followed(run: Run, context: RunContext, sink: Sink) -> JobStatus:
+def _follow(run: Run, context: RunContext, sink: Sink) -> JobStatus:
     limit = run.record.spec.walltime_minutes
     parser = functools.partial(context.framework.parse_log, run.record.spec)
     deadline_s = limit * 60 if limit and context.launcher.attended else None
@@ -172,9 +175,10 @@ def _followed(run: Run, context: RunContext, sink: Sink) -> JobStatus:
 
 
 def _break_off(run: Run, job: Job, context: RunContext, error: BaseException) -> None:
-    """Stop a run that cannot be followed, a wrong grammar say: nobody would hold it to its time. Its result says so.
+    """Cancel a run that cannot be followed, for example because its log parser failed, and write its result.
 
-    One that cannot be stopped gets no result while it goes on.
+    Without a follower its time limit would not be enforced. If it cannot be cancelled, no result is written while it
+    is running.
     """
     status = JobStatus(state="ended")
     try:
@@ -183,7 +187,7 @@ def _break_off(run: Run, job: Job, context: RunContext, error: BaseException) ->
         return
     with contextlib.suppress(LlmbxError):
         status = context.launcher.status(job, run.path)
-    reason = f"llmbx could not follow it to its end: {one_line(error)}"
+    reason = f"llmbx could not follow the run: {one_line(error)}"
     conclude(run, context.plugins, status.replace(state="ended", verdict="broken_off", reason=reason))
 
 
@@ -194,7 +198,7 @@ def _cancelled(status: JobStatus) -> JobStatus:
 
 
 def exit_code(result: Result) -> int:
-    """The process's exit code for a result, as documented: 0, 1, 4 or 130 (slower than allowed is the caller's 3)."""
+    """Return the documented exit code for a result: 0, 1, 4 or 130. The caller handles 3 (slower than allowed)."""
     codes: Mapping[str, int] = {"completed": 0, "node_fail": 4, "preempted": 4, "lost": 4}
     if result.status == "cancelled" and result.exit_code == 130:
         return 130

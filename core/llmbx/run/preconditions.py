@@ -1,4 +1,4 @@
-"""What this machine and install lack for a run: checked just before the start, unlike the rules of a specification."""
+"""Checks of this machine and install just before the start of a run: disk space, and the checkpoint to load."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..model import Finding, RunSpec
 
 
 def site_findings(spec: RunSpec, install: Install) -> list[Finding]:
-    """Everything that is missing here, each with what would help: room for a checkpoint, a checkpoint to load."""
-    return [*_room(spec, install), *_checkpoint(spec, install)]
+    """Return every unmet precondition with its fix: disk space for a checkpoint, a checkpoint to load."""
+    return [*_disk_space(spec, install), *_checkpoint(spec, install)]
 
 
-def _room(spec: RunSpec, install: Install) -> list[Finding]:
+def _disk_space(spec: RunSpec, install: Install) -> list[Finding]:
     facts = spec.checkpoint_facts
     if not spec.checkpoint.save or facts is None:
         return []
@@ -32,8 +32,8 @@ def _checkpoint(spec: RunSpec, install: Install) -> list[Finding]:
     weights = folder / "weights"
     if not any(weights.glob("*.distcp")):
         inside = any(folder.glob("*.distcp"))
-        fix = f"give its parent {folder.parent}" if inside else "give the folder that has weights/*.distcp in it"
-        problem = f"LOAD_CHECKPOINT_PATH={folder}: no checkpoint is in {weights}"
+        fix = f"use its parent {folder.parent}" if inside else "use the folder that contains weights/*.distcp"
+        problem = f"LOAD_CHECKPOINT_PATH={folder}: there is no checkpoint in {weights}"
         return [Finding(rule="checkpoint", problem=problem, fix=fix)]
     if not folder.resolve().is_relative_to(install.path.resolve()):
         problem = f"LOAD_CHECKPOINT_PATH={folder} is not under {install.root}"

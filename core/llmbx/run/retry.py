@@ -1,4 +1,4 @@
-"""One more attempt of a run that the infrastructure failed: the earlier one is kept, the next one started."""
+"""Retry a run after an infrastructure failure: keep the files of the failed attempt, start the next one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .launch import render, write_files
 
 
 def again(ended: Ended, context: RunContext, cause: str) -> Run:
-    """Keep what the attempt left in `attempts/N`, and start the next one, without the node that failed.
+    """Move the attempt's files to `attempts/N` and start the next attempt, without the node that failed.
 
-    The run is this process's until its job is known: should this process die, nobody takes the old attempt's end for
-    the new one's. Raises `InfraError` where the job cannot be started.
+    This process owns the run until the new job is recorded, so that if it dies, the end of the old attempt is not taken
+    for the end of the new one. Raises `InfraError` if the job cannot be started.
     """
     run, record = ended.run, ended.run.record
     aside = next_folder(run.path)
@@ -51,9 +51,9 @@ def _start(run: Run, context: RunContext, launcher: Launcher) -> Run:
 
 
 def without_node(spec: RunSpec, node: str | None, context: RunContext) -> tuple[RunSpec, Launcher]:
-    """The specification that leaves this node out, and the launcher for it.
+    """Return the specification that excludes `node`, and the launcher for it.
 
-    Nodes that were asked for by name stay, and so does an allocation that would be too small without the node.
+    Nothing is excluded if the user named the nodes, or if the allocation would be too small without the node.
     """
     without = getattr(context.launcher, "without_node", None)
     fewer = without(spec, node) if without and node is not None else None
@@ -66,9 +66,9 @@ def without_node(spec: RunSpec, node: str | None, context: RunContext) -> tuple[
 
 
 def may_take_over(run: Run, launcher: Launcher) -> bool:
-    """Whether this process may try the run again: it has attempts left, and who followed it is gone.
+    """Whether this process may retry the run: attempts are left and its owner is gone.
 
-    Only a batch job is taken over: what lives beside its user is not started anew from another shell.
+    Only batch jobs are taken over: a run on the user's own machine is not restarted from another shell.
     """
     record = run.record
     if record.attempt >= record.spec.retries or launcher.attended or (record.job and record.job.process):
@@ -77,7 +77,7 @@ def may_take_over(run: Run, launcher: Launcher) -> bool:
 
 
 def take_over(run: Run) -> Run:
-    """Make this process the one that follows the run."""
+    """Make this process the owner of the run."""
     record: Record = read_run(run.path).record.replace(owner=myself())
     write_record(run.path, record)
     return Run(folder=run.folder, record=record)

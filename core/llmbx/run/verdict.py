@@ -1,4 +1,4 @@
-"""What became of a run: status, validity and cause, from the launcher's word and the log's. Never a false pass."""
+"""Determine status, validity and cause of an ended run from the job's status and the log. Never a false pass."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PRIORITY = (
     "network_error", "nccl_error", "gpu_error", "port_in_use", "file_error", "segfault", "exception", "killed",
     "peer_lost", "rank_exit",
 )  # fmt: skip
-"""Which fatal event explains a failure best, when several are in the log."""
+"""Kinds of fatal events; the first one in this list that is in the log is the cause of a failure."""
 
 STOPPED = ("cancelled", "timeout", "stalled", "not_started", "preempted", "node_fail", "broken_off")
-"""Verdicts whose reason is known from outside the log; what the ranks print while they are stopped is not the cause."""
+"""Verdicts whose reason does not come from the log; what ranks print while they are being stopped is not the cause."""
 
 
 class Verdict(Value, frozen=True):
-    """Status, whether the measured data can be trusted, and one line that says why (None for a plain success)."""
+    """Status, whether the measured data is valid, and the cause in one line (None for a success)."""
 
     status: Status
     data_valid: bool
@@ -38,24 +38,26 @@ def judge(
     refusal: str | None = None,
     first: int | None = None,
 ) -> Verdict:
-    """The verdict on an ended run. `first` is the number that its framework gives the first step, where it is known.
+    """Return the verdict on an ended run. `first` is the number of the framework's first step, if known.
 
-    Where nothing else explains a failure, `refusal` is quoted, with which a container tool said that it did not start
-    a rank, else the `last_line` of the log.
+    If nothing else explains a failure, the cause quotes `refusal`, the container tool's message that a rank did not
+    start, else the `last_line` of the log.
 
-    Completed takes three things: the process succeeded, the last expected step was seen, and every loss is finite.
-    A run whose data is whole but whose teardown failed keeps `data_valid` with its exit code and cause.
+    A run is completed if the process succeeded, the last expected step was seen, and every loss is finite. A run with
+    complete data whose teardown failed is `data_valid`, with its exit code and cause.
     """
-    broken = what_broke(steps)
+    broken = invalid_because(steps)
     whole = reached_end(spec, steps, first) and broken is None
     if broken is not None:
         return Verdict(status=_status(job, events, "failed"), data_valid=False, cause=broken)
     if job.verdict is not None:
         return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=_known_cause(job, events))
     if job.phase == PREFLIGHT:
-        return Verdict(status="failed", data_valid=False, cause=job.reason or "a node is bad")
+        return Verdict(status="failed", data_valid=False, cause=job.reason or "a node failed its check")
     if job.state == "lost":
-        return Verdict(status="lost", data_valid=whole, cause=job.reason or "the job is gone and left no exit code")
+        return Verdict(
+            status="lost", data_valid=whole, cause=job.reason or "the job is gone and its exit code is unknown"
+        )
     if job.exit_code == 0 and whole:
         return Verdict(status="completed", data_valid=True)
     if job.exit_code == 0:
@@ -66,11 +68,11 @@ def judge(
     return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=cause)
 
 
-def what_broke(steps: Sequence[Step]) -> str | None:
-    """Why these steps trained nothing that can be trusted, in a few words; None when nothing speaks against them.
+def invalid_because(steps: Sequence[Step]) -> str | None:
+    """Return why the data of these steps is invalid, in a few words; None if it is valid.
 
-    A gradient that is not finite shows in the loss of the next step, unless the optimizer skipped it. After the last
-    step nothing would show it.
+    A gradient that is not finite shows in the loss of the next step, unless the optimizer skipped it. For the last
+    step only the gradient norm shows it.
     """
     bad = next((step for step in steps if not finite(step.loss)), None)
     if bad is not None:
@@ -85,9 +87,9 @@ def what_broke(steps: Sequence[Step]) -> str | None:
 def reached_end(spec: RunSpec, steps: Sequence[Step], first: int | None = None) -> bool:
     """Whether the last of `spec.steps` steps was seen.
 
-    Where nobody says what the first one's number is, it is the one that the log announces as its last, else the last
-    one if numbers begin at 0. A log's own word alone does not do: a program that was told less announces less. But a
-    run that loads a checkpoint trains as much as its recipe does after that, and only the log says where it ends.
+    If `first` is unknown, the last step is the one that the log announces, but at least the one expected if numbers
+    begin at 0: the log alone is not enough, as a program that was started with fewer steps announces fewer. For a run
+    that loads a checkpoint only the log states the last step.
     """
     if not steps:
         return False
@@ -108,7 +110,7 @@ def _status(job: JobStatus, events: Sequence[Event], otherwise: Status) -> Statu
 
 
 def _known_cause(job: JobStatus, events: Sequence[Event]) -> str | None:
-    """The cause of a run that was stopped from outside: the launcher's or llmbx's word before the log's."""
+    """Return the cause of a run that was stopped from outside: the reason of launcher or llmbx, else the log's."""
     if job.verdict in STOPPED and job.reason:
         return job.reason
     return _cause(job, events) or job.reason or None
@@ -120,7 +122,7 @@ def _cause(job: JobStatus, events: Sequence[Event]) -> str | None:
     if best is None:
         return None
     if best.kind == "killed" and job.verdict == "out_of_memory" and job.reason:
-        return f"rank {job.rank}: {job.reason}" if job.rank is not None else job.reason  # the log cannot know why
+        return f"rank {job.rank}: {job.reason}" if job.rank is not None else job.reason  # the log has no cause
     return _line(best, job)
 
 
@@ -137,7 +139,7 @@ def _line(event: Event, job: JobStatus) -> str:
 
 def _quote(spec: RunSpec, last_line: str | None, refusal: str | None) -> str | None:
     if refusal:
-        return f"{spec.runtime} says: {refusal[:300]}"
+        return f"{spec.runtime}: {refusal[:300]}"
     return f"its log ends with: {last_line[:300]}" if last_line else None
 
 
@@ -151,12 +153,12 @@ def _exit(job: JobStatus, quote: str | None) -> str:
             name = signal.Signals(code - 128).name
         except ValueError:
             name = f"signal {code - 128}"
-        return f"{where}was ended by {name} (exit code {code})" + (f"; {job.reason}" if job.reason else "")
+        return f"{where}was killed by {name} (exit code {code})" + (f"; {job.reason}" if job.reason else "")
     text = f"{where}ended with exit code {code}" + (f"; {job.reason}" if job.reason else "")
     return f"{text}; {quote}" if quote else text
 
 
 def _short(spec: RunSpec, steps: Sequence[Step]) -> str:
     if not steps:
-        return "the program ended with exit code 0 but its log holds no training step"
+        return "the program ended with exit code 0 but its log has no training step"
     return f"the program ended with exit code 0 after step {steps[-1].number}, before the last of {spec.steps} steps"

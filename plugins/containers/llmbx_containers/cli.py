@@ -68,9 +68,9 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
         sys.exit(_prepare_on_node(request, here, elsewhere, wanted, name, timeout))
     image = runtime.prepare(wanted, here.install.path, _say, offline)
     if check:
-        from llmbx.run.pipeline import seen_inside
+        from llmbx.run.pipeline import inspect_image
 
-        seen_inside(image, runtime, here.install)
+        inspect_image(image, runtime, here.install)
     click.echo(_line(image))
 
 

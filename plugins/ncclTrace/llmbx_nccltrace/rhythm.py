@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from llmbx.logs.restarts import RESTARTED
-
 from llmbx.logs.lines import LineReader
+from llmbx.logs.restarts import RESTARTED
 from llmbx.model import Event, Step
 
 from .report import StepCalls

@@ -16,7 +16,7 @@ from llmbx.model import Fact, Figure, Finding, Image, Launch, Phase, RunSpec, Se
 from llmbx.model.flops import Flops
 from llmbx.plugins.discovery import HOOKS
 from llmbx.plugins.manager import Framework, Plugins
-from llmbx.plugins.validation import promised
+from llmbx.plugins.validation import return_type
 
 Make = Callable[..., RunSpec]
 IMAGE = Image(kind="host", reference="", python="python")
@@ -55,7 +55,7 @@ def ask(hook: str, answer: Any, spec: RunSpec) -> Any:
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_every_hook_says_what_it_returns(hook: str) -> None:
-    kind = promised(hook)[1]
+    kind = return_type(hook)[1]
     assert isinstance(typing.get_origin(kind) or kind, type)
 
 
@@ -67,17 +67,17 @@ def test_every_hook_says_what_it_returns(hook: str) -> None:
         ("register_workloads", (one for one in ()), "returned a generator, expected a list of Workload"),
         ("check_spec", FINDING, "returned a Finding, expected a list of Finding"),
         ("check_spec", ["bad"], "returned a list with a str, expected a list of Finding"),
-        ("check_spec", [FINDING.replace(fix=3)], "returned a wrong Finding: fix: expected a str, got an int"),
+        ("check_spec", [FINDING.replace(fix=3)], "returned an invalid Finding: fix: expected a str, got an int"),
         ("prepare_image", "x", "returned a str, expected an ImageRequest"),
         ("build_command", {"nodes": 1}, "returned a dict, expected a Launch"),
         ("build_command", [LAUNCH], "returned a list, expected a Launch"),
         ("build_command", LAUNCH.replace(phases=()), "returned a Launch without phases, expected at least one"),
         ("build_command", LAUNCH.replace(phases=PHASE), "phases: expected a list or tuple, got a record"),
         ("build_command", LAUNCH.replace(phases=(PHASE.replace(argv="python train.py"),)),
-         "returned a wrong Launch: phases[0].argv: expected a list or tuple, got a str"),
+         "returned an invalid Launch: phases[0].argv: expected a list or tuple, got a str"),
         ("build_command", LAUNCH.replace(phases=(PHASE.replace(argv=("python", 3)),)),
          "phases[0].argv[1]: expected a str, got an int"),
-        ("build_command", LAUNCH.replace(phases=(PHASE.replace(argv=(Path("x"),)),)), "it holds a PosixPath"),
+        ("build_command", LAUNCH.replace(phases=(PHASE.replace(argv=(Path("x"),)),)), "it contains a PosixPath"),
         ("build_command", LAUNCH.replace(phases=(PHASE.replace(env={"A": 1}),)),
          "phases[0].env[...]: expected a str, got an int"),
         ("build_command", LAUNCH.replace(files={"train.py": "print()"}), "files[...]: expected bytes, got a str"),
@@ -86,14 +86,14 @@ def test_every_hook_says_what_it_returns(hook: str) -> None:
         ("compute_flops", 6.0, "returned a float, expected a Flops"),
         ("compute_flops", Flops(full="1", causal=1.0, formula="x"), "full: expected a float, got a str"),
         ("parse_log", 5, "returned an int, expected a LogParser: it has no feed, close"),
-        ("parse_log", Grammar, "returned the class Grammar, expected a LogParser: that is the class"),
+        ("parse_log", Grammar, "returned the class Grammar, expected a LogParser: this is the class"),
         ("analyze", FINDING, "returned a Finding, expected a list of Finding"),
         ("figures", Figure(name="a", unit="s", values=(1.0,)), "returned a Figure, expected a list of Figure"),
         ("report_sections", ["x"], "returned a list with a str, expected a list of Section"),
         ("report_sections", [Section(name="a", title="b", text="words")], "text: expected a list or tuple, got a str"),
         ("log_formats", ["a"], "returned a list with a str, expected a list of LogFormat"),
         ("register_runtimes", [object()], "returned a list with an object, expected a list of Runtime: it has no name"),
-        ("register_launchers", [Grammar], "expected a list of Launcher: that is the class, not an object of it"),
+        ("register_launchers", [Grammar], "expected a list of Launcher: this is the class"),
     ],
 )  # fmt: skip
 def test_a_wrong_answer_is_told(make_spec: Make, hook: str, answer: Any, says: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from llmbx.errors import PluginError, UsageError
 from llmbx.logs.parser import LogFormat
 from llmbx.model import Event, Step
-from llmbx.plugins.log_parser import Grammar, walled
+from llmbx.plugins.log_parser import CheckedParser, wrap_log_format
 from llmbx.run.collect import collect
 
 
@@ -43,16 +43,16 @@ def fails(error: BaseException) -> Callable[[], Any]:
         (lambda: None, "feed of its log parser failed: TypeError"),
         (lambda: Step(number=1), "feed of its log parser failed: TypeError"),
         (lambda: [{"number": 1}], "yielded a dict, expected Steps and Events"),
-        (lambda: [Step(number="1")], "yielded a wrong Step: number: expected an int, got a str"),
-        (lambda: [Step(number=1, loss="2.5")], "yielded a wrong Step: loss: expected a float or None, got a str"),
-        (lambda: [Event(kind="x", text=3)], "yielded a wrong Event: text: expected a str, got an int"),
-        (lambda: [Event(kind="x", text="", facts={"a": []})], "yielded a wrong Event: facts[...]: expected"),
+        (lambda: [Step(number="1")], "yielded an invalid Step: number: expected an int, got a str"),
+        (lambda: [Step(number=1, loss="2.5")], "yielded an invalid Step: loss: expected a float or None, got a str"),
+        (lambda: [Event(kind="x", text=3)], "yielded an invalid Event: text: expected a str, got an int"),
+        (lambda: [Event(kind="x", text="", facts={"a": []})], "yielded an invalid Event: facts[...]: expected"),
     ],
 )
 def test_a_wrong_grammar_is_named(feed: Callable[[], Any], says: str) -> None:
     for parser in (Saying(feed), Saying(list, feed)):
         with pytest.raises(PluginError) as error:
-            collect(Grammar(parser, "plugin 'odd'"), ["a line"])
+            collect(CheckedParser(parser, "plugin 'odd'"), ["a line"])
         expected = says if parser._feed is feed else says.replace("feed of", "close of")
         assert str(error.value).startswith("plugin 'odd': ") and expected in str(error.value)
 
@@ -60,8 +60,8 @@ def test_a_wrong_grammar_is_named(feed: Callable[[], Any], says: str) -> None:
 def test_steps_far_into_a_log_are_looked_into_now_and_then() -> None:
     numbers = iter(range(10**6))
     late = Saying(lambda: [Step(number=(number := next(numbers)), loss=1.0 if number < 5000 else "1")])
-    with pytest.raises(PluginError, match="yielded a wrong Step: loss"):
-        collect(Grammar(late, "plugin 'odd'"), ["a line"] * 5100)
+    with pytest.raises(PluginError, match="yielded an invalid Step: loss"):
+        collect(CheckedParser(late, "plugin 'odd'"), ["a line"] * 5100)
 
 
 def test_a_grammars_own_error_and_what_the_lines_raise_pass() -> None:
@@ -70,19 +70,19 @@ def test_a_grammars_own_error_and_what_the_lines_raise_pass() -> None:
         raise OSError("the disk")
 
     with pytest.raises(OSError, match="the disk"):
-        collect(Grammar(Saying(list), "x"), lines())
+        collect(CheckedParser(Saying(list), "x"), lines())
     with pytest.raises(UsageError, match="another way"):
-        collect(Grammar(Saying(fails(UsageError("another way"))), "x"), ["one"])
+        collect(CheckedParser(Saying(fails(UsageError("another way"))), "x"), ["one"])
 
 
 def test_its_prints_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    collect(Grammar(Saying(lambda: print("seen") or []), "x"), ["one"])
+    collect(CheckedParser(Saying(lambda: print("seen") or []), "x"), ["one"])
     assert capsys.readouterr() == ("", "seen\n")
 
 
 def test_a_sniffer_that_fails_is_told_once_and_sees_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    format_ = walled(LogFormat("odd", "Odd", lambda text: 1 // 0, lambda: 1 // 0), "plugin 'odd'")
+    format_ = wrap_log_format(LogFormat("odd", "Odd", lambda text: 1 // 0, lambda: 1 // 0), "plugin 'odd'")
     assert (format_.sniff("a"), format_.sniff("b")) == (0, 0)
-    assert capsys.readouterr().err.count("plugin 'odd': log format 'odd' cannot tell its logs: ZeroDivision") == 1
-    with pytest.raises(PluginError, match="plugin 'odd': log format 'odd' gives no parser"):
+    assert capsys.readouterr().err.count("plugin 'odd': log format 'odd' failed to recognize logs: ZeroDivision") == 1
+    with pytest.raises(PluginError, match="plugin 'odd': log format 'odd' returned no parser"):
         format_.parser()

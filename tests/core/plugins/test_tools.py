@@ -105,16 +105,16 @@ def test_the_names_of_core_are_its_own(capsys: pytest.CaptureFixture[str]) -> No
         with pytest.raises(PluginError, match=owner):
             method()
     told = capsys.readouterr().err
-    assert "plugin 'odd': the runtime 'host' is taken by plugin 'local'; going on without it" in told
-    assert "plugin 'other': the launcher 'local' is taken by plugin 'local'" in told
+    assert "plugin 'odd': the runtime 'host' is already registered by plugin 'local'; it is disabled" in told
+    assert "plugin 'other': the launcher 'local' is already registered by plugin 'local'" in told
 
 
 def test_a_collision_of_third_parties_names_both(capsys: pytest.CaptureFixture[str]) -> None:
     plugins = having(one=Odd(Runtime()), two=Odd(Runtime()), three=Odd(Launcher(), Launcher()))
     assert "odd" in plugins.runtimes() and "odd" not in plugins.launchers()
     told = capsys.readouterr().err
-    assert "plugin 'two': the runtime 'odd' is taken by plugin 'one'" in told
-    assert "plugin 'three': the launcher 'odd' is taken by itself" in told
+    assert "plugin 'two': the runtime 'odd' is already registered by plugin 'one'" in told
+    assert "plugin 'three': the launcher 'odd' is already registered by itself" in told
 
 
 def test_two_workloads_of_one_name_in_a_plugin_are_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmbx.resolve.numbering import bounds, doubtful, fits
+from llmbx.resolve.numbering import bounds, needs_first_number, reaches
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,6 @@ from llmbx.resolve.numbering import bounds, doubtful, fits
     ],
 )  # fmt: skip
 def test_44_steps_end_at_43_where_numbers_begin_at_0(policy: str, first: int | None, right: bool) -> None:
-    assert fits(policy, 44, first) is right
-    assert doubtful(policy, 44) is (policy in ("11-44", "0-0"))
+    assert reaches(policy, 44, first) is right
+    assert needs_first_number(policy, 44) is (policy in ("11-44", "0-0"))
     assert bounds(44, 0) == (0, 43) and bounds(44, 1) == (1, 44)

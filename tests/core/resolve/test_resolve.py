@@ -44,7 +44,7 @@ def test_an_unknown_recipe_is_the_first_that_is_told(asked: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("name", RANK_VARIABLES)
 def test_which_rank_a_process_is_cannot_be_exported(name: str) -> None:
-    with pytest.raises(UsageError, match=f"^--env: {name} is set for every rank by llmbx or the launcher"):
+    with pytest.raises(UsageError, match=f"^--env: {name} is reserved: llmbx or the launcher sets it for every rank"):
         spec(env={name: "3"})
-    with pytest.raises(UsageError, match=f"^cluster 'c' in llmbx.toml: {name} is set for every rank"):
+    with pytest.raises(UsageError, match=f"^cluster 'c' in llmbx.toml: {name} is reserved"):
         spec(cluster={"env": {name: "3"}})

@@ -38,7 +38,7 @@ BROKEN = {
     ),
     "gbs": (
         spec(global_batch_size=700, letters={"dp": 512, "tp": 1, "pp": 2, "cp": 1, "vp": 1}),
-        "the global batch of 700 is no multiple of MBS 1 x DP 512 = 512",
+        "the global batch of 700 is not a multiple of MBS 1 x DP 512 = 512",
         "use --set gbs=512 or --set gbs=1024",
     ),
     "ga": (
@@ -58,7 +58,7 @@ BROKEN = {
     ),
     "vp": (
         spec(letters={"pp": 1, "dp": 64, "vp": 12}, gradient_accumulation=8),
-        "VP 12 interleaves the stages of a pipeline, and PP is 1",
+        "VP 12 requires pipeline parallelism, but PP is 1",
         "use --set vp=1, or --set pp above 1",
     ),
     "ep": (
@@ -71,8 +71,8 @@ BROKEN = {
         "1024 GPUs do not fill nodes of 6",
         "use --gpus 1020 or 1026, or another --gpus-per-node",
     ),
-    "tp": (spec(letters={"tp": 0}), "TP is 0", "use a --set tp of at least 1"),
-    "mbs": (spec(micro_batch_size=0), "MBS is 0", "use a --set mbs of at least 1"),
+    "tp": (spec(letters={"tp": 0}), "TP is 0", "use --set tp=N with N >= 1"),
+    "mbs": (spec(micro_batch_size=0), "MBS is 0", "use --set mbs=N with N >= 1"),
 }
 
 
@@ -84,8 +84,8 @@ def test_a_broken_rule_is_found_with_its_fix(rule: str) -> None:
 
 def test_parallel_experts_of_a_dense_model() -> None:
     found = common_findings(spec(letters={"ep": 2, "etp": 4}))
-    assert [(f.rule, f.fix) for f in found] == [("ep", "leave --set ep out"), ("etp", "leave --set etp out")]
-    assert found[0].problem == "EP 2 splits experts, and toy 405b has none"
+    assert [(f.rule, f.fix) for f in found] == [("ep", "remove --set ep"), ("etp", "remove --set etp")]
+    assert found[0].problem == "EP 2 needs experts, but toy 405b has none"
     assert common_findings(spec(letters={"ep": 1, "etp": 1})) == []
 
 
@@ -126,4 +126,4 @@ def test_more_ranks_than_the_machine_could_start_are_refused(
     assert found(most, "local") == found(most + 1, "slurm") == []
     (finding,) = found(most + 1, "local")
     assert finding.problem == f"{most + 1} ranks are too many for this machine's {cores} cores"
-    assert finding.fix == f"use --gpus of at most {most}, or a launcher for several machines" and not finding.warning
+    assert finding.fix == f"use at most --gpus {most}, or a launcher for several machines" and not finding.warning

@@ -43,9 +43,9 @@ def test_access_is_proved(hub: str) -> None:
         (
             "meta/open",
             "",
-            r"meta/open is gated and HF_TOKEN is not set: ask for access on https://huggingface.co/meta/open",
+            r"meta/open is gated and HF_TOKEN is not set: request access on https://huggingface.co/meta/open",
         ),
-        ("meta/shut", "good", r"HF_TOKEN has no access to it yet: ask for access on https://huggingface.co/meta/shut"),
+        ("meta/shut", "good", r"HF_TOKEN has no access to it yet: request access on https://huggingface.co/meta/shut"),
         ("meta/none", "good", r"the hub has no repository meta/none"),
     ],
 )
@@ -55,7 +55,7 @@ def test_no_access_names_the_page(hub: str, repository: str, token: str, said: s
 
 
 def test_an_ill_or_absent_hub_is_infrastructure(hub: str) -> None:
-    with pytest.raises(InfraError, match="answered 500"):
+    with pytest.raises(InfraError, match="returned HTTP 500"):
         require_access(["meta/ill"], {"HF_ENDPOINT": hub})
     with pytest.raises(InfraError, match="cannot be reached"):
         require_access(["meta/open"], {"HF_ENDPOINT": "http://127.0.0.1:1"})

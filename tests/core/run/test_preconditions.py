@@ -30,7 +30,7 @@ def test_the_path_is_the_parent_of_weights(make_spec: Make, tmp_path: Path) -> N
     right = make_spec(checkpoint=CheckpointSpec(load=str(weights.parent)))
     assert site_findings(right, install) == []
     (one_too_deep,) = site_findings(make_spec(checkpoint=CheckpointSpec(load=str(weights))), install)
-    assert one_too_deep.fix == f"give its parent {weights.parent}"
+    assert one_too_deep.fix == f"use its parent {weights.parent}"
     (absent,) = site_findings(make_spec(checkpoint=CheckpointSpec(load=str(tmp_path / "no"))), install)
     assert "weights/*.distcp" in absent.fix
     (outside,) = site_findings(right, Install(root=str(tmp_path / "elsewhere"), origin="test"))

@@ -134,6 +134,6 @@ def test_the_end_of_the_log_explains_what_nothing_else_does(make_spec: Make) -> 
 def test_the_container_tools_own_word_comes_before_the_end_of_the_log(make_spec: Make) -> None:
     status, spec = JobStatus(state="ended", exit_code=1), make_spec(runtime="pyxis")
     verdict = judge(spec, status, [], [], "child 5 failed", "failed to create container filesystem")
-    assert str(verdict.cause).endswith("exit code 1; pyxis says: failed to create container filesystem")
+    assert str(verdict.cause).endswith("exit code 1; pyxis: failed to create container filesystem")
     after = judge(spec, status, WHOLE[:3], [], "the end", "failed to create container filesystem")
     assert str(after.cause).endswith("its log ends with: the end"), "a rank that trained had its container"

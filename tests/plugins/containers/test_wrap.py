@@ -13,7 +13,7 @@ import pytest
 
 from llmbx.errors import UsageError
 from llmbx.model import Image, ImageRequest, Launch, RunSpec, Wrapping
-from llmbx.runtimes import passage
+from llmbx.runtimes import container_env
 from llmbx.runtimes.base import Runtime
 from llmbx.runtimes.host import HostRuntime
 from llmbx_containers.runtimes.apptainer import ApptainerRuntime
@@ -175,14 +175,14 @@ def test_singularity_gets_its_own_prefix(make_spec: MakeSpec, make_launch: MakeL
     ],
 )
 def test_a_users_mount_is_read(text: str, source: str, target: str | None, read_only: bool) -> None:
-    mount = passage.parse_mount(text)
+    mount = container_env.parse_mount(text)
     assert (mount.source, mount.target, mount.read_only) == (source, target, read_only)
 
 
 @pytest.mark.parametrize("text", ["a:/b", "/a:/b:/c", "/a:/b:x", "", "/a:b:ro"])
 def test_a_mount_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="expected SOURCE"):
-        passage.parse_mount(text)
+        container_env.parse_mount(text)
 
 
 @pytest.mark.parametrize(("tool", "folder"), [("apptainer", "/a,b"), ("docker", "/a:b"), ("enroot", "/a b")])

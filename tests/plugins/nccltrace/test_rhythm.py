@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable
 
 import pytest
-from llmbx.logs.restarts import RESTARTED
 
 from llmbx.logs.parser import LogFormat, Record
+from llmbx.logs.restarts import RESTARTED
 from llmbx.model import Event, Step
 from llmbx_nccltrace.report import Report
 from llmbx_nccltrace.rhythm import usual_calls

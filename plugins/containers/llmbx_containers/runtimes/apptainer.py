@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llmbx.model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
-from llmbx.runtimes import passage
+from llmbx.runtimes import container_env
 from llmbx.runtimes.base import Progress
 
 from .container import Container, archive, default_variables, planned_file, require_tool
@@ -93,15 +93,15 @@ class ApptainerRuntime(Container):
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """`apptainer exec` for one rank: the forwarded variables are handed over as APPTAINERENV_NAME."""
-        names = passage.forwarded(spec, phase)
-        hand_over = passage.only_set(names, f'eval "export {self.tool.upper()}ENV_$n=\\"\\$$n\\""')
+        names = container_env.forwarded(spec, phase)
+        hand_over = container_env.only_set(names, f'eval "export {self.tool.upper()}ENV_$n=\\"\\$$n\\""')
         argv = [self.tool, "--quiet", "exec", "--cleanenv", "--no-eval", "--writable-tmpfs"]
         argv += [] if "HOME" in names else ["--home", "/tmp"]
-        argv += ["--nv"] if passage.needs_gpus(spec, launch) else []
-        mounts, bind = passage.mounts(spec, launch, phase, run_dir, ":,"), f"{self.tool.upper()}_BIND"
+        argv += ["--nv"] if container_env.needs_gpus(spec, launch) else []
+        mounts, bind = container_env.mounts(spec, launch, phase, run_dir, ":,"), f"{self.tool.upper()}_BIND"
         for mount in (mount for mount in mounts if not mount.optional):
-            argv += ["--bind", passage.joined(mount)]
-        lend = passage.if_there(mounts, lambda joined: f'export {bind}="${{{bind}:+${bind},}}"{joined}')
+            argv += ["--bind", container_env.joined(mount)]
+        lend = container_env.if_there(mounts, lambda joined: f'export {bind}="${{{bind}:+${bind},}}"{joined}')
         argv += ["--pwd", str(run_dir), image.path or image.reference]
         return Wrapping(argv=("/bin/sh", "-c", f'{hand_over}; {lend}exec "$@"', "forward", *argv))
 

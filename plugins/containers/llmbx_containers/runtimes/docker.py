@@ -8,7 +8,7 @@ from pathlib import Path
 
 from llmbx.errors import InfraError, UsageError
 from llmbx.model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
-from llmbx.runtimes import passage
+from llmbx.runtimes import container_env
 from llmbx.runtimes.base import Progress
 
 from ..naming import is_file, parse_reference
@@ -80,16 +80,16 @@ class DockerRuntime(Container):
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """`docker run` for one rank: variables by name, mounts at the host's paths, the user's own uid and gid."""
-        names = passage.forwarded(spec, phase)
+        names = container_env.forwarded(spec, phase)
         argv = ["docker", "run", "--rm", "--pull", "never", "--network", "host", "--ipc", "host", "--pid", "host"]
-        argv += _GPU if passage.needs_gpus(spec, launch) else ()
+        argv += _GPU if container_env.needs_gpus(spec, launch) else ()
         argv += ["--user", f"{os.getuid()}:{os.getgid()}", "--label", f"{RUN_LABEL}={run_dir}", "--entrypoint", ""]
         argv += [] if "HOME" in names else ["--env", "HOME=/tmp"]
         argv += [part for name in names for part in ("--env", name)]
-        mounts = passage.mounts(spec, launch, phase, run_dir, ":")
-        lend = passage.if_there(mounts, lambda joined: f'set -- --volume {joined} "$@"')
+        mounts = container_env.mounts(spec, launch, phase, run_dir, ":")
+        lend = container_env.if_there(mounts, lambda joined: f'set -- --volume {joined} "$@"')
         for mount in (mount for mount in mounts if not mount.optional):
-            argv += ["--volume", passage.joined(mount)]
+            argv += ["--volume", container_env.joined(mount)]
         argv += ["--workdir", str(run_dir), image.reference, "/bin/sh", "-c", _INSIDE, "inside"]
         return Wrapping(argv=("/bin/sh", "-c", _KEEPER.replace("{lend}", lend), "keep", *argv))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llmbx.model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
-from llmbx.runtimes import passage
+from llmbx.runtimes import container_env
 from llmbx.runtimes.base import Progress
 
 from .container import Container, default_variables, planned_file, require_tool
@@ -77,11 +77,11 @@ class EnrootRuntime(Container):
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """`enroot start` for one rank. GPUs come with enroot's own hook, the working folder with the rank shim."""
-        argv, mounts = [], passage.mounts(spec, launch, phase, run_dir, ": \t")
+        argv, mounts = [], container_env.mounts(spec, launch, phase, run_dir, ": \t")
         for mount in (mount for mount in mounts if not mount.optional):
-            argv += ["--mount", passage.joined(mount, _READ_ONLY)]
-        lend = passage.if_there(mounts, lambda joined: f'set -- --mount {joined} "$@"', _READ_ONLY)
-        handed = passage.only_set(passage.forwarded(spec, phase), "carry $n")
+            argv += ["--mount", container_env.joined(mount, _READ_ONLY)]
+        lend = container_env.if_there(mounts, lambda joined: f'set -- --mount {joined} "$@"', _READ_ONLY)
+        handed = container_env.only_set(container_env.forwarded(spec, phase), "carry $n")
         start = f'{_CARRY}{handed}; {lend}exec enroot start --rw $flags "$@"'
         inside = ("/bin/sh", "-c", _UNPACK, "inside")
         return Wrapping(argv=("/bin/sh", "-c", start, "forward", *argv, image.path or image.reference, *inside))

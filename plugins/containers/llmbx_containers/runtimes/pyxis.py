@@ -7,7 +7,7 @@ from pathlib import Path
 
 from llmbx.launchers.base import Launcher
 from llmbx.model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
-from llmbx.runtimes import passage
+from llmbx.runtimes import container_env
 from llmbx.runtimes.base import Progress
 
 from .container import Container, planned_file, require_tool
@@ -50,11 +50,11 @@ class PyxisRuntime(Container):
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """srun's flags, as the recipes set them: writable, without the home folder, PMIx."""
-        mounts = passage.mounts(spec, launch, phase, run_dir, ":,")
+        mounts = container_env.mounts(spec, launch, phase, run_dir, ":,")
         flags = (
             f"--container-image={image.path or image.reference}",
-            f"--container-mounts={','.join(passage.joined(mount) for mount in mounts)}",
-            f"--container-env={','.join(passage.forwarded(spec, phase))}",
+            f"--container-mounts={','.join(container_env.joined(mount) for mount in mounts)}",
+            f"--container-env={','.join(container_env.forwarded(spec, phase))}",
             f"--container-workdir={run_dir}",
             "--no-container-mount-home",
             "--container-writable",

@@ -18,10 +18,9 @@ import re
 import statistics
 from collections.abc import Mapping
 
-from llmbx.logs.restarts import RESTARTED
-
 from llmbx.logs.lines import CUT, split_label
 from llmbx.logs.parser import Record
+from llmbx.logs.restarts import RESTARTED
 from llmbx.logs.signatures import Signatures
 from llmbx.model import Event, Step
 

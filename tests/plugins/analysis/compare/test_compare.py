@@ -369,7 +369,7 @@ def test_a_run_that_departs_from_the_recipe_says_in_what(
         ({"global_batch_size": 128}, {}, "the global batch size differs (64 was published, 128 was run)"),
         ({"recipe": "other"}, {}, "the recipe differs (plain was published, other was run)"),
         ({"forced": ("layers",)}, {}, "rules were overridden with --force: layers"),
-        ({"proxy": True}, {}, "a proxy: the model is not the size it is named after"),
+        ({"proxy": True}, {}, "a proxy: the model differs from the size it is named after"),
         ({}, {"sequence_length": 8192}, "the sequence length differs (8192 was published, 128 was run)"),
     ],
 )
