@@ -50,7 +50,7 @@ def read(tmp_path: Path, engine: str) -> Read:
 
 @pytest.fixture(scope="session")
 def count(scanner: object) -> Count:
-    """`count(path, engine, block, cuts)` returns the counts of a file, read in blocks and split into chunks at `cuts`."""
+    """`count(path, engine, block, cuts)` returns the counts of a file, read in blocks and split at `cuts`."""
 
     def counts(path: Path, engine: str, block: int = BLOCK, cuts: tuple[int, ...] = ()) -> LogCounts:
         total, bounds = LogCounts(), [0, *sorted(cuts)]
