@@ -71,11 +71,11 @@ def with_numba(path: Path) -> int:
                 i += 1
             i += 1
             if field == 23 and i - start > 120:
-                place = np.int64(key & np.uint64(len(keys) - 1))
-                while calls[place] and keys[place] != key:
-                    place = (place + 1) & (len(keys) - 1)
-                keys[place] = key
-                calls[place] += 1
+                index = np.int64(key & np.uint64(len(keys) - 1))
+                while calls[index] and keys[index] != key:
+                    index = (index + 1) & (len(keys) - 1)
+                keys[index] = key
+                calls[index] += 1
                 found += 1
         return found
 
@@ -96,8 +96,8 @@ def with_numpy(path: Path) -> int:
         first = (after - fields)[fields == 23]
         start, stop = spaces[first + 11] + 1, spaces[first + 12]
         value = np.zeros(len(first), np.int64)
-        for place in range(int((stop - start).max(initial=0))):
-            at = start + place
+        for index in range(int((stop - start).max(initial=0))):
+            at = start + index
             digit = a[np.minimum(at, stop - 1)]
             value = np.where(at < stop, value * 10 + digit - 48, value)
         kinds = a[spaces[first + 3] + 1].astype(np.int64) << 40 | a[spaces[first + 13] + 1].astype(np.int64) << 48

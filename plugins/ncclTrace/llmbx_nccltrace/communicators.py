@@ -55,8 +55,8 @@ def merge_damaged_hosts(counts: LogCounts) -> None:
             candidates.setdefault((found[2], *caller[1:]), []).append(caller)
     for callers in candidates.values():
         callers.sort(key=lambda caller: _weight(counts.callers[caller]), reverse=True)
-        for place, damaged in enumerate(callers):
-            intact = next((c for c in callers[:place] if _is_part(c[0], damaged[0])), None)
+        for index, damaged in enumerate(callers):
+            intact = next((c for c in callers[:index] if _is_part(c[0], damaged[0])), None)
             if intact and not _initialized(counts.callers[damaged]):
                 for epoch in counts.callers.pop(damaged):
                     counts.callers[intact][-1].add(epoch)

@@ -76,8 +76,8 @@ class NativeCounter:
         self.scanner = scanner
         self.state = _State()
         self.state.sizes[: len(ELEMENT_BYTES)] = ELEMENT_BYTES
-        for place, name in enumerate(PER_RANK_COUNT):
-            self.state.per_rank_count[place].value = name.encode()
+        for index, name in enumerate(PER_RANK_COUNT):
+            self.state.per_rank_count[index].value = name.encode()
         self.counts = LogCounts()
         self.reader = Reader(self.counts, self._totals, self._flush_caller, origin)
 
@@ -113,9 +113,9 @@ class NativeCounter:
 
     def _flush_caller(self, caller: Caller) -> None:
         process = caller[0].removeprefix(self.reader.origin)
-        place = self.scanner.find(ctypes.addressof(self.state), process, len(process), *caller[1:])
-        if place >= 0:
-            self._move_counts(self.state.caller[place])
+        index = self.scanner.find(ctypes.addressof(self.state), process, len(process), *caller[1:])
+        if index >= 0:
+            self._move_counts(self.state.caller[index])
 
     def _move_counts(self, caller: _Caller) -> None:
         """Move the counts of one table slot into `self.counts`; the slot stays allocated."""
@@ -129,14 +129,14 @@ class NativeCounter:
         ctypes.memset(caller.calls, 0, ctypes.sizeof(caller.calls))
 
     def _drain_callers(self) -> None:
-        for place in self.state.used_caller[: self.state.callers]:
-            self._move_counts(self.state.caller[place])
+        for index in self.state.used_caller[: self.state.callers]:
+            self._move_counts(self.state.caller[index])
         ctypes.memset(self.state.caller, 0, ctypes.sizeof(self.state.caller))
         self.state.callers = 0
 
     def _drain_operations(self) -> None:
-        for place in self.state.used_operation[: self.state.operations]:
-            found = self.state.operation[place]
+        for index in self.state.used_operation[: self.state.operations]:
+            found = self.state.operation[index]
             self.counts.add_calls(found.name.decode(), found.datatype, found.nranks, found.count, found.calls)
         ctypes.memset(self.state.operation, 0, ctypes.sizeof(self.state.operation))
         self.state.operations = 0

@@ -49,7 +49,7 @@ def _records(framework_lines: Sequence[FrameworkLine], format_: LogFormat) -> It
 
 def _best_format(framework_lines: list[FrameworkLine], formats: Sequence[LogFormat]) -> LogFormat | None:
     text = "\n".join(line.text for line in framework_lines)
-    scores = [(format_.sniff(text), -place) for place, format_ in enumerate(formats)]
+    scores = [(format_.sniff(text), -index) for index, format_ in enumerate(formats)]
     best = max(scores, default=(0, 0))
     return formats[-best[1]] if best[0] > 0 else None
 

@@ -35,9 +35,9 @@ def enable_tracing(trace: TraceSettings, launch: Launch) -> Launch:
     a profile are unchanged.
     """
     variables = environment(trace)
-    chosen = max((place for place, phase in enumerate(launch.phases) if phase.ranks == "all"), default=None)
+    chosen = max((index for index, phase in enumerate(launch.phases) if phase.ranks == "all"), default=None)
     phases = tuple(
-        _add_variables(phase, variables) if place == chosen else phase for place, phase in enumerate(launch.phases)
+        _add_variables(phase, variables) if index == chosen else phase for index, phase in enumerate(launch.phases)
     )
     files = {**launch.files, f"{FOLDER}/README": README} if trace.trace_file_per_rank else launch.files
     return launch.replace(phases=phases, files=files)

@@ -87,8 +87,8 @@ def find_importer(environ: Mapping[str, str]) -> str | None:
     """Return the path of QdstrmImporter, in a `host-…` folder near the real nsys or on PATH; None if there is none."""
     nsys = find(environ)
     for up in list(Path(nsys).resolve().parents)[:6] if nsys else []:
-        for place in ("host-*/QdstrmImporter", "nsight-systems/host-*/QdstrmImporter"):
-            found = sorted(up.glob(place))
+        for pattern in ("host-*/QdstrmImporter", "nsight-systems/host-*/QdstrmImporter"):
+            found = sorted(up.glob(pattern))
             if found:
                 return str(found[-1])
     return shutil.which("QdstrmImporter", path=environ.get("PATH"))

@@ -160,11 +160,11 @@ def _collectives(tracks: Sequence[Track]) -> tuple[Collective, ...]:
 
 def _gaps(tracks: Sequence[Track], top: int) -> tuple[Gap, ...]:
     rows = [
-        Gap(rank=track.rank, label=track.label, step=track.lane.windows[place].number, start_s=offset / SECOND,
+        Gap(rank=track.rank, label=track.label, step=track.lane.windows[index].number, start_s=offset / SECOND,
             duration_s=length / SECOND)
         for track in tracks
         if track.lane.metrics
-        for place, offset, length in track.lane.metrics.gaps
+        for index, offset, length in track.lane.metrics.gaps
     ]  # fmt: skip
     return tuple(nlargest(top, rows, key=lambda gap: gap.duration_s))
 
@@ -191,7 +191,7 @@ def _stragglers(tracks: Sequence[Track]) -> Stragglers | None:
         if track.lane.metrics:
             # Windows of different lanes are matched by step number; their indices may differ.
             numbers = [window.number if window.number is not None else -1 for window in track.lane.windows]
-            lengths = {(numbers[place], name): calls for (place, name), calls in track.lane.metrics.lengths.items()}
+            lengths = {(numbers[index], name): calls for (index, name), calls in track.lane.metrics.lengths.items()}
             lanes.append((track.rank, track.label, lengths))
     return stragglers.find(lanes)
 

@@ -68,9 +68,9 @@ class Union:
     def _before(self, times: Numbers) -> Numbers:
         if not len(self.starts):
             return np.zeros(len(times), np.int64)
-        places = np.searchsorted(self.starts, times, "right")
-        beyond: Numbers = np.where(places > 0, np.maximum(0, self.ends[places - 1] - times), 0)
-        return self.below[places] - beyond
+        indices = np.searchsorted(self.starts, times, "right")
+        beyond: Numbers = np.where(indices > 0, np.maximum(0, self.ends[indices - 1] - times), 0)
+        return self.below[indices] - beyond
 
 
 class Overlap:
@@ -86,10 +86,10 @@ class Overlap:
         return self._before(end) - self._before(start) if end > start else 0
 
     def _before(self, time: int) -> int:
-        place = int(np.searchsorted(self._one.starts, time, "right"))
-        if not place:
+        index = int(np.searchsorted(self._one.starts, time, "right"))
+        if not index:
             return 0
-        return int(self._below[place]) - self._other.within(time, int(self._one.ends[place - 1]))
+        return int(self._below[index]) - self._other.within(time, int(self._one.ends[index - 1]))
 
 
 def numbers(values: Sequence[int] | Numbers) -> Numbers:

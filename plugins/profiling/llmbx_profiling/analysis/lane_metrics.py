@@ -139,8 +139,8 @@ def add(one: Calls, other: Calls) -> Calls:
 
 def _gaps(busy: Union, windows: Sequence[Window], count: int) -> tuple[tuple[int, int, int], ...]:
     found = [
-        (place, start - window.start, end - start)
-        for place, window in enumerate(windows)
+        (index, start - window.start, end - start)
+        for index, window in enumerate(windows)
         for start, end in busy.longest_gaps(window.start, window.end, count)
     ]
     return tuple(nlargest(count, found, key=lambda gap: gap[2]))
@@ -149,10 +149,10 @@ def _gaps(busy: Union, windows: Sequence[Window], count: int) -> tuple[tuple[int
 def _lengths(lane: Lane, windows: Sequence[Window], names: dict[int, str]) -> dict[tuple[int, str], list[int]]:
     found = {}
     for text, (starts, ends) in _by_text(lane, names).items():
-        for place, window in enumerate(windows):
+        for index, window in enumerate(windows):
             low, high = bisect_left(starts, window.start), bisect_left(starts, window.end)
             if low < high:
-                found[place, text] = list(map(sub, ends[low:high], starts[low:high]))
+                found[index, text] = list(map(sub, ends[low:high], starts[low:high]))
     return found
 
 

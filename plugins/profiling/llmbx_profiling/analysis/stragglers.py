@@ -28,12 +28,12 @@ def find(lanes: Sequence[tuple[int | None, str, Lengths]]) -> Stragglers | None:
     for key in sorted(
         {key for _, _, lengths in lanes for key in lengths if kernels.operation(key[1]) in kernels.ALL_RANK_COLLECTIVES}
     ):
-        participants = [(place, lengths[key]) for place, (_, _, lengths) in enumerate(lanes) if key in lengths]
+        participants = [(index, lengths[key]) for index, (_, _, lengths) in enumerate(lanes) if key in lengths]
         counts = {len(calls) for _, calls in participants}
         if len(participants) < 2 or len(counts) > 1:
             unmatched += max(counts)
             continue
-        who = [place for place, _ in participants]
+        indices = [index for index, _ in participants]
         for times in zip(*(calls for _, calls in participants), strict=True):
             shortest = min(times)
             total = sum(times) - shortest * len(times)
@@ -41,11 +41,11 @@ def find(lanes: Sequence[tuple[int | None, str, Lengths]]) -> Stragglers | None:
             transfer += shortest
             if total == 0:
                 continue
-            late = who[times.index(shortest)]
+            late = indices[times.index(shortest)]
             last[late] += 1
             causes[late] += total
-            for place, time in zip(who, times, strict=True):
-                waits[place] += time - shortest
+            for index, time in zip(indices, times, strict=True):
+                waits[index] += time - shortest
     if not matched:
         return None
     rows = [

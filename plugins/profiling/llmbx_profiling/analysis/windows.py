@@ -18,11 +18,11 @@ from .ranges import StepRange
 
 _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
-_REACH = (2_000_000, 2_000_000_000)
+_SEARCH_NS = (2_000_000, 2_000_000_000)
 """Nanoseconds after a step's start to search for its first CUDA call; a step may load data first. Tried in order."""
-_CALLS = (200, 50_000)
+_SEARCH_CALLS = (200, 50_000)
 """CUDA calls after the first to search for the first kernel; a step may copy and allocate first. Tried in order."""
-_SPANS = 8
+_MAX_SPANS = 8
 """Maximum number of spans per query: SQLite tests every row against every span, so close spans are merged."""
 
 Edge = tuple[int, int]
@@ -82,8 +82,8 @@ def _first_kernels(database: Database, steps: Sequence[StepRange]) -> dict[Edge,
     launches = _first_calls(database, starts, ends)
     found: dict[Edge, int] = {}
     missing = dict(launches)
-    for few in _CALLS:
-        found |= _kernels_after(database, missing, few)
+    for limit in _SEARCH_CALLS:
+        found |= _kernels_after(database, missing, limit)
         seen = {(lane & PROCESS, time) for lane, time in found}
         # There may be no launch after the last step, so ends of steps are searched for only once.
         missing = {edge: call for edge, call in missing.items() if edge in starts and not seen & {edge, (0, edge[1])}}
@@ -96,17 +96,17 @@ def _first_calls(database: Database, starts: set[Edge], ends: set[Edge]) -> dict
     """Return the number of the first CUDA call after each (process, time); numbers increase within a process."""
     found: dict[Edge, int] = {}
     missing = starts | ends
-    for reach in _REACH:
-        found |= _calls_after(database, missing, reach)
+    for limit in _SEARCH_NS:
+        found |= _calls_after(database, missing, limit)
         missing = starts - found.keys()
         if not missing:
             break
     return found
 
 
-def _calls_after(database: Database, edges: Iterable[Edge], reach: int) -> dict[Edge, int]:
+def _calls_after(database: Database, edges: Iterable[Edge], limit: int) -> dict[Edge, int]:
     calls: dict[int, list[tuple[int, int]]] = {}
-    for low, high in _merge_spans((time, time + reach) for _, time in edges):
+    for low, high in _merge_spans((time, time + limit) for _, time in edges):
         rows = database.rows(
             f"SELECT globalTid & {PROCESS}, start, correlationId FROM {_RUNTIME} "
             f"WHERE start BETWEEN {low} AND {high} AND {database.rows_near(_RUNTIME, 'start', low, high)}"
@@ -118,15 +118,15 @@ def _calls_after(database: Database, edges: Iterable[Edge], reach: int) -> dict[
     numbers = {}
     for process, time in edges:
         mine = calls.get(process, [])
-        low, high = bisect_left(mine, (time,)), bisect_left(mine, (time + reach,))
+        low, high = bisect_left(mine, (time,)), bisect_left(mine, (time + limit,))
         if low < high:
             numbers[process, time] = min(number for _, number in mine[low:high])
     return numbers
 
 
-def _kernels_after(database: Database, launches: Mapping[Edge, int], few: int) -> dict[Edge, int]:
-    """Return the earliest start of the kernels launched by the next `few` calls from each launch, by (lane, time)."""
-    spans = _merge_spans((number, number + few) for number in launches.values())
+def _kernels_after(database: Database, launches: Mapping[Edge, int], limit: int) -> dict[Edge, int]:
+    """Return the earliest start of the kernels launched by the next `limit` calls from each launch, by (lane, time)."""
+    spans = _merge_spans((number, number + limit) for number in launches.values())
     if not spans:
         return {}
     rows = database.rows(
@@ -141,13 +141,13 @@ def _kernels_after(database: Database, launches: Mapping[Edge, int], few: int) -
         mine.sort()
         for (process, time), number in launches.items():
             if lane & PROCESS in (process, 0):
-                near = mine[bisect_left(mine, (number,)) : bisect_left(mine, (number + few,))]
+                near = mine[bisect_left(mine, (number,)) : bisect_left(mine, (number + limit,))]
                 if near:
                     found[lane, time] = min(start for _, start in near)
     return found
 
 
-def _merge_spans(spans: Iterable[tuple[int, int]], most: int = _SPANS) -> list[tuple[int, int]]:
+def _merge_spans(spans: Iterable[tuple[int, int]], most: int = _MAX_SPANS) -> list[tuple[int, int]]:
     """Merge overlapping spans, and then the closest ones until at most `most` are left."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(spans):
@@ -157,6 +157,6 @@ def _merge_spans(spans: Iterable[tuple[int, int]], most: int = _SPANS) -> list[t
             found.append((start, end))
     while len(found) > most:
         gaps = [later[0] - earlier[1] for earlier, later in pairwise(found)]
-        place = gaps.index(min(gaps))
-        found[place : place + 2] = [(found[place][0], found[place + 1][1])]
+        index = gaps.index(min(gaps))
+        found[index : index + 2] = [(found[index][0], found[index + 1][1])]
     return found
