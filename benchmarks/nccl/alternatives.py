@@ -1,6 +1,6 @@
-"""Engines that were tried and not taken: each counts calls by operation, size, data type and ranks, and nothing else.
+"""Alternative engines that llmbx does not use. Each only counts calls by operation, size, data type and ranks.
 
-They need numba, numpy, polars or duckdb, which llmbx does not. `compare.py --python` runs those that are installed.
+They require numba, numpy, polars or duckdb. `compare.py --python` runs all of them.
 
     python benchmarks/nccl/alternatives.py numba nccl.log
 """
@@ -18,12 +18,12 @@ LINE = r"NCCL INFO (\w+): opCount \S+ sendbuff \S+ recvbuff \S+ count (\d+) data
 
 
 def with_blocks(path: Path, work: Callable[[Any, list[int]], None], threads: int = 2) -> int:
-    """The sum of what `work(bytes as an array, totals)` adds for each block of whole lines, in two threads."""
+    """Call `work(bytes as an array, totals)` for each block of whole lines, in `threads` threads; return the total."""
     import numpy as np
 
     size, totals = path.stat().st_size, [[0] for _ in range(threads)]
 
-    def part(number: int) -> None:
+    def read_part(number: int) -> None:
         memory = bytearray(BLOCK)
         stop, kept = size * (number + 1) // threads, 0
         with path.open("rb", buffering=0) as file:
@@ -40,7 +40,7 @@ def with_blocks(path: Path, work: Callable[[Any, list[int]], None], threads: int
                 memory[: kept + read - end] = memory[end : kept + read]
                 at, kept = at + end, kept + read - end
 
-    running = [threading.Thread(target=part, args=(number,)) for number in range(threads)]
+    running = [threading.Thread(target=read_part, args=(number,)) for number in range(threads)]
     for thread in running:
         thread.start()
     for thread in running:
@@ -49,7 +49,7 @@ def with_blocks(path: Path, work: Callable[[Any, list[int]], None], threads: int
 
 
 def with_numba(path: Path) -> int:
-    """A byte scanner compiled by numba, and a hash table in arrays."""
+    """Count with a byte scanner compiled by numba, and a hash table in arrays."""
     import numba
     import numpy as np
 
@@ -71,11 +71,11 @@ def with_numba(path: Path) -> int:
                 i += 1
             i += 1
             if field == 23 and i - start > 120:
-                place = np.int64(key & np.uint64(len(keys) - 1))
-                while calls[place] and keys[place] != key:
-                    place = (place + 1) & (len(keys) - 1)
-                keys[place] = key
-                calls[place] += 1
+                index = np.int64(key & np.uint64(len(keys) - 1))
+                while calls[index] and keys[index] != key:
+                    index = (index + 1) & (len(keys) - 1)
+                keys[index] = key
+                calls[index] += 1
                 found += 1
         return found
 
@@ -86,7 +86,7 @@ def with_numba(path: Path) -> int:
 
 
 def with_numpy(path: Path) -> int:
-    """Whole columns at once: every space is found, lines with the usual number of fields become a table of places."""
+    """Count by columns: find all spaces, and convert lines with the usual number of fields to a table of offsets."""
     import numpy as np
 
     def work(a: Any, total: list[int]) -> None:
@@ -96,8 +96,8 @@ def with_numpy(path: Path) -> int:
         first = (after - fields)[fields == 23]
         start, stop = spaces[first + 11] + 1, spaces[first + 12]
         value = np.zeros(len(first), np.int64)
-        for place in range(int((stop - start).max(initial=0))):
-            at = start + place
+        for index in range(int((stop - start).max(initial=0))):
+            at = start + index
             digit = a[np.minimum(at, stop - 1)]
             value = np.where(at < stop, value * 10 + digit - 48, value)
         kinds = a[spaces[first + 3] + 1].astype(np.int64) << 40 | a[spaces[first + 13] + 1].astype(np.int64) << 48
@@ -108,7 +108,7 @@ def with_numpy(path: Path) -> int:
 
 
 def with_polars(path: Path) -> int:
-    """One column of lines, groups of a regular expression, a group-by."""
+    """Count with a regular expression on a column of lines, and a group-by."""
     import polars as pl
 
     lines = pl.scan_csv(path, has_header=False, separator="\x01", quote_char=None, new_columns=["line"])
@@ -117,7 +117,7 @@ def with_polars(path: Path) -> int:
 
 
 def with_duckdb(path: Path) -> int:
-    """The same in SQL."""
+    """Count with the same operations in SQL."""
     import duckdb
 
     query = """

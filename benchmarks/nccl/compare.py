@@ -1,7 +1,7 @@
-"""Reads one NCCL log with llmbx and with what a user would use instead, in turn, and prints time, memory and ratios.
+"""Compare llmbx with other programs that read an NCCL log, and print times, memory and ratios.
 
-The log is generated when it is not there. Every program starts anew for each reading; the file lies in the page cache.
-Programs take turns, so that a disturbance meets all of them; the best time of each counts.
+The log is generated if it does not exist. Each measurement starts a new process; the file is in the page cache.
+Programs run alternately, so that disturbances affect all of them; the best time of each is compared.
 
     python benchmarks/nccl/compare.py nccl.log --repeat 5
 """
@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-VERB = "from llmbx_nccltrace.cli import command; command()"
+COMMAND = "from llmbx_nccltrace.cli import command; command()"
 ALTERNATIVES = ("numba", "numpy", "polars", "duckdb")
 
 
 class Run(NamedTuple):
-    """One reading: seconds, peak memory of the largest process in MB, and what was printed."""
+    """One measurement: seconds, peak memory of the largest process in MB, and output."""
 
     seconds: float
     megabytes: float
@@ -32,8 +32,8 @@ class Run(NamedTuple):
 
 
 def commands(log: Path, python: str | None) -> dict[str, list[str]]:
-    """What is compared, by name. `python` is an interpreter that has the libraries of the alternatives."""
-    llmbx = [sys.executable, "-c", VERB, str(log), "--format", "json"]
+    """Return the compared commands by name. `python` is an interpreter with the libraries of the alternatives."""
+    llmbx = [sys.executable, "-c", COMMAND, str(log), "--format", "json"]
     found = {
         "grep -c": ["grep", "-c", ": opCount ", str(log)],
         "regex, 2 processes": [sys.executable, str(HERE / "regex_counter.py"), str(log), "--processes", "2"],
@@ -47,7 +47,7 @@ def commands(log: Path, python: str | None) -> dict[str, list[str]]:
 
 
 def run(command: list[str]) -> Run:
-    """Start a program, wait for it, and say what it took. Raises `SystemExit` with its errors when it fails."""
+    """Run a program and measure it. Raises `SystemExit` with its stderr if it fails."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         began = time.perf_counter()
         process = subprocess.Popen(command, stdout=out, stderr=errors, text=True)
@@ -61,7 +61,7 @@ def run(command: list[str]) -> Run:
 
 
 def counted(run_: Run) -> int:
-    """How many calls a program found."""
+    """Return the number of calls that a program counted."""
     import json
 
     return int(json.loads(run_.output)["calls"]) if run_.output.startswith("{") else int(run_.output)
@@ -71,8 +71,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("log", type=Path)
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--megabytes", type=float, default=1080, help="size of the log when it is generated")
-    parser.add_argument("--python", help="an interpreter with numba, polars and duckdb: compare with these too")
+    parser.add_argument("--megabytes", type=float, default=1080, help="size of the generated log")
+    parser.add_argument("--python", help="an interpreter with numba, numpy, polars and duckdb; also compare with these")
     options = parser.parse_args()
     if not options.log.exists():
         make = [sys.executable, str(HERE / "generate.py"), str(options.log), "--megabytes", str(options.megabytes)]
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def report(log: Path, first: dict[str, Run], runs: dict[str, list[Run]]) -> None:
-    """Print one row a program. The first reading of each, which may compile, stands apart."""
+    """Print one row per program. The first run of each, which may compile, has its own column."""
     size, load = log.stat().st_size, os.getloadavg()[0]
     print(f"{log.name}: {size / 1e6:,.0f} MB, generated. {os.cpu_count()} cores, load {load:.1f}")
     floor = min(r.seconds for r in runs["grep -c"])

@@ -1,7 +1,7 @@
-"""What a user would write: a memory-mapped log and one regular expression, in as many processes as asked.
+"""Count the calls in a memory-mapped log with one regular expression, in several processes.
 
-It counts whole lines by operation, size, data type and ranks and handles none of the traps. No import beyond the
-standard library, so that its start costs as little as it can.
+Counts intact lines by operation, size, data type and ranks, without any handling of damaged lines. Imports only the
+standard library, to start quickly.
 
     python benchmarks/nccl/regex_counter.py nccl.log --processes 2
 """
@@ -23,7 +23,7 @@ LINE = re.compile(
 
 
 def count(task: tuple[Path, int, int]) -> Counter[tuple[bytes, ...]]:
-    """Calls by (operation, count, data type, ranks) in the lines that begin in a part of the file."""
+    """Return calls by (operation, count, data type, ranks) in the lines that begin in a part of the file."""
     path, start, stop = task
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         start = mapped.find(b"\n", start - 1) + 1 if start else 0

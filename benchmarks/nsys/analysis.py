@@ -1,9 +1,9 @@
-"""Reading a large profile against the least that reading it takes: python benchmarks/nsys/analysis.py [profile.sqlite]
+"""Compare the analysis of a large profile with a baseline: python benchmarks/nsys/analysis.py [profile.sqlite]
 
-The floor is Python's sqlite3 reading, from the same file and in a process of its own, the columns that the question
-needs: start, end, device, process and name of every kernel. `llmbx nsys` reads those too and says, for every rank and
-step, what ran, what of it was communication, and what of that nothing hid. Both are run in turn; the aim is at most
-twice the floor. Without a file one is generated (see generate.py) where temporary files go.
+The baseline is a separate process that reads the required columns of the same file with Python's sqlite3: start, end,
+device, process and name of every kernel. `llmbx nsys` also computes busy, communication and exposed time for every rank
+and step. Both run alternately; the target is at most twice the baseline. Without an argument, a profile is generated in
+a temporary folder (see generate.py).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from generate import write
 
 ROUNDS = 5
-AIM = 2.0
-FLOOR = """
+TARGET = 2.0
+BASELINE = """
 import sqlite3, sys
 rows = sqlite3.connect(sys.argv[1]).execute(
     "SELECT start, end, deviceId, globalPid, demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL"
@@ -38,7 +38,7 @@ LLMBX = str(Path(sys.executable).with_name("llmbx"))
 
 
 def main() -> int:
-    """Print the table; 1 when the aim is missed."""
+    """Print the table. Returns 1 if the target is missed."""
     if len(sys.argv) > 1:
         return compare(Path(sys.argv[1]))
     with tempfile.TemporaryDirectory() as folder:
@@ -48,9 +48,9 @@ def main() -> int:
 
 
 def compare(path: Path) -> int:
-    """Run floor and analysis in turn on one file."""
+    """Run baseline and analysis alternately on one file."""
     commands = {
-        "reading the columns": [sys.executable, "-c", FLOOR, str(path)],
+        "reading the columns": [sys.executable, "-c", BASELINE, str(path)],
         "llmbx nsys": [LLMBX, "nsys", str(path), "--format", "json"],
     }
     times: dict[str, list[float]] = {name: [] for name in commands}
@@ -63,14 +63,14 @@ def compare(path: Path) -> int:
     analysis = json.loads(output)
     print(f"{path.stat().st_size / 1e6:.0f} MB, {sum(rank['kernels'] for rank in analysis['ranks']):,} kernels, "
           f"{len(analysis['ranks'])} ranks, {len(analysis['steps'])} steps, exposed {analysis['exposed_share']:.2%}, "
-          f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}, {ROUNDS} rounds in turn")  # fmt: skip
-    floor = statistics.median(times["reading the columns"])
+          f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}, {ROUNDS} rounds")  # fmt: skip
+    baseline = statistics.median(times["reading the columns"])
     for name, values in times.items():
         median = statistics.median(values)
-        print(f"{name:<22}median {median:6.2f} s   min {min(values):6.2f} s   ratio {median / floor:5.2f}")
+        print(f"{name:<22}median {median:6.2f} s   min {min(values):6.2f} s   ratio {median / baseline:5.2f}")
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
-    print(f"largest process {peak:,.0f} MB; aim: at most {AIM} times the floor")
-    return 1 if statistics.median(times["llmbx nsys"]) > AIM * floor else 0
+    print(f"largest process {peak:,.0f} MB; target: at most {TARGET} times the baseline")
+    return 1 if statistics.median(times["llmbx nsys"]) > TARGET * baseline else 0
 
 
 if __name__ == "__main__":

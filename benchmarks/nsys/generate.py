@@ -1,8 +1,10 @@
-"""Write a profile as nsys exports one: python benchmarks/nsys/generate.py profile.sqlite [--kernels 2000000] [--gpus 8]
+"""Generate a profile in nsys's export format.
 
-Generated, and true to the format in tables, columns and their order: kernels of one process a GPU, five steps with
-llmbx's ranges, the CUDA calls that launch the kernels. Nothing in it was measured. The kernels of all GPUs are
-interleaved by their starts, as one capture of a whole node is. Two million kernels make a file of about 230 MB.
+    python benchmarks/nsys/generate.py profile.sqlite [--kernels 2000000] [--gpus 8]
+
+Tables, columns and their order are those of nsys: kernels of one process per GPU, five steps with llmbx's ranges, and
+the CUDA calls that launch the kernels. Nothing is measured. The kernels of all GPUs are sorted by start, as in a
+capture of a whole node. Two million kernels make a file of about 230 MB.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ NAMES = [*COMPUTE, *COLLECTIVES, "cudaLaunchKernel_v7000", "step"]
 
 
 def main() -> None:
-    """Write the file that the command line names."""
+    """Write the file given on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", type=Path)
     parser.add_argument("--kernels", type=int, default=2_000_000)
@@ -49,7 +51,7 @@ def main() -> None:
 
 
 def write(path: Path, kernels: int, gpus: int) -> None:
-    """The profile of `gpus` GPUs with `kernels` kernels in all."""
+    """Write the profile of `gpus` GPUs with a total of `kernels` kernels."""
     path.unlink(missing_ok=True)
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode = OFF")
@@ -66,7 +68,7 @@ def write(path: Path, kernels: int, gpus: int) -> None:
 
 
 def table(connection: sqlite3.Connection, name: str, columns: tuple[str, ...], rows: Any) -> None:
-    """One table of the export and its rows."""
+    """Create a table of the export and insert its rows."""
     kinds = {"value": "TEXT", "name": "TEXT", "text": "TEXT", "jsonText": "TEXT"}
     described = ", ".join(f"{column} {kinds.get(column, 'INTEGER')}" for column in columns)
     connection.execute(f"CREATE TABLE {name} ({described})")
@@ -74,14 +76,14 @@ def table(connection: sqlite3.Connection, name: str, columns: tuple[str, ...], r
 
 
 def process(gpu: int) -> int:
-    """The serialised id of the process that uses a GPU."""
+    """Return the serialized id of the process that uses a GPU."""
     return PID | (1000 + gpu) << 24
 
 
 def launched(gpu: int, count: int) -> Iterator[tuple[Any, ...]]:
-    """One GPU's kernels: compute back to back, every twentieth a collective on a stream of its own.
+    """Yield one GPU's kernels: compute kernels in sequence, and every 20th a collective on a separate stream.
 
-    Every other collective is waited for, so that a part of it is exposed, by more on a GPU with a higher number.
+    Compute waits for every other collective, so part of it is exposed; the part grows with the GPU's number.
     """
     chance = random.Random(gpu)
     now = free = 1_000_000_000
@@ -99,14 +101,14 @@ def launched(gpu: int, count: int) -> Iterator[tuple[Any, ...]]:
 
 
 def kernel(start: int, end: int, gpu: int, stream: int, number: int, name: int) -> tuple[Any, ...]:
-    """A row of the kernels' table."""
+    """Return a row of the kernel table."""
     shape = (132, 8, 1, 256, 1, 1, 1024, 49_152, 0, 0)
     return (start, end, gpu, 1, None, stream, 3 * number + 100, process(gpu), name, name, None, 1, 0, 128, *shape,
             number, 65_536, None, 0)  # fmt: skip
 
 
-def called(gpu: int, count: int) -> list[int]:
-    """When one GPU's kernels are launched: one every 9 us, but no more than 1,000 ahead of the GPU, as CUDA allows."""
+def launch_times(gpu: int, count: int) -> list[int]:
+    """Return launch times of one GPU's kernels: one every 9 us, at most 1,000 ahead of the GPU, the limit of CUDA."""
     starts = [row[0] for row in launched(gpu, count)]
     times: list[int] = []
     now = 900_000_000
@@ -117,16 +119,16 @@ def called(gpu: int, count: int) -> list[int]:
 
 
 def calls(gpu: int, count: int) -> Iterator[tuple[Any, ...]]:
-    """The calls that launch one GPU's kernels."""
-    for n, start in enumerate(called(gpu, count)):
+    """Yield the calls that launch one GPU's kernels."""
+    for n, start in enumerate(launch_times(gpu, count)):
         yield (start, start + 4_000, 0, process(gpu) | 7, 3 * n + 100, len(NAMES) - 1, 0, None)
 
 
 def ranges(gpu: int, count: int) -> Iterator[tuple[Any, ...]]:
-    """The steps of one process, each over an equal part of its calls."""
+    """Yield the step ranges of one process, each with an equal number of calls."""
     thread, blank = process(gpu) | 7, (None,) * 6
     yield (0, None, 75, None, None, None, "llmbx", thread, None, None, 1, None, None, *blank)
-    times = called(gpu, count)
+    times = launch_times(gpu, count)
     edges = [times[count * n // STEPS] - 2_000 for n in range(STEPS)] + [times[-1] + 5_000]
     for n, (start, end) in enumerate(itertools.pairwise(edges)):
         yield (start, end - 500, 59, None, None, None, None, thread, None, len(NAMES), 1, None, 45 + n, *blank)

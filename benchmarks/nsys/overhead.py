@@ -1,9 +1,9 @@
-"""What profiling adds to the steps that are not profiled: python benchmarks/nsys/overhead.py [--pairs 12]
+"""Measure the overhead of nsys on steps that are not profiled: python benchmarks/nsys/overhead.py [--pairs 12]
 
-Runs the Llama 3.1 mini plain and profiled by nsys in turn (which comes first changes from pair to pair), the same 30
-steps of which the profiled run captures 25 to 26. Compared is the median time of steps 6 to 24, which are profiled in
-neither, pair by pair. A single pair scatters by some per cent; the interval is that of the order statistics which holds
-the median of all pairs in 19 of 20 cases or more. nsys is found on PATH or by LLMBX_NSYS.
+Runs pairs of the Llama 3.1 mini with and without nsys, in alternating order. Each run has 30 steps; the profiled run
+captures steps 25 and 26. The ratio of the median times of steps 6 to 24, which are profiled in neither run, is computed
+for each pair. Single pairs vary by several percent; the interval contains the median with a confidence of at least 95 %
+(from order statistics). nsys is found on PATH or with LLMBX_NSYS.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PROFILED = [LLMBX, "profile", "llama3.1", "--steps", "25-27", "--max-steps", "30
 
 
 def main() -> None:
-    """Print every pair, then the median and its interval."""
+    """Print every pair, then the median and its confidence interval."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=12)
     pairs = parser.parse_args().pairs
-    measured(PLAIN)  # builds the environment and warms caches
+    measured(PLAIN)  # creates the environment and fills caches
     ratios = []
     for number in range(pairs):
         order = [PLAIN, PROFILED] if number % 2 == 0 else [PROFILED, PLAIN]
@@ -43,10 +43,10 @@ def main() -> None:
 
 
 def measured(command: list[str]) -> float:
-    """The median time of the compared steps of one run, in seconds."""
+    """Run a command and return the median time of the compared steps, in seconds."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}: {done.stdout}{done.stderr}")
+        sys.exit(f"{' '.join(command)} exited with code {done.returncode}: {done.stdout}{done.stderr}")
     run_id = json.loads(done.stdout)["run_id"]
     (log,) = find_install(os.environ).path.glob(f"workloads/*/experiments/*/{run_id}/*/steps.jsonl")
     steps = [json.loads(line) for line in log.read_text().splitlines()]
@@ -54,7 +54,7 @@ def measured(command: list[str]) -> float:
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    """The narrowest pair of order statistics that holds the median of what the values come from at 95 % or more."""
+    """Return the narrowest pair of order statistics that contains the true median with at least 95 % confidence."""
     ordered, n = sorted(values), len(values)
     outside = 0.0
     for rank in range(n // 2):
@@ -65,7 +65,7 @@ def interval(values: list[float]) -> tuple[float, float]:
 
 
 def percent(ratio: float) -> str:
-    """A ratio as a difference."""
+    """Format a ratio as a percentage change."""
     return f"{100 * (ratio - 1):+.2f} %"
 
 

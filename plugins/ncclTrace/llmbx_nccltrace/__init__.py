@@ -1,1 +1,1 @@
-"""NCCL tracing: the switch that makes NCCL log its calls, and the analysis of such logs."""
+"""NCCL tracing: makes NCCL log its calls, and analyzes these logs."""

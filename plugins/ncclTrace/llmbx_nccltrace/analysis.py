@@ -1,4 +1,4 @@
-"""From paths to a report: finds the logs, reads them, and asks the frameworks' formats where the steps are."""
+"""Find and read NCCL logs and build the report, using the frameworks' log formats to find the training steps."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from llmbx.errors import UsageError
 
+from .counts import LogCounts
 from .paths import find_logs
 from .report import Report
 from .scan import Engine, read_logs
-from .summary import summarise
-from .tally import Tally
+from .summary import summarize
 
 if TYPE_CHECKING:
     from llmbx.logs.parser import LogFormat
@@ -23,23 +23,23 @@ _MANY_LINES = 1_000_000
 def read_report(
     paths: Sequence[Path], engine: Engine = "auto", note: Callable[[str], None] = lambda text: None
 ) -> Report:
-    """The report of the logs in `paths`; `note` is told what a user may want to know about the reading.
+    """Return the report of the logs in `paths`; hints for the user are passed to `note`.
 
-    Raises `UsageError` when there is no line of NCCL's in them, `InfraError` when they cannot be read.
+    Raises `UsageError` if the logs contain no NCCL lines, `InfraError` if they cannot be read.
     """
     logs = find_logs(paths)
-    tally, used = read_logs(logs, engine)
-    if engine == "auto" and used == "python" and tally.lines > _MANY_LINES:
-        note("there is no C compiler; with gcc or clang such a log is read many times faster")
-    if _is_empty(tally):
+    counts, used = read_logs(logs, engine)
+    if engine == "auto" and used == "python" and counts.lines > _MANY_LINES:
+        note("no C compiler found; install gcc or clang to read large logs several times faster")
+    if _is_empty(counts):
         where = logs[0] if len(logs) == 1 else f"{len(logs)} files"
-        raise UsageError(f"{where}: no line of NCCL's; NCCL_DEBUG=INFO makes it log (llmbx run … --with nccltrace)")
-    return summarise(tally, logs, _formats() if tally.marks else ())
+        raise UsageError(f"{where}: no NCCL lines found. Set NCCL_DEBUG=INFO (llmbx run … --with nccltrace)")
+    return summarize(counts, logs, _formats() if counts.framework_lines else ())
 
 
-def _is_empty(tally: Tally) -> bool:
-    seen = (tally.sizes, tally.cut, tally.facts, tally.channels, tally.errors, tally.callers, tally.tuning)
-    return not any(seen) and not tally.nodes
+def _is_empty(counts: LogCounts) -> bool:
+    seen = (counts.sizes, counts.cut, counts.facts, counts.channels, counts.errors, counts.callers, counts.tuning)
+    return not any(seen) and not counts.nodes
 
 
 def _formats() -> Sequence[LogFormat]:

@@ -1,4 +1,4 @@
-"""Reads a stretch of a file in blocks of whole lines, always into the same memory."""
+"""Read a chunk of a file in blocks of whole lines, reusing one buffer."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 BLOCK = 1 << 19
-"""Bytes that are read at once; a line that is longer is counted and passed over."""
+"""Bytes per read; longer lines are counted and skipped."""
 
 SLACK = 64
-"""Bytes behind a block that may be looked at (what they hold means nothing)."""
+"""Bytes after a block that the scanner may read; their content is undefined."""
 
 
-class Stretch(NamedTuple):
-    """The lines of a file that begin in [start, stop); stop None is the end of the file. `origin` see `Reader`."""
+class Chunk(NamedTuple):
+    """The lines of a file that begin in [start, stop), in bytes; `stop` None is the end of the file.
+
+    `origin` is the prefix for processes without a host, see `Reader`.
+    """
 
     path: Path
     start: int = 0
@@ -25,24 +28,24 @@ class Stretch(NamedTuple):
 
 
 class Blocks:
-    """The blocks of one stretch: each `end` of `for end in blocks` says that `memory[:end]` holds whole lines.
+    """Iterator over the blocks of one chunk: after each `end` that it yields, `memory[:end]` contains whole lines.
 
-    `long_lines` counts the lines that did not fit. Raises `OSError` as reading does.
+    `long_lines` counts the lines that are longer than a block. Raises `OSError` if the file cannot be read.
     """
 
-    def __init__(self, stretch: Stretch, block: int = BLOCK) -> None:
-        self.stretch = stretch
+    def __init__(self, chunk: Chunk, block: int = BLOCK) -> None:
+        self.chunk = chunk
         self.block = block
         self.memory = bytearray(block + SLACK)
         self.long_lines = 0
 
     def __iter__(self) -> Iterator[int]:
-        with _opened(self.stretch.path) as file:
-            yield from self._blocks(file, _seek_line(file, self.stretch.start))
+        with _open(self.chunk.path) as file:
+            yield from self._blocks(file, _seek_line(file, self.chunk.start))
 
     def _blocks(self, file: io.RawIOBase | gzip.GzipFile, at: int) -> Iterator[int]:
-        """`at` is the place in the file of `memory[0]`, `kept` how much of an unfinished line lies there."""
-        view, stop, kept, inside_long = memoryview(self.memory)[: self.block], self.stretch.stop, 0, False
+        """`at` is the file offset of `memory[0]`, `kept` the length of the incomplete line at its start."""
+        view, stop, kept, inside_long = memoryview(self.memory)[: self.block], self.chunk.stop, 0, False
         while stop is None or at < stop or inside_long:
             read = file.readinto(view[kept:]) or 0
             have = kept + read
@@ -50,9 +53,9 @@ class Blocks:
                 yield from self._rest(kept)
                 return
             if inside_long:
-                passed = self.memory.find(b"\n", 0, have) + 1 or have
-                inside_long = self.memory[passed - 1] != 10
-                at, kept = at + passed, self._move(passed, have)
+                skipped = self.memory.find(b"\n", 0, have) + 1 or have
+                inside_long = self.memory[skipped - 1] != 10
+                at, kept = at + skipped, self._move(skipped, have)
                 continue
             end = self._last_end(have, None if stop is None else stop - at)
             if end:
@@ -63,7 +66,7 @@ class Blocks:
             at, kept = at + end, self._move(end, have)
 
     def _last_end(self, have: int, stop: int | None) -> int:
-        """Where the last whole line ends of those that begin before `stop`; 0 if none is whole."""
+        """Return the end of the last complete line that begins before `stop`; 0 if there is none."""
         if stop is not None and stop <= have and (end := self.memory.find(b"\n", stop - 1, have) + 1):
             return end
         return self.memory.rfind(b"\n", 0, have) + 1
@@ -78,12 +81,12 @@ class Blocks:
             yield kept + 1
 
 
-def _opened(path: Path) -> io.RawIOBase | gzip.GzipFile:
+def _open(path: Path) -> io.RawIOBase | gzip.GzipFile:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb", buffering=0)
 
 
 def _seek_line(file: io.RawIOBase | gzip.GzipFile, start: int) -> int:
-    """Go to the first line that begins at or after `start`; its place."""
+    """Seek to the first line that begins at or after `start` and return its offset."""
     if not start:
         return 0
     at = start - 1

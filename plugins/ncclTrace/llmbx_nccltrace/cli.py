@@ -1,4 +1,4 @@
-"""Read NCCL logs: operations, message sizes, communicators, transport, and ranks that lag."""
+"""Analyze NCCL logs: operations, message sizes, communicators, transport and lagging ranks."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 @click.command("nccl")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
 @format_option
-@click.option("--top", type=click.IntRange(min=1), default=12, show_default=True, help="Rows of each table.")
+@click.option("--top", type=click.IntRange(min=1), default=12, show_default=True, help="Maximum rows per table.")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "native", "python"]),
     default="auto",
     show_default=True,
-    help="native compiles a scanner with the C compiler, once; auto does so for large logs.",
+    help="native compiles a C scanner once and caches it; auto uses it for large logs.",
 )
-@click.option("--html", "page", type=Target(), metavar="FILE", help="Write a page, too.")
+@click.option("--html", "page", type=Target(), metavar="FILE", help="Also write an HTML page.")
 def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, page: Path | None) -> None:
-    """Say what communication an NCCL log shows.
+    """Analyze the communication in NCCL logs.
 
-    PATH is a log, or a folder with logs: of a run, or of files per rank. Logs of any size are read as a stream, also
-    compressed (.gz). `llmbx run … --with nccltrace` makes such a log.
+    PATH is a log or a folder of logs, such as a run folder. Logs are streamed, so they can be of any size, and may be
+    compressed (.gz). `llmbx run … --with nccltrace` writes such a log.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Compiles `scan.c` with the machine's C compiler, once, and keeps the result in the user's cache."""
+"""Compile `scan.c` with the local C compiler and cache the result."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 FLAGS = ("-O3", "-shared", "-fPIC")
-"""Nothing that depends on the machine's own processor: a home folder may be shared by different ones."""
+"""No flag depends on the local CPU model, since machines with different CPUs may share a home folder."""
 
-SWITCH = "LLMBX_NCCL_COMPILER"
-"""Names the compiler to use; `none` forbids compiling."""
+COMPILER_VARIABLE = "LLMBX_NCCL_COMPILER"
+"""Environment variable with the compiler command; `none` disables compilation."""
 
 
 def find_compiler(environ: Mapping[str, str]) -> list[str] | None:
-    """The command that compiles C: `LLMBX_NCCL_COMPILER`, `CC`, cc, gcc or clang, whichever is there first."""
-    if environ.get(SWITCH) == "none":
+    """Return the C compiler command: the first that exists of `LLMBX_NCCL_COMPILER`, `CC`, cc, gcc and clang."""
+    if environ.get(COMPILER_VARIABLE) == "none":
         return None
-    for name in (environ.get(SWITCH), environ.get("CC"), "cc", "gcc", "clang"):
+    for name in (environ.get(COMPILER_VARIABLE), environ.get("CC"), "cc", "gcc", "clang"):
         words = shlex.split(name or "")
         if words and shutil.which(words[0]):
             return words
@@ -33,37 +33,37 @@ def find_compiler(environ: Mapping[str, str]) -> list[str] | None:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where compiled code is kept: `$XDG_CACHE_HOME/llmbx/compiled`, by default in `~/.cache`."""
+    """Return the cache folder: `$XDG_CACHE_HOME/llmbx/compiled`, with `~/.cache` as the default."""
     return Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "llmbx" / "compiled"
 
 
 @contextlib.contextmanager
 def shared_object(source: Path, environ: Mapping[str, str]) -> Iterator[Path | None]:
-    """The compiled `source`, while it is needed; None where it can neither be found nor made.
+    """Yield the shared object compiled from `source`; None if it is not cached and cannot be compiled.
 
-    It is taken from the cache if it is there and belongs to this user alone. Where the cache cannot be written, it is
-    compiled into a folder that lasts as long as the context.
+    A cached object is used only if no other user can write to it. If the cache is not writable, the object is compiled
+    into a temporary folder that is removed when the context exits.
     """
-    made_for = " ".join((*FLAGS, sys.platform, platform.machine(), *platform.libc_ver())).encode()
-    key = hashlib.sha256(source.read_bytes() + made_for).hexdigest()[:16]
-    kept = cache_folder(environ) / f"nccl-scan-{key}.so"
-    if _ours(kept):
-        yield kept
+    build = " ".join((*FLAGS, sys.platform, platform.machine(), *platform.libc_ver())).encode()
+    key = hashlib.sha256(source.read_bytes() + build).hexdigest()[:16]
+    cached = cache_folder(environ) / f"nccl-scan-{key}.so"
+    if _is_trusted(cached):
+        yield cached
         return
     command = find_compiler(environ)
     if command is None:
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="llmbx-nccl-") as folder:
-        made = Path(folder) / "scan.so"
-        if not _compiled(command, source, made):
+        compiled = Path(folder) / "scan.so"
+        if not _compile(command, source, compiled):
             yield None
         else:
-            yield kept if _keep(made, kept) else made
+            yield cached if _store(compiled, cached) else compiled
 
 
-def _ours(path: Path) -> bool:
-    """Whether the file may be loaded: this user's, in this user's folder, and nobody else can write either."""
+def _is_trusted(path: Path) -> bool:
+    """Whether the file is safe to load: it and its folder are owned by this user and writable by no other."""
     try:
         found, folder = path.lstat(), path.parent.stat()
     except OSError:
@@ -72,7 +72,7 @@ def _ours(path: Path) -> bool:
     return safe and stat.S_ISREG(found.st_mode)
 
 
-def _compiled(command: list[str], source: Path, target: Path) -> bool:
+def _compile(command: list[str], source: Path, target: Path) -> bool:
     import subprocess
 
     try:
@@ -82,14 +82,14 @@ def _compiled(command: list[str], source: Path, target: Path) -> bool:
     return done.returncode == 0 and target.is_file()
 
 
-def _keep(made: Path, kept: Path) -> bool:
-    """Move what was compiled into the cache; False where that is not possible or would not be safe."""
+def _store(compiled: Path, cached: Path) -> bool:
+    """Copy the compiled object into the cache. Returns False if that fails or the result would not be safe to load."""
     try:
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".scan-", dir=kept.parent)
+        cached.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=".scan-", dir=cached.parent)
         os.close(handle)
-        shutil.copyfile(made, name)
-        Path(name).replace(kept)
+        shutil.copyfile(compiled, name)
+        Path(name).replace(cached)
     except OSError:
         return False
-    return _ours(kept)
+    return _is_trusted(cached)

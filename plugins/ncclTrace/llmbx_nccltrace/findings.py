@@ -1,4 +1,4 @@
-"""What the trace of a run says in its report; the whole of it lies beside the log as `nccl.json`."""
+"""Findings and figures of a traced run; the full report is written to `nccl.json` in the run folder."""
 
 from __future__ import annotations
 
@@ -9,36 +9,39 @@ from llmbx.files import write_atomic
 from llmbx.model import Figure, Finding
 
 from .analysis import read_report
+from .formatting import plural
 from .render import headline
 from .report import Report
-from .words import many
 
 NAME = "nccl.json"
-_MOST = 5
+_MAX_LISTED = 5
 
 
 def findings(run_dir: Path) -> list[Finding]:
-    """One finding for what the trace shows, one for each warning; a trace without a line of NCCL's is a warning."""
+    """Analyze the trace and return its summary and warnings; a trace without NCCL lines is reported as a warning."""
     import msgspec
 
     try:
         report = read_report((run_dir,))
     except UsageError as error:
-        return [Finding(rule="nccl", problem=f"the trace is empty: {error}", fix="see the run's log", warning=True)]
+        return [Finding(rule="nccl", problem=f"the trace is empty: {error}", fix="check the run's log", warning=True)]
     write_atomic(run_dir / NAME, msgspec.json.format(msgspec.json.encode(report), indent=2))
-    return said(report)
+    return to_findings(report)
 
 
-def said(report: Report) -> list[Finding]:
-    """The findings of a report, the summary first. All are warnings, for none of them fails a run."""
-    texts = ["; ".join(headline(report)), *report.warnings[:_MOST]]
-    if (rest := len(report.warnings) - _MOST) > 0:
-        texts.append(f"{many(rest, 'more warning')} of the trace")
-    return [Finding(rule="nccl", problem=text, fix="llmbx nccl says more", warning=True) for text in texts]
+def to_findings(report: Report) -> list[Finding]:
+    """Return the findings of a report, the summary first. All are warnings, since none of them fails a run."""
+    texts = ["; ".join(headline(report)), *report.warnings[:_MAX_LISTED]]
+    if (rest := len(report.warnings) - _MAX_LISTED) > 0:
+        texts.append(f"{plural(rest, 'more warning')} in the trace")
+    return [Finding(rule="nccl", problem=text, fix="see llmbx nccl for details", warning=True) for text in texts]
 
 
 def figures(run_dir: Path) -> list[Figure]:
-    """What was communicated in each step, where the log has the steps' lines; nothing where the trace is empty."""
+    """Return the bytes and calls of each step. The values are empty if the log has no step lines.
+
+    A log without NCCL lines has no figures.
+    """
     try:
         report = read_report((run_dir,))
     except UsageError:

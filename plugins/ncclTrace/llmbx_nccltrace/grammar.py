@@ -1,4 +1,4 @@
-"""The grammar of one line of an NCCL log, in bytes: who says what. It reads whole, joined and cut lines."""
+"""Parse lines of an NCCL log, as bytes, into messages. Handles intact, interleaved and truncated lines."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 FIGURES = re.compile(
     rb"count (\d{1,20}+) datatype (\d{1,9}+) op [^ ]++ root [^ ]++ comm ([^ ]++) \[nranks=([1-9]\d{0,6}+)\]"
 )
-"""The part of a record that counts depend on."""
+"""The fields of a record that are counted."""
 
 RECORD = re.compile(rb"([A-Za-z]\w*+): opCount [^ ]++ sendbuff [^ ]++ recvbuff [^ ]++ " + FIGURES.pattern)
-"""A collective's line (NCCL's `src/enqueue.cc`) as far as it must be whole to be counted: to `[nranks=8]`."""
+"""A collective's record (NCCL's `src/enqueue.cc`), up to `[nranks=8]`; what follows may be truncated."""
 
 CLEAN = re.compile(
     rb"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[\d.,]*+\] )?((?:\[[^]\n]*+\])?[^[]*+\[\d++\] "
@@ -20,16 +20,16 @@ CLEAN = re.compile(
     rb"[^ \n]++(?: task [^ ]++ globalrank [^ \n]++)?+\n",
     re.MULTILINE,
 )
-"""Loosely, a line that is one record and nothing else: what stands before `: opCount`, and from `count` to nranks."""
+"""Approximately, a line that is exactly one record. Groups: the text before `: opCount`, and `count` to nranks."""
 
 COUNTED = b": opCount "
-"""Every collective's line has it once; what has it and is no `RECORD` was cut."""
+"""Occurs once in every collective's record; text that contains it and does not match `RECORD` was truncated."""
 
 _SOURCE = rb"[^\s:]+:\d+ (?:\([^)\s]*\) )?"
-_SPEAKER = re.compile(
+_HEADER = re.compile(
     rb"(?:(?P<host>[^\s:]+):(?P<pid>\d+):\d+ )?\[(?P<device>-?\d+)\] "
     rb"(?P<source>" + _SOURCE + rb")?NCCL (?P<level>INFO|WARN) "
-    # Some messages begin with a number in brackets; where another header follows it, it is that header's device.
+    # Some messages begin with a number in brackets. If another header follows, the number is that header's device.
     rb"(?:\[\d+\] (?!(?:" + _SOURCE + rb")?NCCL (?:INFO|WARN) ))?"
 )
 _STAMP = re.compile(rb"\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)?\]?\s*")
@@ -38,47 +38,50 @@ _POINTER = re.compile(rb"0x[0-9a-f]{1,16}")
 _LABEL = 64
 
 
-class Said(NamedTuple):
-    """One message. `who` is `host:pid`, or the label and `[dev]` where the line names no host, or empty if unknown.
+class Message(NamedTuple):
+    """One message. `process` is `host:pid`, or the label and `[dev]` if the line names no host, or empty if unknown.
 
-    `level` is INFO or WARN, or empty for what no header announces.
+    `level` is INFO or WARN, or empty for text without a header.
     """
 
-    who: bytes
+    process: bytes
     level: bytes
     text: bytes
 
 
-def messages(line: bytes) -> Iterator[Said]:
-    """The messages of a line; several when the lines of several writers were joined, none announced when it was cut."""
+def messages(line: bytes) -> Iterator[Message]:
+    """Yield the messages of a line; there are several if the output of several writers was interleaved.
+
+    A truncated line may have no header.
+    """
     if b"\x1b" in line:
         line = _ANSI.sub(b"", line)
-    start, who, level = 0, b"", b""
-    for speaker in _SPEAKER.finditer(line):
-        before = line[start : speaker.start()]
+    start, process, level = 0, b"", b""
+    for header in _HEADER.finditer(line):
+        before = line[start : header.start()]
         if level or COUNTED in before:
-            yield Said(who, level, before)
-        who, level = _who(b"" if level else before, speaker), speaker["level"]
-        start = speaker.end()
-    yield Said(who, level, line[start:])
+            yield Message(process, level, before)
+        process, level = _process(b"" if level else before, header), header["level"]
+        start = header.end()
+    yield Message(process, level, line[start:])
 
 
-def _who(before: bytes, speaker: re.Match[bytes]) -> bytes:
-    if speaker["host"]:
-        return b"%s:%s" % (speaker["host"], speaker["pid"])
+def _process(before: bytes, header: re.Match[bytes]) -> bytes:
+    if header["host"]:
+        return b"%s:%s" % (header["host"], header["pid"])
     label = _STAMP.sub(b"", before)
     if len(label) > _LABEL or b"0x" in label:
         label = b""
-    return b"%s[%s]" % (label, speaker["device"])
+    return b"%s[%s]" % (label, header["device"])
 
 
 def address(pointer: bytes) -> int | None:
-    """The number that a `%p` prints, 0 for `(nil)`; None when it is not one."""
+    """Parse a pointer as printed by `%p`; 0 for `(nil)`, None if it is not valid."""
     if pointer == b"(nil)":
         return 0
     return int(pointer, 16) if _POINTER.fullmatch(pointer) else None
 
 
 def canonical(before: bytes, after: bytes) -> bytes:
-    """The line whose `CLEAN` groups these are, with nothing in the fields that no count depends on."""
+    """Rebuild a line from its `CLEAN` groups, with 0 in the fields that are not counted."""
     return b"%s: opCount 0 sendbuff 0 recvbuff 0 %s" % (before, after)

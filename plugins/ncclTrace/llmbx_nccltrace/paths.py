@@ -1,4 +1,4 @@
-"""Which files hold NCCL's lines."""
+"""Find the files that contain NCCL log lines."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SKIPPED_FOLDERS = ("attempts", ".*")
 
 
 def find_logs(paths: Sequence[Path]) -> list[Path]:
-    """The logs in `paths`: a file is taken as it is, a folder is searched. Each file once, in order.
+    """Return the logs in `paths`, each once and in order; folders are searched.
 
-    In a run folder that has a file per rank these are joined by the run's log, which holds the steps. Earlier attempts
-    are left out. Raises `UsageError` for a path that does not exist and for a folder without a log.
+    In a run folder with one trace file per rank, the run's log is included, since it contains the step lines. Earlier
+    attempts are skipped. Raises `UsageError` if a path does not exist or a folder contains no log.
     """
     found: dict[str, Path] = {}
     for path in paths:
@@ -28,7 +28,7 @@ def find_logs(paths: Sequence[Path]) -> list[Path]:
             raise UsageError(f"{path}: no such file or folder")
         logs = sorted(_search(path)) if path.is_dir() else [path]
         if not logs:
-            raise UsageError(f"{path}: no log in this folder (looked for {', '.join(LOGS)}, also with .gz)")
+            raise UsageError(f"{path}: no log in this folder (searched for {', '.join(LOGS)}, also with .gz)")
         for log in logs:
             found.setdefault(os.path.realpath(log), log)
     return list(found.values())

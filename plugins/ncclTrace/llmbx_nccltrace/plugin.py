@@ -1,4 +1,4 @@
-"""What this plugin tells llmbx: thin hooks, each passes on to the module that knows."""
+"""Hooks of the NCCL trace plugin; each delegates to the module that implements it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_settings() -> type[Settings]:
-    """What the trace records."""
+    """Register the settings of the trace."""
     from .settings import TraceSettings
 
     return TraceSettings
@@ -24,7 +24,7 @@ def register_settings() -> type[Settings]:
 
 @hookimpl
 def register_profiler() -> Profiler:
-    """A traced run is as short as the recipes': its log grows by gigabytes, and a short job starts sooner."""
+    """Register the trace. Traced runs are as short as the recipes': logs reach gigabytes, and short jobs queue less."""
     from llmbx.model import Profiler
 
     return Profiler(traces=True, steps=5, walltime_minutes=15, disturbs="communication was traced")
@@ -32,24 +32,24 @@ def register_profiler() -> Profiler:
 
 @hookimpl
 def check_spec(spec: RunSpec) -> Sequence[Finding]:
-    """How large the trace may become, and how long the run needs; only warnings."""
-    from .trace import advice
+    """Warn about the expected size of the trace; unknown NCCL subsystems are errors."""
+    from .trace import check_trace
 
-    return advice(spec) if spec.trace else []
+    return check_trace(spec) if spec.trace else []
 
 
 @hookimpl
 def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
-    """The launch with NCCL's logging switched on, where the run is traced."""
+    """Enable NCCL logging if the run is traced."""
     from .settings import trace_settings
-    from .trace import traced
+    from .trace import enable_tracing
 
-    return traced(trace_settings(spec), launch) if spec.trace else None
+    return enable_tracing(trace_settings(spec), launch) if spec.trace else None
 
 
 @hookimpl
 def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
-    """What the trace shows: the transport, ranks that lag, errors. The whole report goes to `nccl.json`."""
+    """Report the transport, lagging ranks and errors. The full report is written to `nccl.json`."""
     from .findings import findings
 
     return findings(run_dir)
@@ -57,7 +57,7 @@ def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
 
 @hookimpl
 def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
-    """Messages and bytes of each traced step, over all ranks."""
+    """Return the calls and message bytes of each traced step, summed over ranks."""
     from .findings import figures
 
     return figures(run_dir)
@@ -65,7 +65,7 @@ def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
 
 @hookimpl
 def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
-    """What the trace shows, with its charts and tables."""
-    from .sections import of_run
+    """Return the report section of the trace, with charts and tables."""
+    from .sections import run_sections
 
-    return of_run(run_dir)
+    return run_sections(run_dir)

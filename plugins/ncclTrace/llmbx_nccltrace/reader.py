@@ -1,12 +1,12 @@
-"""Reads what the engines do not count themselves: every line that is not one whole collective's record."""
+"""Read the lines that the engines do not count themselves: all that are not exactly one collective's record."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
+from .counts import Caller, Epoch, Init, LogCounts, resolve
 from .grammar import COUNTED, RECORD, address, messages
-from .tally import Caller, Epoch, Init, Tally, resolve
 
 _VIA_NET = re.compile(r" via ((?:COLL)?NET/.+?)/\d+(?:\(\d+\))?(/GDRDMA)?")
 _VIA_LOCAL = re.compile(r" via (P2P/direct pointer|P2P/\w+|SHM|\w+)")
@@ -17,7 +17,7 @@ _COMM_ID = re.compile(r"commId (0x[0-9a-f]+)")
 _NODES = re.compile(r"nRanks \d+ nNodes (\d+)")
 _VERSION = re.compile(r"\b((?:NCCL|RCCL) version [\d.]+\S*)")
 _STALLED = re.compile(r"\[[Rr]ank ?(\d+)\].*?((?:Watchdog caught collective operation timeout|Timeout at NCCL work).*)")
-_MOST_KNOWN = 20_000
+_MAX_CACHED = 20_000
 _TEXT = 500
 
 _TOPICS = (
@@ -30,97 +30,100 @@ _TOPICS = (
 
 
 class Reader:
-    """Reads odd lines into a tally.
+    """Reads irregular lines into `counts`.
 
-    `totals` says how many calls and bytes had been counted before the present line, `settle` moves what an engine has
-    counted of one caller so far into the tally. `origin` tells processes without a host in several files apart.
+    `totals` returns the calls and bytes counted before the current line. `flush_caller` moves what an engine has
+    counted of one caller into `counts`. `origin` is a prefix that distinguishes processes without a host in different
+    files.
     """
 
     def __init__(
         self,
-        tally: Tally,
+        counts: LogCounts,
         totals: Callable[[], tuple[int, int]],
-        settle: Callable[[Caller], None],
+        flush_caller: Callable[[Caller], None],
         origin: bytes = b"",
     ) -> None:
-        self.tally, self.totals, self.settle, self.origin = tally, totals, settle, origin
-        self._heads: dict[bytes, bytes] = {}
-        self._known: dict[bytes, Callable[[bytes], None]] = {}
+        self.counts, self.totals, self.flush_caller, self.origin = counts, totals, flush_caller, origin
+        self._processes_by_header: dict[bytes, bytes] = {}
+        self._handlers: dict[bytes, Callable[[bytes], None]] = {}
 
-    def named(self, who: bytes) -> bytes:
-        """Who, told apart from those in other files where the line names no host."""
-        return self.origin + who if self.origin and who.endswith(b"]") else who
+    def qualify(self, process: bytes) -> bytes:
+        """Add the prefix of the file to a process whose line names no host."""
+        return self.origin + process if self.origin and process.endswith(b"]") else process
 
-    def odd(self, line: bytes) -> None:
-        """Read one line without its end."""
+    def read_line(self, line: bytes) -> None:
+        """Read one line, without its line terminator."""
         if b"NCCL " not in line and COUNTED not in line:
             if line.strip():
-                self.tally.mark(line[:_TEXT].decode("utf-8", "replace"), *self.totals())
+                self.counts.add_framework_line(line[:_TEXT].decode("utf-8", "replace"), *self.totals())
             return
         head, found, text = line.partition(b" NCCL INFO ")
-        if found and b"NCCL " not in text and (who := self._heads.get(head)):
-            self._info(who, text)
+        if found and b"NCCL " not in text and (process := self._processes_by_header.get(head)):
+            self._info(process, text)
             return
-        said = list(messages(line))
-        if found and len(said) == 1 and said[0].level == b"INFO":
-            self._remember(head, self.named(said[0].who))
-        for who, level, text in said:
+        found_messages = list(messages(line))
+        if found and len(found_messages) == 1 and found_messages[0].level == b"INFO":
+            self._remember(head, self.qualify(found_messages[0].process))
+        for process, level, text in found_messages:
             if level == b"WARN":
-                self.tally.error(self.named(who), _decoded(text))
-                if COUNTED in text:  # another writer's record, whose header was cut, in the middle of the warning
+                self.counts.add_error(self.qualify(process), _decoded(text))
+                if COUNTED in text:  # another writer's record without its header, inside the warning
                     self._records(b"", text)
             elif level:
-                self._info(self.named(who), text)
+                self._info(self.qualify(process), text)
             else:
-                self._unannounced(text)
+                self._headerless(text)
 
-    def _remember(self, head: bytes, who: bytes) -> None:
-        if len(self._heads) < _MOST_KNOWN and b"\x1b" not in head:
-            self._heads[head] = who
+    def _remember(self, head: bytes, process: bytes) -> None:
+        if len(self._processes_by_header) < _MAX_CACHED and b"\x1b" not in head:
+            self._processes_by_header[head] = process
 
-    def _unannounced(self, text: bytes) -> None:
+    def _headerless(self, text: bytes) -> None:
         if COUNTED in text:
             self._records(b"", text)
         elif version := _VERSION.search(_decoded(text)):
-            self.tally.fact("version", version[1])
+            self.counts.add_fact("version", version[1])
         elif stalled := _STALLED.search(_decoded(text)):
-            self.tally.error(b"[rank %s]" % stalled[1].encode(), stalled[2].strip())
+            self.counts.add_error(b"[rank %s]" % stalled[1].encode(), stalled[2].strip())
 
-    def _info(self, who: bytes, text: bytes) -> None:
-        if again := self._known.get(text):
-            again(who)
+    def _info(self, process: bytes, text: bytes) -> None:
+        if count_again := self._handlers.get(text):
+            count_again(process)
         elif COUNTED in text:
-            self._records(who, text)
+            self._records(process, text)
         elif b" via " in text and b" -> " in text:
-            self._channel(who, text)
+            self._channel(process, text)
         elif b" Bytes -> " in text:
-            self._tuning(who, text)
+            self._tuning(process, text)
         elif b"Init COMPLETE" in text:
-            self._init(who, text.decode("utf-8", "replace"))
+            self._init(process, text.decode("utf-8", "replace"))
         else:
-            self._other(who, _decoded(text))
+            self._other(process, _decoded(text))
 
     def repeated(self, line: bytes, times: int) -> None:
-        """Read one collective's line that occurred so many times."""
-        for who, _, text in messages(line):
-            self._records(self.named(who), text, times)
+        """Read one collective's line that occurred `times` times."""
+        for process, _, text in messages(line):
+            self._records(self.qualify(process), text, times)
 
-    def _records(self, who: bytes, text: bytes, times: int = 1) -> None:
+    def _records(self, process: bytes, text: bytes, times: int = 1) -> None:
         found = 0
         for record in RECORD.finditer(text):
             name, count, datatype, pointer, ranks = record.groups()
-            speaker = who if record.start() == 0 else b""
+            process_of_record = process if record.start() == 0 else b""
             found += 1
-            self.tally.record(speaker, address(pointer), name.decode(), int(datatype), int(ranks), int(count), times)
+            self.counts.add_record(
+                process_of_record, address(pointer), name.decode(), int(datatype), int(ranks), int(count), times
+            )
         if missing := text.count(COUNTED) - found:
-            self.tally.cut[who] += missing * times
+            self.counts.cut[process] += missing * times
 
-    def _repeat(self, text: bytes, again: Callable[[bytes], None], who: bytes) -> None:
-        if len(self._known) < _MOST_KNOWN:
-            self._known[text] = again
-        again(who)
+    def _repeat(self, text: bytes, count_again: Callable[[bytes], None], process: bytes) -> None:
+        if len(self._handlers) < _MAX_CACHED:
+            self._handlers[text] = count_again
+        count_again(process)
 
-    def _channel(self, who: bytes, raw: bytes) -> None:
+    def _channel(self, process: bytes, raw: bytes) -> None:
         text = _decoded(raw)
         if net := _VIA_NET.search(text):
             kind = net[1] + (net[2] or "")
@@ -128,48 +131,48 @@ class Reader:
             kind = local[1]
         else:
             return
-        channels, places = self.tally.channels, self.tally.places.setdefault(kind, set())
+        channels, users = self.counts.channels, self.counts.users.setdefault(kind, set())
 
-        def again(who: bytes) -> None:
+        def count_again(process: bytes) -> None:
             channels[kind] += 1
-            places.add(who)
+            users.add(process)
 
-        self._repeat(raw, again, who)
+        self._repeat(raw, count_again, process)
 
-    def _tuning(self, who: bytes, raw: bytes) -> None:
+    def _tuning(self, process: bytes, raw: bytes) -> None:
         found = _TUNING.match(_decoded(raw))
         if not found:
             return
         operation, size, algorithm, protocol = found.groups()
-        key, tuning = (operation, algorithm, protocol, int(size)), self.tally.tuning
+        key, tuning = (operation, algorithm, protocol, int(size)), self.counts.tuning
 
-        def again(who: bytes) -> None:
+        def count_again(process: bytes) -> None:
             tuning[key] += 1
 
-        self._repeat(raw, again, who)
+        self._repeat(raw, count_again, process)
 
-    def _init(self, who: bytes, text: str) -> None:
+    def _init(self, process: bytes, text: str) -> None:
         found = _INIT.search(text)
-        if not found or not who:
+        if not found or not process:
             return
         pointer, rank, ranks, device = found.groups()
         identity, split = _COMM_ID.search(text), _SPLIT.search(text)
         init = Init(int(rank), int(ranks), int(device), identity[1] if identity else None)
         if split and not identity:
             init.parent, init.branch = int(split[1], 16), f"{split[2] or 0}.{split[3]}"
-            resolve(self.tally, who, init)
-        caller = (who, int(pointer, 16), int(ranks))
-        self.settle(caller)
-        self.tally.callers.setdefault(caller, []).append(Epoch(init))
-        self.tally.opened[caller[:2]] = init
+            resolve(self.counts, process, init)
+        caller = (process, int(pointer, 16), int(ranks))
+        self.flush_caller(caller)
+        self.counts.callers.setdefault(caller, []).append(Epoch(init))
+        self.counts.opened[caller[:2]] = init
 
-    def _other(self, who: bytes, text: str) -> None:
+    def _other(self, process: bytes, text: str) -> None:
         if nodes := _NODES.search(text):
-            self.tally.nodes = max(self.tally.nodes, int(nodes[1]))
+            self.counts.nodes = max(self.counts.nodes, int(nodes[1]))
         for topic, pattern in _TOPICS:
             if found := pattern.search(text):
-                self.tally.fact(topic, found[1].strip())
-                self.tally.place(f"{topic} {found[1].strip()}", who)
+                self.counts.add_fact(topic, found[1].strip())
+                self.counts.add_user(f"{topic} {found[1].strip()}", process)
 
 
 def _decoded(text: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What `llmbx nccl` says of a trace: the records of its JSON, in this order. Bytes are whole numbers of bytes."""
+"""The JSON records of `llmbx nccl`, in order of appearance. Sizes are in bytes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from llmbx.model import Value
 class Operation(Value, frozen=True):
     """Calls of one kind and size. `calls` counts log lines, one per rank.
 
-    `message_bytes` is the size of the whole message: count x element, x nranks for AllGather and ReduceScatter. `count`
-    is null for sizes beyond those that are kept apart.
+    `message_bytes` is the size of the whole message: count x element size, x nranks for AllGather and ReduceScatter.
+    `count` is null for calls beyond the maximum number of distinct sizes.
     """
 
     op: str
@@ -21,10 +21,10 @@ class Operation(Value, frozen=True):
 
 
 class Total(Value, frozen=True):
-    """All calls of one operation: the sum of their messages, and what the ranks moved over their links for them.
+    """All calls of one operation: total message bytes, and the bytes that ranks moved over their links.
 
-    `bus_bytes` follows nccl-tests' bus bandwidth: an AllReduce's message counts 2(n-1)/n times, an AllGather's and a
-    ReduceScatter's (n-1)/n times. Null where a size or the convention is unknown.
+    `bus_bytes` follows the bus bandwidth of nccl-tests: message bytes x 2(n-1)/n for AllReduce, x (n-1)/n for AllGather
+    and ReduceScatter. Null if a size or the factor is unknown.
     """
 
     op: str
@@ -34,7 +34,7 @@ class Total(Value, frozen=True):
 
 
 class Sizes(Value, frozen=True):
-    """Calls whose message has `from_bytes` or more and less than `to_bytes`: one bar of the histogram."""
+    """One bin of the histogram: calls with a message of [`from_bytes`, `to_bytes`) bytes."""
 
     from_bytes: int
     to_bytes: int
@@ -45,7 +45,7 @@ class Sizes(Value, frozen=True):
 class Communicator(Value, frozen=True):
     """One communicator over all its processes. `ranks_seen` of its `nranks` ranks are in the logs.
 
-    `id` is NCCL's commId; a split communicator, which has none, is named after its parent, split and color.
+    `id` is NCCL's commId. A split communicator has none and is named after its parent, split number and color.
     """
 
     id: str
@@ -58,7 +58,7 @@ class Communicator(Value, frozen=True):
 
 
 class Rank(Value, frozen=True):
-    """One process: its rank in the run where INIT lines or a label tell, and what it called."""
+    """One process with its calls. `rank` is its rank in the run, from INIT lines or a label; null if unknown."""
 
     rank: int | None
     host: str | None
@@ -68,9 +68,10 @@ class Rank(Value, frozen=True):
 
 
 class Transport(Value, frozen=True):
-    """Over what the ranks talk. `verdict`: IB, RoCE, IB+RoCE, EFA, NVLink/P2P, SHM, Socket, or a network plugin's name.
+    """The transport between ranks.
 
-    `fallback`: the data goes a slow way that nobody asked for. `evidence` says which lines show it. `channels` counts
+    `verdict` is IB, RoCE, IB+RoCE, EFA, NVLink/P2P, SHM, Socket, or the name of a network plugin. `fallback` is true if
+    a slow transport (Socket or SHM) is used. `evidence` lists the log lines that show the transport. `channels` counts
     connections by transport.
     """
 
@@ -81,7 +82,7 @@ class Transport(Value, frozen=True):
 
 
 class Choice(Value, frozen=True):
-    """An algorithm and protocol that NCCL chose, and for which bytes (TUNING lines, of each communicator's rank 0)."""
+    """An algorithm and protocol chosen by NCCL, with the range of message bytes (TUNING lines of each rank 0)."""
 
     op: str | None
     algorithm: str
@@ -92,7 +93,7 @@ class Choice(Value, frozen=True):
 
 
 class StepCalls(Value, frozen=True):
-    """What was logged between the line of the step before and the line of this step, by all ranks together."""
+    """The calls of all ranks that were logged between the line of the previous step and the line of this step."""
 
     step: int
     calls: int
@@ -100,7 +101,11 @@ class StepCalls(Value, frozen=True):
 
 
 class Lag(Value, frozen=True):
-    """A rank that called a collective less often than a peer: the suspect of a hang. `rank` is the communicator's."""
+    """A rank that called a collective less often than a peer, which may explain a hang.
+
+    `rank` is its rank in the communicator, `global_rank` its rank in the run. `calls` is its number of calls, `peers`
+    the largest number of calls of any rank.
+    """
 
     communicator: str | None
     nranks: int
@@ -114,7 +119,7 @@ class Lag(Value, frozen=True):
 
 
 class Problem(Value, frozen=True):
-    """An NCCL WARN line, or a watchdog's: how often, and who printed it. `rank` is the global one."""
+    """A WARN line of NCCL, or an error of the framework's watchdog, with its process. `rank` is the global rank."""
 
     text: str
     times: int
@@ -124,9 +129,9 @@ class Problem(Value, frozen=True):
 
 
 class Report(Value, frozen=True):
-    """Everything the logs show. Null: the lines that would tell are not there.
+    """The whole report. Fields are null if the logs lack the lines that they are computed from.
 
-    `lines` counts all lines, `calls` those of collectives, `cut` collectives' lines that were damaged and not counted.
+    `lines` counts all lines, `calls` the records of collectives, `cut` damaged records that were not counted.
     """
 
     files: tuple[str, ...]

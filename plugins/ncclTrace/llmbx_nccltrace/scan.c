@@ -1,18 +1,18 @@
-/* Counts the clean collective lines of a block of an NCCL log; every other line is reported back by its place.
+/* Count the clean collective lines of a block of an NCCL log; the offsets of all other lines are returned.
  *
  * A clean line is, from its start to its end,
  *   [label ][host:pid:tid ][dev] NCCL INFO Op: opCount x sendbuff p recvbuff p count n datatype n op n root n comm p
  *   [nranks=n] stream p[ task n globalrank n]
- * (format string of NCCL's src/enqueue.cc; the last two fields are RCCL's). This file only ever counts what the Python
- * grammar would count the same: in doubt a line is not clean. Reads never pass the end of the buffer by more than SLACK
- * bytes, which the caller provides.
+ * (format string of NCCL's src/enqueue.cc; the last two fields are RCCL's). A line is treated as clean only if the
+ * Python grammar is certain to count it the same way. Reads go at most SLACK bytes past the end of the buffer; the
+ * caller provides these bytes.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>
 
-enum { OPS = 1 << 15, CALLERS = 1 << 13, KINDS = 16, ODD = 1024, WHO = 96, NAME = 16, LABEL = 64 };
-enum { MORE_ODD = 1, OPS_FULL = 2, CALLERS_FULL = 3 };
+enum { OPS = 1 << 15, CALLERS = 1 << 13, KINDS = 16, IRREGULAR = 1024, PROCESS = 96, NAME = 16, LABEL = 64 };
+enum { READ_IRREGULAR = 1, OPS_FULL = 2, CALLERS_FULL = 3 };
 
 typedef struct {
   char name[NAME];
@@ -21,7 +21,7 @@ typedef struct {
 } Operation;
 
 typedef struct {
-  char who[WHO]; /* "host:pid", or the label and "[dev]" where there is no host */
+  char process[PROCESS]; /* "host:pid", or the label and "[dev]" if there is no host */
   uint64_t comm, bytes;
   uint32_t length, nranks;
   uint32_t calls[KINDS];
@@ -29,18 +29,18 @@ typedef struct {
 
 typedef struct {
   uint64_t lines, calls, bytes;
-  uint32_t odds, operations, callers, kinds;
-  uint32_t sizes[16];     /* bytes of an element by datatype, 0: unknown; set by the caller */
-  char whole[2][NAME];    /* operations whose message is count x nranks; set by the caller */
-  uint32_t odd[ODD][2];   /* first and last + 1 byte of each line that is not clean */
-  char kind[KINDS][NAME]; /* names of Caller.calls */
-  uint32_t used_operation[OPS], used_caller[CALLERS]; /* the slots that are not free */
+  uint32_t irregular_count, operations, callers, kinds;
+  uint32_t sizes[16];               /* bytes of an element by datatype, 0: unknown; set by the caller */
+  char per_rank_count[2][NAME];     /* operations with a message of count x nranks; set by the caller */
+  uint32_t irregular[IRREGULAR][2]; /* first and last + 1 byte of each line that is not clean */
+  char kind[KINDS][NAME];           /* names of Caller.calls */
+  uint32_t used_operation[OPS], used_caller[CALLERS]; /* indices of the used slots */
   Operation operation[OPS];
   Caller caller[CALLERS];
 } State;
 
 typedef struct {
-  const char *who;
+  const char *process;
   uint32_t length;
   char name[NAME];
   uint64_t count, comm;
@@ -65,7 +65,7 @@ static inline const char *decimal(const char *p, int most, uint64_t *value) {
   return p > start && p - start <= most ? p : 0;
 }
 
-static inline const char *integer(const char *p) { /* of any sign; its value does not matter */
+static inline const char *integer(const char *p) { /* signed; the value is not used */
   uint64_t value;
   return decimal(p + (*p == '-'), 18, &value);
 }
@@ -93,7 +93,7 @@ static inline const char *address(const char *p, uint64_t *value) {
   return memcmp(p, "(nil)", 5) ? 0 : p + 5;
 }
 
-/* "host:pid:tid " that ends before `end`: where it starts, or 0; `colon` is the one before tid. */
+/* Find "host:pid:tid " that ends before `end`. Returns its start, or 0; `colon` is set to the colon before tid. */
 static const char *host(const char *start, const char *end, const char **colon) {
   const char *p = end - 1;
   if (p <= start || *p != ' ' || !digit(p[-1])) return 0;
@@ -107,7 +107,7 @@ static const char *host(const char *start, const char *end, const char **colon) 
   return p < end && (p == start || p[-1] == ' ' || p[-1] == ':') ? p : 0;
 }
 
-/* The start of the line up to "[dev] NCCL INFO ": sets whom it names, returns what follows. */
+/* Parse the line up to "[dev] NCCL INFO ". Sets the process in `r`, returns the text that follows, or 0. */
 static inline const char *source(const char *line, Record *r) {
   const char *p = line, *bracket, *colon, *name;
   for (;;) {
@@ -119,22 +119,22 @@ static inline const char *source(const char *line, Record *r) {
     if (p > bracket + 1 && !memcmp(p, "] NCCL INFO ", 12)) break;
   }
   if ((name = host(line, bracket, &colon))) {
-    r->who = name;
+    r->process = name;
     r->length = (uint32_t)(colon - name);
     bracket = name;
   } else {
-    for (const char *label = line; label < bracket; label++) /* may be no time stamp and nothing of another line */
+    for (const char *label = line; label < bracket; label++) /* no time stamp, no part of another line */
       if ((unsigned char)*label < ' ' || *label == '-' || (label[0] == '0' && label[1] == 'x')) return 0;
-    r->who = line;
+    r->process = line;
     r->length = (uint32_t)(p + 1 - line);
   }
-  if (r->length > WHO || bracket - line > LABEL) return 0;
+  if (r->length > PROCESS || bracket - line > LABEL) return 0;
   size_t before = (size_t)(bracket - line);
   if (before && (memmem(line, before, "opCount", 7) || memmem(line, before, "NCCL ", 5))) return 0;
   return p + 12;
 }
 
-/* What follows a clean line, or 0. */
+/* Parse a clean line. Returns the start of the next line, or 0 if the line is not clean. */
 static inline const char *record(const char *line, Record *r) {
   const char *p, *name;
   uint64_t n;
@@ -199,35 +199,35 @@ static Operation *operation(State *s, const Record *r) {
   }
 }
 
-static uint64_t hashed(const char *who, uint32_t length, uint64_t comm, uint32_t nranks) {
+static uint64_t hashed(const char *process, uint32_t length, uint64_t comm, uint32_t nranks) {
   uint64_t h = mixed(comm, nranks), word;
-  for (; length > 8; who += 8, length -= 8) memcpy(&word, who, 8), h = mixed(h, word);
+  for (; length > 8; process += 8, length -= 8) memcpy(&word, process, 8), h = mixed(h, word);
   word = 0;
-  memcpy(&word, who, length);
+  memcpy(&word, process, length);
   return mixed(h, word);
 }
 
-/* The slot of (who, comm, nranks): its own if it has one, else the free one where it belongs. */
-static Caller *slot(State *s, const char *who, uint32_t length, uint64_t comm, uint32_t nranks) {
-  for (uint32_t i = (uint32_t)hashed(who, length, comm, nranks) & (CALLERS - 1);; i = (i + 1) & (CALLERS - 1)) {
+/* The slot of (process, comm, nranks), or the free slot to store it in. */
+static Caller *slot(State *s, const char *process, uint32_t length, uint64_t comm, uint32_t nranks) {
+  for (uint32_t i = (uint32_t)hashed(process, length, comm, nranks) & (CALLERS - 1);; i = (i + 1) & (CALLERS - 1)) {
     Caller *c = &s->caller[i];
     if (!c->length) return c;
-    if (c->comm == comm && c->nranks == nranks && c->length == length && !memcmp(c->who, who, length)) return c;
+    if (c->comm == comm && c->nranks == nranks && c->length == length && !memcmp(c->process, process, length)) return c;
   }
 }
 
 static Caller *caller(State *s, const Record *r) {
-  Caller *c = slot(s, r->who, r->length, r->comm, r->nranks);
+  Caller *c = slot(s, r->process, r->length, r->comm, r->nranks);
   if (!c->length) {
     if (s->callers >= CALLERS / 4 * 3) return 0;
     s->used_caller[s->callers++] = (uint32_t)(c - s->caller);
-    memcpy(c->who, r->who, r->length);
+    memcpy(c->process, r->process, r->length);
     c->length = r->length, c->comm = r->comm, c->nranks = r->nranks;
   }
   return c;
 }
 
-static int kind(State *s, const char *name) { /* index of the operation's name, or KINDS where there is no room */
+static int kind(State *s, const char *name) { /* index of the operation's name, or KINDS if the table is full */
   uint32_t i;
   for (i = 0; i < s->kinds; i++)
     if (!memcmp(s->kind[i], name, NAME)) return (int)i;
@@ -235,7 +235,7 @@ static int kind(State *s, const char *name) { /* index of the operation's name, 
   return (int)i;
 }
 
-/* Count one record: 0, or which table is full (nothing is counted then), or -1 if it must be read as an odd line. */
+/* Count one record. Returns 0, or the code of a full table (nothing is counted), or -1 if the line is irregular. */
 static int counted(State *s, const Record *r) {
   uint64_t bytes = r->datatype < 16 ? s->sizes[r->datatype] : 0;
   int k = kind(s, r->name);
@@ -245,23 +245,24 @@ static int counted(State *s, const Record *r) {
   Caller *c = caller(s, r);
   if (!c) return CALLERS_FULL;
   bytes *= r->count;
-  if (!memcmp(r->name, s->whole[0], NAME) || !memcmp(r->name, s->whole[1], NAME)) bytes *= r->nranks;
+  if (!memcmp(r->name, s->per_rank_count[0], NAME) || !memcmp(r->name, s->per_rank_count[1], NAME)) bytes *= r->nranks;
   o->calls++, c->calls[k]++, s->calls++;
   c->bytes += bytes, s->bytes += bytes;
   return 0;
 }
 
-/* Whether lines after this one must wait until it has been read: it opens a communicator or may end a step. */
+/* Whether the line must be read before any later line: it initializes a communicator or may end a step. */
 static int barrier(const char *line, const char *end) {
   size_t length = (size_t)(end - line);
   return !memmem(line, length, "NCCL ", 5) || memmem(line, length, "Init COMPLETE", 13);
 }
 
-/* Read block[at, end), which ends with a newline. Returns where reading stopped; *why says why if that is not `end`. */
+/* Read block[at, end), which ends with a newline. Returns the offset where reading stopped; *why is the reason if that
+ * is not `end`. */
 uint64_t scan(State *s, const char *block, uint64_t at, uint64_t end, uint32_t *why) {
   const char *p = block + at, *stop = block + end;
   Record r;
-  s->odds = 0, *why = 0;
+  s->irregular_count = 0, *why = 0;
   while (p < stop) {
     const char *after = record(p, &r);
     int full = after ? counted(s, &r) : -1;
@@ -276,9 +277,9 @@ uint64_t scan(State *s, const char *block, uint64_t at, uint64_t end, uint32_t *
     }
     const char *newline = memchr(p, '\n', (size_t)(stop - p));
     if (newline > p) {
-      s->odd[s->odds][0] = (uint32_t)(p - block);
-      s->odd[s->odds++][1] = (uint32_t)(newline - block);
-      if (s->odds == ODD || barrier(p, newline)) *why = MORE_ODD;
+      s->irregular[s->irregular_count][0] = (uint32_t)(p - block);
+      s->irregular[s->irregular_count++][1] = (uint32_t)(newline - block);
+      if (s->irregular_count == IRREGULAR || barrier(p, newline)) *why = READ_IRREGULAR;
     }
     p = newline + 1;
     if (*why) break;
@@ -286,13 +287,13 @@ uint64_t scan(State *s, const char *block, uint64_t at, uint64_t end, uint32_t *
   return (uint64_t)(p - block);
 }
 
-/* Index of the caller (who, comm, nranks), or -1. */
-int64_t find(State *s, const char *who, uint32_t length, uint64_t comm, uint32_t nranks) {
-  Caller *c = length && length <= WHO ? slot(s, who, length, comm, nranks) : 0;
+/* Index of the caller (process, comm, nranks), or -1. */
+int64_t find(State *s, const char *process, uint32_t length, uint64_t comm, uint32_t nranks) {
+  Caller *c = length && length <= PROCESS ? slot(s, process, length, comm, nranks) : 0;
   return c && c->length ? c - s->caller : -1;
 }
 
-/* Bytes of State, Operation and Caller: what the caller believes must agree. */
+/* Bytes of State, Operation and Caller, for the caller to compare with its own definitions. */
 void layout(uint64_t *sizes) {
   sizes[0] = sizeof(State), sizes[1] = sizeof(Operation), sizes[2] = sizeof(Caller);
 }

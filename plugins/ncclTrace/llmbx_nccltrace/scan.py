@@ -1,4 +1,4 @@
-"""Reads logs of any size: splits them into stretches, counts these at once, and adds up what they show."""
+"""Read logs of any size: split them into chunks, count the chunks in parallel, and add up the counts."""
 
 from __future__ import annotations
 
@@ -12,75 +12,79 @@ from typing import Literal
 
 from llmbx.errors import InfraError
 
-from . import counting
-from .blocks import Stretch
-from .tally import Tally, append
+from . import python_engine
+from .blocks import Chunk
+from .counts import LogCounts, append
 
 Engine = Literal["auto", "native", "python"]
 
 SMALL = 8 << 20
-"""Up to so many bytes Python alone is quick enough: compiling would take longer."""
+"""Logs of at most this many bytes are read in pure Python: compiling would take longer."""
 
-STRETCH = 32 << 20
-"""A file is not split into pieces smaller than this."""
+CHUNK_BYTES = 32 << 20
+"""Minimum bytes per chunk of a file."""
 
-Count = Callable[[Stretch], Tally]
+Count = Callable[[Chunk], LogCounts]
 
 
-def read_logs(paths: Sequence[Path], engine: Engine = "auto", workers: int | None = None) -> tuple[Tally, str]:
-    """What the logs show, and the engine that read them. Memory does not grow with their size.
+def read_logs(paths: Sequence[Path], engine: Engine = "auto", workers: int | None = None) -> tuple[LogCounts, str]:
+    """Return the counts of the logs and the name of the engine used. Memory does not grow with their size.
 
-    `auto` compiles a scanner for large logs where there is a C compiler; `native` insists on it. Raises `InfraError`.
+    `auto` uses the native engine for large logs if there is a C compiler; `native` requires one. Raises `InfraError` if
+    it is missing or a log cannot be read.
     """
     count = workers or min(_cores(), 8)
-    stretches = list(_stretches(paths, count))
+    chunks = list(_chunks(paths, count))
     with _counter(engine, sum(_size(path) for path in paths)) as (name, counter):
-        total = Tally()
+        total = LogCounts()
         try:
-            for tally in _all(name, counter, stretches, count):
-                append(total, tally)
+            for counts in _count_all(name, counter, chunks, count):
+                append(total, counts)
         except (OSError, EOFError, zlib.error) as error:
             where = getattr(error, "filename", None) or (paths[0] if len(paths) == 1 else "a log")
-            raise InfraError(f"{where} could not be read: {getattr(error, 'strerror', None) or error}") from error
+            raise InfraError(f"cannot read {where}: {getattr(error, 'strerror', None) or error}") from error
     return total, name
 
 
 @contextmanager
 def _counter(engine: Engine, size: int) -> Iterator[tuple[str, Count]]:
     if engine == "python" or (engine == "auto" and size <= SMALL):
-        yield "python", counting.count
+        yield "python", python_engine.count
         return
-    from . import native
+    from . import native_engine
 
-    with native.scanner(os.environ) as compiled:
+    with native_engine.scanner(os.environ) as compiled:
         if compiled:
-            yield "native", partial(native.count, compiled)
+            yield "native", partial(native_engine.count, compiled)
         elif engine == "native":
-            raise InfraError("no C compiler was found: install gcc or clang, or use --engine python, which is slower")
+            raise InfraError("no C compiler found: install gcc or clang, or use --engine python (slower)")
         else:
-            yield "python", counting.count
+            yield "python", python_engine.count
 
 
-def _all(name: str, counter: Count, stretches: list[Stretch], workers: int) -> Iterable[Tally]:
-    """The tallies of all stretches, in order. The scanner lets threads run at once; Python needs processes for that."""
-    if workers == 1 or len(stretches) == 1:
-        yield from map(counter, stretches)
+def _count_all(name: str, counter: Count, chunks: list[Chunk], workers: int) -> Iterable[LogCounts]:
+    """Yield the counts of all chunks, in order.
+
+    The native scanner releases the GIL, so it runs in threads; the Python engine needs processes.
+    """
+    if workers == 1 or len(chunks) == 1:
+        yield from map(counter, chunks)
         return
     import concurrent.futures as futures
 
-    large = sum((s.stop or _size(s.path)) - s.start for s in stretches) > SMALL
+    large = sum((s.stop or _size(s.path)) - s.start for s in chunks) > SMALL
     kind = futures.ProcessPoolExecutor if name == "python" and large else futures.ThreadPoolExecutor
-    with kind(min(workers, len(stretches))) as pool:
-        yield from pool.map(counter, stretches)
+    with kind(min(workers, len(chunks))) as pool:
+        yield from pool.map(counter, chunks)
 
 
-def _stretches(paths: Sequence[Path], workers: int) -> Iterator[Stretch]:
+def _chunks(paths: Sequence[Path], workers: int) -> Iterator[Chunk]:
     for number, path in enumerate(paths):
         origin = b"%d/" % number if len(paths) > 1 else b""
-        pieces = max(1, min(workers, _size(path) // STRETCH)) if path.suffix != ".gz" else 1
+        pieces = max(1, min(workers, _size(path) // CHUNK_BYTES)) if path.suffix != ".gz" else 1
         bounds = [_size(path) * i // pieces for i in range(pieces)]
         for start, stop in zip(bounds, [*bounds[1:], None], strict=True):
-            yield Stretch(path, start, stop, origin)
+            yield Chunk(path, start, stop, origin)
 
 
 def _cores() -> int:
@@ -91,4 +95,4 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError as error:
-        raise InfraError(f"{path} could not be read: {error.strerror or error}") from error
+        raise InfraError(f"cannot read {path}: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""A trace's report as a section: for the page of `llmbx nccl --html`, and for the report of a traced run. Pure."""
+"""Convert the report of a trace to a report section, for `llmbx nccl --html` and the report of a traced run. Pure."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from llmbx.model import Axis, Chart, Column, Fact, Point, Section, Series, Table
 from .findings import NAME
 from .render import headline
 from .report import Operation, Report, Sizes, StepCalls
-from .rhythm import usual_calls
+from .steps import usual_calls
 
-FEW = 20
-"""Longer tables are folded."""
+FOLD_ROWS = 20
+"""Tables with more rows are folded."""
 
 BUS = "AllReduce 2(n-1)/n, AllGather and ReduceScatter (n-1)/n of the message for n ranks, summed over calls"
 
 
-def of_run(run_dir: Path) -> tuple[Section, ...]:
-    """The section of a traced run, from the analysis that its end left; without one, how to get it."""
+def run_sections(run_dir: Path) -> tuple[Section, ...]:
+    """Return the section of a traced run from its `nccl.json`, or a section that says how to analyze the trace."""
     from msgspec import DecodeError, json
 
     try:
         report = json.decode((run_dir / NAME).read_bytes(), type=Report)
     except (OSError, DecodeError):
-        text = f"The trace was not read when the run ended: `llmbx nccl {run_dir}` reads it."
+        text = f"The trace was not analyzed at the end of the run. To analyze it: `llmbx nccl {run_dir}`"
         return (Section(name="nccl", title="Communication (NCCL trace)", text=(text,)),)
     return (section(report),)
 
 
 def section(report: Report) -> Section:
-    """Everything the trace shows, the transport first."""
-    charts = [_sizes(report.sizes), *([_rhythm(report.steps)] if report.steps else [])]
+    """Return the section of a report: summary, facts, charts and tables."""
+    charts = [_sizes(report.sizes), *([_step_calls(report.steps)] if report.steps else [])]
     return Section(
         name="nccl",
         title="Communication (NCCL trace)",
-        text=(*headline(report), "A traced run is no figure: logging slows it down."),
+        text=(*headline(report), "A traced run is not a benchmark result: logging slows it down."),
         warnings=report.warnings,
         facts=_facts(report),
         charts=tuple(chart for chart in charts if chart is not None),
@@ -46,22 +46,23 @@ def section(report: Report) -> Section:
 
 def _facts(report: Report) -> tuple[Fact, ...]:
     verdict = report.transport.verdict if report.transport else None
-    why = None if verdict else "no INIT or NET line names a transport"
+    why = None if verdict else "no INIT or NET line shows a transport"
     lagging = None if report.lagging is None else len({(lag.rank, lag.host, lag.pid) for lag in report.lagging})
     usual = usual_calls(report.steps or ())
     return (
-        Fact(name="transport", value=verdict, formula="by the NET, INIT and channel lines", note=why),
-        Fact(name="calls", value=report.calls, unit="calls", formula="lines of collectives, one for each rank"),
-        Fact(name="calls of the usual step", value=usual, unit="calls", formula="median over steps but the first",
-               note=None if usual is not None else "the log holds fewer than two steps"),
-        Fact(name="ranks that lag", value=lagging, unit="ranks", formula="ranks with fewer calls than a peer",
-               note=None if lagging is not None else "the log does not tell which ranks belong together"),
+        Fact(name="transport", value=verdict, formula="from the NET, INIT and channel lines", note=why),
+        Fact(name="calls", value=report.calls, unit="calls", formula="log lines of collectives, one per rank"),
+        Fact(name="median calls per step", value=usual, unit="calls", formula="median over all steps except the first",
+               note=None if usual is not None else "the log has fewer than two steps"),
+        Fact(name="lagging ranks", value=lagging, unit="ranks",
+               formula="ranks with fewer calls of a collective than a peer",
+               note=None if lagging is not None else "the log does not show which ranks share a communicator"),
         Fact(name="errors and warnings", value=len(report.errors), unit="messages", formula="distinct WARN lines"),
     )  # fmt: skip
 
 
 def _sizes(sizes: Sequence[Sizes]) -> Chart | None:
-    """Calls by message size; messages without a byte have no place on the axis."""
+    """Return the chart of calls by message size; messages of 0 bytes cannot be shown on the logarithmic axis."""
     bars = [bar for bar in sizes if bar.from_bytes]
     if not bars:
         return None
@@ -74,13 +75,13 @@ def _sizes(sizes: Sequence[Sizes]) -> Chart | None:
         x=Axis(title="message", unit="B", log=True),
         y=Axis(title="calls", unit="calls", zero=True),
         series=(Series(name="calls", points=points, marks="bars"),),
-        summary=f"Most calls ({most.calls:,}) are of {most.from_bytes:,} to {most.to_bytes:,} bytes"
-        + (f"; {empty:,} calls of 0 bytes are not drawn." if empty else "."),
-        formula="log lines by the size of the whole message; one bar for each power of two",
+        summary=f"Most calls ({most.calls:,}) have {most.from_bytes:,} to {most.to_bytes:,} bytes"
+        + (f"; {empty:,} calls of 0 bytes are not shown." if empty else "."),
+        formula="log lines by the size of the whole message; one bin per power of two",
     )
 
 
-def _rhythm(steps: Sequence[StepCalls]) -> Chart:
+def _step_calls(steps: Sequence[StepCalls]) -> Chart:
     points = tuple(Point(x=step.step, y=step.calls) for step in steps)
     return Chart(
         name="calls-by-step",
@@ -88,8 +89,8 @@ def _rhythm(steps: Sequence[StepCalls]) -> Chart:
         x=Axis(title="step", unit="number"),
         y=Axis(title="calls", unit="calls", zero=True),
         series=(Series(name="calls", points=points),),
-        summary="Calls that all ranks logged between the line of one step and the next; the first holds the start-up.",
-        formula="log lines of collectives since the step before",
+        summary="Calls of all ranks between the lines of consecutive steps; the first step includes start-up.",
+        formula="log lines of collectives since the previous step",
     )
 
 
@@ -97,7 +98,7 @@ def _tables(report: Report) -> list[Table]:
     totals = tuple((t.op, t.calls, _mib(t.message_bytes), _mib(t.bus_bytes)) for t in report.totals)
     return [
         _table("operations", (*_OP, Column(title="messages", unit="MiB"),
-                              Column(title="moved over links", unit="MiB", formula=BUS)), totals),
+                              Column(title="bus bytes", unit="MiB", formula=BUS)), totals),
         _table("calls by size", _SIZES, tuple(_operation(row) for row in report.operations)),
         _table("communicators", _COMMUNICATORS, tuple(
             (c.id, c.nranks, c.ranks_seen, c.calls, _mib(c.message_bytes), ", ".join(c.hosts))
@@ -107,21 +108,21 @@ def _tables(report: Report) -> list[Table]:
         _table("algorithms and protocols", _CHOICES, tuple(
             (c.op or "", c.algorithm, c.protocol, c.calls, c.from_bytes, c.to_bytes) for c in report.tuning or ())),
         _table("ranks", _RANKS, tuple(
-            (_name(r.rank), r.host or "", _name(r.pid), r.calls, _mib(r.message_bytes)) for r in report.ranks)),
-        _table("ranks that lag", _LAGS, tuple(
-            (_name(g.global_rank), g.host or "", g.op, g.communicator or "", g.calls, g.peers)
+            (_text(r.rank), r.host or "", _text(r.pid), r.calls, _mib(r.message_bytes)) for r in report.ranks)),
+        _table("lagging ranks", _LAGS, tuple(
+            (_text(g.global_rank), g.host or "", g.op, g.communicator or "", g.calls, g.peers)
             for g in report.lagging or ())),
-        _table("errors and warnings of NCCL", (Column(title="message"), Column(title="times", unit="times"),
+        _table("NCCL errors and warnings", (Column(title="message"), Column(title="times", unit="times"),
                                                Column(title="rank"), Column(title="host")),
-               tuple((e.text, e.times, _name(e.rank), e.host or "") for e in report.errors)),
+               tuple((e.text, e.times, _text(e.rank), e.host or "") for e in report.errors)),
     ]  # fmt: skip
 
 
-_CALLS = Column(title="calls", unit="calls", formula="log lines, one for each rank")
+_CALLS = Column(title="calls", unit="calls", formula="log lines, one per rank")
 _OP = (Column(title="operation"), _CALLS)
 _SIZES = (Column(title="operation"), Column(title="data type"), Column(title="ranks", unit="ranks"),
           Column(title="count", unit="elements"),
-          Column(title="message", unit="B", formula="count × element, × ranks for AllGather and ReduceScatter"),
+          Column(title="message", unit="B", formula="count × element size, × ranks for AllGather and ReduceScatter"),
           _CALLS)  # fmt: skip
 _COMMUNICATORS = (Column(title="communicator"), Column(title="ranks", unit="ranks"),
                   Column(title="seen", unit="ranks", formula="ranks whose INIT line is in the logs"), _CALLS,
@@ -131,11 +132,11 @@ _CHOICES = (Column(title="operation"), Column(title="algorithm"), Column(title="
 _RANKS = (Column(title="rank"), Column(title="host"), Column(title="process"), _CALLS,
           Column(title="messages", unit="MiB"))  # fmt: skip
 _LAGS = (Column(title="rank"), Column(title="host"), Column(title="operation"), Column(title="communicator"), _CALLS,
-         Column(title="a peer's", unit="calls"))  # fmt: skip
+         Column(title="calls of a peer", unit="calls"))  # fmt: skip
 
 
 def _table(title: str, columns: tuple[Column, ...], rows: tuple[tuple[str | int | float | None, ...], ...]) -> Table:
-    return Table(title=title, columns=columns, rows=rows, folded=len(rows) > FEW)
+    return Table(title=title, columns=columns, rows=rows, folded=len(rows) > FOLD_ROWS)
 
 
 def _operation(row: Operation) -> tuple[str | int | None, ...]:
@@ -146,5 +147,5 @@ def _mib(size: float | None) -> float | None:
     return None if size is None else size / 2**20
 
 
-def _name(number: int | None) -> str | None:
+def _text(number: int | None) -> str | None:
     return None if number is None else str(number)

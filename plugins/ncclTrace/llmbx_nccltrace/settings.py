@@ -1,4 +1,4 @@
-"""What the NCCL trace records: options of `llmbx run`, and the recipes' variable that switches it on."""
+"""Settings of the NCCL trace: options of `llmbx run`, and the recipes' variable that enables it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from llmbx.model import RunSpec
 from llmbx.model.settings import Option, Settings
 
 DEFAULT = "INIT,COLL,NET"
-"""What the recipes record."""
+"""The subsystems that the recipes record."""
 
 
 class TraceSettings(Settings, frozen=True):
@@ -20,18 +20,18 @@ class TraceSettings(Settings, frozen=True):
     enabled: Annotated[bool, Option(help="Trace the run.", name="", variables=("ENABLE_NCCLTRACE",))] = False
     trace_subsystems: Annotated[
         str | None,
-        Option(help=f"Subsystems of NCCL to record [default: {DEFAULT}].", name="--trace-subsystems", metavar="NAMES"),
+        Option(help=f"NCCL subsystems to log. [default: {DEFAULT}]", name="--trace-subsystems", metavar="NAMES"),
     ] = None
     trace_file_per_rank: Annotated[
-        bool | None, Option(help="Log to one file per process.", name="--trace-file-per-rank")
+        bool | None, Option(help="Write one log file per process.", name="--trace-file-per-rank")
     ] = None
 
     @property
     def subsystems(self) -> tuple[str, ...]:
-        """The subsystems by name, as NCCL spells them."""
+        """The names of the subsystems, in upper case."""
         return tuple(name.strip() for name in (self.trace_subsystems or DEFAULT).upper().split(","))
 
 
 def trace_settings(spec: RunSpec) -> TraceSettings:
-    """The settings of this run's trace."""
+    """Return the trace settings of this run."""
     return settings_of(spec, TraceSettings)

@@ -1,4 +1,4 @@
-"""The report of a trace: what the tally means, and what is wrong with it. Pure."""
+"""Build the report of a trace from its counts, with warnings. Pure."""
 
 from __future__ import annotations
 
@@ -6,105 +6,105 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import calls, people, rhythm, transport
-from .facts import DATATYPES
+from . import aggregate, communicators, steps, transport
+from .counts import MAX_SIZES, LogCounts
+from .definitions import DATATYPES
+from .formatting import plural
 from .report import Lag, Problem, Report
-from .tally import MOST_SIZES, Tally
-from .words import many
 
 if TYPE_CHECKING:
     from llmbx.logs.parser import LogFormat
 
-_MOST_SENTENCES = 10
+_MAX_LISTED = 10
 
 
-def summarise(tally: Tally, files: Sequence[Path], formats: Sequence[LogFormat] = ()) -> Report:
-    """The report of what was read from `files`. `formats` are the frameworks' log formats, to find steps with."""
-    people.mend(tally)
-    rows, lagging, errors = calls.operations(tally), calls.lagging(tally), _errors(tally)
-    found = transport.transport(tally)
+def summarize(counts: LogCounts, files: Sequence[Path], formats: Sequence[LogFormat] = ()) -> Report:
+    """Return the report of the counts read from `files`. `formats` are the log formats used to find the steps."""
+    communicators.merge_damaged_hosts(counts)
+    rows, lagging, errors = aggregate.operations(counts), aggregate.lagging(counts), _errors(counts)
+    found = transport.transport(counts)
     return Report(
         files=tuple(str(path) for path in files),
-        lines=tally.lines,
-        calls=tally.calls,
-        cut=tally.cut.total(),
-        versions=tuple(sorted(tally.facts.get("version", ()))),
+        lines=counts.lines,
+        calls=counts.calls,
+        cut=counts.cut.total(),
+        versions=tuple(sorted(counts.facts.get("version", ()))),
         operations=rows,
-        totals=calls.totals(rows),
-        sizes=calls.histogram(rows),
-        ranks=calls.ranks(tally),
-        communicators=calls.communicators(tally),
+        totals=aggregate.totals(rows),
+        sizes=aggregate.histogram(rows),
+        ranks=aggregate.ranks(counts),
+        communicators=aggregate.communicators(counts),
         transport=found,
-        tuning=calls.choices(tally),
-        steps=rhythm.steps(tally, formats),
+        tuning=aggregate.tuning_choices(counts),
+        steps=steps.calls_by_step(counts, formats),
         lagging=lagging,
         errors=errors,
-        warnings=(*transport.doubts(tally, found), *_lags(lagging or ()), *_problems(errors), *_gaps(tally)),
+        warnings=(*transport.warnings(counts, found), *_lags(lagging or ()), *_problems(errors), *_coverage(counts)),
     )
 
 
-def _errors(tally: Tally) -> tuple[Problem, ...]:
-    ranks = people.global_ranks(tally)
+def _errors(counts: LogCounts) -> tuple[Problem, ...]:
+    ranks = communicators.global_ranks(counts)
     found = []
-    for (who, text), times in tally.errors.items():
-        process = people.process(who)
-        rank = ranks.get(who, process.rank)
-        found.append(Problem(text=text, times=times, rank=rank, host=process.host, pid=process.pid))
+    for (process, text), times in counts.errors.items():
+        parsed = communicators.parse_process(process)
+        rank = ranks.get(process, parsed.rank)
+        found.append(Problem(text=text, times=times, rank=rank, host=parsed.host, pid=parsed.pid))
     return tuple(found)
 
 
 def _lags(lagging: Sequence[Lag]) -> list[str]:
-    said = [
+    warnings = [
         f"{_rank(lag.global_rank, lag.host, lag.pid)} made {lag.calls:,} {lag.op} calls on "
-        f"{_communicator(lag)} where a peer made {lag.peers:,}: it is the suspect if the run hangs"
-        for lag in lagging[:_MOST_SENTENCES]
+        f"{_communicator(lag)}, a peer made {lag.peers:,}: check this rank if the run hangs"
+        for lag in lagging[:_MAX_LISTED]
     ]
-    return said + _more(len(lagging), "lagging rank")
+    return warnings + _more(len(lagging), "lagging rank")
 
 
 def _communicator(lag: Lag) -> str:
     name = f" {lag.communicator}" if lag.communicator else ""
-    as_ = f" (there rank {lag.rank})" if lag.rank is not None and lag.rank != lag.global_rank else ""
+    as_ = f" (as rank {lag.rank})" if lag.rank is not None and lag.rank != lag.global_rank else ""
     return f"communicator{name} of {lag.nranks} ranks{as_}"
 
 
 def _problems(errors: Sequence[Problem]) -> list[str]:
-    said = [
+    warnings = [
         f"{_rank(e.rank, e.host, e.pid)}: {e.text}" + (f" ({e.times:,} times)" if e.times > 1 else "")
-        for e in errors[:_MOST_SENTENCES]
+        for e in errors[:_MAX_LISTED]
     ]
-    return said + _more(len(errors), "error")
+    return warnings + _more(len(errors), "error")
 
 
 def _rank(rank: int | None, host: str | None, pid: int | None) -> str:
     where = f"{host}, pid {pid}" if host else ""
     if rank is None:
-        return where or "a process that the line does not name"
+        return where or "unknown process"
     return f"rank {rank}" + (f" ({where})" if where else "")
 
 
 def _more(count: int, thing: str) -> list[str]:
-    rest = count - _MOST_SENTENCES
-    return [f"{many(rest, f'more {thing}')}: see --format json"] if rest > 0 else []
+    rest = count - _MAX_LISTED
+    return [f"{plural(rest, f'more {thing}')}: see --format json"] if rest > 0 else []
 
 
-def _gaps(tally: Tally) -> list[str]:
-    """What is not in the figures."""
-    said = []
-    if not tally.calls:
-        said.append("no collective is logged: NCCL_DEBUG_SUBSYS must name COLL (or ALL)")
-    if cut := tally.cut.total():
-        said.append(f"{many(cut, 'call')} not counted: the line was cut or mixed with another writer's")
-    if tally.long_lines:
-        said.append(f"{many(tally.long_lines, 'line')} passed over: too long for a log's")
-    if strange := sorted({d for _, d, _, _ in tally.sizes if d >= len(DATATYPES)}):
-        said.append(f"data type {', '.join(map(str, strange))} is unknown: its messages have no size")
-    if folded := sum(n for (_, _, _, count), n in tally.sizes.items() if count is None):
-        said.append(
-            f"{many(folded, 'call')} with sizes beyond the first {MOST_SIZES:,} different ones: their count is null"
+def _coverage(counts: LogCounts) -> list[str]:
+    """Return warnings about lines that are missing or not counted."""
+    warnings = []
+    if not counts.calls:
+        warnings.append("no collectives in the log: NCCL_DEBUG_SUBSYS must include COLL (or ALL)")
+    if cut := counts.cut.total():
+        warnings.append(f"{plural(cut, 'call')} not counted: the line was truncated or interleaved with other output")
+    if counts.long_lines:
+        warnings.append(f"{plural(counts.long_lines, 'line')} skipped: the line is too long")
+    if strange := sorted({d for _, d, _, _ in counts.sizes if d >= len(DATATYPES)}):
+        warnings.append(f"data type {', '.join(map(str, strange))} is unknown: the size of its messages is not counted")
+    if folded := sum(n for (_, _, _, count), n in counts.sizes.items() if count is None):
+        warnings.append(f"{plural(folded, 'call')} beyond the first {MAX_SIZES:,} distinct sizes: their count is null")
+    if counts.framework_lines_dropped:
+        warnings.append(
+            f"{plural(counts.framework_lines_dropped, 'line')} of the framework skipped: later steps are missing"
         )
-    if tally.marks_lost:
-        said.append(f"{many(tally.marks_lost, 'line')} of the framework passed over: later steps are missing")
-    if tally.errors_lost:
-        said.append(f"{many(tally.errors_lost, 'further error')} passed over")
-    return said
+    if counts.errors_dropped:
+        warnings.append(f"{plural(counts.errors_dropped, 'further error')} skipped")
+    return warnings

@@ -1,55 +1,58 @@
-"""The trace switch: from a launch to the same launch with NCCL told to log its calls. Pure."""
+"""Enable NCCL logging in a launch, and check the settings of the trace. Pure."""
 
 from __future__ import annotations
 
 from llmbx.errors import did_you_mean
 from llmbx.model import Finding, Launch, Phase, RunSpec
 
-from .facts import SUBSYSTEMS
+from .definitions import SUBSYSTEMS
 from .settings import TraceSettings, trace_settings
 
 FOLDER = "nccl_trace"
-"""Where the files of `file_per_rank` lie, relative to the run folder, which is where ranks start."""
+"""Folder of the files of `trace_file_per_rank`, relative to the run folder, the working directory of the ranks."""
 
 FILE = f"{FOLDER}/nccl.%h.%p.log"
-"""NCCL puts host and process id in place of %h and %p; nothing else is replaced."""
+"""NCCL replaces %h with the host and %p with the process id, and nothing else."""
 
-NOTE = b"nccl.HOST.PID.log is what NCCL logged in one process. Read them with: llmbx nccl .\n"
+README = b"nccl.HOST.PID.log is the NCCL log of one process. To analyze all of them: llmbx nccl .\n"
 
 LINE_BYTES = 195
-"""A collective's line, measured on the format with usual lengths of host name and addresses."""
+"""Bytes of a collective's line, measured on the format with typical lengths of host name and addresses."""
 
 LARGE = 1 << 30
 
 
 def environment(trace: TraceSettings) -> dict[str, str]:
-    """The variables that make NCCL log."""
+    """Return the environment variables that enable NCCL logging."""
     found = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": ",".join(trace.subsystems)}
     return {**found, "NCCL_DEBUG_FILE": FILE} if trace.trace_file_per_rank else found
 
 
-def traced(trace: TraceSettings, launch: Launch) -> Launch:
-    """The launch with its training phase traced: the last one that all ranks take part in.
+def enable_tracing(trace: TraceSettings, launch: Launch) -> Launch:
+    """Return the launch with tracing enabled in its training phase, the last phase that runs on all ranks.
 
-    Without a file per rank the lines go into the run's log, as the recipes have it. Phases that only collect or
-    convert a profile stay as they are.
+    Without `trace_file_per_rank`, the lines go to the run's log, as in the recipes. Phases that only collect or convert
+    a profile are unchanged.
     """
     variables = environment(trace)
-    chosen = max((place for place, phase in enumerate(launch.phases) if phase.ranks == "all"), default=None)
-    phases = tuple(_with(phase, variables) if place == chosen else phase for place, phase in enumerate(launch.phases))
-    files = {**launch.files, f"{FOLDER}/README": NOTE} if trace.trace_file_per_rank else launch.files
+    chosen = max((index for index, phase in enumerate(launch.phases) if phase.ranks == "all"), default=None)
+    phases = tuple(
+        _add_variables(phase, variables) if index == chosen else phase for index, phase in enumerate(launch.phases)
+    )
+    files = {**launch.files, f"{FOLDER}/README": README} if trace.trace_file_per_rank else launch.files
     return launch.replace(phases=phases, files=files)
 
 
-def _with(phase: Phase, variables: dict[str, str]) -> Phase:
+def _add_variables(phase: Phase, variables: dict[str, str]) -> Phase:
     return phase.replace(env={**phase.env, **variables})
 
 
 def expected_bytes(spec: RunSpec) -> int:
-    """Roughly how large the trace becomes, from the calls that each kind of parallelism makes in a step.
+    """Estimate the size of the trace in bytes from the calls that each kind of parallelism makes per step.
 
-    A layer and micro-batch makes about 8 calls for tensor parallelism, 4 for context and 4 per expert group and peer
-    for expert parallelism; a micro-batch 4 per virtual stage for the pipeline; a step 4 per layer for its data.
+    Per layer and micro-batch: about 8 calls for tensor parallelism, 4 for context parallelism, and 4 per expert group
+    and peer for expert parallelism. Per micro-batch: 4 per virtual pipeline stage. Per step: 4 per layer for data
+    parallelism.
     """
     p, layers = spec.parallelism, max(1, spec.model.layers // spec.parallelism.pp)
     layer = 8 * (p.tp > 1) + 4 * (p.cp > 1) + 4 * (p.ep or 1) * ((p.ep or 1) > 1)
@@ -58,26 +61,28 @@ def expected_bytes(spec: RunSpec) -> int:
     return spec.gpus * spec.steps * step * LINE_BYTES
 
 
-def advice(spec: RunSpec) -> list[Finding]:
-    """What to know before the trace is started; only a subsystem that NCCL does not have stops the run."""
+def check_trace(spec: RunSpec) -> list[Finding]:
+    """Return warnings about the size of the trace, and an error for each unknown NCCL subsystem."""
     size, found = expected_bytes(spec), _unknown(trace_settings(spec))
     if spec.gpu_type == "cpu":
-        found.append(_warning("nothing uses NCCL on CPUs, so the trace will be empty", "trace a run on GPUs"))
+        found.append(_warning("NCCL is not used on CPUs, so the trace will be empty", "trace a run on GPUs"))
     elif size > LARGE:
         found.append(
             _warning(
                 f"the trace of {spec.steps} steps may take {size / 1e9:,.0f} GB",
-                "--steps takes fewer",
+                "use --steps to trace fewer",
             )
         )
     else:
-        found.append(_warning("the trace can take more than 1 GB", "see that the run folder's disk has room"))
+        found.append(
+            _warning("the trace can take more than 1 GB", "check the free space on the disk of the run folder")
+        )
     return found
 
 
 def _unknown(trace: TraceSettings) -> list[Finding]:
     names = [name for name in trace.subsystems if name.removeprefix("^") not in SUBSYSTEMS]
-    fix = f"--trace-subsystems takes {', '.join(SUBSYSTEMS)}"
+    fix = f"valid values of --trace-subsystems: {', '.join(SUBSYSTEMS)}"
     return [
         Finding(rule="trace", problem=f"NCCL has no debug subsystem '{name}'{did_you_mean(name, SUBSYSTEMS)}", fix=fix)
         for name in names

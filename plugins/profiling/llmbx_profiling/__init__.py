@@ -1,1 +1,1 @@
-"""Profiles of runs: Nsight Systems and the frameworks' own profilers, and the reading of what they write."""
+"""Profile runs with Nsight Systems or a framework's own profiler, and analyze Nsight Systems profiles."""

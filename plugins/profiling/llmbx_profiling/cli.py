@@ -1,4 +1,4 @@
-"""Read Nsight Systems profiles: where each step's time went, on every rank."""
+"""Analyze Nsight Systems profiles: time breakdown of each step on every rank."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from llmbx.cli.output import Target, format_option
 
 @click.command("nsys")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of each list.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum rows per table.")
 @format_option
-@click.option("--html", "page", type=Target(), metavar="FILE", help="Write a page, too.")
+@click.option("--html", "page", type=Target(), metavar="FILE", help="Also write an HTML page.")
 def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) -> None:
-    """Read profiles of nsys and say where the time of each step went.
+    """Analyze Nsight Systems profiles and show the time breakdown of each step.
 
-    PATH is a report (.nsys-rep, read through the nsys of this machine), its export (.sqlite), or a folder of them, such
-    as a run's: all ranks are put together. The files are only read, and nothing is fetched.
+    PATH is a report (.nsys-rep, exported with the local nsys), an SQLite export (.sqlite), or a folder of them, such as
+    a run folder. The ranks of all files are combined. Files are not modified, and nothing is downloaded.
 
-    Communication counts by union, once for what runs under computation (overlapped) and once for what nothing hides
-    (exposed). --format csv prints the steps alone, json everything.
+    Communication time is the union of kernel times, split into time that overlaps computation (overlapped) and the rest
+    (exposed). --format csv prints only the steps, json prints everything.
 
     \b
     Examples:
@@ -32,7 +32,7 @@ def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) 
     from llmbx.cli.output import print_json, to_csv
 
     from .analysis.analyze import analyze
-    from .analysis.text import STEP_COLUMNS, render, step_rows
+    from .analysis.tables import STEP_COLUMNS, render, step_rows
 
     analysis = analyze(paths, top)
     if page is not None:

@@ -1,4 +1,4 @@
-"""What `llmbx compare` may hold against another run's profile, from the analysis of a run's profiles."""
+"""Figures of a run's profiles that `llmbx compare` can compare between runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from llmbx.model import Figure
 
-from .analysis.values import Analysis, Step
+from .analysis.model import Analysis, Step
 from .names import FOLDER
 
 PARTS = (
@@ -16,21 +16,21 @@ PARTS = (
     ("compute", "compute_s"),
     ("idle", "idle_s"),
 )
-"""Names of figures and the members of a step that they are taken from."""
+"""Names of figures, and the fields of a step that they are computed from."""
 
 
 def figures(run_dir: Path) -> list[Figure]:
-    """The parts of the profiled steps in seconds, each the mean over ranks. Reads the profiles of the run.
+    """Analyze the profiles of a run and return the parts of each profiled step in seconds, as means over ranks.
 
-    A part that some rank's profile does not show is left out. Raises `UsageError` and `InfraError` as `analyze` does.
+    A part that is unknown for any rank is omitted. Raises `UsageError` and `InfraError` like `analyze`.
     """
     from .analysis.analyze import analyze
 
-    return of_analysis(analyze([run_dir / FOLDER]))
+    return figures_of_analysis(analyze([run_dir / FOLDER]))
 
 
-def of_analysis(analysis: Analysis) -> list[Figure]:
-    """The figures of an analysis."""
+def figures_of_analysis(analysis: Analysis) -> list[Figure]:
+    """Return the figures of an analysis."""
     ranks_of: dict[int | None, list[Step]] = {}
     for step in analysis.steps:
         ranks_of.setdefault(step.step, []).append(step)

@@ -1,4 +1,4 @@
-"""Names of profile files: from a recipe's template to what nsys fills in, and from a file back to its rank. Pure."""
+"""Names of profile files: expand a recipe's template for nsys, and parse a file name back to its rank. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from llmbx.model import RunSpec, Value
 
 FOLDER = "nsys_profile"
-"""Where the recipes put profiles, in the run folder."""
+"""Folder of the profiles in the run folder, as in the recipes."""
 
 DOMAIN = "llmbx"
-"""NVTX domain of the ranges that a framework's entry script pushes: `profile` around the profiled steps, and one `step`
-(payload: its number from zero) around each."""
+"""NVTX domain of the ranges pushed by a framework's entry script: `profile` around all profiled steps, and one `step`
+per step, with the step number (from zero) as payload."""
 
 _NSYS = {
     "node": "%q{LLMBX_NODE_RANK}",
@@ -25,19 +25,19 @@ _PATTERN = {"job": r"[^_/]+", "node": r"(?P<node>\d+)", "rank": r"(?P<rank>\d+)"
 _FIELD = re.compile(r"\{(\w+)\}")
 
 
-class Place(Value, frozen=True):
-    """What a file's name says of its rank; None where the name is silent."""
+class FileRank(Value, frozen=True):
+    """The rank information in a file name; fields are None if the name does not contain them."""
 
     node: int | None = None
     local_rank: int | None = None
     rank: int | None = None
 
 
-def template(name: str, spec: RunSpec, nodes: int, ranks: int) -> str:
-    """A recipe's `profile_name` with all that is known before the start filled in.
+def fill_template(name: str, spec: RunSpec, nodes: int, ranks: int) -> str:
+    """Expand the fields of a recipe's `profile_name` that are known before the start.
 
-    `{node}`, `{rank}`, `{local_rank}`, `{pid}` and `{job}` stay. A name that several of `ranks` ranks on `nodes` nodes
-    would share gets the rank at its end, so that no file overwrites another.
+    `{node}`, `{rank}`, `{local_rank}`, `{pid}` and `{job}` are kept. If several of the `ranks` ranks on `nodes` nodes
+    would have the same name, the rank is appended, so that no file overwrites another.
     """
     known: dict[str, Any] = {"workload": spec.workload, "size": spec.size, "dtype": spec.dtype, "gpus": spec.gpus}
     filled = _FIELD.sub(lambda m: str(known.get(m[1], m[0])), name)
@@ -48,36 +48,36 @@ def template(name: str, spec: RunSpec, nodes: int, ranks: int) -> str:
     return filled
 
 
-def for_nsys(name: str, job: str) -> str:
-    """The template in the words of nsys's `--output`; `job` is the launcher's id of the run, or its variable.
+def nsys_output(name: str, job: str) -> str:
+    """Convert the template to the syntax of `nsys --output`; `job` is the launcher's job id, or its variable.
 
-    nsys gives up the whole file where a variable is unset, so only what every rank has is named by variable.
+    nsys writes no file if a variable is unset, so only variables that every rank has are used.
     """
     return _FIELD.sub(lambda m: job if m[1] == "job" else _NSYS[m[1]], name)
 
 
-def wildcard(name: str) -> str:
-    """A shell pattern for every rank's report: .nsys-rep, or the .qdstrm that nsys leaves without its importer."""
+def glob_pattern(name: str) -> str:
+    """Return a shell pattern for the reports of all ranks: .nsys-rep, or .qdstrm if nsys has no importer."""
     return _FIELD.sub("*", name) + ".[nq][sd]*"
 
 
-def place(name: str, stem: str, ranks_per_node: int) -> Place | None:
-    """Whose file `stem` (no folder, no ending) is by the template `name`; None when the name is another's."""
+def parse_name(name: str, stem: str, ranks_per_node: int) -> FileRank | None:
+    """Parse `stem`, a file name without folder and suffix, with the template `name`; None if it does not match."""
     seen: set[str] = set()
 
-    def part(match: re.Match[str]) -> str:
+    def field_pattern(match: re.Match[str]) -> str:
         repeated = match[1] in seen
         seen.add(match[1])
         return r"[^/]+" if repeated else _PATTERN[match[1]]
 
     pieces = _FIELD.split(name)
     text = "".join(re.escape(piece) if i % 2 == 0 else "{" + piece + "}" for i, piece in enumerate(pieces))
-    found = re.fullmatch(_FIELD.sub(part, text), stem)
+    found = re.fullmatch(_FIELD.sub(field_pattern, text), stem)
     if found is None:
         return None
-    given = {key: int(value) for key, value in found.groupdict().items()}
-    if "rank" not in given and {"node", "local_rank"} <= given.keys():
-        given["rank"] = given["node"] * ranks_per_node + given["local_rank"]
-    elif "rank" not in given and "local_rank" in given:
-        given["rank"] = given["local_rank"]
-    return Place(**given)
+    fields = {key: int(value) for key, value in found.groupdict().items()}
+    if "rank" not in fields and {"node", "local_rank"} <= fields.keys():
+        fields["rank"] = fields["node"] * ranks_per_node + fields["local_rank"]
+    elif "rank" not in fields and "local_rank" in fields:
+        fields["rank"] = fields["local_rank"]
+    return FileRank(**fields)

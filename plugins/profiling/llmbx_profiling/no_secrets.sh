@@ -1,5 +1,5 @@
-# usage: no-secrets.sh COMMAND…     starts COMMAND without any secret in its environment
-# A profile stores the environment of every process on its machine, also of those that it does not look at.
+# usage: no-secrets.sh COMMAND…     runs COMMAND with all secrets removed from its environment
+# A profile stores the environment of every process on the machine, including processes that are not profiled.
 for llmbx_name in $(env | sed -nE '
   /^[A-Za-z_][A-Za-z0-9_]*=/!d; s/=.*//; h
   y/abcdefghijklmnopqrstuvwxyz/ABCDEFGHIJKLMNOPQRSTUVWXYZ/; s/.*/_&_/

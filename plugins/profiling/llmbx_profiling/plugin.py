@@ -1,4 +1,4 @@
-"""nsys as a plugin: what it adds to a launch, what it says before, and what it finds afterwards."""
+"""Hooks of the nsys profiler."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from llmbx.model import Figure, Finding, Launch, Profiler, RunSpec, Section
 
 @hookimpl
 def register_profiler() -> Profiler:
-    """nsys records the steps that are asked for."""
+    """Register nsys, which records the requested steps."""
     return Profiler(takes_steps=True, disturbs="")
 
 
 @hookimpl
 def check_spec(spec: RunSpec) -> Sequence[Finding]:
-    """The profile's size and whether the disk holds it; whether nsys is here, where it is to run here."""
-    from .before import findings
+    """Check the free disk space for the profile, and for a local run that nsys is installed."""
+    from .pre_run import findings
 
     return findings(spec)
 
 
 @hookimpl
 def wrap_command(spec: RunSpec, launch: Launch) -> Launch:
-    """nsys around the phases and ranks that are to be profiled."""
+    """Wrap the profiled phases and ranks with nsys."""
     import os
 
-    from .lending import lendable
+    from .host_nsys import find_host_nsys
+    from .nsys_tools import command
     from .nsys_wrap import wrap
-    from .tools import command
 
-    return wrap(spec, launch, command(os.environ), lendable(spec, os.environ))[0]
+    return wrap(spec, launch, command(os.environ), find_host_nsys(spec, os.environ))[0]
 
 
 @hookimpl
 def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
-    """Whether every asked rank left its profile, and what small profiles show."""
-    from .after import findings
+    """Check that every requested rank wrote its profile, and summarize small profiles."""
+    from .post_run import findings
 
     return findings(run_dir)
 
 
 @hookimpl
 def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
-    """Of the profiled steps: what the GPUs computed, communicated, and waited for."""
+    """Return computation, communication and idle time of the profiled steps."""
     from .figures import figures
 
     return figures(run_dir)
@@ -53,7 +53,7 @@ def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
 
 @hookimpl
 def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
-    """Where the profiled steps' time went."""
-    from .after import sections
+    """Return the report section with the time breakdown of the profiled steps."""
+    from .post_run import sections
 
     return sections(run_dir)

@@ -1,4 +1,4 @@
-"""How large the profiles of a run will be, and whether the disk can hold them."""
+"""Estimate the size of a run's profiles, and find the free disk space."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ BASE = 200_000
 """Bytes of a report without any GPU activity: 0.13 MB written by nsys 2022.4, 0.19 MB by 2023.4 (measured)."""
 
 KERNELS = 100
-"""Kernels of one transformer layer for one micro-batch, forward and backward: an order of magnitude."""
+"""Kernels of one transformer layer for one micro-batch, forward and backward (order of magnitude)."""
 
 PER_KERNEL = 800
-"""Bytes a kernel leaves in a report, its launch and ranges included: three steps of a rank that ran 16 layers x 128
-micro-batches of 256 GPUs were 0.6 GB, as users of the Llama 3.1 recipe saw."""
+"""Bytes per kernel in a report, including its launch and ranges. From a report by users of the Llama 3.1 recipe: 0.6 GB
+for three steps of one rank with 16 layers x 128 micro-batches on 256 GPUs."""
 
 METRICS = 4_000_000
-"""Bytes a second of GPU counters at nsys's default 10 kHz, some 400 bytes a sample."""
+"""Bytes per second of GPU counters at nsys's default of 10 kHz, at about 400 bytes per sample."""
 
 SECONDS = 10
-"""What a step is taken to last for the counters, whose size goes by time."""
+"""Assumed duration of a step, for the size of the counters."""
 
 
 def estimate(spec: RunSpec) -> tuple[int, int]:
-    """Files and bytes in all of the run's profile; the bytes are an order of magnitude. Pure.
+    """Return the number and total bytes of the run's profiles; the bytes are an order of magnitude. Pure.
 
-    Layers of a pipeline stage x micro-batches x kernels, once more for recomputed layers; experts double a layer.
+    The number of kernels is layers of a pipeline stage x micro-batches x `KERNELS`. A recomputed layer counts as 1.5
+    layers, a layer with experts as 2.
     """
     profile = spec.profile
     if profile is None:
@@ -47,7 +48,7 @@ def estimate(spec: RunSpec) -> tuple[int, int]:
 
 
 def free_space(path: str | None) -> int | None:
-    """Bytes that are free where `path` is or will be; None where nobody can tell."""
+    """Return the free bytes on the disk of `path`, which need not exist yet; None if unknown."""
     if path is None:
         return None
     here = Path(path).absolute()
@@ -60,8 +61,8 @@ def free_space(path: str | None) -> int | None:
     return None
 
 
-def human(size: float) -> str:
-    """Bytes in words: 612 kB, 1.5 GB."""
+def format_bytes(size: float) -> str:
+    """Format bytes with a decimal unit: 612 kB, 1.5 GB."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"

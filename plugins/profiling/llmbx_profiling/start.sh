@@ -1,27 +1,27 @@
-# usage: start.sh LENT PROFILER… start.sh PROGRAM…     starts PROGRAM under PROFILER, again where that fails before it
-# nsys sometimes ends with "End of file" or "Agent launcher failed" on a busy machine, and the program was never started.
-# LENT is the host's profiler, for an image that has none, with the libraries that an image may lack; empty: there is none.
+# usage: start.sh HOST_PROFILER PROFILER… start.sh PROGRAM…     runs PROGRAM under PROFILER
+# Retries if the profiler fails before the program starts: on a busy machine, nsys sometimes exits with "End of file" or
+# "Agent launcher failed". HOST_PROFILER is the host's profiler, for images without one; empty if the host has none.
 if [ "${LLMBX_PROFILER_MARK-}" ]; then
   : > "$LLMBX_PROFILER_MARK"
   unset LLMBX_PROFILER_MARK
-  if [ "${LLMBX_OWN_LIBRARIES+set}" ]; then # the program loads what its image has, and nothing lent
+  if [ "${LLMBX_OWN_LIBRARIES+set}" ]; then # restore the image's own library path for the program
     LD_LIBRARY_PATH=$LLMBX_OWN_LIBRARIES
     [ "$LD_LIBRARY_PATH" ] || unset LD_LIBRARY_PATH
     unset LLMBX_OWN_LIBRARIES
   fi
   exec "$@"
 fi
-llmbx_lent=$1
+llmbx_host_profiler=$1
 shift
-# One that is there and cannot start (a folder of the host's that the container sees, without its libraries) is none.
-if ! command -v "$1" > /dev/null || { [ -x "$llmbx_lent" ] && ! "$1" --version > /dev/null 2>&1; }; then
-  if [ ! -x "$llmbx_lent" ]; then
-    echo "llmbx: $1 is not on PATH where the ranks run, and the machine has none to lend to their image" >&2
+# A profiler that exists and cannot start (a host folder visible in the container, without its libraries) is not used.
+if ! command -v "$1" > /dev/null || { [ -x "$llmbx_host_profiler" ] && ! "$1" --version > /dev/null 2>&1; }; then
+  if [ ! -x "$llmbx_host_profiler" ]; then
+    echo "llmbx: $1 is not on PATH in the environment of the ranks, and the host has none to mount into the image" >&2
     exit 127
   fi
   shift
-  set -- "$llmbx_lent" "$@"
-  if ! "$llmbx_lent" --version > /dev/null 2>&1; then
+  set -- "$llmbx_host_profiler" "$@"
+  if ! "$llmbx_host_profiler" --version > /dev/null 2>&1; then
     export LLMBX_OWN_LIBRARIES="${LD_LIBRARY_PATH-}"
     export LD_LIBRARY_PATH="/opt/llmbx/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   fi

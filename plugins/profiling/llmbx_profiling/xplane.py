@@ -1,4 +1,4 @@
-"""The profiler that a framework of JAX has itself: asked for by `--tool xplane`, switched on by the framework."""
+"""Hooks for JAX's own profiler: requested with `--tool xplane`, enabled by the framework."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from llmbx.model import Finding, Launch, Profiler, RunSpec
 
 @hookimpl
 def register_profiler() -> Profiler:
-    """JAX's profiler records the steps that are asked for."""
+    """Register JAX's profiler, which records the requested steps."""
     return Profiler(takes_steps=True, disturbs="")
 
 
 @hookimpl
 def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
-    """Nothing goes around the program: the framework maps the profiled steps to its own switches."""
+    """Return None: the framework maps the profiled steps to its own options."""
     return None
 
 
 @hookimpl
 def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
-    """Whether there is a profile at all."""
-    from .own_profilers import missing
+    """Check that the profiler wrote a profile."""
+    from .framework_profilers import missing
 
     return missing(spec, run_dir, ("*.xplane.pb",), "XPlane profile")

@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from llmbx.model import ProfileSpec, RunSpec
-from llmbx_profiling.after import findings
-from llmbx_profiling.before import findings as before
 from llmbx_profiling.cli import command
-from llmbx_profiling.collect import MARK
+from llmbx_profiling.collect import SECRETS_SUFFIX
+from llmbx_profiling.post_run import findings
+from llmbx_profiling.pre_run import findings as before
 
 Profiled = Callable[..., Path]
 TOKEN = "hf_planted_token_of_the_tests_0123456789"
@@ -94,7 +94,7 @@ def test_a_token_that_is_kept_is_in_the_profile_and_that_is_said(one_nsys: Path,
     folder = profiled(one_nsys, keep_secrets=True, SAY_IT="1")
     (finding,) = findings(folder)
     assert (finding.rule, finding.warning) == ("profile_secret", True)
-    assert (folder / "nsys_profile" / f"line-mini_local_0_0.nsys-rep{MARK}").is_file()
+    assert (folder / "nsys_profile" / f"line-mini_local_0_0.nsys-rep{SECRETS_SUFFIX}").is_file()
 
 
 def test_the_programs_exit_code_passes(one_nsys: Path, profiled: Profiled) -> None:
@@ -108,7 +108,7 @@ def test_a_range_that_never_starts_is_noticed(nsys: Path, profiled: Profiled) ->
     assert list(folder.rglob("*.nsys-rep")) == []
     (finding,) = findings(folder)
     assert not finding.warning and finding.rule == "profile_missing"
-    assert "rank 0 left no profile" in finding.problem and "steps 45-50 never started" in finding.problem
+    assert "rank 0 wrote no profile" in finding.problem and "steps 45-50 never started" in finding.problem
 
 
 def without_importer(nsys: Path, folder: Path) -> Path:
@@ -145,7 +145,7 @@ def test_the_verb_reads_reports_and_leaves_them_as_they_were(one_nsys: Path, pro
 def test_a_report_that_nsys_cannot_read_is_one_line(one_nsys: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.nsys-rep").write_bytes(b"not a report")
     done = CliRunner().invoke(command, [str(tmp_path)])
-    assert done.exception is not None and "broken.nsys-rep: nsys cannot export it" in str(done.exception)
+    assert done.exception is not None and "broken.nsys-rep: nsys export failed" in str(done.exception)
     assert "\n" not in str(done.exception)
 
 

@@ -87,8 +87,8 @@ def test_a_capture_that_never_starts_fails_the_run(profile: Llmbx, install: Path
     assert done.returncode == 1
     result = read_result(newest(install))
     assert (result["status"], result["data_valid"]) == ("failed", True)
-    assert "rank 0 left no profile" in result["cause"] and "steps 2-4 never started" in result["cause"]
-    assert "rank 0 left no profile" in done.stdout
+    assert "rank 0 wrote no profile" in result["cause"] and "steps 2-4 never started" in result["cause"]
+    assert "rank 0 wrote no profile" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Lines as NCCL prints them, with every field free; and a second, plain reading of them to compare with."""
+"""NCCL log lines with arbitrary fields, and a simple second parser to compare results with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def coll(
     dtype: int = 9, comm: str = "0x55a0", nranks: int = 8, number: int = 1,
     stream: str = "0x5555630c58b0", label: str = "", send: str = "0x7ffb4713c200", tail: str = "", root: int = 0,
 ) -> str:  # fmt: skip
-    """One collective's line without its end."""
+    """Return one collective's line, without its line terminator."""
     return (
         f"{head(host, pid, dev, label)}{op}: opCount {number:x} sendbuff {send} recvbuff 0x7ffb4713c200 count {count} "
         f"datatype {dtype} op 0 root {root} comm {comm} [nranks={nranks}] stream {stream}{tail}"
@@ -22,7 +22,7 @@ def coll(
 
 
 def head(host: str | None = "node1", pid: int = 4711, dev: int = 0, label: str = "") -> str:
-    """What stands before a message."""
+    """Return the header before a message."""
     return f"{label}{host}:{pid}:{pid + 9} [{dev}] NCCL INFO " if host else f"{label}[{dev}] NCCL INFO "
 
 
@@ -30,7 +30,7 @@ def opened(
     rank: int, nranks: int, *, host: str | None = "node1", pid: int = 4711, dev: int = 0, comm: str = "0x55a0",
     identity: str = "0xabc", name: str = "ncclCommInitRank ",
 ) -> str:  # fmt: skip
-    """The line that says that a communicator is ready in one process."""
+    """Return the line that reports that a communicator is initialized in one process."""
     return (
         f"{head(host, pid, dev)}{name}comm {comm} rank {rank} nranks {nranks} cudaDev {dev} nvmlDev {dev} "
         f"busId 1a000 commId {identity} - Init COMPLETE"
@@ -38,12 +38,12 @@ def opened(
 
 
 def message(op: str, dtype: int, nranks: int, count: int) -> int:
-    """Bytes of the whole message by the documented convention."""
+    """Return the bytes of the whole message by the documented convention."""
     return count * SIZES[dtype] * (nranks if op in ("AllGather", "ReduceScatter") else 1)
 
 
 def oracle(text: str) -> tuple[Counter[tuple[str, int, int, int]], int, int]:
-    """(op, dtype, nranks, count) -> calls, cut records, and lines, found by taking every line apart at its spaces."""
+    """Return calls by (op, dtype, nranks, count), truncated records and lines, by splitting lines at spaces."""
     found: Counter[tuple[str, int, int, int]] = Counter()
     cut, lines = 0, text.split("\n")
     if lines[-1] == "":

@@ -1,4 +1,4 @@
-"""Both engines read what a plain reading reads, wherever blocks and stretches end and however lines are damaged."""
+"""Both engines agree with a simple parser, for any block and chunk boundaries and any damage to lines."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from llmbx_nccltrace.facts import DATATYPES
-from llmbx_nccltrace.tally import Tally
+from llmbx_nccltrace.counts import LogCounts
+from llmbx_nccltrace.definitions import DATATYPES
 
 from .lines import coll, head, message, opened, oracle
 
-Count = Callable[..., Tally]
+Count = Callable[..., LogCounts]
 
 ADDRESSES = st.sampled_from(["0x55a0", "0x7ffb4713c200", "(nil)", "0x5555630c58b0"])
 LABELS = [
@@ -52,7 +52,7 @@ OTHERS = st.one_of(
 
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
-    """A log: whole lines, and lines of which a part is missing or that another writer's text was mixed into."""
+    """A log of intact lines, truncated lines, and lines interleaved with other output."""
     lines = draw(st.lists(st.one_of(COLLS, OTHERS), max_size=20))
     for _ in range(draw(st.integers(0, 4)) if lines else 0):
         place = draw(st.integers(0, len(lines) - 1))
@@ -72,7 +72,7 @@ def damaged(draw: st.DrawFn) -> str:
 @example(text="node1:4711:4720 [0] misc/socket.cc:50 NCCL WARN " + coll()[17:] + "\n", block=400, cuts=[])
 @example(text=coll()[35:60] + " " + coll(host="node2") + "\n", block=400, cuts=[])
 @example(text="\n".join([coll(), opened(0, 8), coll(), opened(0, 4, identity="0xb"), coll()]), block=400, cuts=[250])
-def test_engines_agree_with_a_plain_reading(
+def test_engines_agree_with_a_simple_parser(
     count: Count, tmp_path: Path, text: str, block: int, cuts: list[int]
 ) -> None:
     path = tmp_path / "log"
@@ -110,21 +110,21 @@ def test_more_sizes_and_callers_than_the_scanners_tables_hold(count: Count, tmp_
     assert len(python.sizes) > 32_768 and len(python.callers) == 15_000
 
 
-def test_a_line_longer_than_a_block_is_passed_over(count: Count, tmp_path: Path) -> None:
+def test_a_line_longer_than_a_block_is_skipped(count: Count, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("\n".join([coll(), "x" * 5000, coll(), coll() + "y" * 1000, coll()]))
     for engine in ("native", "python"):
         for cuts in ((), (300,), (2000, 2500), (5300,)):
-            tally = count(path, engine, 500, cuts)
-            assert (tally.calls, tally.lines, tally.long_lines) == (3, 5, 2), (engine, cuts)
+            counts = count(path, engine, 500, cuts)
+            assert (counts.calls, counts.lines, counts.long_lines) == (3, 5, 2), (engine, cuts)
 
 
 @pytest.mark.parametrize("size", [0, 1, 30])
-def test_a_log_of_hardly_anything(count: Count, tmp_path: Path, size: int) -> None:
+def test_a_nearly_empty_log(count: Count, tmp_path: Path, size: int) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"\n" * size)
     for engine in ("native", "python"):
-        assert count(path, engine) == Tally(lines=size)
+        assert count(path, engine) == LogCounts(lines=size)
 
 
 def test_every_data_type_has_a_size(count: Count, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a traced run's report says."""
+"""Findings, figures and report section of a traced run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_findings_and_the_whole_report_beside_the_log(tmp_path: Path) -> None:
     assert (
         summary.problem.startswith("1 call by 1 process on 1 host in 2 lines of 1 file") and "Socket" in summary.problem
     )
-    assert warning.warning and "fall-back to sockets" in warning.problem and "node9" in warning.problem
+    assert warning.warning and "fallback to sockets" in warning.problem and "node9" in warning.problem
     assert json.loads((tmp_path / "nccl.json").read_text())["calls"] == 1
 
 
@@ -30,7 +30,7 @@ def test_many_warnings_are_counted_not_listed(tmp_path: Path) -> None:
     (tmp_path / "log-run.out").write_text("\n".join([coll(), *errors]) + "\n")
     found = plugin.analyze(SPEC, tmp_path)
     assert len(found) == 7
-    assert found[-1].problem == "6 more warnings of the trace"
+    assert found[-1].problem == "6 more warnings in the trace"
 
 
 def test_an_empty_trace_is_a_warning_not_an_error(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_an_empty_trace_is_a_warning_not_an_error(tmp_path: Path) -> None:
     assert not (tmp_path / "nccl.json").exists()
 
 
-def test_the_volume_of_each_step_is_a_figure_that_runs_can_be_compared_by(tmp_path: Path) -> None:
+def test_the_volume_of_each_step_is_a_comparable_figure(tmp_path: Path) -> None:
     line = "[2025-01-01 00:00:0{0}] iteration {0}/ 5 | consumed samples: 4 | elapsed time per iteration (ms): 9.1 |"
     lines = [coll(), line.format(1), coll(), coll(), line.format(2), coll(count=2048), line.format(3)]
     (tmp_path / "log-run.out").write_text("\n".join(lines) + "\n")
@@ -63,13 +63,13 @@ def test_a_report_has_the_trace_as_charts_and_tables_with_units(tmp_path: Path) 
     (section,) = plugin.report_sections(SPEC, tmp_path)
     facts = {fact.name: (fact.value, fact.unit) for fact in section.facts}
     assert facts["transport"] == ("Socket", "") and facts["calls"] == (3, "calls")
-    assert any("fall-back to sockets" in line for line in section.warnings)
+    assert any("fallback to sockets" in line for line in section.warnings)
     (sizes,) = section.charts
     assert sum(point.y or 0 for point in sizes.series[0].points) == 3
     operations = next(table for table in section.tables if table.title == "operations")
     assert {row[0]: row[1] for row in operations.rows} == {"AllReduce": 1, "AllGather": 2}
 
 
-def test_a_report_of_an_unread_trace_says_how_to_read_it(tmp_path: Path) -> None:
+def test_the_report_of_an_unanalyzed_trace_shows_the_command(tmp_path: Path) -> None:
     (section,) = plugin.report_sections(SPEC, tmp_path)
     assert f"llmbx nccl {tmp_path}" in section.text[0]

@@ -1,4 +1,4 @@
-"""Ranks that lag, errors, and who is meant by them."""
+"""Lagging ranks, errors, and the processes that they are attributed to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Read = Callable[..., Report]
 
 
 def world(calls: list[int], op: str = "AllReduce") -> list[str]:
-    """A log in which rank n of one communicator called `op` calls[n] times."""
+    """Return a log in which rank n of one communicator called `op` calls[n] times."""
     lines = []
     for rank, times in enumerate(calls):
         where = {"host": f"node{rank // 2}", "pid": 100 + rank, "comm": f"0x5{rank}"}
@@ -51,13 +51,13 @@ def test_equal_ranks_do_not_lag_and_neither_do_pipeline_neighbours(read: Read) -
     assert read(*world([7, 7])).warnings == ()
 
 
-def test_what_was_cut_explains_a_difference(read: Read) -> None:
+def test_truncated_lines_explain_a_difference(read: Read) -> None:
     cut = coll(host="node1", pid=102, comm="0x52", nranks=4)[:100]
     assert read(*world([7, 7, 6, 7]), cut).lagging == ()
     assert len(read(*world([7, 7, 5, 7]), cut).lagging or ()) == 1
 
 
-def test_without_init_lines_ranks_are_joined_only_where_that_is_certain(read: Read) -> None:
+def test_without_init_lines_ranks_are_grouped_only_if_that_is_certain(read: Read) -> None:
     calls = [coll(pid=pid, nranks=3) for pid in (1, 2, 3)]
     report = read(*calls, *calls[:2])
     assert [(lag.pid, lag.calls, lag.peers) for lag in report.lagging or ()] == [(3, 1, 2)]
@@ -66,7 +66,7 @@ def test_without_init_lines_ranks_are_joined_only_where_that_is_certain(read: Re
     assert read(*calls, *(coll(pid=pid, nranks=3, comm="0x9") for pid in (1, 2, 3, 3))).lagging is None
 
 
-def test_the_rank_of_a_small_communicator_is_told_as_the_rank_of_the_run(read: Read) -> None:
+def test_the_rank_in_a_small_communicator_is_reported_as_the_global_rank(read: Read) -> None:
     lines = []
     for rank in range(4):
         where = {"pid": 100 + rank}
@@ -75,7 +75,7 @@ def test_the_rank_of_a_small_communicator_is_told_as_the_rank_of_the_run(read: R
         lines += [coll(comm="0xb", nranks=2, **where)] * (2 if rank == 3 else 3)
     report = read(*lines)
     assert [(lag.rank, lag.global_rank) for lag in report.lagging or ()] == [(1, 3)]
-    assert "rank 3 (node1, pid 103)" in report.warnings[0] and "(there rank 1)" in report.warnings[0]
+    assert "rank 3 (node1, pid 103)" in report.warnings[0] and "(as rank 1)" in report.warnings[0]
 
 
 def test_errors_name_rank_and_host_once(read: Read) -> None:
@@ -94,12 +94,12 @@ def test_the_watchdog_of_the_framework_is_an_error(read: Read) -> None:
     assert [(e.rank, e.text.startswith("Timeout at NCCL work: 151")) for e in report.errors] == [(14, True)]
 
 
-def test_many_errors_are_not_a_wall_of_text(read: Read) -> None:
+def test_long_lists_of_errors_are_shortened(read: Read) -> None:
     report = read(*[f"node1:{n}:1 [0] a.cc:1 NCCL WARN broken" for n in range(50)])
     assert len(report.errors) == 50
     assert len(report.warnings) < 15 and any("40 more errors" in w for w in report.warnings)
 
 
-def test_only_a_label_tells_the_rank_of_a_line_without_a_host(read: Read) -> None:
+def test_the_rank_of_a_line_without_a_host_comes_from_its_label(read: Read) -> None:
     report = read("12: [4] misc/socket.cc:483 NCCL WARN gone", head() + "Using network IB")
     assert [(e.rank, e.host) for e in report.errors] == [(12, None)]

@@ -1,4 +1,4 @@
-"""Memory stays small, whatever the log's size and however many different calls it holds."""
+"""Memory use stays small for any size of log and any number of distinct calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ print(report.calls, len(report.operations), max(own, children) // 1024)
 
 
 @pytest.mark.parametrize("engine", ["native", "python"])
-def test_a_log_of_nothing_but_different_sizes(tmp_path: Path, engine: str) -> None:
+def test_a_log_with_only_distinct_sizes(tmp_path: Path, engine: str) -> None:
     path, calls = tmp_path / "log", 150_000
     with path.open("w") as out:
         for start in range(0, calls, 10_000):

@@ -1,4 +1,4 @@
-"""The transport's verdict, and the silent fall-back that a user must not miss."""
+"""The transport between ranks, and the warning about a fallback to sockets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EFA = "NET/OFI Selected Provider is efa (found 16 nics)"
 
 
 def via(path: str, host: str = "node1", direction: str = "[send] ") -> str:
-    """A connection's line."""
+    """Return the line of a connection."""
     return head(host) + f"Channel 00/0 : 0[0] -> 8[0] {direction}via {path}"
 
 
@@ -49,13 +49,13 @@ def test_verdicts(read: Read, verdict: str, lines: list[str]) -> None:
     assert report.transport.verdict == verdict
     assert report.transport.evidence
     assert report.transport.fallback == (verdict in ("Socket", "SHM"))
-    assert any("fall-back to sockets" in w for w in report.warnings) == (verdict == "Socket")
+    assert any("fallback to sockets" in w for w in report.warnings) == (verdict == "Socket")
 
 
-def test_the_fall_back_says_where_and_why(read: Read) -> None:
+def test_the_fallback_warning_has_host_and_reason(read: Read) -> None:
     lines = [head("node9") + "NET/IB : No device found.", via("NET/Socket/0", "node9"), via("NET/Socket/1", "node9")]
     (warning,) = [w for w in read(*lines, via("NET/IB/0/GDRDMA")).warnings if "sockets" in w]
-    assert "TCP carries 2 network connections on node9" in warning and "No device found" in warning
+    assert "TCP is used for 2 network connections on node9" in warning and "No device found" in warning
     assert "node1" not in warning
 
 
@@ -67,7 +67,7 @@ def test_without_gpudirect_the_data_goes_through_the_host(read: Read) -> None:
 
 def test_host_memory_inside_a_node_is_a_warning(read: Read) -> None:
     report = read(via("NET/IB/0/GDRDMA"), via("SHM/direct/direct", direction=""))
-    assert any("host memory (SHM) carries 1 connection inside a node on node1" in w for w in report.warnings)
+    assert any("host memory (SHM) is used for 1 connection inside a node on node1" in w for w in report.warnings)
 
 
 def test_connections_are_counted_by_transport(read: Read) -> None:

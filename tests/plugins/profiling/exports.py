@@ -1,4 +1,4 @@
-"""Exports as nsys writes them, made of what the test says: tables and columns of four versions."""
+"""Generate SQLite exports with the tables and columns of four versions of nsys."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 PID = 0x0001000000000000
-"""The serialised id of process 0; process n has n << 24 on top."""
+"""The serialized id of process 0; process n adds n << 24."""
 
 _TABLES: dict[str, dict[str, tuple[str, ...]]] = {
-    # A cut-down or very old export: no processes, no demangled names, and domains without meaning.
+    # A reduced or very old export: no processes, no demangled names and no domains.
     "bare": {
         "CUPTI_ACTIVITY_KIND_KERNEL": ("start", "end", "deviceId", "streamId", "correlationId", "shortName"),
         "NVTX_EVENTS": ("start", "end", "eventType", "text", "globalTid"),
@@ -51,7 +51,7 @@ VERSIONS = tuple(_TABLES)
 
 @dataclasses.dataclass
 class Export:
-    """What a profile holds. Times are nanoseconds; rows are dicts of the columns that matter."""
+    """Content of a profile. Times are in nanoseconds; rows are dicts of the relevant columns."""
 
     kernels: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     copies: list[dict[str, Any]] = dataclasses.field(default_factory=list)
@@ -113,7 +113,7 @@ class Export:
                 ("CUPTI_ACTIVITY_KIND_RUNTIME", self.calls),
                 ("NVTX_EVENTS", self._plain(version)),
             ):
-                # nsys makes a table only where it has rows.
+                # nsys creates a table only if it has rows.
                 if rows and table in tables:
                     _fill(connection, table, tables[table], rows)
             if version in _META:
@@ -124,7 +124,7 @@ class Export:
         return path
 
     def _plain(self, version: str) -> list[dict[str, Any]]:
-        """Old exports have no registered strings: the text stands in the row."""
+        """Old exports have no registered strings: the text is in the row."""
         if version != "bare":
             return self.ranges
         words = {i: text for text, i in self.strings.items()}

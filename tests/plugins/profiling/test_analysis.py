@@ -1,4 +1,4 @@
-"""The whole analysis of generated profiles against one that stands on every nanosecond, and what files can go wrong."""
+"""Analysis of generated profiles, compared with sets of nanoseconds, and handling of invalid files."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from llmbx.errors import InfraError, UsageError
 from llmbx_profiling.analysis import analyze as whole
 from llmbx_profiling.analysis.analyze import analyze
-from llmbx_profiling.analysis.database import opened
-from llmbx_profiling.analysis.values import Analysis
+from llmbx_profiling.analysis.database import open_profile
+from llmbx_profiling.analysis.model import Analysis
 
 from .exports import VERSIONS, Export
 
@@ -47,7 +47,10 @@ rows = st.lists(
 
 
 def export_of(lanes: list[list[Row]], edges: list[int]) -> Export:
-    """One process and device a lane, each with steps 45, 46 … between `edges` on the CPU (launches unrecorded)."""
+    """Return an export with one process and device per lane, and steps 45, 46 … between `edges` on the CPU.
+
+    Launches are not recorded.
+    """
     made = Export()
     for pid, found in enumerate(lanes, 1):
         made.domain(1, "llmbx", pid)
@@ -72,7 +75,7 @@ def ns(seconds: float | None) -> int:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(rows, min_size=1, max_size=3), st.lists(st.integers(1, 40), min_size=2, max_size=4))
-def test_every_figure_is_what_counting_nanoseconds_gives(lanes: list[list[Row]], lengths: list[int]) -> None:
+def test_times_agree_with_sets_of_nanoseconds(lanes: list[list[Row]], lengths: list[int]) -> None:
     edges = [10 + sum(lengths[:n]) for n in range(len(lengths) + 1)]
     with tempfile.TemporaryDirectory() as folder:
         analysis = analyze([export_of(lanes, edges).write(Path(folder) / "x.sqlite")])
@@ -159,7 +162,7 @@ def test_every_version_of_the_schema_is_read(version: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("late", [5, 40_000_000])
 def test_a_step_on_the_device_begins_with_its_first_kernel(late: int, ordered: bool, tmp_path: Path) -> None:
-    """The GPU lags behind the program, the program may load data before it calls, and rows have no order to rely on."""
+    """The GPU runs asynchronously, the program may load data before its first call, and rows may be in any order."""
     made = Export()
     scale = max(1, late // 5)
     made.domain(1, "llmbx")
@@ -184,8 +187,8 @@ def test_a_step_on_the_device_begins_with_its_first_kernel(late: int, ordered: b
     assert analysis.notes == ()
 
 
-def test_many_processes_are_cut_each_by_its_own_steps(tmp_path: Path) -> None:
-    """Eight processes far apart in time: more edges than are looked at singly."""
+def test_each_process_has_the_windows_of_its_own_steps(tmp_path: Path) -> None:
+    """Eight processes far apart in time: more edges than are queried individually."""
     made = Export()
     expected = {}
     for pid in range(1, 9):
@@ -200,17 +203,17 @@ def test_many_processes_are_cut_each_by_its_own_steps(tmp_path: Path) -> None:
     assert {(s.rank, s.step): ns(s.start_s) for s in analysis.steps} == expected
 
 
-def test_without_steps_the_capture_is_taken_whole(tmp_path: Path) -> None:
+def test_without_steps_the_whole_capture_is_one_window(tmp_path: Path) -> None:
     made = Export()
     made.kernel(1_000, 2_000, "gemm")
     made.kernel(3_000, 4_000, ALLREDUCE)
     analysis = analyze([made.write(tmp_path / "p.sqlite")])
     (step,) = analysis.steps
     assert (step.step, ns(step.duration_s), ns(step.busy_s), ns(step.exposed_s)) == (None, 3_000, 2_000, 1_000)
-    assert analysis.notes == ("no step ranges: the capture is taken whole",)
+    assert analysis.notes == ("no step ranges: the whole capture is analyzed as one",)
 
 
-def test_other_programs_steps_are_recognised(tmp_path: Path) -> None:
+def test_steps_of_other_programs_are_recognized(tmp_path: Path) -> None:
     made = Export()
     for number in (7, 8):
         made.range(1_000 * number, 1_000 * number + 999, f"iteration{number}", registered=number == 7)
@@ -220,7 +223,7 @@ def test_other_programs_steps_are_recognised(tmp_path: Path) -> None:
     assert [step.step for step in analysis.steps] == [7, 8]
 
 
-def test_a_cpu_profile_has_steps_and_ranges_and_no_invented_figures(tmp_path: Path) -> None:
+def test_a_cpu_profile_has_steps_and_ranges_and_no_gpu_times(tmp_path: Path) -> None:
     made = Export()
     made.domain(3, "llmbx")
     made.range(0, 400, "profile", domain=3)
@@ -242,18 +245,18 @@ def test_a_cpu_profile_has_steps_and_ranges_and_no_invented_figures(tmp_path: Pa
     assert analysis.ranks[0].kernels == 0 and analysis.ranks[0].device is None
 
 
-def test_graphs_traced_whole_are_busy_and_nothing_else(tmp_path: Path) -> None:
+def test_graphs_traced_as_a_whole_are_only_busy_time(tmp_path: Path) -> None:
     made = Export()
     made.kernel(0, 10, "gemm")
     made.graph(20, 50)
     analysis = analyze([made.write(tmp_path / "p.sqlite", "2025.1")])
     (step,) = analysis.steps
     assert (ns(step.busy_s), ns(step.compute_s), ns(step.idle_s)) == (40, 10, 10)
-    assert "CUDA graphs were traced whole" in " ".join(analysis.notes)
+    assert "CUDA graphs were traced as a whole" in " ".join(analysis.notes)
 
 
-def test_stragglers_are_who_is_in_a_collective_for_the_shortest_time(tmp_path: Path) -> None:
-    """Three ranks, two collectives a step; rank 2 comes 300 ns late to the first and rank 0 100 ns to the second."""
+def test_the_straggler_has_the_shortest_time_in_a_collective(tmp_path: Path) -> None:
+    """Three ranks, two collectives per step; rank 2 is 300 ns late in the first, rank 0 100 ns late in the second."""
     for rank, late in enumerate(((0, 100), (0, 0), (300, 0))):
         made = Export()
         made.domain(1, "llmbx")
@@ -276,7 +279,7 @@ def test_stragglers_are_who_is_in_a_collective_for_the_shortest_time(tmp_path: P
     assert found.ranks[0].label == "rank 2"
 
 
-def test_collectives_that_ranks_make_unequally_often_are_not_matched(tmp_path: Path) -> None:
+def test_collectives_with_different_numbers_of_calls_are_not_matched(tmp_path: Path) -> None:
     for rank in range(2):
         made = Export()
         for k in range(1 + rank):
@@ -305,7 +308,7 @@ def digest(folder: Path) -> dict[str, tuple[str, int]]:
     return {p.name: (hashlib.sha256(p.read_bytes()).hexdigest(), p.stat().st_mtime_ns) for p in folder.iterdir()}
 
 
-def test_reading_leaves_the_file_and_its_folder_as_they_were(tmp_path: Path) -> None:
+def test_reading_does_not_change_the_file_or_its_folder(tmp_path: Path) -> None:
     made = export_of([[(GEMM, 5, 9), (ALLREDUCE, 8, 9)]], [0, 30])
     made.write(tmp_path / "p.sqlite")
     before = digest(tmp_path)
@@ -321,14 +324,14 @@ def test_not_even_a_journal_is_left_beside_the_file(tmp_path: Path) -> None:
     connection.close()
     before = digest(tmp_path)
     seen = []
-    with opened(path) as database:
+    with open_profile(path) as database:
         list(database.rows("SELECT * FROM StringIds"))
         seen = [file.name for file in tmp_path.iterdir()]
     assert seen == ["p.sqlite"] and digest(tmp_path) == before
 
 
 def many(folder: Path) -> Path:
-    """Lanes of different sizes, blocks of one lane and blocks of several."""
+    """Write a profile with lanes of different sizes, so that blocks contain one lane or several."""
     chance = random.Random(7)
     lanes = [
         [
@@ -340,19 +343,21 @@ def many(folder: Path) -> Path:
     return export_of(lanes, [0, 300_000, 600_000, 1_000_000]).write(folder / "p.sqlite")
 
 
-def test_several_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_give_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for rank in range(3):
         (tmp_path / f"p_rank{rank}.sqlite").write_bytes(many(tmp_path).read_bytes())
     (tmp_path / "p.sqlite").unlink()
     alone = analyze([tmp_path], workers=1)
     assert [rank.label for rank in alone.ranks] == [f"rank {rank} gpu {gpu}" for rank in range(3) for gpu in range(5)]
-    monkeypatch.setattr(whole, "WORTH", 1)
+    monkeypatch.setattr(whole, "PARALLEL_BYTES", 1)
     for workers in (2, 16):
         assert analyze([tmp_path], workers=workers) == alone
 
 
 @pytest.mark.parametrize("rows", [7, 100, 50_000])
-def test_with_and_without_json_the_same_is_found(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_result_is_the_same_with_and_without_json(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = many(tmp_path)
     expected = analyze([path])
     monkeypatch.setattr("llmbx_profiling.analysis.database._BLOCK", rows)
@@ -381,7 +386,7 @@ def test_an_export_older_than_its_report_is_not_read(tmp_path: Path, monkeypatch
     old = export_of([[(GEMM, 5, 9)]], [0, 30]).write(tmp_path / "p.sqlite")
     os.utime(old, (1, 1))
     (tmp_path / "p.nsys-rep").write_bytes(b"newer")
-    with pytest.raises(InfraError, match=r"reading p.nsys-rep needs nsys"):
+    with pytest.raises(InfraError, match=r"reading p.nsys-rep requires nsys"):
         analyze([tmp_path])
 
 
@@ -394,7 +399,7 @@ def test_an_export_older_than_its_report_is_not_read(tmp_path: Path, monkeypatch
         ("p.qdstrm", b"x", "unfinished report"),
     ],
 )
-def test_what_is_no_profile_is_said_in_one_line(name: str, content: bytes, says: str, tmp_path: Path) -> None:
+def test_an_invalid_profile_is_a_one_line_error(name: str, content: bytes, says: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises((UsageError, InfraError)) as caught:
         analyze([tmp_path / name])
@@ -408,6 +413,6 @@ def test_an_empty_folder_and_a_missing_path_are_errors(tmp_path: Path) -> None:
         analyze([tmp_path / "gone.sqlite"])
 
 
-def test_a_file_without_anything_is_said_to_hold_nothing(tmp_path: Path) -> None:
+def test_an_empty_file_has_a_note(tmp_path: Path) -> None:
     analysis = analyze([Export().write(tmp_path / "p.sqlite")])
-    assert analysis.ranks == () and analysis.notes == ("neither GPU activity nor step ranges",)
+    assert analysis.ranks == () and analysis.notes == ("no GPU activity and no step ranges",)

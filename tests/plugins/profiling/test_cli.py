@@ -1,4 +1,4 @@
-"""`llmbx nsys`: tables for people, JSON and CSV for programs."""
+"""`llmbx nsys`: tables, JSON, CSV and HTML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from llmbx.errors import UsageError
 from llmbx.model import RunSpec
 from llmbx_profiling import plugin
 from llmbx_profiling.analysis.analyze import analyze
-from llmbx_profiling.analysis.sections import section as of_analysis
+from llmbx_profiling.analysis.sections import section as make_section
 from llmbx_profiling.cli import command
 
 from .exports import Export
@@ -77,7 +77,7 @@ def test_csv_has_one_line_a_step_and_rank(folder: Path) -> None:
     assert float(rows[0]["busy_s"]) == pytest.approx(0.00081)
 
 
-def test_lists_are_as_long_as_asked(folder: Path) -> None:
+def test_top_limits_the_lists(folder: Path) -> None:
     analysis = json.loads(run(str(folder), "--format", "json", "--top", "1"))
     assert [len(analysis[key]) for key in ("top_kernels", "gaps", "ranges")] == [1, 1, 1]
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_read_ends_the_command(tmp_path: Path) -> None:
         run(str(tmp_path))
 
 
-def test_a_page_with_the_same_figures(folder: Path) -> None:
+def test_the_html_page_has_the_same_numbers(folder: Path) -> None:
     page = folder / "new" / "steps.html"
     found = json.loads(run(str(folder), "--html", str(page), "--format", "json"))
     text = page.read_text()
@@ -97,7 +97,7 @@ def test_a_page_with_the_same_figures(folder: Path) -> None:
 
 
 def test_the_section_of_a_report_adds_up_to_the_step(folder: Path) -> None:
-    section = of_analysis(analyze([folder]))
+    section = make_section(analyze([folder]))
     chart = next(chart for chart in section.charts if chart.name == "by-step")
     shares = {series.name: [point.y for point in series.points] for series in chart.series}
     assert [point.x for point in chart.series[0].points] == [45, 46]
@@ -110,10 +110,10 @@ def test_the_section_of_a_report_adds_up_to_the_step(folder: Path) -> None:
     assert facts["exposed communication"].unit == "%" and facts["step"].unit == "ms"
 
 
-def test_a_report_reads_what_the_end_of_the_run_left(folder: Path) -> None:
+def test_a_report_uses_the_analysis_of_the_run(folder: Path) -> None:
     (missing,) = plugin.report_sections(SPEC, folder)
     assert "llmbx nsys" in missing.text[0]
     (folder / "nsys_profile").mkdir()
     (folder / "nsys_profile" / "analysis.json").write_text(run(str(folder), "--format", "json"))
     (section,) = plugin.report_sections(SPEC, folder)
-    assert section == of_analysis(analyze([folder]))
+    assert section == make_section(analyze([folder]))

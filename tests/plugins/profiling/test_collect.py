@@ -1,4 +1,4 @@
-"""After a run: which profiles are there, which are missing, and what is said of it."""
+"""Findings on the profiles of a finished run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from llmbx.model import Capture, Launch, Phase, ProfileSpec, RunSpec
-from llmbx_profiling import after
-from llmbx_profiling.after import check_steps, findings
+from llmbx_profiling import post_run
 from llmbx_profiling.analysis.analyze import analyze
 from llmbx_profiling.collect import collect
 from llmbx_profiling.nsys_wrap import wrap
+from llmbx_profiling.post_run import check_steps, findings
 
 from .exports import Export
 
@@ -21,7 +21,7 @@ MakeSpec = Callable[..., RunSpec]
 
 @pytest.fixture
 def run_dir(make_spec: MakeSpec, tmp_path: Path) -> Callable[..., Path]:
-    """`run_dir("0,8", name=…)`: the folder of a run of two nodes whose profile of steps 45 to 50 was asked for."""
+    """`run_dir("0,8", name=…)` returns the folder of a run on two nodes with a requested profile of steps 45 to 50."""
 
     def make(ranks: str, **profile: object) -> Path:
         spec = make_spec(
@@ -58,11 +58,11 @@ def test_all_there(run_dir: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("ranks", "name", "there", "says"),
     [
-        ("0,8", "profile_{job}_{node}_{rank}", ["profile_77_0_0.nsys-rep"], "rank 8 left no profile of phase train"),
-        ("all", "p_{rank}", ["p_3.nsys-rep"], "ranks 0-2,4-15 left no profile"),
-        ("all", "p_{rank}", [], "ranks 0-15 left no profile"),
-        ("4", "run-perf", [], "rank 4 left no profile"),
-        ("0-1", "p_{rank}", ["other_1.nsys-rep", "p_0.nsys-rep"], "rank 1 left no profile"),
+        ("0,8", "profile_{job}_{node}_{rank}", ["profile_77_0_0.nsys-rep"], "rank 8 wrote no profile of phase train"),
+        ("all", "p_{rank}", ["p_3.nsys-rep"], "ranks 0-2,4-15 wrote no profile"),
+        ("all", "p_{rank}", [], "ranks 0-15 wrote no profile"),
+        ("4", "run-perf", [], "rank 4 wrote no profile"),
+        ("0-1", "p_{rank}", ["other_1.nsys-rep", "p_0.nsys-rep"], "rank 1 wrote no profile"),
     ],
 )
 def test_ranks_without_a_profile_are_named(
@@ -83,33 +83,35 @@ def test_a_capture_that_is_not_required_only_warns(make_spec: MakeSpec, tmp_path
     assert [finding.warning for finding in found.findings] == [True]
 
 
-def test_a_stream_that_nobody_can_finish_is_an_error(run_dir: Callable[..., Path]) -> None:
+def test_a_stream_without_importer_is_an_error(run_dir: Callable[..., Path]) -> None:
     folder = run_dir("0", name="perf")
     left(folder, "perf.qdstrm")
     (found,) = collect(folder, {"PATH": "/nowhere"})
     assert [finding.rule for finding in found.findings] == ["profile_unfinished", "profile_missing"]
 
 
-def test_a_run_without_profiles_has_nothing_to_say(tmp_path: Path) -> None:
+def test_a_run_without_profiles_has_no_findings(tmp_path: Path) -> None:
     assert findings(tmp_path) == []
 
 
-def test_large_profiles_are_not_read_at_once(run_dir: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_profiles_are_not_analyzed_automatically(
+    run_dir: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = run_dir("0", name="perf")
     left(folder, "perf.nsys-rep")
-    monkeypatch.setattr(after, "SMALL", 3)
+    monkeypatch.setattr(post_run, "MAX_ANALYZED_BYTES", 3)
     (finding,) = findings(folder)
-    assert finding.warning and f"llmbx nsys {folder} reads them" in finding.fix
+    assert finding.warning and f"to analyze them: llmbx nsys {folder}" in finding.fix
 
 
-def test_other_steps_than_asked_are_told(tmp_path: Path) -> None:
+def test_other_steps_than_requested_are_reported(tmp_path: Path) -> None:
     made = Export()
     made.domain(1, "llmbx")
     for step in (45, 46, 48):
         made.range(100 * step, 100 * step + 90, "step", domain=1, payload=step)
     analysis = analyze([made.write(tmp_path / "p_rank2.sqlite")])
     (finding,) = check_steps(analysis, [{"steps": [45, 50]}])
-    assert finding.warning and "rank 2 holds steps 45, 46, 48, not the 5" in finding.problem
+    assert finding.warning and "rank 2 contains steps 45, 46, 48 instead of the 5" in finding.problem
     assert check_steps(analysis, [{"steps": [45, 47]}, {"steps": [48, 49]}]) == []
 
 
@@ -118,9 +120,12 @@ def test_an_empty_profile_is_an_error(tmp_path: Path) -> None:
     assert finding.rule == "profile_empty" and not finding.warning
 
 
-def test_exposed_communication_is_said_with_its_ceiling(tmp_path: Path) -> None:
+def test_exposed_communication_is_reported_with_the_upper_bound(tmp_path: Path) -> None:
     made = Export()
     made.kernel(0, 600, "gemm")
     made.kernel(500, 1_000, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL()")
-    (finding,) = after.summary(analyze([made.write(tmp_path / "p.sqlite")]), tmp_path)
-    assert "40.0% of the profiled time" in finding.problem and "1.67 times as fast at most" in finding.fix
+    (finding,) = post_run.summary(analyze([made.write(tmp_path / "p.sqlite")]), tmp_path)
+    assert (
+        "40.0% of the profiled time" in finding.problem
+        and "upper bound on the speed-up without it: 1.67x" in finding.fix
+    )

@@ -1,4 +1,4 @@
-"""What a comparison takes from a run's profiles."""
+"""Figures of a run's profiles for comparisons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .test_analysis import ALLREDUCE, GEMM
 
 
 def profile(folder: Path, rank: int, exposed: int) -> None:
-    """Two steps of 100 ns, each with 50 ns of computation, 10 ns of hidden and `exposed` ns of bare communication."""
+    """Write two steps of 100 ns: 50 ns computation, 10 ns overlapped and `exposed` ns exposed communication."""
     made = Export()
     made.domain(1, "llmbx")
     for number, start in enumerate((1000, 1100)):

@@ -1,4 +1,4 @@
-"""Interval arithmetic against sets of nanoseconds: what is covered is what somebody stands on."""
+"""Interval arithmetic, compared with sets of nanoseconds."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_longest_gaps_are_the_longest(found: Intervals, start: int, end: int
 
 
 def open_runs(found: Intervals, start: int, end: int) -> Intervals:
-    """Runs of nanoseconds of the window that nothing covers."""
+    """Return the maximal uncovered intervals of the window."""
     runs: list[list[int]] = []
     for time in sorted(set(range(start, end)) - points(found)):
         if runs and runs[-1][1] == time:

@@ -1,4 +1,4 @@
-"""What kernel names say."""
+"""Classification of kernels by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<(unsig
         ("", ""),
     ],
 )  # fmt: skip
-def test_names_are_shortened_to_what_tells_them_apart(name: str, short: str) -> None:
+def test_short_names(name: str, short: str) -> None:
     assert kernels.short(name) == short
 
 
@@ -50,5 +50,5 @@ def test_communication_is_more_than_nccl(name: str, operation: str | None) -> No
 @pytest.mark.parametrize(
     "name", ["void at::native::reduce_kernel<512>()", "gemm_all", "cub::DeviceReduceKernel", "scatter_add"]
 )
-def test_a_reduction_on_one_device_is_no_communication(name: str) -> None:
+def test_a_reduction_on_one_device_is_not_communication(name: str) -> None:
     assert not kernels.is_communication(name)

@@ -1,4 +1,4 @@
-"""Names of profile files, as the recipes print them, and back to the rank."""
+"""Names of profile files as in the recipes, and parsing them back to ranks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmbx.model import RunSpec
-from llmbx_profiling.names import Place, for_nsys, place, template, wildcard
+from llmbx_profiling.names import FileRank, fill_template, glob_pattern, nsys_output, parse_name
 
 MakeSpec = Callable[..., RunSpec]
 
@@ -38,7 +38,7 @@ def test_names_are_the_recipes_and_no_rank_overwrites_another(
     name: str, nodes: int, ranks: int, expected: str, make_spec: MakeSpec
 ) -> None:
     spec = make_spec(workload="grok1", size="314b", dtype="fp8", gpus=256)
-    assert for_nsys(template(name, spec, nodes, ranks), "%q{SLURM_JOB_ID}") == expected
+    assert nsys_output(fill_template(name, spec, nodes, ranks), "%q{SLURM_JOB_ID}") == expected
 
 
 @settings(deadline=None)
@@ -48,16 +48,16 @@ def test_names_are_the_recipes_and_no_rank_overwrites_another(
     st.integers(0, 7),
     st.integers(1, 9**9),
 )
-def test_a_files_name_tells_its_rank(name: str, node: int, local: int, job: int) -> None:
+def test_a_file_name_is_parsed_to_its_rank(name: str, node: int, local: int, job: int) -> None:
     spec = RunSpecs.grok
-    filled = template(name, spec, 41, 328)
+    filled = fill_template(name, spec, 41, 328)
     values = {"job": job, "node": node, "local_rank": local, "rank": 8 * node + local, "pid": 4711}
     stem = re.sub(r"\{(\w+)\}", lambda m: str(values[m[1]]), filled)
-    found = place(filled, stem, 8)
+    found = parse_name(filled, stem, 8)
     assert found is not None and found.rank == 8 * node + local
     for ending in (".nsys-rep", ".qdstrm"):
-        assert fnmatch(stem + ending, wildcard(filled))
-    assert not fnmatch("asked.json", wildcard(filled)) and not fnmatch("secrets.sh", wildcard(filled))
+        assert fnmatch(stem + ending, glob_pattern(filled))
+    assert not fnmatch("asked.json", glob_pattern(filled)) and not fnmatch("secrets.sh", glob_pattern(filled))
 
 
 class RunSpecs:
@@ -78,7 +78,7 @@ def _grok(request: pytest.FixtureRequest) -> None:
     )  # fmt: skip
 
 
-def test_another_file_is_nobodys() -> None:
-    assert place(LLAMA, "profile_77_3", 8) is None
-    assert place(LLAMA, "other_77_3_1", 8) is None
-    assert place(LLAMA_NEMO2, "profile_4711", 8) == Place()
+def test_other_files_do_not_match() -> None:
+    assert parse_name(LLAMA, "profile_77_3", 8) is None
+    assert parse_name(LLAMA, "other_77_3_1", 8) is None
+    assert parse_name(LLAMA_NEMO2, "profile_4711", 8) == FileRank()

@@ -1,4 +1,4 @@
-"""No secret reaches a profiled program; and a profile that holds one is found out."""
+"""Secrets are removed from profiled programs, and profiles that contain one are detected."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from llmbx.secrets import is_secret
-from llmbx_profiling.analysis.database import opened
-from llmbx_profiling.analysis.hidden import secrets_in as exported_secrets
-from llmbx_profiling.collect import MARK, mark, secrets_in
-from llmbx_profiling.nsys_wrap import shield
+from llmbx_profiling.analysis.database import open_profile
+from llmbx_profiling.analysis.secret_scan import secrets_in as exported_secrets
+from llmbx_profiling.collect import SECRETS_SUFFIX, mark_secrets, secrets_in
+from llmbx_profiling.nsys_wrap import no_secrets_script
 
 from .exports import Export
 
@@ -38,9 +38,9 @@ SHELLS = [shell for shell in ("dash", "bash") if any((Path(p) / shell).exists() 
 
 @pytest.fixture
 def script(tmp_path: Path) -> str:
-    """The script that a profiled rank starts with."""
+    """The script that removes secrets from a profiled rank."""
     path = tmp_path / "no-secrets.sh"
-    path.write_bytes(shield())
+    path.write_bytes(no_secrets_script())
     return str(path)
 
 
@@ -65,7 +65,7 @@ def test_arguments_and_exit_code_pass(shell: str, script: str) -> None:
      "PGPASSWORD", "HFTOKEN", "GITHUB_TOKEN2", "GH_PAT", "PATTERN", "MYSQL_PWD", "tokens_per_s", "MAX_NUM_TOKENS_B",
      "TOKENIZER_TOKEN", "MAX_NUM_TOKENS", "APPTAINER_PWD", "DOCKER_AUTH_CONFIG", "SSH_AUTH_SOCK", "NCCL_IB_PKEY"],
 )  # fmt: skip
-def test_a_secret_is_what_llmbx_calls_one(name: str, script: str) -> None:
+def test_the_script_agrees_with_is_secret(name: str, script: str) -> None:
     done = subprocess.run(
         ["sh", "-c", f'sh "{script}" env'],
         env={"PATH": PLAIN["PATH"], name: "x"},
@@ -86,9 +86,9 @@ def test_a_planted_token_is_found_and_the_file_marked(tmp_path: Path) -> None:
         "HF_HOME": "/data/cache",
     }
     assert secrets_in(profile, environ) == ("HF_TOKEN",)
-    finding = mark(profile, ("HF_TOKEN",))
-    assert finding.warning and "p.nsys-rep holds HF_TOKEN" in finding.problem
-    assert (tmp_path / f"p.nsys-rep{MARK}").read_text() == "This profile holds the values of: HF_TOKEN\n"
+    finding = mark_secrets(profile, ("HF_TOKEN",))
+    assert finding.warning and "p.nsys-rep contains HF_TOKEN" in finding.problem
+    assert (tmp_path / f"p.nsys-rep{SECRETS_SUFFIX}").read_text() == "This profile holds the values of: HF_TOKEN\n"
     assert stat.S_IMODE(profile.stat().st_mode) == 0o600
 
 
@@ -99,8 +99,8 @@ def test_a_clean_or_empty_profile_holds_none(tmp_path: Path) -> None:
         assert secrets_in(tmp_path / name, {"HF_TOKEN": "hf_planted_token_1234"}) == ()
 
 
-def test_an_export_tells_what_the_report_hides(tmp_path: Path) -> None:
-    """A report is compressed; its export holds what the program printed, and (since 2023) what it was started with."""
+def test_secrets_in_a_compressed_report_are_found_in_its_export(tmp_path: Path) -> None:
+    """A report is compressed; its export contains the program's output and, since 2023, its environment."""
     made = Export()
     made.string("long output of a program\n" * 9_000 + "the token is hf_planted_token_1234\n" + "more\n" * 9_000)
     path = made.write(tmp_path / "p.sqlite")
@@ -111,6 +111,6 @@ def test_an_export_tells_what_the_report_hides(tmp_path: Path) -> None:
         ]
         connection.executemany("INSERT INTO META_DATA_CAPTURE VALUES (?, ?)", started)
     connection.close()
-    with opened(path) as database:
+    with open_profile(path) as database:
         environ = {"HF_TOKEN": "hf_planted_token_1234", "NGC_API_KEY": "another-secret"}
         assert exported_secrets(database, environ) == ("HF_TOKEN", "WANDB_API_KEY")

@@ -1,4 +1,4 @@
-"""The size that is said before a run, and the disk that must hold it."""
+"""Size estimate and disk space check before a run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from llmbx.model import ModelShape, Parallelism, ProfileSpec, RunSpec
-from llmbx_profiling.before import findings
-from llmbx_profiling.sizes import BASE, estimate, free_space, human
+from llmbx_profiling.pre_run import findings
+from llmbx_profiling.sizes import BASE, estimate, format_bytes, free_space
 
 MakeSpec = Callable[..., RunSpec]
 SHAPE = ModelShape(
@@ -31,8 +31,8 @@ def cluster(make_spec: MakeSpec, **changes: object) -> RunSpec:
     return make_spec(**{**values, **changes})
 
 
-def test_the_estimate_is_near_what_users_saw(make_spec: MakeSpec) -> None:
-    """Three ranks of 256, three steps: about 0.6 GB each, as a user of the recipes reports."""
+def test_the_estimate_is_close_to_reported_sizes(make_spec: MakeSpec) -> None:
+    """Three ranks of 256, three steps: about 0.6 GB each, as reported by a user of the recipes."""
     files, size = estimate(cluster(make_spec))
     assert files == 3 and 0.3e9 < size / files < 1.2e9
 
@@ -55,7 +55,7 @@ def test_a_profile_without_gpus_is_small(make_spec: MakeSpec) -> None:
     assert estimate(make_spec()) == (0, 0)
 
 
-def test_the_size_is_said_and_a_full_disk_refused(
+def test_the_size_is_reported_and_a_full_disk_is_an_error(
     make_spec: MakeSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = cluster(make_spec, install=str(tmp_path / "not" / "yet"))
@@ -72,16 +72,16 @@ def test_free_space_is_unknown_rather_than_guessed(tmp_path: Path) -> None:
     assert (free_space(str(tmp_path)) or 0) > 0
 
 
-def test_gated_tokenizers_are_warned_of_before(make_spec: MakeSpec, tmp_path: Path) -> None:
+def test_gated_tokenizers_are_a_warning(make_spec: MakeSpec, tmp_path: Path) -> None:
     spec = cluster(make_spec, gated_tokenizer="meta-llama/Llama-3.1-405B")
     assert "--keep-secrets" in findings(spec)[-1].fix
     assert spec.profile is not None
     kept = spec.replace(secrets=("HF_TOKEN",), profile=spec.profile.replace(keep_secrets=True))
-    assert "the profiles will hold HF_TOKEN" in findings(kept)[-1].problem
+    assert "the profiles will contain HF_TOKEN" in findings(kept)[-1].problem
 
 
 @pytest.mark.parametrize(
     ("size", "text"), [(0, "0 B"), (999, "999 B"), (130_000, "130 kB"), (1_530_000_000, "1.5 GB"), (25e12, "25.0 TB")]
 )
 def test_sizes_are_readable(size: float, text: str) -> None:
-    assert human(size) == text
+    assert format_bytes(size) == text

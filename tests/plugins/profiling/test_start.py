@@ -1,4 +1,4 @@
-"""A profiler that fails before the program starts is started again; a program that fails is not."""
+"""A profiler that fails before the program starts is retried; a program that fails is not."""
 
 from __future__ import annotations
 
@@ -54,26 +54,28 @@ def test_the_program_does_not_see_the_mark(run) -> None:  # type: ignore[no-unty
     assert "LLMBX_PROFILER_MARK" not in done.stdout and "LLMBX_RANK=3" in done.stdout
 
 
-LENT = """#!/bin/sh
+HOST_PROFILER = """#!/bin/sh
 case $LD_LIBRARY_PATH in /opt/llmbx/lib*) ;; *) [ "$NEEDS" ] && exit 127 ;; esac
 [ "$1" = --version ] && exit
-echo "lent with $1, libraries ${LD_LIBRARY_PATH-none}"
+echo "host profiler with $1, libraries ${LD_LIBRARY_PATH-none}"
 shift
 exec "$@"
 """
 SHOW = 'echo "program with libraries ${LD_LIBRARY_PATH-none}, own ${LLMBX_OWN_LIBRARIES-none}"'
 
 
-def start_lent(folder: Path, command: str, lent: Path | str, **env: str) -> subprocess.CompletedProcess[str]:
+def start_with_host_profiler(
+    folder: Path, command: str, host_profiler: Path | str, **env: str
+) -> subprocess.CompletedProcess[str]:
     (folder / "nsys_profile").mkdir()
-    argv = ["/bin/sh", SCRIPT, str(lent), command, "profile", "/bin/sh", SCRIPT, "/bin/sh", "-c", SHOW]
+    argv = ["/bin/sh", SCRIPT, str(host_profiler), command, "profile", "/bin/sh", SCRIPT, "/bin/sh", "-c", SHOW]
     environ = {"PATH": "/usr/bin:/bin", "LLMBX_RANK": "0", **env}
     return subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, check=False)
 
 
-def lent_program(folder: Path) -> Path:
-    program = folder / "lent"
-    program.write_text(LENT)
+def host_program(folder: Path) -> Path:
+    program = folder / "host-nsys"
+    program.write_text(HOST_PROFILER)
     program.chmod(0o755)
     return program
 
@@ -86,29 +88,31 @@ def lent_program(folder: Path) -> Path:
         ({"NEEDS": "1", "LD_LIBRARY_PATH": "/own"}, "/opt/llmbx/lib:/own", "/own"),
     ],
 )
-def test_where_the_image_has_no_profiler_the_lent_one_is_started(
+def test_the_host_profiler_is_used_if_the_image_has_none(
     env: dict[str, str], profiler: str, program: str, tmp_path: Path
 ) -> None:
-    """It gets the lent libraries only where it does not start without them, and the program never does."""
-    done = start_lent(tmp_path, "nsys-of-no-image", lent_program(tmp_path), **env)
-    expected = f"lent with profile, libraries {profiler}\nprogram with libraries {program}, own none\n"
+    """It gets the host's libraries only if it cannot start without them; the program never gets them."""
+    done = start_with_host_profiler(tmp_path, "nsys-of-no-image", host_program(tmp_path), **env)
+    expected = f"host profiler with profile, libraries {profiler}\nprogram with libraries {program}, own none\n"
     assert (done.stdout, done.returncode) == (expected, 0), done.stderr
 
 
 def test_the_images_own_profiler_comes_first(tmp_path: Path) -> None:
-    done = start_lent(tmp_path, "env", lent_program(tmp_path))
-    assert "lent" not in done.stdout and "profile" in done.stderr, "env was started, which knows no profile"
+    done = start_with_host_profiler(tmp_path, "env", host_program(tmp_path))
+    assert "host profiler" not in done.stdout and "profile" in done.stderr, (
+        "env was started and rejects the argument profile"
+    )
 
 
-def test_without_any_profiler_that_is_said(tmp_path: Path) -> None:
-    done = start_lent(tmp_path, "nsys-of-no-image", "")
-    assert done.returncode == 127 and "nsys-of-no-image is not on PATH where the ranks run" in done.stderr
+def test_a_missing_profiler_is_an_error(tmp_path: Path) -> None:
+    done = start_with_host_profiler(tmp_path, "nsys-of-no-image", "")
+    assert done.returncode == 127 and "nsys-of-no-image is not on PATH in the environment of the ranks" in done.stderr
 
 
-def test_a_profiler_that_cannot_start_here_is_none(tmp_path: Path) -> None:
-    """A container may see the host's own nsys without the libraries that it needs."""
+def test_a_profiler_that_cannot_start_is_not_used(tmp_path: Path) -> None:
+    """A container may see the host's nsys without the libraries that it needs."""
     seen = tmp_path / "seen"
     seen.write_text("#!/bin/sh\nexit 127\n")
     seen.chmod(0o755)
-    done = start_lent(tmp_path, str(seen), lent_program(tmp_path))
-    assert done.returncode == 0 and "lent with profile" in done.stdout
+    done = start_with_host_profiler(tmp_path, str(seen), host_program(tmp_path))
+    assert done.returncode == 0 and "host profiler with profile" in done.stdout

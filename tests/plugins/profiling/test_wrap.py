@@ -1,4 +1,4 @@
-"""What nsys adds to a launch: on which ranks and phases, in which words, and what the run must leave."""
+"""Launches wrapped with nsys: ranks, phases, commands and expected files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from llmbx.launchers.shim import render_shim
 from llmbx.model import Capture, Launch, Parallelism, Phase, Prefix, ProfileSpec, RunSpec
 from llmbx.resolve.ranks import numbers
-from llmbx_profiling.lending import Lent, lendable
-from llmbx_profiling.nsys_wrap import ASKED, SHIELD, START, first_of_each_node, wrap
+from llmbx_profiling.host_nsys import HostNsys, find_host_nsys
+from llmbx_profiling.nsys_wrap import MANIFEST, NO_SECRETS, START_SCRIPT, first_of_each_node, wrap
 
 MakeSpec = Callable[..., RunSpec]
 Golden = Callable[[str, str], None]
@@ -33,14 +33,14 @@ def nsys_of(phase: Phase) -> list[Prefix]:
 
 
 def show(wrapped: Launch) -> str:
-    """Every phase with its prefixes and what it makes, and what is asked for."""
+    """Return a text with the prefixes and outputs of every phase, and the expected files."""
     lines = []
     for phase in wrapped.phases:
         lines += [f"phase {phase.role}", *(f"makes {path}" for path in phase.makes)]
         lines += [f"ranks {prefix.ranks}: {shlex.join(prefix.argv)}" for prefix in phase.prefixes]
         lines += [f"argv {shlex.join(phase.argv)}", ""]
         render_shim(phase, wrapped)
-    return "\n".join(lines) + wrapped.files[ASKED].decode()
+    return "\n".join(lines) + wrapped.files[MANIFEST].decode()
 
 
 def test_cpu(make_spec: MakeSpec, golden: Golden) -> None:
@@ -56,8 +56,8 @@ def test_cluster_with_gpu_metrics(make_spec: MakeSpec, golden: Golden) -> None:
     golden("wrap-cluster.txt", show(wrap(spec, launch(4, 8))[0]))
 
 
-def test_phases_that_capture_for_themselves(make_spec: MakeSpec, golden: Golden) -> None:
-    """PGLE: the collect phase is captured, the measured one profiled, and neither twice."""
+def test_phases_with_their_own_capture(make_spec: MakeSpec, golden: Golden) -> None:
+    """PGLE: the collect phase is captured, the measured phase is profiled, and neither is wrapped twice."""
     capture = Capture(start=9, stop=12, tool="nsys", required=True, output="nsys_profile/run-prof")
     phases = (
         Phase(role="check", argv=("true",), ranks="first"),
@@ -81,7 +81,7 @@ def test_a_capture_needs_no_profile_of_the_run(make_spec: MakeSpec) -> None:
     assert wrapped.phases[0].makes == (), "a profile that may be missing fails no phase"
 
 
-def test_nothing_asked_changes_nothing(make_spec: MakeSpec) -> None:
+def test_a_launch_without_profile_is_unchanged(make_spec: MakeSpec) -> None:
     plain = launch()
     assert wrap(make_spec(), plain) == (plain, ())
     other_tool = make_spec(profile=ProfileSpec(start=1, stop=2, tool="torch"))
@@ -90,7 +90,7 @@ def test_nothing_asked_changes_nothing(make_spec: MakeSpec) -> None:
 
 @pytest.mark.parametrize("ranks", ["all", "0-7", "0,8,15", "3"])
 @pytest.mark.parametrize("metrics", [False, True])
-def test_every_asked_rank_gets_nsys_once(ranks: str, metrics: bool, make_spec: MakeSpec) -> None:
+def test_every_requested_rank_gets_nsys_once(ranks: str, metrics: bool, make_spec: MakeSpec) -> None:
     spec = make_spec(gpus=16, profile=ProfileSpec(tool="nsys", start=1, stop=2, ranks=ranks, gpu_metrics=metrics))
     (phase,) = wrap(spec, launch(2, 8))[0].phases
     wrapped = [rank for prefix in nsys_of(phase) for rank in numbers(prefix.ranks, 16)]
@@ -99,13 +99,13 @@ def test_every_asked_rank_gets_nsys_once(ranks: str, metrics: bool, make_spec: M
     assert tuple(with_metrics) == (first_of_each_node(numbers(ranks, 16), 8) if metrics else ())
 
 
-def test_what_is_asked_for_is_written_beside_the_profiles(make_spec: MakeSpec) -> None:
+def test_the_expected_files_are_written_next_to_the_profiles(make_spec: MakeSpec) -> None:
     spec = make_spec(gpus=16, profile=ProfileSpec(tool="nsys", start=45, stop=50, ranks="0,8"))
     wrapped, asked = wrap(spec, launch(2, 8))
-    facts = json.loads(wrapped.files[ASKED])
+    facts = json.loads(wrapped.files[MANIFEST])
     assert facts["ranks_per_node"] == 8 and facts["files"] == json.loads(msgspec.json.encode(asked))
     assert facts["files"][0]["steps"] == [45, 50] and facts["files"][0]["ranks"] == [0, 8]
-    assert SHIELD in wrapped.files and wrapped.files["train.py"] == b""
+    assert NO_SECRETS in wrapped.files and wrapped.files["train.py"] == b""
 
 
 def test_another_command_for_nsys(make_spec: MakeSpec) -> None:
@@ -115,23 +115,23 @@ def test_another_command_for_nsys(make_spec: MakeSpec) -> None:
     assert "/opt/nsys/bin/nsys" in prefix.argv and "nsys" not in prefix.argv
 
 
-def test_the_machines_nsys_is_lent_to_images(make_spec: MakeSpec) -> None:
+def test_the_host_nsys_is_mounted_into_images(make_spec: MakeSpec) -> None:
     spec = make_spec(runtime="docker", profile=ProfileSpec(tool="nsys", start=1, stop=2, ranks="0"))
-    lent = Lent(program="/opt/n/target/nsys", folder="/opt/n", libraries={"libelf.so.1": "/lib/libelf.so.1"})
-    wrapped = wrap(spec, launch(), "nsys", lent)[0]
+    host_nsys = HostNsys(program="/opt/n/target/nsys", folder="/opt/n", libraries={"libelf.so.1": "/lib/libelf.so.1"})
+    wrapped = wrap(spec, launch(), "nsys", host_nsys)[0]
     (prefix,) = nsys_of(wrapped.phases[0])
-    assert prefix.argv[:5] == ("/bin/sh", START, "/opt/n/target/nsys", "nsys", "profile")
+    assert prefix.argv[:5] == ("/bin/sh", START_SCRIPT, "/opt/n/target/nsys", "nsys", "profile")
     assert [(m.source, m.target, m.read_only, m.optional) for m in wrapped.mounts] == [
         ("/opt/n", None, True, True),
         ("/lib/libelf.so.1", "/opt/llmbx/lib/libelf.so.1", True, True),
     ]
     plain = make_spec(profile=None)
-    assert wrap(plain, launch(), "nsys", lent)[0].mounts == (), "nothing is profiled"
+    assert wrap(plain, launch(), "nsys", host_nsys)[0].mounts == (), "nothing is profiled"
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> dict[str, str]:
-    """An environment that finds an nsys of Debian's layout, a link to a program in a folder of its own."""
+    """An environment with nsys in Debian's layout: a link to a program in its own folder."""
     folder = tmp_path / "lib/nsight-systems/target-linux-x64"
     folder.mkdir(parents=True)
     shutil.copy("/bin/ls", folder / "nsys")
@@ -140,33 +140,35 @@ def installed(tmp_path: Path) -> dict[str, str]:
     return {"PATH": f"{tmp_path}/bin:/usr/bin"}
 
 
-def test_what_is_lent(installed: dict[str, str], make_spec: MakeSpec, tmp_path: Path) -> None:
-    lent = lendable(make_spec(runtime="apptainer"), installed)
-    assert lent is not None and lent.folder == str(tmp_path / "lib/nsight-systems")
-    assert lent.program == f"{lent.folder}/target-linux-x64/nsys"
-    assert "libselinux.so.1" in lent.libraries and Path(lent.libraries["libselinux.so.1"]).is_file()
-    assert not any(name.startswith(("libc.", "ld-linux")) for name in lent.libraries), "an image has its own C library"
+def test_files_of_the_host_nsys(installed: dict[str, str], make_spec: MakeSpec, tmp_path: Path) -> None:
+    host_nsys = find_host_nsys(make_spec(runtime="apptainer"), installed)
+    assert host_nsys is not None and host_nsys.folder == str(tmp_path / "lib/nsight-systems")
+    assert host_nsys.program == f"{host_nsys.folder}/target-linux-x64/nsys"
+    assert "libselinux.so.1" in host_nsys.libraries and Path(host_nsys.libraries["libselinux.so.1"]).is_file()
+    assert not any(name.startswith(("libc.", "ld-linux")) for name in host_nsys.libraries), (
+        "an image has its own C library"
+    )
 
 
 @pytest.mark.parametrize("runtime", ["venv", "host"])
-def test_a_rank_outside_of_an_image_needs_nothing_lent(
+def test_a_rank_outside_an_image_needs_no_host_nsys(
     runtime: str, installed: dict[str, str], make_spec: MakeSpec
 ) -> None:
-    assert lendable(make_spec(runtime=runtime), installed) is None
+    assert find_host_nsys(make_spec(runtime=runtime), installed) is None
 
 
-def test_a_program_among_all_others_is_not_lent(make_spec: MakeSpec, tmp_path: Path) -> None:
-    """A wrapper script in /usr/local/bin would take that whole folder along."""
+def test_a_program_without_its_own_folder_is_not_mounted(make_spec: MakeSpec, tmp_path: Path) -> None:
+    """For a wrapper script in /usr/local/bin, all of that folder would be mounted."""
     (tmp_path / "nsys").write_text("#!/bin/sh\n")
     (tmp_path / "nsys").chmod(0o755)
-    assert lendable(make_spec(runtime="docker"), {"PATH": str(tmp_path)}) is None
-    assert lendable(make_spec(runtime="docker"), {"PATH": "/nowhere"}) is None
+    assert find_host_nsys(make_spec(runtime="docker"), {"PATH": str(tmp_path)}) is None
+    assert find_host_nsys(make_spec(runtime="docker"), {"PATH": "/nowhere"}) is None
 
 
-def test_no_rank_has_a_secret_unless_it_is_kept(make_spec: MakeSpec) -> None:
-    """nsys stores the environment of every process of its machine, also of ranks that it does not look at."""
+def test_secrets_are_removed_unless_kept(make_spec: MakeSpec) -> None:
+    """nsys stores the environment of every process on the machine, including ranks that are not profiled."""
     profile = ProfileSpec(tool="nsys", start=1, stop=2, ranks="3")
     (phase,) = wrap(make_spec(gpus=16, profile=profile), launch(2, 8))[0].phases
-    assert phase.prefixes[0] == Prefix(argv=("/bin/sh", SHIELD), ranks="all")
+    assert phase.prefixes[0] == Prefix(argv=("/bin/sh", NO_SECRETS), ranks="all")
     (phase,) = wrap(make_spec(gpus=16, profile=profile.replace(keep_secrets=True)), launch(2, 8))[0].phases
     assert len(phase.prefixes) == 1

@@ -1,1 +1,1 @@
-"""Reading of profiles: where a step's time went, on every rank, and what the ranks waited for."""
+"""Analysis of Nsight Systems profiles: time breakdown of each step on every rank, and stragglers."""

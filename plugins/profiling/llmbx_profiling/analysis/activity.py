@@ -1,10 +1,10 @@
-"""Reading what the GPUs did: kernels, copies and memory sets, sorted apart by process, device and kind."""
+"""Read the GPU activity of a profile: kernels, copies and memory sets, grouped by process, device and kind."""
 
 from __future__ import annotations
 
 from . import kernels
 from .database import Database
-from .lanes import Shelf
+from .lanes import LaneSet
 from .sorting import Sorter
 
 _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -18,28 +18,28 @@ _OTHERS = (
 )
 
 
-def read(database: Database) -> Shelf:
-    """The GPU activity of a profile, in one pass over each table; empty without any."""
-    shelf = Shelf()
-    sorter = Sorter(shelf)
+def read(database: Database) -> LaneSet:
+    """Read the GPU activity in one pass over each table; the result is empty if there is none."""
+    lane_set = LaneSet()
+    sorter = Sorter(lane_set)
     if _KERNEL in database.tables:
         column = name_column(database)
-        shelf.names.update(_names(database, column))
+        lane_set.names.update(_names(database, column))
         _collect(database, _KERNEL, column, sorter)
     for number, (table, text) in enumerate(_OTHERS, 2):
         if table in database.tables and {"start", "end"} <= database.columns(table):
-            shelf.names[-number] = text
+            lane_set.names[-number] = text
             name = str(-number)
             if "copyKind" in database.columns(table):
-                shelf.names[-1] = kernels.PEER_COPY
+                lane_set.names[-1] = kernels.PEER_COPY
                 name = f"CASE copyKind WHEN {_COPY_PEER} THEN -1 ELSE -{number} END"
             _collect(database, table, name, sorter)
     sorter.finish()
-    return shelf
+    return lane_set
 
 
 def name_column(database: Database) -> str:
-    """The column that tells kernels apart best: the demangled name, else the short one (old and cut-down exports)."""
+    """Return the most specific name column: the demangled name, or the short one in old and reduced exports."""
     columns = database.columns(_KERNEL)
     for column in ("demangledName", "shortName", "mangledName", "name"):
         if column in columns:
@@ -50,21 +50,21 @@ def name_column(database: Database) -> str:
 
 
 def lane_expression(database: Database, table: str) -> str:
-    """SQL for a lane's key: a serialised process id has its low 24 bits free for the device's number."""
+    """Return SQL for a lane's key: the serialized process id, with the device number in its low 24 bits."""
     columns = database.columns(table)
     device = "deviceId" if "deviceId" in columns else "0"
     return f"(ifnull(globalPid, 0) | {device})" if "globalPid" in columns else device
 
 
 def _names(database: Database, column: str) -> dict[int, str]:
-    """Every kernel's name by id. Names are few and kernels many: the strings are searched, not the kernels."""
+    """Return all strings by id. There are few strings and many kernels, so the kernels are not searched for ids."""
     if "StringIds" not in database.tables or column == "0":
         return {}
     return dict(database.rows("SELECT id, value FROM StringIds"))
 
 
 def _collect(database: Database, table: str, name: str, sorter: Sorter) -> None:
-    """Sort a table's rows into lanes. A row without an end (the capture stopped in it) or a length is left out."""
+    """Sort a table's rows into lanes. Rows of length 0 or without an end (the capture stopped before) are skipped."""
     lane = lane_expression(database, table)
     for starts, ends, keys, names in database.blocks(
         table, ("start", "end", lane, f"ifnull({name}, 0)"), "end > start"

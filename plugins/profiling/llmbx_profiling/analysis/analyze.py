@@ -1,4 +1,4 @@
-"""The whole way from paths to an analysis, several files at a time."""
+"""Analyze profiles, several files in parallel."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from llmbx.errors import InfraError
 
 from . import sources
 from .combine import combine
+from .model import Analysis
 from .profile import FileProfile, read
-from .values import Analysis
 
-WORTH = 8_000_000
-"""Bytes of profiles from which a second process is worth its start."""
+PARALLEL_BYTES = 8_000_000
+"""Minimum total bytes of profiles to use several processes."""
 
 
 def analyze(paths: Sequence[Path], top: int = 10, workers: int | None = None) -> Analysis:
-    """Read every profile that `paths` mean and put them together (see `combine`). The files are only read.
+    """Read all profiles in `paths` (files and folders) and combine them. The files are not modified.
 
-    `workers` files are read at a time, by default one a core. Raises `UsageError` for what is no profile, `InfraError`
-    for a damaged one or a missing nsys.
+    At most `workers` files are read in parallel, by default one per core. Raises `UsageError` if a file is not a
+    profile, `InfraError` if it is damaged or nsys is missing.
     """
     files = sources.find(paths)
     count = min(len(files), workers or len(os.sched_getaffinity(0)))
-    large = sum(file.stat().st_size for file in files) > WORTH
+    large = sum(file.stat().st_size for file in files) > PARALLEL_BYTES
     profiles = _read_all(files, count) if count > 1 and large else [read(file) for file in files]
-    return combine(files, sources.places(files), profiles, top)
+    return combine(files, sources.file_ranks(files), profiles, top)
 
 
 def _read_all(files: Sequence[Path], workers: int) -> list[FileProfile]:
@@ -36,4 +36,4 @@ def _read_all(files: Sequence[Path], workers: int) -> list[FileProfile]:
         with ProcessPoolExecutor(workers) as pool:
             return list(pool.map(read, files))
     except (OSError, RuntimeError) as error:
-        raise InfraError(f"a process that read profiles was lost ({error}): too little memory?") from error
+        raise InfraError(f"a worker process died while reading profiles, possibly out of memory: {error}") from error

@@ -1,4 +1,4 @@
-"""From what each file showed to one analysis over all ranks. Pure."""
+"""Combine the profiles of all files into one analysis over all ranks. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 from llmbx.model import Value
 
-from ..names import Place
+from ..names import FileRank
 from . import kernels, stragglers
-from .lane import Calls, Figures, add
+from .lane_metrics import Calls, WindowTimes, add
+from .model import Analysis, Ceiling, Collective, Gap, Kernel, Range, Rank, Source, Step, Stragglers
 from .profile import FileProfile, LaneProfile
-from .values import Analysis, Ceiling, Collective, Gap, Kernel, Range, Rank, Source, Step, Stragglers
 from .windows import Window
 
 SECOND = 1e9
 
 
 class Track(Value, frozen=True):
-    """One lane with its rank and a label of its own."""
+    """One lane with its rank and a unique label."""
 
     rank: int | None
     label: str
@@ -27,9 +27,11 @@ class Track(Value, frozen=True):
     lane: LaneProfile
 
 
-def combine(files: Sequence[Path], places: Sequence[Place], profiles: Sequence[FileProfile], top: int) -> Analysis:
-    """One analysis of all files; `top` limits each list of kernels, collectives, gaps and ranges."""
-    tracks = _tracks(files, places, profiles)
+def combine(
+    files: Sequence[Path], file_ranks: Sequence[FileRank], profiles: Sequence[FileProfile], top: int
+) -> Analysis:
+    """Return the analysis of all files; `top` limits the lists of kernels, collectives, gaps and ranges."""
+    tracks = _tracks(files, file_ranks, profiles)
     steps = [step for track in tracks for step in _steps(track)]
     ranks = tuple(_rank(track, [step for step in steps if step.label == track.label]) for track in tracks)
     total, exposed = _sum(step.duration_s for step in steps), _sum(step.exposed_s for step in steps)
@@ -51,25 +53,25 @@ def combine(files: Sequence[Path], places: Sequence[Place], profiles: Sequence[F
     )
 
 
-def _tracks(files: Sequence[Path], places: Sequence[Place], profiles: Sequence[FileProfile]) -> list[Track]:
+def _tracks(files: Sequence[Path], file_ranks: Sequence[FileRank], profiles: Sequence[FileProfile]) -> list[Track]:
     found = []
-    for file, place, profile in zip(files, places, profiles, strict=True):
+    for file, file_rank, profile in zip(files, file_ranks, profiles, strict=True):
         several = len(profile.lanes) > 1
         for number, lane in enumerate(profile.lanes):
-            rank = place.rank
-            if rank is None and place.node is not None and several:
-                rank = place.node * len(profile.lanes) + number
+            rank = file_rank.rank
+            if rank is None and file_rank.node is not None and several:
+                rank = file_rank.node * len(profile.lanes) + number
             elif rank is None and len(files) == 1 and several:
                 rank = number
             name = f"rank {rank}" if rank is not None else file.stem
-            if several and (place.rank is not None or rank is None):
+            if several and (file_rank.rank is not None or rank is None):
                 name += f" gpu {number}" if lane.device is not None else f" process {number}"
             found.append(Track(rank=rank, label=name, file=str(file), lane=lane))
-    return _unlike(sorted(found, key=lambda track: (track.rank is None, track.rank or 0)))
+    return _unique_labels(sorted(found, key=lambda track: (track.rank is None, track.rank or 0)))
 
 
-def _unlike(tracks: Sequence[Track]) -> list[Track]:
-    """Labels made different where two files claim the same rank."""
+def _unique_labels(tracks: Sequence[Track]) -> list[Track]:
+    """Append the file name to labels that are not unique, because two files claim the same rank."""
     labels = [track.label for track in tracks]
     return [
         track.replace(label=f"{track.label} ({Path(track.file).name})") if labels.count(track.label) > 1 else track
@@ -79,11 +81,11 @@ def _unlike(tracks: Sequence[Track]) -> list[Track]:
 
 def _steps(track: Track) -> list[Step]:
     lane = track.lane
-    figures = lane.measured.figures if lane.measured else [None] * len(lane.windows)
-    return [_step(track, window, figure) for window, figure in zip(lane.windows, figures, strict=True)]
+    times = lane.metrics.times if lane.metrics else [None] * len(lane.windows)
+    return [_step(track, window, found) for window, found in zip(lane.windows, times, strict=True)]
 
 
-def _step(track: Track, window: Window, figures: Figures | None) -> Step:
+def _step(track: Track, window: Window, times: WindowTimes | None) -> Step:
     step = Step(
         rank=track.rank,
         label=track.label,
@@ -91,15 +93,15 @@ def _step(track: Track, window: Window, figures: Figures | None) -> Step:
         start_s=window.start / SECOND,
         duration_s=(window.end - window.start) / SECOND,
     )
-    if figures is None:
+    if times is None:
         return step
     return step.replace(
-        busy_s=figures.busy / SECOND,
-        idle_s=(figures.duration - figures.busy) / SECOND,
-        compute_s=figures.compute / SECOND,
-        communication_s=figures.communication / SECOND,
-        overlapped_s=figures.overlapped / SECOND,
-        exposed_s=(figures.communication - figures.overlapped) / SECOND,
+        busy_s=times.busy / SECOND,
+        idle_s=(times.duration - times.busy) / SECOND,
+        compute_s=times.compute / SECOND,
+        communication_s=times.communication / SECOND,
+        overlapped_s=times.overlapped / SECOND,
+        exposed_s=(times.communication - times.overlapped) / SECOND,
     )
 
 
@@ -113,7 +115,7 @@ def _rank(track: Track, steps: Sequence[Step]) -> Rank:
         file=track.file,
         device=track.lane.device,
         steps=sum(step.step is not None for step in steps),
-        kernels=track.lane.measured.kernels if track.lane.measured else 0,
+        kernels=track.lane.metrics.kernels if track.lane.metrics else 0,
         duration_s=sum(step.duration_s for step in steps),
         **{name: _sum(getattr(step, name) for step in steps) for name in _SUMS},
     )
@@ -127,10 +129,10 @@ def _sum(values: Iterable[float | None]) -> float | None:
 def _merged(tracks: Sequence[Track], kind: str) -> dict[str, Calls]:
     found: dict[str, Calls] = {}
     for track in tracks:
-        calls: Mapping[str, Calls] = getattr(track.lane.measured, kind) if track.lane.measured else {}
-        for name, figures in calls.items():
+        calls: Mapping[str, Calls] = getattr(track.lane.metrics, kind) if track.lane.metrics else {}
+        for name, found_calls in calls.items():
             text = kernels.short(name)
-            found[text] = add(found[text], figures) if text in found else figures
+            found[text] = add(found[text], found_calls) if text in found else found_calls
     return found
 
 
@@ -158,11 +160,11 @@ def _collectives(tracks: Sequence[Track]) -> tuple[Collective, ...]:
 
 def _gaps(tracks: Sequence[Track], top: int) -> tuple[Gap, ...]:
     rows = [
-        Gap(rank=track.rank, label=track.label, step=track.lane.windows[place].number, start_s=offset / SECOND,
+        Gap(rank=track.rank, label=track.label, step=track.lane.windows[index].number, start_s=offset / SECOND,
             duration_s=length / SECOND)
         for track in tracks
-        if track.lane.measured
-        for place, offset, length in track.lane.measured.gaps
+        if track.lane.metrics
+        for index, offset, length in track.lane.metrics.gaps
     ]  # fmt: skip
     return tuple(nlargest(top, rows, key=lambda gap: gap.duration_s))
 
@@ -171,8 +173,8 @@ def _ranges(profiles: Sequence[FileProfile]) -> tuple[Range, ...]:
     found: dict[tuple[str | None, str], list[tuple[int, int, int, int]]] = {}
     for profile in profiles:
         for item in profile.ranges:
-            figures = (item.calls, item.total, item.shortest, item.longest)
-            found.setdefault((item.domain, item.text), []).append(figures)
+            summary = (item.calls, item.total, item.shortest, item.longest)
+            found.setdefault((item.domain, item.text), []).append(summary)
     rows = []
     for (domain, text), parts in found.items():
         calls, totals, shortest, longest = zip(*parts, strict=True)
@@ -186,16 +188,16 @@ def _ranges(profiles: Sequence[FileProfile]) -> tuple[Range, ...]:
 def _stragglers(tracks: Sequence[Track]) -> Stragglers | None:
     lanes = []
     for track in tracks:
-        if track.lane.measured:
-            # A window's place in its own lane says nothing to another lane, its step's number does.
+        if track.lane.metrics:
+            # Windows of different lanes are matched by step number; their indices may differ.
             numbers = [window.number if window.number is not None else -1 for window in track.lane.windows]
-            lengths = {(numbers[place], name): calls for (place, name), calls in track.lane.measured.lengths.items()}
+            lengths = {(numbers[index], name): calls for (index, name), calls in track.lane.metrics.lengths.items()}
             lanes.append((track.rank, track.label, lengths))
     return stragglers.find(lanes)
 
 
 def ceiling(steps: Sequence[Step]) -> Ceiling | None:
-    """The gain at most: each step lasts as long as its slowest rank, with and without exposed communication."""
+    """Return the upper bound on the speed-up: the slowest rank's time of each step, with and without exposed parts."""
     with_all: dict[int | None, float] = {}
     without: dict[int | None, float] = {}
     for step in steps:
@@ -209,11 +211,11 @@ def ceiling(steps: Sequence[Step]) -> Ceiling | None:
 
 
 def _notes(files: Sequence[Path], profiles: Sequence[FileProfile]) -> tuple[str, ...]:
-    said: dict[str, list[str]] = {}
+    files_by_note: dict[str, list[str]] = {}
     for file, profile in zip(files, profiles, strict=True):
         for note in profile.notes:
-            said.setdefault(note, []).append(file.name)
+            files_by_note.setdefault(note, []).append(file.name)
     return tuple(
         note if len(names) == len(files) else f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''}: {note}"
-        for note, names in said.items()
+        for note, names in files_by_note.items()
     )

@@ -1,4 +1,4 @@
-"""An exported profile as SQLite: opened so that not a byte of it can change, and asked for what its version has."""
+"""Read-only access to a profile exported to SQLite, with checks for the tables and columns of its version."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import msgspec
 from llmbx.errors import InfraError, UsageError
 
 PROCESS = ~0xFFFFFF
-"""Mask of a serialised thread id (`globalTid`) that leaves its process's (`globalPid`)."""
+"""Mask from a serialized thread id (`globalTid`) to its process id (`globalPid`)."""
 
 _BLOCK = 50_000
-"""Rows of a block: few enough to stay in the processor's cache as lists, enough that a query costs nothing."""
+"""Rows per block: few enough for the CPU cache, enough to make the overhead of a query negligible."""
 
 _SAMPLE = 400
-"""Rows that are looked at to see whether a table is in some order."""
+"""Number of rows sampled to check whether a table is sorted by a column."""
 
 _decode = msgspec.json.Decoder(list[int]).decode
 
@@ -28,7 +28,7 @@ _MAGIC = b"SQLite format 3\0"
 
 
 class Database:
-    """A read-only profile: its tables and columns, and the strings that they refer to."""
+    """A read-only profile: its tables, columns and strings."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.path = path
@@ -41,20 +41,20 @@ class Database:
         )
 
     def rows(self, sql: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
-        """The rows that `sql` selects, as they are read."""
+        """Return a cursor over the rows that `sql` selects."""
         return self._connection.execute(sql, values)
 
     def columns(self, table: str) -> frozenset[str]:
-        """The columns of a table; none when the profile does not have it."""
+        """Return the columns of a table; empty if the profile does not have it."""
         if table not in self._columns:
             named = self.rows("SELECT name FROM pragma_table_info(?)", (table,)) if table in self.tables else ()
             self._columns[table] = frozenset(name for (name,) in named)
         return self._columns[table]
 
     def blocks(self, table: str, columns: Sequence[str], where: str) -> Iterator[tuple[Sequence[int], ...]]:
-        """Whole columns (SQL expressions of integers) of the rows that fit `where`, some ten thousand rows at a time.
+        """Yield blocks of columns (SQL expressions of integers) of the rows that match `where`.
 
-        SQLite writes a block as JSON and msgspec reads it, which takes half the time of making every row a tuple.
+        SQLite formats a block as JSON and msgspec parses it, which takes half the time of creating a tuple per row.
         """
         (last,) = self.rows(f"SELECT max(rowid) FROM {table}").fetchone()
         as_json = ", ".join(f"json_group_array({column})" for column in columns)
@@ -69,9 +69,10 @@ class Database:
                 yield block
 
     def rows_near(self, table: str, column: str, low: int, high: int) -> str:
-        """A condition that all rows with `column` from `low` to `high` fit, and few others where the table is in order.
+        """Return an SQL condition on rowid that includes all rows with `column` from `low` to `high`.
 
-        nsys writes by time. A sample tells whether a table is in a column's order; rows may be somewhat out of place.
+        It excludes most other rows if a sample shows that the table is sorted by `column`, since nsys writes rows
+        approximately in order of time. Some rows may be slightly out of order.
         """
         rows, values = self._sample(table, column)
         if not rows:
@@ -82,7 +83,7 @@ class Database:
         return " AND ".join(conditions) or "1"
 
     def _sample(self, table: str, column: str) -> tuple[list[int], list[int]]:
-        """Some rows of a table, evenly spread, and what they hold; nothing where that is not ascending."""
+        """Return evenly spaced rowids of a table and their values of `column`; empty if they are not ascending."""
         if (table, column) not in self._samples:
             (last,) = self.rows(f"SELECT max(rowid) FROM {table}").fetchone()
             spread = ",".join(str(1 + (last or 0) * i // _SAMPLE) for i in range(_SAMPLE))
@@ -93,7 +94,7 @@ class Database:
         return self._samples[table, column]
 
     def strings(self, wanted: set[int]) -> dict[int, str]:
-        """The texts of these ids; an id without a text is left out."""
+        """Return the strings of these ids; ids without a string are omitted."""
         if "StringIds" not in self.tables:
             return {}
         found: dict[int, str] = {}
@@ -104,7 +105,7 @@ class Database:
         return found
 
     def meta(self) -> dict[str, str]:
-        """What the exporter says of itself; the table's name changed between versions."""
+        """Return the metadata of the export; the name of its table differs between versions."""
         for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
             if table in self.tables:
                 return dict(self.rows(f"SELECT name, value FROM {table}"))
@@ -112,16 +113,16 @@ class Database:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Database]:
-    """The profile at `path`. Raises `UsageError` for what is not an export, `InfraError` for a damaged one."""
+def open_profile(path: Path) -> Iterator[Database]:
+    """Open the profile at `path`. Raises `UsageError` if it is not an export, `InfraError` if it is damaged."""
     try:
         with path.open("rb") as file:
             start = file.read(len(_MAGIC))
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
     if start != _MAGIC:
         raise UsageError(f"{path}: not an SQLite export of nsys")
-    # `immutable` keeps SQLite from making a journal or lock beside the file, and from ever writing to it.
+    # With `immutable`, SQLite creates no journal or lock file and never writes to the file.
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
@@ -134,7 +135,7 @@ def opened(path: Path) -> Iterator[Database]:
 
 
 def _has_json(connection: sqlite3.Connection) -> bool:
-    """SQLite before 3.38 may be built without its JSON functions."""
+    """Whether SQLite has its JSON functions; versions before 3.38 may be built without them."""
     try:
         connection.execute("SELECT json_group_array(1)")
     except sqlite3.OperationalError:

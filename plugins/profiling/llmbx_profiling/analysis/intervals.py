@@ -1,6 +1,6 @@
-"""Interval arithmetic on whole nanoseconds: unions, what they cover of a window, and what they leave open. Pure.
+"""Interval arithmetic on integer nanoseconds: unions, overlaps and gaps. Pure.
 
-An interval is [start, end). Loops over intervals run inside numpy, since a profile has millions.
+An interval is [start, end). Loops over intervals run in numpy, since a profile has millions of them.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
-"""Nanoseconds, one dimension."""
+"""One-dimensional array of nanoseconds."""
 
 
 class Union:
-    """A union of intervals as disjoint, ascending segments that do not touch: segment i is `starts[i]` to `ends[i]`.
+    """A union of intervals as disjoint, sorted, non-adjacent segments: segment i is [`starts[i]`, `ends[i]`).
 
-    `below[i]` is the length of all segments before segment i.
+    `below[i]` is the total length of all segments before segment i.
     """
 
     __slots__ = ("below", "ends", "starts")
 
     def __init__(self, starts: Sequence[int] | Numbers, ends: Sequence[int] | Numbers) -> None:
-        """The union of the intervals (starts[i], ends[i]), in any order. None of them may be empty.
+        """Compute the union of the intervals [starts[i], ends[i]), in any order. No interval may be empty.
 
-        Starts and ends are sorted apart: the coverage drops to nothing after the i-th end exactly where the next
-        start lies beyond it, so the segments need no pairs.
+        Starts and ends can be sorted independently: there is a gap after the i-th end exactly if the next start is
+        greater than it.
         """
         firsts, lasts = np.sort(numbers(starts), kind="stable"), np.sort(numbers(ends), kind="stable")
         gaps = firsts[1:] > lasts[:-1]
@@ -37,7 +37,7 @@ class Union:
 
     @classmethod
     def of(cls, unions: Iterable[Union]) -> Union:
-        """The union of unions."""
+        """Return the union of several unions."""
         several = [union for union in unions if len(union.starts)]
         if len(several) == 1:
             return several[0]
@@ -46,16 +46,16 @@ class Union:
         return cls(np.concatenate([u.starts for u in several]), np.concatenate([u.ends for u in several]))
 
     def within(self, start: int, end: int) -> int:
-        """How much of [start, end) is covered."""
+        """Return the covered length of [start, end)."""
         return self.within_each((start,), (end,))[0] if end > start else 0
 
     def within_each(self, starts: Sequence[int] | Numbers, ends: Sequence[int] | Numbers) -> list[int]:
-        """`within` of many intervals at once."""
+        """Return `within` for many intervals."""
         found: list[int] = (self._before(numbers(ends)) - self._before(numbers(starts))).tolist()
         return found
 
     def longest_gaps(self, start: int, end: int, count: int) -> list[tuple[int, int]]:
-        """The `count` longest uncovered intervals inside [start, end), longest first."""
+        """Return the `count` longest uncovered intervals in [start, end), longest first."""
         low, high = np.searchsorted(self.ends, start, "right"), np.searchsorted(self.starts, end, "left")
         firsts = np.concatenate(((start,), self.ends[low:high]))
         lasts = np.concatenate((self.starts[low:high], (end,)))
@@ -68,13 +68,13 @@ class Union:
     def _before(self, times: Numbers) -> Numbers:
         if not len(self.starts):
             return np.zeros(len(times), np.int64)
-        places = np.searchsorted(self.starts, times, "right")
-        beyond: Numbers = np.where(places > 0, np.maximum(0, self.ends[places - 1] - times), 0)
-        return self.below[places] - beyond
+        indices = np.searchsorted(self.starts, times, "right")
+        beyond: Numbers = np.where(indices > 0, np.maximum(0, self.ends[indices - 1] - times), 0)
+        return self.below[indices] - beyond
 
 
 class Overlap:
-    """How much of one union another one covers, segment by segment: `each[i]` of the one's segment i."""
+    """The overlap of two unions; `each[i]` is the length of segment i of `one` that `other` covers."""
 
     def __init__(self, one: Union, other: Union) -> None:
         self._one, self._other = one, other
@@ -82,21 +82,21 @@ class Overlap:
         self._below = _running(numbers(self.each))
 
     def within(self, start: int, end: int) -> int:
-        """How much of [start, end) both cover."""
+        """Return the length of [start, end) that both unions cover."""
         return self._before(end) - self._before(start) if end > start else 0
 
     def _before(self, time: int) -> int:
-        place = int(np.searchsorted(self._one.starts, time, "right"))
-        if not place:
+        index = int(np.searchsorted(self._one.starts, time, "right"))
+        if not index:
             return 0
-        return int(self._below[place]) - self._other.within(time, int(self._one.ends[place - 1]))
+        return int(self._below[index]) - self._other.within(time, int(self._one.ends[index - 1]))
 
 
 def numbers(values: Sequence[int] | Numbers) -> Numbers:
-    """The values as 64-bit numbers."""
+    """Convert the values to an array of 64-bit integers."""
     return np.asarray(values, np.int64)
 
 
 def _running(lengths: Numbers) -> Numbers:
-    """Sums of all lengths before each, and of all: one member more."""
+    """Return the cumulative sums, starting with 0: one element more than `lengths`."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))

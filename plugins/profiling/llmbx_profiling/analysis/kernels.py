@@ -1,4 +1,4 @@
-"""What a kernel's name says: short for people, whether it communicates, and which collective it is. Pure."""
+"""Classify kernels by name: short name, communication or computation, and collective operation. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _COMMUNICATION = re.compile(
     r"|(?:multimem|one_shot|two_shot)_(?:all_reduce|reduce_scatter|all_gather)",
     re.IGNORECASE,
 )
-"""Communication is more than NCCL: NVSHMEM, DeepEP's and HybridEP's dispatch and combine, Transformer Engine's user
-buffers, symmetric memory and custom reductions over peers."""
+"""Communication kernels: NCCL, NVSHMEM, DeepEP's and HybridEP's dispatch and combine, Transformer Engine's user
+buffers, symmetric memory, and custom reductions over peers."""
 
 _COLLECTIVE = re.compile(
     r"(AllReduce|AllGather|ReduceScatter|Broadcast|AllToAll|SendRecv|Reduce|Gather|Scatter|dispatch|combine)"
@@ -26,8 +26,8 @@ _CANONICAL = {
 
 _CUTLASS = re.compile(r"cutlass::\w+<(\w+)>")
 
-TOGETHER = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AllToAll")
-"""Collectives that every rank of their communicator makes at the same time."""
+ALL_RANK_COLLECTIVES = ("AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "AllToAll")
+"""Collectives that all ranks of a communicator take part in at the same time."""
 
 PEER_COPY = "[copy between GPUs]"
 COPY = "[copy]"
@@ -37,13 +37,13 @@ GRAPH = "[CUDA graph, traced whole]"
 
 @functools.cache
 def is_communication(name: str) -> bool:
-    """Whether a kernel of this (whole, demangled) name moves data between ranks."""
+    """Whether the kernel with this full, demangled name moves data between ranks."""
     return name == PEER_COPY or bool(_COMMUNICATION.search(name))
 
 
 @functools.cache
 def operation(name: str) -> str | None:
-    """The collective that a communication kernel carries out, or None."""
+    """Return the collective operation of a communication kernel, or None."""
     found = _COLLECTIVE.search(name)
     if found is None:
         return None
@@ -53,9 +53,9 @@ def operation(name: str) -> str | None:
 
 @functools.cache
 def short(name: str) -> str:
-    """A demangled name without return type, template arguments and parameters.
+    """Return a demangled name without return type, template arguments and parameters.
 
-    CUTLASS calls all its kernels alike and tells them apart by their first template argument, so that one stays.
+    CUTLASS kernels differ only in their first template argument, so it is kept.
     """
     bare: list[str] = []
     depth = 0

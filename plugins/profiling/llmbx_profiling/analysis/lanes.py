@@ -1,4 +1,4 @@
-"""What the GPUs of a profile did, apart by process, device and kind."""
+"""GPU activity of a profile, grouped into lanes: one per process and device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NO_KERNELS = (kernels.COPY, kernels.SET, kernels.GRAPH)
 
 
 class Spans:
-    """Intervals in nanoseconds of the profile's own clock."""
+    """Intervals in nanoseconds of the profile's clock."""
 
     __slots__ = ("ends", "starts")
 
@@ -21,13 +21,13 @@ class Spans:
         self.ends: Sequence[int] = array("q")
 
     def extend(self, starts: Sequence[int], ends: Sequence[int]) -> None:
-        """Add many at once."""
+        """Append intervals."""
         self.starts += array("q", starts)  # type: ignore[operator]
         self.ends += array("q", ends)  # type: ignore[operator]
 
 
-class Tally:
-    """Calls of one kernel: how many, the sum of their lengths, and the longest (ns)."""
+class CallStats:
+    """Calls of one kernel: number, total time and longest call (ns)."""
 
     __slots__ = ("calls", "longest", "total")
 
@@ -35,7 +35,7 @@ class Tally:
         self.calls = self.total = self.longest = 0
 
     def add(self, lengths: Sequence[int]) -> None:
-        """Count these calls, too."""
+        """Add calls by their durations."""
         if lengths:
             self.calls += len(lengths)
             self.total += sum(lengths)
@@ -43,9 +43,9 @@ class Tally:
 
 
 class Lane:
-    """One device as one process used it: what it computed, what else it did (copies), and its communication by name."""
+    """One device as used by one process: computation, other activity (copies), and communication by kernel name."""
 
-    __slots__ = ("communication", "compute", "device", "other", "process", "tallies")
+    __slots__ = ("call_stats", "communication", "compute", "device", "other", "process")
 
     def __init__(self, process: int, device: int) -> None:
         self.process = process
@@ -53,34 +53,34 @@ class Lane:
         self.compute = Spans()
         self.other = Spans()
         self.communication: dict[int, Spans] = {}
-        self.tallies: dict[int, Tally] = {}
+        self.call_stats: dict[int, CallStats] = {}
 
     @property
     def spans(self) -> list[Spans]:
-        """Everything the device did."""
+        """All non-empty groups of intervals of the device."""
         return [found for found in (self.compute, self.other, *self.communication.values()) if len(found.starts)]
 
 
-class Shelf:
-    """Every lane by its key, and where on it the kernels of a name belong (ids below zero are llmbx's own names)."""
+class LaneSet:
+    """All lanes by key, and kernel names by id; negative ids are names defined by llmbx."""
 
     def __init__(self) -> None:
         self.lanes: dict[int, Lane] = {}
         self.names: dict[int, str] = {}
 
     def lane(self, key: int) -> Lane:
-        """The lane of that key, made when it is new."""
+        """Return the lane with this key, creating it if it does not exist."""
         if key not in self.lanes:
             self.lanes[key] = Lane(key & PROCESS, key & ~PROCESS)
         return self.lanes[key]
 
     def spans(self, lane: Lane, name: int) -> Spans:
-        """Where on its lane a kernel of this name belongs."""
+        """Return the intervals of the lane that a kernel of this name belongs to."""
         text = self.names.get(name, "")
         if kernels.is_communication(text):
             return lane.communication.setdefault(name, Spans())
         return lane.other if text in _NO_KERNELS else lane.compute
 
     def is_kernel(self, name: int) -> bool:
-        """Whether the id is a kernel's: copies, memory sets and whole graphs are none."""
+        """Whether the id is the name of a kernel, not of a copy, memory set or whole graph."""
         return self.names.get(name) not in _NO_KERNELS

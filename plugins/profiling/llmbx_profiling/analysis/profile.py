@@ -1,4 +1,4 @@
-"""One file read and measured: every lane of it, its ranges, and what wrote it. The work of one process."""
+"""Read and measure one profile: its lanes, ranges and metadata. Files are read in parallel processes."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 
 from llmbx.model import Value
 
-from ..tools import exported
-from . import activity, hidden, kernels, lane, ranges, windows
-from .database import Database, opened
+from ..nsys_tools import export_sqlite
+from . import activity, kernels, lane_metrics, ranges, secret_scan, windows
+from .database import Database, open_profile
 
 GAPS = 20
-"""Longest gaps that are kept of every lane."""
+"""Number of longest gaps stored per lane."""
 
 
 class LaneProfile(Value, frozen=True):
-    """One lane: its windows and what was measured in them. Without a device: a process that ran on the CPU alone."""
+    """One lane with its windows and metrics. `device` is None for a process without GPU activity."""
 
     process: int
     device: int | None
     windows: tuple[windows.Window, ...]
-    measured: lane.Measured | None
+    metrics: lane_metrics.LaneMetrics | None
 
 
 class FileProfile(Value, frozen=True):
-    """One file: its lanes, its ranges, and what is to be said about it."""
+    """One file: its lanes, ranges, metadata, notes and secrets."""
 
     lanes: tuple[LaneProfile, ...]
     ranges: tuple[ranges.Totals, ...]
@@ -37,41 +37,41 @@ class FileProfile(Value, frozen=True):
 
 
 def read(path: Path) -> FileProfile:
-    """Everything that is to be known of the profile at `path` (a report is exported first, to a folder of its own)."""
+    """Read the profile at `path`; a report is first exported to a temporary folder."""
     if path.suffix != ".sqlite":
-        with exported(path, os.environ) as export:
+        with export_sqlite(path, os.environ) as export:
             return read(export)
-    with opened(path) as database:
+    with open_profile(path) as database:
         return _read(database)
 
 
 def _read(database: Database) -> FileProfile:
     steps = ranges.steps(database)
-    shelf = activity.read(database)
-    cuts = windows.windows(database, steps, {key: lane.extent(item) for key, item in shelf.lanes.items()})
+    lane_set = activity.read(database)
+    cuts = windows.windows(database, steps, {key: lane_metrics.extent(item) for key, item in lane_set.lanes.items()})
     lanes = []
-    for key in sorted(shelf.lanes, key=lambda k: (shelf.lanes[k].device, shelf.lanes[k].process)):
-        item = shelf.lanes.pop(key)
-        measured = lane.measure(item, cuts[key], shelf, GAPS)
-        lanes.append(LaneProfile(process=item.process, device=item.device, windows=tuple(cuts[key]), measured=measured))
+    for key in sorted(lane_set.lanes, key=lambda k: (lane_set.lanes[k].device, lane_set.lanes[k].process)):
+        item = lane_set.lanes.pop(key)
+        metrics = lane_metrics.measure(item, cuts[key], lane_set, GAPS)
+        lanes.append(LaneProfile(process=item.process, device=item.device, windows=tuple(cuts[key]), metrics=metrics))
     meta = database.meta()
     return FileProfile(
         lanes=tuple(lanes or _on_cpu(steps)),
         ranges=tuple(ranges.totals(database)),
         product=meta.get("EXPORT_PRODUCT_VERSION"),
         schema=meta.get("EXPORT_SCHEMA_VERSION"),
-        notes=_notes(database, steps, shelf.names),
-        secrets=hidden.secrets_in(database, os.environ),
+        notes=_notes(database, steps, lane_set.names),
+        secrets=secret_scan.secrets_in(database, os.environ),
     )
 
 
 def _on_cpu(steps: Sequence[ranges.StepRange]) -> list[LaneProfile]:
-    """A program that left no GPU activity still has its steps."""
+    """Return the steps of processes without GPU activity."""
     found: dict[int, list[windows.Window]] = {}
     for step in steps:
         found.setdefault(step.process, []).append(windows.Window(number=step.number, start=step.start, end=step.end))
     return [
-        LaneProfile(process=process, device=None, windows=tuple(cuts), measured=None) for process, cuts in found.items()
+        LaneProfile(process=process, device=None, windows=tuple(cuts), metrics=None) for process, cuts in found.items()
     ]
 
 
@@ -79,9 +79,11 @@ def _notes(database: Database, steps: Sequence[ranges.StepRange], names: dict[in
     notes = []
     gpu = "CUPTI_ACTIVITY_KIND_KERNEL" in database.tables
     if not steps:
-        notes.append("no step ranges: the capture is taken whole" if gpu else "neither GPU activity nor step ranges")
+        notes.append(
+            "no step ranges: the whole capture is analyzed as one" if gpu else "no GPU activity and no step ranges"
+        )
     elif gpu and "CUPTI_ACTIVITY_KIND_RUNTIME" not in database.tables:
-        notes.append("launches were not recorded: steps are cut by their ranges on the CPU")
+        notes.append("kernel launches were not recorded: steps are delimited by their ranges on the CPU")
     if kernels.GRAPH in names.values():
-        notes.append("CUDA graphs were traced whole: what they compute and communicate cannot be told apart")
+        notes.append("CUDA graphs were traced as a whole: their computation and communication cannot be separated")
     return tuple(notes)

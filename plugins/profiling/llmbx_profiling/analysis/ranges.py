@@ -1,4 +1,4 @@
-"""NVTX ranges: what they add up to, and which of them are the training steps."""
+"""Read NVTX ranges: their totals, and the training steps among them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .database import PROCESS, Database
 
 _TABLE = "NVTX_EVENTS"
 _RANGES = "(59, 60)"
-"""`eventType` of a pushed and popped range, and of a started and ended one."""
+"""`eventType` of push/pop ranges and of start/end ranges."""
 _DOMAIN_CREATED = 75
 
 _STEP = re.compile(r"(?:train(?:ing)?[ _]?)?(?:step|iteration|iter|profilerstep)[#:=_ ]*(\d+)?", re.IGNORECASE)
-"""How other programs name their steps: step 45, iteration45, ProfilerStep#3, train_step."""
+"""Names of steps in other programs: step 45, iteration45, ProfilerStep#3, train_step."""
 
 Domain = tuple[int, int]
-"""A process and the number it gives a domain."""
+"""A process and its number of a domain."""
 
 
 class Totals(Value, frozen=True):
-    """All ranges of one text and domain in one profile: how many, and their lengths in nanoseconds."""
+    """All ranges with the same text and domain in one profile: number and times in nanoseconds."""
 
     domain: str | None
     text: str
@@ -34,7 +34,7 @@ class Totals(Value, frozen=True):
 
 
 class StepRange(Value, frozen=True):
-    """A training step as its process saw it on the CPU: the number it carries (else its place), [start, end) in ns."""
+    """A training step on the CPU, [start, end) in ns. `number` is its step number, or its index if it has none."""
 
     process: int
     number: int
@@ -43,7 +43,7 @@ class StepRange(Value, frozen=True):
 
 
 class _Found(Value, frozen=True):
-    """A range whose text could be a step's."""
+    """A range whose text may be that of a step."""
 
     process: int
     domain: int | None
@@ -54,7 +54,7 @@ class _Found(Value, frozen=True):
 
 
 def totals(database: Database) -> list[Totals]:
-    """Every range that ended inside the capture, by domain and text, longest sum first."""
+    """Return the totals of all ranges that ended inside the capture, by domain and text, longest total first."""
     columns = database.columns(_TABLE)
     if not {"start", "end", "eventType"} <= columns:
         return []
@@ -82,7 +82,7 @@ def _sum(domain: str | None, text: str, parts: list[tuple[int, int, int, int]]) 
 
 
 def domains(database: Database) -> dict[Domain, str]:
-    """Names of the NVTX domains; the default domain has none."""
+    """Return the names of the NVTX domains; the default domain has none."""
     columns = database.columns(_TABLE)
     if "domainId" not in columns:
         return {}
@@ -97,14 +97,14 @@ def domains(database: Database) -> dict[Domain, str]:
 
 
 def steps(database: Database) -> list[StepRange]:
-    """The training steps of every process, in order: llmbx's own ranges, or else whatever looks like a step."""
+    """Return the training steps of every process, in order: llmbx's own ranges, or else ranges named like a step."""
     columns = database.columns(_TABLE)
     if not {"start", "end", "eventType"} <= columns:
         return []
     known = domains(database)
     found = [item for item in _candidates(database, columns) if _STEP.fullmatch(item.text)]
     ours = [item for item in found if known.get((item.process, item.domain or 0)) == DOMAIN and item.text == "step"]
-    # A payload is a number only where its meaning is agreed: old exports write 0 where there is none.
+    # Only llmbx's own payloads are step numbers, and old exports write 0 for ranges without a payload.
     return _numbered(ours or [item.replace(payload=None) for item in found])
 
 
@@ -131,7 +131,7 @@ def _candidates(database: Database, columns: frozenset[str]) -> list[_Found]:
 
 
 def _numbered(found: Iterable[_Found]) -> list[StepRange]:
-    """Steps by process and number; of nested ranges with one number (a framework's beside another's) the outermost."""
+    """Return steps by process and number; of nested ranges with the same number, the outermost."""
     steps: dict[tuple[int, int], StepRange] = {}
     following: dict[int, int] = {}
     for item in sorted(found, key=lambda f: (f.process, f.start, -f.end)):

@@ -1,4 +1,4 @@
-"""An analysis as a section: for the page of `llmbx nsys --html`, and for the report of a profiled run. Pure."""
+"""Convert an analysis to a report section, for `llmbx nsys --html` and the report of a profiled run. Pure."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Callable, Sequence
 from llmbx.measure.series import thinned
 from llmbx.model import Axis, Chart, Column, Fact, Point, Scalar, Section, Series, Table
 
-from .values import Analysis, Step
+from .model import Analysis, Step
 
 TIMES = ("duration", "busy", "idle", "compute", "communication", "overlapped", "exposed")
-"""What is known of a step on a GPU; of one on a CPU only how long it took."""
+"""Times of a step on a GPU; a step on a CPU has only the first."""
 
-FEW = 24
-"""Longer tables are folded."""
+FOLD_ROWS = 24
+"""Tables with more rows are folded."""
 
 SHARES = (
     ("computing", lambda step: step.compute_s),
     ("exposed communication", lambda step: step.exposed_s),
     ("idle", lambda step: step.idle_s),
 )
-UNION = "by union of the kernels' times, so that nothing counts twice"
+UNION = "length of the union of kernel intervals, so concurrent kernels count once"
 
 Read = Callable[[Step], float | None]
 
 
 def section(analysis: Analysis) -> Section:
-    """Everything the profiles show: what a step spent its time on, then ranks, kernels, collectives, gaps, ranges."""
+    """Return the section of an analysis: charts of the step times, and tables of ranks, kernels, gaps and ranges."""
     return Section(
         name="nsys",
-        title="Where the time of a step went (Nsight Systems)",
-        text=(*_sentences(analysis), "Profiled steps are no figure: the profiler slows them down."),
+        title="Step time breakdown (Nsight Systems)",
+        text=(*_sentences(analysis), "Profiled steps are not a benchmark result: the profiler slows them down."),
         warnings=analysis.notes,
         facts=_facts(analysis),
         charts=tuple(chart for chart in (_by_step(analysis), _by_rank(analysis)) if chart is not None),
@@ -43,8 +43,8 @@ def _sentences(analysis: Analysis) -> list[str]:
     found = [f"{ranks} rank{'s' if ranks != 1 else ''} in {files} file{'s' if files != 1 else ''}."]
     if analysis.stragglers is not None:
         s = analysis.stragglers
-        lost = f"; {s.unmatched} could not be matched" if s.unmatched else ""
-        found.append(f"{s.matched} collectives were matched over ranks{lost}.")
+        unmatched = f"; {s.unmatched} could not be matched" if s.unmatched else ""
+        found.append(f"{s.matched} collectives were matched across ranks{unmatched}.")
     return found
 
 
@@ -53,21 +53,21 @@ def _has_gpus(analysis: Analysis) -> bool:
 
 
 def _facts(analysis: Analysis) -> tuple[Fact, ...]:
-    why = "the profiles hold no GPU activity"
+    no_gpu = "the profiles contain no GPU activity"
     share, top, s = analysis.exposed_share, analysis.ceiling, analysis.stragglers
     if not _has_gpus(analysis):
-        return (Fact(name="exposed communication", value=None, unit="%", note=why),)
-    none = None if s else "no collective could be matched over ranks"
+        return (Fact(name="exposed communication", value=None, unit="%", note=no_gpu),)
+    none = None if s else "no collectives could be matched across ranks"
     return (
         Fact(name="exposed communication", value=None if share is None else 100 * share, unit="%",
-               formula="communication that no computation hides / time of the steps, over all ranks",
-               note=why if share is None else None),
+               formula="communication without concurrent computation / step time, over all ranks",
+               note=no_gpu if share is None else None),
         Fact(name="step", value=_ms(top.step_s) if top else None, unit="ms",
-               formula="mean over steps of the slowest rank", note=None if top else why),
+               formula="mean over steps of the slowest rank's time", note=None if top else no_gpu),
         Fact(name="step without exposed communication", value=_ms(top.without_s) if top else None, unit="ms",
-               formula="the same, its exposed communication taken out", note=None if top else why),
-        Fact(name="ceiling of the gain", value=top.speedup if top else None, unit="times as fast",
-               formula="step / step without exposed communication", note="never a promise" if top else why),
+               formula="the same, minus exposed communication", note=None if top else no_gpu),
+        Fact(name="upper bound on speed-up", value=top.speedup if top else None, unit="x",
+               formula="step / step without exposed communication", note=None if top else no_gpu),
         Fact(name="transfer", value=_ms(s.transfer_s) if s else None, unit="ms", note=none,
                formula="sum over collectives of the shortest time that any rank spent in them"),
         Fact(name="waiting for stragglers", value=_ms(s.wait_s) if s else None, unit="ms", note=none,
@@ -76,24 +76,24 @@ def _facts(analysis: Analysis) -> tuple[Fact, ...]:
 
 
 def _by_step(analysis: Analysis) -> Chart | None:
-    """Mean over ranks of each share, step by step."""
+    """Return the chart of the time shares by step, as means over ranks."""
     steps: dict[int, list[Step]] = {}
     for step in analysis.steps:
         if step.step is not None:
             steps.setdefault(step.step, []).append(step)
-    return _chart("by-step", "Where each step went", Axis(title="step", unit="number"), sorted(steps.items()),
+    return _chart("by-step", "Time breakdown by step", Axis(title="step", unit="number"), sorted(steps.items()),
                   "mean over ranks")  # fmt: skip
 
 
 def _by_rank(analysis: Analysis) -> Chart | None:
-    """Mean over steps of each share, rank by rank."""
+    """Return the chart of the time shares by rank, as means over steps."""
     ranks: dict[int, list[Step]] = {}
     for step in analysis.steps:
         if step.rank is not None:
             ranks.setdefault(step.rank, []).append(step)
     if len(ranks) < 2:
         return None
-    return _chart("by-rank", "Where each rank's steps went", Axis(title="rank", unit="number"), sorted(ranks.items()),
+    return _chart("by-rank", "Time breakdown by rank", Axis(title="rank", unit="number"), sorted(ranks.items()),
                   "mean over steps")  # fmt: skip
 
 
@@ -113,8 +113,8 @@ def _chart(name: str, title: str, x: Axis, groups: Sequence[tuple[int, list[Step
         x=x,
         y=Axis(title="time", unit="ms", zero=True),
         series=known,
-        summary=f"Time of a step by what the GPU did, {how}." if gpus else f"Time of a step on the CPU, {how}.",
-        formula=f"{how}, {UNION}" if gpus else f"{how}, of the steps' ranges",
+        summary=f"Step time by GPU activity, {how}." if gpus else f"Step time on the CPU, {how}.",
+        formula=f"{how}, {UNION}" if gpus else f"{how} of the lengths of the step ranges",
     )
 
 
@@ -128,7 +128,7 @@ def _tables(analysis: Analysis) -> list[Table]:
     times = TIMES if _has_gpus(analysis) else TIMES[:1]
     seconds = tuple(Column(title=name, unit="ms", formula=UNION) for name in times)
     return [
-        _table("ranks, sums over their steps", (_RANK, Column(title="steps", unit="steps"),
+        _table("ranks (sums over steps)", (_RANK, Column(title="steps", unit="steps"),
                Column(title="kernels", unit="kernels"), *seconds),
                [(r.label, r.steps, r.kernels, *(_ms(getattr(r, f"{t}_s")) for t in times)) for r in analysis.ranks]),
         _table("kernels by time", _KERNELS, [(k.name, k.kind, k.calls, _ms(k.total_s), _ms(k.mean_s), _ms(k.max_s),
@@ -136,7 +136,7 @@ def _tables(analysis: Analysis) -> list[Table]:
         _table("exposed communication", _COLLECTIVES,
                [(c.name, c.operation or "", c.calls, _ms(c.exposed_s), _ms(c.overlapped_s), _ms(c.total_s),
                  _ms(c.mean_s)) for c in analysis.top_collectives]),
-        _table("stragglers: last into collectives that all ranks make", _STRAGGLERS,
+        _table("stragglers (last rank to enter collectives)", _STRAGGLERS,
                [(r.label, r.last, 100 * r.last_share, _ms(r.causes_s), _ms(r.waits_s))
                 for r in (analysis.stragglers.ranks if analysis.stragglers else ())]),
         _table("longest idle gaps", (_RANK, Column(title="step"), Column(title="start in the step", unit="ms"),
@@ -153,20 +153,21 @@ _RANK = Column(title="rank")
 _CALLS = Column(title="calls", unit="calls")
 _KERNELS = (Column(title="kernel"), Column(title="kind"), _CALLS, Column(title="total", unit="ms"),
             Column(title="mean", unit="ms"), Column(title="longest", unit="ms"),
-            Column(title="share", unit="%", formula="of the time of all kernels"))  # fmt: skip
+            Column(title="share", unit="%", formula="of the total kernel time"))  # fmt: skip
 _COLLECTIVES = (Column(title="kernel"), Column(title="operation"), _CALLS,
-                Column(title="exposed", unit="ms", formula="what no computation of its rank hid"),
+                Column(title="exposed", unit="ms", formula="time without concurrent computation on the same rank"),
                 Column(title="overlapped", unit="ms"), Column(title="total", unit="ms"),
                 Column(title="mean", unit="ms"))  # fmt: skip
-_STRAGGLERS = (_RANK, Column(title="last", unit="times"), Column(title="share", unit="%", formula="of all matched"),
-               Column(title="makes others wait", unit="ms", formula="what all others together waited for it"),
+_STRAGGLERS = (_RANK, Column(title="last", unit="times"),
+               Column(title="share", unit="%", formula="of all matched collectives"),
+               Column(title="causes wait", unit="ms", formula="total time that other ranks waited for this rank"),
                Column(title="waits", unit="ms"))  # fmt: skip
 _RANGES = (Column(title="range"), _CALLS, Column(title="total", unit="ms"), Column(title="mean", unit="ms"),
            Column(title="shortest", unit="ms"), Column(title="longest", unit="ms"))  # fmt: skip
 
 
 def _table(title: str, columns: tuple[Column, ...], rows: Sequence[tuple[Scalar, ...]]) -> Table:
-    return Table(title=title, columns=columns, rows=tuple(rows), folded=len(rows) > FEW)
+    return Table(title=title, columns=columns, rows=tuple(rows), folded=len(rows) > FOLD_ROWS)
 
 
 def _ms(seconds: float | None) -> float | None:

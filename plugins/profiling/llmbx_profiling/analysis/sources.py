@@ -1,4 +1,4 @@
-"""Which files are meant, and which rank wrote each."""
+"""Find profile files, and the rank that wrote each."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 from llmbx.errors import UsageError
 
-from ..names import FOLDER, Place, place
+from ..names import FOLDER, FileRank, parse_name
 
 ENDINGS = (".sqlite", ".nsys-rep")
 _WORDS = re.compile(r"(?:^|[._-])(node|local_?rank|rank)[._-]?(\d+)(?![a-z0-9])", re.IGNORECASE)
 
 
 def find(paths: Sequence[Path]) -> list[Path]:
-    """The profiles that `paths` (files and folders) mean, each once, in the order of their names.
+    """Return the profiles in `paths` (files and folders), each once, sorted by name.
 
-    A report and its export count once: the export, unless the report is newer. A folder is a run's, its
-    `nsys_profile`, or any other. Raises `UsageError` where there is nothing to read.
+    Of a report and its export, only the export is returned, unless the report is newer. Folders are searched
+    recursively. Raises `UsageError` if a path is not a profile or a folder contains none.
     """
     found: list[Path] = []
     for path in paths:
@@ -34,24 +34,24 @@ def find(paths: Sequence[Path]) -> list[Path]:
         elif path.suffix in ENDINGS:
             found.append(path)
         elif path.suffix == ".qdstrm":
-            raise UsageError(f"{path} is an unfinished report: QdstrmImporter --input-file {path.name} finishes it")
+            raise UsageError(f"{path} is an unfinished report. To import it: QdstrmImporter --input-file {path.name}")
         else:
             raise UsageError(f"{path}: expected a report ({' or '.join(ENDINGS)}) or a folder of them")
-    return sorted(_once(found), key=_natural)
+    return sorted(_deduplicated(found), key=_natural)
 
 
-def _once(found: Sequence[Path]) -> list[Path]:
-    kept: dict[Path, Path] = {}
+def _deduplicated(found: Sequence[Path]) -> list[Path]:
+    chosen: dict[Path, Path] = {}
     for path in found:
         key = path.absolute().with_suffix("")
-        other = kept.get(key)
-        if other is None or other.suffix == path.suffix or _fresher(path, other):
-            kept[key] = path
-    return list(kept.values())
+        other = chosen.get(key)
+        if other is None or other.suffix == path.suffix or _is_preferred(path, other):
+            chosen[key] = path
+    return list(chosen.values())
 
 
-def _fresher(path: Path, other: Path) -> bool:
-    """Whether `path` is the one to read: an export that is not older than its report, else the report."""
+def _is_preferred(path: Path, other: Path) -> bool:
+    """Whether to read `path` instead of `other`: the export if it is not older than its report, else the report."""
     export, report = (path, other) if path.suffix == ".sqlite" else (other, path)
     current = export.stat().st_mtime >= report.stat().st_mtime
     return path is (export if current else report)
@@ -62,19 +62,19 @@ def _natural(path: Path) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
 
 
-def places(files: Sequence[Path]) -> list[Place]:
-    """Whose each file is: by what the run asked for (`asked.json` beside it), else by words in its name."""
+def file_ranks(files: Sequence[Path]) -> list[FileRank]:
+    """Return the rank of each file: from `asked.json` in its folder, else from its name."""
     known: dict[Path, dict[str, Any]] = {}
     found = []
     for file in files:
         if file.parent not in known:
-            known[file.parent] = asked(file.parent)
-        found.append(_asked_place(file, known[file.parent]) or _named_place(file.stem))
+            known[file.parent] = read_manifest(file.parent)
+        found.append(_rank_from_manifest(file, known[file.parent]) or _rank_from_name(file.stem))
     return found
 
 
-def asked(folder: Path) -> dict[str, Any]:
-    """What a run asked for in this folder; empty where nothing says."""
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read the `asked.json` of a run's profiles; empty if it is missing or not valid."""
     try:
         facts = json.loads((folder / "asked.json").read_bytes())
     except (OSError, ValueError):
@@ -82,18 +82,18 @@ def asked(folder: Path) -> dict[str, Any]:
     return facts if isinstance(facts, dict) and isinstance(facts.get("files"), list) else {}
 
 
-def _asked_place(file: Path, facts: dict[str, Any]) -> Place | None:
+def _rank_from_manifest(file: Path, facts: dict[str, Any]) -> FileRank | None:
     for entry in facts.get("files", ()):
         name = str(entry.get("name", ""))
         stem = name.removeprefix(f"{FOLDER}/") if file.parent.name == FOLDER else Path(name).name
-        whose = place(stem, file.stem, int(facts.get("ranks_per_node", 1)))
-        if whose is not None:
-            only = entry.get("ranks", ())
-            return Place(rank=only[0]) if whose.rank is None and len(only) == 1 else whose
+        file_rank = parse_name(stem, file.stem, int(facts.get("ranks_per_node", 1)))
+        if file_rank is not None:
+            ranks = entry.get("ranks", ())
+            return FileRank(rank=ranks[0]) if file_rank.rank is None and len(ranks) == 1 else file_rank
     return None
 
 
-def _named_place(stem: str) -> Place:
-    """`…_node1_rank9`, `rank-3`: only what the name says in words; two bare numbers could mean anything."""
-    given = {word.lower().replace("localrank", "local_rank"): int(number) for word, number in _WORDS.findall(stem)}
-    return Place(**given)
+def _rank_from_name(stem: str) -> FileRank:
+    """Parse `…_node1_rank9` or `rank-3`; numbers without such a word are ambiguous and ignored."""
+    fields = {word.lower().replace("localrank", "local_rank"): int(number) for word, number in _WORDS.findall(stem)}
+    return FileRank(**fields)

@@ -1,7 +1,8 @@
-"""Who comes late to collectives, and what the others wait for it. Pure.
+"""Find ranks that enter collectives late, and the time that other ranks wait for them. Pure.
 
-Clocks of different nodes do not agree to a microsecond, lengths do: all ranks leave a collective together, so the rank
-that is in it for the shortest time came last, and what another rank spends beyond that, it spent waiting.
+Clocks of different nodes are not synchronized to a microsecond, so durations are compared instead of times. All ranks
+leave a collective together: the rank with the shortest duration entered it last, and any longer duration includes
+waiting time.
 """
 
 from __future__ import annotations
@@ -9,42 +10,42 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from . import kernels
-from .values import Straggler, Stragglers
+from .model import Straggler, Stragglers
 
 Lengths = Mapping[tuple[int, str], Sequence[int]]
-"""By step and kernel name: how long each call took (ns), in the order of the calls."""
+"""Durations of calls (ns) by step and kernel name, in the order of the calls."""
 
 
 def find(lanes: Sequence[tuple[int | None, str, Lengths]]) -> Stragglers | None:
-    """Stragglers among lanes given as (rank, label, lengths); None where fewer than two lanes share a collective.
+    """Return stragglers among lanes, given as (rank, label, lengths); None if no two lanes share a collective.
 
-    A collective of one step is matched by its name and its place in the step, when all lanes that call it at all in
-    that step call it equally often. Ranks of different groups call the same names, so what is matched need not be one
-    collective: a short one of another group then looks like waiting in this one.
+    Calls are matched by step, name and index in the step, if all lanes that call the collective in this step call it
+    the same number of times. Ranks of different groups use the same names, so matched calls need not belong to the same
+    collective: a short call of another group then looks like waiting in this one.
     """
     last, causes, waits = [0] * len(lanes), [0] * len(lanes), [0] * len(lanes)
     matched = unmatched = transfer = 0
     for key in sorted(
-        {key for _, _, lengths in lanes for key in lengths if kernels.operation(key[1]) in kernels.TOGETHER}
+        {key for _, _, lengths in lanes for key in lengths if kernels.operation(key[1]) in kernels.ALL_RANK_COLLECTIVES}
     ):
-        sharers = [(place, lengths[key]) for place, (_, _, lengths) in enumerate(lanes) if key in lengths]
-        counts = {len(calls) for _, calls in sharers}
-        if len(sharers) < 2 or len(counts) > 1:
+        participants = [(index, lengths[key]) for index, (_, _, lengths) in enumerate(lanes) if key in lengths]
+        counts = {len(calls) for _, calls in participants}
+        if len(participants) < 2 or len(counts) > 1:
             unmatched += max(counts)
             continue
-        who = [place for place, _ in sharers]
-        for times in zip(*(calls for _, calls in sharers), strict=True):
+        indices = [index for index, _ in participants]
+        for times in zip(*(calls for _, calls in participants), strict=True):
             shortest = min(times)
             total = sum(times) - shortest * len(times)
             matched += 1
             transfer += shortest
             if total == 0:
                 continue
-            late = who[times.index(shortest)]
+            late = indices[times.index(shortest)]
             last[late] += 1
             causes[late] += total
-            for place, time in zip(who, times, strict=True):
-                waits[place] += time - shortest
+            for index, time in zip(indices, times, strict=True):
+                waits[index] += time - shortest
     if not matched:
         return None
     rows = [

@@ -1,7 +1,7 @@
-"""From steps on the CPU to the time their work takes on a device.
+"""Map steps on the CPU to time windows on a device.
 
-A GPU runs behind the program: a step's kernels may start long after its range has ended. The device's time is therefore
-cut where the first kernel starts that a step launched, so that each stretch belongs to exactly one step.
+GPU execution is asynchronous: a step's kernels may start long after its range has ended. The window of a step therefore
+begins with the first kernel that the step launched, so each point in time belongs to exactly one step.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from .ranges import StepRange
 
 _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
-_REACH = (2_000_000, 2_000_000_000)
-"""Nanoseconds after a step's start in which its first call is looked for; a step may load data before it calls."""
-_CALLS = (200, 50_000)
-"""CUDA calls after that one among which the first kernel is looked for; a step may copy and allocate before."""
-_SPANS = 8
-"""SQLite tests every row against every span, so that close ones are looked at as one."""
+_SEARCH_NS = (2_000_000, 2_000_000_000)
+"""Nanoseconds after a step's start to search for its first CUDA call; a step may load data first. Tried in order."""
+_SEARCH_CALLS = (200, 50_000)
+"""CUDA calls after the first to search for the first kernel; a step may copy and allocate first. Tried in order."""
+_MAX_SPANS = 8
+"""Maximum number of spans per query: SQLite tests every row against every span, so close spans are merged."""
 
 Edge = tuple[int, int]
-"""A process or a lane, and a time."""
+"""A process or lane, and a time."""
 
 
 class Window(Value, frozen=True):
-    """A step's stretch [start, end) on one device; `number` is None for a capture that is taken whole."""
+    """The time [start, end) of a step on one device; `number` is None if the window is the whole capture."""
 
     number: int | None
     start: int
@@ -40,9 +40,9 @@ class Window(Value, frozen=True):
 def windows(
     database: Database, steps: Sequence[StepRange], lanes: dict[int, tuple[int, int]]
 ) -> dict[int, list[Window]]:
-    """Windows by lane, in order. `lanes` maps each lane's key to its first start and last end.
+    """Return the windows of each lane, in order. `lanes` maps each lane's key to its first start and last end.
 
-    Where launches were not recorded, the ranges themselves are the windows; where there are no ranges, the capture is.
+    If launches were not recorded, the ranges on the CPU are the windows; without ranges, the window is the capture.
     """
     first_kernels = _first_kernels(database, steps)
     found = {}
@@ -51,14 +51,14 @@ def windows(
         if not mine and len({step.process for step in steps}) == 1:
             mine = list(steps)
         if mine:
-            found[lane] = _cut(mine, {k: t for (key, k), t in first_kernels.items() if key == lane}, last)
+            found[lane] = _lane_windows(mine, {k: t for (key, k), t in first_kernels.items() if key == lane}, last)
         else:
             found[lane] = [Window(number=None, start=first, end=last)]
     return found
 
 
-def _cut(steps: Sequence[StepRange], kernels: dict[int, int], last: int) -> list[Window]:
-    """Windows from each step's first kernel to the next step's; a step without a successor ends with its work."""
+def _lane_windows(steps: Sequence[StepRange], kernels: dict[int, int], last: int) -> list[Window]:
+    """Return windows from each step's first kernel to that of the next step, or to the end of the step's own work."""
     projected = bool(kernels)
     found = []
     for step, after in zip(steps, [*steps[1:], None], strict=True):
@@ -73,7 +73,7 @@ def _cut(steps: Sequence[StepRange], kernels: dict[int, int], last: int) -> list
 
 
 def _first_kernels(database: Database, steps: Sequence[StepRange]) -> dict[Edge, int]:
-    """(lane, time on the CPU) -> start of the first kernel launched from then on, for the edges of all steps."""
+    """Return the start of the first kernel launched after the start and end of each step, by (lane, CPU time)."""
     needed = {"start", "correlationId", "globalTid"}
     if not steps or not needed <= database.columns(_RUNTIME) or "correlationId" not in database.columns(_KERNEL):
         return {}
@@ -82,10 +82,10 @@ def _first_kernels(database: Database, steps: Sequence[StepRange]) -> dict[Edge,
     launches = _first_calls(database, starts, ends)
     found: dict[Edge, int] = {}
     missing = dict(launches)
-    for few in _CALLS:
-        found |= _kernels_after(database, missing, few)
+    for limit in _SEARCH_CALLS:
+        found |= _kernels_after(database, missing, limit)
         seen = {(lane & PROCESS, time) for lane, time in found}
-        # After the last step nothing need be launched at all, so that its end is looked for only once.
+        # There may be no launch after the last step, so ends of steps are searched for only once.
         missing = {edge: call for edge, call in missing.items() if edge in starts and not seen & {edge, (0, edge[1])}}
         if not missing:
             break
@@ -93,20 +93,20 @@ def _first_kernels(database: Database, steps: Sequence[StepRange]) -> dict[Edge,
 
 
 def _first_calls(database: Database, starts: set[Edge], ends: set[Edge]) -> dict[Edge, int]:
-    """(process, time) -> number of the first CUDA call from then on; the numbers rise with time within a process."""
+    """Return the number of the first CUDA call after each (process, time); numbers increase within a process."""
     found: dict[Edge, int] = {}
     missing = starts | ends
-    for reach in _REACH:
-        found |= _calls_after(database, missing, reach)
+    for limit in _SEARCH_NS:
+        found |= _calls_after(database, missing, limit)
         missing = starts - found.keys()
         if not missing:
             break
     return found
 
 
-def _calls_after(database: Database, edges: Iterable[Edge], reach: int) -> dict[Edge, int]:
+def _calls_after(database: Database, edges: Iterable[Edge], limit: int) -> dict[Edge, int]:
     calls: dict[int, list[tuple[int, int]]] = {}
-    for low, high in _joined((time, time + reach) for _, time in edges):
+    for low, high in _merge_spans((time, time + limit) for _, time in edges):
         rows = database.rows(
             f"SELECT globalTid & {PROCESS}, start, correlationId FROM {_RUNTIME} "
             f"WHERE start BETWEEN {low} AND {high} AND {database.rows_near(_RUNTIME, 'start', low, high)}"
@@ -118,15 +118,15 @@ def _calls_after(database: Database, edges: Iterable[Edge], reach: int) -> dict[
     numbers = {}
     for process, time in edges:
         mine = calls.get(process, [])
-        low, high = bisect_left(mine, (time,)), bisect_left(mine, (time + reach,))
+        low, high = bisect_left(mine, (time,)), bisect_left(mine, (time + limit,))
         if low < high:
             numbers[process, time] = min(number for _, number in mine[low:high])
     return numbers
 
 
-def _kernels_after(database: Database, launches: Mapping[Edge, int], few: int) -> dict[Edge, int]:
-    """(lane, time) -> start of the first of the kernels that the `few` calls from each launch on started."""
-    spans = _joined((number, number + few) for number in launches.values())
+def _kernels_after(database: Database, launches: Mapping[Edge, int], limit: int) -> dict[Edge, int]:
+    """Return the earliest start of the kernels launched by the next `limit` calls from each launch, by (lane, time)."""
+    spans = _merge_spans((number, number + limit) for number in launches.values())
     if not spans:
         return {}
     rows = database.rows(
@@ -141,14 +141,14 @@ def _kernels_after(database: Database, launches: Mapping[Edge, int], few: int) -
         mine.sort()
         for (process, time), number in launches.items():
             if lane & PROCESS in (process, 0):
-                near = mine[bisect_left(mine, (number,)) : bisect_left(mine, (number + few,))]
+                near = mine[bisect_left(mine, (number,)) : bisect_left(mine, (number + limit,))]
                 if near:
                     found[lane, time] = min(start for _, start in near)
     return found
 
 
-def _joined(spans: Iterable[tuple[int, int]], most: int = _SPANS) -> list[tuple[int, int]]:
-    """Overlapping spans made one, and the closest ones, too, until there are no more than `most`."""
+def _merge_spans(spans: Iterable[tuple[int, int]], most: int = _MAX_SPANS) -> list[tuple[int, int]]:
+    """Merge overlapping spans, and then the closest ones until at most `most` are left."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if found and start <= found[-1][1]:
@@ -157,6 +157,6 @@ def _joined(spans: Iterable[tuple[int, int]], most: int = _SPANS) -> list[tuple[
             found.append((start, end))
     while len(found) > most:
         gaps = [later[0] - earlier[1] for earlier, later in pairwise(found)]
-        place = gaps.index(min(gaps))
-        found[place : place + 2] = [(found[place][0], found[place + 1][1])]
+        index = gaps.index(min(gaps))
+        found[index : index + 2] = [(found[index][0], found[index + 1][1])]
     return found

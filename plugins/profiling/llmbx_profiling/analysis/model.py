@@ -1,4 +1,4 @@
-"""What the analysis says, as frozen values. Times are seconds; unknown is None, never 0."""
+"""Results of the analysis. Times are in seconds; unknown values are None, never 0."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ SCHEMA = 1
 
 
 class Step(Value, frozen=True):
-    """One step of one rank, from the first kernel it launched to the first kernel of the step after it.
+    """One step of one rank, from its first kernel to the first kernel of the next step.
 
-    Everything is measured by union, so nothing counts twice: `busy_s` + `idle_s` = `duration_s`, and
-    `overlapped_s` (under compute) + `exposed_s` = `communication_s`. `busy_s` holds copies and memory sets too. Without
-    GPU activity `duration_s` is the range on the CPU and the rest is unknown. `step` is the number the ranges carry,
-    None where the capture has no step ranges and is taken whole.
+    All times are lengths of unions, so concurrent kernels count once: `busy_s` + `idle_s` = `duration_s`, and
+    `overlapped_s` (by computation) + `exposed_s` = `communication_s`. `busy_s` includes copies and memory sets. Without
+    GPU activity, `duration_s` is the length of the range on the CPU and the other times are unknown. `step` is the step
+    number, None if the capture has no step ranges and is analyzed as a whole.
     """
 
     rank: int | None
@@ -30,7 +30,7 @@ class Step(Value, frozen=True):
 
 
 class Rank(Value, frozen=True):
-    """All steps of one rank added up, and where they were read from. `device` is CUDA's number in its process."""
+    """Sums over all steps of one rank, with the file they were read from. `device` is the CUDA device number."""
 
     rank: int | None
     label: str
@@ -48,7 +48,7 @@ class Rank(Value, frozen=True):
 
 
 class Kernel(Value, frozen=True):
-    """A kernel over all ranks and the whole capture: calls, the sum of their times, its share of all kernels' time."""
+    """A kernel over all ranks and the whole capture. `share` is its fraction of the total time of all kernels."""
 
     name: str
     kind: str
@@ -60,7 +60,7 @@ class Kernel(Value, frozen=True):
 
 
 class Collective(Value, frozen=True):
-    """A communication kernel over all ranks and the whole capture; `exposed_s` is what no compute of its rank hid."""
+    """A communication kernel over all ranks and the whole capture; `exposed_s` is its time without compute."""
 
     name: str
     operation: str | None
@@ -72,7 +72,7 @@ class Collective(Value, frozen=True):
 
 
 class Gap(Value, frozen=True):
-    """A stretch of a step in which a rank's GPU did nothing. `start_s` counts from the start of the step."""
+    """An interval of a step in which a rank's GPU was idle. `start_s` is relative to the start of the step."""
 
     rank: int | None
     label: str
@@ -82,7 +82,7 @@ class Gap(Value, frozen=True):
 
 
 class Range(Value, frozen=True):
-    """An NVTX range by its text and domain, over all ranks."""
+    """All NVTX ranges with the same text and domain, over all ranks."""
 
     domain: str | None
     text: str
@@ -94,10 +94,10 @@ class Range(Value, frozen=True):
 
 
 class Straggler(Value, frozen=True):
-    """How one rank met the others in collectives that all of them made.
+    """Waiting times of one rank in matched collectives.
 
-    Whoever comes last is in the collective for the shortest time. `last` counts those; `causes_s` is what all others
-    together waited in them, `waits_s` what this rank waited for others.
+    `last` is the number of collectives that this rank entered last, `last_share` its fraction of all matched ones.
+    `causes_s` is the total time that other ranks waited for this rank, `waits_s` the time that it waited for others.
     """
 
     rank: int | None
@@ -109,10 +109,10 @@ class Straggler(Value, frozen=True):
 
 
 class Stragglers(Value, frozen=True):
-    """Collectives that could be matched over ranks, the time they need at least, and who kept whom waiting.
+    """Transfer and waiting times of the collectives that were matched across ranks.
 
-    `transfer_s` is the sum over collectives of the shortest time any rank spent in them, `wait_s` the sum over ranks of
-    the time beyond it. `unmatched` counts collectives that not all ranks made equally often in a step.
+    `transfer_s` is the sum over collectives of the shortest time that any rank spent in them, `wait_s` the sum over
+    ranks of the time beyond it. `unmatched` counts collectives that the ranks did not call equally often in a step.
     """
 
     matched: int
@@ -123,9 +123,9 @@ class Stragglers(Value, frozen=True):
 
 
 class Ceiling(Value, frozen=True):
-    """What removing all exposed communication could gain at most: `step_s` would become `without_s`.
+    """Upper bound on the speed-up from removing all exposed communication: `speedup` = `step_s` / `without_s`.
 
-    Both are means over steps of the slowest rank's time; `speedup` = step_s / without_s. Never a promise.
+    Both times are means over steps of the slowest rank's time, with and without exposed communication.
     """
 
     step_s: float
@@ -134,7 +134,7 @@ class Ceiling(Value, frozen=True):
 
 
 class Source(Value, frozen=True):
-    """A file that was read: what wrote it, in which schema (None where it does not say), and whose secrets it holds."""
+    """A profile file: version of nsys and of the export schema (None if unknown), and names of secrets found in it."""
 
     path: str
     product: str | None = None
@@ -143,7 +143,7 @@ class Source(Value, frozen=True):
 
 
 class Analysis(Value, frozen=True):
-    """All that was found. `notes` says what could not be known, and why."""
+    """The whole analysis. `notes` explains what could not be determined."""
 
     files: tuple[Source, ...]
     ranks: tuple[Rank, ...]

@@ -1,17 +1,17 @@
-"""Operations, totals, sizes, communicators, choices and lagging ranks, out of a tally. Pure."""
+"""Aggregate the counts of a log into operations, totals, sizes, communicators, tuning and lagging ranks. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from .facts import ALGORITHMS, POINT_TO_POINT, PROTOCOLS, bus_factor, datatype_name, message_bytes
-from .people import Member, epochs, global_ranks, groups, process
+from .communicators import Member, epochs, global_ranks, groups, parse_process
+from .counts import LogCounts
+from .definitions import ALGORITHMS, POINT_TO_POINT, PROTOCOLS, bus_factor, datatype_name, message_bytes
 from .report import Choice, Communicator, Lag, Operation, Rank, Sizes, Total
-from .tally import Tally
 
 
-def operations(tally: Tally) -> tuple[Operation, ...]:
-    """Every kind and size of call, the one that moves most bytes first."""
+def operations(counts: LogCounts) -> tuple[Operation, ...]:
+    """Return one row for each kind and size of call, sorted by the bytes it moves, descending."""
     rows = [
         Operation(
             op=op,
@@ -21,7 +21,7 @@ def operations(tally: Tally) -> tuple[Operation, ...]:
             message_bytes=None if count is None else message_bytes(op, datatype, count, ranks),
             calls=calls,
         )
-        for (op, datatype, ranks, count), calls in tally.sizes.items()
+        for (op, datatype, ranks, count), calls in counts.sizes.items()
     ]
     return tuple(sorted(rows, key=_weight))
 
@@ -31,7 +31,7 @@ def _weight(row: Operation) -> tuple[int, str, str, int, int]:
 
 
 def totals(rows: tuple[Operation, ...]) -> tuple[Total, ...]:
-    """The sum of each operation's rows, most bytes first."""
+    """Return the sum of each operation's rows, sorted by bytes, descending."""
     by_op: dict[str, list[Operation]] = defaultdict(list)
     for row in rows:
         by_op[row.op].append(row)
@@ -58,41 +58,41 @@ def _bus_sum(rows: list[Operation]) -> float | None:
 
 
 def histogram(rows: tuple[Operation, ...]) -> tuple[Sizes, ...]:
-    """Calls by message size, one bar for each power of two that occurs; messages of 0 bytes have a bar of their own."""
-    bars: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+    """Return calls by message size, one bin per power of two that occurs; messages of 0 bytes have their own bin."""
+    bins: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for row in rows:
         if row.message_bytes is not None:
-            bar = bars[row.message_bytes.bit_length()]
-            bar[0] += row.calls
-            bar[1] += row.calls * row.message_bytes
+            bin_ = bins[row.message_bytes.bit_length()]
+            bin_[0] += row.calls
+            bin_[1] += row.calls * row.message_bytes
     return tuple(
         Sizes(from_bytes=1 << bits - 1 if bits else 0, to_bytes=1 << bits, calls=calls, message_bytes=size)
-        for bits, (calls, size) in sorted(bars.items())
+        for bits, (calls, size) in sorted(bins.items())
     )
 
 
-def ranks(tally: Tally) -> tuple[Rank, ...]:
-    """Every process that called or opened a communicator, by rank, host and pid."""
-    known, sums = global_ranks(tally), dict[bytes, list[int]]()
-    for (who, _, _), epoch in epochs(tally):
-        some = sums.setdefault(who, [0, 0])
+def ranks(counts: LogCounts) -> tuple[Rank, ...]:
+    """Return every process that called or initialized a communicator, sorted by rank, host and pid."""
+    known, sums = global_ranks(counts), dict[bytes, list[int]]()
+    for (process, _, _), epoch in epochs(counts):
+        some = sums.setdefault(process, [0, 0])
         some[0] += epoch.calls.total()
         some[1] += epoch.volume
     rows = []
-    for who, (calls, volume) in sums.items():
-        one = process(who)
-        rank = known.get(who, one.rank)
-        rows.append(Rank(rank=rank, host=one.host, pid=one.pid, calls=calls, message_bytes=volume))
+    for process, (calls, volume) in sums.items():
+        parsed = parse_process(process)
+        rank = known.get(process, parsed.rank)
+        rows.append(Rank(rank=rank, host=parsed.host, pid=parsed.pid, calls=calls, message_bytes=volume))
     return tuple(sorted(rows, key=lambda r: (r.rank is None, r.rank or 0, r.host or "", r.pid or 0, r.calls)))
 
 
-def communicators(tally: Tally) -> tuple[Communicator, ...] | None:
-    """Every communicator that INIT lines name, the largest first; None without such lines."""
+def communicators(counts: LogCounts) -> tuple[Communicator, ...] | None:
+    """Return every communicator named by INIT lines, largest first; None if there are no such lines."""
     sizes: dict[str, int] = defaultdict(int)
-    for _, epoch in epochs(tally):
+    for _, epoch in epochs(counts):
         if epoch.init and epoch.init.identity:
             sizes[epoch.init.identity] += epoch.volume
-    found = [_communicator(ranks, members, sizes) for ranks, members in groups(tally) if members[0].identity]
+    found = [_communicator(ranks, members, sizes) for ranks, members in groups(counts) if members[0].identity]
     return tuple(found) or None
 
 
@@ -106,17 +106,17 @@ def _communicator(ranks: int, members: list[Member], sizes: dict[str, int]) -> C
         id=identity,
         nranks=ranks,
         ranks_seen=len(members),
-        hosts=tuple(sorted({p.host for p in map(process, (m.who for m in members)) if p.host})),
+        hosts=tuple(sorted({p.host for p in map(parse_process, (m.process for m in members)) if p.host})),
         calls=sum(calls.values()),
         message_bytes=sizes[identity],
         operations=dict(sorted(calls.items())),
     )
 
 
-def choices(tally: Tally) -> tuple[Choice, ...] | None:
-    """The algorithms and protocols of TUNING lines, most used first; None without such lines."""
+def tuning_choices(counts: LogCounts) -> tuple[Choice, ...] | None:
+    """Return the algorithms and protocols of TUNING lines, most used first; None if there are no such lines."""
     found: dict[tuple[str | None, str, str], list[int]] = {}
-    for (op, algorithm, protocol, size), calls in tally.tuning.items():
+    for (op, algorithm, protocol, size), calls in counts.tuning.items():
         key = op, _named(algorithm, ALGORITHMS), _named(protocol, PROTOCOLS)
         some = found.setdefault(key, [0, size, size])
         found[key] = [some[0] + calls, min(some[1], size), max(some[2], size)]
@@ -131,31 +131,31 @@ def _named(text: str, names: tuple[str, ...]) -> str:
     return names[int(text)] if text.isdigit() and int(text) < len(names) else text.upper()
 
 
-def lagging(tally: Tally) -> tuple[Lag, ...] | None:
-    """Ranks that called a collective less often than a peer, beyond what cut lines explain.
+def lagging(counts: LogCounts) -> tuple[Lag, ...] | None:
+    """Return the ranks that called a collective less often than a peer, after allowing for truncated lines.
 
-    None where it cannot be told which processes belong together.
+    None if the log does not show which processes share a communicator.
     """
-    found, known, ranks_of = [], False, global_ranks(tally)
-    for ranks, members in groups(tally):
+    found, known, ranks_of = [], False, global_ranks(counts)
+    for ranks, members in groups(counts):
         known = known or len(members) > 1
         for op in sorted({op for m in members for op in m.calls} - set(POINT_TO_POINT)):
             most = max(m.calls[op] for m in members)
-            behind = [m for m in members if m.calls[op] + tally.cut[m.who] < most]
+            behind = [m for m in members if m.calls[op] + counts.cut[m.process] < most]
             found += [_lag(ranks, m, op, most, ranks_of) for m in behind]
     return tuple(found) if known else None
 
 
 def _lag(ranks: int, member: Member, op: str, most: int, global_: dict[bytes, int]) -> Lag:
-    who = process(member.who)
+    parsed = parse_process(member.process)
     return Lag(
         communicator=member.identity,
         nranks=ranks,
         op=op,
         rank=member.rank,
-        global_rank=global_.get(member.who, who.rank),
-        host=who.host,
-        pid=who.pid,
+        global_rank=global_.get(member.process, parsed.rank),
+        host=parsed.host,
+        pid=parsed.pid,
         calls=member.calls[op],
         peers=most,
     )

@@ -1,4 +1,4 @@
-"""Where nsys and its importer are on this machine, and what is asked of them."""
+"""Find and run nsys and its importer on this machine."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from pathlib import Path
 from llmbx.errors import InfraError
 
 VARIABLE = "LLMBX_NSYS"
-"""Names the nsys command where it is not on PATH; also as seen by the ranks."""
+"""Environment variable with the nsys command, on this machine and for the ranks, if it is not on PATH."""
 
 
 def command(environ: Mapping[str, str]) -> str:
-    """The nsys command as the ranks are to start it."""
+    """Return the nsys command that the ranks run."""
     return environ.get(VARIABLE) or "nsys"
 
 
 def find(environ: Mapping[str, str]) -> str | None:
-    """The nsys of this machine as an absolute path, or None."""
+    """Return the absolute path of nsys on this machine, or None."""
     return shutil.which(command(environ), path=environ.get("PATH"))
 
 
-def need(environ: Mapping[str, str], what: str) -> str:
-    """The nsys of this machine. Raises `InfraError` that says what it is needed for."""
+def require(environ: Mapping[str, str], what: str) -> str:
+    """Return the path of nsys on this machine. Raises `InfraError` with the purpose `what` if there is none."""
     found = find(environ)
     if found is None:
         raise InfraError(
-            f"{what} needs nsys, which is not on PATH: install Nsight Systems, name its command with {VARIABLE}, "
-            "or export the report to .sqlite where nsys is"
+            f"{what} requires nsys, which is not on PATH: install Nsight Systems, set {VARIABLE} to its command, "
+            "or export the report to .sqlite on a machine with nsys"
         )
     return found
 
 
 def version(nsys: str) -> tuple[int, ...]:
-    """The version of an nsys, (2023, 4) for 2023.4.4; empty where it does not say."""
+    """Return the version of nsys, (2023, 4) for 2023.4.4; empty if unknown."""
     done = subprocess.run(
         [nsys, "--version"], capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
     )
@@ -47,28 +47,31 @@ def version(nsys: str) -> tuple[int, ...]:
 
 
 @contextmanager
-def exported(report: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """The report as SQLite in a private folder that is gone afterwards; the report itself is only read.
+def export_sqlite(report: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    """Export a report to SQLite in a temporary folder, which is removed afterwards. The report is not modified.
 
-    Raises `InfraError` when nsys is missing or cannot read the report.
+    Raises `InfraError` if nsys is missing or cannot read the report.
     """
-    nsys = need(environ, f"reading {report.name}")
+    nsys = require(environ, f"reading {report.name}")
     with tempfile.TemporaryDirectory(prefix="llmbx-nsys-") as folder:
         target = Path(folder) / "report.sqlite"
         argv = [nsys, "export", "--type=sqlite", "--force-overwrite=true", f"--output={target}", str(report.absolute())]
         done = _run(argv, environ, folder)
         if done.returncode != 0 or not target.is_file():
-            raise InfraError(f"{report}: nsys cannot export it: {_last_line(done)}")
+            raise InfraError(f"{report}: nsys export failed: {_last_line(done)}")
         yield target
 
 
 def import_stream(stream: Path, environ: Mapping[str, str]) -> Path:
-    """Turn a .qdstrm (nsys found no importer where it ran) into a .nsys-rep beside it. Raises `InfraError`."""
+    """Import a .qdstrm, written by an nsys without importer, into a .nsys-rep in the same folder.
+
+    Raises `InfraError` if there is no importer or it fails.
+    """
     importer = find_importer(environ)
     if importer is None:
         raise InfraError(
-            f"{stream} is an unfinished report and this machine has no QdstrmImporter to finish it: "
-            "install Nsight Systems with its host part"
+            f"{stream} is an unfinished report, and this machine has no QdstrmImporter: "
+            "install Nsight Systems with its host components"
         )
     target = stream.with_suffix(".nsys-rep")
     with tempfile.TemporaryDirectory(prefix="llmbx-nsys-") as folder:
@@ -76,23 +79,23 @@ def import_stream(stream: Path, environ: Mapping[str, str]) -> Path:
             [importer, f"--input-file={stream.absolute()}", f"--output-file={target.absolute()}"], environ, folder
         )
     if done.returncode != 0 or not target.is_file():
-        raise InfraError(f"{stream}: cannot be imported: {_last_line(done)}")
+        raise InfraError(f"{stream}: import failed: {_last_line(done)}")
     return target
 
 
 def find_importer(environ: Mapping[str, str]) -> str | None:
-    """QdstrmImporter, which lies in a `host-…` folder around the real nsys, or on PATH."""
+    """Return the path of QdstrmImporter, in a `host-…` folder near the real nsys or on PATH; None if there is none."""
     nsys = find(environ)
     for up in list(Path(nsys).resolve().parents)[:6] if nsys else []:
-        for place in ("host-*/QdstrmImporter", "nsight-systems/host-*/QdstrmImporter"):
-            found = sorted(up.glob(place))
+        for pattern in ("host-*/QdstrmImporter", "nsight-systems/host-*/QdstrmImporter"):
+            found = sorted(up.glob(pattern))
             if found:
                 return str(found[-1])
     return shutil.which("QdstrmImporter", path=environ.get("PATH"))
 
 
 def _run(argv: list[str], environ: Mapping[str, str], temporary: str) -> subprocess.CompletedProcess[str]:
-    # nsys leaves its sockets and logs in TMPDIR, where another user's may be in the way.
+    # nsys writes sockets and logs to TMPDIR, where another user's files may be in the way.
     env = {**environ, "TMPDIR": temporary}
     return subprocess.run(
         argv, env=env, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL

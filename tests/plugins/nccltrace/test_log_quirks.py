@@ -1,4 +1,4 @@
-"""What real logs do that a simple reader gets wrong, one trap at a time, by both engines."""
+"""Properties of real logs that a simple parser gets wrong, with both engines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Read = Callable[..., Report]
 
 
 def only(report: Report) -> Operation:
-    """The one kind of call in a report."""
+    """Return the only kind of call in a report."""
     (operation,) = report.operations
     return operation
 
@@ -68,7 +68,7 @@ def test_rccl_adds_fields_and_time_stamps_go_first(read: Read) -> None:
     assert report.cut == 0
 
 
-def test_nothing_is_printed_as_nil(read: Read) -> None:
+def test_null_pointers_are_printed_as_nil(read: Read) -> None:
     assert only(read(coll(stream="(nil)"), coll("AllReduce", send="(nil)", stream="(nil)"))).calls == 2
 
 
@@ -86,12 +86,12 @@ def test_a_rank_tag_inside_the_message(read: Read) -> None:
     assert (only(report).calls, report.cut) == (1, 0)
 
 
-def test_carriage_returns_and_colours(read: Read) -> None:
+def test_carriage_returns_and_colors(read: Read) -> None:
     report = read(coll() + "\r", "\x1b[32m" + coll() + "\x1b[0m", coll() + "\x1b[0m")
     assert (only(report).calls, report.cut) == (3, 0)
 
 
-def test_a_line_cut_at_every_place_counts_when_its_figures_are_whole(read: Read) -> None:
+def test_a_truncated_line_counts_if_its_counted_fields_are_intact(read: Read) -> None:
     whole = coll(count=123456, nranks=64)
     needed = whole.index("[nranks=64]") + len("[nranks=64]")
     begun = whole.index(": opCount ") + len(": opCount ")
@@ -102,14 +102,14 @@ def test_a_line_cut_at_every_place_counts_when_its_figures_are_whole(read: Read)
         assert report.cut == (begun <= end < needed), line
 
 
-def test_the_end_of_a_line_alone_is_nothing(read: Read) -> None:
+def test_the_end_of_a_line_alone_is_not_counted(read: Read) -> None:
     whole = coll()
     for start in range(whole.index(" sendbuff") + 1, len(whole)):
         report = read(whole[start:], opened(0, 8))
         assert (report.calls, report.cut) == (0, 0), whole[start:]
 
 
-def test_a_headless_record_is_counted_but_nobody_made_it(read: Read) -> None:
+def test_a_record_without_header_is_counted_without_caller(read: Read) -> None:
     whole = coll()
     report = read("NFO " + whole.partition("NCCL INFO ")[2], opened(0, 8))
     assert only(report).calls == 1
@@ -125,7 +125,7 @@ def test_two_writers_in_one_line(read: Read) -> None:
         assert counts.get(5, 0) + report.cut == 1, first[:at]
 
 
-def test_a_host_glued_to_a_number_is_the_host(read: Read) -> None:
+def test_a_host_preceded_by_a_stray_number_is_recognized(read: Read) -> None:
     lines = [opened(rank, 2, host=host) for rank, host in enumerate(("node1", "dgx01"))]
     glued = coll(nranks=2)[:130] + "167" + coll(host="dgx01", nranks=2)
     bitten = coll(nranks=2, stream="0x5555abcd") + coll(host="dgx01", nranks=2)
@@ -136,7 +136,7 @@ def test_a_host_glued_to_a_number_is_the_host(read: Read) -> None:
     assert report.lagging == ()
 
 
-def test_a_communicator_is_one_over_processes_though_addresses_differ(read: Read) -> None:
+def test_a_communicator_is_the_same_in_all_processes_despite_different_addresses(read: Read) -> None:
     lines = []
     for rank in range(4):
         where = {"host": f"node{rank // 2}", "pid": 100 + rank, "comm": f"0x5{rank}"}
@@ -155,7 +155,7 @@ def test_one_address_in_two_processes_is_two_communicators(read: Read) -> None:
     assert {c.id: c.calls for c in report.communicators or ()} == {"0xa": 2, "0xb": 1}
 
 
-def test_an_address_that_is_used_anew_is_another_communicator(read: Read) -> None:
+def test_a_reused_address_is_another_communicator(read: Read) -> None:
     report = read(opened(0, 8, identity="0xa"), coll(), coll(), opened(0, 8, identity="0xb"), coll())
     assert {c.id: c.calls for c in report.communicators or ()} == {"0xa": 2, "0xb": 1}
 
@@ -195,7 +195,7 @@ def test_each_process_and_what_it_called(read: Read) -> None:
     ]  # fmt: skip
 
 
-def test_what_the_log_does_not_say_is_null(read: Read) -> None:
+def test_unknown_fields_are_null(read: Read) -> None:
     report = read(coll())
     assert report.communicators is None
     assert report.transport is None
@@ -209,10 +209,10 @@ def test_lines_are_all_lines(read: Read) -> None:
     assert read(coll(), "", "# something else", coll(), "").lines == 5
 
 
-def test_only_init_lines_say_which_subsystem_is_missing(read: Read) -> None:
+def test_a_log_of_init_lines_reports_the_missing_subsystem(read: Read) -> None:
     report = read(opened(0, 8))
     assert report.operations == ()
-    assert any("NCCL_DEBUG_SUBSYS must name COLL" in w for w in report.warnings)
+    assert any("NCCL_DEBUG_SUBSYS must include COLL" in w for w in report.warnings)
 
 
 @pytest.mark.parametrize(

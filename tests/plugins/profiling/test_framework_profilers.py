@@ -1,4 +1,4 @@
-"""The frameworks' own profilers: what this attempt left counts, what an earlier one left does not."""
+"""Profiles of the frameworks' own profilers: only those of the current attempt count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An analysis as tables for people."""
+"""Print an analysis as tables."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import click
 
 from llmbx.cli.output import print_table
 
-from .values import Analysis, Step
+from .model import Analysis, Step
 
 _TIMES = ("duration_s", "busy_s", "idle_s", "compute_s", "communication_s", "overlapped_s", "exposed_s")
 STEP_COLUMNS = ("rank", "label", "step", *_TIMES)
-FEW = 40
-"""More steps than this are not listed one by one."""
+MAX_STEP_ROWS = 40
+"""If there are more rows, steps are summarized over ranks."""
 
 _MILLISECONDS = (*_TIMES, "total_s", "mean_s", "max_s", "min_s", "start_s", "causes_s", "waits_s")
 
 
 def step_rows(analysis: Analysis) -> list[dict[str, Any]]:
-    """One row a step and rank, in seconds."""
+    """Return one row per step and rank, in seconds."""
     return [{name: getattr(step, name) for name in STEP_COLUMNS} for step in analysis.steps]
 
 
@@ -28,13 +28,13 @@ def render(analysis: Analysis) -> None:
     """Print the analysis; times are in milliseconds."""
     gpus = any(rank.kernels for rank in analysis.ranks)
     for title, show in (
-        ("Ranks (sums over their steps, ms)", _ranks),
+        ("Ranks (sums over steps, ms)", _ranks),
         ("Steps (ms)", _steps),
         ("Kernels by time (ms)", _kernels),
         ("Exposed communication (ms)", _collectives),
         ("Longest idle gaps (ms)", _gaps),
         ("Ranges (ms)", _ranges),
-        ("Stragglers: last into collectives that all ranks make (ms)", _stragglers),
+        ("Stragglers (last rank to enter collectives, ms)", _stragglers),
     ):
         rows, columns = show(analysis, gpus)
         if rows:
@@ -50,7 +50,7 @@ _FIGURES = ("busy", "idle", "compute", "communication", "overlapped", "exposed")
 
 
 def _row(item: Any, **extra: Any) -> dict[str, Any]:
-    """A value's fields without the unit in their names, seconds as milliseconds."""
+    """Return a value's fields, with seconds converted to milliseconds and without the unit in the names."""
     row = {}
     for name in item.__struct_fields__:
         value = getattr(item, name)
@@ -62,7 +62,7 @@ def _row(item: Any, **extra: Any) -> dict[str, Any]:
 
 
 def _ms(seconds: float | None) -> float | int | None:
-    """Milliseconds, with as many digits as matter."""
+    """Convert to milliseconds, rounded to 3 decimals, or to an integer from 1 s on."""
     if seconds is None:
         return None
     return round(seconds * 1e3) if seconds >= 1 else round(seconds * 1e3, 3)
@@ -74,7 +74,7 @@ def _ranks(analysis: Analysis, gpus: bool) -> Shown:
 
 
 def _steps(analysis: Analysis, gpus: bool) -> Shown:
-    if len(analysis.steps) <= FEW:
+    if len(analysis.steps) <= MAX_STEP_ROWS:
         rows = [_row(step, rank=step.label) for step in analysis.steps]
         return rows, ("step", "rank", "duration", *_FIGURES) if gpus else ("step", "rank", "duration")
     grouped: dict[int | None, list[Step]] = {}
@@ -129,18 +129,18 @@ def _stragglers(analysis: Analysis, gpus: bool) -> Shown:
 def _sentences(analysis: Analysis) -> list[str]:
     found = []
     if analysis.exposed_share is not None:
-        found.append(f"{analysis.exposed_share:.1%} of the time is communication that no computation hides.")
+        found.append(f"{analysis.exposed_share:.1%} of the step time is exposed communication.")
     if analysis.ceiling is not None:
         c = analysis.ceiling
         found.append(
-            f"Without it a step of {c.step_s * 1e3:.1f} ms would take {c.without_s * 1e3:.1f} ms at best: "
-            f"{c.speedup:.2f} times as fast is the ceiling, not a promise."
+            f"Upper bound on speed-up without it: {c.speedup:.2f}x "
+            f"({c.step_s * 1e3:.1f} ms -> {c.without_s * 1e3:.1f} ms per step)."
         )
     if analysis.stragglers is not None:
         s = analysis.stragglers
         found.append(
-            f"{s.matched} collectives were matched over ranks: {s.transfer_s * 1e3:.1f} ms of transfer at least, "
-            f"{s.wait_s * 1e3:.1f} ms of waiting for whoever came last"
+            f"{s.matched} collectives were matched across ranks: at least {s.transfer_s * 1e3:.1f} ms transfer, "
+            f"{s.wait_s * 1e3:.1f} ms waiting for the last rank"
             + (f" ({s.unmatched} could not be matched)." if s.unmatched else ".")
         )
     return found + [f"note: {note}" for note in analysis.notes]

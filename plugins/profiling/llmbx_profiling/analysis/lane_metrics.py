@@ -1,4 +1,4 @@
-"""One device's figures: every step's unions, its kernels, collectives and gaps. Pure."""
+"""Metrics of one device: times of each step, kernels, collectives and idle gaps. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from operator import sub
 from llmbx.model import Value
 
 from .intervals import Overlap, Union, numbers
-from .lanes import Lane, Shelf, Spans
+from .lanes import Lane, LaneSet, Spans
 from .windows import Window
 
 
-class Figures(Value, frozen=True):
-    """One window's nanoseconds, by union."""
+class WindowTimes(Value, frozen=True):
+    """Times of one window in nanoseconds, as lengths of unions."""
 
     duration: int
     busy: int
@@ -26,7 +26,7 @@ class Figures(Value, frozen=True):
 
 
 class Calls(Value, frozen=True):
-    """All calls of one kernel: how many, their sum, the longest, and what compute hid of them (ns)."""
+    """All calls of one kernel: number, total time, longest call, and time overlapped by computation (ns)."""
 
     calls: int
     total: int
@@ -34,12 +34,16 @@ class Calls(Value, frozen=True):
     overlapped: int = 0
 
 
-class Measured(Value, frozen=True):
-    """What one lane shows: figures by window, calls by name, the longest gaps as (window, offset, length), and, by
-    window and name, the lengths of communication kernels in the order of their starts. Nanoseconds throughout."""
+class LaneMetrics(Value, frozen=True):
+    """Metrics of one lane, in nanoseconds.
+
+    `times` has one entry per window. `compute` and `communication` have calls by kernel name. `gaps` has the longest
+    gaps as (window, offset, length). `lengths` has the durations of communication kernels by window and name, in order
+    of their starts.
+    """
 
     kernels: int
-    figures: tuple[Figures, ...]
+    times: tuple[WindowTimes, ...]
     compute: dict[str, Calls]
     communication: dict[str, Calls]
     gaps: tuple[tuple[int, int, int], ...]
@@ -47,7 +51,7 @@ class Measured(Value, frozen=True):
 
 
 class _Unions:
-    """What a lane computed, what it communicated and how much of that ran under compute, and all it did."""
+    """Unions of a lane's computation, communication, their overlap, and all activity."""
 
     __slots__ = ("busy", "communication", "compute", "overlap")
 
@@ -60,28 +64,28 @@ class _Unions:
 
 
 def extent(lane: Lane) -> tuple[int, int]:
-    """The first start and the last end of anything on the device."""
+    """Return the first start and the last end of all activity on the device."""
     firsts = [int(numbers(spans.starts).min()) for spans in lane.spans]
     lasts = [int(numbers(spans.ends).max()) for spans in lane.spans]
     return min(firsts), max(lasts)
 
 
-def measure(lane: Lane, windows: Sequence[Window], shelf: Shelf, gaps: int) -> Measured:
-    """The figures of `lane` in its windows, with its `gaps` longest gaps; its kernels over the whole capture."""
+def measure(lane: Lane, windows: Sequence[Window], lane_set: LaneSet, gaps: int) -> LaneMetrics:
+    """Return the metrics of `lane`: times per window, the `gaps` longest gaps, and kernels over the whole capture."""
     unions = _Unions(lane)
-    return Measured(
-        kernels=sum(tally.calls for name, tally in lane.tallies.items() if shelf.is_kernel(name)),
-        figures=tuple(_figures(window, unions) for window in windows),
-        compute=_compute(lane, shelf),
-        communication=_communication(lane, shelf.names, unions),
+    return LaneMetrics(
+        kernels=sum(stats.calls for name, stats in lane.call_stats.items() if lane_set.is_kernel(name)),
+        times=tuple(_window_times(window, unions) for window in windows),
+        compute=_compute(lane, lane_set),
+        communication=_communication(lane, lane_set.names, unions),
         gaps=_gaps(unions.busy, windows, gaps),
-        lengths=_lengths(lane, windows, shelf.names),
+        lengths=_lengths(lane, windows, lane_set.names),
     )
 
 
-def _figures(window: Window, unions: _Unions) -> Figures:
+def _window_times(window: Window, unions: _Unions) -> WindowTimes:
     span = (window.start, window.end)
-    return Figures(
+    return WindowTimes(
         duration=window.end - window.start,
         busy=unions.busy.within(*span),
         compute=unions.compute.within(*span),
@@ -90,32 +94,32 @@ def _figures(window: Window, unions: _Unions) -> Figures:
     )
 
 
-def _compute(lane: Lane, shelf: Shelf) -> dict[str, Calls]:
+def _compute(lane: Lane, lane_set: LaneSet) -> dict[str, Calls]:
     found: dict[str, Calls] = {}
-    for name, tally in lane.tallies.items():
-        text = shelf.names.get(name, f"kernel {name}")
-        if name not in lane.communication and shelf.is_kernel(name):
-            calls = Calls(calls=tally.calls, total=tally.total, longest=tally.longest)
+    for name, stats in lane.call_stats.items():
+        text = lane_set.names.get(name, f"kernel {name}")
+        if name not in lane.communication and lane_set.is_kernel(name):
+            calls = Calls(calls=stats.calls, total=stats.total, longest=stats.longest)
             found[text] = add(found[text], calls) if text in found else calls
     return found
 
 
 def _communication(lane: Lane, names: dict[int, str], unions: _Unions) -> dict[str, Calls]:
     found: dict[str, Calls] = {}
-    hidden = _hidden(lane, unions)
+    overlapped = _overlapped(lane, unions)
     for name in lane.communication:
-        tally = lane.tallies[name]
-        calls = Calls(calls=tally.calls, total=tally.total, longest=tally.longest, overlapped=hidden[name])
+        stats = lane.call_stats[name]
+        calls = Calls(calls=stats.calls, total=stats.total, longest=stats.longest, overlapped=overlapped[name])
         text = names[name]
         found[text] = add(found[text], calls) if text in found else calls
     return found
 
 
-def _hidden(lane: Lane, unions: _Unions) -> dict[int, int]:
-    """How much of each name's communication compute ran beside."""
+def _overlapped(lane: Lane, unions: _Unions) -> dict[int, int]:
+    """Return the time of each communication kernel that is overlapped by computation."""
     segments = unions.communication.starts
     if sum(len(spans.starts) for spans in lane.communication.values()) == len(segments):
-        # No two calls touch, so the segments are the calls.
+        # No two calls overlap or touch, so each segment is one call.
         by_start = dict(zip(map(int, segments), unions.overlap.each, strict=True))
         return {name: sum(map(by_start.__getitem__, spans.starts)) for name, spans in lane.communication.items()}
     return {
@@ -124,7 +128,7 @@ def _hidden(lane: Lane, unions: _Unions) -> dict[int, int]:
 
 
 def add(one: Calls, other: Calls) -> Calls:
-    """Two sets of calls as one."""
+    """Return the sum of two sets of calls."""
     return Calls(
         calls=one.calls + other.calls,
         total=one.total + other.total,
@@ -135,8 +139,8 @@ def add(one: Calls, other: Calls) -> Calls:
 
 def _gaps(busy: Union, windows: Sequence[Window], count: int) -> tuple[tuple[int, int, int], ...]:
     found = [
-        (place, start - window.start, end - start)
-        for place, window in enumerate(windows)
+        (index, start - window.start, end - start)
+        for index, window in enumerate(windows)
         for start, end in busy.longest_gaps(window.start, window.end, count)
     ]
     return tuple(nlargest(count, found, key=lambda gap: gap[2]))
@@ -145,15 +149,15 @@ def _gaps(busy: Union, windows: Sequence[Window], count: int) -> tuple[tuple[int
 def _lengths(lane: Lane, windows: Sequence[Window], names: dict[int, str]) -> dict[tuple[int, str], list[int]]:
     found = {}
     for text, (starts, ends) in _by_text(lane, names).items():
-        for place, window in enumerate(windows):
+        for index, window in enumerate(windows):
             low, high = bisect_left(starts, window.start), bisect_left(starts, window.end)
             if low < high:
-                found[place, text] = list(map(sub, ends[low:high], starts[low:high]))
+                found[index, text] = list(map(sub, ends[low:high], starts[low:high]))
     return found
 
 
 def _by_text(lane: Lane, names: dict[int, str]) -> dict[str, tuple[Sequence[int], Sequence[int]]]:
-    """Starts and ends of communication kernels by name (several ids may have one), in the order of their starts."""
+    """Return starts and ends of communication kernels by name, sorted by start; several ids may have the same name."""
     same: dict[str, list[Spans]] = {}
     for name, spans in lane.communication.items():
         same.setdefault(names[name], []).append(spans)

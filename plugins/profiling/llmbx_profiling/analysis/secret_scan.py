@@ -1,5 +1,8 @@
-"""Secrets in a profile. nsys stores what the program prints, what it was started with, and the environment of every
-process of the machine that it may look at."""
+"""Find secrets in an exported profile.
+
+nsys stores the output, command line and environment of the program, and the environment of every process on the machine
+that it has access to.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,24 @@ from llmbx.secrets import is_secret, known
 
 from .database import Database
 
-SHORTEST = 8
-"""Shorter values occur by chance."""
+MIN_LENGTH = 8
+"""Minimum length of a value to search for; shorter values occur by chance."""
 
 _SET = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="?([^"]*)')
 _TEXTS = (("StringIds", "value"), ("META_DATA_CAPTURE", "value"))
 
 
 def values(environ: Mapping[str, str]) -> dict[str, str]:
-    """The secrets of an environment that are worth looking for, by name."""
-    return {name: value for name, value in known(environ).items() if len(value) >= SHORTEST}
+    """Return the secrets of an environment that are long enough to search for, by name."""
+    return {name: value for name, value in known(environ).items() if len(value) >= MIN_LENGTH}
 
 
 def secrets_in(database: Database, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the variables whose secrets are in an exported profile: by their values here, or as it was started."""
-    found = set(_started_with(database))
+    """Return the names of the variables whose secrets occur in an exported profile.
+
+    Found are the values of secrets in `environ`, and secrets in the environment recorded in the profile.
+    """
+    found = set(_in_environment(database))
     for table, column in _TEXTS:
         if table in database.tables:
             for name, value in values(environ).items():
@@ -34,9 +40,9 @@ def secrets_in(database: Database, environ: Mapping[str, str]) -> tuple[str, ...
     return tuple(sorted(found))
 
 
-def _started_with(database: Database) -> list[str]:
+def _in_environment(database: Database) -> list[str]:
     if "META_DATA_CAPTURE" not in database.tables:
         return []
     rows = database.rows("SELECT value FROM META_DATA_CAPTURE WHERE name LIKE '%ENVIRONMENT_VARIABLE'")
     pairs = [_SET.match(text or "") for (text,) in rows]
-    return [pair[1] for pair in pairs if pair and is_secret(pair[1]) and len(pair[2]) >= SHORTEST]
+    return [pair[1] for pair in pairs if pair and is_secret(pair[1]) and len(pair[2]) >= MIN_LENGTH]

@@ -1,15 +1,15 @@
-"""Numbers as people write them."""
+"""Format numbers for output."""
 
 from __future__ import annotations
 
 
-def many(number: int, thing: str, things: str = "") -> str:
-    """`1 line`, `2,000 lines`; `things` where an s does not do."""
+def plural(number: int, thing: str, things: str = "") -> str:
+    """Format a number with its noun: `1 line`, `2,000 lines`. `things` is an irregular plural."""
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
-def human(size: float | None) -> str | None:
-    """Bytes in the largest fitting binary unit: `16 MiB`; None stays None."""
+def format_bytes(size: float | None) -> str | None:
+    """Format bytes with a binary unit: `16 MiB`. None stays None."""
     if size is None:
         return None
     value = float(size)

@@ -1,0 +1,147 @@
+"""The native engine: compiled `scan.c` counts the clean lines, `Reader` reads the others."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from .blocks import Blocks, Chunk
+from .compiler import shared_object
+from .counts import Caller, LogCounts
+from .definitions import ELEMENT_BYTES, PER_RANK_COUNT
+from .reader import Reader
+
+SOURCE = Path(__file__).with_name("scan.c")
+
+# Array sizes and return codes of scan.c, in the same order.
+OPERATIONS, CALLERS, KINDS, IRREGULAR, PROCESS, NAME = 1 << 15, 1 << 13, 16, 1024, 96, 16
+READ_IRREGULAR, OPERATIONS_FULL, CALLERS_FULL = 1, 2, 3
+
+
+class _Operation(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char * NAME), ("count", ctypes.c_uint64), ("calls", ctypes.c_uint64),
+        ("datatype", ctypes.c_uint32), ("nranks", ctypes.c_uint32),
+    )  # fmt: skip
+
+
+class _Caller(ctypes.Structure):
+    _fields_ = (
+        ("process", ctypes.c_char * PROCESS), ("comm", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
+        ("length", ctypes.c_uint32), ("nranks", ctypes.c_uint32), ("calls", ctypes.c_uint32 * KINDS),
+    )  # fmt: skip
+
+
+class _State(ctypes.Structure):
+    _fields_ = (
+        ("lines", ctypes.c_uint64), ("calls", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
+        ("irregular_count", ctypes.c_uint32), ("operations", ctypes.c_uint32), ("callers", ctypes.c_uint32),
+        ("kinds", ctypes.c_uint32), ("sizes", ctypes.c_uint32 * 16), ("per_rank_count", ctypes.c_char * NAME * 2),
+        ("irregular", ctypes.c_uint32 * 2 * IRREGULAR), ("kind", ctypes.c_char * NAME * KINDS),
+        ("used_operation", ctypes.c_uint32 * OPERATIONS), ("used_caller", ctypes.c_uint32 * CALLERS),
+        ("operation", _Operation * OPERATIONS), ("caller", _Caller * CALLERS),
+    )  # fmt: skip
+
+
+@contextmanager
+def scanner(environ: Mapping[str, str] = os.environ) -> Iterator[ctypes.CDLL | None]:
+    """Yield the compiled scanner, or None if it cannot be compiled or loaded."""
+    with shared_object(SOURCE, environ) as path:
+        yield _load(path) if path else None
+
+
+def _load(path: Path) -> ctypes.CDLL | None:
+    try:
+        found = ctypes.CDLL(str(path))
+    except OSError:
+        return None
+    found.scan.restype = ctypes.c_uint64
+    found.scan.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p]
+    found.find.restype = ctypes.c_int64
+    found.find.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint32]
+    sizes = (ctypes.c_uint64 * 3)()
+    found.layout(sizes)
+    expected = [ctypes.sizeof(_State), ctypes.sizeof(_Operation), ctypes.sizeof(_Caller)]
+    return found if list(sizes) == expected else None
+
+
+class NativeCounter:
+    """Counts one chunk with the compiled scanner."""
+
+    def __init__(self, scanner: ctypes.CDLL, origin: bytes = b"") -> None:
+        self.scanner = scanner
+        self.state = _State()
+        self.state.sizes[: len(ELEMENT_BYTES)] = ELEMENT_BYTES
+        for index, name in enumerate(PER_RANK_COUNT):
+            self.state.per_rank_count[index].value = name.encode()
+        self.counts = LogCounts()
+        self.reader = Reader(self.counts, self._totals, self._flush_caller, origin)
+
+    def run(self, blocks: Blocks) -> LogCounts:
+        """Count all blocks."""
+        memory = (ctypes.c_char * len(blocks.memory)).from_buffer(blocks.memory)
+        for end in blocks:
+            self._block(blocks.memory, ctypes.addressof(memory), end)
+        self._drain_operations()
+        self._drain_callers()
+        self.counts.lines = self.state.lines + blocks.long_lines
+        self.counts.calls += self.state.calls
+        self.counts.volume += self.state.bytes
+        self.counts.long_lines = blocks.long_lines
+        return self.counts
+
+    def _block(self, memory: bytearray, address: int, end: int) -> None:
+        at, reason_value, view, read_line = 0, ctypes.c_uint32(), memoryview(memory), self.reader.read_line
+        state, reason = ctypes.addressof(self.state), ctypes.addressof(reason_value)
+        while at < end:
+            at = self.scanner.scan(state, address, at, end, reason)
+            if self.state.irregular_count:
+                bounds = struct.unpack_from(f"{2 * self.state.irregular_count}I", self.state.irregular)
+                for first, last in zip(bounds[::2], bounds[1::2], strict=True):
+                    read_line(bytes(view[first:last]))
+            if reason_value.value == OPERATIONS_FULL:
+                self._drain_operations()
+            elif reason_value.value == CALLERS_FULL:
+                self._drain_callers()
+
+    def _totals(self) -> tuple[int, int]:
+        return self.counts.calls + self.state.calls, self.counts.volume + self.state.bytes
+
+    def _flush_caller(self, caller: Caller) -> None:
+        process = caller[0].removeprefix(self.reader.origin)
+        index = self.scanner.find(ctypes.addressof(self.state), process, len(process), *caller[1:])
+        if index >= 0:
+            self._move_counts(self.state.caller[index])
+
+    def _move_counts(self, caller: _Caller) -> None:
+        """Move the counts of one table slot into `self.counts`; the slot stays allocated."""
+        calls = {self.state.kind[i].value.decode(): n for i, n in enumerate(caller.calls) if n}
+        if calls:
+            process = ctypes.string_at(ctypes.addressof(caller), caller.length)
+            epoch = self.counts.epoch((self.reader.qualify(process), caller.comm, caller.nranks))
+            epoch.volume += caller.bytes
+            epoch.calls.update(calls)
+        caller.bytes = 0
+        ctypes.memset(caller.calls, 0, ctypes.sizeof(caller.calls))
+
+    def _drain_callers(self) -> None:
+        for index in self.state.used_caller[: self.state.callers]:
+            self._move_counts(self.state.caller[index])
+        ctypes.memset(self.state.caller, 0, ctypes.sizeof(self.state.caller))
+        self.state.callers = 0
+
+    def _drain_operations(self) -> None:
+        for index in self.state.used_operation[: self.state.operations]:
+            found = self.state.operation[index]
+            self.counts.add_calls(found.name.decode(), found.datatype, found.nranks, found.count, found.calls)
+        ctypes.memset(self.state.operation, 0, ctypes.sizeof(self.state.operation))
+        self.state.operations = 0
+
+
+def count(scanner: ctypes.CDLL, chunk: Chunk) -> LogCounts:
+    """Count a chunk with the compiled scanner."""
+    return NativeCounter(scanner, chunk.origin).run(Blocks(chunk))

@@ -1,0 +1,108 @@
+"""Findings after a profiled run: missing profiles, and a summary of the profiles if they are small."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from llmbx.errors import LlmbxError
+from llmbx.files import write_atomic
+from llmbx.model import Finding, Section
+
+from . import nsys_tools
+from .analysis import sources
+from .analysis.model import Analysis
+from .collect import SECRETS_SUFFIX, collect, mark_secrets
+from .names import FOLDER
+from .sizes import format_bytes
+
+MAX_ANALYZED_BYTES = 64_000_000
+"""Maximum bytes of reports that are analyzed when a run ends; larger ones are analyzed on request."""
+
+ANALYSIS = f"{FOLDER}/analysis.json"
+
+
+def findings(run_dir: Path) -> list[Finding]:
+    """Return all findings on the profiles of the run in `run_dir`. Writes `analysis.json` next to the profiles."""
+    found = collect(run_dir, os.environ)
+    found_before = [finding for phase in found for finding in phase.findings]
+    files = [file for phase in found for file in phase.files]
+    if not files:
+        return found_before
+    size = sum(file.stat().st_size for file in files)
+    if size > MAX_ANALYZED_BYTES or nsys_tools.find(os.environ) is None:
+        why = f"{format_bytes(size)} of profiles" if size > MAX_ANALYZED_BYTES else "nsys not found on this machine"
+        return [
+            *found_before,
+            _finding(
+                "profile_unread", f"the profiles were not analyzed ({why})", f"to analyze them: llmbx nsys {run_dir}"
+            ),
+        ]
+    return [*found_before, *_analyze(run_dir, files)]
+
+
+def sections(run_dir: Path) -> tuple[Section, ...]:
+    """Return the report section of a run's profiles from its `analysis.json`, or one that says how to analyze them."""
+    from msgspec import DecodeError, json
+
+    from .analysis.sections import section
+
+    try:
+        analysis = json.decode((run_dir / ANALYSIS).read_bytes(), type=Analysis)
+    except (OSError, DecodeError):
+        text = f"The profiles were not analyzed at the end of the run. To analyze them: `llmbx nsys {run_dir}`"
+        return (Section(name="nsys", title="Step time breakdown (Nsight Systems)", text=(text,)),)
+    return (section(analysis),)
+
+
+def _analyze(run_dir: Path, files: Sequence[Path]) -> list[Finding]:
+    from msgspec import json
+
+    from .analysis.analyze import analyze
+
+    try:
+        analysis = analyze(files)
+    except LlmbxError as error:
+        return [_finding("profile_unread", str(error), f"to retry: llmbx nsys {run_dir}", warning=False)]
+    unmarked = [
+        source for source in analysis.files if source.secrets and not Path(source.path + SECRETS_SUFFIX).exists()
+    ]
+    marked = [mark_secrets(Path(source.path), source.secrets) for source in unmarked]
+    write_atomic(run_dir / ANALYSIS, json.format(json.encode(analysis), indent=2) + b"\n")
+    return [
+        *marked,
+        *check_steps(analysis, sources.read_manifest(run_dir / FOLDER).get("files", ())),
+        *summary(analysis, run_dir),
+    ]
+
+
+def check_steps(analysis: Analysis, expected: Iterable[Mapping[str, object]]) -> list[Finding]:
+    """Check that the profiles contain exactly the requested steps, if their steps are numbered."""
+    wanted = {step for entry in expected for step in range(*entry["steps"])}  # type: ignore[misc]
+    found = []
+    for rank in analysis.ranks:
+        steps = {step.step for step in analysis.steps if step.label == rank.label and step.step is not None}
+        if steps and steps != wanted:
+            text = ", ".join(map(str, sorted(steps)))
+            problem = f"the profile of {rank.label} contains steps {text} instead of the {len(wanted)} requested steps"
+            found.append(_finding("profile_steps", problem, "check its log around the first of these steps"))
+    if not analysis.ranks:
+        problem = "the profiles contain no steps and no GPU activity"
+        found.append(
+            _finding("profile_empty", problem, "run it again; nsys occasionally writes an empty report", warning=False)
+        )
+    return found
+
+
+def summary(analysis: Analysis, run_dir: Path) -> list[Finding]:
+    """Return a one-line summary of exposed communication; empty for a profile without GPU activity."""
+    if analysis.exposed_share is None or analysis.ceiling is None:
+        return []
+    problem = f"{analysis.exposed_share:.1%} of the profiled time is exposed communication"
+    gain = f"upper bound on the speed-up without it: {analysis.ceiling.speedup:.2f}x"
+    return [_finding("profile", problem, f"{gain}; details: llmbx nsys {run_dir}")]
+
+
+def _finding(rule: str, problem: str, fix: str, warning: bool = True) -> Finding:
+    return Finding(rule=rule, problem=problem, fix=fix, warning=warning)

@@ -1,0 +1,90 @@
+"""Checks before a profiled run: size of the profile, free disk space, nsys and secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from llmbx.model import Finding, RunSpec
+from llmbx.resolve.ranks import numbers
+
+from . import nsys_tools
+from .host_nsys import HOST_RUNTIMES
+from .nsys_wrap import TOOL
+from .sizes import estimate, format_bytes, free_space
+
+MIN_PARALLEL_VERSION = (2023, 4)
+"""Oldest version of nsys tested to profile several programs on one machine at the same time. Sessions of 2022.4 share a
+memory segment and deadlock after a few starts."""
+
+
+def findings(spec: RunSpec, environ: Mapping[str, str] = os.environ) -> list[Finding]:
+    """Return the estimated size as a warning, and errors if the disk is too small or nsys is missing."""
+    return [*_size(spec), *_tool(spec, environ), *_secrets(spec)]
+
+
+def _size(spec: RunSpec) -> list[Finding]:
+    if spec.profile is None or spec.profile.tool != TOOL:
+        return []
+    files, size = estimate(spec)
+    free = free_space(spec.install)
+    count = "1 file" if files == 1 else f"{files} files"
+    estimated = f"the profile will be {count} of about {format_bytes(size / files)}, {format_bytes(size)} in all"
+    if free is None:
+        return [
+            Finding(
+                rule="profile_size",
+                problem=estimated,
+                fix="to make it smaller, profile fewer --ranks or --steps",
+                warning=True,
+            )
+        ]
+    return [
+        Finding(
+            rule="profile_size",
+            problem=f"{estimated}; {format_bytes(free)} are free in {spec.install}",
+            fix="to make it smaller, profile fewer --ranks or --steps",
+            warning=size <= free,
+        )
+    ]
+
+
+def _tool(spec: RunSpec, environ: Mapping[str, str]) -> list[Finding]:
+    # A container may have its own nsys, and so may the compute nodes of a job.
+    if spec.launcher != "local" or spec.runtime not in HOST_RUNTIMES:
+        return []
+    nsys = nsys_tools.find(environ)
+    if nsys is None:
+        return [
+            Finding(
+                rule="profiler_missing",
+                problem=f"nsys is not on PATH ({nsys_tools.command(environ)})",
+                fix=f"install Nsight Systems, or set {nsys_tools.VARIABLE} to its command",
+            )
+        ]
+    ranks = len(numbers(spec.profile.ranks, spec.gpus)) if spec.profile else 1
+    found = nsys_tools.version(nsys)
+    if ranks == 1 or not found or found >= MIN_PARALLEL_VERSION:
+        return []
+    return [
+        Finding(
+            rule="profiler_version",
+            problem=f"nsys {found[0]}.{found[1]} hangs if several ranks of a machine are profiled ({ranks} requested)",
+            fix="use Nsight Systems 2023.4 or newer, or --ranks first",
+        )
+    ]
+
+
+def _secrets(spec: RunSpec) -> list[Finding]:
+    profile = spec.profile
+    if profile is None:
+        return []
+    if profile.keep_secrets:
+        problem = f"the profiles will contain {', '.join(spec.secrets) or 'all secrets'} from the environment"
+        fix = "they are marked and excluded from bundles; do not share them"
+    elif spec.gated_tokenizer and not spec.mini:
+        problem = "profiled runs have no access to HF_TOKEN and other secrets, since profiles store the environment"
+        fix = f"download {spec.gated_tokenizer} with an unprofiled run first, or add --keep-secrets"
+    else:
+        return []
+    return [Finding(rule="profile_secrets", problem=problem, fix=fix, warning=True)]
