@@ -55,5 +55,7 @@ def test_a_plan_file_and_a_sweep_that_goes_on_take_nothing_else(
     said = refusal(monkeypatch, tmp_path, cli.command, "a.toml", "--retries", "0", "--no-preflight", "--repeats", "2")
     assert said == "--repeats, --retries, --preflight cannot be combined with a plan file; set them in a.toml"
     assert refusal(monkeypatch, tmp_path, cli.command, "a.toml").startswith("a.toml: ")
-    assert "cannot be combined with a workload" in refusal(monkeypatch, tmp_path, cli.command, "--show", "x", "--retries", "0")
+    assert "cannot be combined with a workload" in refusal(
+        monkeypatch, tmp_path, cli.command, "--show", "x", "--retries", "0"
+    )
     assert "no sweep" in refusal(monkeypatch, tmp_path, cli.command, "--show", "x", "--offline")

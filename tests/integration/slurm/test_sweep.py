@@ -149,7 +149,9 @@ def test_ctrl_c_leaves_the_jobs_and_says_how_to_go_on(
     _, err = sweep.communicate(timeout=PATIENCE_S)
     assert sweep.returncode == 130 and "resume with: llmbx sweep --resume line_" in err, err
     started = with_jobs(install)
-    assert 4 <= started < 12 and f"{12 - with_results(install) - (started - with_results(install))} not submitted" in err
+    assert (
+        4 <= started < 12 and f"{12 - with_results(install) - (started - with_results(install))} not submitted" in err
+    )
     done = llmbx("sweep", "--resume", "--format", "json", env=env)
     assert (done.returncode, rows(done)[0]["n"]) == (0, 12), done.stderr
     shown = llmbx("sweep", "--show", env=env)

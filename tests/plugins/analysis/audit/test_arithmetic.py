@@ -1,4 +1,4 @@
-"""Printed equations are read as they stand, and nothing else is computed."""
+"""Printed equations are parsed, and only plain arithmetic is evaluated."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_last_digit_may_be_rounded_or_cut() -> None:
     ]  # fmt: skip
 
 
-def test_a_formula_stands_for_what_cannot_be_read() -> None:
+def test_a_formula_replaces_text_that_cannot_be_parsed() -> None:
     text = "Embedding = 12 * (202048 / (2 * 3) = 404096"
     assert equations(text) == []
     (equation,) = equations(text, "12 * (202048 / (2 * 3))")
@@ -87,7 +87,7 @@ def test_any_text_is_read_without_a_crash(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1E400", "-1e999", "1e308*10", "1e300^2"])
-def test_what_no_float_can_hold_has_no_value(text: str) -> None:
+def test_values_beyond_the_range_of_a_float_are_none(text: str) -> None:
     assert evaluate(text) is None and equations(f"{text} = 5") == []
 
 

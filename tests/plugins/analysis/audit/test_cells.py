@@ -1,4 +1,4 @@
-"""Tables made from known terms have no dispute; a term swapped in one cell is disputed, and named."""
+"""Consistent tables have no findings; a wrong term in one cell is found and named."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_is_nearer_is_not(terms: Terms, off: float) -> None:
     [
         ({"peak_tflops": 1979.0}, {"mfu"}, "H100 SXM dense FP8 peak of 1979"),
         ({"peak_tflops": 2450.0}, {"mfu"}, "GB200 dense BF16 peak of 2450"),
-        ({"batch": 256}, {"tokens_per_s", "mfu", "days_per_1t_tokens"}, "a global batch of 256, that of 128 GPUs"),
+        ({"batch": 256}, {"tokens_per_s", "mfu", "days_per_1t_tokens"}, "the global batch size 256 of 128 GPUs"),
         ({"convention": "causal"}, {"mfu"}, "causal attention instead of full"),
         ({"model": SHAPE.replace(query_groups=16)}, {"mfu"}, "16 query groups instead of 4"),
         ({"model": SHAPE.replace(vocab_size=128256)}, {"mfu"}, "the vocabulary of Llama (128256)"),
@@ -118,11 +118,11 @@ def test_a_percentage_for_a_fraction_and_rounding() -> None:
     right = figures(BASE)
     cases = [case(BASE, mfu=right["mfu"] * 100), case(BASE, days_per_1t_tokens=76.0)]
     first, second = disputes(cases, Known(gpus=GPUS))
-    assert first.explanation == "a percentage taken for a fraction, or the reverse"
+    assert first.explanation == "percentage and fraction swapped"
     assert second.explanation is None
     days = BASE.replace(step_time_s=0.0799)
     (rounded,) = disputes([case(days, days_per_1t_tokens=3.5)], Known())
-    assert rounded.explanation == "rounding: as many digits as are printed"
+    assert rounded.explanation == "rounding to the printed digits"
 
 
 def test_what_cannot_be_explained_stays_unexplained() -> None:

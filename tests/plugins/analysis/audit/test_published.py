@@ -1,4 +1,4 @@
-"""The audit of what this distribution publishes, held against an arithmetic of its own."""
+"""The audit of the reference files of this distribution, compared with an independent computation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DISPUTED = {
       for size, scales in (("405b-proxy", (32, 64, 128)), ("405b", (512, 1024, 2048)))
       for dtype in ("bf16", "fp8") for gpus in scales),
     ("llama4", "400b", "bf16", "gb200", 128, "mfu", "the GB200 dense FP8 peak of 4900 TFLOP/s instead of 2450"),
-    *(("grok1", "314b", dtype, "gb200", 512, field, "a global batch of 512, that of 256 GPUs, instead of 1024")
+    *(("grok1", "314b", dtype, "gb200", 512, field, "the global batch size 512 of 256 GPUs instead of 1024")
       for dtype in ("bf16", "fp8") for field in ("tokens_per_s", "days_per_1t_tokens")),
 }  # fmt: skip
 
@@ -67,7 +67,7 @@ def test_every_cell_is_recomputed_and_exactly_these_are_disputed(found: Audit) -
 
 
 def test_the_recomputed_figures_are_those_of_plain_arithmetic(found: Audit) -> None:
-    """From the published step times and batch, the shapes above, and nothing of the audit's own code."""
+    """From the published step times and batch sizes and the shapes above, without the code of the audit."""
     disputed = {(d.workload, d.size, d.dtype, d.gpu_type, d.gpus, d.field): d for d in found.disputed}
     cells = 0
     for workload in _shipped().workloads:
@@ -104,7 +104,7 @@ def test_the_configuration_rows_that_upstreams_launch_contradicts(found: Audit) 
 
 
 def test_dp_ga_and_the_layer_split_were_checked() -> None:
-    """Nearly every row prints DP and GA, so finding nothing there says something."""
+    """Nearly every row prints DP and GA, so a result without findings is meaningful."""
     printed = Counter(
         key for w in _shipped().workloads for _, row in rows_of(w) for key in row.printed if row.size != "mini"
     )
@@ -126,8 +126,8 @@ EXAMPLES = [
     ("llama4", "table", "step_time_s", 3.685, 3.855, "3.855"),
     ("llama4", "formula", "tflops_per_gpu", 527.78, 484.1, "vocabulary of Llama 3.1 (128256)"),
     ("grok1", "peak", "peak_tflops", 49, 4900, "decimal point"),
-    ("grok1", "table", "global_batch_size", 4096, 1024, "no row"),
-    ("grok1", "table", "step_time_s", 24, 15.933, "no row"),
+    ("grok1", "table", "global_batch_size", 4096, 1024, "not in the tables"),
+    ("grok1", "table", "step_time_s", 24, 15.933, "not in the tables"),
     ("grok1", "table", "step_time_s", 6.631, 5.298, "5.298 s"),
     ("grok1", "formula", "tflops_per_gpu", 1192.94, 1157.97, "vocabulary of Llama 2 (32000)"),
     ("llama2", "table", "step_time_s", 7.908, 6.999, "6.999 s"),
@@ -145,7 +145,7 @@ def test_worked_examples_that_do_not_hold(found: Audit, example: tuple[str, str,
 
 
 def test_the_other_examples_hold(found: Audit) -> None:
-    """Attention and MLP FLOPs of Maverick (off in the last digits) and an MFU that repeats: the rest of the list."""
+    """All other findings: attention and MLP FLOPs of Maverick (wrong last digits) and an MFU that is listed twice."""
     listed = {(e[0], e[2], e[3]) for e in EXAMPLES}
     rest = {(e.workload, e.field, e.published) for e in found.examples} - listed
     assert rest == {
@@ -155,7 +155,7 @@ def test_the_other_examples_hold(found: Audit) -> None:
     }
 
 
-def test_what_the_files_mark_by_hand_is_what_the_audit_finds(found: Audit) -> None:
+def test_rows_marked_as_disputed_are_found_by_the_audit(found: Audit) -> None:
     computed = {(d.workload, d.source, d.gpus) for d in found.disputed}
     computed |= {(e.workload, e.source, e.gpus) for e in found.examples if e.field == "mfu" and e.gpus}
     marked = {(w.name, r.source, r.gpus) for w in _shipped().workloads for r in w.references if r.disputed}

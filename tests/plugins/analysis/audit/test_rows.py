@@ -1,4 +1,4 @@
-"""Configuration rows that print something that does not follow from themselves."""
+"""Configuration rows with printed values that contradict each other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def workload(**changes: Any) -> Workload:
 
 
 def split(spec: RunSpec) -> list[Finding]:
-    """A framework's rule: the layers split into PP x VP parts."""
+    """A rule of a framework: the layers must be divisible by PP x VP."""
     parts = spec.parallelism.pp * (spec.parallelism.vp or 1)
     if spec.model.layers % parts == 0:
         return []

@@ -1,4 +1,4 @@
-"""Markdown, CSV and JSON of a report, as papers and tickets get them."""
+"""Reports as Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from .conftest import Command, Reporter
 Golden = Callable[[str, str], None]
 
 VERSION = "1.2.3"
-"""Golden files are of no release in particular."""
+"""The version in golden files, which does not depend on the release."""
 
 
 def steady(mean: float) -> list[float]:
-    """Step times without chance: a slow start, then a small regular swing."""
+    """Deterministic step times: a slow start, then a small regular variation."""
     return [4 * mean, *(mean * (1 + 0.01 * ((k * 7) % 5 - 2)) for k in range(1, 50))]
 
 
 def portable(text: str, install: Install) -> str:
-    """The text without the folder of this test."""
+    """The text with the folder of the test replaced."""
     return text.replace(install.root, "/install")
 
 
@@ -101,7 +101,7 @@ def test_a_folder_means_the_runs_in_it(
     said = command(install.root).stdout
     assert said.count("valid") == 2 and "llmbx-report.html" in said
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="no run in this folder"):
+    with pytest.raises(UsageError, match="no runs in this folder"):
         command(str(tmp_path / "empty"))
 
 

@@ -1,4 +1,4 @@
-"""The page: whole, escaped, without anything to load, and every figure and chart reachable in words."""
+"""The HTML page: valid, escaped, self-contained, and accessible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """Every element with its attributes, and the text of scripts and of everything."""
+    """Collects the elements with their attributes, the scripts and the text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -61,7 +61,7 @@ def page(report: Report) -> Page:
 
 @pytest.fixture
 def full(shelf: Shelf, reporter: Reporter) -> Report:
-    """Three scales with repeats and a failed run, awkward words everywhere."""
+    """Three scales with repeats and a failed run, with special characters in all texts."""
     runs = [shelf.put(noise(k, 1.0 / k), gpus=8 * k, tags=(AWKWARD,)) for k in (1, 2, 4)]
     runs += [shelf.put(noise(5, 1.01), env={"X": AWKWARD})]
     runs += [shelf.put(noise(6, 1.0, count=9), gpus=8, valid=False, result={"cause": AWKWARD, "warnings": (AWKWARD,)})]

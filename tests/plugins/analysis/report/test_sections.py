@@ -1,4 +1,4 @@
-"""Nothing gets into a report without its unit."""
+"""Numbers, columns and axes of a report need a unit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmbx.model import Axis, Chart, Column, Fact, Point, Series, Table
-from llmbx_analysis.report.tables import behind
+from llmbx_analysis.report.tables import values_table
 
 NUMBERS = st.integers() | st.floats()
 
@@ -45,7 +45,7 @@ def test_the_table_behind_a_chart_has_every_value_with_its_unit() -> None:
             Series(name="b", points=(Point(x=1, y=0.7, note="odd"),), marks="points"),
         ),
     )  # fmt: skip
-    table = behind(chart)
+    table = values_table(chart)
     assert [f"{c.title} {c.unit}".strip() for c in table.columns] == [
         "series",
         "step",

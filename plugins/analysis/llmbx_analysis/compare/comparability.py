@@ -1,4 +1,4 @@
-"""What must be equal before two speeds may be compared: every reason why not, at once. Pure."""
+"""Check whether two runs are comparable. All reasons why they are not are collected."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SAME = (
 )
 
 
-def unlike(a: RunSpec, b: RunSpec) -> list[str]:
-    """In what two runs differ that makes their speeds incomparable; empty when they do the same work."""
+def work_differences(a: RunSpec, b: RunSpec) -> list[str]:
+    """Differences that make the speeds of two runs incomparable; empty if they do the same work."""
     pairs = [(words, getattr(a, name), getattr(b, name)) for name, words in SAME]
     shapes = [(name, getattr(a.model, name), getattr(b.model, name)) for name in a.model.__struct_fields__]
     return [
@@ -28,39 +28,39 @@ def unlike(a: RunSpec, b: RunSpec) -> list[str]:
     ]
 
 
-def disturbed(result: Result) -> list[str]:
-    """Why a run's own figure is no measure of its speed."""
+def instrumentation(result: Result) -> list[str]:
+    """Reasons why the step time of a run is not its normal speed: it was profiled or traced."""
     name = result.run_id
     return [
         f"{name} was {words}" for words, is_so in (("profiled", result.profiled), ("traced", result.traced)) if is_so
     ]
 
 
-def unconvertible(result: Result, convention: Convention | None) -> list[str]:
-    """Why a result's FLOPs cannot be held against those of another convention; empty where they are converted."""
+def convention_mismatch(result: Result, convention: Convention | None) -> list[str]:
+    """Why the FLOPs of a result cannot be converted to another attention convention; empty if they can."""
     own = result.mfu.convention
     if own is None or convention is None or result.mfu.value is None or under(result, convention, "mfu") is not None:
         return []
     return [
-        f"the FLOPs are counted differently ({convention} and {own} attention), and those of a sample, which would "
-        "convert them, are not known"
+        f"the FLOPs use different attention conventions ({convention} and {own}) and cannot be converted, because the "
+        "FLOPs per sample are unknown"
     ]
 
 
 def between_runs(a: Measured, b: Measured, profiles: bool = False) -> list[str]:
-    """Every reason not to compare two runs, or, with `profiles`, what was profiled of them."""
+    """All reasons why two runs (with `profiles`: their profiles) are not comparable."""
     if profiles:
-        return [*unlike(a.spec, b.spec), *_other_profiles(a.spec, b.spec)]
-    counted = unconvertible(b.result, a.result.mfu.convention)
-    return [*unlike(a.spec, b.spec), *counted, *disturbed(a.result), *disturbed(b.result)]
+        return [*work_differences(a.spec, b.spec), *_profile_differences(a.spec, b.spec)]
+    counted = convention_mismatch(b.result, a.result.mfu.convention)
+    return [*work_differences(a.spec, b.spec), *counted, *instrumentation(a.result), *instrumentation(b.result)]
 
 
-def _other_profiles(a: RunSpec, b: RunSpec) -> list[str]:
+def _profile_differences(a: RunSpec, b: RunSpec) -> list[str]:
     what = [(spec.profilers, spec.profile and spec.profile.ranks) for spec in (a, b)]
-    return [] if what[0] == what[1] else [f"other profilers or ranks were profiled ({what[0]} and {what[1]})"]
+    return [] if what[0] == what[1] else [f"the profilers or profiled ranks differ ({what[0]} and {what[1]})"]
 
 
 def against_published(run: Measured, reference: Reference) -> list[str]:
-    """Every reason not to hold a run against a published row (of its size, dtype, GPU type and scale)."""
-    counted = unconvertible(run.result, reference.convention) if reference.mfu is not None else []
+    """All reasons why a run is not comparable with a published row of its size, dtype, GPU type and scale."""
+    counted = convention_mismatch(run.result, reference.convention) if reference.mfu is not None else []
     return [*run.result.not_comparable_because, *differences(run.spec, reference), *counted]

@@ -1,4 +1,4 @@
-"""What a report is about: runs with their results and steps, joined to cells. A cell is one configuration. Pure."""
+"""The data of a report: finished runs, joined to cells. A cell is one configuration."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from llmbx.model import Reference, Result, RunSpec, Section, Step, Value
 from llmbx.record.folder import Record, Run
 
 from ..compare import Comparison, Measured
+from ..compare.differences import differences
 from ..compare.measured import inside
-from ..compare.why import differences
 
-UNTOLD = 45
-"""Differences below this weight do not get into the name of a cell."""
+NAME_WEIGHT = 45
+"""Least weight of a difference that is part of the name of a cell."""
 
-PASSING: dict[str, Any] = {
+IGNORED: dict[str, Any] = {
     "origins": {},
     "tags": (),
     "install": None,
@@ -29,11 +29,11 @@ PASSING: dict[str, Any] = {
     "doubts": (),
     "accept_image_change": False,
 }
-"""Members of a specification that make no other configuration."""
+"""Fields of a specification that do not make a different configuration, with the values that replace them."""
 
 
-class Subject(Value, frozen=True):
-    """One run that has ended: result, every step, what its profilers tell of its artefacts, and its machines."""
+class RunData(Value, frozen=True):
+    """A run that has ended: its result, all steps, the report sections of its profilers, and its nodes."""
 
     run: Run
     result: Result
@@ -43,86 +43,86 @@ class Subject(Value, frozen=True):
 
     @property
     def record(self) -> Record:
-        """What is known of the run besides its result."""
+        """The record of the run."""
         return self.run.record
 
     @property
     def spec(self) -> RunSpec:
-        """What was run."""
+        """The specification of the run."""
         return self.run.record.spec
 
     @property
     def measured_steps(self) -> tuple[Step, ...]:
-        """The steps of the window, without those that do not count and those whose time is none (0, not finite)."""
+        """The measured steps of the window that have a valid time."""
         return tuple(step for step in self.steps if inside(step, self.result) and is_time(step.time_s))
 
     @property
-    def sound(self) -> bool:
-        """Whether there is a step time to speak of: measured, and of a run whose data is whole."""
+    def valid(self) -> bool:
+        """Whether the run has valid data and a mean step time."""
         return self.result.data_valid and is_time(self.result.step_time_s.mean)
 
     @property
     def measured(self) -> Measured:
-        """The run as a comparison takes it."""
+        """The run as a side of a comparison."""
         return Measured(self.run, self.result, self.measured_steps)
 
 
 class Cell(Value, frozen=True):
-    """One configuration: its repeats (oldest first), what they were held against, and published rows of any scale.
+    """One configuration: its repeats (oldest first), its comparisons, and the published rows of all scales.
 
-    `against` are comparisons with the published row and the baseline, `unheld` says why one could not be made.
+    `comparisons` are with the baseline and the published row. `not_compared` has the reasons if one is not possible.
     """
 
     name: str
-    subjects: tuple[Subject, ...]
-    against: tuple[Comparison, ...] = ()
-    unheld: tuple[str, ...] = ()
+    runs: tuple[RunData, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    not_compared: tuple[str, ...] = ()
     published: tuple[Reference, ...] = ()
 
     @property
-    def newest(self) -> Subject:
-        """The newest run, whose configuration stands for all."""
-        return self.subjects[-1]
+    def newest(self) -> RunData:
+        """The newest run. Its configuration is used for the cell."""
+        return self.runs[-1]
 
     @property
     def spec(self) -> RunSpec:
-        """What was run."""
+        """The specification of the run."""
         return self.newest.spec
 
     @property
-    def sound(self) -> tuple[Subject, ...]:
-        """The runs that have a step time."""
-        return tuple(subject for subject in self.subjects if subject.sound)
+    def valid_runs(self) -> tuple[RunData, ...]:
+        """The runs with valid data and a mean step time."""
+        return tuple(run for run in self.runs if run.valid)
 
 
 def is_time(seconds: float | None) -> bool:
-    """Whether a step can have taken this long."""
+    """Whether this is a valid step time: finite and above 0."""
     return seconds is not None and math.isfinite(seconds) and seconds > 0
 
 
-def cells(subjects: Sequence[Subject]) -> list[Cell]:
-    """Runs of one configuration (of a sweep: of one cell) joined, in the order of their first one.
+def cells(runs: Sequence[RunData]) -> list[Cell]:
+    """Group runs with the same configuration (of a sweep: of the same cell), in the order of their first run.
 
-    Each is named by what sets it apart, those of a sweep as the sweep calls them.
+    Cells of a sweep keep their keys as names. Others are named by workload, scale and the differences between them.
     """
-    joined: dict[object, list[Subject]] = {}
-    for subject in subjects:
-        joined.setdefault(_place(subject), []).append(subject)
+    joined: dict[object, list[RunData]] = {}
+    for run in runs:
+        joined.setdefault(_group_key(run), []).append(run)
     groups = [sorted(group, key=lambda s: (s.record.created, s.record.run_id)) for group in joined.values()]
     records = [group[-1].record for group in groups]
     keys = [record.sweep.cell for record in records if record.sweep is not None]
     names = keys if len(set(keys)) == len(groups) else _names(records)
-    return [Cell(name=name, subjects=tuple(group)) for name, group in zip(names, groups, strict=True)]
+    return [Cell(name=name, runs=tuple(group)) for name, group in zip(names, groups, strict=True)]
 
 
-def _place(subject: Subject) -> object:
-    mark = subject.record.sweep
-    return (mark.sweep_id, mark.cell) if mark is not None else configuration(subject.spec)
+def _group_key(run: RunData) -> object:
+    mark = run.record.sweep
+    return (mark.sweep_id, mark.cell) if mark is not None else configuration(run.spec)
 
 
 def configuration(spec: RunSpec) -> bytes:
-    """What makes two runs repeats of each other: everything that was asked for, not when or where it was kept."""
-    return msgspec.json.encode(spec.replace(**PASSING), order="sorted")
+    """The key of a configuration. Runs with the same key are repeats of each other."""
+    return msgspec.json.encode(spec.replace(**IGNORED), order="sorted")
 
 
 def title(spec: RunSpec) -> str:
@@ -134,21 +134,21 @@ def title(spec: RunSpec) -> str:
 
 
 def _names(records: Sequence[Record]) -> list[str]:
-    """Titles; those that several share say what differs from the first of them, and are numbered where nothing does."""
+    """Unique names: titles, with the differences from the first record of the same title, else with a number."""
     first: dict[str, Record] = {}
     names: list[str] = []
     for record in records:
         base = title(record.spec)
-        name = base + _apart(first[base], record) if base in first else base
+        name = base + _difference_suffix(first[base], record) if base in first else base
         first.setdefault(base, record)
         count = sum(1 for known in names if known == name or known.startswith(f"{name} #"))
         names.append(f"{name} #{count + 1}" if count else name)
     return names
 
 
-def _apart(a: Record, b: Record) -> str:
-    told = [d for d in differences(a, b) if d.weight >= UNTOLD][:3]
-    return "".join(f", {d.what.replace('_', ' ')} {_short(d.b)}" for d in told)
+def _difference_suffix(a: Record, b: Record) -> str:
+    shown = [d for d in differences(a, b) if d.weight >= NAME_WEIGHT][:3]
+    return "".join(f", {d.what.replace('_', ' ')} {_short(d.b)}" for d in shown)
 
 
 def _short(value: Any) -> str:
