@@ -1,4 +1,4 @@
-"""The command `sweep`: run a plan of scales, dtypes, sizes, settings and repeats."""
+"""Run a plan of scales, dtypes, sizes, settings and repeats."""
 
 from __future__ import annotations
 

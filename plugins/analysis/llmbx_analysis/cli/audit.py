@@ -1,4 +1,4 @@
-"""The command `audit`: recompute published figures and list those that differ."""
+"""Recompute published figures and list those that differ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = ("kind", "source", "workload", "recipe", "size", "dtype", "gpu_type", 
 def command(
     file: Path | None, workload: str | None, plugin: str | None, tolerance: str, format_: str
 ) -> None:  # fmt: skip
-    """Recompute published figures and list those that differ from the result.
+    """Recompute published figures and list those that differ.
 
     Every cell of every published table (tokens/s, MFU, days for 1T tokens) is recomputed from its step time, the batch
     size, sequence length, FLOPs formula and attention convention of the recipe, and the stated peak. Configuration rows

@@ -1,4 +1,4 @@
-"""The command `compare`: compare a run with another run, a baseline or a published figure."""
+"""Compare a run with another run, a baseline or a published figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `report`: a summary of runs, and an HTML page with curves, scaling and comparisons."""
+"""Report on runs: print a summary and write an HTML page with curves, scaling and comparisons."""
 
 from __future__ import annotations
 
