@@ -57,20 +57,20 @@ def resolve_cells(requests: Sequence[CellRequest], check: Check) -> tuple[Cell, 
 
 def cell_key(cell: CellRequest, spec: RunSpec) -> str:
     """The key of a resolved cell, for example `llama3.1 8b bf16 h100 64 tp=2`."""
-    words = [spec.workload, spec.size, spec.dtype, spec.gpu_type, str(spec.gpus)]
+    parts = [spec.workload, spec.size, spec.dtype, spec.gpu_type, str(spec.gpus)]
     if cell.request.recipe:
-        words.append(f"recipe={spec.recipe}")
-    words += [f"{key}={value}" for key, value in cell.settings.items()]
-    return " ".join([*words, *([f"part={cell.part}"] if cell.part else [])])
+        parts.append(f"recipe={spec.recipe}")
+    parts += [f"{key}={value}" for key, value in cell.settings.items()]
+    return " ".join([*parts, *([f"part={cell.part}"] if cell.part else [])])
 
 
 def describe(cell: CellRequest) -> str:
     """The name of a cell that could not be resolved, from its explicit options."""
     request = cell.request
-    words = [request.workload, request.size, request.dtype, request.gpu_type]
-    words += [f"{request.gpus} GPUs" if request.gpus else None, request.recipe]
-    words += [f"{key}={value}" for key, value in cell.settings.items()]
-    return " ".join(word for word in words if word)
+    parts = [request.workload, request.size, request.dtype, request.gpu_type]
+    parts += [f"{request.gpus} GPUs" if request.gpus else None, request.recipe]
+    parts += [f"{key}={value}" for key, value in cell.settings.items()]
+    return " ".join(part for part in parts if part)
 
 
 def _invalid_cells(failures: list[tuple[CellRequest, LlmbxError]], count: int) -> LlmbxError:

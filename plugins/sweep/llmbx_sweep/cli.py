@@ -120,7 +120,7 @@ def command(
         sweep = _create(here, name, cells, max_jobs)
     results = _drive(here, sweep, max_jobs or sweep.max_jobs, failed, offline, resumed=resume is not None)
     _print_results(sweep, results, format_)
-    sys.exit(_code(sweep, results, here, allowed))
+    sys.exit(_exit_code(sweep, results, here, allowed))
 
 
 def _existing(here: World, text: str, plan: dict[str, Any]) -> Sweep:
@@ -271,7 +271,7 @@ def _print_plan(cells: tuple[Cell, ...], costs: list[Cost], format_: str) -> Non
     print_rows(rows, PLAN_CSV if format_ == "csv" else PLAN, format_)
     runs = sum(cell.repeats for cell in cells)
     unknown = total(costs, "node_hours")[1]
-    sums = [f"{_sum(costs, member)} {member.replace('_', '-').replace('gpu', 'GPU')}"
+    sums = [f"{_format_total(costs, member)} {member.replace('_', '-').replace('gpu', 'GPU')}"
             for member in ("node_hours", "gpu_hours")]  # fmt: skip
     more = f"; hours unknown for {unknown} cells without a published step time or --walltime" if unknown else ""
     click.echo(f"{len(cells)} cells, {runs} runs, {', '.join(sums)}{more}", err=True)
@@ -289,7 +289,7 @@ def _plan_row(cell: Cell, cost: Cost, rounded: bool) -> Row:
     }  # fmt: skip
 
 
-def _sum(costs: list[Cost], member: str) -> str:
+def _format_total(costs: list[Cost], member: str) -> str:
     from .cost import total
 
     hours, unknown = total(costs, member)
@@ -328,7 +328,7 @@ def _result_row(row: Summary) -> Row:
     }  # fmt: skip
 
 
-def _code(sweep: Sweep, results: dict[Slot, Result], here: World, allowed: float) -> int:
+def _exit_code(sweep: Sweep, results: dict[Slot, Result], here: World, allowed: float) -> int:
     """The exit code of the worst run, as for `run --repeat`."""
     from llmbx.cli.flow import worst
 

@@ -100,12 +100,12 @@ def _with_plugin_keys(table: Any, kinds: Mapping[str, type[Settings]]) -> Any:
     """Move the settings of plugins into `plugin_keys`: the tables of plugins, and keys that only one plugin defines."""
     if not isinstance(table, dict):
         return table
-    own = {*Part.__struct_fields__, "with", "part"} - {"plugin_keys"}
+    own_keys = {*Part.__struct_fields__, "with", "part"} - {"plugin_keys"}
     found: dict[str, Any] = {}
     rest: dict[str, Any] = {}
     for key, value in table.items():
         owners = [plugin for plugin, kind in kinds.items() if key in kind.__struct_fields__]
-        if key in own:
+        if key in own_keys:
             rest[key] = value
         elif isinstance(value, dict) and key not in owners:
             found[key] = {**found.get(key, {}), **value}

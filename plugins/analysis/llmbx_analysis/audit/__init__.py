@@ -11,8 +11,8 @@ from llmbx.errors import UsageError
 from llmbx.model import Reference, Workload
 from llmbx.plugins.manager import Plugins
 
-from .cases import cases_of, known_of, unresolved_names, workload_of
-from .cells import TOLERANCE, count, disputes, printed
+from .cases import build_cases, candidates_of, find_workload, unresolved_names
+from .cells import TOLERANCE, count_published, count_recomputable, disputes
 from .examples import disputed_examples
 from .findings import Audit, Disputed, ExampleDispute, RowDispute
 from .rows import disputed_rows
@@ -55,44 +55,44 @@ def audit_file(
     from llmbx.catalog.references import load_published
 
     published = load_published(path)
-    owner = workload_of(published, str(path), workload, plugins)
+    owner = find_workload(published, str(path), workload, plugins)
     name = owner.name if owner else published.workload or path.stem
-    cases = cases_of(published.references, owner, plugins, config, name)
-    known = known_of(cases, plugins.workloads, hardware.extend(config.gpus))
+    cases = build_cases(published.references, owner, plugins, config, name)
+    candidates = candidates_of(cases, plugins.workloads, hardware.extend(config.gpus))
     tables = _tables(cases)
     found = Audit(
-        cells=count(tables),
-        disputed=tuple(disputes(tables, known, tolerance)),
-        examples=tuple(disputed_examples(published.examples, cases, known, tolerance, name)),
+        cells=count_recomputable(tables),
+        disputed=tuple(disputes(tables, candidates, tolerance)),
+        examples=tuple(disputed_examples(published.examples, cases, candidates, tolerance, name)),
     )
-    unknown = printed(tables) - found.cells
-    unclear = [case.reference for case in tables if printed([case]) > count([case])]
+    unknown = count_published(tables) - found.cells
+    unclear = [case.reference for case in tables if count_published([case]) > count_recomputable([case])]
     errors = unresolved_names(unclear, owner, published.workload, plugins, config)
     why = f": {'; '.join(errors)}" if errors else ""
     hint = "set sequence_length, global_batch_size and model_flops in its tables, or use --workload"
     if not found.cells and (unknown or not published.examples):
         raise UsageError(f"{path}: no figure can be recomputed{why}; {hint}")
     if unknown:
-        warn(f"{path}: {unknown} of {printed(tables)} cells cannot be recomputed{why}; {hint}")
+        warn(f"{path}: {unknown} of {count_published(tables)} cells cannot be recomputed{why}; {hint}")
     return found
 
 
 def disputes_of(reference: Reference, workload: Workload, plugins: Plugins, config: Config) -> list[Disputed]:
     """The disputed figures of one published row. `llmbx compare` warns about them."""
-    cases = cases_of(workload.references, workload, plugins, config)
-    known = known_of(cases, plugins.workloads, hardware.extend(config.gpus))
-    return disputes([case for case in cases if case.reference == reference], known)
+    cases = build_cases(workload.references, workload, plugins, config)
+    candidates = candidates_of(cases, plugins.workloads, hardware.extend(config.gpus))
+    return disputes([case for case in cases if case.reference == reference], candidates)
 
 
 def _audit_workload(workload: Workload, plugins: Plugins, config: Config, tolerance: float) -> Audit:
-    cases = cases_of(workload.references, workload, plugins, config)
-    known = known_of(cases, plugins.workloads, hardware.extend(config.gpus))
+    cases = build_cases(workload.references, workload, plugins, config)
+    candidates = candidates_of(cases, plugins.workloads, hardware.extend(config.gpus))
     tables = _tables(cases)
     return Audit(
-        cells=count(tables),
-        disputed=tuple(disputes(tables, known, tolerance)),
+        cells=count_recomputable(tables),
+        disputed=tuple(disputes(tables, candidates, tolerance)),
         rows=tuple(disputed_rows(workload, plugins, config)),
-        examples=tuple(disputed_examples(workload.examples, cases, known, tolerance, workload.name)),
+        examples=tuple(disputed_examples(workload.examples, cases, candidates, tolerance, workload.name)),
     )
 
 

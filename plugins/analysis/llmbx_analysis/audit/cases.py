@@ -13,7 +13,7 @@ from llmbx.errors import LlmbxError, UsageError, did_you_mean
 from llmbx.model import Reference, RunSpec, Workload
 from llmbx.plugins.manager import Plugins
 
-from .explain import Known
+from .explain import Candidates
 from .terms import Case, Formula, Terms
 
 
@@ -36,7 +36,7 @@ def resolve_row(
     return resolve(request, plugins, Config(gpus=config.gpus), {}, {})
 
 
-def cases_of(
+def build_cases(
     references: Sequence[Reference], workload: Workload | None, plugins: Plugins, config: Config, name: str = ""
 ) -> list[Case]:
     """One case per reference. Without a workload, or if a row cannot be resolved, only the values of the row are used.
@@ -49,7 +49,7 @@ def cases_of(
     return [_case(reference, workload, plugins, config, gpus) for reference in references]
 
 
-def workload_of(published: Published, path: str, option: str | None, plugins: Plugins) -> Workload | None:
+def find_workload(published: Published, path: str, option: str | None, plugins: Plugins) -> Workload | None:
     """The workload of a reference file: from `--workload`, from the file, or the only one that has all its rows.
 
     Returns None if no workload matches. Raises `UsageError` if the name is unknown or several workloads match.
@@ -62,7 +62,7 @@ def workload_of(published: Published, path: str, option: str | None, plugins: Pl
             if option is None and not any(name in (w.name, *w.aliases) for w in plugins.workloads):
                 return None
             raise UsageError(f"{path}: {error}" if option is None else f"--workload: {error}") from None
-    matching = [workload for workload in plugins.workloads if _has_rows(workload, published.references)]
+    matching = [workload for workload in plugins.workloads if _has_all_rows(workload, published.references)]
     if len(matching) > 1:
         names = " or ".join(workload.name for workload in matching)
         raise UsageError(f"{path}: matches several workloads; select one with --workload {names}")
@@ -83,28 +83,28 @@ def unresolved_names(
     found: dict[str, None] = {}
     for reference in references:
         try:
-            _resolved(reference, workload, plugins, config)
+            _resolve(reference, workload, plugins, config)
         except LlmbxError as error:
             found[str(error)] = None
     return list(found)
 
 
-def known_of(cases: Sequence[Case], workloads: Iterable[Workload], gpus: Mapping[str, GpuType]) -> Known:
+def candidates_of(cases: Sequence[Case], workloads: Iterable[Workload], gpus: Mapping[str, GpuType]) -> Candidates:
     """The candidates for the search for explanations."""
     vocabularies: dict[int, str] = {}
     for workload in workloads:
         for size in (size for name, size in workload.sizes.items() if name != "mini"):
             vocabularies.setdefault(size.model.vocab_size, workload.title)
-    return Known(cases=cases, gpus=gpus, vocabularies=vocabularies)
+    return Candidates(cases=cases, gpus=gpus, vocabularies=vocabularies)
 
 
-def formula_of(spec: RunSpec, plugins: Plugins) -> Formula:
+def flops_formula(spec: RunSpec, plugins: Plugins) -> Formula:
     """The FLOPs formula of the framework as a function of the model shape."""
     framework = plugins.framework(spec.plugin)
     return lambda model: framework.compute_flops(spec.replace(model=model))
 
 
-def measuring_window(policy: str) -> tuple[int, int] | None:
+def measurement_window(policy: str) -> tuple[int, int] | None:
     """First and last step of an `A-B` window; None for other policies."""
     first, dash, last = policy.partition("-")
     return (int(first), int(last)) if dash else None
@@ -115,7 +115,7 @@ def _case(
 ) -> Case:
     r = reference
     try:
-        spec = _resolved(r, workload, plugins, config)
+        spec = _resolve(r, workload, plugins, config)
     except LlmbxError:
         # The row is not in the catalog: only its own values are known.
         return _case_from_row(r, workload.name, gpus)
@@ -130,10 +130,10 @@ def _case(
         flops=r.model_flops,
         peak_tflops=peak,
     )
-    return Case(workload.name, r, terms, formula_of(spec, plugins), measuring_window(spec.window))
+    return Case(workload.name, r, terms, flops_formula(spec, plugins), measurement_window(spec.window))
 
 
-def _resolved(reference: Reference, workload: Workload, plugins: Plugins, config: Config) -> RunSpec:
+def _resolve(reference: Reference, workload: Workload, plugins: Plugins, config: Config) -> RunSpec:
     r = reference
     return resolve_row(
         workload, plugins, config, size=r.size, dtype=r.dtype, gpu_type=r.gpu_type, gpus=r.gpus, recipe=r.recipe
@@ -155,7 +155,7 @@ def _case_from_row(reference: Reference, workload: str, gpus: Mapping[str, GpuTy
     return Case(workload, r, terms, lambda model: None)
 
 
-def _has_rows(workload: Workload, references: Sequence[Reference]) -> bool:
+def _has_all_rows(workload: Workload, references: Sequence[Reference]) -> bool:
     recipes = {recipe.name for recipe in workload.recipes}
     return bool(references) and all(
         r.size in workload.sizes and (r.recipe is None or r.recipe in recipes) for r in references

@@ -105,18 +105,18 @@ def _summary(report: Report, cells: list[Cell]) -> None:
         click.echo(render(run.result, run.run.folder), nl=False)
         lines = [line for section in report.sections if section.name == "against" for line in section.text]
     else:
-        print_table([_row(report, cell, place) for place, cell in enumerate(cells)], SUMMARY)
+        print_table([_row(report, cell, index) for index, cell in enumerate(cells)], SUMMARY)
         lines = [f"{v.cell}: {v.word}: {v.text}" for v in report.verdicts if v.tone == "bad"]
     for line in (*lines, *report.notes):
         click.echo(f"  {line}")
 
 
-def _row(report: Report, cell: Cell, place: int) -> dict[str, object]:
+def _row(report: Report, cell: Cell, index: int) -> dict[str, object]:
     from ..report.figures import figures
 
     known = {figure.name: figure for figure in figures(cell)}
     time, mfu = known["step time"], known["MFU"]
-    values = (cell.name, report.verdicts[place].word, len(cell.runs), time.value, time.low, time.high, mfu.value)
+    values = (cell.name, report.verdicts[index].word, len(cell.runs), time.value, time.low, time.high, mfu.value)
     return dict(zip(SUMMARY, values, strict=True))
 
 

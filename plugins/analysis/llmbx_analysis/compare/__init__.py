@@ -11,11 +11,11 @@ from llmbx.model import Reference, RunSpec
 
 from .comparability import against_published, between_runs
 from .comparison import Comparison, Difference, Metric, Side, Verdict
-from .differences import NOTABLE, differences, from_recipe
+from .differences import NOTABLE, differences, recipe_differences
 from .gates import STEP_TIME, Gate
 from .machines import machines_of
 from .measured import Measured, measured, step_time, times
-from .metrics import of_published, of_runs
+from .metrics import published_metrics, run_metrics
 from .verdict import decide_verdict
 
 __all__ = [
@@ -59,7 +59,7 @@ def compare_runs(
         tolerance=tolerance,
         a=side_a,
         b=side_b,
-        metrics=(*((gate.metric,) if gate else ()), *of_runs(a, b)),
+        metrics=(*((gate.metric,) if gate else ()), *run_metrics(a, b)),
         differences=tuple(differences(a[-1].record, b[-1].record, (machines_of(a), machines_of(b)))),
         warnings=(
             *_noise_warnings(a, b),
@@ -98,8 +98,8 @@ def compare_published(
         tolerance=tolerance,
         a=Side(kind="reference", label=reference.source, step_time_s=figure),
         b=side,
-        metrics=tuple(of_published(reference, runs)),
-        differences=tuple(from_recipe(runs[-1].spec, recipe)) if recipe is not None else (),
+        metrics=tuple(published_metrics(reference, runs)),
+        differences=tuple(recipe_differences(runs[-1].spec, recipe)) if recipe is not None else (),
         warnings=(*warnings, *_single_steps(runs), *_status_warnings(runs, "B"), *_step_warnings(runs, "B")),
         not_comparable_because=reasons,
     )

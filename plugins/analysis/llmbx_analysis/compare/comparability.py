@@ -6,7 +6,7 @@ from llmbx.catalog.matching import differences
 from llmbx.model import Convention, Reference, Result, RunSpec
 
 from .measured import Measured
-from .metrics import under
+from .metrics import in_convention
 
 SAME = (
     ("workload", "workload"),
@@ -20,10 +20,10 @@ SAME = (
 
 def work_differences(a: RunSpec, b: RunSpec) -> list[str]:
     """Differences that make the speeds of two runs incomparable; empty if they do the same work."""
-    pairs = [(words, getattr(a, name), getattr(b, name)) for name, words in SAME]
+    pairs = [(label, getattr(a, name), getattr(b, name)) for name, label in SAME]
     shapes = [(name, getattr(a.model, name), getattr(b.model, name)) for name in a.model.__struct_fields__]
     return [
-        *(f"the {words} differs ({one} and {other})" for words, one, other in pairs if one != other),
+        *(f"the {label} differs ({one} and {other})" for label, one, other in pairs if one != other),
         *(f"the models differ in {name} ({one} and {other})" for name, one, other in shapes if one != other),
     ]
 
@@ -32,14 +32,19 @@ def instrumentation(result: Result) -> list[str]:
     """Reasons why the step time of a run is not its normal speed: it was profiled or traced."""
     name = result.run_id
     return [
-        f"{name} was {words}" for words, is_so in (("profiled", result.profiled), ("traced", result.traced)) if is_so
+        f"{name} was {label}" for label, is_set in (("profiled", result.profiled), ("traced", result.traced)) if is_set
     ]
 
 
 def convention_mismatch(result: Result, convention: Convention | None) -> list[str]:
     """Why the FLOPs of a result cannot be converted to another attention convention; empty if they can."""
     own = result.mfu.convention
-    if own is None or convention is None or result.mfu.value is None or under(result, convention, "mfu") is not None:
+    if (
+        own is None
+        or convention is None
+        or result.mfu.value is None
+        or in_convention(result, convention, "mfu") is not None
+    ):
         return []
     return [
         f"the FLOPs use different attention conventions ({convention} and {own}) and cannot be converted, because the "

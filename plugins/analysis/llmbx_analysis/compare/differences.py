@@ -26,16 +26,16 @@ CONFIGURATION = 80
 
 
 class Rule(Value, frozen=True):
-    """Fields that match `pattern` get this weight and the label `words` (`\\\\1` is the pattern's first group)."""
+    """Fields that match `pattern` get this weight and label (`\\\\1` is the pattern's first group)."""
 
     pattern: str
     weight: int
-    words: str
+    label: str
 
 
 RULES = tuple(
-    Rule(pattern=pattern, weight=weight, words=words)
-    for pattern, weight, words in (
+    Rule(pattern=pattern, weight=weight, label=label)
+    for pattern, weight, label in (
         (r"spec\.parallelism\.(dp)", 60, "parallelism DP"),
         (r"spec\.parallelism\.(\w+)", 100, r"parallelism \1"),
         (r"spec\.gradient_accumulation", 60, "gradient accumulation"),
@@ -97,9 +97,9 @@ def differences(
     return sorted((d for d in found if d is not None), key=lambda d: (-d.weight, d.what))
 
 
-def from_recipe(spec: RunSpec, recipe: RunSpec) -> list[Difference]:
+def recipe_differences(spec: RunSpec, recipe: RunSpec) -> list[Difference]:
     """The differences of a run (side B) from the configuration of its recipe (side A)."""
-    one, two = _flat({"spec": recipe}), _flat({"spec": spec})
+    one, two = _flatten({"spec": recipe}), _flatten({"spec": spec})
     found = [_difference(name, one.get(name), two.get(name)) for name in sorted({*one, *two})]
     known = [d for d in found if d is not None and d.what not in ("runtime", "launcher", "cluster")]
     return sorted(known, key=lambda d: (-d.weight, d.what))
@@ -112,15 +112,15 @@ def same_setup(a: Record, b: Record) -> bool:
 
 def facts(record: Record) -> dict[str, Scalar]:
     """The fields of a record by dotted name."""
-    return _flat(record)
+    return _flatten(record)
 
 
-def _flat(value: Any, prefix: str = "") -> dict[str, Scalar]:
+def _flatten(value: Any, prefix: str = "") -> dict[str, Scalar]:
     plain = msgspec.to_builtins(value)
     if isinstance(plain, Mapping):
         found: dict[str, Scalar] = {}
         for key, member in plain.items():
-            found.update(_flat(member, f"{prefix}.{key}" if prefix else str(key)))
+            found.update(_flatten(member, f"{prefix}.{key}" if prefix else str(key)))
         return found
     if isinstance(plain, list | tuple):
         return {prefix: ", ".join(map(str, plain)) or None}
@@ -136,7 +136,7 @@ def _difference(name: str, a: Scalar, b: Scalar) -> Difference | None:
             note = _version_step(a, b) if name.startswith("versions.") else None
             if name == "image.digest" and a and b:
                 note = "different image content, even if the name is the same"
-            return Difference(weight=rule.weight, what=match.expand(rule.words), a=a, b=b, note=note)
+            return Difference(weight=rule.weight, what=match.expand(rule.label), a=a, b=b, note=note)
     return Difference(weight=NOTABLE, what=name, a=a, b=b)
 
 

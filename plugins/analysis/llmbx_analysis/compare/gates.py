@@ -34,14 +34,14 @@ class Gate:
         The interval is recovered from the intervals of both means (see `llmbx.measure.intervals.change`). Raises
         `UsageError` if the value to divide by is 0.
         """
-        a, b, whole = self._a, self._b, self._step_s or self._a.mean
-        if not whole:
+        a, b, base = self._a, self._b, self._step_s or self._a.mean
+        if not base:
             raise UsageError(f"{self._label} is 0 in A, so there is no relative change")
         difference = b.mean - a.mean
         return Change(
-            fraction=difference / whole,
-            low=(difference - math.hypot(b.mean - b.low, a.high - a.mean)) / whole,
-            high=(difference + math.hypot(b.high - b.mean, a.mean - a.low)) / whole,
+            fraction=difference / base,
+            low=(difference - math.hypot(b.mean - b.low, a.high - a.mean)) / base,
+            high=(difference + math.hypot(b.high - b.mean, a.mean - a.low)) / base,
             level=self._level,
             over="repeats" if self._repeats else "steps",
         )

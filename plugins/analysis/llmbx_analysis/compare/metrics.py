@@ -24,7 +24,7 @@ FIGURES: tuple[tuple[str, str, Better, Callable[[Result], float | None]], ...] =
 )
 
 
-def of_runs(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
+def run_metrics(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
     """The metrics of two sides: the means over their runs. None if a run of the side lacks the value."""
     found = [
         metric(name, unit, better, _mean([read(run.result) for run in a]), _mean([read(run.result) for run in b]))
@@ -33,7 +33,7 @@ def of_runs(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
     return [*(m for m in found if m.a is not None or m.b is not None), *_compute(a, b)]
 
 
-def of_published(reference: Reference, runs: Sequence[Measured]) -> list[Metric]:
+def published_metrics(reference: Reference, runs: Sequence[Measured]) -> list[Metric]:
     """The metrics of a published row and of runs. Values that are not published are left out."""
     known = {
         "step_time": reference.step_time_s,
@@ -46,17 +46,17 @@ def of_published(reference: Reference, runs: Sequence[Measured]) -> list[Metric]
         if known.get(name) is not None
     ]
     if reference.tflops_per_gpu is not None:
-        measured = _mean([under(run.result, reference.convention, "tflops_per_gpu") for run in runs])
+        measured = _mean([in_convention(run.result, reference.convention, "tflops_per_gpu") for run in runs])
         found.append(metric("tflops_per_gpu", "TFLOP/s", "higher", reference.tflops_per_gpu, measured))
     if reference.mfu is not None:
-        measured = _mean([under(run.result, reference.convention, "mfu") for run in runs])
+        measured = _mean([in_convention(run.result, reference.convention, "mfu") for run in runs])
         found.append(
             metric("mfu", "%", "higher", 100 * reference.mfu, _percent(measured), _conversion(runs, reference))
         )
     return found
 
 
-def under(result: Result, convention: Convention, figure: Figure) -> float | None:
+def in_convention(result: Result, convention: Convention, figure: Figure) -> float | None:
     """MFU (a fraction) or TFLOP/s per GPU of a result under an attention convention.
 
     A value of the other convention is recomputed from the step time and the FLOPs per sample; None if these are
@@ -87,8 +87,8 @@ def _compute(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
     convention = a[-1].result.mfu.convention
     if convention is None:
         return []
-    tflops = [_mean([under(run.result, convention, "tflops_per_gpu") for run in side]) for side in (a, b)]
-    mfu = [_percent(_mean([under(run.result, convention, "mfu") for run in side])) for side in (a, b)]
+    tflops = [_mean([in_convention(run.result, convention, "tflops_per_gpu") for run in side]) for side in (a, b)]
+    mfu = [_percent(_mean([in_convention(run.result, convention, "mfu") for run in side])) for side in (a, b)]
     notes = _notes([run.result for run in (*a, *b)], convention)
     if any(figure is None for figure in mfu) and notes[0]:
         notes[0] = f"not {notes[0]}: the FLOPs per sample are unknown"

@@ -51,7 +51,7 @@ class Report(Value, frozen=True):
 
 def build(cells: Sequence[Cell], title: str | None = None, notes: Sequence[str] = ()) -> Report:
     """Build the report of one cell in full, or of several cells side by side. `notes` list what was left out."""
-    parts = _one(cells[0]) if len(cells) == 1 else _several(cells)
+    parts = _one_cell(cells[0]) if len(cells) == 1 else _several_cells(cells)
     return Report(
         title=title or (cells[0].name if len(cells) == 1 else f"{len(cells)} configurations"),
         verdicts=tuple(verdict(cell) for cell in cells),
@@ -69,24 +69,26 @@ def side_by_side(cells: Sequence[Cell]) -> Table:
     heads = [Column(title="configuration"), Column(title="verdict"), Column(title="runs", unit="runs")]
     for name in shown:
         heads.append(Column(title=name, unit=unit[name], formula=FORMULAS[name]))
-        heads += [Column(title=end, unit="s", formula="95 % interval of the step time") for end in _ends(name)]
-    rows = [(cell.name, verdict(cell).word, len(cell.runs), *_cells_of(shown, by_name))
+        heads += [
+            Column(title=end, unit="s", formula="95 % interval of the step time") for end in _interval_columns(name)
+        ]
+    rows = [(cell.name, verdict(cell).word, len(cell.runs), *_row_values(shown, by_name))
             for cell, by_name in zip(cells, found, strict=True)]  # fmt: skip
     return Table(title="Configurations side by side", columns=tuple(heads), rows=tuple(rows))
 
 
-def _one(cell: Cell) -> Iterator[Section]:
+def _one_cell(cell: Cell) -> Iterator[Section]:
     comparison = comparisons.section([cell])
     yield _measured(cell)
     yield from [comparison] if comparison else []
-    yield from _of_profilers(cell, several=len(cell.runs) > 1)
+    yield from _profiler_sections(cell, several=len(cell.runs) > 1)
     if len(cell.runs) > 1:
-        yield Section(name="repeats", title="Repeats", tables=(_repeats(cell),))
+        yield Section(name="repeats", title="Repeats", tables=(_repeats_table(cell),))
     yield provenance.configuration(cell)
     yield provenance.environment(cell)
 
 
-def _several(cells: Sequence[Cell]) -> Iterator[Section]:
+def _several_cells(cells: Sequence[Cell]) -> Iterator[Section]:
     comparison = comparisons.section(cells)
     yield Section(name="configurations", title="Configurations", tables=(side_by_side(cells),),
                   warnings=_warnings(cells))  # fmt: skip
@@ -96,7 +98,7 @@ def _several(cells: Sequence[Cell]) -> Iterator[Section]:
     for cell in cells[:MOST_CURVES]:
         yield Section(name=f"steps-{slug(cell.name)}", title=f"Steps: {cell.name}", charts=curves(cell, cell.name))
     for cell in cells:
-        yield from _of_profilers(cell, several=True)
+        yield from _profiler_sections(cell, several=True)
     if len(cells) > MOST_CURVES:
         text = f"Only the first {MOST_CURVES} configurations have curves here; use `llmbx report RUN` for the others."
         yield Section(name="undrawn", title="Other curves", text=(text,))
@@ -126,13 +128,13 @@ def _warnings(cells: Sequence[Cell]) -> tuple[str, ...]:
     )
 
 
-def _of_profilers(cell: Cell, several: bool) -> Iterator[Section]:
+def _profiler_sections(cell: Cell, several: bool) -> Iterator[Section]:
     for run in cell.runs:
         for found in run.sections:
             yield found.replace(title=f"{found.title}: {run.record.run_id}") if several else found
 
 
-def _repeats(cell: Cell) -> Table:
+def _repeats_table(cell: Cell) -> Table:
     columns = (Column(title="run"), Column(title="status"), Column(title="step time", unit="s"),
                Column(title="standard deviation", unit="s", formula="over its measured steps"),
                Column(title="cause"))  # fmt: skip
@@ -155,16 +157,16 @@ def _differing_settings(cells: Sequence[Cell]) -> Table:
     return Table(title="settings and environment that differ", columns=columns, rows=rows)
 
 
-def _ends(name: str) -> tuple[str, ...]:
+def _interval_columns(name: str) -> tuple[str, ...]:
     return ("from", "to") if name == "step time" else ()
 
 
-def _cells_of(shown: Sequence[str], by_name: dict[str, Fact]) -> list[Scalar]:
+def _row_values(shown: Sequence[str], by_name: dict[str, Fact]) -> list[Scalar]:
     values: list[Scalar] = []
     for name in shown:
         figure = by_name.get(name)
         values.append(figure.value if figure else None)
-        values += [figure.low if figure else None, figure.high if figure else None] if _ends(name) else []
+        values += [figure.low if figure else None, figure.high if figure else None] if _interval_columns(name) else []
     return values
 
 

@@ -152,5 +152,5 @@ def _difference_suffix(a: Record, b: Record) -> str:
 
 
 def _short(value: Any) -> str:
-    words = "unset" if value is None else text(value)
-    return words if len(words) <= 30 else f"{words[:29]}…"
+    shown = "unset" if value is None else text(value)
+    return shown if len(shown) <= 30 else f"{shown[:29]}…"

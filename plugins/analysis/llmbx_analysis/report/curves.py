@@ -137,8 +137,8 @@ def _reference_lines(cell: Cell) -> tuple[Rule, ...]:
     for compared in cell.comparisons:
         seconds = compared.a.step_time_s.mean if compared.a.step_time_s else None
         if own is not None and seconds is not None and own / FAR <= seconds <= own * FAR:
-            words = "published" if compared.a.kind == "reference" else f"baseline {compared.a.label}"
-            found.append(Rule(name=f"{words} {number(seconds)} s", y=seconds))
+            label_text = "published" if compared.a.kind == "reference" else f"baseline {compared.a.label}"
+            found.append(Rule(name=f"{label_text} {number(seconds)} s", y=seconds))
     return tuple(found)
 
 

@@ -22,7 +22,7 @@ def figures(cell: Cell) -> tuple[Fact, ...]:
     """The figures of a cell, over its valid runs. Without any, the figures of the newest run are mostly unknown."""
     runs = cell.valid_runs
     if not runs:
-        return _without(cell.newest)
+        return _unmeasured(cell.newest)
     results = [run.result for run in runs]
     time = step_time([run.measured for run in runs], LEVEL)
     return (
@@ -36,7 +36,7 @@ def figures(cell: Cell) -> tuple[Fact, ...]:
     )
 
 
-def interval_words(known: Interval, runs: int) -> str:
+def describe_interval(known: Interval, runs: int) -> str:
     """Describe an interval: `95 % interval over 34 steps (correlated, equivalent to 20 independent ones)`."""
     if known.method == "exact":
         return "a single step: its noise is unknown"
@@ -58,7 +58,7 @@ def _step_time(runs: Sequence[RunData], time: Interval) -> Fact:
 
 
 def _interval(time: Interval, runs: int) -> dict[str, Any]:
-    of = interval_words(time, runs)
+    of = describe_interval(time, runs)
     if time.method == "exact":
         return {"of": of}
     return {"low": max(0.0, time.low), "high": time.high, "of": of}
@@ -91,14 +91,15 @@ def _rates(results: Sequence[Result], time: Interval) -> list[Fact]:
     each = "rank" if w.gpu_type == "cpu" else "GPU"
     tokens = w.sequence_length * w.global_batch_size if w.sequence_length and w.global_batch_size else None
     product = f"sequence length {w.sequence_length} tokens × global batch size {w.global_batch_size}"
-    rate = _from_time(tokens, time)
-    per = _from_time(tokens / w.gpus if tokens and w.gpus else None, time)
+    rate = _per_time(tokens, time)
+    per = _per_time(tokens / w.gpus if tokens and w.gpus else None, time)
     note = None if tokens else "sequence length or global batch size is unknown"
     return [
         Fact(name="throughput", unit="tokens/s", formula=f"{product} / step time {number(time.mean)} s", note=note,
-               **_or(rate, last.tokens_per_s)),
+               **_value_or(rate, last.tokens_per_s)),
         Fact(name=f"throughput per {each}", unit=f"tokens/s/{each}",
-               formula=f"throughput / {count(w.gpus, each + 's')}", note=note, **_or(per, last.tokens_per_s_per_gpu)),
+               formula=f"throughput / {count(w.gpus, each + 's')}", note=note,
+               **_value_or(per, last.tokens_per_s_per_gpu)),
     ]  # fmt: skip
 
 
@@ -110,12 +111,12 @@ def _tflops(results: Sequence[Result], time: Interval) -> Fact:
         return Fact(name=name, value=value, unit=unit, formula="mean of the values in the log over the window")
     if value is None:
         return Fact(name=name, value=None, unit=unit, note="the log has no TFLOP/s and there is no FLOPs formula")
-    return Fact(name=name, value=value, unit=unit, formula=f"{_flops_words(last, None)} / 10^12, mean over the steps")
+    return Fact(name=name, value=value, unit=unit, formula=f"{_flops_formula(last, None)} / 10^12, mean over the steps")
 
 
 def _mfu(results: Sequence[Result], time: Interval) -> Fact:
     last, w = results[-1], results[-1].workload
-    value = _at_mean(last.mfu.value, last, time)
+    value = _at_mean_step_time(last.mfu.value, last, time)
     if value is None:
         known = last.mfu.peak_tflops is not None
         why = "the FLOPs per sample are unknown" if known else how_to_set_peak(w.gpu_type or "?", w.dtype or "?")
@@ -123,7 +124,9 @@ def _mfu(results: Sequence[Result], time: Interval) -> Fact:
     peak = (
         f"{number(last.mfu.peak_tflops)} TFLOP/s ({last.mfu.peak_name})" if last.mfu.peak_tflops else "an unknown peak"
     )
-    formula = f"{_flops_words(last, time)} / peak {peak}; FLOPs by {last.mfu.formula}, {last.mfu.convention} attention"
+    formula = (
+        f"{_flops_formula(last, time)} / peak {peak}; FLOPs by {last.mfu.formula}, {last.mfu.convention} attention"
+    )
     if time.method == "exact":
         return Fact(name="MFU", value=100 * value, unit="%", formula=formula)
     scale = 100 * value * time.mean
@@ -131,13 +134,13 @@ def _mfu(results: Sequence[Result], time: Interval) -> Fact:
                   low=scale / time.high, high=scale / time.low if time.low > 0 else None)  # fmt: skip
 
 
-def _at_mean(value: float | None, result: Result, time: Interval) -> float | None:
+def _at_mean_step_time(value: float | None, result: Result, time: Interval) -> float | None:
     """Scale a rate of one run to the mean step time of all repeats."""
     own = result.step_time_s.mean
     return None if value is None or own is None else value * own / time.mean
 
 
-def _flops_words(result: Result, time: Interval | None) -> str:
+def _flops_formula(result: Result, time: Interval | None) -> str:
     """The formula of TFLOP/s, for a mean step time or (None) for each step."""
     w, by = result.workload, result.mfu.convention
     flops = result.flops_per_sample.causal if by == "causal" else result.flops_per_sample.full
@@ -149,7 +152,7 @@ def _flops_words(result: Result, time: Interval | None) -> str:
 
 def _days(results: Sequence[Result], time: Interval) -> Fact:
     last = results[-1]
-    per_second = _at_mean(last.tokens_per_s, last, time)
+    per_second = _at_mean_step_time(last.tokens_per_s, last, time)
     value = 1e12 / per_second / 86400 if per_second else None
     rate = f"{number(per_second)} tokens/s" if per_second else "tokens/s"
     note = None
@@ -166,7 +169,7 @@ def _others(runs: Sequence[RunData]) -> list[Fact]:
     return [*_counts(last), *_loss(last), *_memory(last), *_phases(last), *_timing(last)]
 
 
-def _without(run: RunData) -> tuple[Fact, ...]:
+def _unmeasured(run: RunData) -> tuple[Fact, ...]:
     """The figures of a run without a valid step time. Unknown figures have the reason as note."""
     result = run.result
     why = "see the verdict" if result.status != "completed" else result.window.reason or "no step was measured"
@@ -223,7 +226,7 @@ def _timing(r: Result) -> list[Fact]:
     return found
 
 
-def _from_time(amount: float | None, time: Interval) -> dict[str, Any] | None:
+def _per_time(amount: float | None, time: Interval) -> dict[str, Any] | None:
     """amount / time with its interval; None if the amount is unknown."""
     if amount is None:
         return None
@@ -232,7 +235,7 @@ def _from_time(amount: float | None, time: Interval) -> dict[str, Any] | None:
     return {"value": amount / time.mean, "low": amount / time.high, "high": amount / time.low}
 
 
-def _or(known: dict[str, Any] | None, otherwise: float | None) -> dict[str, Any]:
+def _value_or(known: dict[str, Any] | None, otherwise: float | None) -> dict[str, Any]:
     return known if known is not None else {"value": otherwise}
 
 

@@ -56,17 +56,17 @@ def configuration(cell: Cell) -> Section:
 def environment(cell: Cell) -> Section:
     """The environment of the newest run of a cell: image, versions, machines, variables, commands."""
     record = cell.newest.record
-    tables = [_pairs("run", _run_facts(cell.newest)), _pairs("image", _image_facts(record))]
+    tables = [_table("run", _run_facts(cell.newest)), _table("image", _image_facts(record))]
     if record.versions:
-        tables.append(_pairs("versions", record.versions))
+        tables.append(_table("versions", record.versions))
     if cell.newest.nodes:
-        tables.append(_pairs("nodes", _nodes_facts(cell.newest)))
-    tables.append(_pairs("submission host", record.host))
+        tables.append(_table("nodes", _node_facts(cell.newest)))
+    tables.append(_table("submission host", record.host))
     if record.environment:
-        tables.append(_pairs("environment variables (secrets redacted)", redact(record.environment), folded=True))
+        tables.append(_table("environment variables (secrets redacted)", redact(record.environment), folded=True))
     if record.commands:
         argv = {role: shlex.join(words) for role, words in record.commands.items()}
-        tables.append(_pairs("command of one rank, by phase", argv, folded=True))
+        tables.append(_table("command of one rank, by phase", argv, folded=True))
     return Section(name="environment", title="Environment", tables=tuple(tables))
 
 
@@ -82,7 +82,7 @@ def settings(spec: RunSpec) -> dict[str, Scalar]:
         shown["peak"] = f"{spec.peak.tflops:g} TFLOP/s per GPU ({spec.peak.name}; {spec.peak.source})"
     if spec.tags:
         shown["tags"] = ", ".join(spec.tags)
-    return {name: value for name, value in _flat(shown).items() if value not in (None, "")}
+    return {name: value for name, value in _flatten(shown).items() if value not in (None, "")}
 
 
 def versions_and_machine(record: Record) -> dict[str, Scalar]:
@@ -93,12 +93,12 @@ def versions_and_machine(record: Record) -> dict[str, Scalar]:
     return found | {name: str(record.host[name]) for name in ("driver", "cpu", "hostname") if name in record.host}
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
+def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
     found: dict[str, Scalar] = {}
     for key, member in value.items():
         name = f"{prefix}{key}"
         if isinstance(member, Mapping):
-            found |= _flat(member, f"{name}.")
+            found |= _flatten(member, f"{name}.")
         else:
             found[name] = ", ".join(map(str, member)) or None if isinstance(member, list | tuple) else member
     return found
@@ -135,7 +135,7 @@ def _run_facts(run: RunData) -> dict[str, Scalar]:
     record, result = run.record, run.result
     return {
         "run": record.run_id,
-        "started": _when(record.created),
+        "started": _format_time(record.created),
         "command": blank(f"llmbx {shlex.join(record.command)}"),
         "llmbx": record.llmbx_version,
         "runtime": record.spec.runtime,
@@ -154,22 +154,22 @@ def _image_facts(record: Record) -> dict[str, Scalar]:
     return {"kind": image.kind, "reference": image.reference, "digest": image.digest, "path": image.path}
 
 
-def _when(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _nodes_facts(run: RunData) -> dict[str, Scalar]:
+def _node_facts(run: RunData) -> dict[str, Scalar]:
     known = names(run.nodes)
     shown = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
     return {"names": shown or None, **shared_facts(run.nodes)}
 
 
-def _pairs(title: str, facts: Mapping[str, Any], folded: bool = False) -> Table:
-    rows = tuple((name.replace("_", " "), _fact(name, value)) for name, value in _flat(facts).items())
+def _table(title: str, facts: Mapping[str, Any], folded: bool = False) -> Table:
+    rows = tuple((name.replace("_", " "), _fact(name, value)) for name, value in _flatten(facts).items())
     if folded:
-        rows = tuple((name, _fact(name, value)) for name, value in _flat(facts).items())
+        rows = tuple((name, _fact(name, value)) for name, value in _flatten(facts).items())
     return Table(title=title, columns=(Column(title="name"), Column(title="value")), rows=rows, folded=folded)
 
 

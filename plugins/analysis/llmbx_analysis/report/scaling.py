@@ -34,16 +34,16 @@ def sections(cells: Sequence[Cell]) -> tuple[Section, ...]:
         if cell.valid_runs:
             families.setdefault((spec.workload, spec.size, spec.dtype, spec.gpu_type), []).append(cell)
     return tuple(
-        section(group, f"{workload} {size} {dtype} on {gpu_type}", place)
-        for place, ((workload, size, dtype, gpu_type), group) in enumerate(families.items())
+        section(group, f"{workload} {size} {dtype} on {gpu_type}", index)
+        for index, ((workload, size, dtype, gpu_type), group) in enumerate(families.items())
         if len({cell.spec.gpus for cell in group}) > 1
     )
 
 
-def section(cells: Sequence[Cell], of: str, place: int = 0) -> Section:
+def section(cells: Sequence[Cell], of: str, index: int = 0) -> Section:
     """The section on the scaling of one family."""
     scales = sorted((_scale(cell) for cell in cells), key=lambda s: (s.gpus, s.time.mean / s.tokens))
-    suffix = f"-{place + 1}" if place else ""
+    suffix = f"-{index + 1}" if index else ""
     each = "ranks" if cells[0].spec.gpu_type == "cpu" else "GPUs"
     published = _published(cells)
     charts = (_throughput(scales, published, of, each, suffix), _efficiency(scales, published, of, each, suffix))
@@ -77,7 +77,7 @@ def _throughput(scales: Sequence[Scale], published: Sequence[Point], of: str, ea
     base, best, others = scales[0], *_best(scales)
     ideal = tuple(Point(x=g, y=base.rate * g / base.gpus) for g in _ticks(scales, published))
     series = [
-        Series(name="measured", points=_banded([_rate_point(s) for s in best])),
+        Series(name="measured", points=_with_band([_rate_point(s) for s in best])),
         Series(name="ideal", points=ideal, marks="dashed"),
     ]
     if others:
@@ -107,7 +107,7 @@ def _efficiency(scales: Sequence[Scale], published: Sequence[Point], of: str, ea
         title=f"Efficiency over {each}",
         x=Axis(title=each, unit=each, log=True, ticks=_ticks(scales, published)),
         y=Axis(title="efficiency", unit="%"),
-        series=(Series(name="measured", points=_banded(points)),),
+        series=(Series(name="measured", points=_with_band(points)),),
         rules=(Rule(name="ideal 100 %", y=100.0),),
         summary=f"{of}: the efficiency at {count(last[0].gpus, each)} is {last[1]:.1f} %.",
         formula=f"(throughput / {each}) / (throughput / {each} at {count(base.gpus, each)})",
@@ -129,7 +129,7 @@ def _rate_point(s: Scale) -> Point:
     return Point(x=s.gpus, y=s.rate, low=s.tokens / s.time.high, high=high, note=s.name)
 
 
-def _banded(points: Sequence[Point]) -> tuple[Point, ...]:
+def _with_band(points: Sequence[Point]) -> tuple[Point, ...]:
     """Give points without an interval an empty one, so that the band covers all points."""
     if not any(point.low is not None and point.high is not None for point in points):
         return tuple(points)

@@ -34,13 +34,13 @@ Json = dict[str, Any]
 
 def specification(chart: Chart, legend: bool = False) -> Json:
     """The Vega-Lite specification of the chart. `legend` adds a legend if there are several series."""
-    chart = chart.replace(x=_numbered(chart))
+    chart = chart.replace(x=_x_axis(chart))
     names = [series.name for series in chart.series]
-    rules = [_rule(rule, place) for place, rule in enumerate(chart.rules)]
-    layers = [_span(chart, span, place) for place, span in enumerate(chart.spans)]
+    rules = [_rule(rule, index) for index, rule in enumerate(chart.rules)]
+    layers = [_span(chart, span, index) for index, span in enumerate(chart.spans)]
     layers += [line for lines, _, rule in rules if rule.y is not None for line in lines]
-    for place, series in enumerate(chart.series):
-        layers += _series(chart, series, place)
+    for index, series in enumerate(chart.series):
+        layers += _series(chart, series, index)
     # Horizontal rules are drawn below the curves, vertical rules above the bars, and all labels on top.
     layers += [line for lines, _, rule in rules if rule.y is None for line in lines]
     layers += [word for _, label, _ in rules for word in label]
@@ -53,13 +53,13 @@ def specification(chart: Chart, legend: bool = False) -> Json:
         "layer": layers,
         "encoding": {"color": _colors(names, legend and len(names) > 1)},
         "resolve": {"scale": {"shape": "independent"}},
-        "config": _look(),
+        "config": _config(),
     }
 
 
 def describe(chart: Chart, series: Series, point: Point) -> str:
     """The text description of one mark: `step 12: 0.352 s (0.35 to 0.36)`."""
-    where = f"{chart.x.title} {_at(chart.x, point.x)}"
+    where = f"{chart.x.title} {_format_x(chart.x, point.x)}"
     if point.until is not None:
         where = f"{chart.x.title} {number(point.x)} to {number(point.until)} {chart.x.unit}"
     text = f"{where}: {number(point.y)} {chart.y.unit}" if point.y is not None else where
@@ -70,7 +70,7 @@ def describe(chart: Chart, series: Series, point: Point) -> str:
     return f"{text}; {point.note}" if point.note else text
 
 
-def _numbered(chart: Chart) -> Axis:
+def _x_axis(chart: Chart) -> Axis:
     """The x axis. If it counts at most `FEW` items (such as steps), each one gets a tick."""
     places = [point.x for series in chart.series for point in series.points]
     if chart.x.unit != "number" or chart.x.ticks or not places or max(places) - min(places) > FEW:
@@ -78,17 +78,17 @@ def _numbered(chart: Chart) -> Axis:
     return chart.x.replace(ticks=tuple(range(math.ceil(min(places)), math.floor(max(places)) + 1)))
 
 
-def _at(axis: Axis, x: float) -> str:
+def _format_x(axis: Axis, x: float) -> str:
     return number(x) if axis.unit == "number" else f"{number(x)} {axis.unit}"
 
 
-def _series(chart: Chart, series: Series, place: int) -> list[Json]:
+def _series(chart: Chart, series: Series, index: int) -> list[Json]:
     # Unknown values stay in the data of the line as gaps; marks and intervals only have known values.
     every = [_row(chart, series, point) for point in series.points]
     known = [row for row in every if row["y"] is not None]
     if not known:
         return []
-    color, name = {"datum": series.name}, f"s{place}"
+    color, name = {"datum": series.name}, f"s{index}"
     x, y = _axis("x", chart.x), _axis("y", chart.y)
     if series.marks == "bars":
         return [_bars(known, name, color, x, y)]
@@ -96,10 +96,10 @@ def _series(chart: Chart, series: Series, place: int) -> list[Json]:
     if any("low" in row for row in known):
         layers.append(_interval(known, name, color, x, y, series.marks != "points"))
     if series.marks != "points":
-        dash = [5, 4] if series.marks == "dashed" else DASHES[place // len(SERIES) % len(DASHES)]
+        dash = [5, 4] if series.marks == "dashed" else DASHES[index // len(SERIES) % len(DASHES)]
         mark = {"type": "line", "aria": False, "clip": True, "strokeWidth": 2, "strokeDash": dash}
         layers.append(_layer(f"{name}_line", every, mark, {"x": x, "y": y, "color": color, "order": {"field": "x"}}))
-    layers.append(_dots(known, name, color, x, y, place, series.marks == "points"))
+    layers.append(_dots(known, name, color, x, y, index, series.marks == "points"))
     return layers
 
 
@@ -117,11 +117,11 @@ def _interval(rows: list[Json], name: str, color: Json, x: Json, y: Json, band: 
                   {"x": x, **ends, "color": color})  # fmt: skip
 
 
-def _dots(rows: list[Json], name: str, color: Json, x: Json, y: Json, place: int, large: bool) -> Json:
+def _dots(rows: list[Json], name: str, color: Json, x: Json, y: Json, index: int, large: bool) -> Json:
     size = 70 if large else 8 if len(rows) > DOTS else 26
     shapes = {
         "condition": {"test": "datum.beyond", "value": "triangle-up"},
-        "value": "diamond" if large else SHAPES[place % len(SHAPES)],
+        "value": "diamond" if large else SHAPES[index % len(SHAPES)],
     }
     sizes = {"condition": {"test": "datum.beyond", "value": 90}, "value": size}
     shown = {"x": x, "y": y, "color": color, "shape": shapes, "size": sizes, "description": {"field": "description"}}
@@ -164,39 +164,39 @@ def _axis(field: str, axis: Axis) -> Json:
     return {"field": field, "type": "quantitative", "title": axis.title + unit, "scale": scale, "axis": shown}
 
 
-def _span(chart: Chart, span: Span, place: int) -> Json:
+def _span(chart: Chart, span: Span, index: int) -> Json:
     rows = [{"x": span.first, "until": span.last}]
     x = {**_axis("x", chart.x), "field": "x"}
     mark = {"type": "rect", "fill": "var(--span)", "aria": False, "clip": True}
-    return _layer(f"span_{place}", rows, mark, {"x": x, "x2": {"field": "until"}, "color": {"value": "var(--span)"}})
+    return _layer(f"span_{index}", rows, mark, {"x": x, "x2": {"field": "until"}, "color": {"value": "var(--span)"}})
 
 
-def _rule(rule: Rule, place: int) -> tuple[list[Json], list[Json], Rule]:
+def _rule(rule: Rule, index: int) -> tuple[list[Json], list[Json], Rule]:
     """A straight line and its label, both with a halo to make them visible on top of other marks."""
     field, value = ("y", rule.y) if rule.y is not None else ("x", rule.x)
     where = {field: {"field": field, "type": "quantitative"}}
     at: Json = {"y": 10, "align": "left", "dx": 6}
     if field == "y":
         # Labels alternate between left and right, so that those of close lines do not overlap.
-        at = {"dy": -7, **({"x": 6, "align": "left"} if place % 2 else {"x": WIDTH - 4, "align": "right"})}
+        at = {"dy": -7, **({"x": 6, "align": "left"} if index % 2 else {"x": WIDTH - 4, "align": "right"})}
     line = {"type": "rule", "aria": False}
     label = {"type": "text", "aria": False, "text": rule.name, "fontSize": 12, **at}
     halo, ink = {"color": {"value": "var(--ground)"}}, {"color": {"value": "var(--ink)"}}
     edge = {"stroke": {"value": "var(--ground)"}}
     rows = [{field: value}]
     lines = [
-        _layer(f"halo_{place}", rows, {**line, "strokeWidth": 4, "opacity": 0.8}, where | halo),
-        _layer(f"rule_{place}", rows, {**line, "strokeWidth": 1.5, "strokeDash": [4, 3]}, where | ink),
+        _layer(f"halo_{index}", rows, {**line, "strokeWidth": 4, "opacity": 0.8}, where | halo),
+        _layer(f"rule_{index}", rows, {**line, "strokeWidth": 1.5, "strokeDash": [4, 3]}, where | ink),
     ]
     name = [
-        _layer(f"label_halo_{place}", rows, {**label, "strokeWidth": 4, "opacity": 0.8}, where | halo | edge),
-        _layer(f"label_{place}", rows, label, where | ink),
+        _layer(f"label_halo_{index}", rows, {**label, "strokeWidth": 4, "opacity": 0.8}, where | halo | edge),
+        _layer(f"label_{index}", rows, label, where | ink),
     ]
     return lines, name, rule
 
 
 def _colors(names: list[str], legend: bool) -> Json:
-    colors = [f"var(--{SERIES[place % len(SERIES)]})" for place in range(len(names))]
+    colors = [f"var(--{SERIES[index % len(SERIES)]})" for index in range(len(names))]
     shown = {"orient": "bottom", "title": None, "labelLimit": 400, "columns": 3, "symbolType": "stroke",
              "symbolOpacity": 1, "symbolStrokeWidth": 3, "symbolSize": 200}  # fmt: skip
     return {
@@ -206,7 +206,7 @@ def _colors(names: list[str], legend: bool) -> Json:
     }  # fmt: skip
 
 
-def _look() -> Json:
+def _config() -> Json:
     axis = {"aria": False, "labelColor": "var(--soft)", "titleColor": "var(--ink)", "gridColor": "var(--grid)",
             "domainColor": "var(--line)", "tickColor": "var(--line)", "labelFontSize": 12, "titleFontSize": 13,
             "titleFontWeight": "normal"}  # fmt: skip

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from llmbx.catalog import hardware
 from llmbx.model import ModelShape, Reference
-from llmbx_analysis.audit.cells import count, disputes
-from llmbx_analysis.audit.explain import Known
+from llmbx_analysis.audit.cells import count_recomputable, disputes
+from llmbx_analysis.audit.explain import Candidates
 from llmbx_analysis.audit.terms import Case, Terms, compute
 
 from .conftest import SHAPE, flops
@@ -66,15 +66,15 @@ def test_the_arithmetic_is_the_recipes() -> None:
 @given(terms_)
 def test_what_follows_from_its_terms_is_not_disputed(terms: Terms) -> None:
     cases = [case(terms, **figures(terms))]
-    assert count(cases) == 3
-    assert disputes(cases, Known(cases=cases, gpus=GPUS)) == []
+    assert count_recomputable(cases) == 3
+    assert disputes(cases, Candidates(cases=cases, gpus=GPUS)) == []
 
 
 @given(terms_, st.floats(0.5, 2.0).filter(lambda f: abs(f - 1) > 0.0061))
 def test_what_is_farther_off_than_the_tolerance_is_disputed(terms: Terms, factor: float) -> None:
     right = figures(terms)
     cases = [case(terms, tokens_per_s=right["tokens_per_s"] * factor)]
-    (found,) = disputes(cases, Known(cases=cases, gpus=GPUS))
+    (found,) = disputes(cases, Candidates(cases=cases, gpus=GPUS))
     assert found.field == "tokens_per_s"
     assert found.recomputed == pytest.approx(right["tokens_per_s"])
     assert found.difference_percent == pytest.approx(100 * (factor - 1), rel=1e-4)
@@ -83,9 +83,9 @@ def test_what_is_farther_off_than_the_tolerance_is_disputed(terms: Terms, factor
 @given(terms_, st.floats(-0.0059, 0.0059))
 def test_what_is_nearer_is_not(terms: Terms, off: float) -> None:
     cases = [case(terms, **{field: value * (1 + off) for field, value in figures(terms).items()})]
-    assert disputes(cases, Known()) == []
+    assert disputes(cases, Candidates()) == []
     if abs(off) > 1e-9:
-        assert len(disputes(cases, Known(), tolerance=0.0)) == 3
+        assert len(disputes(cases, Candidates(), tolerance=0.0)) == 3
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_the_assumption_behind_a_figure_is_named(changed: dict[str, object], fie
     assumed = BASE.replace(**changed)
     other = BASE.replace(gpus=128, batch=256, step_time_s=1.9)
     cases = [case(BASE, **figures(assumed)), case(other, **figures(other))]
-    known = Known(cases=cases, gpus=GPUS, vocabularies={128256: "Llama", 32000: "other"})
+    known = Candidates(cases=cases, gpus=GPUS, vocabularies={128256: "Llama", 32000: "other"})
     found = disputes(cases, known)
     assert {item.field for item in found} == fields
     for item in found:
@@ -117,27 +117,27 @@ def test_the_assumption_behind_a_figure_is_named(changed: dict[str, object], fie
 def test_a_percentage_for_a_fraction_and_rounding() -> None:
     right = figures(BASE)
     cases = [case(BASE, mfu=right["mfu"] * 100), case(BASE, days_per_1t_tokens=76.0)]
-    first, second = disputes(cases, Known(gpus=GPUS))
+    first, second = disputes(cases, Candidates(gpus=GPUS))
     assert first.explanation == "percentage and fraction swapped"
     assert second.explanation is None
     days = BASE.replace(step_time_s=0.0799)
-    (rounded,) = disputes([case(days, days_per_1t_tokens=3.5)], Known())
+    (rounded,) = disputes([case(days, days_per_1t_tokens=3.5)], Candidates())
     assert rounded.explanation == "rounding to the printed digits"
 
 
 def test_what_cannot_be_explained_stays_unexplained() -> None:
     cases = [case(BASE, mfu=figures(BASE)["mfu"] * 1.1234)]
-    (found,) = disputes(cases, Known(cases=cases, gpus=GPUS, vocabularies={32000: "x"}))
+    (found,) = disputes(cases, Candidates(cases=cases, gpus=GPUS, vocabularies={32000: "x"}))
     assert found.explanation is None
 
 
 def test_unknown_terms_leave_their_cells_out() -> None:
     partial = BASE.replace(model=None, sequence_length=None)
     cases = [case(partial, **figures(BASE))]
-    assert count(cases) == 0
+    assert count_recomputable(cases) == 0
     stated = partial.replace(flops=flops(SHAPE).full)
-    assert count([case(stated, **figures(BASE))]) == 1
-    assert disputes([case(stated, **figures(BASE))], Known()) == []
+    assert count_recomputable([case(stated, **figures(BASE))]) == 1
+    assert disputes([case(stated, **figures(BASE))], Candidates()) == []
 
 
 @settings(max_examples=50)
@@ -145,7 +145,7 @@ def test_unknown_terms_leave_their_cells_out() -> None:
 def test_a_swapped_peak_is_always_found(terms: Terms, gpu: hardware.GpuType, data: st.DataObject) -> None:
     peak = data.draw(st.sampled_from(sorted(gpu.peaks.values(), key=lambda p: p.tflops)))
     cases = [case(terms, **(figures(terms) | {"mfu": figures(terms.replace(peak_tflops=peak.tflops))["mfu"]}))]
-    found = disputes(cases, Known(cases=cases, gpus=GPUS))
+    found = disputes(cases, Candidates(cases=cases, gpus=GPUS))
     if abs(peak.tflops / 989.0 - 1) < 0.006:
         assert found == []
     else:
