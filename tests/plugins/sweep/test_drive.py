@@ -139,14 +139,14 @@ def driver(
     return Driver(scheduler, state, scheduler, plugins, listener, max_jobs, patient), listener
 
 
-def test_never_more_at_a_time_than_allowed_and_all_in_the_end(scheduler: FakeScheduler) -> None:
+def test_all_runs_complete_within_the_job_limit(scheduler: FakeScheduler) -> None:
     drive_, listener = driver(scheduler, slots(60), max_jobs=7)
     assert set(drive_.run()) == set(slots(60)) == set(listener.ends)
     assert scheduler.most <= 7 and len(scheduler.started) == 60
     assert max(scheduler.watched) > 1
 
 
-def test_a_run_that_is_tried_again_goes_on(scheduler: FakeScheduler) -> None:
+def test_a_retried_run_continues(scheduler: FakeScheduler) -> None:
     scheduler.tried_again = ["r_1"]
     drive_, listener = driver(scheduler, slots(3))
     results = drive_.run()

@@ -68,7 +68,7 @@ def test_a_plan_is_the_product_of_its_lists(tmp_path: Path) -> None:
     assert small.request.plugin_settings == {"slurm": {"account": "mine", "exclusive": True}}
 
 
-def test_a_part_can_say_false_zero_and_nothing(tmp_path: Path) -> None:
+def test_a_part_can_override_with_false_zero_and_empty_lists(tmp_path: Path) -> None:
     file = (
         "retries = 2\npreflight = true\nforce = true\ntags = ['a']\nworkload = 'line'\nslurm = { exclusive = true }\n"
     )
@@ -91,12 +91,12 @@ def test_an_invalid_number_is_rejected_with_its_position(line: str, tmp_path: Pa
         read_plan(write(tmp_path, f"workload = 'line'\n[[part]]\n{line}\n"), KINDS)
 
 
-def test_a_plan_can_say_all_that_the_options_of_run_can() -> None:
+def test_a_plan_has_all_options_of_run() -> None:
     elsewhere = {"names": "workload", "settings": "set", "wrappers": "with_"}
     assert {elsewhere.get(name, name) for name in RUN_OPTIONS} <= set(Part.__struct_fields__)
 
 
-def test_a_key_that_only_one_plugin_has_may_stand_in_the_part_itself(tmp_path: Path) -> None:
+def test_settings_of_one_plugin_are_allowed_at_the_top_level_of_a_part(tmp_path: Path) -> None:
     text = "workload = 'line'\ntrace_subsystems = 'INIT'\n[nccltrace]\ntrace_file_per_rank = true\n"
     (one,) = read_plan(write(tmp_path, text), KINDS)
     assert one.request.plugin_settings == {"nccltrace": {"trace_subsystems": "INIT", "trace_file_per_rank": True}}

@@ -73,7 +73,7 @@ FAILED = made_result(status="failed", data_valid=False)
 CANCELLED = made_result(status="cancelled", data_valid=False)
 
 
-def test_every_cell_comes_once_before_any_comes_again(box: Sandbox) -> None:
+def test_the_first_repeats_of_all_cells_come_first(box: Sandbox) -> None:
     first, second = (cell.key for cell in box.sweep.cells)
     assert slots(box.sweep) == [(first, 1), (second, 1), (first, 2), (first, 3)]
     assert box.read().missing == tuple(slots(box.sweep))
@@ -83,7 +83,7 @@ def test_each_slot_is_done_running_or_missing(box: Sandbox) -> None:
     first, second = (cell.key for cell in box.sweep.cells)
     box.run(1, "10", made_result())
     box.run(2, "11")
-    box.run(3, None, FAILED)  # it was never started
+    box.run(3, None, FAILED)  # never submitted
     box.run(1, "12", CANCELLED, cell=1)
     box.run(2, "13", made_result(), of="another_1")
     state = box.read()
@@ -92,7 +92,7 @@ def test_each_slot_is_done_running_or_missing(box: Sandbox) -> None:
     assert set(results(box.install, box.sweep)) == {(first, 1), (first, 3), (second, 1)}
 
 
-def test_failed_cells_are_run_again_only_when_asked_and_a_completed_run_counts(box: Sandbox) -> None:
+def test_failed_slots_are_missing_only_with_retry_failed(box: Sandbox) -> None:
     first = box.sweep.cells[0].key
     box.run(1, "10", FAILED)
     box.run(2, "11", FAILED)
@@ -104,7 +104,7 @@ def test_failed_cells_are_run_again_only_when_asked_and_a_completed_run_counts(b
     assert (first, 2) not in box.read(retry_failed=True).missing
 
 
-def test_a_run_between_its_job_and_its_id_is_found_again(box: Sandbox) -> None:
+def test_a_run_killed_between_submission_and_recording_is_recovered(box: Sandbox) -> None:
     run = box.run(1)
     box.scheduler.jobs[run.path] = "42"
     state = box.read()
@@ -113,22 +113,22 @@ def test_a_run_between_its_job_and_its_id_is_found_again(box: Sandbox) -> None:
     assert not (run.path / GIVEN_UP).exists() and not box.scheduler.cancelled
 
 
-def test_a_run_that_nobody_has_is_given_up_and_its_slot_is_missing(box: Sandbox) -> None:
+def test_a_run_without_a_job_is_given_up_and_its_slot_is_missing(box: Sandbox) -> None:
     run, late = box.run(1), box.run(2)
     box.scheduler.late[late.path] = "43"
     state = box.read()
     assert {(box.sweep.cells[0].key, 1), (box.sweep.cells[0].key, 2)} <= set(state.missing)
     assert (run.path / GIVEN_UP).exists() and (late.path / GIVEN_UP).exists()
     assert box.scheduler.cancelled == ["43"]
-    assert set(box.read().missing) == set(state.missing)  # given up for good, also now that its job is known
+    assert set(box.read().missing) == set(state.missing)  # still given up, although its job is known now
     assert box.scheduler.cancelled == ["43"]
 
 
-def test_an_earlier_attempts_job_is_not_taken_for_the_next_ones(box: Sandbox) -> None:
+def test_the_job_of_an_earlier_attempt_is_not_used_for_the_next_one(box: Sandbox) -> None:
     run = box.run(1)
     earlier = Attempt(number=0, status="node_fail", job=Job(launcher="slurm", job_id="42", submitted=0))
     write_record(run.path, run.record.replace(attempt=1, attempts=(earlier,)))
-    box.scheduler.jobs[run.path] = "42"  # known by the same folder
+    box.scheduler.jobs[run.path] = "42"  # found by the same folder
     assert (box.sweep.cells[0].key, 1) in box.read().missing
     assert (run.path / GIVEN_UP).exists() and box.scheduler.cancelled == []
 
@@ -156,7 +156,7 @@ def test_a_sweep_is_locked_by_one_process(box: Sandbox) -> None:
         pass
 
 
-def test_a_sweep_on_a_disk_that_became_read_only_is_one_line(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_disk_is_a_one_line_error(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 

@@ -39,7 +39,7 @@ def test_one_repeat_has_no_interval_and_no_repeat_has_no_values(make_cell: MakeC
     assert (second.n, second.step_time_s, second.status, second.mfu) == (0, None, "missing", None)
 
 
-def test_a_failed_repeat_names_the_cell_and_its_figure_does_not_count(make_cell: MakeCell) -> None:
+def test_a_failed_repeat_sets_the_status_and_is_not_averaged(make_cell: MakeCell) -> None:
     cell = make_cell(repeats=2)
     bad = made_result("r_2", 99.0, status="out_of_memory", data_valid=False, cause="rank 3: CUDA out of memory")
     (row,) = summarize([cell], {(cell.key, 1): made_result(), (cell.key, 2): bad})

@@ -47,8 +47,7 @@ def verdict(cell: Cell) -> Verdict:
 
 
 def _failed(cell: Cell, failed: list[RunData]) -> Verdict:
-    first, n = failed[-1], len(cell.runs)
-    result = first.result
+    result, n = failed[-1].result, len(cell.runs)
     word = result.status.replace("_", " ")
     cause = result.cause or "unknown cause"
     causes = [f"{s.record.run_id}: {s.result.cause or s.result.status}" for s in failed[:-1]]

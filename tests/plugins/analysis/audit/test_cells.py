@@ -54,7 +54,7 @@ def figures(terms: Terms) -> dict[str, float]:
 BASE = Terms(gpus=64, sequence_length=2048, batch=128, step_time_s=1.7, model=SHAPE, peak_tflops=989.0)
 
 
-def test_the_arithmetic_is_the_recipes() -> None:
+def test_the_formulas_are_those_of_the_recipes() -> None:
     """By hand: 2048 x 128 / 1.7 s; 1e12 tokens at that rate; 128 samples' FLOPs over 1.7 s, 64 GPUs and the peak."""
     found = figures(BASE)
     assert found["tokens_per_s"] == pytest.approx(154202.3529)
@@ -64,14 +64,14 @@ def test_the_arithmetic_is_the_recipes() -> None:
 
 
 @given(terms_)
-def test_what_follows_from_its_terms_is_not_disputed(terms: Terms) -> None:
+def test_consistent_figures_are_not_disputed(terms: Terms) -> None:
     cases = [case(terms, **figures(terms))]
     assert count_recomputable(cases) == 3
     assert disputes(cases, Candidates(cases=cases, gpus=GPUS)) == []
 
 
 @given(terms_, st.floats(0.5, 2.0).filter(lambda f: abs(f - 1) > 0.0061))
-def test_what_is_farther_off_than_the_tolerance_is_disputed(terms: Terms, factor: float) -> None:
+def test_a_figure_outside_the_tolerance_is_disputed(terms: Terms, factor: float) -> None:
     right = figures(terms)
     cases = [case(terms, tokens_per_s=right["tokens_per_s"] * factor)]
     (found,) = disputes(cases, Candidates(cases=cases, gpus=GPUS))
@@ -81,7 +81,7 @@ def test_what_is_farther_off_than_the_tolerance_is_disputed(terms: Terms, factor
 
 
 @given(terms_, st.floats(-0.0059, 0.0059))
-def test_what_is_nearer_is_not(terms: Terms, off: float) -> None:
+def test_a_figure_within_the_tolerance_is_not_disputed(terms: Terms, off: float) -> None:
     cases = [case(terms, **{field: value * (1 + off) for field, value in figures(terms).items()})]
     assert disputes(cases, Candidates()) == []
     if abs(off) > 1e-9:
@@ -125,13 +125,13 @@ def test_a_percentage_for_a_fraction_and_rounding() -> None:
     assert rounded.explanation == "rounding to the printed digits"
 
 
-def test_what_cannot_be_explained_stays_unexplained() -> None:
+def test_a_figure_without_a_matching_assumption_has_no_explanation() -> None:
     cases = [case(BASE, mfu=figures(BASE)["mfu"] * 1.1234)]
     (found,) = disputes(cases, Candidates(cases=cases, gpus=GPUS, vocabularies={32000: "x"}))
     assert found.explanation is None
 
 
-def test_unknown_terms_leave_their_cells_out() -> None:
+def test_cells_with_unknown_terms_are_skipped() -> None:
     partial = BASE.replace(model=None, sequence_length=None)
     cases = [case(partial, **figures(BASE))]
     assert count_recomputable(cases) == 0
@@ -142,7 +142,7 @@ def test_unknown_terms_leave_their_cells_out() -> None:
 
 @settings(max_examples=50)
 @given(terms_, st.sampled_from([gpu for gpu in GPUS.values() if gpu.peaks]), st.data())
-def test_a_swapped_peak_is_always_found(terms: Terms, gpu: hardware.GpuType, data: st.DataObject) -> None:
+def test_a_wrong_peak_is_always_found(terms: Terms, gpu: hardware.GpuType, data: st.DataObject) -> None:
     peak = data.draw(st.sampled_from(sorted(gpu.peaks.values(), key=lambda p: p.tflops)))
     cases = [case(terms, **(figures(terms) | {"mfu": figures(terms.replace(peak_tflops=peak.tflops))["mfu"]}))]
     found = disputes(cases, Candidates(cases=cases, gpus=GPUS))
@@ -150,5 +150,5 @@ def test_a_swapped_peak_is_always_found(terms: Terms, gpu: hardware.GpuType, dat
         assert found == []
     else:
         assert found[0].explanation is not None
-        # 100 x or 0.01 x another figure is a percentage before it is a peak.
+        # A factor of 100 or 0.01 is explained as a percentage before other peaks are tried.
         assert f"{peak.tflops:g} TFLOP/s" in found[0].explanation or "rounding" in found[0].explanation

@@ -70,7 +70,7 @@ def test_the_workload_of_a_file_is_detected(path: Path, framework: Callable[...,
     assert example.recomputed == pytest.approx(154202.35, abs=0.01)
 
 
-def test_without_a_workload_the_files_own_terms_are_used(path: Path, framework: Callable[..., Plugins]) -> None:
+def test_without_a_workload_only_the_values_of_the_file_are_used(path: Path, framework: Callable[..., Plugins]) -> None:
     own = f"sequence_length = 2048\nmodel_flops = {flops(SHAPE).full}\n"
     path.write_text(FILE.replace("[[examples]]", f"{own}\n[[examples]]"))
     found = audit_file(path, framework([]), Config())
@@ -252,7 +252,7 @@ def test_the_table_and_the_csv_list_all_findings(run: Callable[..., str]) -> Non
     assert {line.split(",")[0].strip('"') for line in lines[1:]} == {"cell", "row", "example"}
 
 
-def test_a_copy_of_a_plugins_file_is_recognised(run: Callable[..., str], tmp_path: Path) -> None:
+def test_a_copy_of_the_file_of_a_plugin_is_recognized(run: Callable[..., str], tmp_path: Path) -> None:
     import llmbx_nemo
 
     source = Path(llmbx_nemo.__path__[0]) / "references" / "grok1.toml"

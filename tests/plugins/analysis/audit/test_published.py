@@ -11,8 +11,8 @@ from llmbx.config.profiles import Config
 from llmbx.plugins.manager import Plugins
 from llmbx_analysis.audit import Audit, audit_workloads, disputes_of
 
-# Layers, hidden size, FFN, heads, query groups, vocabulary, experts a token, and whether attention is counted in full:
-# the figures in the recipes' notes (Llama 3.1 70B and 405B: the models' own).
+# Layers, hidden size, FFN, heads, query groups, vocabulary, experts per token, whether attention is counted in full.
+# From the notes of the recipes; for Llama 3.1 70B and 405B from the models themselves.
 SHAPES = {
     "8b": (32, 4096, 14336, 32, 8, 128256, 1, True),
     "70b": (80, 8192, 28672, 64, 8, 128256, 1, True),
@@ -91,7 +91,7 @@ def test_the_recomputed_figures_are_those_of_plain_arithmetic(found: Audit) -> N
     assert (cells, disputed) == (180, {})
 
 
-def test_the_configuration_rows_that_upstreams_launch_contradicts(found: Audit) -> None:
+def test_configuration_rows_that_contradict_upstream_are_found(found: Audit) -> None:
     """VP 12 with PP 1 in Maverick's H100 table; in that of Llama 3.1 RL of 70b and CG of 8b, which no launch sets."""
     assert {(r.workload, r.dtype, r.gpu_type, r.gpus, r.field, r.published, r.recomputed) for r in found.rows} == {
         ("llama4", "bf16", "h100", 512, "vp", 12, 1),
@@ -112,7 +112,7 @@ def test_dp_ga_and_the_layer_split_were_checked() -> None:
 
 
 EXAMPLES = [
-    # workload, kind, field, published, recomputed, and a word of the explanation
+    # workload, kind, field, published, recomputed, and a part of the explanation
     ("llama3.1", "configuration", "window_first", 34, 35, "35-44"),
     ("llama3.1", "formula", "tflops_per_gpu", 1636.8, 1800.6, "10 steps divided by 11"),
     ("llama3.1", "table", "step_time_s", 12.39, 9.33, "9.33 s"),
@@ -135,7 +135,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: f"{e[0]}-{e[2]}-{e[3]}")
-def test_worked_examples_that_do_not_hold(found: Audit, example: tuple[str, str, str, float, float, str]) -> None:
+def test_wrong_worked_examples_are_found(found: Audit, example: tuple[str, str, str, float, float, str]) -> None:
     workload, kind, field, published, recomputed, word = example
     (match,) = [
         e for e in found.examples if (e.workload, e.kind, e.field, e.published) == (workload, kind, field, published)
@@ -144,7 +144,7 @@ def test_worked_examples_that_do_not_hold(found: Audit, example: tuple[str, str,
     assert match.explanation is not None and word in match.explanation
 
 
-def test_the_other_examples_hold(found: Audit) -> None:
+def test_the_other_examples_are_correct(found: Audit) -> None:
     """All other findings: attention and MLP FLOPs of Maverick (wrong last digits) and an MFU that is listed twice."""
     listed = {(e[0], e[2], e[3]) for e in EXAMPLES}
     rest = {(e.workload, e.field, e.published) for e in found.examples} - listed
@@ -162,7 +162,7 @@ def test_rows_marked_as_disputed_are_found_by_the_audit(found: Audit) -> None:
     assert marked <= computed
 
 
-def test_one_row_can_be_asked_about() -> None:
+def test_a_single_row_can_be_audited() -> None:
     plugins = _shipped()
     workload = plugins.workload("grok1")
     by_scale = {r.gpus: r for r in workload.references if r.source == "Grok-1 recipe, table GB200 FP8"}

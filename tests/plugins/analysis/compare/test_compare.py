@@ -52,7 +52,7 @@ def test_a_run_that_crashed_after_its_last_step_gives_a_warning(shelf: Shelf, co
     assert "ended with out of memory" in compare(a.record.run_id, b.record.run_id).stdout
 
 
-def test_a_slower_run_exits_3_and_says_how_much_and_how_sure(shelf: Shelf, compare: Compare) -> None:
+def test_a_slower_run_exits_3_with_the_change_and_its_interval(shelf: Shelf, compare: Compare) -> None:
     a, b = shelf.put(noise(3, 1.0)), shelf.put(noise(4, 1.08))
     done = compare(a.record.run_id, b.record.run_id)
     assert done.exit_code == 3
@@ -131,7 +131,7 @@ def test_the_baseline_is_every_valid_comparable_run_with_the_tag(shelf: Shelf, c
         compare("--baseline", "acepted")
 
 
-def test_a_tag_that_only_the_run_itself_has_is_no_baseline(shelf: Shelf, compare: Compare) -> None:
+def test_the_run_itself_is_not_a_baseline(shelf: Shelf, compare: Compare) -> None:
     shelf.put(noise(1, 1.0), tags=("accepted",))
     with pytest.raises(UsageError, match="and its repeats have this tag"):
         compare("last", "--baseline", "accepted")
@@ -148,7 +148,7 @@ def test_of_a_baseline_only_the_newest_and_its_repeats_count(shelf: Shelf, compa
     assert found["verdict"] == "slower"
 
 
-def test_tags_given_later_and_taken_away_make_a_baseline(shelf: Shelf, compare: Compare) -> None:
+def test_added_and_removed_tags_change_the_baseline(shelf: Shelf, compare: Compare) -> None:
     first, second, last = (shelf.put(noise(seed, mean)) for seed, mean in enumerate((1.0, 1.5, 1.2)))
     change_tags(first, add=["accepted"])
     assert read(compare("last", "--baseline", "accepted", "--format", "json"))["verdict"] == "slower"
@@ -174,7 +174,7 @@ def test_a_tag_means_the_newest_run_that_does_the_same_work(shelf: Shelf, compar
     assert found["a"]["runs"] == [good.record.run_id]
 
 
-def test_a_baseline_of_other_work_is_refused_with_the_reason(shelf: Shelf, compare: Compare) -> None:
+def test_a_baseline_that_is_not_comparable_is_rejected_with_the_reason(shelf: Shelf, compare: Compare) -> None:
     shelf.put(noise(1, 1.0), tags=("old",), global_batch_size=128)
     shelf.put(noise(2, 1.0))
     with pytest.raises(
@@ -195,7 +195,7 @@ def test_a_baseline_of_other_work_is_refused_with_the_reason(shelf: Shelf, compa
         ({"layers": 8}, "the models differ in layers (4 and 8)"),
     ],
 )
-def test_other_work_is_refused_unless_forced(
+def test_different_work_is_rejected_unless_forced(
     shelf: Shelf, compare: Compare, changes: dict[str, Any], reason: str
 ) -> None:
     for key in ("sequence_length", "layers"):
@@ -217,7 +217,7 @@ def test_a_profiled_or_traced_run_is_not_comparable(shelf: Shelf, compare: Compa
         compare(a.record.run_id, b.record.run_id)
 
 
-def test_minis_compare_with_minis(shelf: Shelf, compare: Compare) -> None:
+def test_minis_are_comparable_with_minis(shelf: Shelf, compare: Compare) -> None:
     a, b = (shelf.put(noise(seed, 1.0), size="mini", mini=True, gpu_type="cpu") for seed in (1, 2))
     assert read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["verdict"] == "same within noise"
 
@@ -274,7 +274,7 @@ def test_mfu_is_compared_under_one_convention(shelf: Shelf, compare: Compare) ->
     )
 
 
-def test_flops_that_cannot_be_converted_are_refused_and_left_out_when_forced(shelf: Shelf, compare: Compare) -> None:
+def test_flops_that_cannot_be_converted_are_rejected_or_left_out_if_forced(shelf: Shelf, compare: Compare) -> None:
     a = shelf.put(noise(1, 1.0), flops_convention="causal")
     b = shelf.put(noise(1, 1.0), flops_convention="full", result={"flops_per_sample": FlopsPerSample(full=8e13)})
     with pytest.raises(UsageError, match=r"the FLOPs use different attention conventions \(causal and full\)"):
@@ -285,7 +285,7 @@ def test_flops_that_cannot_be_converted_are_refused_and_left_out_when_forced(she
     assert line["note"].startswith("not converted from full to causal attention")
 
 
-def test_why_they_differ_likeliest_cause_first(shelf: Shelf, compare: Compare) -> None:
+def test_differences_are_listed_likeliest_cause_first(shelf: Shelf, compare: Compare) -> None:
     a = shelf.put(noise(1, 1.0))
     record = {
         "image": Image(kind="container", reference="toy:1", python="python", digest="sha256:bbbb"),
@@ -311,7 +311,7 @@ def test_why_they_differ_likeliest_cause_first(shelf: Shelf, compare: Compare) -
     assert "EDITOR" not in text and "and 1 more that rarely matter" in text
 
 
-def test_the_same_run_twice_differs_in_nothing(shelf: Shelf, compare: Compare) -> None:
+def test_equal_runs_have_no_differences(shelf: Shelf, compare: Compare) -> None:
     a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0))
     assert read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["differences"] == []
     assert "no differences between the records" in compare(a.record.run_id, b.record.run_id).stdout
@@ -333,7 +333,7 @@ def test_against_the_published_row(
     assert found["warnings"] == []
 
 
-def test_a_published_mfu_is_met_under_its_own_convention(
+def test_mfu_is_converted_to_the_convention_of_the_source(
     shelf: Shelf, toy: Toy, row: Reference, compare: Compare
 ) -> None:
     toy.references = (row,)
@@ -410,7 +410,7 @@ def test_without_a_published_row_the_available_rows_are_listed(
         (("a", "b"), "no run 'a'"),
     ],
 )
-def test_wrong_usage_is_one_clear_line(compare: Compare, arguments: tuple[str, ...], says: str) -> None:
+def test_usage_errors(compare: Compare, arguments: tuple[str, ...], says: str) -> None:
     with pytest.raises(UsageError) as error:
         compare(*arguments)
     assert says in str(error.value)

@@ -88,7 +88,7 @@ def test_any_steps_can_be_measured_joined_and_scaled(spec: RunSpec, runs: list[t
 
 
 @pytest.mark.parametrize("times", [[], [None] * 5, [0.0] * 50, [1e-9] * 50, [float("nan")] * 50, [3.0]])
-def test_awkward_times_are_drawn(spec: RunSpec, times: list[Any]) -> None:
+def test_invalid_times_are_drawn(spec: RunSpec, times: list[Any]) -> None:
     steps = [Step(number=k, time_s=time, loss=1.0) for k, time in enumerate(times)]
     record = Record(run_id="r", spec=spec, created=0.0, llmbx_version="0", command=())
     result = build_result(record, JobStatus(state="ended"), measure(spec, steps, FLOPS, "auto"))

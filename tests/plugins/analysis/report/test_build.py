@@ -36,7 +36,7 @@ def facts(report: Report) -> dict[str, Fact]:
     return {fact.name: fact for section in report.sections for fact in section.facts}
 
 
-def test_a_sound_run_is_valid_and_its_figures_follow_from_its_steps(shelf: Shelf, reporter: Reporter) -> None:
+def test_the_figures_of_a_valid_run_follow_from_its_steps(shelf: Shelf, reporter: Reporter) -> None:
     times = noise(1, 2.0)
     run = shelf.put(times)
     report = reporter.report(run)
@@ -51,7 +51,7 @@ def test_a_sound_run_is_valid_and_its_figures_follow_from_its_steps(shelf: Shelf
     assert found["time for 1T tokens"].value == pytest.approx(1e12 / (128 * 64 / mean) / 86400)
 
 
-def test_every_figure_has_a_unit_and_a_formula_and_the_unknown_ones_a_reason(shelf: Shelf, reporter: Reporter) -> None:
+def test_every_figure_has_a_unit_and_a_formula_or_a_note(shelf: Shelf, reporter: Reporter) -> None:
     report = reporter.report(shelf.put(noise(1, 2.0)))
     for fact in facts(report).values():
         assert fact.unit and (fact.formula or fact.note), fact
@@ -75,9 +75,7 @@ def test_the_formula_gives_the_figure(shelf: Shelf, reporter: Reporter) -> None:
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_a_failed_run_never_looks_passed_and_its_cause_comes_first(
-    shelf: Shelf, reporter: Reporter, status: str
-) -> None:
+def test_a_failed_run_is_bad_and_shows_its_cause_first(shelf: Shelf, reporter: Reporter, status: str) -> None:
     run = shelf.put(noise(1, 2.0, count=8), valid=False, result={"status": status, "cause": "rank 3: out of luck"})
     report = reporter.report(run)
     (said,) = report.verdicts
@@ -88,7 +86,7 @@ def test_a_failed_run_never_looks_passed_and_its_cause_comes_first(
     assert facts(report)["steps in the log"].value == 8
 
 
-def test_a_run_that_failed_after_its_last_step_is_told_apart(shelf: Shelf, reporter: Reporter) -> None:
+def test_a_run_that_failed_after_its_last_step_keeps_its_figures(shelf: Shelf, reporter: Reporter) -> None:
     run = shelf.put(
         noise(1, 2.0), result={"status": "failed", "data_valid": True, "cause": "after the last step: boom"}
     )
@@ -137,7 +135,7 @@ def test_repeats_are_joined_with_the_interval_over_their_means(shelf: Shelf, rep
     assert "3 runs" in (time.of or "")
 
 
-def test_a_failed_repeat_is_told_and_does_not_count(shelf: Shelf, reporter: Reporter) -> None:
+def test_a_failed_repeat_is_reported_and_not_measured(shelf: Shelf, reporter: Reporter) -> None:
     good = [shelf.put(noise(k, 1.0)) for k in range(2)]
     bad = shelf.put(noise(9, 5.0, count=20), valid=False, result={"cause": "rank 1: gone"})
     report = reporter.report(*good, bad)
@@ -146,7 +144,7 @@ def test_a_failed_repeat_is_told_and_does_not_count(shelf: Shelf, reporter: Repo
     assert facts(report)["step time"].value == pytest.approx(1.0, rel=0.01)
 
 
-def test_cells_are_named_by_what_sets_them_apart(shelf: Shelf, reporter: Reporter) -> None:
+def test_cells_are_named_by_their_differences(shelf: Shelf, reporter: Reporter) -> None:
     runs = [shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), gpus=16), shelf.put(noise(3, 1.0), cuda_graphs=True)]
     assert [cell.name for cell in reporter.cells(*runs)] == [
         "line 1b bf16, 8 × h100",
@@ -228,12 +226,12 @@ def test_a_comparison_that_is_not_possible_is_noted(shelf: Shelf, reporter: Repo
     assert report.verdicts[0].word == "valid"
 
 
-def test_an_other_window_measures_anew(shelf: Shelf, reporter: Reporter) -> None:
+def test_another_window_recomputes_the_figures(shelf: Shelf, reporter: Reporter) -> None:
     run = shelf.put([2.0] * 20 + [1.0] * 30)
     assert facts(reporter.report(run, window="30-40"))["step time"].value == pytest.approx(1.0)
 
 
-def test_the_configuration_says_where_each_value_came_from(shelf: Shelf, reporter: Reporter) -> None:
+def test_the_configuration_has_the_origin_of_each_value(shelf: Shelf, reporter: Reporter) -> None:
     peak = Peak(tflops=989.0, name="H100 dense BF16", source="the vendor")
     run = shelf.put(noise(1, 1.0), origins={"tp": "--set tp", "steps": "--steps"}, peak=peak)
     (section,) = [s for s in reporter.report(run).sections if s.name == "configuration"]

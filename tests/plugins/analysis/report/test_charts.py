@@ -42,16 +42,14 @@ def test_the_window_is_shaded_and_its_mean_drawn(shelf: Shelf, reporter: Reporte
     assert [rule.y for rule in chart.rules] == [pytest.approx(cell.newest.result.step_time_s.mean)]
 
 
-def test_what_was_published_and_the_baseline_are_drawn_where_they_are_near(
-    shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference
-) -> None:
+def test_close_reference_step_times_are_drawn(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
     toy.references = (row,)
     shelf.put([0.9] * 50, tags=("accepted",))
     (cell,) = reporter.cells(shelf.put([1.1] * 50), baseline="accepted")
     assert [rule.name for rule in curves(cell)[0].rules] == ["mean 1.1 s", "baseline accepted 0.9 s", "published 1 s"]
 
 
-def test_what_is_far_does_not_stretch_the_axis(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
+def test_distant_reference_step_times_are_not_drawn(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
     toy.references = (row.replace(step_time_s=9.0),)
     (cell,) = reporter.cells(shelf.put([1.2] * 50))
     assert len(cell.comparisons) == 1
@@ -118,7 +116,7 @@ def test_long_curves_are_thinned_and_keep_their_extremes(values: list[float | No
         assert max(p.high for p in found if p.high is not None) == max(known)
 
 
-def test_a_drawing_alone_is_whole_and_escaped() -> None:
+def test_a_standalone_drawing_is_valid_and_escaped() -> None:
     svg = draw.standalone(CHART)
     root = ET.fromstring(svg)
     assert root.tag.endswith("svg")
@@ -127,7 +125,7 @@ def test_a_drawing_alone_is_whole_and_escaped() -> None:
     assert re.search(r">published<", svg), "the legend"
 
 
-def test_a_drawing_for_a_page_is_colored_by_the_page_and_names_every_value() -> None:
+def test_an_embedded_drawing_uses_css_colors_and_describes_every_value() -> None:
     svg = draw.for_page(CHART, "here")
     root = ET.fromstring(svg)
     assert set(re.findall(r"var\(--(\w+)\)", svg)) <= set(palette.LIGHT)
@@ -139,12 +137,12 @@ def test_a_drawing_for_a_page_is_colored_by_the_page_and_names_every_value() -> 
     assert any(AWKWARD in (name or "") for name in named)
 
 
-def test_axes_say_their_unit() -> None:
+def test_axes_have_units() -> None:
     text = json.dumps(vega.specification(CHART))
     assert '"title": "time [s]"' in text and '"title": "step"' in text
 
 
-def test_bytes_are_told_in_binary_units() -> None:
+def test_bytes_have_binary_units() -> None:
     points = tuple(Point(x=1 << k, until=2 << k, y=k + 1) for k in (6, 16, 24, 31))
     chart = CHART.replace(x=Axis(title="message", unit="B", log=True), y=Axis(title="calls", unit="calls", zero=True),
                           series=(Series(name="calls", points=points, marks="bars"),), spans=(), rules=())  # fmt: skip
@@ -153,7 +151,7 @@ def test_bytes_are_told_in_binary_units() -> None:
 
 
 @pytest.mark.parametrize(("last", "labels"), [(6, ["4", "5", "6"]), (4, ["4"])])
-def test_between_two_steps_is_no_tick(last: int, labels: list[str]) -> None:
+def test_ticks_are_whole_steps(last: int, labels: list[str]) -> None:
     series = (Series(name="a", points=tuple(Point(x=k, y=10.5 + k) for k in range(4, last + 1))),)
     text = draw.standalone(CHART.replace(series=series, spans=(), rules=(), y=Axis(title="time", unit="s")))
     axis = text.split("role-axis-label")[1].split("role-axis")[0]

@@ -13,7 +13,7 @@ NUMBERS = st.integers() | st.floats()
 
 
 @given(NUMBERS)
-def test_a_number_without_a_unit_cannot_be_made(value: float) -> None:
+def test_a_number_without_a_unit_is_rejected(value: float) -> None:
     with pytest.raises(ValueError, match="no unit"):
         Fact(name="speed", value=value)
     with pytest.raises(ValueError, match="numbers and no unit"):
@@ -22,12 +22,12 @@ def test_a_number_without_a_unit_cannot_be_made(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", ["words", True, None])
-def test_words_need_no_unit(value: str | bool | None) -> None:
+def test_texts_need_no_unit(value: str | bool | None) -> None:
     assert Fact(name="state", value=value).unit == ""
     Table(title="t", columns=(Column(title="a"),), rows=((value,),))
 
 
-def test_an_axis_without_a_unit_cannot_be_made() -> None:
+def test_an_axis_without_a_unit_is_rejected() -> None:
     with pytest.raises(ValueError, match="axis 'speed' has no unit"):
         Axis(title="speed", unit="")
 
@@ -37,7 +37,7 @@ def test_a_row_has_a_value_for_each_column() -> None:
         Table(title="t", columns=(Column(title="a"),), rows=(("x", "y"),))
 
 
-def test_the_table_behind_a_chart_has_every_value_with_its_unit() -> None:
+def test_the_table_of_a_chart_has_every_value_with_its_unit() -> None:
     chart = Chart(
         name="c", title="Speed", x=Axis(title="step", unit="number"), y=Axis(title="time", unit="s"), summary="s",
         series=(
