@@ -1,4 +1,4 @@
-"""Finished runs made of nothing but their files, and a framework that knows their workload."""
+"""Fixtures that store finished runs without running anything, and a framework plugin for their workload."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def install(tmp_path: Path) -> Install:
 
 @pytest.fixture
 def spec(make_spec: Callable[..., RunSpec]) -> RunSpec:
-    """A run of 8 H100s that has a published row."""
+    """A run on 8 H100 GPUs that has a published row."""
     return make_spec(size="1b", gpus=8, gpus_per_node=8, global_batch_size=64, peak=PEAK, steps=50, window="11-44")
 
 
@@ -44,14 +44,14 @@ def noise(seed: int, mean: float, count: int = 50, spread: float = 0.004) -> lis
 
 
 class Shelf:
-    """Puts finished runs into an install."""
+    """Stores finished runs in an install."""
 
     def __init__(self, install: Install, spec: RunSpec) -> None:
         self.install, self.spec, self.made = install, spec, 0
 
     def put(self, times: Sequence[float], *, valid: bool = True, record: dict[str, Any] | None = None,
             result: dict[str, Any] | None = None, **changes: Any) -> Run:  # fmt: skip
-        """A run whose steps took `times`; `changes` are those of its spec."""
+        """Store a run with these step times in seconds. `changes` are changes of its specification."""
         spec = self.spec.replace(**changes)
         self.made += 1
         run_id = f"{spec.experiment}_{CREATED + self.made}"
@@ -83,7 +83,7 @@ def shelf(install: Install, spec: RunSpec) -> Shelf:
 
 
 class Silent:
-    """A grammar that sees nothing in a log."""
+    """A log parser that finds nothing."""
 
     def feed(self, line: str) -> list[Any]:
         return []
@@ -93,7 +93,7 @@ class Silent:
 
 
 class Toy:
-    """The framework of the runs on the shelf."""
+    """The framework plugin of the stored runs."""
 
     references: tuple[Reference, ...] = ()
 
@@ -140,7 +140,7 @@ def plugins(toy: Toy) -> Plugins:
 
 @pytest.fixture
 def row(spec: RunSpec) -> Reference:
-    """The published row for the runs: 1 s a step, with the tokens and MFU that follow."""
+    """The published row for the runs: a step time of 1 s, with the matching tokens/s and MFU."""
     rate = spec.model.sequence_length * 64 / 1.0
     return Reference(
         source="The recipe, table", size="1b", dtype="bf16", gpu_type="h100", gpus=8, recipe="plain", step_time_s=1.0,
@@ -150,7 +150,7 @@ def row(spec: RunSpec) -> Reference:
 
 
 class Profiler:
-    """A profiler whose figures are those of a file beside the run's log."""
+    """A profiler that reads its metrics from a file in the run folder."""
 
     @hookimpl
     def figures(self, spec: RunSpec, run_dir: Path) -> list[Figure]:
@@ -160,7 +160,7 @@ class Profiler:
 
 @pytest.fixture
 def profiled(shelf: Shelf, plugins: Plugins) -> Callable[..., Run]:
-    """`profiled(values, step_s=1.0)`: a profiled run of steps of 1 s that communicated so long without any cover."""
+    """`profiled(values, step_s=1.0)`: a profiled run with this exposed communication per step, in seconds."""
     plugins.manager.register(Profiler(), name="watch")
 
     def put(values: Sequence[float], step_s: float | None = 1.0, **changes: Any) -> Run:

@@ -1,1 +1,1 @@
-"""What people read of runs: comparisons, audits of published figures, reports."""
+"""Comparisons of runs, audits of published figures, and reports."""

@@ -1,4 +1,4 @@
-"""The plugin `analysis`: pages of sections. Its verbs are `compare`, `audit` and `report`."""
+"""The plugin `analysis`. It provides the commands `compare`, `audit` and `report`, and writes pages of sections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def write_sections(path: Path, title: str, sections: Sequence[Section]) -> bool:
-    """One HTML page that needs nothing else."""
+    """Write the sections as one self-contained HTML page."""
     from .report.html import write_sections as write
 
     write(path, title, sections)

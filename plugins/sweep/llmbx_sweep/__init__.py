@@ -1,5 +1,5 @@
-"""A sweep: many runs from one plan, kept going until every cell has its repeats.
+"""Sweeps: many runs from one plan, run until every cell has its repeats.
 
-`plan` says what is wanted, `cells` resolves and checks it, `cost` says what it takes, `store` keeps it, `census` sees
-what is there already, `start` starts one run, `drive` keeps them going, `summary` joins the results.
+`plan` reads and expands the plan, `cells` resolves and checks its cells, `cost` estimates the GPU-hours, `store` saves
+the sweep, `state` reads which runs exist, `start` starts one run, `drive` runs the sweep, `summary` joins the results.
 """

@@ -1,4 +1,4 @@
-"""From what was asked to cells that can run: every one is resolved and checked before anything is submitted."""
+"""The cells of a sweep. All of them are resolved and checked before the first one is submitted."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from llmbx.errors import InfraError, LlmbxError, UsageError
 from llmbx.model import RunSpec, Value
 
-from .plan import Wanted
+from .plan import CellRequest
 
 SHOWN = 40
-"""How many bad cells an error names one by one."""
+"""Most invalid cells that an error lists."""
 
 
 class Cell(Value, frozen=True):
-    """One configuration of a sweep, resolved, and how often it is run.
+    """One resolved configuration of a sweep and the number of its repeats.
 
-    `key` names it within its sweep and stays the same when the sweep is continued; `settings` are its `--set` pairs.
+    `key` identifies it within its sweep, also after a resume; `settings` are its `--set` pairs.
     """
 
     key: str
@@ -27,77 +27,78 @@ class Cell(Value, frozen=True):
     part: str | None = None
 
 
-Check = Callable[[Wanted], RunSpec]
-"""The resolved and checked specification of one cell. Raises `UsageError` or `InfraError` for one that cannot run."""
+Check = Callable[[CellRequest], RunSpec]
+"""Resolves and checks one cell. Raises `UsageError` or `InfraError` if the cell cannot run."""
 
 
-def resolve_cells(wanted: Sequence[Wanted], check: Check) -> tuple[Cell, ...]:
-    """Every cell of the plan. Raises one error that names all cells that cannot run, and why.
+def resolve_cells(requests: Sequence[CellRequest], check: Check) -> tuple[Cell, ...]:
+    """Resolve every cell of the plan. Raises one error that lists all cells that cannot run, with the reasons.
 
-    It is an `InfraError` where only the machine is at fault. An empty plan, and cells that cannot be told apart, are
+    The error is an `InfraError` if every reason is one, else a `UsageError`. An empty plan and duplicate cells are
     usage errors.
     """
-    if not wanted:
-        raise UsageError("the plan has no cell")
-    cells, faults = [], []
-    for one in wanted:
+    if not requests:
+        raise UsageError("the plan has no cells")
+    cells, failures = [], []
+    for request in requests:
         try:
-            spec = check(one)
+            spec = check(request)
         except LlmbxError as error:
-            faults.append((one, error))
+            failures.append((request, error))
             continue
-        key = cell_key(one, spec)
-        cells.append(Cell(key=key, spec=spec, repeats=one.repeats, settings=one.settings, part=one.part))
-    if faults:
-        raise _refusal(faults, len(wanted))
-    _distinct(cells)
-    _one_launcher(cells)
+        key = cell_key(request, spec)
+        cells.append(Cell(key=key, spec=spec, repeats=request.repeats, settings=request.settings, part=request.part))
+    if failures:
+        raise _invalid_cells(failures, len(requests))
+    _check_duplicates(cells)
+    _check_launchers(cells)
     return tuple(cells)
 
 
-def cell_key(wanted: Wanted, spec: RunSpec) -> str:
-    """`llama3.1 8b bf16 h100 64 tp=2`: what tells the cell from the others of any sensible sweep, readable."""
-    words = [spec.workload, spec.size, spec.dtype, spec.gpu_type, str(spec.gpus)]
-    if wanted.request.recipe:
-        words.append(f"recipe={spec.recipe}")
-    words += [f"{key}={value}" for key, value in wanted.settings.items()]
-    return " ".join([*words, *([f"part={wanted.part}"] if wanted.part else [])])
+def cell_key(cell: CellRequest, spec: RunSpec) -> str:
+    """The key of a resolved cell, for example `llama3.1 8b bf16 h100 64 tp=2`."""
+    parts = [spec.workload, spec.size, spec.dtype, spec.gpu_type, str(spec.gpus)]
+    if cell.request.recipe:
+        parts.append(f"recipe={spec.recipe}")
+    parts += [f"{key}={value}" for key, value in cell.settings.items()]
+    return " ".join([*parts, *([f"part={cell.part}"] if cell.part else [])])
 
 
-def asked_for(wanted: Wanted) -> str:
-    """The same for a cell that cannot be resolved: what was asked."""
-    request = wanted.request
-    words = [request.workload, request.size, request.dtype, request.gpu_type]
-    words += [f"{request.gpus} GPUs" if request.gpus else None, request.recipe]
-    words += [f"{key}={value}" for key, value in wanted.settings.items()]
-    return " ".join(word for word in words if word)
+def describe(cell: CellRequest) -> str:
+    """The name of a cell that could not be resolved, from its explicit options."""
+    request = cell.request
+    parts = [request.workload, request.size, request.dtype, request.gpu_type]
+    parts += [f"{request.gpus} GPUs" if request.gpus else None, request.recipe]
+    parts += [f"{key}={value}" for key, value in cell.settings.items()]
+    return " ".join(part for part in parts if part)
 
 
-def _refusal(faults: list[tuple[Wanted, LlmbxError]], count: int) -> LlmbxError:
-    bad = f"{len(faults)} of {count} cells cannot run" if count > 1 else "the cell cannot run"
-    lines = [f"  {asked_for(one)}: {_flat(str(error))}" for one, error in faults[:SHOWN]]
-    if len(faults) > SHOWN:
-        lines.append(f"  … and {len(faults) - SHOWN} more")
-    kind = InfraError if all(isinstance(error, InfraError) for _, error in faults) else UsageError
-    return kind("\n".join([f"{bad}, so nothing was submitted:", *lines]))
+def _invalid_cells(failures: list[tuple[CellRequest, LlmbxError]], count: int) -> LlmbxError:
+    bad = f"{len(failures)} of {count} cells cannot run" if count > 1 else "the cell cannot run"
+    lines = [f"  {describe(request)}: {_one_line(str(error))}" for request, error in failures[:SHOWN]]
+    if len(failures) > SHOWN:
+        lines.append(f"  … and {len(failures) - SHOWN} more")
+    kind = InfraError if all(isinstance(error, InfraError) for _, error in failures) else UsageError
+    return kind("\n".join([f"{bad}; nothing was submitted:", *lines]))
 
 
-def _flat(text: str) -> str:
+def _one_line(text: str) -> str:
     first, *rest = (line.strip() for line in text.splitlines())
     return f"{first} {'; '.join(rest)}".strip()
 
 
-def _distinct(cells: Sequence[Cell]) -> None:
-    twice = [key for key, count in Counter(cell.key for cell in cells).items() if count > 1]
-    if twice:
+def _check_duplicates(cells: Sequence[Cell]) -> None:
+    duplicates = [key for key, count in Counter(cell.key for cell in cells).items() if count > 1]
+    if duplicates:
+        listed = "; ".join(duplicates[:3]) + (" …" if duplicates[3:] else "")
         raise UsageError(
-            f"{len(twice)} cells are in the plan more than once: {'; '.join(twice[:3])}{' …' if twice[3:] else ''}; "
-            "use repeats, or give parts that differ otherwise a name"
+            f"the plan has {len(duplicates)} duplicate cells: {listed}; set repeats to run a cell several times, or "
+            "set a name in parts that differ in other options"
         )
 
 
-def _one_launcher(cells: Sequence[Cell]) -> None:
+def _check_launchers(cells: Sequence[Cell]) -> None:
     by_name = {cell.spec.launcher: cell.key for cell in cells}
     if len(by_name) > 1:
         listed = ", ".join(f"{name} ({key})" for name, key in by_name.items())
-        raise UsageError(f"the cells would be started in different ways: {listed}; choose one with --launcher")
+        raise UsageError(f"the cells use different launchers: {listed}; select one with --launcher")

@@ -1,4 +1,4 @@
-"""Run a whole plan: scales x dtypes x sizes x settings x repeats, and join the results."""
+"""Run a plan of scales, dtypes, sizes, settings and repeats."""
 
 from __future__ import annotations
 
@@ -21,24 +21,26 @@ if TYPE_CHECKING:
     from llmbx.model import Result
 
     from .cells import Cell
-    from .census import Slot
     from .cost import Cost
-    from .plan import Part, Wanted
+    from .plan import CellRequest, Part
+    from .state import Slot
     from .store import Sweep
     from .summary import Row as Summary
 
 LISTS = {
     "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD | PLAN.toml"),
-    "recipe": click.option("--recipe", metavar="A,B", help="Recipes, where the newest is not meant."),
+    "recipe": click.option("--recipe", metavar="A,B", help="Recipes. [default: newest]"),
     "size": click.option("-s", "--size", metavar="A,B", help="Model sizes."),
     "dtype": click.option("--dtype", metavar="A,B", help="Dtypes."),
     "gpu_type": click.option("--gpu-type", metavar="A,B", help="GPU types."),
-    "gpus": click.option("--gpus", "--scale", "gpus", metavar="N,N", help="Scales: 64,128 or doubling: 64-512."),
+    "gpus": click.option(
+        "--gpus", "--scale", "gpus", metavar="N,N", help="Scales: a list (64,128) or a doubling range (64-512)."
+    ),
     "settings": click.option(
-        "--set", "settings", multiple=True, metavar="KEY=A,B", help="Values of one setting: tp=1,2 …"
+        "--set", "settings", multiple=True, metavar="KEY=A,B", help="Values of one setting, for example tp=1,2."
     ),
 }
-"""The options that take lists here."""
+"""Options of `run` that take lists in a sweep."""
 
 PLAN = ("cell", "runs", "nodes", "hours", "node_hours", "gpu_hours", "hours_from")
 PLAN_CSV = ("cell", "workload", "size", "dtype", "gpu_type", "gpus", *PLAN[1:])
@@ -50,7 +52,7 @@ RESULTS_CSV = (
 
 
 def _plan_options(function: Any) -> Any:
-    """The options of `run`, some of which take lists here."""
+    """Add the options of `run`; those in `LISTS` replace the options of the same name."""
     for name, option in reversed({**RUN_OPTIONS, **LISTS}.items()):
         if name in RUN_OPTIONS:
             function = option(function)
@@ -58,26 +60,36 @@ def _plan_options(function: Any) -> Any:
 
 
 @click.command("sweep", cls=RunCommand)
-@click.option("--repeats", type=click.IntRange(min=1), help="Run every cell so many times.")
-@click.option("--dry-run", is_flag=True, help="Show the plan with its node- and GPU-hours, and start nothing.")
-@click.option("--max-jobs", type=click.IntRange(min=1), metavar="N", help="Jobs at a time (100; locally always one).")
-@click.option("--max-gpu-hours", type=Above(0, or_equal=True), metavar="H", help="Refuse a plan that takes more.")
-@click.option("--resume", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Go on with what is missing.")
-@click.option("--failed", is_flag=True, help="With --resume: run failed cells again too.")
-@click.option("--show", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Show the results so far.")
-@click.option("--offline", is_flag=True, help="Use only what is already here.")
-@click.option("--tolerance", default="5%", show_default=True, help="How much slower than the reference is too slow.")
+@click.option("--repeats", type=click.IntRange(min=1), metavar="N", help="Number of runs of every cell. [default: 1]")
+@click.option("--dry-run", is_flag=True, help="Print the plan with its node-hours and GPU-hours, and exit.")
+@click.option(
+    "--max-jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Most jobs in the queue at a time. [default: 100; local: 1]",
+)
+@click.option(
+    "--max-gpu-hours", type=Above(0, or_equal=True), metavar="H", help="Reject a plan that takes more than H GPU-hours."
+)
+@click.option(
+    "--resume", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Resume a sweep: run what is missing."
+)
+@click.option("--failed", is_flag=True, help="With --resume: also rerun failed runs.")
+@click.option("--show", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Print the results so far.")
+@click.option("--offline", is_flag=True, help="Do not download anything.")
+@click.option("--tolerance", default="5%", show_default=True, help="Allowed slowdown against the published step time.")
 @format_option
 @_plan_options
 def command(
     repeats: int | None, dry_run: bool, max_jobs: int | None, max_gpu_hours: float | None, resume: str | None,
     failed: bool, show: str | None, offline: bool, tolerance: str, format_: str, **plan: Any,
 ) -> None:  # fmt: skip
-    """Run every cell of a plan, each as often as asked, and join the repeats.
+    """Run every cell of a plan with its repeats, and print one result per cell.
 
-    Lists are separated by commas; the plan is their product. A plan file says the same in TOML (also values that hold
-    commas, and several products in one sweep). Every cell is checked before the first is submitted. A sweep that was
-    interrupted or killed goes on with --resume: SWEEP is its id, a unique prefix of it, or "last" (the default).
+    Options take comma-separated lists; the cells are the product of all lists. A plan file is the same in TOML; it can
+    also contain values with commas and several products. All cells are checked before the first one is submitted.
+    --resume continues a sweep that was interrupted or killed. SWEEP is the id of a sweep, a unique prefix of it, or
+    "last" (the default).
 
     \b
     Examples:
@@ -91,12 +103,12 @@ def command(
     allowed = fraction(tolerance, "--tolerance")
     here = world()
     if resume is not None or show is not None:
-        sweep = _known(here, str(resume or show), plan)
+        sweep = _existing(here, str(resume or show), plan)
         if resume is None or dry_run:
             _print_results(sweep, _results(here, sweep), format_)
             return
     elif failed:
-        raise UsageError("--failed goes with --resume")
+        raise UsageError("--failed requires --resume")
     else:
         cells, name = _new_cells(here, plan, repeats, dry_run)
         costs = [_cost(cell, here) for cell in cells]
@@ -108,41 +120,41 @@ def command(
         sweep = _create(here, name, cells, max_jobs)
     results = _drive(here, sweep, max_jobs or sweep.max_jobs, failed, offline, resumed=resume is not None)
     _print_results(sweep, results, format_)
-    sys.exit(_code(sweep, results, here, allowed))
+    sys.exit(_exit_code(sweep, results, here, allowed))
 
 
-def _known(here: World, text: str, plan: dict[str, Any]) -> Sweep:
+def _existing(here: World, text: str, plan: dict[str, Any]) -> Sweep:
     from . import store
 
     if given(click.get_current_context(), plan):
-        raise UsageError("--resume and --show take a sweep as it was planned: give no workload and no plan with them")
+        raise UsageError("--resume and --show cannot be combined with a workload, a plan or options of the plan")
     return store.find(here.install, text)
 
 
 def _new_cells(here: World, plan: dict[str, Any], repeats: int | None, dry_run: bool) -> tuple[tuple[Cell, ...], str]:
     from .cells import resolve_cells
 
-    wanted, name = _wanted(plan, repeats, here)
-    return resolve_cells(wanted, lambda one: _checked(one, here, dry_run)), name
+    requests, name = _read_plan(plan, repeats, here)
+    return resolve_cells(requests, lambda request: _check(request, here, dry_run)), name
 
 
-def _wanted(plan: dict[str, Any], repeats: int | None, here: World) -> tuple[list[Wanted], str]:
-    """The plan's cells and its name, from a file or from the options."""
+def _read_plan(plan: dict[str, Any], repeats: int | None, here: World) -> tuple[list[CellRequest], str]:
+    """The cells of the plan and its name, from a plan file or from the options."""
     from .plan import expand, read_plan
 
     names = plan["names"]
     if len(names) == 1 and names[0].endswith(".toml"):
         if others := given(click.get_current_context(), {"repeats", *plan} - {"names"}):
-            raise UsageError(f"{names[0]} is the whole plan: write {', '.join(others)} into it")
+            raise UsageError(f"{', '.join(others)} cannot be combined with a plan file; set them in {names[0]}")
         return read_plan(Path(names[0]), here.plugins.settings), Path(names[0]).stem
     if not names and not plan["workload"]:
-        raise UsageError("which workload, or which plan? `llmbx list` names the workloads")
+        raise UsageError("no workload or plan given; `llmbx list` shows the workloads")
     part = _part(plan, repeats)
     return expand(part), str(part.workload)
 
 
 def _part(plan: dict[str, Any], repeats: int | None) -> Part:
-    """The options as a part of a plan, as a file would say it."""
+    """The options as a part of a plan."""
     from llmbx.config.request import parse_pairs
     from llmbx.history.tags import check_tags
 
@@ -163,18 +175,18 @@ def _part(plan: dict[str, Any], repeats: int | None) -> Part:
 def _list(option: str, text: str) -> list[str]:
     values = [value.strip() for value in text.split(",")]
     if not all(values):
-        raise UsageError(f"{option} {text!r}: expected values separated by commas")
+        raise UsageError(f"{option} {text!r}: expected comma-separated values")
     return values
 
 
-def _checked(wanted: Wanted, here: World, dry_run: bool) -> RunSpec:
-    """The cell's specification, after everything that can be known before a start."""
+def _check(cell: CellRequest, here: World, dry_run: bool) -> RunSpec:
+    """Resolve a cell and run all checks that are possible before it is started."""
     from llmbx.cli.flow import enter_here
     from llmbx.run.context import admit, enter, findings
     from llmbx.run.launch import plan
     from llmbx.run.preconditions import site_findings
 
-    spec, force = here.resolve(wanted.request), wanted.request.force
+    spec, force = here.resolve(cell.request), cell.request.force
     if dry_run:
         spec, rooms = enter(spec, here.plugins, here.install, preview=True)
     else:
@@ -215,38 +227,40 @@ def _create(here: World, name: str, cells: tuple[Cell, ...], max_jobs: int | Non
 
 
 def _drive(here: World, sweep: Sweep, max_jobs: int, failed: bool, offline: bool, resumed: bool) -> dict[Slot, Result]:
-    """Take the sweep to its end. Ctrl-C leaves what is submitted alone and says how to go on."""
+    """Run the sweep to its end. Ctrl-C does not cancel submitted jobs; it prints how to resume."""
     from llmbx.run.context import enter
 
-    from . import census, drive, start, store
+    from . import drive, start, state, store
     from .progress import SweepProgress
 
     rooms = {cell.key: enter(cell.spec, here.plugins, here.install)[1] for cell in sweep.cells}
     launcher = rooms[sweep.cells[0].key].launcher
-    with store.driving(here.install, sweep):
-        told = SweepProgress(sweep.runs)
-        there = census.take_patiently(here.install, sweep, launcher, told.note, failed)
-        if there.done or there.going:
-            told.note(f"{len(there.done)} are done, {len(there.going)} go on, {len(there.missing)} are missing")
+    with store.locked(here.install, sweep):
+        progress = SweepProgress(sweep.runs)
+        current = state.wait_for_state(here.install, sweep, launcher, progress.note, failed)
+        if current.done or current.running:
+            counts = f"{len(current.done)} done, {len(current.running)} running, {len(current.missing)} to submit"
+            progress.note(counts)
         starter = start.Starter(sweep, rooms)
-        starter.prepare([key for key, _ in there.missing], told.note, offline)
-        driver = drive.Driver(starter, there, launcher, here.plugins, told, max_jobs, patient=resumed)
+        starter.prepare([key for key, _ in current.missing], progress.note, offline)
+        driver = drive.Driver(starter, current, launcher, here.plugins, progress, max_jobs, patient=resumed)
         try:
             return driver.run()
         except KeyboardInterrupt:
-            told.note(_stopped(sweep, driver.going, driver.todo))
+            progress.note(_how_to_resume(sweep, len(driver.running), len(driver.pending)))
             raise
         except InfraError as error:
-            raise InfraError(f"{error}; {_stopped(sweep, driver.going, driver.todo)}") from error
+            hint = _how_to_resume(sweep, len(driver.running), len(driver.pending))
+            raise InfraError(f"{error}; {hint}") from error
 
 
-def _stopped(sweep: Sweep, going: Any, todo: Any) -> str:
-    return (f"{len(going)} runs go on and {len(todo)} are not started; go on with: llmbx sweep --resume "
-            f"{sweep.sweep_id}; results so far: llmbx sweep --show {sweep.sweep_id}")  # fmt: skip
+def _how_to_resume(sweep: Sweep, running: int, pending: int) -> str:
+    return (f"{running} submitted, {pending} not submitted; resume with: llmbx sweep --resume {sweep.sweep_id}; "
+            f"results so far: llmbx sweep --show {sweep.sweep_id}")  # fmt: skip
 
 
 def _results(here: World, sweep: Sweep) -> dict[Slot, Result]:
-    from .census import results
+    from .state import results
 
     return results(here.install, sweep)
 
@@ -258,9 +272,9 @@ def _print_plan(cells: tuple[Cell, ...], costs: list[Cost], format_: str) -> Non
     print_rows(rows, PLAN_CSV if format_ == "csv" else PLAN, format_)
     runs = sum(cell.repeats for cell in cells)
     unknown = total(costs, "node_hours")[1]
-    sums = [f"{_sum(costs, member)} {member.replace('_', '-').replace('gpu', 'GPU')}"
+    sums = [f"{_format_total(costs, member)} {member.replace('_', '-').replace('gpu', 'GPU')}"
             for member in ("node_hours", "gpu_hours")]  # fmt: skip
-    more = f"; {unknown} cells have neither a published step time nor a time limit (--walltime)" if unknown else ""
+    more = f"; hours unknown for {unknown} cells without a published step time or --walltime" if unknown else ""
     click.echo(f"{len(cells)} cells, {runs} runs, {', '.join(sums)}{more}", err=True)
 
 
@@ -276,7 +290,7 @@ def _plan_row(cell: Cell, cost: Cost, rounded: bool) -> Row:
     }  # fmt: skip
 
 
-def _sum(costs: list[Cost], member: str) -> str:
+def _format_total(costs: list[Cost], member: str) -> str:
     from .cost import total
 
     hours, unknown = total(costs, member)
@@ -286,16 +300,16 @@ def _sum(costs: list[Cost], member: str) -> str:
 
 
 def _hours(value: float) -> float:
-    """Three digits, and whole hours from 100 on."""
+    """Round to three significant digits; from 100 on, to whole hours."""
     return round(value) if value >= 100 else float(f"{value:.3g}")
 
 
 def _print_results(sweep: Sweep, results: dict[Slot, Result], format_: str) -> None:
     import msgspec
 
-    from .summary import summarise
+    from .summary import summarize
 
-    found = summarise(sweep.cells, results)
+    found = summarize(sweep.cells, results)
     if format_ == "table":
         print_rows([_result_row(row) for row in found], RESULTS, format_)
         for row in found:
@@ -315,8 +329,8 @@ def _result_row(row: Summary) -> Row:
     }  # fmt: skip
 
 
-def _code(sweep: Sweep, results: dict[Slot, Result], here: World, allowed: float) -> int:
-    """The worst of all runs, as for `run`."""
+def _exit_code(sweep: Sweep, results: dict[Slot, Result], here: World, allowed: float) -> int:
+    """The exit code of the worst run, as for `run --repeat`."""
     from llmbx.cli.flow import worst
 
     specs = {cell.key: cell.spec for cell in sweep.cells}

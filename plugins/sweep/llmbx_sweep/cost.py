@@ -1,4 +1,4 @@
-"""What a sweep takes before it runs: node-hours and GPU-hours, from published step times or time limits."""
+"""Estimate the node-hours and GPU-hours of a sweep from published step times or time limits."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from llmbx.model import RunSpec, Value
 from .cells import Cell
 
 StepTime = Callable[[RunSpec], float | None]
-"""The published seconds a step for exactly this specification, or None."""
+"""Returns the published step time in seconds for exactly this specification, or None."""
 
 
 class Cost(Value, frozen=True):
-    """What all repeats of one cell take. `hours` is one run's; None is unknown, and `source` says where it is from.
+    """The cost of all repeats of one cell. `hours` is for one run (None: unknown), `source` is where it comes from.
 
-    A run on CPU takes no GPU: its GPU-hours are known to be 0.
+    The GPU-hours of CPU runs are 0.
     """
 
     nodes: int
@@ -28,7 +28,10 @@ class Cost(Value, frozen=True):
 
 
 def cost(cell: Cell, step_time_s: StepTime, runs: int | None = None) -> Cost:
-    """The cost of `runs` repeats (None: all of them): the published step time for all steps, else the time limit."""
+    """Estimate the cost of `runs` repeats (None: all repeats of the cell).
+
+    The hours of a run are the published step time times the number of steps, else the time limit.
+    """
     spec, count = cell.spec, cell.repeats if runs is None else runs
     hours, source = _hours(spec, step_time_s(spec))
     gpus = 0 if spec.gpu_type == "cpu" else spec.gpus
@@ -50,20 +53,20 @@ def _hours(spec: RunSpec, step_time_s: float | None) -> tuple[float | None, str]
 
 
 def total(costs: Iterable[Cost], member: str) -> tuple[float, int]:
-    """The sum of what is known of `member` (node_hours, gpu_hours), and for how many cells it is unknown."""
+    """The sum of the known values of `member` (node_hours, gpu_hours), and the number of cells without a value."""
     values = [getattr(cost, member) for cost in costs]
     known = [value for value in values if value is not None]
     return sum(known), len(values) - len(known)
 
 
 def require_below(costs: Iterable[Cost], limit: float) -> None:
-    """Raise `UsageError` when the GPU-hours exceed `limit`, or when nobody can say that they do not."""
+    """Raise `UsageError` if the GPU-hours exceed `limit` or are unknown for some cells."""
     if not (math.isfinite(limit) and limit >= 0):
-        raise UsageError(f"--max-gpu-hours {limit:g}: expected a finite number of at least 0")
+        raise UsageError(f"--max-gpu-hours {limit:g}: expected a finite number >= 0")
     hours, unknown = total(costs, "gpu_hours")
     if unknown:
         raise UsageError(
-            f"--max-gpu-hours {limit:g}: the GPU-hours of {unknown} cells are unknown; set a limit with --walltime"
+            f"--max-gpu-hours {limit:g}: the GPU-hours of {unknown} cells are unknown; set a time limit with --walltime"
         )
     if hours > limit:
         raise UsageError(f"--max-gpu-hours {limit:g}: the sweep would take {hours:,.1f}; nothing was submitted")

@@ -1,4 +1,4 @@
-"""Keeping a sweep going: submits as many runs as may be at once, watches them all, and writes their results."""
+"""Run a sweep: submit its runs up to the limit of jobs, poll them, and write their results."""
 
 from __future__ import annotations
 
@@ -20,210 +20,217 @@ from llmbx.run.pipeline import close
 from llmbx.run.recovery import recover
 from llmbx.run.retry import may_take_over, take_over
 
-from .census import Census, Slot
-from .start import Doubtful, Refused, Starter
+from .start import Starter, SubmissionRejected, SubmissionUnknown
+from .state import Slot, SweepState
 
 SUBMITTERS = 4
-"""How many runs are being submitted at a time: sbatch spends most of its time waiting for the controller."""
+"""Number of concurrent submissions. Most of the time of sbatch is spent waiting for the controller."""
 
-BREATH_S = 0.05
-SILENCE_S = 5.0
-"""How long a controller that did not answer is left alone."""
+LOOP_S = 0.05
+"""Pause between two iterations of the main loop, in seconds."""
 
-REFUSALS = 3
-"""After so many refusals in a row, with nothing accepted between them, the sweep stops: all would be refused."""
+BACKOFF_S = 5.0
+"""Seconds to wait before a scheduler that did not answer is queried again."""
+
+MAX_REJECTIONS = 3
+"""The sweep is stopped after this many rejected submissions in a row."""
 
 
-class Told(Protocol):
-    """What is told of a sweep's progress."""
+class Listener(Protocol):
+    """Receives the progress of a sweep."""
 
-    def ended(self, slot: Slot, result: Result, ended: int, going: int, waiting: int) -> None:
-        """A run has its result; so many have one now, so many go on, so many are still to be started."""
+    def ended(self, slot: Slot, result: Result, ended: int, running: int, waiting: int) -> None:
+        """Called when a run has ended, with the numbers of ended, submitted or running, and waiting runs."""
 
     def note(self, text: str) -> None:
-        """Something a user should know."""
+        """Called with a message for the user."""
 
     def attend(self, run: Run, rooms: RunContext) -> Result:
-        """Follow a run that lives with its user to its end."""
+        """Follow a run of an attended launcher to its end and return its result."""
 
 
 class Driver:
-    """One sweep on its way. `done`, `going` and `todo` say how it stands, also after an interruption.
+    """Runs one sweep. `done`, `running` and `pending` are its state, also after an interruption.
 
-    A scheduler that falls silent is waited for; one that has never answered only by a `patient` driver.
+    If the scheduler stops answering, the driver waits for it. If it has not answered yet, the driver only waits if
+    `patient`, else it raises `InfraError`.
     """
 
     def __init__(
         self,
         starter: Starter,
-        census: Census,
+        state: SweepState,
         launcher: Launcher,
         plugins: Plugins,
-        told: Told,
+        listener: Listener,
         max_jobs: int,
         patient: bool = False,
     ) -> None:
         self.starter = starter
         self.launcher = launcher
         self.plugins = plugins
-        self.told = told
+        self.listener = listener
         self.max_jobs = max_jobs
-        self.done: dict[Slot, Result] = dict(census.done)
-        self.going: dict[Slot, Run] = dict(census.going)
-        self.todo: deque[Slot] = deque(census.missing)
-        self.doubtful: dict[Slot, Run] = {}
+        self.done: dict[Slot, Result] = dict(state.done)
+        self.running: dict[Slot, Run] = dict(state.running)
+        self.pending: deque[Slot] = deque(state.missing)
+        self.unknown: dict[Slot, Run] = {}
         self._starting: dict[Future[Run], Slot] = {}
-        self._silent_until = 0.0
-        self._silence_said = False
+        self._wait_until = 0.0
+        self._outage_noted = False
         self._answered = patient
-        self._looked = 0.0
-        self._refused = 0
+        self._polled = 0.0
+        self._rejections = 0
 
     def run(self) -> dict[Slot, Result]:
-        """Drive the sweep to its end; every slot's result. Raises `InfraError` when the scheduler takes nothing.
+        """Run the sweep to its end and return the result of every slot.
 
-        KeyboardInterrupt passes through once the runs that are just being submitted have their job ids.
+        Raises `InfraError` if the scheduler rejects all runs or never answers. On Ctrl-C, `KeyboardInterrupt` is raised
+        after the submissions in progress have their job ids.
         """
-        for slot, run in self.going.items():
+        for slot, run in self.running.items():
             if may_take_over(run, self.launcher):
-                self.going[slot] = take_over(run)
+                self.running[slot] = take_over(run)
         if self.launcher.attended:
-            return self._one_by_one()
+            return self._run_attended()
         try:
             with ThreadPoolExecutor(SUBMITTERS) as pool:
-                while self.todo or self._starting or self.going or self.doubtful:
-                    self._turn(pool)
+                while self.pending or self._starting or self.running or self.unknown:
+                    self._iterate(pool)
         finally:
             for future, slot in self._starting.items():
                 if not future.cancelled() and future.exception() is None:
-                    self.going[slot] = future.result()
+                    self.running[slot] = future.result()
         return self.done
 
-    def _turn(self, pool: ThreadPoolExecutor) -> None:
-        self._pump(pool)
-        self._doubts()
-        self._look(pool)
+    def _iterate(self, pool: ThreadPoolExecutor) -> None:
+        self._submit(pool)
+        self._recover_unknown()
+        self._poll(pool)
         if self._starting:
-            wait(self._starting, timeout=BREATH_S, return_when=FIRST_COMPLETED)
+            wait(self._starting, timeout=LOOP_S, return_when=FIRST_COMPLETED)
         else:
-            time.sleep(BREATH_S)
+            time.sleep(LOOP_S)
 
-    def _one_by_one(self) -> dict[Slot, Result]:
-        """Runs that live with their user: one at a time, followed live."""
-        for slot, run in list(self.going.items()):
+    def _run_attended(self) -> dict[Slot, Result]:
+        """Run the slots one after the other, for launchers whose runs must be followed by this process."""
+        for slot, run in list(self.running.items()):
             self._attend(slot, run)
-        while self.todo:
-            slot = self.todo.popleft()
+        while self.pending:
+            slot = self.pending.popleft()
             self._attend(slot, self.starter.start(slot))
         return self.done
 
     def _attend(self, slot: Slot, run: Run) -> None:
-        self.going[slot] = run
-        result = self.told.attend(run, self.starter.rooms[slot[0]])
+        self.running[slot] = run
+        result = self.listener.attend(run, self.starter.rooms[slot[0]])
         if result.status == "cancelled" and result.exit_code == 130:
-            self.todo.appendleft(slot)
-            del self.going[slot]
+            self.pending.appendleft(slot)
+            del self.running[slot]
             raise KeyboardInterrupt
         self._ended(slot, result)
 
-    def _pump(self, pool: ThreadPoolExecutor) -> None:
-        """Take what has been submitted, and submit more."""
+    def _submit(self, pool: ThreadPoolExecutor) -> None:
+        """Collect the finished submissions and start new ones."""
         for future in [future for future in self._starting if future.done()]:
             self._started(self._starting.pop(future), future)
-        if time.monotonic() < self._silent_until:
+        if time.monotonic() < self._wait_until:
             return
-        while self.todo and len(self._starting) < SUBMITTERS and self._busy() < self.max_jobs:
-            slot = self.todo.popleft()
+        while self.pending and len(self._starting) < SUBMITTERS and self._active() < self.max_jobs:
+            slot = self.pending.popleft()
             self._starting[pool.submit(self.starter.start, slot)] = slot
 
-    def _busy(self) -> int:
-        return len(self._starting) + len(self.going) + len(self.doubtful)
+    def _active(self) -> int:
+        """Number of jobs that are, or may be, in the queue."""
+        return len(self._starting) + len(self.running) + len(self.unknown)
 
     def _started(self, slot: Slot, future: Future[Run]) -> None:
         try:
-            self.going[slot] = future.result()
-            self._refused, self._answered, self._silence_said = 0, True, False
-        except Doubtful as error:
-            self.doubtful[slot] = error.run
-            self._silence(error)
-        except Refused as error:
-            self._refusal(slot, error)
+            self.running[slot] = future.result()
+            self._rejections, self._answered, self._outage_noted = 0, True, False
+        except SubmissionUnknown as error:
+            self.unknown[slot] = error.run
+            self._back_off(error)
+        except SubmissionRejected as error:
+            self._rejected(slot, error)
 
-    def _refusal(self, slot: Slot, error: Refused) -> None:
-        if "MaxSubmit" in str(error) and self.going:  # the account's own bound: as many as are there now
-            self.max_jobs = len(self.going)
-            self.todo.appendleft(slot)
-            self.told.note(f"the cluster takes no more than {self.max_jobs} jobs at once: {error}")
+    def _rejected(self, slot: Slot, error: SubmissionRejected) -> None:
+        if "MaxSubmit" in str(error) and self.running:  # the job limit of the account: the current number of jobs
+            self.max_jobs = len(self.running)
+            self.pending.appendleft(slot)
+            self.listener.note(f"reached the job limit of the cluster, --max-jobs is now {self.max_jobs}: {error}")
             return
-        self._refused += 1
-        self.told.note(f"{slot[0]}: {error}")
-        if self._refused >= REFUSALS:
-            raise InfraError(f"{self._refused} submissions in a row were refused, the last one because: {error}")
+        self._rejections += 1
+        self.listener.note(f"{slot[0]}: {error}")
+        if self._rejections >= MAX_REJECTIONS:
+            raise InfraError(f"{self._rejections} submissions in a row were rejected: {error}")
         self.done[slot] = error.result
 
-    def _silence(self, error: LlmbxError) -> None:
+    def _back_off(self, error: LlmbxError) -> None:
         if not self._answered:
             raise InfraError(str(error))
-        if not self._silence_said:
-            self.told.note(f"{error}; waiting for it")
-        self._silence_said = True
-        self._silent_until = time.monotonic() + SILENCE_S
+        if not self._outage_noted:
+            self.listener.note(f"{error}; waiting for it")
+        self._outage_noted = True
+        self._wait_until = time.monotonic() + BACKOFF_S
 
-    def _doubts(self) -> None:
-        """Find out, once the scheduler answers again, which doubtful runs have a job; the others are started anew."""
-        if not self.doubtful or time.monotonic() < self._silent_until:
+    def _recover_unknown(self) -> None:
+        """Find the jobs of runs whose submission got no answer. Slots of runs without a job are submitted again."""
+        if not self.unknown or time.monotonic() < self._wait_until:
             return
-        doubts = list(self.doubtful.items())
+        unknown = list(self.unknown.items())
         try:
-            found = recover([run for _, run in doubts], self.launcher)
+            found = recover([run for _, run in unknown], self.launcher)
         except Unreachable as error:
-            self._silence(error)
+            self._back_off(error)
             return
-        self.doubtful.clear()
-        self._silence_said = False
-        for (slot, _), run in zip(doubts, found, strict=True):
+        self.unknown.clear()
+        self._outage_noted = False
+        for (slot, _), run in zip(unknown, found, strict=True):
             if run.record.job is not None:
-                self.going[slot] = run
+                self.running[slot] = run
             else:
-                conclude(run, self.plugins, JobStatus(state="lost", reason="the scheduler fell silent; started anew"))
-                self.todo.appendleft(slot)
+                reason = "the scheduler stopped answering; submitted again"
+                conclude(run, self.plugins, JobStatus(state="lost", reason=reason))
+                self.pending.appendleft(slot)
 
-    def _look(self, pool: ThreadPoolExecutor) -> None:
-        """Ask how all jobs stand, as often as the launcher allows."""
-        if not self.going or time.monotonic() - self._looked < self.launcher.poll_s:
+    def _poll(self, pool: ThreadPoolExecutor) -> None:
+        """Query the status of all jobs, at most every `poll_s` seconds of the launcher."""
+        if not self.running or time.monotonic() - self._polled < self.launcher.poll_s:
             return
-        self.launcher.watch([run.record.job for run in self.going.values() if run.record.job])
-        for slot, run in list(self.going.items()):
+        self.launcher.watch([run.record.job for run in self.running.values() if run.record.job])
+        for slot, run in list(self.running.items()):
             assert run.record.job is not None
             try:
                 status = self.launcher.status(run.record.job, run.path)
             except Unreachable as error:
-                self._silence(error)
+                self._back_off(error)
                 break
             if status.state in ("pending", "running"):
-                status = self._unless_stalled(run, status)
+                status = self._cancel_if_stalled(run, status)
             if status.state not in ("pending", "running"):
                 self._close(slot, run, status)
-                self._pump(pool)
-        self._looked = time.monotonic()
+                self._submit(pool)
+        self._polled = time.monotonic()
 
     def _close(self, slot: Slot, run: Run, status: JobStatus) -> None:
-        """Take the result of a run that has ended, or go on with its next attempt."""
+        """Record the result of a run that has ended, or its next attempt if it is retried."""
         try:
-            after = close(run, self.starter.rooms[slot[0]], status, lambda text: self.told.note(f"{slot[0]}: {text}"))
-        except LlmbxError as error:  # the next attempt could not be started; the result says so
-            self.told.note(f"{slot[0]}: {error}")
+            rooms = self.starter.rooms[slot[0]]
+            outcome = close(run, rooms, status, lambda text: self.listener.note(f"{slot[0]}: {text}"))
+        except LlmbxError as error:  # the next attempt could not be started; the result has the reason
+            self.listener.note(f"{slot[0]}: {error}")
             result = read_result(run.path)
             if result is None:
                 raise
-            after = result
-        if isinstance(after, Result):
-            self._ended(slot, after)
+            outcome = result
+        if isinstance(outcome, Result):
+            self._ended(slot, outcome)
         else:
-            self.going[slot] = after
+            self.running[slot] = outcome
 
-    def _unless_stalled(self, run: Run, status: JobStatus) -> JobStatus:
-        """The status; of a run whose log has been silent for too long, which is stopped here, that it has ended."""
+    def _cancel_if_stalled(self, run: Run, status: JobStatus) -> JobStatus:
+        """Cancel the run if its log has not grown for the stall timeout. Returns the resulting status."""
         limit = run.record.spec.stall_timeout_s
         if not limit or status.state != "running" or _silent_s(run.log, status) < limit:
             return status
@@ -231,16 +238,17 @@ class Driver:
         self.launcher.dump_stacks(run.record.job, run.path)
         time.sleep(STACK_GRACE_S)
         self.launcher.cancel(run.record.job, run.path)
-        reason = f"stalled: nothing was logged for {limit:g} s; the ranks' stacks are at the end of the log"
+        reason = f"stalled: no log output for {limit:g} s; the stacks of the ranks are at the end of the log"
         return JobStatus(state="ended", reason=reason, verdict="stalled", started=status.started, ended=time.time())
 
     def _ended(self, slot: Slot, result: Result) -> None:
-        self.going.pop(slot, None)
+        self.running.pop(slot, None)
         self.done[slot] = result
-        self.told.ended(slot, result, len(self.done), self._busy(), len(self.todo))
+        self.listener.ended(slot, result, len(self.done), self._active(), len(self.pending))
 
 
 def _silent_s(log: Path, status: JobStatus) -> float:
+    """Seconds since the last log output, or since the start of the job if that is later."""
     now = time.time()
-    grown = log.stat().st_mtime if log.is_file() else 0.0
-    return now - max(grown, status.started or now)
+    last_output = log.stat().st_mtime if log.is_file() else 0.0
+    return now - max(last_output, status.started or now)

@@ -1,4 +1,4 @@
-"""What a sweep is asked to run: lists of values and their product, from options or a TOML file."""
+"""Read the plan of a sweep from options or a TOML file, and expand its lists into cells."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from llmbx.model.settings import Settings
 T = TypeVar("T")
 Names = str | tuple[str, ...]
 AXES = ("workload", "recipe", "size", "dtype", "gpu_type")
-"""Lists of names, each a factor of the product; the numbers of GPUs and the `set` lists are the others."""
+"""Keys whose lists of names are factors of the product, besides `gpus` and the lists in `set`."""
 
-REQUESTS = {"with_": "wrappers"}
-"""Keys of a plan by the field of `Request` that they are, where the names differ."""
+RENAMED = {"with_": "wrappers"}
+"""Fields of a part that have another name in `Request`."""
 
-OWN = ("name", "repeats", "gpus", "set", "plugin_keys", *AXES)
-"""Keys of a plan that are no field of `Request` as they stand."""
+NOT_COMMON = ("name", "repeats", "gpus", "set", "plugin_keys", *AXES)
+"""Fields of a part that are not copied to `Request` as they are."""
 
 
 class Part(Value, frozen=True, rename={"with_": "with"}):
-    """One product of a plan. A list is a factor of it, everything else holds for all its cells.
+    """One product of a plan. Lists are factors of the product, all other values apply to all its cells.
 
-    `gpus` holds numbers and doubling ranges ("64-512"); `set` values, or lists of them, by `--set` key. `name` tells
-    the cells of this part from equal ones of another. The other keys are those of `llmbx run`'s options. None is
-    what the part does not say (no file can write it): false, 0 and an empty list are said.
+    `gpus` contains numbers and doubling ranges ("64-512"), `set` maps `--set` keys to values or lists of values. `name`
+    distinguishes the cells of this part from equal cells of other parts. The other keys are the options of `llmbx run`.
+    None means that the key is not set; false, 0 and an empty list are explicit values.
     """
 
     name: str | None = None
@@ -64,13 +64,13 @@ class Part(Value, frozen=True, rename={"with_": "with"}):
 
 
 class PlanFile(Part, frozen=True, rename={"with_": "with"}):
-    """A whole `plan.toml`. Its own keys hold for every `[[part]]`, which may add to them or say otherwise."""
+    """The content of `plan.toml`. Its top-level keys apply to every `[[part]]`, which may add keys or override them."""
 
     part: tuple[Part, ...] = ()
 
 
-class Wanted(Value, frozen=True):
-    """One cell as it was asked for. `settings` are its `--set` pairs, `part` the name of its part."""
+class CellRequest(Value, frozen=True):
+    """One cell before it is resolved. `settings` are its `--set` pairs, `part` is the name of its part."""
 
     request: Request
     settings: dict[str, str] = {}
@@ -78,10 +78,10 @@ class Wanted(Value, frozen=True):
     part: str | None = None
 
 
-def read_plan(path: Path, kinds: Mapping[str, type[Settings]]) -> list[Wanted]:
-    """The cells of a plan file, which may hold settings of these plugins.
+def read_plan(path: Path, kinds: Mapping[str, type[Settings]]) -> list[CellRequest]:
+    """Read the cells of a plan file. `kinds` are the settings of the plugins by plugin name.
 
-    Raises `UsageError` with the file, the place and a suggestion.
+    Raises `UsageError` with the file, the position and a suggestion.
     """
     from llmbx.toml_file import convert, parse_toml
 
@@ -91,21 +91,21 @@ def read_plan(path: Path, kinds: Mapping[str, type[Settings]]) -> list[Wanted]:
     file = convert(data, PlanFile, str(path))
     parts = [_merged(file, part) for part in file.part] or [file]
     try:
-        return [wanted for part in parts for wanted in expand(part)]
+        return [cell for part in parts for cell in expand(part)]
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
 
 
 def _with_plugin_keys(table: Any, kinds: Mapping[str, type[Settings]]) -> Any:
-    """A part's table with the settings of plugins set apart: their tables, and keys that only one of them has."""
+    """Move the settings of plugins into `plugin_keys`: the tables of plugins, and keys that only one plugin defines."""
     if not isinstance(table, dict):
         return table
-    own = {*Part.__struct_fields__, "with", "part"} - {"plugin_keys"}
+    own_keys = {*Part.__struct_fields__, "with", "part"} - {"plugin_keys"}
     found: dict[str, Any] = {}
     rest: dict[str, Any] = {}
     for key, value in table.items():
         owners = [plugin for plugin, kind in kinds.items() if key in kind.__struct_fields__]
-        if key in own:
+        if key in own_keys:
             rest[key] = value
         elif isinstance(value, dict) and key not in owners:
             found[key] = {**found.get(key, {}), **value}
@@ -116,18 +116,21 @@ def _with_plugin_keys(table: Any, kinds: Mapping[str, type[Settings]]) -> Any:
     return {**rest, "plugin_keys": found}
 
 
-def expand(part: Part) -> list[Wanted]:
-    """The product of the part's lists, in the order in which they are written above. Raises `UsageError`."""
+def expand(part: Part) -> list[CellRequest]:
+    """Expand the product of the lists of a part. The last lists (`gpus`, then `set`) vary fastest.
+
+    Raises `UsageError` if a list is empty or has duplicates.
+    """
     if part.repeats is not None and part.repeats < 1:
-        raise UsageError(f"repeats: expected a number of at least 1, not {part.repeats}")
+        raise UsageError(f"repeats: expected an integer >= 1, got {part.repeats}")
     if not part.workload:
-        raise UsageError("which workload? `llmbx list` names them")
+        raise UsageError("no workload given; `llmbx list` shows the workloads")
     named: list[list[tuple[str, Any]]] = [[(axis, value) for value in _names(part, axis)] for axis in AXES]
     counts: list[tuple[str, Any]] = [("gpus", count) for count in _gpus(part)]
     pairs = [[(key, text) for text in _texts(key, value)] for key, value in part.set.items()]
     common = _common(part)
     return [
-        Wanted(
+        CellRequest(
             request=Request(**common, **dict(chosen), settings=dict(settings)),
             settings=dict(settings),
             repeats=part.repeats or 1,
@@ -139,23 +142,23 @@ def expand(part: Part) -> list[Wanted]:
 
 
 def _merged(file: PlanFile, part: Part) -> Part:
-    """The part with what it does not say itself taken from the file; tables are joined key by key."""
+    """The part with the defaults of the file. Tables are merged by key."""
     values: dict[str, Any] = {}
     for field in Part.__struct_fields__:
-        mine, theirs = getattr(part, field), getattr(file, field)
+        value, default = getattr(part, field), getattr(file, field)
         if field == "plugin_keys":
-            values[field] = {name: {**theirs.get(name, {}), **mine.get(name, {})} for name in {**theirs, **mine}}
-        elif isinstance(theirs, dict):
-            values[field] = {**theirs, **mine}
+            values[field] = {name: {**default.get(name, {}), **value.get(name, {})} for name in {**default, **value}}
+        elif isinstance(default, dict):
+            values[field] = {**default, **value}
         else:
-            values[field] = theirs if mine is None else mine
+            values[field] = default if value is None else value
     return Part(**values)
 
 
 def _common(part: Part) -> dict[str, Any]:
-    """What every cell of the part has, as fields of `Request`."""
-    said = {field: getattr(part, field) for field in Part.__struct_fields__ if field not in OWN}
-    found = {REQUESTS.get(field, field): value for field, value in said.items() if value is not None}
+    """The fields of `Request` that are the same for all cells of the part."""
+    values = {field: getattr(part, field) for field in Part.__struct_fields__ if field not in NOT_COMMON}
+    found = {RENAMED.get(field, field): value for field, value in values.items() if value is not None}
     return {**found, "plugin_settings": part.plugin_keys}
 
 
@@ -167,21 +170,21 @@ def _names(part: Part, axis: str) -> Sequence[str | None]:
     if not names:
         raise UsageError(f"{axis}: the list is empty")
     lowered = [name.lower() for name in names] if axis in ("size", "dtype", "gpu_type") else names
-    return _unlike(axis, lowered)
+    return _unique(axis, lowered)
 
 
 def _gpus(part: Part) -> Sequence[int | None]:
     if part.gpus is None:
         return [None]
-    given = part.gpus if isinstance(part.gpus, tuple) else (part.gpus,)
-    if not given:
+    items = part.gpus if isinstance(part.gpus, tuple) else (part.gpus,)
+    if not items:
         raise UsageError("gpus: the list is empty")
-    return _unlike("gpus", [count for one in given for count in _counts(str(one))])
+    return _unique("gpus", [count for item in items for count in _counts(str(item))])
 
 
 def _counts(text: str) -> tuple[int, ...]:
     if text == ANY:
-        raise UsageError(f"gpus: '{text}' is not a scale of a sweep: expected a number or FIRST-LAST (doubling)")
+        raise UsageError(f"gpus: '{text}' is not a scale: expected a number or a doubling range FIRST-LAST")
     try:
         return scales([text])
     except UsageError as error:
@@ -192,18 +195,18 @@ def _texts(key: str, value: Scalar | tuple[Scalar, ...]) -> list[str]:
     values = value if isinstance(value, tuple) else (value,)
     if not values:
         raise UsageError(f"set.{key}: the list is empty")
-    return _unlike(f"set.{key}", [_text(one) for one in values])
+    return _unique(f"set.{key}", [_text(one) for one in values])
 
 
-def _unlike(what: str, values: list[T]) -> list[T]:
+def _unique(what: str, values: list[T]) -> list[T]:
     for value in values:
         if values.count(value) > 1:
-            raise UsageError(f"{what}: {value} is given twice; use repeats to run a cell more than once")
+            raise UsageError(f"{what}: duplicate value {value}; set repeats to run a cell several times")
     return values
 
 
 def _text(value: Scalar) -> str:
-    """A value as `--set` takes it."""
+    """Format a value as `--set` parses it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "none" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""The plugin `sweep`: the runs of a sweep, by its id or folder. Its verb is `sweep`."""
+"""The plugin `sweep`. It provides the command `sweep` and finds the runs of a sweep by its id or folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def find_runs(install: Install, text: str) -> RunGroup | None:
-    """The runs of the sweep with this id, a unique prefix of it, or this folder."""
+    """Find the runs of the sweep with this id, unique prefix of an id, or folder."""
     from .selection import find
 
     return find(install, text)

@@ -1,4 +1,4 @@
-"""A sweep on the terminal: a line for each run that ends, and how many are still to come; all on stderr."""
+"""Progress of a sweep on stderr: one line for each run that ends, and on a terminal the numbers of the others."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from llmbx.record.folder import Run
 from llmbx.run.context import RunContext
 from llmbx.run.pipeline import attend
 
-from .census import Slot
+from .state import Slot
 
 
 class SweepProgress:
-    """Says how a sweep of `runs` runs goes."""
+    """Prints the progress of a sweep of `runs` runs. `out` is a text stream (default: stderr)."""
 
     def __init__(self, runs: int, out: Any = None) -> None:
         self.runs = runs
         self.out = out or sys.stderr
-        self.moving = bool(self.out.isatty())
+        self.is_terminal = bool(self.out.isatty())
 
-    def ended(self, slot: Slot, result: Result, ended: int, going: int, waiting: int) -> None:
-        """One line for the run, and on a terminal one that moves for the rest."""
-        self.note(f"[{ended}/{self.runs}] {slot[0]} #{slot[1]}: {_said(result)}")
-        if self.moving and ended < self.runs:
-            print(f"  {going} submitted, {waiting} waiting", end="", file=self.out, flush=True)
+    def ended(self, slot: Slot, result: Result, ended: int, running: int, waiting: int) -> None:
+        """Print one line for a run that has ended and, on a terminal, a status line that is overwritten."""
+        self.note(f"[{ended}/{self.runs}] {slot[0]} #{slot[1]}: {_outcome(result)}")
+        if self.is_terminal and ended < self.runs:
+            print(f"  {running} submitted, {waiting} waiting", end="", file=self.out, flush=True)
 
     def note(self, text: str) -> None:
-        """A line of its own."""
-        start = "\r\x1b[2K" if self.moving else ""
+        """Print one line."""
+        start = "\r\x1b[2K" if self.is_terminal else ""
         print(f"{start}{text}", file=self.out, flush=True)
 
     def attend(self, run: Run, rooms: RunContext) -> Result:
-        """Follow one run live, as `llmbx run` does."""
+        """Follow one run to its end, with the same live progress as `llmbx run`."""
         progress = Progress(run.record.spec, self.out)
         progress.note(f"started {run.record.run_id}")
         try:
@@ -43,7 +43,7 @@ class SweepProgress:
             progress.close()
 
 
-def _said(result: Result) -> str:
+def _outcome(result: Result) -> str:
     if result.status != "completed":
         return f"{result.status}: {result.cause}" if result.cause else result.status
     mean = result.step_time_s.mean

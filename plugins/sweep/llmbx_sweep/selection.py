@@ -1,4 +1,4 @@
-"""The runs of one sweep, as a report reads them: those that count, and what is missing."""
+"""Find the runs of a sweep for `llmbx report`, and list those that are missing."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from llmbx.model import RunGroup
 from llmbx.record.folder import Run, read_result
 
 from . import store
-from .census import Slot, runs_of, slot_of, slots
+from .state import Slot, runs_of, slot_of, slots
 from .store import Sweep
 
 SHOWN = 5
-"""Cells without a run that are named one by one."""
+"""Most cells without a run that a note lists."""
 
 
 def find(install: Install, text: str) -> RunGroup | None:
-    """The runs of the sweep with this folder, id or unique prefix of an id; None where there is no such sweep.
+    """The runs of the sweep with this folder, id or unique prefix of an id; None if there is no such sweep.
 
-    Of several runs in one place a completed one counts; without one all are returned. Raises `UsageError` for a sweep
-    without runs.
+    If a slot has several runs, only a completed one is returned, or all if none has completed. Raises `UsageError` if
+    the sweep has no runs.
     """
     sweep = _sweep(install, text)
     if sweep is None:
         return None
-    places: dict[Slot, list[Run]] = {}
+    by_slot: dict[Slot, list[Run]] = {}
     for run in runs_of(install, sweep):
-        places.setdefault(slot_of(run), []).append(run)
-    if not places:
-        raise UsageError(f"{sweep.sweep_id}: no run of this sweep has begun")
-    counting = [run for tries in places.values() for run in _counting(tries)]
-    return RunGroup(folders=tuple(run.folder for run in counting), notes=tuple(_notes(sweep, places)))
+        by_slot.setdefault(slot_of(run), []).append(run)
+    if not by_slot:
+        raise UsageError(f"{sweep.sweep_id}: no run of this sweep has started")
+    used = [run for runs in by_slot.values() for run in _used(runs)]
+    return RunGroup(folders=tuple(run.folder for run in used), notes=tuple(_notes(sweep, by_slot)))
 
 
 def _sweep(install: Install, text: str) -> Sweep | None:
@@ -45,17 +45,18 @@ def _sweep(install: Install, text: str) -> Sweep | None:
         return None
 
 
-def _counting(tries: Sequence[Run]) -> Sequence[Run]:
-    completed = [run for run in tries if (result := read_result(run.path)) and result.status == "completed"]
-    return completed[:1] or tries
+def _used(runs: Sequence[Run]) -> Sequence[Run]:
+    """The runs of one slot that are reported."""
+    completed = [run for run in runs if (result := read_result(run.path)) and result.status == "completed"]
+    return completed[:1] or runs
 
 
-def _notes(sweep: Sweep, places: dict[Slot, list[Run]]) -> Iterator[str]:
-    missing = list(dict.fromkeys(cell for cell, number in slots(sweep) if (cell, number) not in places))
-    lost = sum(slot not in places for slot in slots(sweep))
-    if lost:
-        named = "; ".join(missing[:SHOWN]) + (" …" if len(missing) > SHOWN else "")
-        yield f"{sweep.sweep_id}: {lost} of {sweep.runs} runs have not begun ({named})"
-    again = sum(len(tries) - len(_counting(tries)) for tries in places.values())
-    if again:
-        yield f"{sweep.sweep_id}: {again} earlier tries, repeated with success, are left out"
+def _notes(sweep: Sweep, by_slot: dict[Slot, list[Run]]) -> Iterator[str]:
+    missing = [slot for slot in slots(sweep) if slot not in by_slot]
+    if missing:
+        cells = list(dict.fromkeys(cell for cell, _ in missing))
+        listed = "; ".join(cells[:SHOWN]) + (" …" if len(cells) > SHOWN else "")
+        yield f"{sweep.sweep_id}: {len(missing)} of {sweep.runs} runs have not started ({listed})"
+    superseded = sum(len(runs) - len(_used(runs)) for runs in by_slot.values())
+    if superseded:
+        yield f"{sweep.sweep_id}: {superseded} earlier runs left out: their slots have a completed run"

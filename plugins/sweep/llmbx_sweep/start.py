@@ -1,4 +1,4 @@
-"""Starting one run of a sweep as cheaply as it can be: what is the same for many is made once."""
+"""Start the runs of a sweep. Images are prepared once and shared by all runs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from llmbx.run.pipeline import conclude_unstarted, fetch_image, wanted_image
 from llmbx.runtimes.base import Progress
 from llmbx.secrets import forget
 
-from .census import Slot
+from .state import Slot
 from .store import Sweep
 
 
-class Doubtful(LlmbxError):
-    """The scheduler fell silent while the run was being submitted: nobody knows whether there is a job."""
+class SubmissionUnknown(LlmbxError):
+    """The scheduler stopped answering while `run` was being submitted, so it is unknown whether there is a job."""
 
     exit_code = 4
 
@@ -32,8 +32,8 @@ class Doubtful(LlmbxError):
         self.run = run
 
 
-class Refused(InfraError):
-    """The scheduler did not take the run; `result` says so."""
+class SubmissionRejected(InfraError):
+    """The scheduler rejected the run; `result` is the failed result that was written."""
 
     def __init__(self, result: Result, why: LlmbxError) -> None:
         super().__init__(str(why))
@@ -41,7 +41,7 @@ class Refused(InfraError):
 
 
 class Starter:
-    """Starts runs of one sweep, from several threads at once."""
+    """Starts the runs of one sweep. `start` may be called from several threads."""
 
     def __init__(self, sweep: Sweep, rooms: Mapping[str, RunContext]) -> None:
         self.sweep = sweep
@@ -52,29 +52,30 @@ class Starter:
         self._lock = threading.Lock()
 
     def prepare(self, keys: list[str], progress: Progress, offline: bool) -> None:
-        """Fetch every image and prove every access before the first run is started."""
+        """Fetch the images of all cells before the first run is started, so that missing access shows up early."""
         known: list[tuple[object, Image]] = []
         for key in dict.fromkeys(keys):
             spec, rooms = self.specs[key], self.rooms[key]
             rooms.framework.parse_log(spec)
             request = wanted_image(spec, rooms)
-            same = next((image for other, image in known if other == (spec.runtime, request)), None)
-            if same is None:
-                same = fetch_image(request, rooms, progress, offline)
-                known.append(((spec.runtime, request), same))
-            self._images[key] = same
+            image = next((image for other, image in known if other == (spec.runtime, request)), None)
+            if image is None:
+                image = fetch_image(request, rooms, progress, offline)
+                known.append(((spec.runtime, request), image))
+            self._images[key] = image
         if any(spec.profile and not spec.profile.keep_secrets for spec in (self.specs[key] for key in keys)):
             forget(os.environ)
 
     def start(self, slot: Slot) -> Run:
-        """Start one run. Raises `Doubtful` when the scheduler falls silent, `Refused` when it refuses.
+        """Start one run.
 
-        A refused run keeps its folder with a truthful result.
+        Raises `SubmissionUnknown` if the scheduler does not answer, `SubmissionRejected` if it rejects the job. The
+        folder of a rejected run is kept, with a failed result.
         """
         key, repeat = slot
         spec, rooms = self.specs[key], self.rooms[key]
         run_id, folder = claim_folder(rooms.install, spec, now=lambda: self._stamp(spec.experiment))
-        self._claimed(spec, run_id)
+        self._remember_stamp(spec, run_id)
         mark = SweepMark(sweep_id=self.sweep.sweep_id, cell=key, repeat=repeat)
         rendered = render(spec, rooms, self._images[key], folder)
         record = new_record(
@@ -87,22 +88,25 @@ class Starter:
         try:
             job = rooms.launcher.submit(folder / SCRIPT, spec, folder)
         except Unreachable as error:
-            raise Doubtful(Run(folder=str(folder), record=record), error) from error
+            raise SubmissionUnknown(Run(folder=str(folder), record=record), error) from error
         except LlmbxError as error:
             result = conclude_unstarted(Run(folder=str(folder), record=record), rooms.plugins, error)
-            raise Refused(result, error) from error
+            raise SubmissionRejected(result, error) from error
         record = record.replace(job=job)
         write_record(folder, record)
         return Run(folder=str(folder), record=record)
 
     def _stamp(self, experiment: str) -> float:
-        """Now, or right after the last stamp of this experiment: hundreds of equal runs start within one second."""
+        """The time for the next run id: now, or one second after the last one of this experiment.
+
+        Run ids have a resolution of one second, and many runs of an experiment start within the same second.
+        """
         with self._lock:
             return max(time.time(), self._stamps.get(experiment, 0) + 1)
 
-    def _claimed(self, spec: RunSpec, run_id: str) -> None:
+    def _remember_stamp(self, spec: RunSpec, run_id: str) -> None:
         stamp = run_id.rpartition("_")[2]
         if not stamp.isdigit():
-            raise UsageError(f"{run_id}: a run's id ends with its time")
+            raise UsageError(f"{run_id}: expected a run id that ends with its start time")
         with self._lock:
             self._stamps[spec.experiment] = max(int(stamp), self._stamps.get(spec.experiment, 0))

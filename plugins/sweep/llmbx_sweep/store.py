@@ -1,4 +1,4 @@
-"""A sweep's folder under the install: what was planned. What became of it is in the folders of its runs."""
+"""The folder of a sweep in the install. It holds the plan; the results are in the folders of the runs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .cells import Cell
 FOLDER = "sweeps"
 FILE = "sweep.json"
 MAX_JOBS = 100
-"""How many jobs are in the queue at a time where nothing else is asked."""
+"""Default of --max-jobs: most jobs in the queue at a time."""
 
 LEASE_S = 60.0
-"""A driver on another machine that shows no sign of life for this long is taken for dead."""
+"""Seconds without a heartbeat after which the lock of a process on another machine is taken over."""
 
 
 class Sweep(Value, frozen=True):
-    """`sweep.json`: the plan of a sweep with every cell as it was resolved. `created` in epoch seconds."""
+    """The content of `sweep.json`: the plan of a sweep with its resolved cells. `created` is in epoch seconds."""
 
     sweep_id: str
     created: float
@@ -39,12 +39,12 @@ class Sweep(Value, frozen=True):
 
     @property
     def runs(self) -> int:
-        """How many runs it is."""
+        """Number of runs: the sum of the repeats of all cells."""
         return sum(cell.repeats for cell in self.cells)
 
 
 def create(install: Install, name: str, command: tuple[str, ...], cells: tuple[Cell, ...], max_jobs: int) -> Sweep:
-    """Make the folder of a new sweep, which nobody else has, and write its plan."""
+    """Create a unique folder for a new sweep and write its plan."""
     from llmbx import __version__
 
     install.ensure()
@@ -67,15 +67,15 @@ def create(install: Install, name: str, command: tuple[str, ...], cells: tuple[C
 
 
 def folder(install: Install, sweep: Sweep) -> Path:
-    """Where the sweep's plan lies."""
+    """The folder of the sweep."""
     return install.path / FOLDER / sweep.sweep_id
 
 
 def find(install: Install, text: str) -> Sweep:
-    """The sweep with this id or a unique prefix of it; "last" is the newest. Raises `UsageError`."""
+    """The sweep with this id or a unique prefix of it; "last" is the newest. Raises `UsageError` if there is none."""
     known = sorted((path.parent for path in (install.path / FOLDER).glob(f"*/{FILE}")), key=_age, reverse=True)
     if not known:
-        raise UsageError(f"{install.root} has no sweep to continue")
+        raise UsageError(f"no sweep in {install.root}")
     if text == "last":
         return read(known[0] / FILE)
     names = [path.name for path in known]
@@ -83,7 +83,7 @@ def find(install: Install, text: str) -> Sweep:
     if not found:
         raise UsageError(f"no sweep '{text}'{did_you_mean(text, names[:50])}")
     if len(found) > 1:
-        raise UsageError(f"'{text}' fits {len(found)} sweeps; be more exact: {', '.join(found[:3])}")
+        raise UsageError(f"'{text}' matches {len(found)} sweeps: {', '.join(found[:3])}")
     return read(install.path / FOLDER / found[0] / FILE)
 
 
@@ -93,20 +93,23 @@ def _age(path: Path) -> tuple[int, str]:
 
 
 def read(path: Path) -> Sweep:
-    """The sweep whose plan is the file `path`. Raises `UsageError` when it cannot be read."""
+    """Read the plan of a sweep from the file `path`.
+
+    Raises `UsageError` if the file cannot be read, `LlmbxError` if it is not a valid plan.
+    """
     try:
         return decode_any(path.read_bytes(), Sweep)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"{path}: cannot read the file: {error.strerror}") from None
     except NOT_JSON as error:
-        raise LlmbxError(f"{path}: not a sweep that this llmbx can read: {error}") from None
+        raise LlmbxError(f"{path}: not a valid sweep file for this version of llmbx: {error}") from None
 
 
 @contextlib.contextmanager
-def driving(install: Install, sweep: Sweep) -> Iterator[None]:
-    """Drive the sweep alone: two llmbx that did would run cells twice. Raises `InfraError` that names the other.
+def locked(install: Install, sweep: Sweep) -> Iterator[None]:
+    """Hold the lock of the sweep, so that no two processes run its cells. Raises `InfraError` that names the owner.
 
-    A driver that was killed on this machine is replaced at once.
+    The lock of a process that was killed on this machine is taken over at once.
     """
     from filelock import SoftFileLease, Timeout
 
@@ -118,7 +121,7 @@ def driving(install: Install, sweep: Sweep) -> Iterator[None]:
         except Timeout:
             owner = lease.owner
             who = f"process {owner.pid} on {str(owner.hostname).partition('?')[0]}" if owner else "another process"
-            raise InfraError(f"{sweep.sweep_id} is being driven by {who}; end that one first") from None
+            raise InfraError(f"{sweep.sweep_id} is already being run by {who}; stop it first") from None
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The results of a sweep, one row a cell: repeats joined into one figure, and how it scales over GPUs."""
+"""The results of a sweep, one row per cell: the mean over its repeats and the scaling efficiency."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from llmbx.measure import intervals, stats
 from llmbx.model import Result, Value
 
 from .cells import Cell
-from .census import Slot
+from .state import Slot
 
 
 class Row(Value, frozen=True):
-    """One cell. `n` of its `repeats` have a valid figure; the interval is Student's, 95 %, over their means.
+    """One cell. `n` of its `repeats` have valid data. The interval is Student's 95 % interval over their means.
 
-    Throughput and MFU are those at the mean step time.
-    `efficiency` is the throughput of one GPU as a fraction of that of the same cell on the fewest GPUs. `status` is
-    completed when every repeat is, else that of the first that is not (`missing`: not run yet), with its cause.
+    Throughput and MFU are computed from the mean step time. `efficiency` is the throughput per GPU as a fraction of
+    that of the same cell on the fewest GPUs. `status` is completed if all repeats are, else the status of the first
+    repeat that is not (`missing`: not run yet), with its cause.
     """
 
     cell: str
@@ -40,11 +40,11 @@ class Row(Value, frozen=True):
     runs: tuple[str, ...] = ()
 
 
-def summarise(cells: Sequence[Cell], results: Mapping[Slot, Result]) -> list[Row]:
-    """One row a cell, in the order of the plan."""
+def summarize(cells: Sequence[Cell], results: Mapping[Slot, Result]) -> list[Row]:
+    """One row per cell, in the order of the plan."""
     rows = [_row(cell, [results.get((cell.key, number + 1)) for number in range(cell.repeats)]) for cell in cells]
     bases = _bases(cells, rows)
-    return [row.replace(efficiency=_ratio(row, bases[_alike(cell)])) for cell, row in zip(cells, rows, strict=True)]
+    return [row.replace(efficiency=_ratio(row, bases[_family(cell)])) for cell, row in zip(cells, rows, strict=True)]
 
 
 def _row(cell: Cell, results: Sequence[Result | None]) -> Row:
@@ -74,13 +74,13 @@ def _status(results: Sequence[Result | None]) -> tuple[str, str | None]:
 
 
 def _rate(values: Sequence[float | None]) -> float | None:
-    """The rate at the mean step time, as the report has it: the harmonic mean of the repeats' rates."""
+    """The rate at the mean step time, which is the harmonic mean of the rates of the repeats."""
     per_rate = stats.mean([1 / value for value in values if value])
     return 1 / per_rate if per_rate else None
 
 
-def _alike(cell: Cell) -> tuple[object, ...]:
-    """What cells have in common that differ only in their number of GPUs."""
+def _family(cell: Cell) -> tuple[object, ...]:
+    """The properties that cells share if they differ only in their number of GPUs."""
     spec = cell.spec
     return (
         spec.plugin, spec.workload, spec.size, spec.dtype, spec.gpu_type, spec.recipe, cell.part,
@@ -89,10 +89,10 @@ def _alike(cell: Cell) -> tuple[object, ...]:
 
 
 def _bases(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[tuple[object, ...], Row | None]:
-    """The row on the fewest GPUs that has a figure, for cells that there are at several scales."""
+    """The row on the fewest GPUs that has a throughput, for cells that exist at several scales (else None)."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for cell, row in zip(cells, rows, strict=True):
-        groups.setdefault(_alike(cell), []).append(row)
+        groups.setdefault(_family(cell), []).append(row)
     return {
         key: min((row for row in group if row.tokens_per_s_per_gpu), key=lambda row: row.gpus, default=None)
         if len({row.gpus for row in group}) > 1

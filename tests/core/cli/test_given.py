@@ -53,7 +53,9 @@ def test_a_plan_file_and_a_sweep_that_goes_on_take_nothing_else(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     said = refusal(monkeypatch, tmp_path, cli.command, "a.toml", "--retries", "0", "--no-preflight", "--repeats", "2")
-    assert said == "a.toml is the whole plan: write --repeats, --retries, --preflight into it"
+    assert said == "--repeats, --retries, --preflight cannot be combined with a plan file; set them in a.toml"
     assert refusal(monkeypatch, tmp_path, cli.command, "a.toml").startswith("a.toml: ")
-    assert "as it was planned" in refusal(monkeypatch, tmp_path, cli.command, "--show", "x", "--retries", "0")
+    assert "cannot be combined with a workload" in refusal(
+        monkeypatch, tmp_path, cli.command, "--show", "x", "--retries", "0"
+    )
     assert "no sweep" in refusal(monkeypatch, tmp_path, cli.command, "--show", "x", "--offline")

@@ -54,7 +54,9 @@ def test_a_real_mini_is_profiled(
     assert [step["step"] for step in analysis["steps"]] == [45, 46, 47, 48, 49]
     assert all(file["secrets"] == [] for file in analysis["files"])
     report = json.loads(llmbx("report", str(folder), "--format", "json", install=shared_install).stdout)
-    assert report["verdicts"][0]["word"] == "no figure" and "profiled" in report["verdicts"][0]["reasons"][0]
+    assert (
+        report["verdicts"][0]["word"] == "not a benchmark result" and "profiled" in report["verdicts"][0]["reasons"][0]
+    )
     section = next(section for section in report["sections"] if section["name"] == "nsys")
     every = next(chart for chart in section["charts"] if chart["name"] == "by-step")["series"][-1]
     assert [point["x"] for point in every["points"]] == [45, 46, 47, 48, 49]

@@ -11,7 +11,7 @@ from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.plugins.manager import Plugins
 from llmbx_analysis.report.build import build
-from llmbx_analysis.report.gather import Wanted, gather
+from llmbx_analysis.report.gather import ReportOptions, gather
 from llmbx_analysis.report.html import render
 from llmbx_analysis.report.palette import DARK, LIGHT
 
@@ -29,8 +29,8 @@ CONTRASTS = """() => {
   }, 0);
   const ground = (element) => {
     for (let at = element; at; at = at.parentElement) {
-      const colour = paint(getComputedStyle(at).backgroundColor);
-      if (colour[3] > 0) return colour;
+      const color = paint(getComputedStyle(at).backgroundColor);
+      if (color[3] > 0) return color;
     }
     return [255, 255, 255, 1];
   };
@@ -62,7 +62,7 @@ def page(shelf: Shelf, install: Install, plugins: Plugins, tmp_path: Path) -> Pa
     runs = [shelf.put(noise(k, 1.0 / k), gpus=8 * k) for k in (1, 2, 4)]
     runs += [shelf.put([30.0, *noise(k, 1.0)[1:]]) for k in (5, 6)]
     runs += [shelf.put(noise(7, 1.0, count=9), gpus=64, valid=False, result={"cause": "rank 3: gone"})]
-    cells, _ = gather(runs, install, plugins, Config(), Wanted())
+    cells, _ = gather(runs, install, plugins, Config(), ReportOptions())
     path = tmp_path / "report.html"
     path.write_text(render(build(cells)))
     return path
@@ -70,8 +70,8 @@ def page(shelf: Shelf, install: Install, plugins: Plugins, tmp_path: Path) -> Pa
 
 @pytest.fixture
 def single(shelf: Shelf, install: Install, plugins: Plugins, tmp_path: Path) -> Path:
-    """One sound run."""
-    cells, _ = gather([shelf.put(noise(1, 1.0))], install, plugins, Config(), Wanted())
+    """One valid run."""
+    cells, _ = gather([shelf.put(noise(1, 1.0))], install, plugins, Config(), ReportOptions())
     path = tmp_path / "single.html"
     path.write_text(render(build(cells)))
     return path
@@ -88,10 +88,10 @@ def test_charts_are_drawn_and_every_text_can_be_read(show: Open, page: Path, sch
         shapes = canvases.nth(k).locator('[role="graphics-symbol"]')
         assert shapes.count() >= 3
         assert all(shapes.nth(place).bounding_box()["width"] > 1 for place in (0, shapes.count() - 1))
-    colours = DARK if scheme == "dark" else LIGHT
-    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == rgb(colours["ground"])
+    colors = DARK if scheme == "dark" else LIGHT
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == rgb(colors["ground"])
     line = tab.locator("g.mark-line path").first
-    assert line.evaluate("e => getComputedStyle(e).stroke") == rgb(colours["c1"])
+    assert line.evaluate("e => getComputedStyle(e).stroke") == rgb(colors["c1"])
     tab.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     assert tab.evaluate(CONTRASTS) == []
 
@@ -108,12 +108,12 @@ def test_the_rules_of_accessibility_find_nothing(show: Open, page: Path, scheme:
     assert [(rule["id"], [node["html"][:100] for node in rule["nodes"]]) for rule in found["violations"]] == []
 
 
-def test_the_colours_can_be_changed(show: Open, page: Path) -> None:
+def test_the_colors_can_be_changed(show: Open, page: Path) -> None:
     tab = show(page, color_scheme="light")
-    tab.get_by_role("button", name="Dark colours").press("Enter")
+    tab.get_by_role("button", name="Dark colors").press("Enter")
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == rgb(DARK["ground"])
     assert tab.evaluate(CONTRASTS) == []
-    tab.get_by_role("button", name="Light colours").click()
+    tab.get_by_role("button", name="Light colors").click()
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == rgb(LIGHT["ground"])
 
 
@@ -245,13 +245,13 @@ def test_a_real_run_from_start_to_page(llmbx: Llmbx, show: Open, tmp_path: Path)
     done = llmbx("report", "last", "--html", str(tmp_path / "real.html"), install=root)
     assert done.returncode == 0, done.stderr
     found = json.loads(llmbx("report", "--format", "json", install=root).stdout)
-    assert found["verdicts"][0]["word"] == "no figure"
+    assert found["verdicts"][0]["word"] == "not a benchmark result"
     tab = show(tmp_path / "real.html")
     assert tab.get_by_role("heading", level=1).inner_text() == "line mini fp32, CPU, 1 rank"
     assert tab.locator("#verdict").get_by_text("a mini is a small proxy").is_visible()
     assert tab.locator("#measured-step-time-table tbody tr").count() == 20
 
 
-def rgb(colour: str) -> str:
+def rgb(color: str) -> str:
     """`#rrggbb` as a browser computes it."""
-    return "rgb({}, {}, {})".format(*(int(colour[k : k + 2], 16) for k in (1, 3, 5)))
+    return "rgb({}, {}, {})".format(*(int(color[k : k + 2], 16) for k in (1, 3, 5)))

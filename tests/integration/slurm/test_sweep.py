@@ -147,9 +147,11 @@ def test_ctrl_c_leaves_the_jobs_and_says_how_to_go_on(
     wait_until(lambda: with_jobs(install) >= 4)
     sweep.send_signal(signal.SIGINT)
     _, err = sweep.communicate(timeout=PATIENCE_S)
-    assert sweep.returncode == 130 and "go on with: llmbx sweep --resume line_" in err, err
+    assert sweep.returncode == 130 and "resume with: llmbx sweep --resume line_" in err, err
     started = with_jobs(install)
-    assert 4 <= started < 12 and f"{12 - with_results(install) - (started - with_results(install))} are not" in err
+    assert (
+        4 <= started < 12 and f"{12 - with_results(install) - (started - with_results(install))} not submitted" in err
+    )
     done = llmbx("sweep", "--resume", "--format", "json", env=env)
     assert (done.returncode, rows(done)[0]["n"]) == (0, 12), done.stderr
     shown = llmbx("sweep", "--show", env=env)
@@ -164,5 +166,5 @@ def test_failed_cells_are_named_and_decide_the_exit_code(env: dict[str, str], ll
     assert (bad["status"], bad["n"], good["status"], good["n"]) == ("failed", 0, "completed", 1)
     assert "exit code 7" in bad["cause"]
     refused = llmbx(*LINE, "--repeats", "20", "--slurm-arg", "partition=nope", env=env)
-    assert refused.returncode == 4 and "3 submissions in a row were refused" in refused.stderr
+    assert refused.returncode == 4 and "3 submissions in a row were rejected" in refused.stderr
     assert "see `sinfo -s`" in refused.stderr and "llmbx sweep --resume" in refused.stderr

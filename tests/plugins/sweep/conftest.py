@@ -1,4 +1,4 @@
-"""Cells and results of sweeps, and a scheduler that never starts anything."""
+"""Fixtures for cells and results of sweeps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MakeCell = Callable[..., Cell]
 
 @pytest.fixture
 def make_cell(make_spec: Callable[..., RunSpec]) -> MakeCell:
-    """`make_cell(gpus=8, repeats=2)`: a cell whose specification has these changes."""
+    """`make_cell(gpus=8, repeats=2)`: a cell with these changes of its specification."""
 
     def make(repeats: int = 1, settings: dict[str, str] | None = None, **changes: Any) -> Cell:
         spec = make_spec(**changes)
@@ -27,6 +27,6 @@ def make_cell(make_spec: Callable[..., RunSpec]) -> MakeCell:
 
 
 def made_result(run_id: str = "r_1", mean: float | None = 1.0, per_gpu: float | None = None, **more: Any) -> Result:
-    """A completed result with this mean step time (seconds) and tokens a second and GPU."""
+    """A completed result with this mean step time (seconds) and tokens/s per GPU."""
     values = {"status": "completed", "data_valid": True, "tokens_per_s_per_gpu": per_gpu, "mfu": Mfu(value=0.4)}
     return Result(run_id=run_id, step_time_s=StepTime(mean=mean), **{**values, **more})

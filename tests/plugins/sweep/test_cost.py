@@ -1,4 +1,4 @@
-"""What a sweep takes, as far as anybody knows."""
+"""The estimated cost of a sweep."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_published_step_time_comes_before_the_time_limit(make_cell: MakeCell
     assert cost(cell, lambda spec: None, runs=1).gpu_hours == 8.0
 
 
-def test_what_nobody_knows_is_unknown_and_a_cpu_takes_no_gpu(make_cell: MakeCell) -> None:
+def test_hours_without_a_source_are_unknown_and_cpu_runs_have_no_gpu_hours(make_cell: MakeCell) -> None:
     unknown = cost(make_cell(gpus=16), lambda spec: None)
     assert (unknown.source, unknown.hours, unknown.node_hours, unknown.gpu_hours) == ("unknown", None, None, None)
     on_cpu = cost(make_cell(gpu_type="cpu"), lambda spec: None)
@@ -31,18 +31,18 @@ def test_what_nobody_knows_is_unknown_and_a_cpu_takes_no_gpu(make_cell: MakeCell
     assert total([unknown, on_cpu], "gpu_hours") == (0.0, 1)
 
 
-def test_a_budget_is_kept_or_nobody_can_say(make_cell: MakeCell) -> None:
+def test_a_plan_over_the_budget_or_of_unknown_cost_is_rejected(make_cell: MakeCell) -> None:
     known = cost(make_cell(gpus=16, walltime_minutes=30), lambda spec: None)
     require_below([known], 8.0)
     with pytest.raises(UsageError, match=r"--max-gpu-hours 7: the sweep would take 8.0; nothing was submitted"):
         require_below([known], 7.0)
     unknown = cost(make_cell(gpus=16), lambda spec: None)
-    with pytest.raises(UsageError, match="the GPU-hours of 1 cells are unknown; set a limit with --walltime"):
+    with pytest.raises(UsageError, match="the GPU-hours of 1 cells are unknown; set a time limit with --walltime"):
         require_below([known, unknown], 1e9)
 
 
 @pytest.mark.parametrize("limit", [float("nan"), float("inf"), -1.0])
-def test_a_budget_that_limits_nothing_is_refused(make_cell: MakeCell, limit: float) -> None:
+def test_an_invalid_budget_is_rejected(make_cell: MakeCell, limit: float) -> None:
     known = cost(make_cell(gpus=16, walltime_minutes=30), lambda spec: None)
-    with pytest.raises(UsageError, match="expected a finite number of at least 0"):
+    with pytest.raises(UsageError, match="expected a finite number >= 0"):
         require_below([known], limit)

@@ -1,4 +1,4 @@
-"""Keeping a sweep going, with a scheduler that does what it is told: bounds, silence, refusals, interruptions."""
+"""The driver with a fake scheduler: job limits, outages, rejected submissions, interruptions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from llmbx.launchers.base import Unreachable
 from llmbx.model import Job, JobStatus, Result, RunSpec
 from llmbx.record.folder import Record, Run, write_record
 from llmbx_sweep import drive
-from llmbx_sweep.census import Census, Slot
 from llmbx_sweep.drive import Driver
-from llmbx_sweep.start import Doubtful, Refused
+from llmbx_sweep.start import SubmissionRejected, SubmissionUnknown
+from llmbx_sweep.state import Slot, SweepState
 
 from .conftest import made_result
 
 
-class SchedulerStandIn:
-    """Starts nothing: a job is over once it has been asked for twice. Counts what is there at a time."""
+class FakeScheduler:
+    """Starts no processes. A job ends when its status is queried the second time; `most` is the peak number of jobs."""
 
     attended = False
     poll_s = 0.0
@@ -35,7 +35,7 @@ class SchedulerStandIn:
         self.alive: dict[str, int] = {}
         self.most = self.questions = 0
         self.watched: list[int] = []
-        self.silent: set[int] = set()  # which submissions meet silence, by number; odd ones leave a job behind
+        self.silent: set[int] = set()  # numbers of submissions without an answer; odd ones have created a job
         self.refused: set[int] = set()
         self.why = "sbatch: invalid partition"
         self.quiet = 0
@@ -51,11 +51,13 @@ class SchedulerStandIn:
             record = Record(run_id=f"r_{number}", spec=self.spec, created=number, llmbx_version="", command=())
             write_record(folder, record)
             if number in self.refused:
-                raise Refused(made_result(status="failed", data_valid=False, exit_code=4), InfraError(self.why))
+                raise SubmissionRejected(
+                    made_result(status="failed", data_valid=False, exit_code=4), InfraError(self.why)
+                )
             if number in self.silent:
                 if number % 2:
                     self.lost[folder] = str(number)
-                raise Doubtful(Run(folder=str(folder), record=record), Unreachable("no controller"))
+                raise SubmissionUnknown(Run(folder=str(folder), record=record), Unreachable("no controller"))
             self.alive[str(number)] = 0
             self.most = max(self.most, len(self.alive))
             job = Job(launcher="slurm", job_id=str(number), submitted=0)
@@ -86,14 +88,14 @@ class SchedulerStandIn:
 
 
 class Listener:
-    """Keeps what it is told; `stop_at` is the number of ended runs after which somebody presses Ctrl-C."""
+    """Records what it receives. `stop_at` is the number of ended runs after which Ctrl-C is pressed."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.ends: list[Slot] = []
         self.stop_at: int | None = None
 
-    def ended(self, slot: Slot, result: Result, ended: int, going: int, waiting: int) -> None:
+    def ended(self, slot: Slot, result: Result, ended: int, running: int, waiting: int) -> None:
         self.ends.append(slot)
         if len(self.ends) == self.stop_at:
             raise KeyboardInterrupt
@@ -103,25 +105,25 @@ class Listener:
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path, make_spec: Any, monkeypatch: pytest.MonkeyPatch) -> SchedulerStandIn:
+def scheduler(tmp_path: Path, make_spec: Any, monkeypatch: pytest.MonkeyPatch) -> FakeScheduler:
     def conclude(run: Run, plugins: Any, status: JobStatus) -> Result:
         return made_result(run.record.run_id, status="completed" if status.exit_code == 0 else "lost")
 
-    stand_in = SchedulerStandIn(tmp_path, make_spec())
+    fake = FakeScheduler(tmp_path, make_spec())
 
     def close(run: Run, rooms: Any, status: JobStatus, say: Any) -> Result | Run:
-        if run.record.run_id in stand_in.tried_again:
-            stand_in.tried_again.remove(run.record.run_id)
+        if run.record.run_id in fake.tried_again:
+            fake.tried_again.remove(run.record.run_id)
             say(f"{run.record.run_id} is tried again")
-            stand_in.alive["again"] = 0
+            fake.alive["again"] = 0
             return run.replace(record=run.record.replace(job=Job(launcher="slurm", job_id="again", submitted=0)))
         return conclude(run, None, status)
 
     monkeypatch.setattr(drive, "conclude", conclude)
     monkeypatch.setattr(drive, "close", close)
-    monkeypatch.setattr(drive, "SILENCE_S", 0.05)
-    monkeypatch.setattr(drive, "BREATH_S", 0.001)
-    return stand_in
+    monkeypatch.setattr(drive, "BACKOFF_S", 0.05)
+    monkeypatch.setattr(drive, "LOOP_S", 0.001)
+    return fake
 
 
 def slots(count: int) -> tuple[Slot, ...]:
@@ -132,19 +134,19 @@ def driver(
     scheduler: Any, missing: tuple[Slot, ...], max_jobs: int = 10, patient: bool = False, **there: Any
 ) -> tuple[Driver, Listener]:
     listener: Any = Listener()
-    census = Census(done=there.get("done", {}), going=there.get("going", {}), missing=missing)
+    state = SweepState(done=there.get("done", {}), running=there.get("running", {}), missing=missing)
     plugins: Any = None
-    return Driver(scheduler, census, scheduler, plugins, listener, max_jobs, patient), listener
+    return Driver(scheduler, state, scheduler, plugins, listener, max_jobs, patient), listener
 
 
-def test_never_more_at_a_time_than_allowed_and_all_in_the_end(scheduler: SchedulerStandIn) -> None:
+def test_all_runs_complete_within_the_job_limit(scheduler: FakeScheduler) -> None:
     drive_, listener = driver(scheduler, slots(60), max_jobs=7)
     assert set(drive_.run()) == set(slots(60)) == set(listener.ends)
     assert scheduler.most <= 7 and len(scheduler.started) == 60
     assert max(scheduler.watched) > 1
 
 
-def test_a_run_that_is_tried_again_goes_on(scheduler: SchedulerStandIn) -> None:
+def test_a_retried_run_continues(scheduler: FakeScheduler) -> None:
     scheduler.tried_again = ["r_1"]
     drive_, listener = driver(scheduler, slots(3))
     results = drive_.run()
@@ -153,18 +155,18 @@ def test_a_run_that_is_tried_again_goes_on(scheduler: SchedulerStandIn) -> None:
     assert len(scheduler.started) == 3
 
 
-def test_silence_while_submitting_neither_loses_nor_doubles(scheduler: SchedulerStandIn) -> None:
+def test_an_outage_while_submitting_neither_loses_nor_duplicates_runs(scheduler: FakeScheduler) -> None:
     scheduler.silent = {5, 6, 7, 20}
     drive_, listener = driver(scheduler, slots(30))
     results = drive_.run()
     assert set(results) == set(slots(30)) and len(listener.ends) == 30
     assert all(result.status == "completed" for result in results.values())
-    assert len(scheduler.started) == 30 + 2  # those that left no job behind were started anew
+    assert len(scheduler.started) == 30 + 2  # those without a job were submitted again
     assert 1 <= listener.notes.count("no controller; waiting for it") <= len(scheduler.silent)
 
 
-def test_a_scheduler_that_never_answered_is_waited_for_only_by_the_patient(
-    scheduler: SchedulerStandIn,
+def test_only_a_patient_driver_waits_for_a_scheduler_that_never_answered(
+    scheduler: FakeScheduler,
 ) -> None:
     scheduler.silent = set(range(8))
     with pytest.raises(InfraError, match="no controller"):
@@ -173,49 +175,49 @@ def test_a_scheduler_that_never_answered_is_waited_for_only_by_the_patient(
     assert len(patient.run()) == 9
 
 
-def test_silence_while_watching_is_waited_out(scheduler: SchedulerStandIn) -> None:
+def test_the_driver_waits_during_an_outage_while_polling(scheduler: FakeScheduler) -> None:
     scheduler.quiet = 5
     drive_, listener = driver(scheduler, slots(9))
     assert len(drive_.run()) == 9 and "no controller; waiting for it" in listener.notes
 
 
-def test_refusals_in_a_row_stop_a_sweep_that_would_only_be_refused(scheduler: SchedulerStandIn) -> None:
+def test_rejections_in_a_row_stop_the_sweep(scheduler: FakeScheduler) -> None:
     scheduler.refused = set(range(100))
     drive_, _ = driver(scheduler, slots(60))
-    with pytest.raises(InfraError, match="3 submissions in a row were refused, the last one because: sbatch: invalid"):
+    with pytest.raises(InfraError, match="3 submissions in a row were rejected: sbatch: invalid"):
         drive_.run()
     assert len(scheduler.started) < 20
 
 
-def test_a_single_refusal_is_a_failed_run(scheduler: SchedulerStandIn) -> None:
+def test_a_single_rejection_is_a_failed_run(scheduler: FakeScheduler) -> None:
     scheduler.refused = {4}
     drive_, _ = driver(scheduler, slots(12))
     results = drive_.run()
     assert sorted(result.status for result in results.values()) == ["completed"] * 11 + ["failed"]
 
 
-def test_the_bound_of_the_account_is_kept(scheduler: SchedulerStandIn) -> None:
+def test_the_job_limit_of_the_account_is_respected(scheduler: FakeScheduler) -> None:
     scheduler.refused, scheduler.why = {6}, "sbatch: error: QOSMaxSubmitJobPerUserLimit"
     drive_, listener = driver(scheduler, slots(20), max_jobs=100)
     results = drive_.run()
     assert len(results) == 20 and all(result.status == "completed" for result in results.values())
-    assert "the cluster takes no more than" in listener.notes[0] and drive_.max_jobs < 100
+    assert "reached the job limit of the cluster" in listener.notes[0] and drive_.max_jobs < 100
 
 
-def test_ctrl_c_leaves_what_is_submitted_and_knows_it(scheduler: SchedulerStandIn) -> None:
+def test_ctrl_c_keeps_submitted_runs_in_the_state(scheduler: FakeScheduler) -> None:
     drive_, listener = driver(scheduler, slots(40), max_jobs=12)
     listener.stop_at = 5
     with pytest.raises(KeyboardInterrupt):
         drive_.run()
-    known = {*drive_.done, *drive_.going, *drive_.todo}
+    known = {*drive_.done, *drive_.running, *drive_.pending}
     assert known == set(slots(40)) and len(drive_.done) == 5
-    assert len(drive_.going) + len(drive_.done) == len(scheduler.started)
+    assert len(drive_.running) + len(drive_.done) == len(scheduler.started)
 
 
-def test_what_went_on_meanwhile_is_watched_and_not_started_again(scheduler: SchedulerStandIn) -> None:
+def test_runs_that_are_already_running_are_polled_and_not_started_again(scheduler: FakeScheduler) -> None:
     first, second, third = slots(3)
-    going = scheduler.start(first)
-    drive_, _ = driver(scheduler, (third,), done={second: made_result("old")}, going={first: going})
+    running = scheduler.start(first)
+    drive_, _ = driver(scheduler, (third,), done={second: made_result("old")}, running={first: running})
     results = drive_.run()
     assert set(results) == {first, second, third} and results[second].run_id == "old"
     assert scheduler.started == [first, third]

@@ -1,4 +1,4 @@
-"""What a plan says: the product of its lists, parts that add to what holds for all, and mistakes with suggestions."""
+"""Plans: the product of lists, parts with common defaults, and errors with suggestions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from llmbx.model import RunSpec
 from llmbx_nccltrace.settings import TraceSettings
 from llmbx_slurm.settings import SlurmSettings
 from llmbx_sweep.cells import resolve_cells
-from llmbx_sweep.plan import Part, Wanted, expand, read_plan
+from llmbx_sweep.plan import CellRequest, Part, expand, read_plan
 
 PLAN = """
 workload = "grok1"
@@ -68,7 +68,7 @@ def test_a_plan_is_the_product_of_its_lists(tmp_path: Path) -> None:
     assert small.request.plugin_settings == {"slurm": {"account": "mine", "exclusive": True}}
 
 
-def test_a_part_can_say_false_zero_and_nothing(tmp_path: Path) -> None:
+def test_a_part_can_override_with_false_zero_and_empty_lists(tmp_path: Path) -> None:
     file = (
         "retries = 2\npreflight = true\nforce = true\ntags = ['a']\nworkload = 'line'\nslurm = { exclusive = true }\n"
     )
@@ -85,18 +85,18 @@ def test_a_part_can_say_false_zero_and_nothing(tmp_path: Path) -> None:
     ["retries = -3", "walltime_minutes = 0", "steps = -1", "gpus_per_node = 0", "stall_timeout_s = -5",
      "stall_timeout_s = nan", "stall_timeout_s = inf"],
 )  # fmt: skip
-def test_a_number_that_means_nothing_is_refused_where_it_stands(line: str, tmp_path: Path) -> None:
+def test_an_invalid_number_is_rejected_with_its_position(line: str, tmp_path: Path) -> None:
     key = line.split()[0]
     with pytest.raises(UsageError, match=rf"plan\.toml: at part\[0\]\.{key}: Expected (int|float) [<>]=? \S+$"):
         read_plan(write(tmp_path, f"workload = 'line'\n[[part]]\n{line}\n"), KINDS)
 
 
-def test_a_plan_can_say_all_that_the_options_of_run_can() -> None:
+def test_a_plan_has_all_options_of_run() -> None:
     elsewhere = {"names": "workload", "settings": "set", "wrappers": "with_"}
     assert {elsewhere.get(name, name) for name in RUN_OPTIONS} <= set(Part.__struct_fields__)
 
 
-def test_a_key_that_only_one_plugin_has_may_stand_in_the_part_itself(tmp_path: Path) -> None:
+def test_settings_of_one_plugin_are_allowed_at_the_top_level_of_a_part(tmp_path: Path) -> None:
     text = "workload = 'line'\ntrace_subsystems = 'INIT'\n[nccltrace]\ntrace_file_per_rank = true\n"
     (one,) = read_plan(write(tmp_path, text), KINDS)
     assert one.request.plugin_settings == {"nccltrace": {"trace_subsystems": "INIT", "trace_file_per_rank": True}}
@@ -111,7 +111,7 @@ def test_a_key_that_only_one_plugin_has_may_stand_in_the_part_itself(tmp_path: P
         st.text("abc", min_size=1, max_size=3), st.lists(st.integers(), min_size=1, max_size=3, unique=True), max_size=2
     ),
 )
-def test_no_combination_is_lost_or_doubled(gpus: list[int], dtypes: list[str], values: dict[str, list[int]]) -> None:
+def test_every_combination_occurs_once(gpus: list[int], dtypes: list[str], values: dict[str, list[int]]) -> None:
     lists = {key: tuple(numbers) for key, numbers in values.items()}
     wanted = expand(Part(workload="w", gpus=tuple(gpus), dtype=tuple(dtypes), set=lists))
     expected = len(gpus) * len(dtypes)
@@ -126,18 +126,18 @@ def test_no_combination_is_lost_or_doubled(gpus: list[int], dtypes: list[str], v
     [
         ('workload = "w"\nrepeat = 3', "unknown key 'repeat' (did you mean 'repeats'?)"),
         ('workload = "w"\n[[part]]\ngpu = 3', "at part[0]: unknown key 'gpu' (did you mean 'gpus'?)"),
-        ("gpus = 3", "which workload?"),
+        ("gpus = 3", "no workload given"),
         ('workload = "w"\ngpus = "3-4"', "gpus: '3-4' is not a valid scale: doubling 3 does not reach 4"),
         ('workload = "w"\ngpus = "any"', "gpus: 'any' is not a scale"),
         ('workload = "w"\ngpus = []', "gpus: the list is empty"),
         ('workload = "w"\nset.tp = []', "set.tp: the list is empty"),
-        ('workload = "w"\nset.tp = [1, 1]', "set.tp: 1 is given twice; use repeats"),
-        ('workload = "w"\nrepeats = 0', "repeats: expected a number of at least 1, not 0"),
+        ('workload = "w"\nset.tp = [1, 1]', "set.tp: duplicate value 1; set repeats"),
+        ('workload = "w"\nrepeats = 0', "repeats: expected an integer >= 1, got 0"),
         ('workload = "w"\nwalltime_minutes = "1h"', "Expected `int | null`".replace("`", "")),
         ("workload =", "not valid TOML"),
     ],
 )
-def test_mistakes_are_named_with_their_place(tmp_path: Path, text: str, says: str) -> None:
+def test_errors_name_their_position(tmp_path: Path, text: str, says: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(UsageError, match=re.escape(says)) as caught:
         read_plan(path, KINDS)
@@ -145,7 +145,7 @@ def test_mistakes_are_named_with_their_place(tmp_path: Path, text: str, says: st
 
 
 def test_every_bad_cell_is_named_before_anything_starts(make_spec: Callable[..., RunSpec]) -> None:
-    def check(wanted: Wanted) -> RunSpec:
+    def check(wanted: CellRequest) -> RunSpec:
         if wanted.settings["tp"] == "3":
             raise UsageError("it cannot run (2 problems):\n  TP 3 is odd\n  heads")
         if wanted.request.gpus == 4:
@@ -156,7 +156,7 @@ def test_every_bad_cell_is_named_before_anything_starts(make_spec: Callable[...,
     with pytest.raises(UsageError) as caught:
         resolve_cells(wanted, check)
     assert str(caught.value).splitlines() == [
-        "3 of 4 cells cannot run, so nothing was submitted:",
+        "3 of 4 cells cannot run; nothing was submitted:",
         "  line 2 GPUs tp=3: it cannot run (2 problems): TP 3 is odd; heads",
         "  line 4 GPUs tp=1: no runtime works here",
         "  line 4 GPUs tp=3: it cannot run (2 problems): TP 3 is odd; heads",
@@ -167,13 +167,13 @@ def test_every_bad_cell_is_named_before_anything_starts(make_spec: Callable[...,
     assert [cell.key for cell in cells] == ["line mini bf16 h100 2 tp=1"]
 
 
-def test_cells_that_cannot_be_told_apart_are_refused(make_spec: Callable[..., RunSpec]) -> None:
+def test_duplicate_cells_are_rejected(make_spec: Callable[..., RunSpec]) -> None:
     twice = expand(Part(workload="line", gpus=2)) * 2
-    with pytest.raises(UsageError, match="more than once: line mini bf16 h100 2; use repeats"):
+    with pytest.raises(UsageError, match="the plan has 1 duplicate cells: line mini bf16 h100 2; set repeats"):
         resolve_cells(twice, lambda wanted: make_spec())
     named = [twice[0], twice[1].replace(part="other")]
     assert len(resolve_cells(named, lambda wanted: make_spec())) == 2
-    with pytest.raises(LlmbxError, match=r"in different ways: local .*, slurm"):
+    with pytest.raises(LlmbxError, match=r"different launchers: local .*, slurm"):
         resolve_cells(named, lambda wanted: make_spec(launcher="slurm" if wanted.part else "local"))
-    with pytest.raises(UsageError, match="the plan has no cell"):
+    with pytest.raises(UsageError, match="the plan has no cells"):
         resolve_cells([], lambda wanted: make_spec())

@@ -1,4 +1,4 @@
-"""Recomputes what was published, and says what does not hold and which assumption explains it."""
+"""Recompute published figures, list those that differ, and search for assumptions that explain the difference."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from llmbx.errors import UsageError
 from llmbx.model import Reference, Workload
 from llmbx.plugins.manager import Plugins
 
-from .cells import TOLERANCE, count, disputes, printed
+from .cases import build_cases, candidates_of, find_workload, unresolved_names
+from .cells import TOLERANCE, count_published, count_recomputable, disputes
 from .examples import disputed_examples
-from .gather import cases_of, known_of, workload_of, wrong_words
+from .findings import Audit, Disputed, ExampleDispute, RowDispute
 from .rows import disputed_rows
 from .terms import Case
-from .values import Audit, Disputed, ExampleDispute, RowDispute
 
 __all__ = [
     "TOLERANCE",
@@ -33,7 +33,7 @@ __all__ = [
 def audit_workloads(
     workloads: Sequence[Workload], plugins: Plugins, config: Config, tolerance: float = TOLERANCE
 ) -> Audit:
-    """The audit of all published figures and configuration rows of these workloads."""
+    """Audit all published figures, configuration rows and worked examples of these workloads."""
     found = [_audit_workload(workload, plugins, config, tolerance) for workload in workloads]
     return Audit(
         cells=sum(part.cells for part in found),
@@ -47,52 +47,52 @@ def audit_file(
     path: Path, plugins: Plugins, config: Config, workload: str | None = None, tolerance: float = TOLERANCE,
     warn: Callable[[str], None] = lambda line: None,
 ) -> Audit:  # fmt: skip
-    """The audit of a reference file, of whichever workload it is; without one its own terms are used.
+    """Audit a reference file. `workload` is its workload; by default it is detected.
 
-    `warn` is told of cells that cannot be recomputed. Raises `UsageError` when the file cannot be read, or when nothing
-    in it can be recomputed.
+    If the workload is unknown, only the values in the file are used. `warn` is called if some cells cannot be
+    recomputed. Raises `UsageError` if the file cannot be read or if nothing in it can be recomputed.
     """
     from llmbx.catalog.references import load_published
 
     published = load_published(path)
-    owner = workload_of(published, str(path), workload, plugins)
+    owner = find_workload(published, str(path), workload, plugins)
     name = owner.name if owner else published.workload or path.stem
-    cases = cases_of(published.references, owner, plugins, config, name)
-    known = known_of(cases, plugins.workloads, hardware.extend(config.gpus))
+    cases = build_cases(published.references, owner, plugins, config, name)
+    candidates = candidates_of(cases, plugins.workloads, hardware.extend(config.gpus))
     tables = _tables(cases)
     found = Audit(
-        cells=count(tables),
-        disputed=tuple(disputes(tables, known, tolerance)),
-        examples=tuple(disputed_examples(published.examples, cases, known, tolerance, name)),
+        cells=count_recomputable(tables),
+        disputed=tuple(disputes(tables, candidates, tolerance)),
+        examples=tuple(disputed_examples(published.examples, cases, candidates, tolerance, name)),
     )
-    unknown = printed(tables) - found.cells
-    unclear = [case.reference for case in tables if printed([case]) > count([case])]
-    words = wrong_words(unclear, owner, published.workload, plugins, config)
-    why = f": {'; '.join(words)}" if words else ""
-    terms = "give sequence_length, global_batch_size and model_flops in its tables, or say --workload"
+    unknown = count_published(tables) - found.cells
+    unclear = [case.reference for case in tables if count_published([case]) > count_recomputable([case])]
+    errors = unresolved_names(unclear, owner, published.workload, plugins, config)
+    why = f": {'; '.join(errors)}" if errors else ""
+    hint = "set sequence_length, global_batch_size and model_flops in its tables, or use --workload"
     if not found.cells and (unknown or not published.examples):
-        raise UsageError(f"{path}: nothing in it can be recomputed{why}; {terms}")
+        raise UsageError(f"{path}: no figure can be recomputed{why}; {hint}")
     if unknown:
-        warn(f"{path}: {unknown} of {printed(tables)} cells cannot be recomputed{why}; {terms}")
+        warn(f"{path}: {unknown} of {count_published(tables)} cells cannot be recomputed{why}; {hint}")
     return found
 
 
 def disputes_of(reference: Reference, workload: Workload, plugins: Plugins, config: Config) -> list[Disputed]:
-    """What the arithmetic disputes about one published row: what `compare` warns of."""
-    cases = cases_of(workload.references, workload, plugins, config)
-    known = known_of(cases, plugins.workloads, hardware.extend(config.gpus))
-    return disputes([case for case in cases if case.reference == reference], known)
+    """The disputed figures of one published row. `llmbx compare` warns about them."""
+    cases = build_cases(workload.references, workload, plugins, config)
+    candidates = candidates_of(cases, plugins.workloads, hardware.extend(config.gpus))
+    return disputes([case for case in cases if case.reference == reference], candidates)
 
 
 def _audit_workload(workload: Workload, plugins: Plugins, config: Config, tolerance: float) -> Audit:
-    cases = cases_of(workload.references, workload, plugins, config)
-    known = known_of(cases, plugins.workloads, hardware.extend(config.gpus))
+    cases = build_cases(workload.references, workload, plugins, config)
+    candidates = candidates_of(cases, plugins.workloads, hardware.extend(config.gpus))
     tables = _tables(cases)
     return Audit(
-        cells=count(tables),
-        disputed=tuple(disputes(tables, known, tolerance)),
+        cells=count_recomputable(tables),
+        disputed=tuple(disputes(tables, candidates, tolerance)),
         rows=tuple(disputed_rows(workload, plugins, config)),
-        examples=tuple(disputed_examples(workload.examples, cases, known, tolerance, workload.name)),
+        examples=tuple(disputed_examples(workload.examples, cases, candidates, tolerance, workload.name)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Printed equations: `MFU = 128 * 4.74E+14 / 12.39 / 8 / 1979E+12 = 30.93%`. Reads them, and computes nothing else."""
+"""Parse and evaluate printed equations such as `MFU = 128 * 4.74E+14 / 12.39 / 8 / 1979E+12 = 30.93%`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from itertools import pairwise
 
 from llmbx.model import Value
 
-LONGEST = 1000
-LARGEST_POWER = 16
+MAX_LENGTH = 1000
+"""Most characters of a statement that are read."""
+
+MAX_EXPONENT = 16
+"""Largest exponent that is evaluated."""
 
 _SEPARATOR = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _UNIT = re.compile(r"\s*[A-Za-z/]+\s*$")
@@ -29,7 +32,10 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 class Equation(Value, frozen=True):
-    """One `left = printed`: the left side's text and value, the printed figure and the size of its last digit."""
+    """One equation `left = printed`: the text and the value of the left side, and the printed number.
+
+    `unit` is the size of the last printed digit.
+    """
 
     left: str
     value: float
@@ -38,18 +44,18 @@ class Equation(Value, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether the printed figure is the value, rounded or cut after its last digit."""
+        """Whether the printed number is the value, rounded or truncated to its last digit."""
         lost, noise = abs(self.value) - abs(self.printed), 1e-9 * self.unit + 1e-12 * abs(self.value)
         rounded = abs(self.value - self.printed) <= 0.5 * self.unit + noise
         return rounded or (-noise <= lost < self.unit and self.value * self.printed >= 0)
 
 
 def equations(text: str, formula: str | None = None) -> list[Equation]:
-    """The equations in a printed statement: each figure with what stands before its `=`.
+    """The equations in a printed statement: each number with the expression to the left of its `=`.
 
-    What is not arithmetic (a name, a sentence) is passed over. `formula` replaces everything left of the last figure.
+    Parts that are not arithmetic (names, sentences) are skipped. `formula` replaces the text left of the last number.
     """
-    parts = [part.strip() for part in text[:LONGEST].split("=")]
+    parts = [part.strip() for part in text[:MAX_LENGTH].split("=")]
     if formula is not None:
         parts = [formula, parts[-1]]
     found = []
@@ -61,7 +67,10 @@ def equations(text: str, formula: str | None = None) -> list[Equation]:
 
 
 def figure(text: str) -> tuple[float, float] | None:
-    """A printed figure and the size of its last digit: `30.93%` is (0.3093, 0.0001); None for anything else."""
+    """Parse a printed number. Returns its value and the size of its last digit, or None.
+
+    `30.93%` is (0.3093, 0.0001).
+    """
     plain = _UNIT.sub("", _SEPARATOR.sub("", text.strip()))
     percent = plain.endswith("%")
     plain = plain.removesuffix("%").strip()
@@ -78,11 +87,11 @@ def figure(text: str) -> tuple[float, float] | None:
 
 
 def evaluate(text: str) -> float | None:
-    """The value of plain arithmetic (`+ - * / ^` and parentheses, thousands separated by commas), else None.
+    """Evaluate plain arithmetic: `+ - * / ^`, parentheses, and commas as thousands separators.
 
-    What is beyond the range of a float has no value.
+    Returns None if the text is not arithmetic or the value exceeds the range of a float.
     """
-    plain = _SEPARATOR.sub("", text[:LONGEST]).replace("^", "**").strip()
+    plain = _SEPARATOR.sub("", text[:MAX_LENGTH]).replace("^", "**").strip()
     if not _PLAIN.fullmatch(plain):
         return None
     try:
@@ -99,7 +108,7 @@ def _node(node: ast.AST) -> float:
         return -_node(node.operand)
     if isinstance(node, ast.BinOp):
         left, right = _node(node.left), _node(node.right)
-        if isinstance(node.op, ast.Pow) and abs(right) <= LARGEST_POWER:
+        if isinstance(node.op, ast.Pow) and abs(right) <= MAX_EXPONENT:
             return float(left**right)
         if type(node.op) in _BINARY:
             return _BINARY[type(node.op)](left, right)

@@ -1,19 +1,19 @@
-"""Recomputing the cells of published tables. Pure: the same cases give the same answer."""
+"""Recompute the cells of published tables and list those that differ."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .explain import Known, explain
+from .explain import Candidates, explain
+from .findings import Disputed, difference_percent
 from .terms import CELLS, Case, compute
-from .values import Disputed, difference_percent
 
 TOLERANCE = 0.006
-"""A published figure may differ by this fraction: three printed digits, multiplied a few times."""
+"""Default of --tolerance, a fraction: covers the rounding of inputs that are printed with three digits."""
 
 
-def count(cases: Sequence[Case], fields: Sequence[str] = CELLS) -> int:
-    """How many published figures the cases hold that can be recomputed."""
+def count_recomputable(cases: Sequence[Case], fields: Sequence[str] = CELLS) -> int:
+    """Number of published figures that can be recomputed."""
     return sum(
         getattr(case.reference, field) is not None and compute(field, case.terms, case.formula) is not None
         for case in cases
@@ -21,21 +21,21 @@ def count(cases: Sequence[Case], fields: Sequence[str] = CELLS) -> int:
     )
 
 
-def printed(cases: Sequence[Case], fields: Sequence[str] = CELLS) -> int:
-    """How many figures the cases publish, whether they can be recomputed or not."""
+def count_published(cases: Sequence[Case], fields: Sequence[str] = CELLS) -> int:
+    """Number of published figures."""
     return sum(getattr(case.reference, field) is not None for case in cases for field in fields)
 
 
 def disputes(
-    cases: Sequence[Case], known: Known, tolerance: float = TOLERANCE, fields: Sequence[str] = CELLS
+    cases: Sequence[Case], candidates: Candidates, tolerance: float = TOLERANCE, fields: Sequence[str] = CELLS
 ) -> list[Disputed]:
-    """Every figure of the cases that differs from the recomputed one by more than `tolerance` (a fraction)."""
-    found = [dispute(case, field, known, tolerance) for case in cases for field in fields]
+    """The figures that differ from the recomputed ones by more than `tolerance` (a fraction)."""
+    found = [dispute(case, field, candidates, tolerance) for case in cases for field in fields]
     return [item for item in found if item is not None]
 
 
-def dispute(case: Case, field: str, known: Known, tolerance: float = TOLERANCE) -> Disputed | None:
-    """The dispute about one figure, or None when it agrees, is not published or cannot be recomputed."""
+def dispute(case: Case, field: str, candidates: Candidates, tolerance: float = TOLERANCE) -> Disputed | None:
+    """Compare one figure with the recomputed one. None if they agree, or if either of them is missing."""
     published: float | None = getattr(case.reference, field)
     recomputed = compute(field, case.terms, case.formula)
     if published is None or recomputed is None:
@@ -55,5 +55,5 @@ def dispute(case: Case, field: str, known: Known, tolerance: float = TOLERANCE) 
         published=published,
         recomputed=recomputed,
         difference_percent=difference,
-        explanation=explain(case, field, published, known),
+        explanation=explain(case, field, published, candidates),
     )

@@ -1,4 +1,4 @@
-"""Worked examples: equations that do not hold, figures that are not the table's, peaks of another GPU."""
+"""Check worked examples: wrong equations, figures that differ from the tables, and wrong peaks."""
 
 from __future__ import annotations
 
@@ -12,39 +12,45 @@ from llmbx.model import Example
 
 from .arithmetic import equations
 from .cells import TOLERANCE, dispute
-from .explain import FITS, Known, explain
+from .explain import MATCH, Candidates, explain
+from .findings import Disputed, ExampleDispute, difference_percent
 from .terms import CELLS, Case, compute
-from .values import Disputed, ExampleDispute, difference_percent
 
 FIELDS = (*CELLS, "tflops_per_gpu")
 
 
 def disputed_examples(
-    examples: Sequence[Example], cases: Sequence[Case], known: Known, tolerance: float = TOLERANCE, workload: str = ""
+    examples: Sequence[Example],
+    cases: Sequence[Case],
+    candidates: Candidates,
+    tolerance: float = TOLERANCE,
+    workload: str = "",
 ) -> list[ExampleDispute]:
-    """Everything that does not hold in the examples of one source. `cases` are its rows, tables and examples alike.
+    """Check the examples of one source. `cases` are its rows, from tables and from examples.
 
-    Raises `UsageError` for an example in which nothing can be computed.
+    Raises `UsageError` if an example has nothing that can be computed.
     """
     tables = [case for case in cases if case.reference.kind == "table"]
-    shown = [_with_known_peak(case, tables, known.gpus) for case in cases if case.reference.kind == "example"]
-    found = [*_statements(examples, cases, known, tolerance, workload)]
-    for case in shown:
-        found += _figures(case, known, tolerance)
-        found += _against_table(case, tables, tolerance)
-    return [*found, *_stated_peaks(tables, known, tolerance), *_stated_flops(tables, known, tolerance)]
+    example_cases = [
+        _with_known_peak(case, tables, candidates.gpus) for case in cases if case.reference.kind == "example"
+    ]
+    found = [*_check_statements(examples, cases, candidates, tolerance, workload)]
+    for case in example_cases:
+        found += _check_figures(case, candidates, tolerance)
+        found += _check_step_time(case, tables, tolerance)
+    return [*found, *_check_peaks(tables, candidates, tolerance), *_check_model_flops(tables, candidates, tolerance)]
 
 
-def _figures(case: Case, known: Known, tolerance: float) -> Iterator[ExampleDispute]:
-    """Cells of an example that do not follow from its own step time."""
+def _check_figures(case: Case, candidates: Candidates, tolerance: float) -> Iterator[ExampleDispute]:
+    """Figures of an example that do not follow from its own step time."""
     for field in FIELDS:
-        found = dispute(case, field, known, tolerance)
+        found = dispute(case, field, candidates, tolerance)
         if found is not None:
             yield _from_cell(found, "formula" if field in ("mfu", "tflops_per_gpu") else "arithmetic")
 
 
-def _against_table(case: Case, tables: Sequence[Case], tolerance: float) -> Iterator[ExampleDispute]:
-    """A step time that is not the one of the table for the same run."""
+def _check_step_time(case: Case, tables: Sequence[Case], tolerance: float) -> Iterator[ExampleDispute]:
+    """Step times that differ from the table row of the same run."""
     r = case.reference
     for table in tables:
         t = table.reference
@@ -54,92 +60,100 @@ def _against_table(case: Case, tables: Sequence[Case], tolerance: float) -> Iter
             continue
         difference = difference_percent(r.step_time_s, t.step_time_s)
         if abs(difference) > 100 * tolerance:
-            words = f"the table ({t.source}) has {t.step_time_s:g} s for this run"
-            yield _of(case, "table", "step_time_s", r.step_time_s, t.step_time_s, explanation=words)
+            explanation = f"the table ({t.source}) lists {t.step_time_s:g} s for this run"
+            yield _row_dispute(case, "table", "step_time_s", r.step_time_s, t.step_time_s, explanation=explanation)
 
 
-def _stated_peaks(tables: Sequence[Case], known: Known, tolerance: float) -> Iterator[ExampleDispute]:
-    """A table whose peak is not that of its GPU and dtype."""
-    for case in _first_of_each(tables, lambda c: (c.reference.source, c.reference.gpu_type, c.reference.dtype)):
+def _check_peaks(tables: Sequence[Case], candidates: Candidates, tolerance: float) -> Iterator[ExampleDispute]:
+    """Tables with a peak that is not the one of their GPU type and dtype."""
+    for case in _unique_by(tables, lambda c: (c.reference.source, c.reference.gpu_type, c.reference.dtype)):
         r = case.reference
-        right = peak(r.gpu_type, r.dtype, known.gpus)
+        right = peak(r.gpu_type, r.dtype, candidates.gpus)
         if r.peak_tflops is not None and right is not None:
-            yield from _peak(case, r.peak_tflops, right.tflops, known.gpus, tolerance)
+            yield from _check_peak(case, r.peak_tflops, right.tflops, candidates.gpus, tolerance)
 
 
-def _stated_flops(tables: Sequence[Case], known: Known, tolerance: float) -> Iterator[ExampleDispute]:
-    """Model FLOPs of a sample that a source states and its formula does not give."""
-    for case in _first_of_each(tables, lambda c: (c.reference.size, c.reference.model_flops)):
-        stated, ours = case.reference.model_flops, compute("model_flops", case.terms, case.formula)
-        if stated is None or ours is None or abs(difference_percent(stated, ours)) <= 100 * tolerance:
+def _check_model_flops(tables: Sequence[Case], candidates: Candidates, tolerance: float) -> Iterator[ExampleDispute]:
+    """Stated model FLOPs per sample that differ from the formula."""
+    for case in _unique_by(tables, lambda c: (c.reference.size, c.reference.model_flops)):
+        stated, computed = case.reference.model_flops, compute("model_flops", case.terms, case.formula)
+        if stated is None or computed is None or abs(difference_percent(stated, computed)) <= 100 * tolerance:
             continue
-        words = explain(case, "model_flops", stated, known)
-        about_size = _of(case, "formula", "model_flops", stated, ours, explanation=words)
-        yield about_size.replace(dtype=None, gpu_type=None, gpus=None)
+        explanation = explain(case, "model_flops", stated, candidates)
+        found = _row_dispute(case, "formula", "model_flops", stated, computed, explanation=explanation)
+        yield found.replace(dtype=None, gpu_type=None, gpus=None)
 
 
-def _statements(
-    examples: Sequence[Example], cases: Sequence[Case], known: Known, tolerance: float, workload: str
+def _check_statements(
+    examples: Sequence[Example], cases: Sequence[Case], candidates: Candidates, tolerance: float, workload: str
 ) -> Iterator[ExampleDispute]:
     for example in examples:
         found = equations(example.text, example.formula)
         if not found and not example.states:
-            raise UsageError(f"example '{example.text}' ({example.source}): nothing in it can be computed")
+            raise UsageError(f"example '{example.text}' ({example.source}): nothing can be computed")
         for equation in found:
             if not equation.holds:
-                yield _statement(example, workload, "arithmetic", _name(example), equation.printed, equation.value)
+                yield _example_dispute(
+                    example, workload, "arithmetic", _name(example), equation.printed, equation.value
+                )
         for field, stated in example.states.items():
-            yield from _state(example, field, stated, cases, known, tolerance, workload)
+            yield from _check_stated(example, field, stated, cases, candidates, tolerance, workload)
 
 
-def _state(
-    example: Example, field: str, stated: float, cases: Sequence[Case], known: Known, tolerance: float, workload: str
+def _check_stated(
+    example: Example,
+    field: str,
+    stated: float,
+    cases: Sequence[Case],
+    candidates: Candidates,
+    tolerance: float,
+    workload: str,
 ) -> Iterator[ExampleDispute]:
-    """One figure that a text states, held against what else is known of that run."""
-    fitting = [case for case in cases if _same_run(example, case)]
-    right, words, kind = None, example.note, "table"
+    """Compare one stated figure with the tables, the known peaks, the formula or the recipe."""
+    matching = [case for case in cases if _same_run(example, case)]
+    right, explanation, kind = None, example.note, "table"
     if field == "peak_tflops":
-        kind, right = "peak", _known_peak(example, known.gpus)
-        words = words or _whose_peak(stated, right, known.gpus)
+        kind, right = "peak", _known_peak(example, candidates.gpus)
+        explanation = explanation or _explain_peak(stated, right, candidates.gpus)
     elif field in ("window_first", "window_last"):
-        windows = {case.window for case in fitting if case.window}
+        windows = {case.window for case in matching if case.window}
         kind, right = "configuration", min((w[field == "window_last"] for w in windows), default=None)
-        words = words or "the recipe's measuring window"
+        explanation = explanation or "the recipe's measurement window"
     elif field == "model_flops":
         kind = "formula"
-        right = _nearest(stated, [compute("model_flops", case.terms, case.formula) for case in fitting])
+        right = _nearest(stated, [compute("model_flops", case.terms, case.formula) for case in matching])
     else:
         name, scale = ("mfu", 100.0) if field == "mfu_percent" else (field, 1.0)
-        values = [getattr(case.reference, name) for case in fitting if case.reference.kind == "table"]
+        values = [getattr(case.reference, name) for case in matching if case.reference.kind == "table"]
         right = _nearest(stated, [None if value is None else scale * value for value in values])
-        words = words or (None if right is None else f"no row of the tables has it; the nearest has {right:g}")
+        explanation = explanation or (None if right is None else f"not in the tables; the nearest value is {right:g}")
     if right is None or abs(difference_percent(stated, right)) <= 100 * tolerance:
         return
-    yield _statement(example, workload, kind, field, stated, right).replace(explanation=words)
+    yield _example_dispute(example, workload, kind, field, stated, right).replace(explanation=explanation)
 
 
-def _peak(
+def _check_peak(
     case: Case, stated: float, right: float, gpus: Mapping[str, GpuType], tolerance: float
 ) -> Iterator[ExampleDispute]:
     if abs(difference_percent(stated, right)) > 100 * tolerance:
-        words = _whose_peak(stated, right, gpus)
-        yield _of(case, "peak", "peak_tflops", stated, right, explanation=words)
+        explanation = _explain_peak(stated, right, gpus)
+        yield _row_dispute(case, "peak", "peak_tflops", stated, right, explanation=explanation)
 
 
-def _whose_peak(stated: float, right: float | None, gpus: Mapping[str, GpuType]) -> str | None:
-    """Which GPU and dtype the stated peak is of, or how it was misprinted."""
+def _explain_peak(stated: float, right: float | None, gpus: Mapping[str, GpuType]) -> str | None:
+    """The GPU type and dtype that have the stated peak, or a misplaced decimal point."""
     for gpu in gpus.values():
         for known in gpu.peaks.values():
-            if abs(known.tflops / stated - 1) <= FITS:
+            if abs(known.tflops / stated - 1) <= MATCH:
                 return f"{stated:g} TFLOP/s is the {known.name} peak"
     for power in (10, 100, 1000):
-        if right is not None and any(abs(stated * factor / right - 1) <= FITS for factor in (power, 1 / power)):
-            return f"misprinted: {right:g} with the decimal point elsewhere"
+        if right is not None and any(abs(stated * factor / right - 1) <= MATCH for factor in (power, 1 / power)):
+            return f"misprint: {right:g} with a misplaced decimal point"
     return None
 
 
 def _with_known_peak(case: Case, tables: Sequence[Case], gpus: Mapping[str, GpuType]) -> Case:
-    """An example with the peak of its GPU and dtype: the table's, else the known one, rather than its own."""
+    """The example with the peak of its GPU type and dtype from the tables, else the known one, else its own."""
     r = case.reference
     stated = [t.terms.peak_tflops for t in tables if (t.reference.gpu_type, t.reference.dtype) == (r.gpu_type, r.dtype)]
     right = peak(r.gpu_type, r.dtype, gpus)
@@ -153,7 +167,7 @@ def _known_peak(example: Example, gpus: Mapping[str, GpuType]) -> float | None:
 
 
 def _same_run(example: Example, case: Case) -> bool:
-    """Whether a row is of the run that an example talks about; what the example does not say fits any."""
+    """Whether a row describes the run of an example. Fields that the example does not set match any value."""
     names = ("recipe", "size", "dtype", "gpu_type", "gpus")
     return all(getattr(example, name) in (None, getattr(case.reference, name)) for name in names)
 
@@ -163,17 +177,17 @@ def _nearest(stated: float, values: Sequence[float | None]) -> float | None:
     return min(known, key=lambda value: abs(value / stated - 1) if stated else value, default=None)
 
 
-def _first_of_each(cases: Sequence[Case], key: Any) -> list[Case]:
+def _unique_by(cases: Sequence[Case], key: Any) -> list[Case]:
     return list({key(case): case for case in reversed(cases)}.values())[::-1]
 
 
 def _name(example: Example) -> str:
-    """What an equation computes: the words before its first `=`, or the whole of what is computed."""
+    """The name of an equation: the words before its first `=`, else `equation`."""
     name = example.text.partition("=")[0].strip()
     return name if name and len(name) <= 40 and not any(c.isdigit() for c in name) else "equation"
 
 
-def _statement(
+def _example_dispute(
     example: Example, workload: str, kind: str, field: str, published: float, recomputed: float
 ) -> ExampleDispute:
     return ExampleDispute(
@@ -193,7 +207,7 @@ def _statement(
     )
 
 
-def _of(
+def _row_dispute(
     case: Case, kind: str, field: str, published: float, recomputed: float, explanation: str | None
 ) -> ExampleDispute:
     r = case.reference

@@ -1,4 +1,4 @@
-"""Configuration rows: does what they print (DP, GA, the letters) follow from itself, and do the layers split?"""
+"""Check configuration rows: printed values must agree with each other and pass the rules of a run."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from llmbx.model import Parallelism, Recipe, Row, RunSpec, Scalar, Workload
 from llmbx.plugins.manager import Plugins
 from llmbx.resolve.rules import common_findings
 
-from .gather import resolve_row
-from .values import RowDispute
+from .cases import resolve_row
+from .findings import RowDispute
 
 COMPUTED = {"dp": "GPUs / (TP x PP x CP)", "ga": "GBS / (MBS x DP)"}
-"""Columns that follow from the others."""
+"""Columns that are computed from the others."""
 
 
 def disputed_rows(workload: Workload, plugins: Plugins, config: Config) -> list[RowDispute]:
-    """Every printed value of the workload's rows that the others contradict, or that breaks a rule of a run."""
+    """Printed values of the workload's rows that contradict the others or violate a rule of a run."""
     return [
         dispute
         for recipe in workload.recipes
@@ -32,7 +32,7 @@ def disputed_rows(workload: Workload, plugins: Plugins, config: Config) -> list[
 
 
 def _specs(workload: Workload, recipe: Recipe, row: Row, plugins: Plugins, config: Config) -> Iterable[RunSpec]:
-    """The row at each of its dtypes, GPU types and scales."""
+    """The runs of the row: every dtype, GPU type and scale."""
     for dtype in row.dtypes:
         for gpu_type in row.gpu_types:
             for gpus in scales(row.gpus):
@@ -43,38 +43,38 @@ def _specs(workload: Workload, recipe: Recipe, row: Row, plugins: Plugins, confi
 
 
 def _disputes(workload: Workload, recipe: Recipe, row: Row, spec: RunSpec, plugins: Plugins) -> Iterable[RowDispute]:
-    letters = {key: evaluate_printed(value, spec.gpus) for key, value in row.printed.items()}
-    actual = {key: value_of(spec, key) for key in letters}
-    problems = _problems(spec, letters, plugins)
-    differing = [key for key, printed in letters.items() if printed != actual[key]]
+    values = {key: evaluate_printed(value, spec.gpus) for key, value in row.printed.items()}
+    actual = {key: value_of(spec, key) for key in values}
+    problems = _problems(spec, values, plugins)
+    differing = [key for key, printed in values.items() if printed != actual[key]]
     for key in differing:
         problem = problems.get(key) or (None if key in COMPUTED else "; ".join(problems.values()) or None)
-        yield _dispute(workload, recipe, spec, key, (row.printed[key], letters[key]), actual[key], problem)
+        yield _dispute(workload, recipe, spec, key, (row.printed[key], values[key]), actual[key], problem)
     for rule, problem in problems.items() if not differing else ():
         yield _dispute(workload, recipe, spec, rule, (value_of(spec, rule),) * 2, None, problem)
 
 
 def _problems(spec: RunSpec, printed: dict[str, Scalar], plugins: Plugins) -> dict[str, str]:
-    """What the run with the printed letters breaks, by rule."""
-    as_printed = with_letters(spec, printed)
+    """The problems of the run with the printed values, by rule."""
+    as_printed = with_values(spec, printed)
     found = [*common_findings(as_printed, here=False), *plugins.framework(spec.plugin).check_spec(as_printed)]
     return {finding.rule: finding.problem for finding in found if not finding.warning}
 
 
-def with_letters(spec: RunSpec, letters: dict[str, Scalar]) -> RunSpec:
-    """The run with these letters in place of its own."""
-    degrees = {key: value for key, value in letters.items() if key in Parallelism.__struct_fields__}
+def with_values(spec: RunSpec, values: dict[str, Scalar]) -> RunSpec:
+    """The run with the printed values instead of its own."""
+    degrees = {key: value for key, value in values.items() if key in Parallelism.__struct_fields__}
     changes: dict[str, Any] = {"parallelism": spec.parallelism.replace(**degrees)}
     names = {"ga": "gradient_accumulation", "mbs": "micro_batch_size", "gbs": "global_batch_size",
              "cg": "cuda_graphs", "rl": "recompute_layers", "ol": "offload_layers"}  # fmt: skip
-    changes.update({names[key]: value for key, value in letters.items() if key in names})
-    if "layers" in letters:
-        changes["model"] = spec.model.replace(layers=letters["layers"])
+    changes.update({names[key]: value for key, value in values.items() if key in names})
+    if "layers" in values:
+        changes["model"] = spec.model.replace(layers=values["layers"])
     return spec.replace(**changes)
 
 
 def value_of(spec: RunSpec, key: str) -> Scalar:
-    """The value that the run has for a letter of the recipes, None for what is no letter."""
+    """The value of a recipe column in the run; None for an unknown column."""
     names = {"ga": spec.gradient_accumulation, "mbs": spec.micro_batch_size, "gbs": spec.global_batch_size,
              "layers": spec.model.layers, "cg": spec.cuda_graphs, "rl": spec.recompute_layers,
              "ol": spec.offload_layers}  # fmt: skip
@@ -83,7 +83,7 @@ def value_of(spec: RunSpec, key: str) -> Scalar:
 
 
 def evaluate_printed(value: Scalar, gpus: int) -> Scalar:
-    """A printed value at a scale: `GPUs/2` is a number, everything else stands."""
+    """Evaluate a printed value such as `GPUs/2` at a scale. Other values are returned unchanged."""
     return evaluate(value, gpus) if isinstance(value, str) and value.startswith("GPUs") else value
 
 

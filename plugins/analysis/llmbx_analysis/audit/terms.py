@@ -1,4 +1,4 @@
-"""The terms that a published figure is made of, and the figures that follow from them. Pure arithmetic."""
+"""The terms of published figures, and the formulas that compute the figures from them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from llmbx.model import Convention, ModelShape, Reference, Value
 from llmbx.model.flops import Flops
 
 Formula = Callable[[ModelShape], Flops | None]
-"""Model FLOPs of one sample of a shape."""
+"""Computes the model FLOPs of one sample for a model shape."""
 
 CELLS = ("tokens_per_s", "mfu", "days_per_1t_tokens")
-"""The columns of a performance table that follow from its step time."""
+"""Columns of a performance table that are computed from its step time."""
 
 
 class Terms(Value, frozen=True):
-    """Sequence length (tokens), global batch (samples), step time, GPUs, shape and convention, peak (TFLOP/s a GPU).
+    """Sequence length (tokens), batch size (samples), step time (s), GPUs, shape, convention, peak (TFLOP/s per GPU).
 
-    `flops` of one sample stands in where there is no shape or no formula. None is unknown.
+    `flops` (per sample) is used if there is no shape or no formula. None means unknown.
     """
 
     gpus: int
@@ -33,7 +33,7 @@ class Terms(Value, frozen=True):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One published row with the terms that the recipe gives it; `window` is the recipe's measuring window."""
+    """One published row with the terms of its recipe. `window` is the measurement window of the recipe."""
 
     workload: str
     reference: Reference
@@ -43,13 +43,13 @@ class Case:
 
 
 def model_flops(terms: Terms, formula: Formula) -> float | None:
-    """FLOPs of one sample by the formula under the convention, else the figure that stands in."""
+    """FLOPs of one sample by the formula and convention, else `terms.flops`."""
     computed = formula(terms.model) if terms.model is not None else None
     return computed.by(terms.convention) if computed is not None else terms.flops
 
 
 def compute(field: str, terms: Terms, formula: Formula) -> float | None:
-    """The figure that follows from the terms, None where one that it needs is unknown.
+    """Compute a figure from the terms; None if a term that it needs is unknown.
 
     tokens/s = sequence length x batch / step time; days = 1e12 / (tokens/s) / 86400; MFU = batch x FLOPs / (step time x
     GPUs x peak); TFLOP/s per GPU = MFU x peak. These are the formulas of the recipes.

@@ -1,1 +1,1 @@
-"""The verbs compare, audit and report."""
+"""The commands compare, audit and report."""

@@ -1,4 +1,4 @@
-"""Recompute published figures, and list those that the arithmetic does not give."""
+"""Recompute published figures and list those that differ."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ COLUMNS = ("kind", "source", "workload", "recipe", "size", "dtype", "gpu_type", 
 
 @click.command("audit")
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-w", "--workload", help="Only this workload; with a FILE: the workload that it is of.")
-@click.option("--plugin", help="Only this plugin's workloads.")
-@click.option("--tolerance", default="0.6%", show_default=True, help="How much a figure may differ.")
+@click.option("-w", "--workload", help="Audit only this workload. With FILE: the workload of the file.")
+@click.option("--plugin", help="Audit only the workloads of this plugin.")
+@click.option("--tolerance", default="0.6%", show_default=True, help="Allowed relative difference.")
 @format_option
 def command(
     file: Path | None, workload: str | None, plugin: str | None, tolerance: str, format_: str
 ) -> None:  # fmt: skip
-    """Recompute published figures, and list those that the arithmetic does not give.
+    """Recompute published figures and list those that differ.
 
-    Every cell of every published table (tokens/s, MFU, days for 1T tokens) is computed from its step time, the
-    recipe's batch, sequence length, FLOPs formula and convention, and the stated peak. Configuration rows are checked
-    (DP, GA, the split of layers), and so are the worked examples in the texts. Where an assumption gives the published
-    figure (another peak, batch, number of query groups …) it is named; it says what would explain the figure.
+    Every cell of every published table (tokens/s, MFU, days for 1T tokens) is recomputed from its step time, the batch
+    size, sequence length, FLOPs formula and attention convention of the recipe, and the stated peak. Configuration rows
+    (DP, GA, split of layers) and worked examples are checked as well. If a different assumption (peak, batch size,
+    number of query groups …) gives the published figure, it is listed as a possible explanation.
 
-    A FILE is a reference file, of a plugin or anybody else's, in the format of the plugins' references.
+    FILE is a TOML file of published figures in the format of the plugins' reference files.
 
     \b
     Examples:
@@ -74,7 +74,7 @@ def _print(found: Audit, format_: str) -> None:
 
 
 def lines(found: Audit) -> list[dict[str, Any]]:
-    """Everything that is disputed as flat rows: cells, then configuration rows, then examples."""
+    """All disputed figures as flat rows: cells, then configuration rows, then worked examples."""
     from msgspec.structs import asdict
 
     return [
@@ -85,7 +85,7 @@ def lines(found: Audit) -> list[dict[str, Any]]:
 
 
 def _tables(found: Audit) -> None:
-    """What people read: where, what is printed, what follows, and why it may differ."""
+    """Print the disputed figures as tables."""
     sections = (("Cells", found.disputed), ("Configuration rows", found.rows), ("Worked examples", found.examples))
     empty = True
     for title, items in sections:
@@ -105,13 +105,13 @@ def _short(item: Any) -> dict[str, Any]:
         "published": _figure(item.field, item.published),
         "recomputed": _figure(item.field, item.recomputed),
         "difference": "-" if difference is None else _percent(difference),
-        "explained by": item.explanation,
+        "possible explanation": item.explanation,
         "source": f"{item.source}: {item.text}" if getattr(item, "text", None) else item.source,
     }
 
 
 def _figure(field: str, value: Any) -> str:
-    """A figure as people write it: an MFU in percent, large numbers without decimals."""
+    """Format a figure for the table: MFU in percent, large numbers without decimals."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return cell(value)
     if field == "mfu":

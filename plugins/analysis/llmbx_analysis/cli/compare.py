@@ -1,4 +1,4 @@
-"""Compare a run with another, with a baseline, or with what was published."""
+"""Compare a run with another run, a baseline or a published figure."""
 
 from __future__ import annotations
 
@@ -20,39 +20,44 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, metavar="[A] B")
-@click.option("--baseline", metavar="TAG", help="Hold the run against the newest with this tag.")
-@click.option("--reference", is_flag=True, help="Hold the run against the published row for it.")
-@click.option("--tolerance", default="5%", show_default=True, help="How much slower is still the same.")
+@click.option("--baseline", metavar="TAG", help="Compare with the newest comparable run that has this tag.")
+@click.option("--reference", is_flag=True, help="Compare with the published figures for this configuration.")
+@click.option(
+    "--tolerance", default="5%", show_default=True, help="Largest change that is not counted as a difference."
+)
 @click.option(
     "--gate",
-    metavar="FIGURE",
+    metavar="METRIC",
     default="step_time",
     show_default=True,
-    help="Judge by another figure: exposed_communication of profiled runs …",
+    help="Metric that decides the verdict, for example exposed_communication for profiled runs.",
 )
-@click.option("--window", metavar="A-B|last|auto", help="Measure the runs anew over these steps.")
-@click.option("--single", is_flag=True, help="Take only the runs that are named, not their repeats.")
-@click.option("--force", is_flag=True, help="Compare although it makes no sense; the output says why.")
+@click.option("--window", metavar="A-B|last|auto", help="Recompute the results over these steps.")
+@click.option("--single", is_flag=True, help="Use only the named runs, without their repeats.")
+@click.option("--force", is_flag=True, help="Compare runs that are not comparable; the output lists why.")
 @format_option
 def command(
     runs: tuple[str, ...], baseline: str | None, reference: bool, tolerance: str, window: str | None, single: bool,
     force: bool, format_: str, gate: str,
 ) -> None:  # fmt: skip
-    """Compare a run with another (A, then B), with a baseline, or with what was published.
+    """Compare run B with run A, a baseline or a published figure.
 
-    A run is its id, the beginning of it, its folder, its job id, or `last`, which is also the default of B with
-    --baseline and --reference; or tag:NAME, which beside another run is the newest valid run with this tag that does
-    the same work. The repeats of a run are taken with it. The verdict on B is `faster`, `slower` or `same
-    within noise`: a difference counts when its 95 % interval leaves no change out and it is beyond the tolerance.
-    What the two records do not have in common follows, the likeliest cause first.
+    A run is given by its id, a unique prefix of it, its folder, its job id or `last`. With --baseline and --reference,
+    B defaults to `last`. `tag:NAME` is the newest valid run with this tag that is comparable with the other run. The
+    repeats of a run are included.
 
-    What does not do the same work is refused: another batch, sequence length, dtype, size or scale, a profiled run, a
-    mini against a published figure. MFU is compared under one convention of counting attention.
+    The verdict on B is `faster`, `slower` or `same within noise`: a difference counts if it is statistically
+    significant (the 95 % interval excludes zero) and larger than --tolerance. The differences between the two records
+    are listed, the likeliest causes first.
 
-    Profiled and traced runs are compared with --gate FIGURE: by what their profilers measured, such as
-    exposed_communication, where --tolerance is a part of a step.
+    Runs are not comparable if they differ in batch size, sequence length, dtype, model size or number of GPUs, if one
+    was profiled or traced, or if a mini is compared with a published figure. MFU is converted to one attention
+    convention.
 
-    Exit code 3 when B is slower.
+    --gate METRIC compares profiled and traced runs by a metric of their profilers, such as exposed_communication.
+    --tolerance is then a fraction of the step time.
+
+    The exit code is 3 if B is slower.
 
     \b
     Examples:
@@ -65,38 +70,37 @@ def command(
 
     allowed = fraction(tolerance, "--tolerance")
     policy = check(window) if window is not None else None
-    _usage(runs, baseline, reference, gate)
+    _check_usage(runs, baseline, reference, gate)
     here = world()
     chosen = _runs(runs or ("last",), here, policy, force, single)
     if reference:
-        from ..compare.published import hold
+        from ..compare.published import compare_with_published
 
-        found = hold(chosen[-1], here.plugins, here.config, allowed, force=force)
+        found = compare_with_published(chosen[-1], here.plugins, here.config, allowed, force=force)
     else:
-        found = _against(chosen, here, baseline, policy, allowed, force, gate)
+        found = _compare(chosen, here, baseline, policy, allowed, force, gate)
     _print(found, format_)
     if found.verdict == "slower":
         click.get_current_context().exit(SLOWER)
 
 
-def _usage(runs: tuple[str, ...], baseline: str | None, reference: bool, gate: str) -> None:
+def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, gate: str) -> None:
     if reference and gate != "step_time":
-        raise UsageError(f"--gate {gate}: nothing of the kind is published; --reference judges by step_time")
+        raise UsageError(f"--gate {gate} cannot be combined with --reference: only step times are published")
     if reference and baseline:
-        raise UsageError("--reference and --baseline exclude each other")
+        raise UsageError("--reference cannot be combined with --baseline")
     if reference or baseline:
         if len(runs) > 1:
             raise UsageError(f"{'--reference' if reference else '--baseline'} takes one run, got {len(runs)}")
     elif len(runs) != 2:
-        what = "nothing" if not runs else f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
-        raise UsageError(f"compare takes two runs, or one with --baseline TAG or --reference; got {what}")
+        raise UsageError(f"compare takes two runs, or one with --baseline TAG or --reference; got {len(runs)}")
 
 
 def _runs(texts: tuple[str, ...], here: World, policy: str | None, force: bool, single: bool) -> list[list[Measured]]:
-    """Each named run with its repeats; two repeats of one command stand for themselves."""
+    """The runs of each side, with repeats. Two repeats of the same command are compared as single runs."""
     from llmbx.history import find_run
 
-    from ..compare.select import baseline, with_repeats
+    from ..compare.sides import baseline, with_repeats
 
     if sum(text.startswith(TAG) for text in texts) == 1 and len(texts) == 2:
         (other,) = _runs(tuple(text for text in texts if not text.startswith(TAG)), here, policy, force, single)
@@ -108,20 +112,20 @@ def _runs(texts: tuple[str, ...], here: World, policy: str | None, force: bool, 
         ]
     named = [find_run(here.install, text) for text in texts]
     if len(named) == 2 and named[0].record.run_id == named[1].record.run_id:
-        raise UsageError(f"both runs are {named[0].record.run_id}")
+        raise UsageError(f"cannot compare {named[0].record.run_id} with itself")
     groups = [run.record.group for run in named]
     alone = single or (len(groups) == 2 and groups[0] == groups[1])
     return [with_repeats(here.install, run, here.plugins, policy, force, alone) for run in named]
 
 
-def _against(
+def _compare(
     chosen: list[list[Measured]], here: World, tag: str | None, policy: str | None, allowed: float, force: bool,
     name: str,
 ) -> Comparison:  # fmt: skip
     from llmbx.measure.intervals import LEVEL
 
     from ..compare import Gate, compare_runs
-    from ..compare.select import baseline
+    from ..compare.sides import baseline
 
     if tag is not None:
         chosen = [baseline(here.install, tag, chosen[-1], here.plugins, policy), chosen[-1]]

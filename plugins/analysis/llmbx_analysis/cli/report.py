@@ -1,4 +1,4 @@
-"""Report on runs: a summary, and one HTML page with curves, scaling, comparisons and where each figure is from."""
+"""Report on runs: print a summary and write an HTML page with curves, scaling and comparisons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llmbx.errors import UsageError
 
 if TYPE_CHECKING:
     from ..report.build import Report
-    from ..report.subjects import Cell
+    from ..report.cells import Cell
 
 FORMATS = ("table", "markdown", "csv", "json")
 SUMMARY = ("configuration", "verdict", "runs", "step time [s]", "from", "to", "MFU [%]")
@@ -21,20 +21,22 @@ SUMMARY = ("configuration", "verdict", "runs", "step time [s]", "from", "to", "M
 
 @click.command("report")
 @click.argument("runs", nargs=-1, metavar="[RUN|SWEEP]…")
-@click.option("--html", "page", type=Target(), metavar="FILE", help="Where the page goes.")
-@click.option("--svg", "drawings", type=Target(), metavar="FOLDER", help="Write each chart as SVG.")
-@click.option("--baseline", metavar="TAG", help="Hold the runs against those that have this tag.")
-@click.option("--tolerance", default="5%", show_default=True, help="How much slower is still the same.")
-@click.option("--window", metavar="A-B|last|auto", help="Measure the runs anew over these steps.")
-@click.option("--single", is_flag=True, help="Take only the runs that are named, not their repeats.")
-@click.option("--title", help="The report's title.")
+@click.option("--html", "page", type=Target(), metavar="FILE", help="Path of the HTML page.")
+@click.option("--svg", "drawings", type=Target(), metavar="FOLDER", help="Write each chart as an SVG file.")
+@click.option("--baseline", metavar="TAG", help="Compare with the newest comparable run that has this tag.")
+@click.option(
+    "--tolerance", default="5%", show_default=True, help="Largest change that is not counted as a difference."
+)
+@click.option("--window", metavar="A-B|last|auto", help="Recompute the results over these steps.")
+@click.option("--single", is_flag=True, help="Use only the named runs, without their repeats.")
+@click.option("--title", help="Title of the report.")
 @click.option(
     "--format",
     "format_",
     type=click.Choice(FORMATS),
     default="table",
     show_default=True,
-    help="How to print; all but table write the page only with --html.",
+    help="Output format. Formats other than table write the page only with --html.",
 )
 def command(
     runs: tuple[str, ...], page: Path | None, drawings: Path | None, baseline: str | None, tolerance: str,
@@ -42,12 +44,14 @@ def command(
 ) -> None:  # fmt: skip
     """Report on one run, or on several side by side.
 
-    RUN is a run's id, the beginning of it, its folder, its job id, or `last` (the default); SWEEP a sweep's id, the
-    beginning of it, or its folder. Another folder means all runs in it. The repeats of a run come along. Runs of one
-    configuration are joined, with the interval over them; several scales of one workload give a scaling chart.
+    RUN is the id of a run, a unique prefix of it, its folder, its job id or `last` (the default). SWEEP is the id of a
+    sweep, a unique prefix of it or its folder. Any other folder stands for all runs in it. The repeats of a run are
+    included. Runs with the same configuration are reported as repeats, with a 95 % interval over the runs. Several
+    scales of one workload give a scaling chart.
 
-    The page is one file that loads nothing. Without --html it is report.html in the run's folder or, for several
-    configurations, llmbx-report.html here. The exit code says whether the report was made; `llmbx compare` is the gate.
+    The page is a single self-contained file. Its default path is report.html in the folder of the run or, for several
+    configurations, llmbx-report.html in the current directory. The exit code does not depend on the results; use
+    `llmbx compare` as a gate.
 
     \b
     Examples:
@@ -59,31 +63,31 @@ def command(
     from llmbx.measure.window import check
 
     from ..report.build import build
-    from ..report.gather import Wanted, gather
-    from ..report.select import chosen
+    from ..report.gather import ReportOptions, gather
+    from ..report.selection import select_runs
 
-    wanted = Wanted(
+    options = ReportOptions(
         window=check(window) if window is not None else None,
         baseline=baseline,
         tolerance=fraction(tolerance, "--tolerance"),
     )
     here = world()
-    found = chosen(here.install, runs or ("last",), single, here.plugins)
-    cells, notes = gather(found.runs, here.install, here.plugins, here.config, wanted)
+    found = select_runs(here.install, runs or ("last",), single, here.plugins)
+    cells, notes = gather(found.runs, here.install, here.plugins, here.config, options)
     report = build(cells, title, (*found.notes, *notes))
-    drawn = _draw(report, drawings) if drawings is not None else {}
-    _print(report, cells, format_, drawn)
+    drawings_by_chart = _draw(report, drawings) if drawings is not None else {}
+    _print(report, cells, format_, drawings_by_chart)
     if page is not None or format_ == "table":
         _write_page(report, page or _default(cells))
 
 
-def _print(report: Report, cells: list[Cell], format_: str, drawn: dict[tuple[str, str], str]) -> None:
+def _print(report: Report, cells: list[Cell], format_: str, drawings: dict[tuple[str, str], str]) -> None:
     if format_ == "json":
         print_json(report)
     elif format_ == "markdown":
         from ..report.markdown import render as markdown
 
-        click.echo(markdown(report, drawn), nl=False)
+        click.echo(markdown(report, drawings), nl=False)
     elif format_ == "csv":
         from ..report.rows import COLUMNS, rows
 
@@ -93,26 +97,26 @@ def _print(report: Report, cells: list[Cell], format_: str, drawn: dict[tuple[st
 
 
 def _summary(report: Report, cells: list[Cell]) -> None:
-    """The report on a terminal: a run as it was told when it ended, several as a table."""
+    """Print the summary: one run as at its end, several runs as a table."""
     from llmbx.cli.terminal import render
 
-    if len(cells) == 1 and len(cells[0].subjects) == 1:
-        subject = cells[0].newest
-        click.echo(render(subject.result, subject.run.folder), nl=False)
+    if len(cells) == 1 and len(cells[0].runs) == 1:
+        run = cells[0].newest
+        click.echo(render(run.result, run.run.folder), nl=False)
         lines = [line for section in report.sections if section.name == "against" for line in section.text]
     else:
-        print_table([_row(report, cell, place) for place, cell in enumerate(cells)], SUMMARY)
+        print_table([_row(report, cell, index) for index, cell in enumerate(cells)], SUMMARY)
         lines = [f"{v.cell}: {v.word}: {v.text}" for v in report.verdicts if v.tone == "bad"]
     for line in (*lines, *report.notes):
         click.echo(f"  {line}")
 
 
-def _row(report: Report, cell: Cell, place: int) -> dict[str, object]:
+def _row(report: Report, cell: Cell, index: int) -> dict[str, object]:
     from ..report.figures import figures
 
     known = {figure.name: figure for figure in figures(cell)}
     time, mfu = known["step time"], known["MFU"]
-    values = (cell.name, report.verdicts[place].word, len(cell.subjects), time.value, time.low, time.high, mfu.value)
+    values = (cell.name, report.verdicts[index].word, len(cell.runs), time.value, time.low, time.high, mfu.value)
     return dict(zip(SUMMARY, values, strict=True))
 
 
@@ -130,18 +134,18 @@ def _write_page(report: Report, path: Path) -> None:
 
 
 def _draw(report: Report, folder: Path) -> dict[tuple[str, str], str]:
-    """Every chart as a file; what its name is, by section and chart."""
+    """Write every chart as a file. Returns the paths by section and chart name."""
     from llmbx.files import write_atomic
 
-    from ..report.draw import alone
+    from ..report.draw import standalone
 
     found = {}
     for section in report.sections:
         for chart in section.charts:
             path = folder / f"{section.name}-{chart.name}.svg"
-            write_atomic(path, alone(chart))
+            write_atomic(path, standalone(chart))
             found[section.name, chart.name] = str(path)
     if not found:
-        raise UsageError("--svg: this report has no chart: no step was seen")
+        raise UsageError("--svg: the report has no charts, because the log has no steps")
     click.echo(f"{len(found)} charts in {folder}", err=True)
     return found

@@ -1,4 +1,4 @@
-"""Another gate than the step time: a figure that profilers read from what both runs left."""
+"""Compare profiled runs by a metric that profilers read from the files of the runs."""
 
 from __future__ import annotations
 
@@ -10,65 +10,66 @@ from llmbx.measure.intervals import Change, Interval, exact, over_repeats, over_
 from llmbx.model import Figure
 from llmbx.plugins.manager import Plugins
 
+from .comparison import Metric, Verdict
 from .measured import Measured
-from .values import Metric, Verdict
-from .verdict import interval, judge
+from .verdict import decide_verdict, interval
 
 STEP_TIME = "step_time"
 
 
 class Gate:
-    """The figure `name` of both sides, each one run or several repeats. Raises `UsageError` where a run lacks it."""
+    """The metric `name` of both sides, each one run or several repeats. Raises `UsageError` if a run lacks it."""
 
     def __init__(self, name: str, a: Sequence[Measured], b: Sequence[Measured], plugins: Plugins, level: float) -> None:
         sides = [[_figure(name, run, plugins) for run in side] for side in (a, b)]
         self.figure = sides[1][-1]
         self._a, self._b = (_interval(side, level) for side in sides)
-        self._of = sides[0][-1].step_s
+        self._step_s = sides[0][-1].step_s
         self._level, self._repeats = level, len(a) + len(b) > 2
 
     @property
     def change(self) -> Change:
-        """By which part of A's step (or of A's figure, where it is no part of one) B's figure is larger.
+        """The difference B - A as a fraction of A's step time, or of A's value if the metric is not part of a step.
 
-        The limits of the difference are recovered from those of both means (see `confidence.change`).
+        The interval is recovered from the intervals of both means (see `llmbx.measure.intervals.change`). Raises
+        `UsageError` if the value to divide by is 0.
         """
-        a, b, whole = self._a, self._b, self._of or self._a.mean
-        if not whole:
-            raise UsageError(f"{self._words} is 0 in A: there is nothing to hold B's against")
+        a, b, base = self._a, self._b, self._step_s or self._a.mean
+        if not base:
+            raise UsageError(f"{self._label} is 0 in A, so there is no relative change")
         difference = b.mean - a.mean
         return Change(
-            fraction=difference / whole,
-            low=(difference - math.hypot(b.mean - b.low, a.high - a.mean)) / whole,
-            high=(difference + math.hypot(b.high - b.mean, a.mean - a.low)) / whole,
+            fraction=difference / base,
+            low=(difference - math.hypot(b.mean - b.low, a.high - a.mean)) / base,
+            high=(difference + math.hypot(b.high - b.mean, a.mean - a.low)) / base,
             level=self._level,
             over="repeats" if self._repeats else "steps",
         )
 
-    def judge(self, tolerance: float) -> tuple[Verdict, str, Change]:
-        """The verdict, its reason and the change. `tolerance` is a part of a step, or of the figure itself."""
+    def verdict(self, tolerance: float) -> tuple[Verdict, str, Change]:
+        """The verdict, its reason and the change. `tolerance` is a fraction of the step time or of the value."""
         found = self.change
-        size = f"{100 * abs(found.fraction):.1f} % {'of a step ' if self._of else ''}"
-        told = f"{self._words} takes {size}{'more' if found.fraction > 0 else 'less'} ({interval(found)})"
-        worse = found if self.figure.better == "lower" else _turned(found)
-        return (*judge(worse, tolerance, told), found)
+        size = f"{100 * abs(found.fraction):.1f} %{' of the step time' if self._step_s else ''}"
+        text = f"{self._label} is {'higher' if found.fraction > 0 else 'lower'} by {size} ({interval(found)})"
+        worse = found if self.figure.better == "lower" else _negated(found)
+        return (*decide_verdict(worse, tolerance, text), found)
 
     @property
     def metric(self) -> Metric:
-        """The line of the table."""
+        """The row of the table."""
         a, b, figure = self._a.mean, self._b.mean, self.figure
         change = 100 * (b / a - 1) if a else None
-        note = f"profiled steps of {self._of:.4g} s" if self._of else None
+        note = f"profiled steps of {self._step_s:.4g} s" if self._step_s else None
         return Metric(name=figure.name, unit=figure.unit, better=figure.better, a=a, b=b, change_percent=change,
                       note=note)  # fmt: skip
 
     @property
-    def _words(self) -> str:
+    def _label(self) -> str:
         return self.figure.name.replace("_", " ")
 
 
-def names(run: Measured, plugins: Plugins) -> dict[str, Figure]:
-    """The figures that the run's profilers have of it, by name."""
+def figures_of(run: Measured, plugins: Plugins) -> dict[str, Figure]:
+    """The metrics of the run's profilers by name."""
     found = [
         figure
         for profiler in run.spec.profilers
@@ -79,19 +80,19 @@ def names(run: Measured, plugins: Plugins) -> dict[str, Figure]:
 
 
 def _figure(name: str, run: Measured, plugins: Plugins) -> Figure:
-    found = names(run, plugins)
+    found = figures_of(run, plugins)
     if name in found:
         return found[name]
     known = [STEP_TIME, *found]
-    raise UsageError(f"--gate {name}: {run.record.run_id} has no such figure{did_you_mean(name, known)}")
+    raise UsageError(f"--gate {name}: {run.record.run_id} has no such metric{did_you_mean(name, known)}")
 
 
 def _interval(side: Sequence[Figure], level: float) -> Interval:
-    """Over the runs where there are several, else over the steps of the only one."""
+    """The interval over the runs if there are several, else over the steps of the run."""
     means = [math.fsum(figure.values) / len(figure.values) for figure in side]
     found = over_repeats(means, level) if len(side) > 1 else over_steps(side[0].values, level)
     return found or exact(means[-1], level)
 
 
-def _turned(change: Change) -> Change:
+def _negated(change: Change) -> Change:
     return change.replace(fraction=-change.fraction, low=-change.high, high=-change.low)

@@ -1,4 +1,4 @@
-"""A finished run as a comparison needs it: record, result, and the times of its measured steps."""
+"""Finished runs for a comparison: record, result and measured steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from llmbx.record.folder import Record, Run, read_steps
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """One run and what was measured of it."""
+    """One finished run with its result and its measured steps."""
 
     run: Run
     result: Result
@@ -24,12 +24,12 @@ class Measured:
 
     @property
     def record(self) -> Record:
-        """What is known of the run besides its result."""
+        """The record of the run."""
         return self.run.record
 
     @property
     def spec(self) -> RunSpec:
-        """What was run."""
+        """The specification of the run."""
         return self.run.record.spec
 
     @property
@@ -46,37 +46,37 @@ class Measured:
 
 
 def measured(run: Run, plugins: Plugins, policy: str | None = None, force: bool = False) -> Measured:
-    """The run with its result, measured anew under the window `policy` where one is given.
+    """Read a run with its result. If `policy` is set, the result is recomputed with this window.
 
-    Raises `UsageError` for a run that goes on, that measured nothing, or (unless forced) whose data is not valid.
+    Raises `UsageError` if the run has not ended, has no measured steps, or (unless `force` is set) has no valid data.
     """
     name, result = run.record.run_id, refresh_result(run, plugins)
     if result is None:
-        raise UsageError(f"{name} has not ended: compare it when it has")
+        raise UsageError(f"{name} has not ended")
     if not result.data_valid and not force:
         why = f": {result.cause}" if result.cause else ""
-        raise UsageError(f"{name} is no valid measurement ({result.status}{why}); --force compares it all the same")
+        raise UsageError(f"{name} has no valid data ({result.status}{why}); --force overrides")
     steps = read_steps(run.path)
     if policy is not None:
         result = rewindowed(run, result, steps, plugins, policy)
     if result.step_time_s.mean is None:
-        where = f"window {result.window.policy}: {result.window.reason}" if result.window.reason else "no step"
-        raise UsageError(f"{name} measured nothing ({where})")
+        where = f"window {result.window.policy}: {result.window.reason}" if result.window.reason else "no steps"
+        raise UsageError(f"{name} has no measured steps ({where})")
     return Measured(run, result, tuple(step for step in steps if inside(step, result)))
 
 
 def inside(step: Step, result: Result) -> bool:
-    """Whether a step is one of those that the result measured."""
+    """Whether the step is one of the measured steps of the result."""
     return step.time_s is not None and not step.skipped and result.window.holds(step.number)
 
 
 def times(run: Measured) -> list[float]:
-    """The seconds of the measured steps, in order."""
+    """The times of the measured steps in seconds, in order."""
     return [step.time_s for step in run.steps if step.time_s is not None]
 
 
 def step_time(runs: Sequence[Measured], level: float) -> Interval:
-    """Step time with interval: over the runs where there are several, over the steps of a single one."""
+    """Mean step time with its interval: over the runs if there are several, else over the steps of the run."""
     several = len(runs) > 1
     found = over_repeats([run.mean_s for run in runs], level) if several else over_steps(times(runs[0]), level)
     return found or exact(runs[0].mean_s, level)

@@ -1,4 +1,4 @@
-"""The figures of both sides next to each other; MFU under one convention of counting attention. Pure."""
+"""The metrics of both sides. MFU and TFLOP/s are converted to one attention convention."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Literal
 
 from llmbx.model import Convention, Reference, Result
 
+from .comparison import Metric
 from .measured import Measured
-from .values import Metric
 
 Better = Literal["lower", "higher"]
 Figure = Literal["mfu", "tflops_per_gpu"]
@@ -24,8 +24,8 @@ FIGURES: tuple[tuple[str, str, Better, Callable[[Result], float | None]], ...] =
 )
 
 
-def of_runs(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
-    """The figures of two groups of runs: the mean over each, where every run of it has the figure."""
+def run_metrics(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
+    """The metrics of two sides: the means over their runs. None if a run of the side lacks the value."""
     found = [
         metric(name, unit, better, _mean([read(run.result) for run in a]), _mean([read(run.result) for run in b]))
         for name, unit, better, read in FIGURES
@@ -33,32 +33,34 @@ def of_runs(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
     return [*(m for m in found if m.a is not None or m.b is not None), *_compute(a, b)]
 
 
-def of_published(reference: Reference, runs: Sequence[Measured]) -> list[Metric]:
-    """The figures of a published row and of runs. Without a published rate, days or TFLOP/s there is no such line."""
-    theirs = {
+def published_metrics(reference: Reference, runs: Sequence[Measured]) -> list[Metric]:
+    """The metrics of a published row and of runs. Values that are not published are left out."""
+    known = {
         "step_time": reference.step_time_s,
         "tokens_per_s": reference.tokens_per_s,
         "days_per_1t_tokens": reference.days_per_1t_tokens,
     }
     found = [
-        metric(name, unit, better, theirs[name], _mean([read(run.result) for run in runs]))
+        metric(name, unit, better, known[name], _mean([read(run.result) for run in runs]))
         for name, unit, better, read in FIGURES
-        if theirs.get(name) is not None
+        if known.get(name) is not None
     ]
     if reference.tflops_per_gpu is not None:
-        ours = _mean([under(run.result, reference.convention, "tflops_per_gpu") for run in runs])
-        found.append(metric("tflops_per_gpu", "TFLOP/s", "higher", reference.tflops_per_gpu, ours))
+        measured = _mean([in_convention(run.result, reference.convention, "tflops_per_gpu") for run in runs])
+        found.append(metric("tflops_per_gpu", "TFLOP/s", "higher", reference.tflops_per_gpu, measured))
     if reference.mfu is not None:
-        ours = _mean([under(run.result, reference.convention, "mfu") for run in runs])
-        found.append(metric("mfu", "%", "higher", 100 * reference.mfu, _percent(ours), _conversion(runs, reference)))
+        measured = _mean([in_convention(run.result, reference.convention, "mfu") for run in runs])
+        found.append(
+            metric("mfu", "%", "higher", 100 * reference.mfu, _percent(measured), _conversion(runs, reference))
+        )
     return found
 
 
-def under(result: Result, convention: Convention, figure: Figure) -> float | None:
-    """MFU (a fraction) or TFLOP/s per GPU of a result under a convention of counting attention.
+def in_convention(result: Result, convention: Convention, figure: Figure) -> float | None:
+    """MFU (a fraction) or TFLOP/s per GPU of a result under an attention convention.
 
-    A figure that counts by the other one is computed anew from step time and the FLOPs of a sample; None where these
-    are unknown.
+    A value of the other convention is recomputed from the step time and the FLOPs per sample; None if these are
+    unknown.
     """
     value = result.mfu.value if figure == "mfu" else result.tflops_per_gpu.mean
     own = result.mfu.convention
@@ -75,21 +77,21 @@ def under(result: Result, convention: Convention, figure: Figure) -> float | Non
 
 
 def metric(name: str, unit: str, better: Better, a: float | None, b: float | None, note: str | None = None) -> Metric:
-    """One line, with the change from A to B where both are known."""
+    """One metric, with the change from A to B in percent if both are known."""
     change = 100 * (b / a - 1) if a and b is not None else None
     return Metric(name=name, unit=unit, better=better, a=a, b=b, change_percent=change, note=note)
 
 
 def _compute(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
-    """TFLOP/s and MFU, by A's convention; a run whose figure cannot be converted leaves its side empty."""
+    """TFLOP/s and MFU in the convention of A. None for a side with a value that cannot be converted."""
     convention = a[-1].result.mfu.convention
     if convention is None:
         return []
-    tflops = [_mean([under(run.result, convention, "tflops_per_gpu") for run in side]) for side in (a, b)]
-    mfu = [_percent(_mean([under(run.result, convention, "mfu") for run in side])) for side in (a, b)]
+    tflops = [_mean([in_convention(run.result, convention, "tflops_per_gpu") for run in side]) for side in (a, b)]
+    mfu = [_percent(_mean([in_convention(run.result, convention, "mfu") for run in side])) for side in (a, b)]
     notes = _notes([run.result for run in (*a, *b)], convention)
     if any(figure is None for figure in mfu) and notes[0]:
-        notes[0] = f"not {notes[0]}: the FLOPs of a sample are not known"
+        notes[0] = f"not {notes[0]}: the FLOPs per sample are unknown"
     lines = [
         metric("tflops_per_gpu", "TFLOP/s", "higher", tflops[0], tflops[1], "; ".join(notes[:1]) or None),
         metric("mfu", "%", "higher", mfu[0], mfu[1], "; ".join(note for note in notes if note) or None),
@@ -98,14 +100,14 @@ def _compute(a: Sequence[Measured], b: Sequence[Measured]) -> list[Metric]:
 
 
 def _notes(results: Sequence[Result], convention: Convention) -> list[str]:
-    """What was converted, then what makes an MFU doubtful; the first may be empty."""
+    """A note on the conversion (may be empty), then notes on why the MFU values may not be comparable."""
     others = {r.mfu.convention for r in results if r.mfu.convention not in (None, convention)}
     notes = [f"converted from {others.pop()} to {convention} attention" if others else ""]
     peaks = sorted({r.mfu.peak_tflops for r in results if r.mfu.peak_tflops})
     if len(peaks) > 1:
-        notes.append("of different peaks: " + " and ".join(f"{peak:g}" for peak in peaks))
+        notes.append("different peaks: " + " and ".join(f"{peak:g}" for peak in peaks))
     if len({r.mfu.formula for r in results}) > 1:
-        notes.append("by different FLOPs formulas")
+        notes.append("different FLOPs formulas")
     return notes
 
 
@@ -113,7 +115,7 @@ def _conversion(runs: Sequence[Measured], reference: Reference) -> str | None:
     own = runs[-1].result.mfu.convention
     if own is None or own == reference.convention:
         return None
-    return f"converted from {own} to {reference.convention} attention, as the source counts"
+    return f"converted from {own} to {reference.convention} attention, the convention of the source"
 
 
 def _percent(value: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Holding runs against the published row for them: the row, what an audit says of it, and its own configuration."""
+"""Compare runs with the published row for their configuration."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from llmbx.model import Reference, RunSpec
 from llmbx.plugins.manager import Plugins
 
 from ..audit import disputes_of
-from ..audit.gather import resolve_row
+from ..audit.cases import resolve_row
 from . import Comparison, Measured, compare_published
-from .select import published
+from .sides import published
 
 
-def hold(
+def compare_with_published(
     runs: Sequence[Measured], plugins: Plugins, config: Config, tolerance: float, *, force: bool = False
 ) -> Comparison:
-    """The runs (repeats, newest last) against what was published.
+    """Compare the runs (repeats, newest last) with the published row of their configuration.
 
-    Raises `UsageError` where nothing fits, unless forced.
+    Raises `UsageError` if there is no such row, or (unless `force` is set) if the runs are not comparable with it.
     """
     spec = runs[-1].spec
     workload = plugins.workload(spec.workload, spec.plugin)
     row = published(spec, workload)
     disputed = [
-        f"{d.field} {d.published:g}, the arithmetic gives {d.recomputed:g}"
-        + (f" (explained by {d.explanation})" if d.explanation else "")
+        f"{d.field} {d.published:g}, recomputed {d.recomputed:g}"
+        + (f" (possible explanation: {d.explanation})" if d.explanation else "")
         for d in disputes_of(row, workload, plugins, config)
     ]
     recipe = _recipe(spec, row, plugins, config)
@@ -35,7 +35,7 @@ def hold(
 
 
 def _recipe(spec: RunSpec, row: Reference, plugins: Plugins, config: Config) -> RunSpec | None:
-    """The configuration that the catalog has for the published row, None where it has none."""
+    """The configuration of the published row in the catalog, or None."""
     workload = plugins.workload(spec.workload, spec.plugin)
     try:
         return resolve_row(

@@ -1,4 +1,4 @@
-"""A comparison as text for the terminal: the verdict first, then the figures, then what may explain them. Pure."""
+"""Format a comparison for the terminal: verdict, metrics, differences, warnings."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Sequence
 
 from llmbx.measure.intervals import Interval
 
-from .values import Comparison, Difference, Metric, Side
-from .why import NOTABLE
+from .comparison import Comparison, Difference, Metric, Side
+from .differences import NOTABLE
 
 WIDTH = 100
 MOST = 15
-"""How many differences are shown; the JSON has all."""
+"""Most differences that are printed. The JSON output has all."""
 
 DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 
 
 def render(found: Comparison) -> str:
-    """The comparison as lines."""
+    """Format the comparison as text."""
     lines = textwrap.wrap(f"{found.verdict}: {found.reason}", WIDTH)
     if found.not_comparable_because:
-        lines += _wrapped("forced, although ", "; ".join(found.not_comparable_because))
+        lines += _wrapped("forced although not comparable: ", "; ".join(found.not_comparable_because))
     lines += ["", *_side("A", found.a), *_side("B", found.b), ""]
     lines += _table(found.metrics)
     lines += _differences(found)
@@ -46,12 +46,14 @@ def _interval(known: Interval, runs: int) -> str:
         return text
     text += f" ({100 * known.level:g} % interval {known.low:.{digits}f} to {known.high:.{digits}f}"
     if known.method == "ar1":
-        return f"{text}; {known.count} steps, worth {max(1, round(known.effective_count or 1))} independent ones)"
+        return (
+            f"{text}; {known.count} steps, equivalent to {max(1, round(known.effective_count or 1))} independent ones)"
+        )
     return f"{text}; {known.count} {'runs' if runs > 1 else 'steps'})"
 
 
 def _table(metrics: Sequence[Metric]) -> list[str]:
-    rows = [("", "A", "B", "B against A", "")]
+    rows = [("", "A", "B", "B vs. A", "")]
     for m in metrics:
         change = "-" if m.change_percent is None else f"{m.change_percent:+.2f} %"
         rows.append((f"{m.name.replace('_', ' ')} [{m.unit}]", _figure(m.a), _figure(m.b), change, m.note or ""))
@@ -71,17 +73,17 @@ def _figure(value: float | None) -> str:
 
 def _differences(found: Comparison) -> list[str]:
     if found.a.kind == "reference":
-        title, none = "departs from the recipe in", "it has the recipe's own configuration"
+        title, none = "differences from the recipe", "no differences from the recipe"
     else:
-        title, none = "what differs, likeliest cause first", "nothing differs that the records know"
+        title, none = "differences, likeliest cause first", "no differences between the records"
     notable = [d for d in found.differences if d.weight >= NOTABLE]
     if not found.differences:
         return ["", none]
     lines = ["", f"{title}:", *(line for d in notable[:MOST] for line in _difference(d))]
     hidden = len(found.differences) - len(notable[:MOST])
     if hidden:
-        which = " that seldom matter" if len(notable) <= MOST else ""
-        lines.append(f"  and {hidden} more{which}; --format json has them")
+        which = " that rarely matter" if len(notable) <= MOST else ""
+        lines.append(f"  and {hidden} more{which}; use --format json to see them")
     return lines
 
 

@@ -1,37 +1,36 @@
-"""Faster, slower, or the same within noise: a gate with two locks, statistical and practical. Pure."""
+"""Decide whether a change is faster, slower or the same within noise."""
 
 from __future__ import annotations
 
 from llmbx.measure.intervals import Change
 
-from .values import Verdict
+from .comparison import Verdict
 
 
-def judge(change: Change, tolerance: float, told: str | None = None) -> tuple[Verdict, str]:
-    """The verdict on a change of the step time (or of what `told` tells of), and why.
+def decide_verdict(change: Change, tolerance: float, text: str | None = None) -> tuple[Verdict, str]:
+    """The verdict on a change of the step time, and its reason. `text` describes the change of another metric.
 
-    Slower (or faster) takes both: an interval that leaves no change out, and a change beyond `tolerance` (a fraction).
+    The verdict is slower or faster if the interval excludes zero and the change exceeds `tolerance` (a fraction).
     """
     size, how = abs(change.fraction), "more" if change.fraction > 0 else "less"
-    told = told or f"steps take {100 * size:.1f} % {how} time ({interval(change)})"
-    allowed = f"the {100 * tolerance:g} % allowed"
+    text = text or f"steps take {100 * size:.1f} % {how} time ({interval(change)})"
+    allowed = f"the {100 * tolerance:g} % tolerance"
     if change.significant and size > tolerance:
-        return ("slower" if change.fraction > 0 else "faster"), f"{told}, more than {allowed}"
+        return ("slower" if change.fraction > 0 else "faster"), f"{text}, more than {allowed}"
     if change.significant:
-        return "same within noise", f"{told}: certain, but within {allowed}"
+        return "same within noise", f"{text}: significant, but within {allowed}"
     if size > tolerance:
         return (
             "same within noise",
-            f"{told}: more than {allowed}, but not certain; measure more steps or repeat the runs",
+            f"{text}: more than {allowed}, but not significant; measure more steps or repeat the runs",
         )
-    reach = max(abs(change.low), abs(change.high))
-    if reach > tolerance:
-        return "same within noise", f"no difference seen: {told}; one beyond {allowed} cannot be excluded"
-    return "same within noise", f"no difference seen: {told}"
+    if max(abs(change.low), abs(change.high)) > tolerance:
+        return "same within noise", f"no significant difference: {text}; one larger than {allowed} cannot be excluded"
+    return "same within noise", f"no significant difference: {text}"
 
 
 def interval(change: Change) -> str:
-    """The interval in words: `95 % interval +1.2 to +3.4 %`."""
+    """Format the interval: `95 % interval +1.2 to +3.4 %`."""
     if change.low == change.high:
-        return "no interval known"
+        return "no interval"
     return f"{100 * change.level:g} % interval {100 * change.low:+.1f} to {100 * change.high:+.1f} %"

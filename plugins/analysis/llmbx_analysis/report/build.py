@@ -1,4 +1,4 @@
-"""The report as one frozen value: verdicts first, then sections. Pure; `gather` reads what goes in."""
+"""Build a report from cells: verdicts first, then sections."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from llmbx import __version__
 from llmbx.cli.words import slug
 from llmbx.model import Column, Fact, Result, Scalar, Section, Table, Value
 
-from . import against, provenance, scaling
+from . import comparisons, provenance, scaling
+from .cells import Cell
 from .curves import curves, label
 from .figures import figures
-from .subjects import Cell
 from .verdicts import Verdict, verdict
 
 MOST_CURVES = 12
-"""Cells whose curves are all drawn."""
+"""Most cells whose curves are drawn."""
 
 MOST_WARNINGS = 8
-"""Warnings of runs that are shown at once."""
+"""Most warnings of runs that are shown."""
 
 SIDE_BY_SIDE = ("step time", "standard deviation", "throughput", "compute per GPU", "compute per rank", "MFU",
                 "time for 1T tokens", "peak memory", "last loss")  # fmt: skip
-"""Figures of the table of cells."""
+"""Figures in the table of cells."""
 
 FORMULAS = {
-    "step time": "mean over the measured steps; of repeats, the mean of their means",
+    "step time": "mean over the measured steps; with repeats, the mean of their means",
     "standard deviation": "sample standard deviation (n - 1) of the measured step times",
     "throughput": "sequence length × global batch size / step time",
-    "compute per GPU": "the log's own figure, or model FLOPs a sample × global batch size / (step time × GPUs)",
-    "compute per rank": "the log's own figure, or model FLOPs a sample × global batch size / (step time × ranks)",
-    "MFU": "model FLOPs a sample × global batch size / (step time × GPUs × peak)",
+    "compute per GPU": "from the log, or model FLOPs per sample × global batch size / (step time × GPUs)",
+    "compute per rank": "from the log, or model FLOPs per sample × global batch size / (step time × ranks)",
+    "MFU": "model FLOPs per sample × global batch size / (step time × GPUs × peak)",
     "time for 1T tokens": "10^12 / throughput / 86400 s",
-    "peak memory": "largest figure of the log, per GPU (10^9 bytes)",
-    "last loss": "last that the log prints",
+    "peak memory": "largest value in the log, per GPU (10^9 bytes)",
+    "last loss": "last value in the log",
 }
 
 
 class Report(Value, frozen=True):
-    """All that a report says. `results` are those of the runs, as in their result.json (under another window: anew)."""
+    """A whole report. `results` are the results of the runs as in result.json, recomputed if the window was changed."""
 
     title: str
     verdicts: tuple[Verdict, ...]
@@ -50,58 +50,60 @@ class Report(Value, frozen=True):
 
 
 def build(cells: Sequence[Cell], title: str | None = None, notes: Sequence[str] = ()) -> Report:
-    """The report of one cell in full, or of several side by side. `notes` say what was left out, and why."""
-    parts = _one(cells[0]) if len(cells) == 1 else _several(cells)
+    """Build the report of one cell in full, or of several cells side by side. `notes` list what was left out."""
+    parts = _one_cell(cells[0]) if len(cells) == 1 else _several_cells(cells)
     return Report(
         title=title or (cells[0].name if len(cells) == 1 else f"{len(cells)} configurations"),
         verdicts=tuple(verdict(cell) for cell in cells),
         sections=_unique(parts),
-        results=tuple(subject.result for cell in cells for subject in cell.subjects),
+        results=tuple(run.result for cell in cells for run in cell.runs),
         notes=tuple(notes),
     )
 
 
 def side_by_side(cells: Sequence[Cell]) -> Table:
-    """The figures of every cell, one row each, with the interval of the step time."""
+    """The figures of all cells, one row per cell, with the interval of the step time."""
     found = [{figure.name: figure for figure in figures(cell)} for cell in cells]
     shown = [name for name in SIDE_BY_SIDE if any(name in f and f[name].value is not None for f in found)]
     unit = {name: f[name].unit for name in shown for f in found if name in f}
     heads = [Column(title="configuration"), Column(title="verdict"), Column(title="runs", unit="runs")]
     for name in shown:
         heads.append(Column(title=name, unit=unit[name], formula=FORMULAS[name]))
-        heads += [Column(title=end, unit="s", formula="95 % interval of the step time") for end in _ends(name)]
-    rows = [(cell.name, verdict(cell).word, len(cell.subjects), *_cells_of(shown, by_name))
+        heads += [
+            Column(title=end, unit="s", formula="95 % interval of the step time") for end in _interval_columns(name)
+        ]
+    rows = [(cell.name, verdict(cell).word, len(cell.runs), *_row_values(shown, by_name))
             for cell, by_name in zip(cells, found, strict=True)]  # fmt: skip
     return Table(title="Configurations side by side", columns=tuple(heads), rows=tuple(rows))
 
 
-def _one(cell: Cell) -> Iterator[Section]:
-    held = against.section([cell])
+def _one_cell(cell: Cell) -> Iterator[Section]:
+    comparison = comparisons.section([cell])
     yield _measured(cell)
-    yield from [held] if held else []
-    yield from _of_profilers(cell, several=len(cell.subjects) > 1)
-    if len(cell.subjects) > 1:
-        yield Section(name="repeats", title="Repeats", tables=(_repeats(cell),))
+    yield from [comparison] if comparison else []
+    yield from _profiler_sections(cell, several=len(cell.runs) > 1)
+    if len(cell.runs) > 1:
+        yield Section(name="repeats", title="Repeats", tables=(_repeats_table(cell),))
     yield provenance.configuration(cell)
     yield provenance.environment(cell)
 
 
-def _several(cells: Sequence[Cell]) -> Iterator[Section]:
-    held = against.section(cells)
+def _several_cells(cells: Sequence[Cell]) -> Iterator[Section]:
+    comparison = comparisons.section(cells)
     yield Section(name="configurations", title="Configurations", tables=(side_by_side(cells),),
                   warnings=_warnings(cells))  # fmt: skip
     yield from scaling.sections(cells)
-    yield from [held] if held else []
-    yield Section(name="what-differs", title="What differs", tables=(_settings_apart(cells),))
+    yield from [comparison] if comparison else []
+    yield Section(name="what-differs", title="Differences", tables=(_differing_settings(cells),))
     for cell in cells[:MOST_CURVES]:
         yield Section(name=f"steps-{slug(cell.name)}", title=f"Steps: {cell.name}", charts=curves(cell, cell.name))
     for cell in cells:
-        yield from _of_profilers(cell, several=True)
+        yield from _profiler_sections(cell, several=True)
     if len(cells) > MOST_CURVES:
-        text = f"The curves of the first {MOST_CURVES} configurations are drawn; `llmbx report RUN` draws any other."
-        yield Section(name="undrawn", title="Not drawn", text=(text,))
+        text = f"Only the first {MOST_CURVES} configurations have curves here; use `llmbx report RUN` for the others."
+        yield Section(name="undrawn", title="Other curves", text=(text,))
     yield provenance.configuration(cells[0]).replace(title=f"Configuration of {cells[0].name}")
-    yield provenance.files([subject for cell in cells for subject in cell.subjects])
+    yield provenance.files([run for cell in cells for run in cell.runs])
 
 
 def _measured(cell: Cell) -> Section:
@@ -111,39 +113,41 @@ def _measured(cell: Cell) -> Section:
 
 
 def _warnings(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """The runs' own warnings, each said to be of which cell and run where there are several; a few of many."""
+    """The warnings of the runs, prefixed with cell and run if there are several, up to `MOST_WARNINGS`."""
     found = []
     for cell in cells:
-        for subject in cell.subjects:
+        for run in cell.runs:
             of = [cell.name] if len(cells) > 1 else []
-            of += [label(subject)] if len(cell.subjects) > 1 else []
-            found += [": ".join([*of, line]) for line in subject.result.warnings]
+            of += [label(run)] if len(cell.runs) > 1 else []
+            found += [": ".join([*of, line]) for line in run.result.warnings]
     rest = len(found) - MOST_WARNINGS
     return (
-        tuple(found) if rest <= 1 else (*found[:MOST_WARNINGS], f"{rest} more; `llmbx report RUN` has those of a run")
+        tuple(found)
+        if rest <= 1
+        else (*found[:MOST_WARNINGS], f"{rest} more; use `llmbx report RUN` to see those of a run")
     )
 
 
-def _of_profilers(cell: Cell, several: bool) -> Iterator[Section]:
-    for subject in cell.subjects:
-        for found in subject.sections:
-            yield found.replace(title=f"{found.title}: {subject.record.run_id}") if several else found
+def _profiler_sections(cell: Cell, several: bool) -> Iterator[Section]:
+    for run in cell.runs:
+        for found in run.sections:
+            yield found.replace(title=f"{found.title}: {run.record.run_id}") if several else found
 
 
-def _repeats(cell: Cell) -> Table:
+def _repeats_table(cell: Cell) -> Table:
     columns = (Column(title="run"), Column(title="status"), Column(title="step time", unit="s"),
                Column(title="standard deviation", unit="s", formula="over its measured steps"),
                Column(title="cause"))  # fmt: skip
     rows = tuple(
         (s.record.run_id, s.result.status, s.result.step_time_s.mean, s.result.step_time_s.std, s.result.cause or "")
-        for s in cell.subjects
+        for s in cell.runs
     )
-    return Table(title="each repeat", columns=columns, rows=rows)
+    return Table(title="repeats", columns=columns, rows=rows)
 
 
-def _settings_apart(cells: Sequence[Cell]) -> Table:
-    """The settings, images, versions and machines that are not the same in all cells."""
-    known = [provenance.settings(cell.spec) | provenance.carriers(cell.newest.record) for cell in cells]
+def _differing_settings(cells: Sequence[Cell]) -> Table:
+    """The settings, images, versions and machines that differ between cells."""
+    known = [provenance.settings(cell.spec) | provenance.versions_and_machine(cell.newest.record) for cell in cells]
     names = [name for name in dict.fromkeys(n for k in known for n in k) if len({str(k.get(name)) for k in known}) > 1]
     columns = (Column(title="configuration"), *(Column(title=name) for name in names))
     rows = tuple(
@@ -153,21 +157,21 @@ def _settings_apart(cells: Sequence[Cell]) -> Table:
     return Table(title="settings and environment that differ", columns=columns, rows=rows)
 
 
-def _ends(name: str) -> tuple[str, ...]:
+def _interval_columns(name: str) -> tuple[str, ...]:
     return ("from", "to") if name == "step time" else ()
 
 
-def _cells_of(shown: Sequence[str], by_name: dict[str, Fact]) -> list[Scalar]:
+def _row_values(shown: Sequence[str], by_name: dict[str, Fact]) -> list[Scalar]:
     values: list[Scalar] = []
     for name in shown:
         figure = by_name.get(name)
         values.append(figure.value if figure else None)
-        values += [figure.low if figure else None, figure.high if figure else None] if _ends(name) else []
+        values += [figure.low if figure else None, figure.high if figure else None] if _interval_columns(name) else []
     return values
 
 
 def _unique(sections: Iterator[Section]) -> tuple[Section, ...]:
-    """The sections, with a number after a name that was there before: names are anchors of a page."""
+    """The sections with unique names, since names are anchors in the page. Duplicates get a number."""
     seen: dict[str, int] = {}
     found = []
     for section in sections:

@@ -1,4 +1,4 @@
-"""Charts as SVG, drawn by Vega in vl-convert: no browser, no network."""
+"""Draw charts as SVG with vl-convert, which needs neither a browser nor network access."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from llmbx.model import Chart
 from . import palette, vega
 
 VERSION = "5.20"
-"""The Vega-Lite that the specifications are written for."""
+"""The Vega-Lite version of the specifications."""
 
 
 def for_page(chart: Chart, prefix: str) -> str:
-    """An SVG to stand in a page: scaled by its width, coloured by the page's variables, ids begin with `prefix`."""
+    """An SVG to embed in a page: scales with its width, uses the CSS variables of the page, ids begin with `prefix`."""
     svg = re.sub(r'(\bid="|url\(#)', rf"\g<1>{prefix}-", _svg(chart, legend=False))
     head = '<svg class="drawing" role="presentation"'
     return re.sub(r"^<svg [^>]*?(?= viewBox=)", head, svg, count=1)
 
 
-def alone(chart: Chart) -> str:
-    """An SVG file of its own: with its legend, on white."""
-    svg = palette.painted(_svg(chart, legend=True), palette.LIGHT)
-    said = f"<title>{escape(chart.title)}</title><desc>{escape(chart.summary)}</desc>"
+def standalone(chart: Chart) -> str:
+    """A standalone SVG file with a legend and a white background."""
+    svg = palette.with_colors(_svg(chart, legend=True), palette.LIGHT)
+    description = f"<title>{escape(chart.title)}</title><desc>{escape(chart.summary)}</desc>"
     ground = f'<rect width="100%" height="100%" fill="{palette.LIGHT["ground"]}"/>'
-    return svg.replace(">", f' role="img">{said}{ground}', 1) + "\n"
+    return svg.replace(">", f' role="img">{description}{ground}', 1) + "\n"
 
 
 def _svg(chart: Chart, legend: bool) -> str:

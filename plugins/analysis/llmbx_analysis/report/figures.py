@@ -1,4 +1,4 @@
-"""A run's figures with unit, interval and formula; the formula holds the very numbers that went in. Pure."""
+"""The figures of a cell with unit, interval, and a formula that contains the numbers it was computed from."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from llmbx.measure.intervals import LEVEL, Interval
 from llmbx.model import Fact, Result
 
 from ..compare.measured import step_time, times
-from .subjects import Cell, Subject
+from .cells import Cell, RunData
 
 AS_LOGGED = "as logged"
-"""The unit of what a framework prints without one, as the loss."""
+"""The unit of values that frameworks print without one, such as the loss."""
 
 
 def figures(cell: Cell) -> tuple[Fact, ...]:
-    """The figures of a cell: over its sound repeats where there are several, of the newest run otherwise."""
-    runs = cell.sound
+    """The figures of a cell, over its valid runs. Without any, the figures of the newest run are mostly unknown."""
+    runs = cell.valid_runs
     if not runs:
-        return _without(cell.newest)
+        return _unmeasured(cell.newest)
     results = [run.result for run in runs]
     time = step_time([run.measured for run in runs], LEVEL)
     return (
@@ -36,39 +36,39 @@ def figures(cell: Cell) -> tuple[Fact, ...]:
     )
 
 
-def interval_words(known: Interval, runs: int) -> str:
-    """What an interval is of: `95 % interval over 34 steps (neighbours correlated: worth 20 independent ones)`."""
+def describe_interval(known: Interval, runs: int) -> str:
+    """Describe an interval: `95 % interval over 34 steps (correlated, equivalent to 20 independent ones)`."""
     if known.method == "exact":
-        return "a single step: nothing is known of its noise"
+        return "a single step: its noise is unknown"
     level = f"{100 * known.level:g} % interval over {known.count}"
     if known.method == "ar1":
-        worth = max(1, round(known.effective_count or 1))
-        return f"{level} steps (neighbours are correlated: worth {worth} independent ones)"
+        effective = max(1, round(known.effective_count or 1))
+        return f"{level} steps (correlated, equivalent to {effective} independent ones)"
     return f"{level} {'runs' if runs > 1 else 'steps'} (Student's t)"
 
 
-def _step_time(runs: Sequence[Subject], time: Interval) -> Fact:
+def _step_time(runs: Sequence[RunData], time: Interval) -> Fact:
     window = runs[-1].result.window
     over = f"mean over {runs[-1].result.steps_measured} steps of the window {window.first}-{window.last}"
     if window.excluded:
-        over += f" without {', '.join(map(str, window.excluded))}"
+        over += f" except {', '.join(map(str, window.excluded))}"
     if len(runs) > 1:
-        over = f"mean of the means of {len(runs)} runs, each the {over}"
+        over = f"mean of the means of {len(runs)} runs, each a {over}"
     return Fact(name="step time", value=time.mean, unit="s", formula=over, **_interval(time, len(runs)))
 
 
 def _interval(time: Interval, runs: int) -> dict[str, Any]:
-    of = interval_words(time, runs)
+    of = describe_interval(time, runs)
     if time.method == "exact":
         return {"of": of}
     return {"low": max(0.0, time.low), "high": time.high, "of": of}
 
 
-def _spread(runs: Sequence[Subject]) -> list[Fact]:
-    """Spread of the measured steps (of all repeats together)."""
+def _spread(runs: Sequence[RunData]) -> list[Fact]:
+    """The spread of the measured steps of all repeats."""
     seconds = [time for run in runs for time in times(run.measured)]
     summary, n = stats.summary(seconds), len(seconds)
-    few = "fewer than two steps have no spread" if n < 2 else None
+    few = "needs at least two steps" if n < 2 else None
     variation = stats.coefficient_of_variation(seconds)
     formulas = {
         "median": f"middle of {n} step times",
@@ -91,14 +91,15 @@ def _rates(results: Sequence[Result], time: Interval) -> list[Fact]:
     each = "rank" if w.gpu_type == "cpu" else "GPU"
     tokens = w.sequence_length * w.global_batch_size if w.sequence_length and w.global_batch_size else None
     product = f"sequence length {w.sequence_length} tokens × global batch size {w.global_batch_size}"
-    rate = _from_time(tokens, time)
-    per = _from_time(tokens / w.gpus if tokens and w.gpus else None, time)
+    rate = _per_time(tokens, time)
+    per = _per_time(tokens / w.gpus if tokens and w.gpus else None, time)
     note = None if tokens else "sequence length or global batch size is unknown"
     return [
         Fact(name="throughput", unit="tokens/s", formula=f"{product} / step time {number(time.mean)} s", note=note,
-               **_or(rate, last.tokens_per_s)),
+               **_value_or(rate, last.tokens_per_s)),
         Fact(name=f"throughput per {each}", unit=f"tokens/s/{each}",
-               formula=f"throughput / {count(w.gpus, each + 's')}", note=note, **_or(per, last.tokens_per_s_per_gpu)),
+               formula=f"throughput / {count(w.gpus, each + 's')}", note=note,
+               **_value_or(per, last.tokens_per_s_per_gpu)),
     ]  # fmt: skip
 
 
@@ -107,23 +108,25 @@ def _tflops(results: Sequence[Result], time: Interval) -> Fact:
     name, unit = "compute per GPU" if last.workload.gpu_type != "cpu" else "compute per rank", "TFLOP/s"
     value = _mean(results, lambda r: r.tflops_per_gpu.mean)
     if last.tflops_per_gpu.source == "log":
-        return Fact(name=name, value=value, unit=unit, formula="mean of the log's own figure over the window")
+        return Fact(name=name, value=value, unit=unit, formula="mean of the values in the log over the window")
     if value is None:
-        return Fact(name=name, value=None, unit=unit, note="neither the log nor a FLOPs formula tells")
-    return Fact(name=name, value=value, unit=unit, formula=f"{_flops_words(last, None)} / 10^12, mean over the steps")
+        return Fact(name=name, value=None, unit=unit, note="the log has no TFLOP/s and there is no FLOPs formula")
+    return Fact(name=name, value=value, unit=unit, formula=f"{_flops_formula(last, None)} / 10^12, mean over the steps")
 
 
 def _mfu(results: Sequence[Result], time: Interval) -> Fact:
     last, w = results[-1], results[-1].workload
-    value = _at_mean(last.mfu.value, last, time)
+    value = _at_mean_step_time(last.mfu.value, last, time)
     if value is None:
         known = last.mfu.peak_tflops is not None
-        why = "the FLOPs of a sample are not known" if known else how_to_set_peak(w.gpu_type or "?", w.dtype or "?")
+        why = "the FLOPs per sample are unknown" if known else how_to_set_peak(w.gpu_type or "?", w.dtype or "?")
         return Fact(name="MFU", value=None, unit="%", note=why)
     peak = (
         f"{number(last.mfu.peak_tflops)} TFLOP/s ({last.mfu.peak_name})" if last.mfu.peak_tflops else "an unknown peak"
     )
-    formula = f"{_flops_words(last, time)} / peak {peak}; FLOPs by {last.mfu.formula}, {last.mfu.convention} attention"
+    formula = (
+        f"{_flops_formula(last, time)} / peak {peak}; FLOPs by {last.mfu.formula}, {last.mfu.convention} attention"
+    )
     if time.method == "exact":
         return Fact(name="MFU", value=100 * value, unit="%", formula=formula)
     scale = 100 * value * time.mean
@@ -131,17 +134,17 @@ def _mfu(results: Sequence[Result], time: Interval) -> Fact:
                   low=scale / time.high, high=scale / time.low if time.low > 0 else None)  # fmt: skip
 
 
-def _at_mean(value: float | None, result: Result, time: Interval) -> float | None:
-    """A rate of one run as it is at the mean step time of all repeats."""
+def _at_mean_step_time(value: float | None, result: Result, time: Interval) -> float | None:
+    """Scale a rate of one run to the mean step time of all repeats."""
     own = result.step_time_s.mean
     return None if value is None or own is None else value * own / time.mean
 
 
-def _flops_words(result: Result, time: Interval | None) -> str:
-    """The formula of compute, at a mean step time or of each step."""
+def _flops_formula(result: Result, time: Interval | None) -> str:
+    """The formula of TFLOP/s, for a mean step time or (None) for each step."""
     w, by = result.workload, result.mfu.convention
     flops = result.flops_per_sample.causal if by == "causal" else result.flops_per_sample.full
-    sample = f"{flops:.4g} FLOPs a sample" if flops else "model FLOPs a sample"
+    sample = f"{flops:.4g} FLOPs per sample" if flops else "model FLOPs per sample"
     seconds = f"{number(time.mean)} s" if time is not None else "step time"
     each = "ranks" if w.gpu_type == "cpu" else "GPUs"
     return f"{sample} × global batch size {w.global_batch_size} / ({seconds} × {count(w.gpus, each)})"
@@ -149,29 +152,29 @@ def _flops_words(result: Result, time: Interval | None) -> str:
 
 def _days(results: Sequence[Result], time: Interval) -> Fact:
     last = results[-1]
-    per_second = _at_mean(last.tokens_per_s, last, time)
+    per_second = _at_mean_step_time(last.tokens_per_s, last, time)
     value = 1e12 / per_second / 86400 if per_second else None
     rate = f"{number(per_second)} tokens/s" if per_second else "tokens/s"
     note = None
     if value is None:
         note = "the throughput is unknown"
     elif not last.comparable:
-        note = "no figure of the workload: see the verdict"
+        note = "not a benchmark result, see the verdict"
     return Fact(name="time for 1T tokens", value=value, unit="days", formula=f"10^12 / {rate} / 86400 s", note=note)
 
 
-def _others(runs: Sequence[Subject]) -> list[Fact]:
-    """What is not computed from the step time: of the newest run."""
+def _others(runs: Sequence[RunData]) -> list[Fact]:
+    """Figures of the newest run that are not computed from the step time."""
     last = runs[-1].result
     return [*_counts(last), *_loss(last), *_memory(last), *_phases(last), *_timing(last)]
 
 
-def _without(subject: Subject) -> tuple[Fact, ...]:
-    """The figures of a run that has no valid step time: what was seen is told, the rest is unknown with the reason."""
-    result = subject.result
+def _unmeasured(run: RunData) -> tuple[Fact, ...]:
+    """The figures of a run without a valid step time. Unknown figures have the reason as note."""
+    result = run.result
     why = "see the verdict" if result.status != "completed" else result.window.reason or "no step was measured"
     names = (("step time", "s"), ("throughput", "tokens/s"), ("compute per GPU", "TFLOP/s"), ("MFU", "%"))
-    unknown = [Fact(name=name, value=None, unit=unit, note=f"no valid measurement: {why}") for name, unit in names]
+    unknown = [Fact(name=name, value=None, unit=unit, note=f"no valid data: {why}") for name, unit in names]
     return (*unknown, *_counts(result), *_loss(result), *_memory(result), *_timing(result))
 
 
@@ -179,28 +182,28 @@ def _counts(r: Result) -> list[Fact]:
     window = f"window {r.window.policy}: {r.window.reason}" if r.window.reason else f"window {r.window.policy}"
     return [
         Fact(name="steps measured", value=r.steps_measured, unit="steps", formula=window),
-        Fact(name="steps seen", value=r.steps_seen, unit="steps", formula="steps in the log"),
+        Fact(name="steps in the log", value=r.steps_seen, unit="steps", formula="number of steps in the log"),
     ]
 
 
 def _loss(r: Result) -> list[Fact]:
     known = r.loss.first is not None
-    note = None if known else "the log prints no loss"
+    note = None if known else "the log has no loss"
     return [
-        Fact(name="first loss", value=r.loss.first, unit=AS_LOGGED, formula="first that the log prints", note=note),
-        Fact(name="last loss", value=r.loss.last, unit=AS_LOGGED, formula="last that the log prints", note=note),
+        Fact(name="first loss", value=r.loss.first, unit=AS_LOGGED, formula="first value in the log", note=note),
+        Fact(name="last loss", value=r.loss.last, unit=AS_LOGGED, formula="last value in the log", note=note),
     ]
 
 
 def _memory(r: Result) -> list[Fact]:
-    note = None if r.peak_memory_gb is not None else "the log says nothing of memory"
-    formula = "largest figure of the log, per GPU (10^9 bytes)"
+    note = None if r.peak_memory_gb is not None else "the log has no memory usage"
+    formula = "largest value in the log, per GPU (10^9 bytes)"
     return [Fact(name="peak memory", value=r.peak_memory_gb, unit="GB", formula=formula, note=note)]
 
 
 def _phases(r: Result) -> list[Fact]:
     return [
-        Fact(name=f"step time of phase {role}", value=seconds, unit="s", formula="of that phase's own steps")
+        Fact(name=f"step time of phase {role}", value=seconds, unit="s", formula="over the steps of the phase")
         for role, seconds in r.phase_step_time_s.items()
     ]
 
@@ -208,10 +211,10 @@ def _phases(r: Result) -> list[Fact]:
 def _timing(r: Result) -> list[Fact]:
     t = r.timing
     rows = (
-        ("time in the queue", t.queue_s, "from submission to the start of the ranks"),
-        ("time of preparation", t.prepare_s, "image or environment"),
+        ("queue time", t.queue_s, "from submission to the start of the ranks"),
+        ("setup time", t.prepare_s, "preparation of the image or environment"),
         ("time to first step", t.first_step_s, "from the start to the end of the first step"),
-        ("time in all", t.total_s, "from the start of the ranks to their end"),
+        ("wall time", t.total_s, "from the start of the ranks to their end"),
     )
     found = [
         Fact(name=name, value=value, unit="s", formula=formula, note=None if value is not None else "not recorded")
@@ -223,8 +226,8 @@ def _timing(r: Result) -> list[Fact]:
     return found
 
 
-def _from_time(amount: float | None, time: Interval) -> dict[str, Any] | None:
-    """amount / time with its interval; None where the amount is unknown."""
+def _per_time(amount: float | None, time: Interval) -> dict[str, Any] | None:
+    """amount / time with its interval; None if the amount is unknown."""
     if amount is None:
         return None
     if time.method == "exact" or time.low <= 0:
@@ -232,7 +235,7 @@ def _from_time(amount: float | None, time: Interval) -> dict[str, Any] | None:
     return {"value": amount / time.mean, "low": amount / time.high, "high": amount / time.low}
 
 
-def _or(known: dict[str, Any] | None, otherwise: float | None) -> dict[str, Any]:
+def _value_or(known: dict[str, Any] | None, otherwise: float | None) -> dict[str, Any]:
     return known if known is not None else {"value": otherwise}
 
 

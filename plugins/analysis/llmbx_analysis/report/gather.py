@@ -1,4 +1,4 @@
-"""Reading what a report is made of: results (finalised if need be), steps, profilers' sections, comparisons."""
+"""Read the data of a report: results (finalized if necessary), steps, sections of profilers, comparisons."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import Run, read_steps
 
 from ..compare import Comparison, compare_runs
-from ..compare.published import hold
-from ..compare.select import baseline, published
-from .subjects import Cell, Subject, cells
+from ..compare.published import compare_with_published
+from ..compare.sides import baseline, published
+from .cells import Cell, RunData, cells
 
 
-class Wanted(Value, frozen=True):
-    """What the user asked of a report: another window, a baseline's tag, how much slower is still the same."""
+class ReportOptions(Value, frozen=True):
+    """Options of a report: the window policy (None: that of each run), the baseline tag, the tolerance (a fraction)."""
 
     window: str | None = None
     baseline: str | None = None
@@ -30,33 +30,34 @@ class Wanted(Value, frozen=True):
 
 
 def gather(
-    found: Sequence[Run], install: Install, plugins: Plugins, config: Config, wanted: Wanted
+    found: Sequence[Run], install: Install, plugins: Plugins, config: Config, options: ReportOptions
 ) -> tuple[list[Cell], list[str]]:
-    """The cells of these runs, held against what was published and the baseline, and which runs were left out and why.
+    """The cells of these runs with their comparisons, and notes on the runs that were left out.
 
-    Raises `UsageError` when none of the runs has ended.
+    Runs that have the tag of the baseline are not reported, unless all have it. Raises `UsageError` if none of the runs
+    has ended.
     """
-    subjects, notes = [], []
-    rivals = [run for run in found if wanted.baseline is None or wanted.baseline not in tags_of(run)]
-    for run in rivals or found:
+    runs, notes = [], []
+    others = [run for run in found if options.baseline is None or options.baseline not in tags_of(run)]
+    for run in others or found:
         try:
-            subject = read(run, plugins, wanted.window)
+            data = read(run, plugins, options.window)
         except LlmbxError as error:
             if len(found) == 1:
                 raise
-            notes.append(f"{run.record.run_id} cannot be read and is left out: {error}")
+            notes.append(f"{run.record.run_id} left out: {error}")
             continue
-        if subject is None:
-            notes.append(f"{run.record.run_id} has not ended: left out")
+        if data is None:
+            notes.append(f"{run.record.run_id} left out: it has not ended")
         else:
-            subjects.append(subject)
-    if not subjects:
+            runs.append(data)
+    if not runs:
         raise UsageError("; ".join(notes) or "no run to report on")
-    return [held(cell, install, plugins, config, wanted) for cell in cells(subjects)], notes
+    return [with_comparisons(cell, install, plugins, config, options) for cell in cells(runs)], notes
 
 
-def read(run: Run, plugins: Plugins, window: str | None = None) -> Subject | None:
-    """One run; None while it goes on."""
+def read(run: Run, plugins: Plugins, window: str | None = None) -> RunData | None:
+    """Read one run; None if it has not ended."""
     result = refresh_result(run, plugins)
     if result is None:
         return None
@@ -64,36 +65,40 @@ def read(run: Run, plugins: Plugins, window: str | None = None) -> Subject | Non
     if window is not None:
         result = rewindowed(run, result, steps, plugins, window)
     sections = plugins.report_sections(run.record.spec, run.path)
-    return Subject(run=run, result=result, steps=tuple(steps), sections=tuple(sections), nodes=read_nodes(run.path))
+    return RunData(run=run, result=result, steps=tuple(steps), sections=tuple(sections), nodes=read_nodes(run.path))
 
 
-def held(cell: Cell, install: Install, plugins: Plugins, config: Config, wanted: Wanted) -> Cell:
-    """The cell with its comparisons; a comparison that makes no sense is told, never forced."""
-    measured = [subject.measured for subject in cell.sound]
+def with_comparisons(
+    cell: Cell, install: Install, plugins: Plugins, config: Config, options: ReportOptions
+) -> Cell:  # fmt: skip
+    """The cell with its comparisons. If one is not possible, the reason is stored in `not_compared`."""
+    measured = [run.measured for run in cell.valid_runs]
     found: list[Comparison] = []
-    unheld: list[str] = []
-    if measured and wanted.baseline is not None:
+    not_compared: list[str] = []
+    if measured and options.baseline is not None:
         try:
-            base = baseline(install, wanted.baseline, measured, plugins, wanted.window)
-            found.append(compare_runs(base, measured, wanted.tolerance, baseline=wanted.baseline))
+            base = baseline(install, options.baseline, measured, plugins, options.window)
+            found.append(compare_runs(base, measured, options.tolerance, baseline=options.baseline))
         except UsageError as error:
-            unheld.append(str(error))
+            not_compared.append(str(error))
     if measured and _is_published(cell.spec, plugins):
         try:
-            found.append(hold(measured, plugins, config, wanted.tolerance))
+            found.append(compare_with_published(measured, plugins, config, options.tolerance))
         except UsageError as error:
-            unheld.append(_one_line(error))
-    return cell.replace(against=tuple(found), unheld=tuple(unheld), published=references(cell.spec, plugins))
+            not_compared.append(_one_line(error))
+    return cell.replace(
+        comparisons=tuple(found), not_compared=tuple(not_compared), published=references(cell.spec, plugins)
+    )
 
 
 def references(spec: RunSpec, plugins: Plugins) -> tuple[Reference, ...]:
-    """The published rows for the run's size, dtype and GPU type at any scale; none for a plugin that is not here."""
+    """The published rows with the run's size, dtype and GPU type at any scale; none if the plugin is not installed."""
     try:
         rows = plugins.workload(spec.workload, spec.plugin).references
     except LlmbxError:
         return ()
-    wanted = (spec.size, spec.dtype, spec.gpu_type)
-    return tuple(row for row in rows if (row.size, row.dtype, row.gpu_type) == wanted)
+    key = (spec.size, spec.dtype, spec.gpu_type)
+    return tuple(row for row in rows if (row.size, row.dtype, row.gpu_type) == key)
 
 
 def _is_published(spec: RunSpec, plugins: Plugins) -> bool:

@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing else: style, script and drawings are in it, and nothing is loaded."""
+"""Render a report as a self-contained HTML page. Style, script and drawings are embedded."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from llmbx.model.section import is_number
 
 from . import draw, palette
 from .build import Report
-from .tables import behind
+from .tables import values_table
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 PAGE = Path(__file__).parent / "page"
 MOST_ROWS = 2000
-"""Rows of one table; a page with more is slow to open."""
+"""Most rows of one table. Pages with more are slow to open."""
 
 
 def render(report: Report) -> str:
-    """The page. Everything that is not drawn by `draw` is escaped by the template."""
+    """Render the page. The template escapes everything except the drawings."""
     import jinja2
     from markupsafe import Markup
 
@@ -42,16 +42,19 @@ def render(report: Report) -> str:
         script=Markup(script),
         script_hash=_hash(script),
         drawing=_drawing,
-        behind=behind,
+        values_table=values_table,
         words=words,
         is_number=is_number,
-        series_colour=_series_colour,
+        series_color=_series_color,
         most_rows=MOST_ROWS,
     )
 
 
 def write_sections(path: Path, title: str, sections: Sequence[Section]) -> None:
-    """Write a page of sections alone, without a run: for a plugin's own verb. Raises `InfraError`."""
+    """Write a page of sections without runs, for commands of plugins.
+
+    Raises `InfraError` if the file cannot be written.
+    """
     from llmbx.files import write_atomic
 
     write_atomic(path, render(Report(title=title, verdicts=(), sections=tuple(sections), results=())))
@@ -63,10 +66,10 @@ def _drawing(section: Section, chart: Chart) -> Markup:
     return Markup(draw.for_page(chart, f"{section.name}-{chart.name}"))
 
 
-def _series_colour(place: int) -> str:
-    return palette.SERIES[place % len(palette.SERIES)]
+def _series_color(index: int) -> str:
+    return palette.SERIES[index % len(palette.SERIES)]
 
 
 def _hash(script: str) -> str:
-    """The script's hash for the page's security policy: nothing else may run."""
+    """The hash of the script for the content security policy, which allows no other script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

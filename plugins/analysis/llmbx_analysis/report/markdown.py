@@ -1,4 +1,4 @@
-"""A report as Markdown for tickets and papers: verdict, figures with their formulas, tables. Pure."""
+"""Render a report as Markdown: verdicts, figures with their formulas, tables."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from llmbx.cli import words
 from llmbx.model import Chart, Column, Fact, Section, Table
 
 from .build import Report
-from .tables import behind
+from .tables import values_table
 
 FEW = 20
-"""A chart with more values than this is drawn (`drawings`) or summed up, not listed."""
+"""Most values of a chart that are listed as a table."""
 
 Drawings = Mapping[tuple[str, str], str]
-"""Where the drawing of a chart lies, by the names of its section and of itself."""
+"""Paths of the drawings by the names of section and chart."""
 
 
 def render(report: Report, drawings: Drawings | None = None) -> str:
-    """The report as Markdown (GitHub's tables); folded tables are left out."""
+    """Render the report as GitHub-flavored Markdown. Folded tables are left out."""
     lines = [f"# {escape(report.title)}", ""]
     for verdict in report.verdicts:
         of = f" ({escape(verdict.cell)})" if len(report.verdicts) > 1 else ""
@@ -33,7 +33,7 @@ def render(report: Report, drawings: Drawings | None = None) -> str:
 
 
 def escape(text: str) -> str:
-    """Words that Markdown and HTML leave as they are; a line break becomes a space."""
+    """Escape text for Markdown and HTML. Line breaks become spaces."""
     flat = " ".join(text.split())
     flat = re.sub(r"([\\`*\[\]<>|~&])", r"\\\1", flat)
     flat = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", flat)
@@ -60,7 +60,7 @@ def _figures(figures: Sequence[Fact]) -> Table:
     rows = tuple(
         (f.name, words.figure(f), "; ".join(part for part in (f.formula, f.of, f.note) if part)) for f in figures
     )
-    columns = (Column(title="figure"), Column(title="value"), Column(title="how"))
+    columns = (Column(title="figure"), Column(title="value"), Column(title="formula"))
     return Table(title="figures", columns=columns, rows=rows)
 
 
@@ -69,7 +69,7 @@ def _chart(chart: Chart, drawing: str | None) -> Iterator[str]:
     if drawing is not None:
         yield from (f"![{escape(chart.summary)}](<{drawing}>)", "")
     yield from (escape(chart.summary), "")
-    table = behind(chart)
+    table = values_table(chart)
     if len(table.rows) <= FEW:
         yield from _table(table)
 

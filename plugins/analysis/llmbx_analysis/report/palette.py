@@ -1,7 +1,7 @@
-"""The colours of a report, for light and dark: one name each, used by the page and by its charts. Pure data.
+"""The colors of a report for light and dark mode. The page and its charts use them by name.
 
-Text has a contrast of at least 4.5 to 1 against the three grounds it stands on, marks of charts at least 3 to 1
-(WCAG 2.2, AA); tests/core/report/test_palette.py measures it.
+Text has a contrast ratio of at least 4.5:1 with its three background colors, marks of charts have at least 3:1 (WCAG
+2.2, AA). tests/plugins/analysis/report/test_palette.py checks this.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ DARK = {
 }
 
 SERIES = ("c1", "c2", "c3", "c4", "c5", "c6")
-"""The colours of a chart's series, in order; with more series they start again, with other shapes and dashes."""
+"""The colors of the series of a chart, in order. Further series reuse them with other shapes and dashes."""
 
 
-def css(colours: dict[str, str]) -> str:
-    """The colours as declarations of CSS variables."""
-    return " ".join(f"--{name}: {value};" for name, value in colours.items())
+def css(colors: dict[str, str]) -> str:
+    """Declarations of CSS variables for the colors."""
+    return " ".join(f"--{name}: {value};" for name, value in colors.items())
 
 
-def painted(svg: str, colours: dict[str, str]) -> str:
-    """An SVG whose colours are variables, with these colours in their place: for use outside a page."""
-    return re.sub(r"var\(--(\w+)\)", lambda found: colours[found[1]], svg)
+def with_colors(svg: str, colors: dict[str, str]) -> str:
+    """Replace the CSS variables in an SVG by colors, for use outside of a page."""
+    return re.sub(r"var\(--(\w+)\)", lambda found: colors[found[1]], svg)

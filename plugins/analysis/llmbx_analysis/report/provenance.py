@@ -1,4 +1,4 @@
-"""Where a figure comes from: the configuration with the origin of each value, the image, the machine. Pure."""
+"""The sections on configuration (with the origin of each value), environment and files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from llmbx.model import Column, RunSpec, Scalar, Section, Table
 from llmbx.record.folder import Record
 from llmbx.secrets import blank, redact
 
-from .subjects import Cell, Subject
+from .cells import Cell, RunData
 
 UNITS = {
     "gpus": "GPUs", "gpus_per_node": "GPUs", "global_batch_size": "samples", "micro_batch_size": "samples",
@@ -27,51 +27,51 @@ UNITS = {
     "gpu_power_limit_w": "W", "gpu_clock_sm_max_mhz": "MHz", "gpu_clock_memory_max_mhz": "MHz",
     "gpu_clock_application_mhz": "MHz", "gpus_seen": "GPUs",
 }  # fmt: skip
-"""Units of values that records keep by name alone."""
+"""Units of values that are stored without one, by name."""
 
 HIDDEN = {
     "origins", "doubts", "install", "plugin", "folder", "checkpoint_facts", "peak", "secrets", "image", "corrected",
     "forced", "tags", "profilers", "model", "parallelism", "accept_image_change", "mini", "proxy",
 }  # fmt: skip
-"""Members of a specification that are told elsewhere, or of no interest to a reader."""
+"""Fields of a specification that are shown elsewhere or not at all."""
 
 
 def configuration(cell: Cell) -> Section:
-    """What was run, each value with its origin; differences of a sweep's cells are told elsewhere."""
+    """The configuration of the cell, with the origin of each value."""
     spec = cell.spec
     columns = (Column(title="setting"), Column(title="value"), Column(title="origin"))
-    rows = tuple((name, _valued(name, value), _origin(spec, name)) for name, value in settings(spec).items())
+    rows = tuple((name, _with_unit(name, value), _origin(spec, name)) for name, value in settings(spec).items())
     corrected = tuple(f"corrected: {line}" for line in spec.corrected)
     forced = (f"rules overridden with --force: {', '.join(spec.forced)}",) if spec.forced else ()
-    doubts = tuple(f"{doubt.problem}; {doubt.fix}" for doubt in spec.doubts)
+    warnings = tuple(f"{finding.problem}; {finding.fix}" for finding in spec.doubts)
     return Section(
         name="configuration",
         title="Configuration",
         text=corrected,
-        warnings=(*forced, *doubts),
-        tables=(Table(title="values and where they came from", columns=columns, rows=rows),),
+        warnings=(*forced, *warnings),
+        tables=(Table(title="settings and their origins", columns=columns, rows=rows),),
     )
 
 
 def environment(cell: Cell) -> Section:
-    """Where and with what the newest run of a cell ran."""
+    """The environment of the newest run of a cell: image, versions, machines, variables, commands."""
     record = cell.newest.record
-    tables = [_pairs("run", _run_facts(cell.newest)), _pairs("image", _image_facts(record))]
+    tables = [_table("run", _run_facts(cell.newest)), _table("image", _image_facts(record))]
     if record.versions:
-        tables.append(_pairs("versions", record.versions))
+        tables.append(_table("versions", record.versions))
     if cell.newest.nodes:
-        tables.append(_pairs("machines that ran it", _nodes_facts(cell.newest)))
-    tables.append(_pairs("machine that started it", record.host))
+        tables.append(_table("nodes", _node_facts(cell.newest)))
+    tables.append(_table("submission host", record.host))
     if record.environment:
-        tables.append(_pairs("environment variables (secrets blanked)", redact(record.environment), folded=True))
+        tables.append(_table("environment variables (secrets redacted)", redact(record.environment), folded=True))
     if record.commands:
         argv = {role: shlex.join(words) for role, words in record.commands.items()}
-        tables.append(_pairs("command of one rank, by phase", argv, folded=True))
+        tables.append(_table("command of one rank, by phase", argv, folded=True))
     return Section(name="environment", title="Environment", tables=tuple(tables))
 
 
 def settings(spec: RunSpec) -> dict[str, Scalar]:
-    """The specification as plain values by the names that users know (`tp`, `settings.lr`), unset ones left out."""
+    """The specification as plain values by their option names (`tp`, `settings.lr`), without unset values."""
     plain: dict[str, Any] = msgspec.to_builtins(spec)
     shown = {"workload": f"{spec.plugin} {spec.workload}"}
     shown |= {name: plain[name] for name in ("size", "dtype", "gpu_type", "gpus")}
@@ -82,43 +82,43 @@ def settings(spec: RunSpec) -> dict[str, Scalar]:
         shown["peak"] = f"{spec.peak.tflops:g} TFLOP/s per GPU ({spec.peak.name}; {spec.peak.source})"
     if spec.tags:
         shown["tags"] = ", ".join(spec.tags)
-    return {name: value for name, value in _flat(shown).items() if value not in (None, "")}
+    return {name: value for name, value in _flatten(shown).items() if value not in (None, "")}
 
 
-def carriers(record: Record) -> dict[str, Scalar]:
-    """What a run stood on besides its configuration: image, versions, driver and machine."""
+def versions_and_machine(record: Record) -> dict[str, Scalar]:
+    """The image, versions, driver and machine of a run."""
     image = record.image
     found: dict[str, Scalar] = {"image": (image.digest or image.reference) if image else None}
     found |= {f"version of {name}": version for name, version in record.versions.items()}
     return found | {name: str(record.host[name]) for name in ("driver", "cpu", "hostname") if name in record.host}
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
+def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Scalar]:
     found: dict[str, Scalar] = {}
     for key, member in value.items():
         name = f"{prefix}{key}"
         if isinstance(member, Mapping):
-            found |= _flat(member, f"{name}.")
+            found |= _flatten(member, f"{name}.")
         else:
             found[name] = ", ".join(map(str, member)) or None if isinstance(member, list | tuple) else member
     return found
 
 
-def _valued(name: str, value: Scalar) -> str:
+def _with_unit(name: str, value: Scalar) -> str:
     unit = UNITS.get(name.rpartition(".")[2])
     known = value is not None and not isinstance(value, bool | str)
     if not unit or not known:
         return _plain(value)
-    return f"{_plain(value)} {_single(unit) if value == 1 else unit}"
+    return f"{_plain(value)} {_singular(unit) if value == 1 else unit}"
 
 
-def _single(unit: str) -> str:
-    """The unit of one: `rank`, `micro-batch`, `GPU`; `s` and `GiB` stay."""
+def _singular(unit: str) -> str:
+    """The singular of a unit: `rank`, `micro-batch`, `GPU`. Abbreviations such as `s` and `GiB` do not change."""
     return unit if len(unit) < 3 else unit.removesuffix("es") if unit.endswith("ches") else unit.removesuffix("s")
 
 
 def _plain(value: Scalar) -> str:
-    """A setting as it would be typed: whole numbers and fractions without rounding."""
+    """Format a setting. Numbers are not rounded."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else text(value)
 
 
@@ -131,11 +131,11 @@ _MODEL = ("layers", "hidden_size", "ffn_hidden_size", "heads", "query_groups", "
           "driver", "flops_convention")  # fmt: skip
 
 
-def _run_facts(subject: Subject) -> dict[str, Scalar]:
-    record, result = subject.record, subject.result
+def _run_facts(run: RunData) -> dict[str, Scalar]:
+    record, result = run.record, run.result
     return {
         "run": record.run_id,
-        "started": _when(record.created),
+        "started": _format_time(record.created),
         "command": blank(f"llmbx {shlex.join(record.command)}"),
         "llmbx": record.llmbx_version,
         "runtime": record.spec.runtime,
@@ -143,7 +143,7 @@ def _run_facts(subject: Subject) -> dict[str, Scalar]:
         "job": record.job.job_id if record.job else None,
         "attempt": f"{result.attempt + 1}",
         "exit code": None if result.exit_code is None else str(result.exit_code),
-        "folder": subject.run.folder,
+        "folder": run.run.folder,
     }
 
 
@@ -154,31 +154,31 @@ def _image_facts(record: Record) -> dict[str, Scalar]:
     return {"kind": image.kind, "reference": image.reference, "digest": image.digest, "path": image.path}
 
 
-def _when(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _nodes_facts(subject: Subject) -> dict[str, Scalar]:
-    known = names(subject.nodes)
+def _node_facts(run: RunData) -> dict[str, Scalar]:
+    known = names(run.nodes)
     shown = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
-    return {"names": shown or None, **shared_facts(subject.nodes)}
+    return {"names": shown or None, **shared_facts(run.nodes)}
 
 
-def _pairs(title: str, facts: Mapping[str, Any], folded: bool = False) -> Table:
-    rows = tuple((name.replace("_", " "), _fact(name, value)) for name, value in _flat(facts).items())
+def _table(title: str, facts: Mapping[str, Any], folded: bool = False) -> Table:
+    rows = tuple((name.replace("_", " "), _fact(name, value)) for name, value in _flatten(facts).items())
     if folded:
-        rows = tuple((name, _fact(name, value)) for name, value in _flat(facts).items())
-    return Table(title=title, columns=(Column(title="what"), Column(title="value")), rows=rows, folded=folded)
+        rows = tuple((name, _fact(name, value)) for name, value in _flatten(facts).items())
+    return Table(title=title, columns=(Column(title="name"), Column(title="value")), rows=rows, folded=folded)
 
 
 def _fact(name: str, value: Scalar) -> str:
-    return _valued(name, value)
+    return _with_unit(name, value)
 
 
-def files(subjects: Sequence[Subject]) -> Section:
-    """Where the runs' files lie."""
-    rows = tuple((s.record.run_id, s.run.folder) for s in subjects)
+def files(runs: Sequence[RunData]) -> Section:
+    """The folders of the runs."""
+    rows = tuple((s.record.run_id, s.run.folder) for s in runs)
     columns = (Column(title="run"), Column(title="folder"))
     return Section(name="files", title="Files", tables=(Table(title="folders", columns=columns, rows=rows),))

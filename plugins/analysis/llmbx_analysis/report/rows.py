@@ -1,4 +1,4 @@
-"""The figures of every cell as plain rows for CSV: one row a cell, the unit in each column's name. Pure."""
+"""The figures of all cells as CSV rows: one row per cell, with the unit in the name of each column."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from llmbx.model import Fact, Scalar
 
+from .cells import Cell
 from .figures import figures
-from .subjects import Cell
 from .verdicts import verdict
 
 FIGURES = (
@@ -25,7 +25,7 @@ FIGURES = (
     ("time to first step", "first_step_s"),
     ("GPU time", "gpu_hours"),
 )
-"""A figure's name in a report (of CPU runs: per rank), and its column."""
+"""The name of a figure in a report (for CPU runs, `per rank`), and its column."""
 
 COLUMNS = (
     "configuration", "verdict", "cause", "comparable", "workload", "size", "dtype", "gpu_type", "gpus",
@@ -35,7 +35,7 @@ COLUMNS = (
 
 
 def rows(cells: Sequence[Cell]) -> list[dict[str, Scalar]]:
-    """One row a cell. The interval of the step time is that of 95 %."""
+    """One row per cell. The interval of the step time is the 95 % interval."""
     return [_row(cell) for cell in cells]
 
 
@@ -52,13 +52,13 @@ def _row(cell: Cell) -> dict[str, Scalar]:
         **{name: getattr(spec, name) for name in ("workload", "size", "dtype", "gpu_type", "gpus")},
         "global_batch_size": spec.global_batch_size,
         "sequence_length": spec.model.sequence_length,
-        "runs": len(cell.subjects),
+        "runs": len(cell.runs),
         "window": None if window.first is None else f"{window.first}-{window.last}",
         "steps_measured": result.steps_measured,
         **{column: _value(known.get(name)) for name, column in FIGURES},
         "step_time_low_s": time.low,
         "step_time_high_s": time.high,
-        "run_ids": " ".join(subject.record.run_id for subject in cell.subjects),
+        "run_ids": " ".join(run.record.run_id for run in cell.runs),
     }
 
 

@@ -1,4 +1,4 @@
-"""Scaling over GPUs: throughput against the ideal line and what was published, and parallel efficiency. Pure."""
+"""The sections on scaling: throughput over GPUs with ideal and published values, and parallel efficiency."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from llmbx.measure.intervals import LEVEL, Interval, change
 from llmbx.model import Axis, Chart, Column, Point, Reference, Rule, Section, Series, Table, Value
 
 from ..compare.measured import step_time
-from .subjects import Cell
+from .cells import Cell
 
 
 class Scale(Value, frozen=True):
-    """One scale of one family: step time with interval, tokens in a step, and the rate that follows (tokens/s)."""
+    """One scale of a family (same workload, size, dtype and GPU type): step time in seconds and tokens per step."""
 
     gpus: int
     time: Interval
@@ -22,42 +22,42 @@ class Scale(Value, frozen=True):
 
     @property
     def rate(self) -> float:
-        """Tokens a second."""
+        """Throughput in tokens/s."""
         return self.tokens / self.time.mean
 
 
 def sections(cells: Sequence[Cell]) -> tuple[Section, ...]:
-    """One section for each workload, size, dtype and GPU type of which several scales were measured."""
+    """One section for each workload, size, dtype and GPU type that was measured at several scales."""
     families: dict[tuple[str, ...], list[Cell]] = {}
     for cell in cells:
         spec = cell.spec
-        if cell.sound:
+        if cell.valid_runs:
             families.setdefault((spec.workload, spec.size, spec.dtype, spec.gpu_type), []).append(cell)
     return tuple(
-        section(group, f"{workload} {size} {dtype} on {gpu_type}", place)
-        for place, ((workload, size, dtype, gpu_type), group) in enumerate(families.items())
+        section(group, f"{workload} {size} {dtype} on {gpu_type}", index)
+        for index, ((workload, size, dtype, gpu_type), group) in enumerate(families.items())
         if len({cell.spec.gpus for cell in group}) > 1
     )
 
 
-def section(cells: Sequence[Cell], of: str, place: int = 0) -> Section:
-    """Scaling of one family."""
+def section(cells: Sequence[Cell], of: str, index: int = 0) -> Section:
+    """The section on the scaling of one family."""
     scales = sorted((_scale(cell) for cell in cells), key=lambda s: (s.gpus, s.time.mean / s.tokens))
-    suffix = f"-{place + 1}" if place else ""
+    suffix = f"-{index + 1}" if index else ""
     each = "ranks" if cells[0].spec.gpu_type == "cpu" else "GPUs"
     published = _published(cells)
     charts = (_throughput(scales, published, of, each, suffix), _efficiency(scales, published, of, each, suffix))
     return Section(
         name=f"scaling{suffix}",
         title=f"Scaling: {of}",
-        text=(f"Efficiency: throughput per {each[:-1]} against that at {count(scales[0].gpus, each)}, the smallest.",),
+        text=(f"Efficiency: throughput per {each[:-1]} relative to that at {count(scales[0].gpus, each)}.",),
         tables=(_table(scales, each),),
         charts=charts,
     )  # fmt: skip
 
 
 def efficiency(base: Scale, scale: Scale) -> tuple[float, float | None, float | None]:
-    """Throughput per GPU against the base's, in percent, with the interval that both step times give it."""
+    """Throughput per GPU relative to the base scale in percent, and its interval from both step times."""
     work = 100 * (scale.tokens / scale.gpus) / (base.tokens / base.gpus)
     if scale is base:
         return 100.0, None, None
@@ -69,7 +69,7 @@ def efficiency(base: Scale, scale: Scale) -> tuple[float, float | None, float | 
 
 
 def _scale(cell: Cell) -> Scale:
-    time = step_time([subject.measured for subject in cell.sound], LEVEL)
+    time = step_time([run.measured for run in cell.valid_runs], LEVEL)
     return Scale(gpus=cell.spec.gpus, time=time, tokens=cell.spec.tokens_per_step, name=cell.name)
 
 
@@ -77,7 +77,7 @@ def _throughput(scales: Sequence[Scale], published: Sequence[Point], of: str, ea
     base, best, others = scales[0], *_best(scales)
     ideal = tuple(Point(x=g, y=base.rate * g / base.gpus) for g in _ticks(scales, published))
     series = [
-        Series(name="measured", points=_banded([_rate_point(s) for s in best])),
+        Series(name="measured", points=_with_band([_rate_point(s) for s in best])),
         Series(name="ideal", points=ideal, marks="dashed"),
     ]
     if others:
@@ -93,7 +93,7 @@ def _throughput(scales: Sequence[Scale], published: Sequence[Point], of: str, ea
         series=tuple(series),
         summary=f"{of}: {number(scales[0].rate)} tokens/s at {count(base.gpus, each)}, {number(scales[-1].rate)} at "
         f"{scales[-1].gpus}; the dashed line is ideal scaling from the smallest scale.",
-        formula=f"tokens a step / step time; ideal: throughput at {count(base.gpus, each)} × {each} / {base.gpus}",
+        formula=f"tokens per step / step time; ideal: throughput at {count(base.gpus, each)} × {each} / {base.gpus}",
     )
 
 
@@ -107,10 +107,10 @@ def _efficiency(scales: Sequence[Scale], published: Sequence[Point], of: str, ea
         title=f"Efficiency over {each}",
         x=Axis(title=each, unit=each, log=True, ticks=_ticks(scales, published)),
         y=Axis(title="efficiency", unit="%"),
-        series=(Series(name="measured", points=_banded(points)),),
+        series=(Series(name="measured", points=_with_band(points)),),
         rules=(Rule(name="ideal 100 %", y=100.0),),
-        summary=f"{of}: {last[1]:.1f} % of the throughput per {each[:-1]} is left at {count(last[0].gpus, each)}.",
-        formula=f"(throughput / {each}) / (throughput / {each} at {base.gpus})",
+        summary=f"{of}: the efficiency at {count(last[0].gpus, each)} is {last[1]:.1f} %.",
+        formula=f"(throughput / {each}) / (throughput / {each} at {count(base.gpus, each)})",
     )
 
 
@@ -129,8 +129,8 @@ def _rate_point(s: Scale) -> Point:
     return Point(x=s.gpus, y=s.rate, low=s.tokens / s.time.high, high=high, note=s.name)
 
 
-def _banded(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Points whose interval is whole, so that a band runs through all: a point without one is its own interval."""
+def _with_band(points: Sequence[Point]) -> tuple[Point, ...]:
+    """Give points without an interval an empty one, so that the band covers all points."""
     if not any(point.low is not None and point.high is not None for point in points):
         return tuple(points)
     return tuple(
@@ -140,15 +140,15 @@ def _banded(points: Sequence[Point]) -> tuple[Point, ...]:
 
 
 def _published(cells: Sequence[Cell]) -> list[Point]:
-    """Published rows of the family, at the scales from half the smallest measured to twice the largest."""
+    """Published rows of the family, from half the smallest to twice the largest measured scale."""
     scales = [cell.spec.gpus for cell in cells]
     rows = {_key(row): row for cell in cells for row in cell.published}
     found = []
     for row in sorted(rows.values(), key=lambda r: r.gpus):
         rate = _rate(row, cells)
         if rate is not None and min(scales) / 2 <= row.gpus <= max(scales) * 2:
-            doubt = f"; disputed: {row.disputed}" if row.disputed else ""
-            found.append(Point(x=row.gpus, y=rate, note=f"{row.source}{doubt}"))
+            dispute = f"; disputed: {row.disputed}" if row.disputed else ""
+            found.append(Point(x=row.gpus, y=rate, note=f"{row.source}{dispute}"))
     return found
 
 
@@ -157,7 +157,7 @@ def _key(row: Reference) -> tuple[object, ...]:
 
 
 def _rate(row: Reference, cells: Sequence[Cell]) -> float | None:
-    """Tokens a second of a published row: as printed, else from its step time and batch."""
+    """Throughput of a published row in tokens/s: as printed, else from its step time and batch size."""
     if row.tokens_per_s is not None:
         return row.tokens_per_s
     length = row.sequence_length or cells[0].spec.model.sequence_length
@@ -182,10 +182,12 @@ def _table(scales: Sequence[Scale], each: str) -> Table:
             Column(title="configuration"),
             Column(title=each, unit=each),
             Column(title="step time", unit="s"),
-            Column(title="throughput", unit="tokens/s", formula="tokens a step / step time"),
+            Column(title="throughput", unit="tokens/s", formula="tokens per step / step time"),
             Column(title=f"per {each[:-1]}", unit=f"tokens/s/{each[:-1]}", formula=f"throughput / {each}"),
             Column(
-                title="efficiency", unit="%", formula=f"throughput per {each[:-1]} / that at {count(base.gpus, each)}"
+                title="efficiency",
+                unit="%",
+                formula=f"throughput per {each[:-1]} / throughput per {each[:-1]} at {count(base.gpus, each)}",
             ),
             Column(title="from", unit="%", formula="lower end of the 95 % interval of the efficiency"),
             Column(title="to", unit="%", formula="upper end of the 95 % interval of the efficiency"),

@@ -1,4 +1,4 @@
-"""The table behind a chart, and tables as plain text rows. Pure."""
+"""The table of the values of a chart."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from llmbx.cli.words import number
 from llmbx.model import Chart, Column, Scalar, Table
 
 
-def behind(chart: Chart) -> Table:
-    """Every value that a chart draws: series where there are several, x, y, interval and words where there are any."""
+def values_table(chart: Chart) -> Table:
+    """A folded table of all values of a chart: series (if there are several), x, y, interval and note."""
     several = len(chart.series) > 1
     points = [(series.name, point) for series in chart.series for point in series.points]
     ends = any(point.until is not None for _, point in points)

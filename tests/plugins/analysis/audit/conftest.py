@@ -1,4 +1,4 @@
-"""Plugins for the audit's tests: the in-tree ones as modules, and a framework made of what a test gives it."""
+"""Plugins for the tests of the audit: the in-tree plugins, and a framework with the workloads of a test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHAPE = ModelShape(
 
 
 def flops(model: ModelShape) -> Flops:
-    """The formula of the recipes, for a dense or a routed model."""
+    """The FLOPs formula of the recipes for dense and MoE models."""
     m = model
     per_token = 18 * m.layers * m.ffn_hidden_size * m.hidden_size * (m.experts_per_token or 1)
     per_token += 6 * m.vocab_size * m.hidden_size
@@ -55,7 +55,7 @@ def shipped() -> Plugins:
 
 @pytest.fixture
 def framework() -> Callable[..., Plugins]:
-    """`framework(workloads, findings)`: a framework with these workloads, whose rules say `findings`."""
+    """`framework(workloads, findings)`: a framework with these workloads, whose rules return `findings`."""
 
     def make(workloads: Sequence[Workload], findings: Callable[[RunSpec], list[Finding]] | None = None) -> Plugins:
         class Toy:

@@ -1,4 +1,4 @@
-"""Printed equations are read as they stand, and nothing else is computed."""
+"""Printed equations are parsed, and only plain arithmetic is evaluated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOLDS = [
 
 
 @pytest.mark.parametrize("text", HOLDS)
-def test_printed_statements_that_hold(text: str) -> None:
+def test_correct_equations_hold(text: str) -> None:
     (equation, *_) = equations(text)
     assert equation.holds, equation
 
@@ -38,24 +38,24 @@ def test_printed_statements_that_hold(text: str) -> None:
         ("1 / 4 = 26 %", 0.25),
     ],
 )
-def test_printed_statements_that_do_not(text: str, value: float) -> None:
+def test_wrong_equations_do_not_hold(text: str, value: float) -> None:
     (equation,) = equations(text)
     assert not equation.holds
     assert equation.value == pytest.approx(value, rel=1e-9)
 
 
-def test_a_chain_is_several_equations() -> None:
+def test_a_chain_of_equations_is_split() -> None:
     found = equations("1 + 1 = 2 = 2.0 = 3")
     assert [e.holds for e in found] == [True, True, False]
 
 
-def test_the_last_digit_may_be_rounded_or_cut() -> None:
+def test_the_last_digit_may_be_rounded_or_truncated() -> None:
     assert [equations(f"2 / 3 = {text}")[0].holds for text in ("0.66", "0.67", "0.65", "0.6667", "0.668")] == [
         True, True, False, True, False,
     ]  # fmt: skip
 
 
-def test_a_formula_stands_for_what_cannot_be_read() -> None:
+def test_a_formula_replaces_text_that_cannot_be_parsed() -> None:
     text = "Embedding = 12 * (202048 / (2 * 3) = 404096"
     assert equations(text) == []
     (equation,) = equations(text, "12 * (202048 / (2 * 3))")
@@ -78,7 +78,7 @@ def test_only_plain_arithmetic_is_computed(text: str) -> None:
 
 
 @given(st.text())
-def test_any_text_is_read_without_a_crash(text: str) -> None:
+def test_any_text_is_parsed_without_a_crash(text: str) -> None:
     value = evaluate(text)
     assert value is None or math.isfinite(value)
     printed = figure(text)
@@ -87,12 +87,12 @@ def test_any_text_is_read_without_a_crash(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1E400", "-1e999", "1e308*10", "1e300^2"])
-def test_what_no_float_can_hold_has_no_value(text: str) -> None:
+def test_values_beyond_the_range_of_a_float_are_none(text: str) -> None:
     assert evaluate(text) is None and equations(f"{text} = 5") == []
 
 
 @given(st.text(alphabet="0123456789.eE+-*/()^=, %", max_size=60))
-def test_any_arithmetic_like_text_too(text: str) -> None:
+def test_any_arithmetic_like_text_is_parsed_without_a_crash(text: str) -> None:
     assert isinstance(equations(text), list)
     value = evaluate(text)
     assert value is None or math.isfinite(value)
@@ -107,7 +107,7 @@ expressions = st.recursive(
 
 
 @given(expressions)
-def test_it_computes_what_python_computes(text: str) -> None:
+def test_results_agree_with_python(text: str) -> None:
     try:
         expected = eval(text)
     except ZeroDivisionError:

@@ -1,4 +1,4 @@
-"""Tables made from known terms have no dispute; a term swapped in one cell is disputed, and named."""
+"""Consistent tables have no findings; a wrong term in one cell is found and named."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from llmbx.catalog import hardware
 from llmbx.model import ModelShape, Reference
-from llmbx_analysis.audit.cells import count, disputes
-from llmbx_analysis.audit.explain import Known
+from llmbx_analysis.audit.cells import count_recomputable, disputes
+from llmbx_analysis.audit.explain import Candidates
 from llmbx_analysis.audit.terms import Case, Terms, compute
 
 from .conftest import SHAPE, flops
@@ -54,7 +54,7 @@ def figures(terms: Terms) -> dict[str, float]:
 BASE = Terms(gpus=64, sequence_length=2048, batch=128, step_time_s=1.7, model=SHAPE, peak_tflops=989.0)
 
 
-def test_the_arithmetic_is_the_recipes() -> None:
+def test_the_formulas_are_those_of_the_recipes() -> None:
     """By hand: 2048 x 128 / 1.7 s; 1e12 tokens at that rate; 128 samples' FLOPs over 1.7 s, 64 GPUs and the peak."""
     found = figures(BASE)
     assert found["tokens_per_s"] == pytest.approx(154202.3529)
@@ -64,28 +64,28 @@ def test_the_arithmetic_is_the_recipes() -> None:
 
 
 @given(terms_)
-def test_what_follows_from_its_terms_is_not_disputed(terms: Terms) -> None:
+def test_consistent_figures_are_not_disputed(terms: Terms) -> None:
     cases = [case(terms, **figures(terms))]
-    assert count(cases) == 3
-    assert disputes(cases, Known(cases=cases, gpus=GPUS)) == []
+    assert count_recomputable(cases) == 3
+    assert disputes(cases, Candidates(cases=cases, gpus=GPUS)) == []
 
 
 @given(terms_, st.floats(0.5, 2.0).filter(lambda f: abs(f - 1) > 0.0061))
-def test_what_is_farther_off_than_the_tolerance_is_disputed(terms: Terms, factor: float) -> None:
+def test_a_figure_outside_the_tolerance_is_disputed(terms: Terms, factor: float) -> None:
     right = figures(terms)
     cases = [case(terms, tokens_per_s=right["tokens_per_s"] * factor)]
-    (found,) = disputes(cases, Known(cases=cases, gpus=GPUS))
+    (found,) = disputes(cases, Candidates(cases=cases, gpus=GPUS))
     assert found.field == "tokens_per_s"
     assert found.recomputed == pytest.approx(right["tokens_per_s"])
     assert found.difference_percent == pytest.approx(100 * (factor - 1), rel=1e-4)
 
 
 @given(terms_, st.floats(-0.0059, 0.0059))
-def test_what_is_nearer_is_not(terms: Terms, off: float) -> None:
+def test_a_figure_within_the_tolerance_is_not_disputed(terms: Terms, off: float) -> None:
     cases = [case(terms, **{field: value * (1 + off) for field, value in figures(terms).items()})]
-    assert disputes(cases, Known()) == []
+    assert disputes(cases, Candidates()) == []
     if abs(off) > 1e-9:
-        assert len(disputes(cases, Known(), tolerance=0.0)) == 3
+        assert len(disputes(cases, Candidates(), tolerance=0.0)) == 3
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_what_is_nearer_is_not(terms: Terms, off: float) -> None:
     [
         ({"peak_tflops": 1979.0}, {"mfu"}, "H100 SXM dense FP8 peak of 1979"),
         ({"peak_tflops": 2450.0}, {"mfu"}, "GB200 dense BF16 peak of 2450"),
-        ({"batch": 256}, {"tokens_per_s", "mfu", "days_per_1t_tokens"}, "a global batch of 256, that of 128 GPUs"),
+        ({"batch": 256}, {"tokens_per_s", "mfu", "days_per_1t_tokens"}, "the global batch size 256 of 128 GPUs"),
         ({"convention": "causal"}, {"mfu"}, "causal attention instead of full"),
         ({"model": SHAPE.replace(query_groups=16)}, {"mfu"}, "16 query groups instead of 4"),
         ({"model": SHAPE.replace(vocab_size=128256)}, {"mfu"}, "the vocabulary of Llama (128256)"),
@@ -106,7 +106,7 @@ def test_the_assumption_behind_a_figure_is_named(changed: dict[str, object], fie
     assumed = BASE.replace(**changed)
     other = BASE.replace(gpus=128, batch=256, step_time_s=1.9)
     cases = [case(BASE, **figures(assumed)), case(other, **figures(other))]
-    known = Known(cases=cases, gpus=GPUS, vocabularies={128256: "Llama", 32000: "other"})
+    known = Candidates(cases=cases, gpus=GPUS, vocabularies={128256: "Llama", 32000: "other"})
     found = disputes(cases, known)
     assert {item.field for item in found} == fields
     for item in found:
@@ -117,38 +117,38 @@ def test_the_assumption_behind_a_figure_is_named(changed: dict[str, object], fie
 def test_a_percentage_for_a_fraction_and_rounding() -> None:
     right = figures(BASE)
     cases = [case(BASE, mfu=right["mfu"] * 100), case(BASE, days_per_1t_tokens=76.0)]
-    first, second = disputes(cases, Known(gpus=GPUS))
-    assert first.explanation == "a percentage taken for a fraction, or the reverse"
+    first, second = disputes(cases, Candidates(gpus=GPUS))
+    assert first.explanation == "percentage and fraction swapped"
     assert second.explanation is None
     days = BASE.replace(step_time_s=0.0799)
-    (rounded,) = disputes([case(days, days_per_1t_tokens=3.5)], Known())
-    assert rounded.explanation == "rounding: as many digits as are printed"
+    (rounded,) = disputes([case(days, days_per_1t_tokens=3.5)], Candidates())
+    assert rounded.explanation == "rounding to the printed digits"
 
 
-def test_what_cannot_be_explained_stays_unexplained() -> None:
+def test_a_figure_without_a_matching_assumption_has_no_explanation() -> None:
     cases = [case(BASE, mfu=figures(BASE)["mfu"] * 1.1234)]
-    (found,) = disputes(cases, Known(cases=cases, gpus=GPUS, vocabularies={32000: "x"}))
+    (found,) = disputes(cases, Candidates(cases=cases, gpus=GPUS, vocabularies={32000: "x"}))
     assert found.explanation is None
 
 
-def test_unknown_terms_leave_their_cells_out() -> None:
+def test_cells_with_unknown_terms_are_skipped() -> None:
     partial = BASE.replace(model=None, sequence_length=None)
     cases = [case(partial, **figures(BASE))]
-    assert count(cases) == 0
+    assert count_recomputable(cases) == 0
     stated = partial.replace(flops=flops(SHAPE).full)
-    assert count([case(stated, **figures(BASE))]) == 1
-    assert disputes([case(stated, **figures(BASE))], Known()) == []
+    assert count_recomputable([case(stated, **figures(BASE))]) == 1
+    assert disputes([case(stated, **figures(BASE))], Candidates()) == []
 
 
 @settings(max_examples=50)
 @given(terms_, st.sampled_from([gpu for gpu in GPUS.values() if gpu.peaks]), st.data())
-def test_a_swapped_peak_is_always_found(terms: Terms, gpu: hardware.GpuType, data: st.DataObject) -> None:
+def test_a_wrong_peak_is_always_found(terms: Terms, gpu: hardware.GpuType, data: st.DataObject) -> None:
     peak = data.draw(st.sampled_from(sorted(gpu.peaks.values(), key=lambda p: p.tflops)))
     cases = [case(terms, **(figures(terms) | {"mfu": figures(terms.replace(peak_tflops=peak.tflops))["mfu"]}))]
-    found = disputes(cases, Known(cases=cases, gpus=GPUS))
+    found = disputes(cases, Candidates(cases=cases, gpus=GPUS))
     if abs(peak.tflops / 989.0 - 1) < 0.006:
         assert found == []
     else:
         assert found[0].explanation is not None
-        # 100 x or 0.01 x another figure is a percentage before it is a peak.
+        # A factor of 100 or 0.01 is explained as a percentage before other peaks are tried.
         assert f"{peak.tflops:g} TFLOP/s" in found[0].explanation or "rounding" in found[0].explanation

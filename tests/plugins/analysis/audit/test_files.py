@@ -1,4 +1,4 @@
-"""Anybody's reference file, and the command."""
+"""Reference files of users, and the command `audit`."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_third_partys_file_is_audited_by_the_workload_it_fits(path: Path, framework: Callable[..., Plugins]) -> None:
+def test_the_workload_of_a_file_is_detected(path: Path, framework: Callable[..., Plugins]) -> None:
     found = audit_file(path, framework([toy()]), Config())
     assert found.cells == 4
     rate, mfu = found.disputed
     assert (rate.workload, rate.gpus, rate.field) == ("toy", 128, "tokens_per_s")
-    assert rate.explanation == "a global batch of 128, that of 64 GPUs, instead of 256"
+    assert rate.explanation == "the global batch size 128 of 64 GPUs instead of 256"
     assert (mfu.gpus, mfu.field) == (128, "mfu")
     assert mfu.explanation is not None and "FP8 peak of 1979" in mfu.explanation
     (example,) = found.examples
@@ -70,7 +70,7 @@ def test_a_third_partys_file_is_audited_by_the_workload_it_fits(path: Path, fram
     assert example.recomputed == pytest.approx(154202.35, abs=0.01)
 
 
-def test_without_a_workload_the_files_own_terms_are_used(path: Path, framework: Callable[..., Plugins]) -> None:
+def test_without_a_workload_only_the_values_of_the_file_are_used(path: Path, framework: Callable[..., Plugins]) -> None:
     own = f"sequence_length = 2048\nmodel_flops = {flops(SHAPE).full}\n"
     path.write_text(FILE.replace("[[examples]]", f"{own}\n[[examples]]"))
     found = audit_file(path, framework([]), Config())
@@ -81,25 +81,25 @@ def test_without_a_workload_the_files_own_terms_are_used(path: Path, framework: 
     ]
 
 
-def test_cells_that_cannot_be_recomputed_are_told(path: Path, framework: Callable[..., Plugins]) -> None:
+def test_cells_that_cannot_be_recomputed_give_a_warning(path: Path, framework: Callable[..., Plugins]) -> None:
     path.write_text(FILE.replace("[[examples]]", "sequence_length = 2048\n\n[[examples]]"))
     said: list[str] = []
     assert audit_file(path, framework([]), Config(), warn=said.append).cells == 2
     assert [line.partition(": ")[2][:35] for line in said] == ["2 of 4 cells cannot be recomputed; "]
 
 
-def test_a_file_in_which_nothing_can_be_recomputed_is_no_success(path: Path, framework: Callable[..., Plugins]) -> None:
+def test_a_file_without_a_recomputable_figure_is_an_error(path: Path, framework: Callable[..., Plugins]) -> None:
     path.write_text(FILE.partition("[[examples]]")[0])
-    with pytest.raises(UsageError, match=r"cluster\.toml: nothing in it can be recomputed; give sequence_length"):
+    with pytest.raises(UsageError, match=r"cluster\.toml: no figure can be recomputed; set sequence_length"):
         audit_file(path, framework([]), Config())
     path.write_text(FILE)
-    with pytest.raises(UsageError, match="nothing in it can be recomputed"):
+    with pytest.raises(UsageError, match="no figure can be recomputed"):
         audit_file(path, framework([]), Config())
 
 
-def test_a_file_that_fits_several_workloads_asks_which(path: Path, framework: Callable[..., Plugins]) -> None:
+def test_a_file_that_matches_several_workloads_is_an_error(path: Path, framework: Callable[..., Plugins]) -> None:
     both = framework([toy(), toy().replace(name="other")])
-    with pytest.raises(UsageError, match="say which with --workload toy or other"):
+    with pytest.raises(UsageError, match="select one with --workload toy or other"):
         audit_file(path, both, Config())
     assert audit_file(path, both, Config(), "other").cells == 4
     path.write_text('workload = "toy"\n' + FILE)
@@ -115,7 +115,7 @@ def test_a_file_that_fits_several_workloads_asks_which(path: Path, framework: Ca
         ('txt = "a"', r"examples\[0\]: unknown key 'txt' \(did you mean 'text'\?\)"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_an_example_is_told(path: Path, framework: Callable[..., Plugins], line: str, says: str) -> None:
+def test_a_mistake_in_an_example_is_named(path: Path, framework: Callable[..., Plugins], line: str, says: str) -> None:
     path.write_text(FILE + line)
     with pytest.raises(UsageError, match=says):
         audit_file(path, framework([toy()]), Config())
@@ -131,7 +131,7 @@ def test_a_mistake_in_an_example_is_told(path: Path, framework: Callable[..., Pl
         ("[1.7, 1.7]", "[1.7]", r"at tables\[0\]\.step_time_s: 1 values for 2 scales"),
     ],
 )
-def test_a_figure_that_cannot_be_is_told(
+def test_an_invalid_figure_is_named(
     path: Path, framework: Callable[..., Plugins], before: str, after: str, says: str
 ) -> None:
     path.write_text(FILE.replace(before, after))
@@ -149,7 +149,7 @@ texts = st.text(max_size=20)
                                               "model_flops", "sequence_length", "tflops_per_gpu", "kind"]),
                              st.one_of(numbers, texts, st.lists(numbers, max_size=2))),
        text=texts, states=st.dictionaries(st.sampled_from(STATES), numbers, max_size=3))  # fmt: skip
-def test_any_file_is_audited_or_refused(
+def test_any_file_is_audited_or_rejected(
     path: Path, framework: Callable[..., Plugins], table: dict[str, Any], text: str, states: dict[str, Any]
 ) -> None:
     run = {"source": "s", "size": "1b", "dtype": "bf16", "gpu_type": "h100", "gpus": [64, 128]}
@@ -166,7 +166,7 @@ def test_any_file_is_audited_or_refused(
 
 
 def _toml(file: dict[str, Any]) -> bytes:
-    """Enough of TOML for plain values; JSON's strings and lists are TOML's too."""
+    """Write plain values as TOML; JSON strings and lists are valid TOML."""
     lines = []
     for name, items in file.items():
         for item in items:
@@ -187,9 +187,9 @@ def _plain(value: Any) -> str:
     return json.dumps(value).replace("NaN", "nan").replace("Infinity", "inf")
 
 
-def test_an_example_that_says_nothing_is_an_error(path: Path, framework: Callable[..., Plugins]) -> None:
+def test_an_example_without_a_figure_is_an_error(path: Path, framework: Callable[..., Plugins]) -> None:
     path.write_text(FILE.replace("2048 * 128 / 1.7 = 145202", "it is fast"))
-    with pytest.raises(UsageError, match=r"example 'it is fast' .*: nothing in it can be computed"):
+    with pytest.raises(UsageError, match=r"example 'it is fast' .*: nothing can be computed"):
         audit_file(path, framework([toy()]), Config())
 
 
@@ -202,7 +202,7 @@ def test_an_example_that_says_nothing_is_an_error(path: Path, framework: Callabl
         ("mfu_percent = 12.5", "table", round(RIGHT_MFU, 4)),
     ],
 )
-def test_what_a_text_states_is_held_against_what_is_known(
+def test_stated_figures_are_compared_with_known_ones(
     path: Path, framework: Callable[..., Plugins], states: str, kind: str, recomputed: float
 ) -> None:
     figures = states.replace(", gpus = 0", "")
@@ -242,7 +242,7 @@ def test_the_json_is_one_object_with_these_members(run: Callable[..., str]) -> N
     assert len(json.loads(run("--tolerance", "2%", "--format", "json"))["disputed"]) == 5
 
 
-def test_the_table_is_for_people_and_csv_has_a_line_for_each(run: Callable[..., str]) -> None:
+def test_the_table_and_the_csv_list_all_findings(run: Callable[..., str]) -> None:
     text = run("-w", "llama4")
     assert "18.71 %" in text and "37.43 %" in text and "-50.0 %" in text
     assert "the GB200 dense FP8 peak of 4900 TFLOP/s instead of 2450" in text
@@ -252,7 +252,7 @@ def test_the_table_is_for_people_and_csv_has_a_line_for_each(run: Callable[..., 
     assert {line.split(",")[0].strip('"') for line in lines[1:]} == {"cell", "row", "example"}
 
 
-def test_a_copy_of_a_plugins_file_is_recognised(run: Callable[..., str], tmp_path: Path) -> None:
+def test_a_copy_of_the_file_of_a_plugin_is_recognized(run: Callable[..., str], tmp_path: Path) -> None:
     import llmbx_nemo
 
     source = Path(llmbx_nemo.__path__[0]) / "references" / "grok1.toml"
@@ -285,10 +285,10 @@ tokens_per_s = [154202]
         ('workload = "toy"', "1b", "h10", r"no GPU type named 'h10' \(did you mean 'h100'\?\)"),
     ],
 )
-def test_the_word_that_keeps_a_file_from_being_recomputed_is_named(
+def test_the_name_that_prevents_recomputing_is_named(
     head: str, size: str, gpu_type: str, says: str, tmp_path: Path, framework: Callable[..., Plugins]
 ) -> None:
     path = tmp_path / "cluster.toml"
     path.write_text(head + BARE.format(size=size, gpu_type=gpu_type))
-    with pytest.raises(UsageError, match=f"nothing in it can be recomputed: {says}.*; give sequence_length"):
+    with pytest.raises(UsageError, match=f"no figure can be recomputed: {says}.*; set sequence_length"):
         audit_file(path, framework([toy()]), Config())

@@ -1,4 +1,4 @@
-"""The audit of what this distribution publishes, held against an arithmetic of its own."""
+"""The audit of the reference files of this distribution, compared with an independent computation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from llmbx.config.profiles import Config
 from llmbx.plugins.manager import Plugins
 from llmbx_analysis.audit import Audit, audit_workloads, disputes_of
 
-# Layers, hidden size, FFN, heads, query groups, vocabulary, experts a token, and whether attention is counted in full:
-# the figures in the recipes' notes (Llama 3.1 70B and 405B: the models' own).
+# Layers, hidden size, FFN, heads, query groups, vocabulary, experts per token, whether attention is counted in full.
+# From the notes of the recipes; for Llama 3.1 70B and 405B from the models themselves.
 SHAPES = {
     "8b": (32, 4096, 14336, 32, 8, 128256, 1, True),
     "70b": (80, 8192, 28672, 64, 8, 128256, 1, True),
@@ -29,7 +29,7 @@ DISPUTED = {
       for size, scales in (("405b-proxy", (32, 64, 128)), ("405b", (512, 1024, 2048)))
       for dtype in ("bf16", "fp8") for gpus in scales),
     ("llama4", "400b", "bf16", "gb200", 128, "mfu", "the GB200 dense FP8 peak of 4900 TFLOP/s instead of 2450"),
-    *(("grok1", "314b", dtype, "gb200", 512, field, "a global batch of 512, that of 256 GPUs, instead of 1024")
+    *(("grok1", "314b", dtype, "gb200", 512, field, "the global batch size 512 of 256 GPUs instead of 1024")
       for dtype in ("bf16", "fp8") for field in ("tokens_per_s", "days_per_1t_tokens")),
 }  # fmt: skip
 
@@ -67,7 +67,7 @@ def test_every_cell_is_recomputed_and_exactly_these_are_disputed(found: Audit) -
 
 
 def test_the_recomputed_figures_are_those_of_plain_arithmetic(found: Audit) -> None:
-    """From the published step times and batch, the shapes above, and nothing of the audit's own code."""
+    """From the published step times and batch sizes and the shapes above, without the code of the audit."""
     disputed = {(d.workload, d.size, d.dtype, d.gpu_type, d.gpus, d.field): d for d in found.disputed}
     cells = 0
     for workload in _shipped().workloads:
@@ -91,7 +91,7 @@ def test_the_recomputed_figures_are_those_of_plain_arithmetic(found: Audit) -> N
     assert (cells, disputed) == (180, {})
 
 
-def test_the_configuration_rows_that_upstreams_launch_contradicts(found: Audit) -> None:
+def test_configuration_rows_that_contradict_upstream_are_found(found: Audit) -> None:
     """VP 12 with PP 1 in Maverick's H100 table; in that of Llama 3.1 RL of 70b and CG of 8b, which no launch sets."""
     assert {(r.workload, r.dtype, r.gpu_type, r.gpus, r.field, r.published, r.recomputed) for r in found.rows} == {
         ("llama4", "bf16", "h100", 512, "vp", 12, 1),
@@ -104,7 +104,7 @@ def test_the_configuration_rows_that_upstreams_launch_contradicts(found: Audit) 
 
 
 def test_dp_ga_and_the_layer_split_were_checked() -> None:
-    """Nearly every row prints DP and GA, so finding nothing there says something."""
+    """Nearly every row prints DP and GA, so a result without findings is meaningful."""
     printed = Counter(
         key for w in _shipped().workloads for _, row in rows_of(w) for key in row.printed if row.size != "mini"
     )
@@ -112,7 +112,7 @@ def test_dp_ga_and_the_layer_split_were_checked() -> None:
 
 
 EXAMPLES = [
-    # workload, kind, field, published, recomputed, and a word of the explanation
+    # workload, kind, field, published, recomputed, and a part of the explanation
     ("llama3.1", "configuration", "window_first", 34, 35, "35-44"),
     ("llama3.1", "formula", "tflops_per_gpu", 1636.8, 1800.6, "10 steps divided by 11"),
     ("llama3.1", "table", "step_time_s", 12.39, 9.33, "9.33 s"),
@@ -126,8 +126,8 @@ EXAMPLES = [
     ("llama4", "table", "step_time_s", 3.685, 3.855, "3.855"),
     ("llama4", "formula", "tflops_per_gpu", 527.78, 484.1, "vocabulary of Llama 3.1 (128256)"),
     ("grok1", "peak", "peak_tflops", 49, 4900, "decimal point"),
-    ("grok1", "table", "global_batch_size", 4096, 1024, "no row"),
-    ("grok1", "table", "step_time_s", 24, 15.933, "no row"),
+    ("grok1", "table", "global_batch_size", 4096, 1024, "not in the tables"),
+    ("grok1", "table", "step_time_s", 24, 15.933, "not in the tables"),
     ("grok1", "table", "step_time_s", 6.631, 5.298, "5.298 s"),
     ("grok1", "formula", "tflops_per_gpu", 1192.94, 1157.97, "vocabulary of Llama 2 (32000)"),
     ("llama2", "table", "step_time_s", 7.908, 6.999, "6.999 s"),
@@ -135,7 +135,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: f"{e[0]}-{e[2]}-{e[3]}")
-def test_worked_examples_that_do_not_hold(found: Audit, example: tuple[str, str, str, float, float, str]) -> None:
+def test_wrong_worked_examples_are_found(found: Audit, example: tuple[str, str, str, float, float, str]) -> None:
     workload, kind, field, published, recomputed, word = example
     (match,) = [
         e for e in found.examples if (e.workload, e.kind, e.field, e.published) == (workload, kind, field, published)
@@ -144,8 +144,8 @@ def test_worked_examples_that_do_not_hold(found: Audit, example: tuple[str, str,
     assert match.explanation is not None and word in match.explanation
 
 
-def test_the_other_examples_hold(found: Audit) -> None:
-    """Attention and MLP FLOPs of Maverick (off in the last digits) and an MFU that repeats: the rest of the list."""
+def test_the_other_examples_are_correct(found: Audit) -> None:
+    """All other findings: attention and MLP FLOPs of Maverick (wrong last digits) and an MFU that is listed twice."""
     listed = {(e[0], e[2], e[3]) for e in EXAMPLES}
     rest = {(e.workload, e.field, e.published) for e in found.examples} - listed
     assert rest == {
@@ -155,14 +155,14 @@ def test_the_other_examples_hold(found: Audit) -> None:
     }
 
 
-def test_what_the_files_mark_by_hand_is_what_the_audit_finds(found: Audit) -> None:
+def test_rows_marked_as_disputed_are_found_by_the_audit(found: Audit) -> None:
     computed = {(d.workload, d.source, d.gpus) for d in found.disputed}
     computed |= {(e.workload, e.source, e.gpus) for e in found.examples if e.field == "mfu" and e.gpus}
     marked = {(w.name, r.source, r.gpus) for w in _shipped().workloads for r in w.references if r.disputed}
     assert marked <= computed
 
 
-def test_one_row_can_be_asked_about() -> None:
+def test_a_single_row_can_be_audited() -> None:
     plugins = _shipped()
     workload = plugins.workload("grok1")
     by_scale = {r.gpus: r for r in workload.references if r.source == "Grok-1 recipe, table GB200 FP8"}

@@ -1,4 +1,4 @@
-"""Configuration rows that print something that does not follow from themselves."""
+"""Configuration rows with printed values that contradict each other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def workload(**changes: Any) -> Workload:
 
 
 def split(spec: RunSpec) -> list[Finding]:
-    """A framework's rule: the layers split into PP x VP parts."""
+    """A rule of a framework: the layers must be divisible by PP x VP."""
     parts = spec.parallelism.pp * (spec.parallelism.vp or 1)
     if spec.model.layers % parts == 0:
         return []
@@ -38,7 +38,7 @@ def audit(framework: Callable[..., Plugins], **changes: Any) -> list[tuple[int, 
     return [(d.gpus, d.field, d.published, d.recomputed, d.explanation) for d in found]
 
 
-def test_rows_in_order_are_not_disputed(framework: Callable[..., Plugins]) -> None:
+def test_consistent_rows_are_not_disputed(framework: Callable[..., Plugins]) -> None:
     assert audit(framework, printed={"dp": "GPUs/16", "ga": 32}) == []
     assert audit(framework) == []
 
@@ -52,7 +52,7 @@ def test_rows_in_order_are_not_disputed(framework: Callable[..., Plugins]) -> No
         ({"vp": 3}, [(64, "vp", 3, 2), (128, "vp", 3, 2)]),
     ],
 )
-def test_a_printed_value_that_does_not_follow_is(
+def test_an_inconsistent_printed_value_is_disputed(
     framework: Callable[..., Plugins], printed: dict[str, Any], expected: list[tuple[int, str, int, int]]
 ) -> None:
     found = audit(framework, printed=printed)
@@ -60,6 +60,6 @@ def test_a_printed_value_that_does_not_follow_is(
     assert all(item[4] for item in found)
 
 
-def test_a_row_whose_layers_do_not_split_is_told_as_the_framework_says_it(framework: Callable[..., Plugins]) -> None:
+def test_a_violated_rule_of_the_framework_is_the_explanation(framework: Callable[..., Plugins]) -> None:
     found = audit(framework, vp=3, gpus=("64",))
     assert [(item[1], item[4]) for item in found] == [("layers", "16 layers do not split into 12")]

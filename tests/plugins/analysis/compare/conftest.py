@@ -1,3 +1,3 @@
-"""Runs on a shelf, to be compared."""
+"""Fixtures: stored runs to compare."""
 
 from ....shelf import install, plugins, profiled, row, shelf, spec, toy  # noqa: F401

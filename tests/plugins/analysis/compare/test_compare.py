@@ -1,4 +1,4 @@
-"""Runs against runs, baselines and published rows: through the command, on files alone."""
+"""The command `compare` with runs, baselines and published rows, on stored runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(done: Result) -> dict[str, Any]:
     return found
 
 
-def test_a_run_that_crashed_after_its_last_step_is_told(shelf: Shelf, compare: Compare) -> None:
+def test_a_run_that_crashed_after_its_last_step_gives_a_warning(shelf: Shelf, compare: Compare) -> None:
     crashed = {"status": "out_of_memory", "cause": "after the last step: rank 3 was killed"}
     a, b = shelf.put(noise(3, 1.0)), shelf.put(noise(4, 1.0), result=crashed)
     warned = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["warnings"]
@@ -52,7 +52,7 @@ def test_a_run_that_crashed_after_its_last_step_is_told(shelf: Shelf, compare: C
     assert "ended with out of memory" in compare(a.record.run_id, b.record.run_id).stdout
 
 
-def test_a_slower_run_exits_3_and_says_how_much_and_how_sure(shelf: Shelf, compare: Compare) -> None:
+def test_a_slower_run_exits_3_with_the_change_and_its_interval(shelf: Shelf, compare: Compare) -> None:
     a, b = shelf.put(noise(3, 1.0)), shelf.put(noise(4, 1.08))
     done = compare(a.record.run_id, b.record.run_id)
     assert done.exit_code == 3
@@ -64,7 +64,7 @@ def test_a_slower_run_exits_3_and_says_how_much_and_how_sure(shelf: Shelf, compa
     assert change["over"] == "steps"
     assert found["a"]["runs"] == [a.record.run_id]
     assert found["b"]["step_time_s"]["count"] == 34
-    assert any("one run each" in line for line in found["warnings"])
+    assert any("one run per side" in line for line in found["warnings"])
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_noisy_run_is_not_called_slower(shelf: Shelf, compare: Compare) -> Non
 
 
 def test_repeats_are_compared_by_their_means(shelf: Shelf, compare: Compare) -> None:
-    """Steps are steady in each run but runs scatter by 3 %: steps alone would call the last one slower."""
+    """Runs scatter by 3 % although their steps are steady, so the steps alone would give the verdict slower."""
     group = {"record": {"group": "repeat-1"}}
     for seed, mean in enumerate((0.96, 1.0, 1.04, 1.01)):
         shelf.put(noise(seed, mean), **group)
@@ -103,16 +103,16 @@ def test_repeats_are_compared_by_their_means(shelf: Shelf, compare: Compare) -> 
     assert together["verdict"] == "same within noise"
     assert together["change"]["over"] == "repeats"
     assert (together["a"]["kind"], len(together["a"]["runs"])) == ("repeats", 4)
-    assert not any("one run each" in line for line in together["warnings"])
+    assert not any("one run per side" in line for line in together["warnings"])
     alone = read(compare(name, "last", "--format", "json", "--tolerance", "1%", "--single"))
     assert alone["verdict"] == "slower"
 
 
-def test_two_repeats_of_one_command_stand_for_themselves(shelf: Shelf, compare: Compare) -> None:
+def test_two_repeats_of_one_command_are_compared_as_single_runs(shelf: Shelf, compare: Compare) -> None:
     a, b = (shelf.put(noise(seed, 1.0), record={"group": "g"}) for seed in (1, 2))
     found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
     assert (found["a"]["runs"], found["b"]["runs"]) == ([a.record.run_id], [b.record.run_id])
-    with pytest.raises(UsageError, match="both runs are"):
+    with pytest.raises(UsageError, match="with itself"):
         compare(a.record.run_id, a.folder)
 
 
@@ -131,14 +131,14 @@ def test_the_baseline_is_every_valid_comparable_run_with_the_tag(shelf: Shelf, c
         compare("--baseline", "acepted")
 
 
-def test_a_tag_that_only_the_run_itself_has_is_no_baseline(shelf: Shelf, compare: Compare) -> None:
+def test_the_run_itself_is_not_a_baseline(shelf: Shelf, compare: Compare) -> None:
     shelf.put(noise(1, 1.0), tags=("accepted",))
     with pytest.raises(UsageError, match="and its repeats have this tag"):
         compare("last", "--baseline", "accepted")
 
 
 def test_of_a_baseline_only_the_newest_and_its_repeats_count(shelf: Shelf, compare: Compare) -> None:
-    """The tag was given again after an upgrade: what ran with the old libraries is no measure any more."""
+    """The tag was set again after an upgrade, so runs with the old libraries are not part of the baseline."""
     shelf.put(noise(1, 2.0), tags=("accepted",))
     new = {"versions": {"torch": "2.9.0"}}
     kept = [shelf.put(noise(seed, 1.0), tags=("accepted",), record=new) for seed in (2, 3)]
@@ -148,7 +148,7 @@ def test_of_a_baseline_only_the_newest_and_its_repeats_count(shelf: Shelf, compa
     assert found["verdict"] == "slower"
 
 
-def test_tags_given_later_and_taken_away_make_a_baseline(shelf: Shelf, compare: Compare) -> None:
+def test_added_and_removed_tags_change_the_baseline(shelf: Shelf, compare: Compare) -> None:
     first, second, last = (shelf.put(noise(seed, mean)) for seed, mean in enumerate((1.0, 1.5, 1.2)))
     change_tags(first, add=["accepted"])
     assert read(compare("last", "--baseline", "accepted", "--format", "json"))["verdict"] == "slower"
@@ -174,11 +174,11 @@ def test_a_tag_means_the_newest_run_that_does_the_same_work(shelf: Shelf, compar
     assert found["a"]["runs"] == [good.record.run_id]
 
 
-def test_a_baseline_of_other_work_is_refused_with_the_reason(shelf: Shelf, compare: Compare) -> None:
+def test_a_baseline_that_is_not_comparable_is_rejected_with_the_reason(shelf: Shelf, compare: Compare) -> None:
     shelf.put(noise(1, 1.0), tags=("old",), global_batch_size=128)
     shelf.put(noise(2, 1.0))
     with pytest.raises(
-        UsageError, match=r"none of its 1 runs compares with .*the global batch size differs \(128 and 64"
+        UsageError, match=r"none of its 1 runs is comparable with .*the global batch size differs \(128 and 64"
     ):
         compare("--baseline", "old")
 
@@ -195,7 +195,7 @@ def test_a_baseline_of_other_work_is_refused_with_the_reason(shelf: Shelf, compa
         ({"layers": 8}, "the models differ in layers (4 and 8)"),
     ],
 )
-def test_other_work_is_refused_unless_forced(
+def test_different_work_is_rejected_unless_forced(
     shelf: Shelf, compare: Compare, changes: dict[str, Any], reason: str
 ) -> None:
     for key in ("sequence_length", "layers"):
@@ -211,45 +211,45 @@ def test_other_work_is_refused_unless_forced(
 
 
 @pytest.mark.parametrize("flag", ["profiled", "traced"])
-def test_a_profiled_or_traced_run_is_no_figure(shelf: Shelf, compare: Compare, flag: str) -> None:
+def test_a_profiled_or_traced_run_is_not_comparable(shelf: Shelf, compare: Compare, flag: str) -> None:
     a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), result={flag: True})
     with pytest.raises(UsageError, match=f"was {flag}"):
         compare(a.record.run_id, b.record.run_id)
 
 
-def test_minis_compare_with_minis(shelf: Shelf, compare: Compare) -> None:
+def test_minis_are_comparable_with_minis(shelf: Shelf, compare: Compare) -> None:
     a, b = (shelf.put(noise(seed, 1.0), size="mini", mini=True, gpu_type="cpu") for seed in (1, 2))
     assert read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["verdict"] == "same within noise"
 
 
-def test_a_run_without_a_valid_measurement_is_told(shelf: Shelf, compare: Compare) -> None:
+def test_a_run_without_valid_data_is_rejected(shelf: Shelf, compare: Compare) -> None:
     a = shelf.put(noise(1, 1.0))
     b = shelf.put(noise(2, 1.0), valid=False, result={"cause": "rank 3: out of memory"})
-    with pytest.raises(UsageError, match=r"no valid measurement \(failed: rank 3: out of memory\)"):
+    with pytest.raises(UsageError, match=r"has no valid data \(failed: rank 3: out of memory\)"):
         compare(a.record.run_id, b.record.run_id)
     assert compare(a.record.run_id, b.record.run_id, "--force").exit_code == 0
     short = shelf.put(noise(3, 1.0, count=20))
-    with pytest.raises(UsageError, match=r"measured nothing \(window 11-44: the log ends at step 19\)"):
+    with pytest.raises(UsageError, match=r"has no measured steps \(window 11-44: the log ends at step 19\)"):
         compare(a.record.run_id, short.record.run_id)
     found = read(compare(a.record.run_id, short.record.run_id, "--window", "11-18", "--format", "json"))
     assert (found["a"]["windows"], found["b"]["windows"]) == (["11-18"], ["11-18"])
     assert found["a"]["step_time_s"]["count"] == 8
 
 
-def test_other_windows_are_warned_of(shelf: Shelf, compare: Compare) -> None:
+def test_different_windows_give_a_warning(shelf: Shelf, compare: Compare) -> None:
     a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), window="35-44")
     found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
-    assert any(line.startswith("measured over other steps: A 11-44, B 35-44; ") for line in found["warnings"])
+    assert any(line.startswith("measured over different steps: A 11-44, B 35-44; ") for line in found["warnings"])
 
 
-def test_a_single_step_has_no_noise_to_know(shelf: Shelf, compare: Compare) -> None:
+def test_the_noise_of_a_single_step_is_unknown(shelf: Shelf, compare: Compare) -> None:
     a, b = (shelf.put(noise(seed, mean), window="last") for seed, mean in ((1, 1.0), (2, 1.2)))
     done = compare(a.record.run_id, b.record.run_id, "--format", "json")
     assert (read(done)["verdict"], done.exit_code) == ("slower", 3)
-    assert sum("a single step was measured" in line for line in read(done)["warnings"]) == 2
+    assert sum("only one step was measured" in line for line in read(done)["warnings"]) == 2
 
 
-def test_what_stands_out_in_the_steps_is_warned_of(shelf: Shelf, compare: Compare) -> None:
+def test_outliers_give_a_warning(shelf: Shelf, compare: Compare) -> None:
     times = noise(2, 1.0)
     times[20] = 3.0
     a, b = shelf.put(noise(1, 1.0)), shelf.put(times)
@@ -274,10 +274,10 @@ def test_mfu_is_compared_under_one_convention(shelf: Shelf, compare: Compare) ->
     )
 
 
-def test_flops_that_cannot_be_converted_are_refused_and_left_out_when_forced(shelf: Shelf, compare: Compare) -> None:
+def test_flops_that_cannot_be_converted_are_rejected_or_left_out_if_forced(shelf: Shelf, compare: Compare) -> None:
     a = shelf.put(noise(1, 1.0), flops_convention="causal")
     b = shelf.put(noise(1, 1.0), flops_convention="full", result={"flops_per_sample": FlopsPerSample(full=8e13)})
-    with pytest.raises(UsageError, match=r"the FLOPs are counted differently \(causal and full attention\)"):
+    with pytest.raises(UsageError, match=r"the FLOPs use different attention conventions \(causal and full\)"):
         compare(a.record.run_id, b.record.run_id)
     forced = read(compare(a.record.run_id, b.record.run_id, "--format", "json", "--force"))
     (line,) = [m for m in forced["metrics"] if m["name"] == "mfu"]
@@ -285,7 +285,7 @@ def test_flops_that_cannot_be_converted_are_refused_and_left_out_when_forced(she
     assert line["note"].startswith("not converted from full to causal attention")
 
 
-def test_why_they_differ_likeliest_cause_first(shelf: Shelf, compare: Compare) -> None:
+def test_differences_are_listed_likeliest_cause_first(shelf: Shelf, compare: Compare) -> None:
     a = shelf.put(noise(1, 1.0))
     record = {
         "image": Image(kind="container", reference="toy:1", python="python", digest="sha256:bbbb"),
@@ -303,18 +303,18 @@ def test_why_they_differ_likeliest_cause_first(shelf: Shelf, compare: Compare) -
     ]  # fmt: skip
     by_name = {d["what"]: d for d in found["differences"]}
     assert (by_name["parallelism tp"]["a"], by_name["parallelism tp"]["b"]) == (1, 2)
-    assert by_name["version of torch"]["note"] == "another minor version"
-    assert "other bits" in by_name["image digest"]["note"]
+    assert by_name["version of torch"]["note"] == "different minor version"
+    assert "different image content" in by_name["image digest"]["note"]
     assert (by_name["nodes"]["a"], by_name["nodes"]["b"]) == ("node1", "node2")
     text = compare(a.record.run_id, b.record.run_id).stdout
-    assert "what differs, likeliest cause first:\n  parallelism tp: 1 -> 2" in text
-    assert "EDITOR" not in text and "and 1 more that seldom matter" in text
+    assert "differences, likeliest cause first:\n  parallelism tp: 1 -> 2" in text
+    assert "EDITOR" not in text and "and 1 more that rarely matter" in text
 
 
-def test_the_same_run_twice_differs_in_nothing(shelf: Shelf, compare: Compare) -> None:
+def test_equal_runs_have_no_differences(shelf: Shelf, compare: Compare) -> None:
     a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0))
     assert read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["differences"] == []
-    assert "nothing differs that the records know" in compare(a.record.run_id, b.record.run_id).stdout
+    assert "no differences between the records" in compare(a.record.run_id, b.record.run_id).stdout
 
 
 @pytest.mark.parametrize(("mean", "verdict", "code"), [(1.08, "slower", 3), (1.01, "same within noise", 0)])
@@ -333,7 +333,7 @@ def test_against_the_published_row(
     assert found["warnings"] == []
 
 
-def test_a_published_mfu_is_met_under_its_own_convention(
+def test_mfu_is_converted_to_the_convention_of_the_source(
     shelf: Shelf, toy: Toy, row: Reference, compare: Compare
 ) -> None:
     toy.references = (row,)
@@ -341,22 +341,20 @@ def test_a_published_mfu_is_met_under_its_own_convention(
     found = read(compare("--reference", "--format", "json"))
     (line,) = [m for m in found["metrics"] if m["name"] == "mfu"]
     assert line["change_percent"] == pytest.approx(0, abs=0.3)
-    assert line["note"] == "converted from causal to full attention, as the source counts"
+    assert line["note"] == "converted from causal to full attention, the convention of the source"
 
 
-def test_a_disputed_row_is_warned_of(shelf: Shelf, toy: Toy, row: Reference, compare: Compare) -> None:
+def test_a_disputed_row_gives_a_warning(shelf: Shelf, toy: Toy, row: Reference, compare: Compare) -> None:
     assert row.tokens_per_s is not None
     toy.references = (row.replace(tokens_per_s=row.tokens_per_s / 2),)
     shelf.put(noise(2, 1.0))
     found = read(compare("--reference", "--format", "json"))
     assert found["verdict"] == "same within noise"
     (line,) = found["warnings"]
-    assert line.startswith("published figure disputed: tokens_per_s 4096, the arithmetic gives 8192")
+    assert line.startswith("published figure disputed: tokens_per_s 4096, recomputed 8192")
 
 
-def test_a_run_that_departs_from_the_recipe_says_in_what(
-    shelf: Shelf, toy: Toy, row: Reference, compare: Compare
-) -> None:
+def test_differences_from_the_recipe_are_listed(shelf: Shelf, toy: Toy, row: Reference, compare: Compare) -> None:
     toy.references = (row,)
     shelf.put(noise(2, 1.1), micro_batch_size=2, cuda_graphs=True)
     found = read(compare("--reference", "--format", "json"))
@@ -373,7 +371,7 @@ def test_a_run_that_departs_from_the_recipe_says_in_what(
         ({}, {"sequence_length": 8192}, "the sequence length differs (8192 was published, 128 was run)"),
     ],
 )
-def test_what_does_not_compare_with_the_published_row_is_refused(
+def test_a_run_that_is_not_comparable_with_the_published_row_is_rejected(
     shelf: Shelf, toy: Toy, row: Reference, compare: Compare, changes: dict[str, Any], row_changes: dict[str, Any],
     reason: str,
 ) -> None:  # fmt: skip
@@ -385,34 +383,34 @@ def test_what_does_not_compare_with_the_published_row_is_refused(
     assert reason in read(compare("--reference", "--force", "--format", "json"))["not_comparable_because"]
 
 
-def test_without_a_published_row_the_rows_there_are_are_named(
+def test_without_a_published_row_the_available_rows_are_listed(
     shelf: Shelf, toy: Toy, row: Reference, compare: Compare
 ) -> None:
     toy.references = (row.replace(dtype="fp8"),)
     shelf.put(noise(2, 1.0))
     with pytest.raises(
-        UsageError, match=r"nothing is published for line 1b bf16 on 8 x h100 \(published: 1b fp8 on 8 x h"
+        UsageError, match=r"no published figures for line 1b bf16 on 8 x h100 \(published: 1b fp8 on 8 x h"
     ):
         compare("--reference")
     shelf.put(noise(2, 1.0), size="mini", mini=True)
-    with pytest.raises(UsageError, match="a mini compares with nothing that was published"):
+    with pytest.raises(UsageError, match="a mini is not comparable with published figures"):
         compare("--reference")
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "compare takes two runs, or one with --baseline TAG or --reference; got nothing"),
-        (("a",), "got 1 run"),
-        (("a", "b", "c"), "got 3 runs"),
+        ((), "compare takes two runs, or one with --baseline TAG or --reference; got 0"),
+        (("a",), "got 1"),
+        (("a", "b", "c"), "got 3"),
         (("a", "b", "--reference"), "--reference takes one run, got 2"),
-        (("--reference", "--baseline", "x"), "exclude each other"),
+        (("--reference", "--baseline", "x"), "--reference cannot be combined with --baseline"),
         (("a", "b", "--tolerance", "much"), "--tolerance 'much': expected a percentage"),
         (("a", "b", "--window", "9-3"), "did you mean 3-9?"),
         (("a", "b"), "no run 'a'"),
     ],
 )
-def test_wrong_usage_is_one_clear_line(compare: Compare, arguments: tuple[str, ...], says: str) -> None:
+def test_usage_errors(compare: Compare, arguments: tuple[str, ...], says: str) -> None:
     with pytest.raises(UsageError) as error:
         compare(*arguments)
     assert says in str(error.value)
@@ -433,8 +431,8 @@ def node(run: Any, number: int, host: str, power: str = "700.00", clock: str = "
     (run.path / f"node-{number}.txt").write_text("\n".join(lines) + "\n")
 
 
-def test_what_the_nodes_say_explains_before_what_the_submitting_machine_says(shelf: Shelf, compare: Compare) -> None:
-    """The login node got a new driver, which explains nothing; one of the nodes' power limit was lowered."""
+def test_facts_of_the_nodes_replace_those_of_the_submission_host(shelf: Shelf, compare: Compare) -> None:
+    """The new driver of the login node has no effect; the power limit of one of the nodes was lowered."""
     a = shelf.put(noise(1, 1.0))
     b = shelf.put(noise(2, 1.1), record={"host": {"hostname": "login", "driver": "600.1"}})
     for run, power in ((a, "700.00"), (b, "500.00")):
@@ -448,7 +446,7 @@ def test_what_the_nodes_say_explains_before_what_the_submitting_machine_says(she
     assert [d["what"] for d in found["differences"]][:2] == ["gpu_power_limit_w", "nodes"]
 
 
-def test_nodes_of_one_side_alone_are_not_held_against_the_other(shelf: Shelf, compare: Compare) -> None:
+def test_nodes_known_for_only_one_side_are_not_a_difference(shelf: Shelf, compare: Compare) -> None:
     a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.1))
     node(b, 0, "node1")
     found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))

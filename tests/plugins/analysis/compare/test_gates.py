@@ -1,4 +1,4 @@
-"""Profiled runs against each other: by what their profilers measured, in parts of a step."""
+"""Comparisons of profiled runs by the metrics of their profilers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GATE = ("--gate", "exposed_communication")
         (0.02, (), "faster", 0),
     ],
 )
-def test_exposed_communication_counts_in_parts_of_a_step(
+def test_exposed_communication_is_compared_as_a_fraction_of_the_step_time(
     profiled: Profiled, compare: Compare, exposed: float, options: tuple[str, ...], verdict: str, code: int
 ) -> None:
     a, b = profiled(noise(1, 0.1, 5)), profiled(noise(2, exposed, 5))
@@ -42,38 +42,40 @@ def test_exposed_communication_counts_in_parts_of_a_step(
     assert (first["a"], first["b"]) == (pytest.approx(0.1, rel=0.02), pytest.approx(exposed, rel=0.02))
 
 
-def test_the_verdict_is_told_in_words(profiled: Profiled, compare: Compare) -> None:
+def test_the_verdict_has_a_reason(profiled: Profiled, compare: Compare) -> None:
     a, b = profiled([0.1] * 5), profiled([0.2] * 5)
-    said = compare(a.record.run_id, b.record.run_id, *GATE).stdout
-    assert said.startswith("slower: exposed communication takes 10.0 % of a step more (no interval known)")
+    text = compare(a.record.run_id, b.record.run_id, *GATE).stdout
+    assert text.startswith("slower: exposed communication is higher by 10.0 % of the step time (no interval)")
 
 
-def test_none_at_all_on_one_side_is_a_figure_like_any_other(profiled: Profiled, compare: Compare) -> None:
+def test_zero_on_one_side_is_a_valid_value(profiled: Profiled, compare: Compare) -> None:
     a, b = profiled([0.0] * 5), profiled([0.2] * 5)
     assert compare(a.record.run_id, b.record.run_id, *GATE).exit_code == 3
     assert compare(b.record.run_id, a.record.run_id, *GATE).stdout.startswith("faster")
 
 
-def test_a_figure_that_is_no_part_of_a_step_counts_in_parts_of_itself(profiled: Profiled, compare: Compare) -> None:
+def test_a_metric_that_is_not_part_of_a_step_is_compared_relative_to_itself(
+    profiled: Profiled, compare: Compare
+) -> None:
     a, b = profiled([100.0] * 5, step_s=None), profiled([104.0] * 5, step_s=None)
     found = read(compare(a.record.run_id, b.record.run_id, *GATE, "--format", "json"))
     assert found["change"]["fraction"] == pytest.approx(0.04)
 
 
-def test_what_cannot_be_held_against_each_other_is_refused(profiled: Profiled, shelf: Shelf, compare: Compare) -> None:
+def test_runs_that_are_not_comparable_are_rejected(profiled: Profiled, shelf: Shelf, compare: Compare) -> None:
     a, plain, other = profiled([0.1] * 5), shelf.put(noise(3, 1.0)), profiled([0.1] * 5, global_batch_size=128)
     names = [run.record.run_id for run in (a, plain, other)]
-    with pytest.raises(UsageError, match=r"has no such figure \(known: step_time\)"):
+    with pytest.raises(UsageError, match=r"has no such metric \(known: step_time\)"):
         compare(names[0], names[1], *GATE)
     with pytest.raises(UsageError, match="did you mean 'exposed_communication'"):
         compare(names[0], names[2], "--gate", "exposed_comunication")
     with pytest.raises(UsageError, match="global batch size differs"):
         compare(names[0], names[2], *GATE)
-    with pytest.raises(UsageError, match="nothing of the kind is published"):
+    with pytest.raises(UsageError, match="only step times are published"):
         compare(names[0], "--reference", *GATE)
     with pytest.raises(UsageError, match="was profiled"):
         compare(names[0], names[1])
-    with pytest.raises(UsageError, match="is 0 in A"):
+    with pytest.raises(UsageError, match="is 0 in A, so there is no relative change"):
         zero = profiled([0.0] * 5, step_s=None)
         compare(zero.record.run_id, names[0], *GATE)
 

@@ -1,4 +1,4 @@
-"""Finished runs on a shelf, as the comparison's tests have them, and the report on them."""
+"""Fixtures: stored runs and reports on them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import Run
 from llmbx_analysis.cli import report as module
 from llmbx_analysis.report.build import Report, build
-from llmbx_analysis.report.gather import Wanted, gather
-from llmbx_analysis.report.subjects import Cell
+from llmbx_analysis.report.cells import Cell
+from llmbx_analysis.report.gather import ReportOptions, gather
 
 from ....shelf import install, plugins, row, shelf, spec, toy
 
@@ -27,18 +27,18 @@ Command = Callable[..., Result]
 
 
 class Reporter:
-    """Reads runs into cells and builds their report."""
+    """Reads runs into cells and builds reports from them."""
 
     def __init__(self, install: Install, plugins: Plugins) -> None:
         self.install, self.plugins = install, plugins
 
-    def cells(self, *runs: Run, **wanted: Any) -> list[Cell]:
+    def cells(self, *runs: Run, **options: Any) -> list[Cell]:
         """The cells of the runs."""
-        return gather(runs, self.install, self.plugins, Config(), Wanted(**wanted))[0]
+        return gather(runs, self.install, self.plugins, Config(), ReportOptions(**options))[0]
 
-    def report(self, *runs: Run, **wanted: Any) -> Report:
+    def report(self, *runs: Run, **options: Any) -> Report:
         """The report on the runs."""
-        return build(self.cells(*runs, **wanted))
+        return build(self.cells(*runs, **options))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def reporter(install: Install, plugins: Plugins) -> Reporter:
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, install: Install, plugins: Plugins) -> Command:
-    """`command("last", "--format", "csv")`: the verb as it is typed; an error of llmbx's is raised."""
+    """`command("last", "--format", "csv")`: run the command; errors of llmbx are raised."""
     monkeypatch.setattr(module, "world", lambda: World(plugins, Config(), {}, install))
 
     def invoke(*arguments: str) -> Result:

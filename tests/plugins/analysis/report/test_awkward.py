@@ -1,4 +1,4 @@
-"""Results as they come: unknown members, times of nothing, steps that repeat. A report tells what there is."""
+"""Reports on incomplete results: unknown fields, invalid times, repeated steps."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from llmbx.model.result import Loss, Mfu, StepTime, Tflops, Timing, Window, Work
 from llmbx.record.folder import Record, Run, pretty
 from llmbx.run.finalize import build_result
 from llmbx_analysis.report.build import build
+from llmbx_analysis.report.cells import RunData, cells
 from llmbx_analysis.report.html import render as page
 from llmbx_analysis.report.markdown import render as markdown
 from llmbx_analysis.report.rows import rows
-from llmbx_analysis.report.subjects import Subject, cells
 
 from ....shelf import FLOPS, noise
 
@@ -47,14 +47,14 @@ RESULT = st.builds(
 )  # fmt: skip
 
 
-def subject(spec: RunSpec, result: Result, steps: Sequence[Step], number: int = 0) -> Subject:
+def run_data(spec: RunSpec, result: Result, steps: Sequence[Step], number: int = 0) -> RunData:
     record = Record(run_id=f"r_{number}", spec=spec, created=float(number), llmbx_version="0", command=("run",))
-    return Subject(run=Run(folder="/nowhere", record=record), result=result, steps=tuple(steps))
+    return RunData(run=Run(folder="/nowhere", record=record), result=result, steps=tuple(steps))
 
 
-def tell(subjects: Sequence[Subject]) -> None:
-    """In every format but drawings."""
-    found = cells(subjects)
+def render_all(runs: Sequence[RunData]) -> None:
+    """Render the report in all formats except drawings."""
+    found = cells(runs)
     report = build(found)
     assert len(report.verdicts) == len(found)
     assert markdown(report) and pretty(report) and rows(found)
@@ -62,8 +62,8 @@ def tell(subjects: Sequence[Subject]) -> None:
 
 @settings(suppress_health_check=list(HealthCheck), deadline=None)
 @given(RESULT, st.lists(STEP, max_size=40))
-def test_any_result_can_be_told(spec: RunSpec, result: Result, steps: list[Step]) -> None:
-    tell([subject(spec, result, steps)])
+def test_any_result_can_be_rendered(spec: RunSpec, result: Result, steps: list[Step]) -> None:
+    render_all([run_data(spec, result, steps)])
 
 
 @settings(suppress_health_check=list(HealthCheck), deadline=None)
@@ -78,26 +78,26 @@ def test_any_result_can_be_told(spec: RunSpec, result: Result, steps: list[Step]
     )
 )
 def test_any_steps_can_be_measured_joined_and_scaled(spec: RunSpec, runs: list[tuple[list[Step], int]]) -> None:
-    subjects = []
+    data = []
     for number, (steps, scale) in enumerate(runs):
         changed = spec.replace(gpus=8 * scale, window="auto")
         record = Record(run_id="r", spec=changed, created=0.0, llmbx_version="0", command=())
         result = build_result(record, JobStatus(state="ended", exit_code=0), measure(changed, steps, FLOPS))
-        subjects.append(subject(changed, result.replace(status="completed", data_valid=True), steps, number))
-    tell(subjects)
+        data.append(run_data(changed, result.replace(status="completed", data_valid=True), steps, number))
+    render_all(data)
 
 
 @pytest.mark.parametrize("times", [[], [None] * 5, [0.0] * 50, [1e-9] * 50, [float("nan")] * 50, [3.0]])
-def test_awkward_times_are_drawn(spec: RunSpec, times: list[Any]) -> None:
+def test_invalid_times_are_drawn(spec: RunSpec, times: list[Any]) -> None:
     steps = [Step(number=k, time_s=time, loss=1.0) for k, time in enumerate(times)]
     record = Record(run_id="r", spec=spec, created=0.0, llmbx_version="0", command=())
     result = build_result(record, JobStatus(state="ended"), measure(spec, steps, FLOPS, "auto"))
-    assert "<h1>" in page(build(cells([subject(spec, result.replace(data_valid=True), steps)])))
+    assert "<h1>" in page(build(cells([run_data(spec, result.replace(data_valid=True), steps)])))
 
 
 def test_a_very_long_run_is_drawn_in_bounds(spec: RunSpec) -> None:
     steps = [Step(number=k, time_s=time, loss=1.0 / (k + 1)) for k, time in enumerate(noise(1, 1.0, count=50_000))]
     record = Record(run_id="r", spec=spec, created=0.0, llmbx_version="0", command=())
     result = build_result(record, JobStatus(state="ended", exit_code=0), measure(spec, steps, FLOPS, "100-49999"))
-    text = page(build(cells([subject(spec, result.replace(status="completed", data_valid=True), steps)])))
+    text = page(build(cells([run_data(spec, result.replace(status="completed", data_valid=True), steps)])))
     assert len(text) < 2_000_000

@@ -1,4 +1,4 @@
-"""What a report says of runs: verdicts, figures with formulas, repeats, scales, and what it was held against."""
+"""The content of reports: verdicts, figures with formulas, repeats, scales, comparisons."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from llmbx.model import Fact, Launch, Peak, Reference, RunSpec, Section
 from llmbx.plugins.manager import load
 from llmbx.record.folder import STEPS, read_result
 from llmbx_analysis.report.build import Report, build
-from llmbx_analysis.report.gather import Wanted, gather
-from llmbx_analysis.report.select import chosen
-from llmbx_analysis.report.subjects import cells
+from llmbx_analysis.report.cells import cells
+from llmbx_analysis.report.gather import ReportOptions, gather
+from llmbx_analysis.report.selection import select_runs
 from llmbx_analysis.report.verdicts import verdict
 
 from ....shelf import FLOPS, Shelf, Toy, noise
@@ -36,7 +36,7 @@ def facts(report: Report) -> dict[str, Fact]:
     return {fact.name: fact for section in report.sections for fact in section.facts}
 
 
-def test_a_sound_run_is_valid_and_its_figures_follow_from_its_steps(shelf: Shelf, reporter: Reporter) -> None:
+def test_the_figures_of_a_valid_run_follow_from_its_steps(shelf: Shelf, reporter: Reporter) -> None:
     times = noise(1, 2.0)
     run = shelf.put(times)
     report = reporter.report(run)
@@ -51,7 +51,7 @@ def test_a_sound_run_is_valid_and_its_figures_follow_from_its_steps(shelf: Shelf
     assert found["time for 1T tokens"].value == pytest.approx(1e12 / (128 * 64 / mean) / 86400)
 
 
-def test_every_figure_has_a_unit_and_a_formula_and_the_unknown_ones_a_reason(shelf: Shelf, reporter: Reporter) -> None:
+def test_every_figure_has_a_unit_and_a_formula_or_a_note(shelf: Shelf, reporter: Reporter) -> None:
     report = reporter.report(shelf.put(noise(1, 2.0)))
     for fact in facts(report).values():
         assert fact.unit and (fact.formula or fact.note), fact
@@ -59,7 +59,7 @@ def test_every_figure_has_a_unit_and_a_formula_and_the_unknown_ones_a_reason(she
 
 
 def test_the_formula_gives_the_figure(shelf: Shelf, reporter: Reporter) -> None:
-    """The numbers in the words of a formula, computed anew, give the value beside it (as exact as they are printed)."""
+    """The numbers in a formula give the value next to it, within their printed precision."""
     found = facts(reporter.report(shelf.put(noise(1, 2.0))))
 
     def numbers(name: str) -> list[float]:
@@ -75,20 +75,18 @@ def test_the_formula_gives_the_figure(shelf: Shelf, reporter: Reporter) -> None:
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_a_failed_run_never_looks_passed_and_its_cause_comes_first(
-    shelf: Shelf, reporter: Reporter, status: str
-) -> None:
+def test_a_failed_run_is_bad_and_shows_its_cause_first(shelf: Shelf, reporter: Reporter, status: str) -> None:
     run = shelf.put(noise(1, 2.0, count=8), valid=False, result={"status": status, "cause": "rank 3: out of luck"})
     report = reporter.report(run)
     (said,) = report.verdicts
     assert (said.tone, said.word) == ("bad", status.replace("_", " "))
     assert said.text.startswith("rank 3: out of luck")
     assert facts(report)["step time"].value is None
-    assert facts(report)["throughput"].note == "no valid measurement: see the verdict"
-    assert facts(report)["steps seen"].value == 8
+    assert facts(report)["throughput"].note == "no valid data: see the verdict"
+    assert facts(report)["steps in the log"].value == 8
 
 
-def test_a_run_that_failed_after_its_last_step_is_told_apart(shelf: Shelf, reporter: Reporter) -> None:
+def test_a_run_that_failed_after_its_last_step_keeps_its_figures(shelf: Shelf, reporter: Reporter) -> None:
     run = shelf.put(
         noise(1, 2.0), result={"status": "failed", "data_valid": True, "cause": "after the last step: boom"}
     )
@@ -105,17 +103,17 @@ def test_a_run_that_failed_after_its_last_step_is_told_apart(shelf: Shelf, repor
         ({"traced": True, "comparable": False, "not_comparable_because": ("communication was traced",)}, "traced"),
     ],
 )
-def test_minis_profiled_and_traced_runs_are_no_figure(
+def test_minis_profiled_and_traced_runs_are_not_benchmark_results(
     shelf: Shelf, reporter: Reporter, result: dict[str, Any], why: str
 ) -> None:
     (said,) = reporter.report(shelf.put(noise(1, 2.0), result=result)).verdicts
-    assert (said.tone, said.word) == ("warn", "no figure")
+    assert (said.tone, said.word) == ("warn", "not a benchmark result")
     assert why in said.reasons[0]
 
 
-def test_a_run_that_measured_nothing_is_not_valid(shelf: Shelf, reporter: Reporter) -> None:
+def test_a_run_without_measured_steps_is_not_valid(shelf: Shelf, reporter: Reporter) -> None:
     (said,) = reporter.report(shelf.put(noise(1, 2.0, count=5), steps=5)).verdicts
-    assert (said.tone, said.word) == ("bad", "measured nothing")
+    assert (said.tone, said.word) == ("bad", "no measurement")
     assert "ends at step 4" in said.text
 
 
@@ -128,7 +126,7 @@ def test_repeats_are_joined_with_the_interval_over_their_means(shelf: Shelf, rep
     means = (1.00, 1.02, 1.04)
     runs = [shelf.put([mean] * 50, tags=(str(mean),)) for mean in means]
     (cell,) = reporter.cells(*runs)
-    assert len(cell.subjects) == 3
+    assert len(cell.runs) == 3
     time = facts(build([cell]))["step time"]
     assert time.value == pytest.approx(1.02)
     # Student's t for two degrees of freedom is 4.3027; the means' standard deviation is 0.02.
@@ -137,7 +135,7 @@ def test_repeats_are_joined_with_the_interval_over_their_means(shelf: Shelf, rep
     assert "3 runs" in (time.of or "")
 
 
-def test_a_failed_repeat_is_told_and_does_not_count(shelf: Shelf, reporter: Reporter) -> None:
+def test_a_failed_repeat_is_reported_and_not_measured(shelf: Shelf, reporter: Reporter) -> None:
     good = [shelf.put(noise(k, 1.0)) for k in range(2)]
     bad = shelf.put(noise(9, 5.0, count=20), valid=False, result={"cause": "rank 1: gone"})
     report = reporter.report(*good, bad)
@@ -146,7 +144,7 @@ def test_a_failed_repeat_is_told_and_does_not_count(shelf: Shelf, reporter: Repo
     assert facts(report)["step time"].value == pytest.approx(1.0, rel=0.01)
 
 
-def test_cells_are_named_by_what_sets_them_apart(shelf: Shelf, reporter: Reporter) -> None:
+def test_cells_are_named_by_their_differences(shelf: Shelf, reporter: Reporter) -> None:
     runs = [shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), gpus=16), shelf.put(noise(3, 1.0), cuda_graphs=True)]
     assert [cell.name for cell in reporter.cells(*runs)] == [
         "line 1b bf16, 8 × h100",
@@ -201,7 +199,7 @@ def test_published_rows_are_in_the_scaling_chart(shelf: Shelf, reporter: Reporte
     assert "disputed: the batch" in (point.note or "")
 
 
-def test_a_run_is_held_against_what_was_published(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
+def test_a_run_is_compared_with_the_published_row(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
     toy.references = (row,)
     report = reporter.report(shelf.put(noise(1, 1.2)))
     assert (report.verdicts[0].tone, report.verdicts[0].word) == ("bad", "slower")
@@ -211,7 +209,7 @@ def test_a_run_is_held_against_what_was_published(shelf: Shelf, reporter: Report
     assert time[3] == pytest.approx(20, abs=1)
 
 
-def test_a_run_is_held_against_its_baseline_and_says_what_differs(shelf: Shelf, reporter: Reporter) -> None:
+def test_a_run_is_compared_with_its_baseline_and_differences_are_listed(shelf: Shelf, reporter: Reporter) -> None:
     shelf.put(noise(1, 1.0), tags=("accepted",))
     report = reporter.report(shelf.put(noise(2, 1.0), env={"NCCL_ALGO": "Tree"}), baseline="accepted")
     assert report.verdicts[0].word == "same within noise"
@@ -219,9 +217,7 @@ def test_a_run_is_held_against_its_baseline_and_says_what_differs(shelf: Shelf, 
     assert ("exported NCCL_ALGO", "unset", "Tree", "") in [row for table in section.tables for row in table.rows]
 
 
-def test_a_comparison_that_makes_no_sense_is_told_and_not_made(
-    shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference
-) -> None:
+def test_a_comparison_that_is_not_possible_is_noted(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
     toy.references = (row,)
     report = reporter.report(shelf.put(noise(1, 1.0), global_batch_size=32), baseline="nobody")
     (section,) = [s for s in report.sections if s.name == "against"]
@@ -230,12 +226,12 @@ def test_a_comparison_that_makes_no_sense_is_told_and_not_made(
     assert report.verdicts[0].word == "valid"
 
 
-def test_an_other_window_measures_anew(shelf: Shelf, reporter: Reporter) -> None:
+def test_another_window_recomputes_the_figures(shelf: Shelf, reporter: Reporter) -> None:
     run = shelf.put([2.0] * 20 + [1.0] * 30)
     assert facts(reporter.report(run, window="30-40"))["step time"].value == pytest.approx(1.0)
 
 
-def test_the_configuration_says_where_each_value_came_from(shelf: Shelf, reporter: Reporter) -> None:
+def test_the_configuration_has_the_origin_of_each_value(shelf: Shelf, reporter: Reporter) -> None:
     peak = Peak(tflops=989.0, name="H100 dense BF16", source="the vendor")
     run = shelf.put(noise(1, 1.0), origins={"tp": "--set tp", "steps": "--steps"}, peak=peak)
     (section,) = [s for s in reporter.report(run).sections if s.name == "configuration"]
@@ -245,26 +241,30 @@ def test_the_configuration_says_where_each_value_came_from(shelf: Shelf, reporte
     assert any(name == "peak" and "the vendor" in str(value) for name, value, _ in rows)
 
 
-def test_a_run_that_goes_on_is_left_out_with_a_note_or_refused_alone(
+def test_a_running_run_is_left_out_with_a_note_or_rejected_if_it_is_the_only_one(
     shelf: Shelf, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from llmbx_analysis.report import gather as module
 
-    done, going = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), gpus=16)
-    monkeypatch.setattr(module, "refresh_result", lambda run, plugins: None if run is going else read_result(run.path))
-    found, notes = module.gather([done, going], reporter.install, reporter.plugins, module.Config(), module.Wanted())
-    assert len(found) == 1 and notes == [f"{going.record.run_id} has not ended: left out"]
+    done, running = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), gpus=16)
+    monkeypatch.setattr(module, "refresh_result", lambda run, plugins: None if run is running else read_result(run.path))
+    found, notes = module.gather(
+        [done, running], reporter.install, reporter.plugins, module.Config(), module.ReportOptions()
+    )
+    assert len(found) == 1 and notes == [f"{running.record.run_id} left out: it has not ended"]
     with pytest.raises(UsageError, match="has not ended"):
-        module.gather([going], reporter.install, reporter.plugins, module.Config(), module.Wanted())
+        module.gather([running], reporter.install, reporter.plugins, module.Config(), module.ReportOptions())
 
 
-def test_a_damaged_run_is_left_out_with_a_note_or_refused_alone(shelf: Shelf, reporter: Reporter) -> None:
+def test_a_damaged_run_is_left_out_with_a_note_or_rejected_if_it_is_the_only_one(
+    shelf: Shelf, reporter: Reporter
+) -> None:
     whole, damaged = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), gpus=16)
     (damaged.path / STEPS).write_text('{"number": "x"}')
-    found, notes = gather([whole, damaged], reporter.install, reporter.plugins, Config(), Wanted())
+    found, notes = gather([whole, damaged], reporter.install, reporter.plugins, Config(), ReportOptions())
     assert len(found) == 1 and "line 1 is not a valid step" in notes[0] and damaged.record.run_id in notes[0]
     with pytest.raises(LlmbxError, match="line 1 is not a valid step"):
-        gather([damaged], reporter.install, reporter.plugins, Config(), Wanted())
+        gather([damaged], reporter.install, reporter.plugins, Config(), ReportOptions())
 
 
 def test_names_of_sections_are_unique(shelf: Shelf, reporter: Reporter) -> None:
@@ -273,16 +273,16 @@ def test_names_of_sections_are_unique(shelf: Shelf, reporter: Reporter) -> None:
     assert len(names) == len(set(names))
 
 
-def test_no_cell_no_verdict_is_ever_good_with_a_failed_run(shelf: Shelf, reporter: Reporter) -> None:
+def test_a_cell_with_a_failed_run_is_never_good(shelf: Shelf, reporter: Reporter) -> None:
     for status in STATUSES:
         bad = shelf.put(noise(1, 1.0), result={"status": status, "data_valid": False})
         good = shelf.put(noise(2, 1.0))
-        subjects = [subject for cell in reporter.cells(bad, good) for subject in cell.subjects]
-        assert [verdict(cell).tone for cell in cells(subjects)] == ["bad"]
+        runs = [run for cell in reporter.cells(bad, good) for run in cell.runs]
+        assert [verdict(cell).tone for cell in cells(runs)] == ["bad"]
 
 
 class Profiler:
-    """Its sections are whatever `answer` makes."""
+    """A profiler whose sections are those that `answer` returns."""
 
     def __init__(self, answer: Callable[[], list[Section]]) -> None:
         self.answer = answer
@@ -304,7 +304,7 @@ def test_profilers_that_the_run_had_add_sections(shelf: Shelf, reporter: Reporte
     assert "trace" not in [section.name for section in reporter.report(without).sections]
 
 
-def test_a_profiler_that_fails_or_is_gone_is_told_and_the_report_stands(shelf: Shelf, reporter: Reporter) -> None:
+def test_a_profiler_that_fails_or_is_not_installed_gives_a_warning(shelf: Shelf, reporter: Reporter) -> None:
     reporter.plugins.manager.register(Profiler(lambda: [Section(name="x", title="y", facts=(broken(),))]), name="bad")
     report = reporter.report(shelf.put(noise(1, 1.0), profilers=("bad", "gone")))
     said = {section.name: section.warnings for section in report.sections}
@@ -317,13 +317,13 @@ def broken() -> Fact:
     return Fact(name="speed", value=1.0)
 
 
-def test_the_machines_that_ran_it_are_told_with_their_clocks_and_power(shelf: Shelf, reporter: Reporter) -> None:
+def test_the_nodes_are_listed_with_their_clocks_and_power(shelf: Shelf, reporter: Reporter) -> None:
     run = shelf.put(noise(1, 1.0))
     for number, host in enumerate(("n1", "n2")):
         gpus = "gpu H100, 550.54, 700.00, 1980, 2619, [N/A]\n" * 8
         (run.path / f"node-{number}.txt").write_text(f"host {host}\nkernel 6.1\ncores 64\n{gpus}")
     (section,) = [s for s in reporter.report(run).sections if s.title.startswith("Environment")]
-    (table,) = [t for t in section.tables if t.title == "machines that ran it"]
+    (table,) = [t for t in section.tables if t.title == "nodes"]
     told = dict(table.rows)
     assert told["names"] == "n1, n2"
     assert told["gpu power limit w"] == "700.0 W"
@@ -344,4 +344,6 @@ def test_a_folder_that_cannot_be_listed_has_no_run(
         return real(path)
 
     monkeypatch.setattr("os.scandir", scandir)
-    assert [found.record.run_id for found in chosen(install, [install.root], False, load()).runs] == [run.record.run_id]
+    assert [found.record.run_id for found in select_runs(install, [install.root], False, load()).runs] == [
+        run.record.run_id
+    ]

@@ -1,4 +1,4 @@
-"""Charts as specifications and as drawings: the window is shaded, nothing is lost, nothing flattens the curve."""
+"""Charts as specifications and drawings: the shaded window, all values, and the range of the axis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from llmbx.measure.series import MAX_POINTS, thinned
 from llmbx.model import Axis, Chart, Point, Reference, Rule, Series, Span, Step
 from llmbx_analysis.report import draw, palette, vega
 from llmbx_analysis.report.curves import BARS, bars, curves
-from llmbx_analysis.report.tables import behind
+from llmbx_analysis.report.tables import values_table
 
 from ....shelf import Shelf, Toy, noise
 from .conftest import Reporter
@@ -42,19 +42,17 @@ def test_the_window_is_shaded_and_its_mean_drawn(shelf: Shelf, reporter: Reporte
     assert [rule.y for rule in chart.rules] == [pytest.approx(cell.newest.result.step_time_s.mean)]
 
 
-def test_what_was_published_and_the_baseline_are_drawn_where_they_are_near(
-    shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference
-) -> None:
+def test_close_reference_step_times_are_drawn(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
     toy.references = (row,)
     shelf.put([0.9] * 50, tags=("accepted",))
     (cell,) = reporter.cells(shelf.put([1.1] * 50), baseline="accepted")
     assert [rule.name for rule in curves(cell)[0].rules] == ["mean 1.1 s", "baseline accepted 0.9 s", "published 1 s"]
 
 
-def test_what_is_far_does_not_stretch_the_axis(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
+def test_distant_reference_step_times_are_not_drawn(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
     toy.references = (row.replace(step_time_s=9.0),)
     (cell,) = reporter.cells(shelf.put([1.2] * 50))
-    assert len(cell.against) == 1
+    assert len(cell.comparisons) == 1
     assert [rule.name for rule in curves(cell)[0].rules] == ["mean 1.2 s"]
 
 
@@ -64,8 +62,12 @@ def test_a_slow_first_step_does_not_flatten_the_others(shelf: Shelf, reporter: R
     assert chart.y.top is not None and chart.y.top < 3
     points = next(layer for layer in vega.specification(chart)["layer"] if layer["name"] == "s0_points")
     first = points["data"]["values"][0]
-    assert first["y"] == chart.y.top and "step 0: 60 s" in first["words"] and "beyond the axis" in first["words"]
-    assert behind(chart).rows[0][1] == 60.0
+    assert (
+        first["y"] == chart.y.top
+        and "step 0: 60 s" in first["description"]
+        and "beyond the axis" in first["description"]
+    )
+    assert values_table(chart).rows[0][1] == 60.0
 
 
 def test_outliers_and_steps_outside_the_window_are_named(shelf: Shelf, reporter: Reporter) -> None:
@@ -82,9 +84,9 @@ def test_not_finite_losses_are_gaps(shelf: Shelf, reporter: Reporter) -> None:
     broken = cell.newest.replace(steps=tuple(
         Step(number=s.number, time_s=s.time_s, loss=float("nan") if s.number == 3 else 1.5) for s in cell.newest.steps
     ))  # fmt: skip
-    chart = next(c for c in curves(cell.replace(subjects=(broken,))) if c.name == "loss")
+    chart = next(c for c in curves(cell.replace(runs=(broken,))) if c.name == "loss")
     assert [p.x for p in chart.series[0].points if p.y is None] == [3]
-    ET.fromstring(draw.alone(chart))
+    ET.fromstring(draw.standalone(chart))
 
 
 @given(st.lists(st.floats(min_value=1e-6, max_value=1e6), min_size=4, max_size=200))
@@ -114,8 +116,8 @@ def test_long_curves_are_thinned_and_keep_their_extremes(values: list[float | No
         assert max(p.high for p in found if p.high is not None) == max(known)
 
 
-def test_a_drawing_alone_is_whole_and_escaped() -> None:
-    svg = draw.alone(CHART)
+def test_a_standalone_drawing_is_valid_and_escaped() -> None:
+    svg = draw.standalone(CHART)
     root = ET.fromstring(svg)
     assert root.tag.endswith("svg")
     assert "var(" not in svg and "<script" not in svg
@@ -123,7 +125,7 @@ def test_a_drawing_alone_is_whole_and_escaped() -> None:
     assert re.search(r">published<", svg), "the legend"
 
 
-def test_a_drawing_for_a_page_is_coloured_by_the_page_and_names_every_value() -> None:
+def test_an_embedded_drawing_uses_css_colors_and_describes_every_value() -> None:
     svg = draw.for_page(CHART, "here")
     root = ET.fromstring(svg)
     assert set(re.findall(r"var\(--(\w+)\)", svg)) <= set(palette.LIGHT)
@@ -135,22 +137,22 @@ def test_a_drawing_for_a_page_is_coloured_by_the_page_and_names_every_value() ->
     assert any(AWKWARD in (name or "") for name in named)
 
 
-def test_axes_say_their_unit() -> None:
+def test_axes_have_units() -> None:
     text = json.dumps(vega.specification(CHART))
     assert '"title": "time [s]"' in text and '"title": "step"' in text
 
 
-def test_bytes_are_told_in_binary_units() -> None:
+def test_bytes_have_binary_units() -> None:
     points = tuple(Point(x=1 << k, until=2 << k, y=k + 1) for k in (6, 16, 24, 31))
     chart = CHART.replace(x=Axis(title="message", unit="B", log=True), y=Axis(title="calls", unit="calls", zero=True),
                           series=(Series(name="calls", points=points, marks="bars"),), spans=(), rules=())  # fmt: skip
-    texts = re.findall(r">([^<>]+)</text>", draw.alone(chart))
+    texts = re.findall(r">([^<>]+)</text>", draw.standalone(chart))
     assert "message [B]" in texts and "1 Ki" in texts and "16 Mi" in texts
 
 
 @pytest.mark.parametrize(("last", "labels"), [(6, ["4", "5", "6"]), (4, ["4"])])
-def test_between_two_steps_is_no_tick(last: int, labels: list[str]) -> None:
+def test_ticks_are_whole_steps(last: int, labels: list[str]) -> None:
     series = (Series(name="a", points=tuple(Point(x=k, y=10.5 + k) for k in range(4, last + 1))),)
-    text = draw.alone(CHART.replace(series=series, spans=(), rules=(), y=Axis(title="time", unit="s")))
+    text = draw.standalone(CHART.replace(series=series, spans=(), rules=(), y=Axis(title="time", unit="s")))
     axis = text.split("role-axis-label")[1].split("role-axis")[0]
     assert re.findall(r">([^<>]+)</text>", axis) == labels

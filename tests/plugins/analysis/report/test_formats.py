@@ -1,4 +1,4 @@
-"""Markdown, CSV and JSON of a report, as papers and tickets get them."""
+"""Reports as Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from .conftest import Command, Reporter
 Golden = Callable[[str, str], None]
 
 VERSION = "1.2.3"
-"""Golden files are of no release in particular."""
+"""The version in golden files, which does not depend on the release."""
 
 
 def steady(mean: float) -> list[float]:
-    """Step times without chance: a slow start, then a small regular swing."""
+    """Deterministic step times: a slow start, then a small regular variation."""
     return [4 * mean, *(mean * (1 + 0.01 * ((k * 7) % 5 - 2)) for k in range(1, 50))]
 
 
 def portable(text: str, install: Install) -> str:
-    """The text without the folder of this test."""
+    """The text with the folder of the test replaced."""
     return text.replace(install.root, "/install")
 
 
@@ -65,7 +65,7 @@ def test_several_scales_with_repeats(shelf: Shelf, reporter: Reporter, install: 
 
 
 @given(st.text())
-def test_markdown_keeps_words_in_their_cell(text: str) -> None:
+def test_text_in_markdown_tables_is_escaped(text: str) -> None:
     safe = escape(text)
     assert "\n" not in safe
     bare = safe.replace("\\\\", "").replace("\\|", "").replace("\\<", "").replace("\\`", "")
@@ -82,7 +82,7 @@ def test_formats_of_the_command_agree(shelf: Shelf, command: Command, tmp_path: 
     assert not (Path(run.folder) / "report.html").exists(), "a page was not asked for"
 
 
-def test_the_page_goes_to_the_run_or_where_it_is_told(shelf: Shelf, command: Command, tmp_path: Path) -> None:
+def test_the_page_is_written_to_the_run_or_the_given_path(shelf: Shelf, command: Command, tmp_path: Path) -> None:
     run = shelf.put(steady(1.0))
     said = command("last").stdout
     assert said.startswith("line 1b bf16 on 8 x h100: completed")
@@ -92,7 +92,7 @@ def test_the_page_goes_to_the_run_or_where_it_is_told(shelf: Shelf, command: Com
     assert (tmp_path / "new" / "there.html").is_file()
 
 
-def test_a_folder_means_the_runs_in_it(
+def test_a_folder_selects_the_runs_in_it(
     shelf: Shelf, command: Command, install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -101,18 +101,18 @@ def test_a_folder_means_the_runs_in_it(
     said = command(install.root).stdout
     assert said.count("valid") == 2 and "llmbx-report.html" in said
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="no run in this folder"):
+    with pytest.raises(UsageError, match="no runs in this folder"):
         command(str(tmp_path / "empty"))
 
 
-def test_repeats_of_the_same_command_come_along(shelf: Shelf, command: Command) -> None:
+def test_repeats_of_the_same_command_are_included(shelf: Shelf, command: Command) -> None:
     runs = [shelf.put(steady(1.0 + k / 100), record={"group": "g1"}) for k in range(3)]
     (all_,) = csv.DictReader(io.StringIO(command(runs[1].record.run_id, "--format", "csv").stdout))
     (one,) = csv.DictReader(io.StringIO(command(runs[1].record.run_id, "--single", "--format", "csv").stdout))
     assert (all_["runs"], one["runs"]) == ("3", "1")
 
 
-def test_drawings_are_files_that_markdown_shows(shelf: Shelf, command: Command, tmp_path: Path) -> None:
+def test_drawings_are_files_linked_by_markdown(shelf: Shelf, command: Command, tmp_path: Path) -> None:
     shelf.put(steady(1.0))
     said = command("last", "--format", "markdown", "--svg", str(tmp_path / "plots")).stdout
     files = sorted(path.name for path in (tmp_path / "plots").iterdir())
@@ -120,7 +120,7 @@ def test_drawings_are_files_that_markdown_shows(shelf: Shelf, command: Command, 
     assert all(f"](<{tmp_path / 'plots' / name}>)" in said for name in files)
 
 
-def test_a_failed_run_is_told_on_the_terminal(shelf: Shelf, command: Command) -> None:
+def test_a_failed_run_is_printed_on_the_terminal(shelf: Shelf, command: Command) -> None:
     shelf.put(steady(1.0)[:5], valid=False, result={"cause": "rank 0: gone"})
     said = command("last").stdout
     assert "failed" in said.splitlines()[0] and "rank 0: gone" in said
@@ -134,9 +134,7 @@ def test_a_failed_run_is_told_on_the_terminal(shelf: Shelf, command: Command) ->
         (("last", "--tolerance", "x"), "tolerance"),
     ],
 )
-def test_wrong_usage_is_said_in_one_line(
-    shelf: Shelf, command: Command, arguments: tuple[str, ...], message: str
-) -> None:
+def test_usage_errors_are_one_line(shelf: Shelf, command: Command, arguments: tuple[str, ...], message: str) -> None:
     shelf.put(steady(1.0))
     with pytest.raises(UsageError, match=message) as caught:
         command(*arguments)

@@ -1,4 +1,4 @@
-"""The page: whole, escaped, without anything to load, and every figure and chart reachable in words."""
+"""The HTML page: valid, escaped, self-contained, and accessible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """Every element with its attributes, and the text of scripts and of everything."""
+    """Collects the elements with their attributes, the scripts and the text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -61,14 +61,14 @@ def page(report: Report) -> Page:
 
 @pytest.fixture
 def full(shelf: Shelf, reporter: Reporter) -> Report:
-    """Three scales with repeats and a failed run, awkward words everywhere."""
+    """Three scales with repeats and a failed run, with special characters in all texts."""
     runs = [shelf.put(noise(k, 1.0 / k), gpus=8 * k, tags=(AWKWARD,)) for k in (1, 2, 4)]
     runs += [shelf.put(noise(5, 1.01), env={"X": AWKWARD})]
     runs += [shelf.put(noise(6, 1.0, count=9), gpus=8, valid=False, result={"cause": AWKWARD, "warnings": (AWKWARD,)})]
     return reporter.report(*runs)
 
 
-def test_ids_are_unique_and_references_lead_somewhere(full: Report) -> None:
+def test_ids_are_unique_and_references_have_targets(full: Report) -> None:
     found = page(full)
     ids = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -96,7 +96,7 @@ def test_nothing_is_loaded_and_only_its_own_script_may_run(full: Report) -> None
     assert urls <= {"http://www.w3.org"}
 
 
-def test_every_word_of_a_run_is_escaped(full: Report) -> None:
+def test_all_texts_are_escaped(full: Report) -> None:
     text = render(full)
     assert text.count("<script") == 1
     assert AWKWARD in "".join(page(full).words)
@@ -105,13 +105,13 @@ def test_every_word_of_a_run_is_escaped(full: Report) -> None:
     assert render(Report(title=AWKWARD, verdicts=(), sections=(hostile,), results=())).count("<script") == 1
 
 
-def test_the_verdict_is_first_and_says_the_cause(full: Report) -> None:
+def test_the_verdict_is_first_and_has_the_cause(full: Report) -> None:
     text = render(full)
     assert text.index('id="verdict"') < text.index("<nav") < text.index('id="configurations"')
     assert re.search(r'<div class="verdict bad">', text)
 
 
-def test_every_figure_has_its_formula_by_pointer_and_by_keyboard(shelf: Shelf, reporter: Reporter) -> None:
+def test_the_formula_of_every_figure_is_accessible_by_pointer_and_keyboard(shelf: Shelf, reporter: Reporter) -> None:
     report = reporter.report(shelf.put(noise(1, 1.0)))
     found = page(report)
     facts = [fact for section in report.sections for fact in section.facts]
@@ -122,7 +122,7 @@ def test_every_figure_has_its_formula_by_pointer_and_by_keyboard(shelf: Shelf, r
     assert {card["aria-describedby"] for card in cards} <= {tip["id"] for tip in tips}
 
 
-def test_behind_every_chart_is_a_table_with_all_its_values(full: Report) -> None:
+def test_every_chart_has_a_table_with_all_its_values(full: Report) -> None:
     charts: list[tuple[str, Chart]] = [(s.name, c) for s in full.sections for c in s.charts]
     text = render(full)
     assert len(charts) > 8
@@ -132,13 +132,13 @@ def test_behind_every_chart_is_a_table_with_all_its_values(full: Report) -> None
     assert text.count('class="canvas" tabindex="0" role="group"') == len(charts)
 
 
-def test_headings_follow_each_other(full: Report) -> None:
+def test_heading_levels_are_consecutive(full: Report) -> None:
     levels = [int(tag[1]) for tag, _ in page(full).elements if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(b <= a + 1 for a, b in pairwise(levels))
 
 
-def test_no_number_stands_without_its_unit(full: Report) -> None:
+def test_every_number_has_a_unit(full: Report) -> None:
     text = render(full)
     for table in re.findall(r"<table.*?</table>", text, flags=re.S):
         heads = re.findall(r"<th scope=\"col\".*?</th>", table, flags=re.S)
@@ -148,7 +148,7 @@ def test_no_number_stands_without_its_unit(full: Report) -> None:
                 assert "data-value" not in cell or 'class="unit"' in head, (head, cell)
 
 
-def test_a_table_of_very_many_rows_is_cut_and_says_so() -> None:
+def test_a_very_long_table_is_truncated_with_a_note() -> None:
     rows = tuple((str(k), float(k)) for k in range(MOST_ROWS + 5))
     table = Table(title="all", columns=(Column(title="a"), Column(title="b", unit="s")), rows=rows)
     text = render(Report(title="t", verdicts=(), sections=(Section(name="s", title="S", tables=(table,)),), results=()))

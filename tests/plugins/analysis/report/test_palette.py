@@ -1,4 +1,4 @@
-"""Contrast by WCAG 2.2: text 4.5 to 1, graphics 3 to 1, in light and in dark."""
+"""Contrast ratios of WCAG 2.2 in light and dark mode: text 4.5:1, graphics 3:1."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ GROUNDS = ("ground", "panel")
 TEXT = ("ink", "soft", "link", "good", "bad", "warn")
 
 
-def luminance(colour: str) -> float:
+def luminance(color: str) -> float:
     """Relative luminance as WCAG defines it."""
-    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
@@ -24,21 +24,21 @@ def contrast(a: str, b: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_the_measure_is_right() -> None:
+def test_contrast_is_computed_as_in_wcag() -> None:
     assert contrast("#ffffff", "#000000") == pytest.approx(21)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
 
 
-@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_can_be_read(colours: dict[str, str]) -> None:
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_can_be_read(colors: dict[str, str]) -> None:
     pairs = [*product(TEXT, GROUNDS), ("ink", "raised"), ("ground", "ink"), ("ink", "span"), ("soft", "span")]
-    assert [(a, b) for a, b in pairs if contrast(colours[a], colours[b]) < 4.5] == []
+    assert [(a, b) for a, b in pairs if contrast(colors[a], colors[b]) < 4.5] == []
 
 
-@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_marks_and_edges_can_be_seen(colours: dict[str, str]) -> None:
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_marks_and_edges_can_be_seen(colors: dict[str, str]) -> None:
     pairs = [*product(SERIES, ("ground", "span")), ("line", "ground"), ("line", "panel")]
-    assert [(a, b) for a, b in pairs if contrast(colours[a], colours[b]) < 3] == []
+    assert [(a, b) for a, b in pairs if contrast(colors[a], colors[b]) < 3] == []
 
 
 def test_both_have_the_same_names() -> None:

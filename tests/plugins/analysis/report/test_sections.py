@@ -1,4 +1,4 @@
-"""Nothing gets into a report without its unit."""
+"""Numbers, columns and axes of a report need a unit."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmbx.model import Axis, Chart, Column, Fact, Point, Series, Table
-from llmbx_analysis.report.tables import behind
+from llmbx_analysis.report.tables import values_table
 
 NUMBERS = st.integers() | st.floats()
 
 
 @given(NUMBERS)
-def test_a_number_without_a_unit_cannot_be_made(value: float) -> None:
+def test_a_number_without_a_unit_is_rejected(value: float) -> None:
     with pytest.raises(ValueError, match="no unit"):
         Fact(name="speed", value=value)
     with pytest.raises(ValueError, match="numbers and no unit"):
@@ -22,12 +22,12 @@ def test_a_number_without_a_unit_cannot_be_made(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", ["words", True, None])
-def test_words_need_no_unit(value: str | bool | None) -> None:
+def test_texts_need_no_unit(value: str | bool | None) -> None:
     assert Fact(name="state", value=value).unit == ""
     Table(title="t", columns=(Column(title="a"),), rows=((value,),))
 
 
-def test_an_axis_without_a_unit_cannot_be_made() -> None:
+def test_an_axis_without_a_unit_is_rejected() -> None:
     with pytest.raises(ValueError, match="axis 'speed' has no unit"):
         Axis(title="speed", unit="")
 
@@ -37,7 +37,7 @@ def test_a_row_has_a_value_for_each_column() -> None:
         Table(title="t", columns=(Column(title="a"),), rows=(("x", "y"),))
 
 
-def test_the_table_behind_a_chart_has_every_value_with_its_unit() -> None:
+def test_the_table_of_a_chart_has_every_value_with_its_unit() -> None:
     chart = Chart(
         name="c", title="Speed", x=Axis(title="step", unit="number"), y=Axis(title="time", unit="s"), summary="s",
         series=(
@@ -45,7 +45,7 @@ def test_the_table_behind_a_chart_has_every_value_with_its_unit() -> None:
             Series(name="b", points=(Point(x=1, y=0.7, note="odd"),), marks="points"),
         ),
     )  # fmt: skip
-    table = behind(chart)
+    table = values_table(chart)
     assert [f"{c.title} {c.unit}".strip() for c in table.columns] == [
         "series",
         "step",

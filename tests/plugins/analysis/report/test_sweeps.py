@@ -1,4 +1,4 @@
-"""A sweep reports like its runs, joined by cell."""
+"""Reports on sweeps: the runs are grouped by cell."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def put(shelf: Shelf, sweep: store.Sweep, gpus: int, repeat: int, mean: float, v
     return shelf.put(noise(gpus + repeat, mean), gpus=gpus, valid=valid, record={"sweep": mark})
 
 
-def test_a_sweep_reports_by_its_cells_and_says_what_has_not_begun(
+def test_a_sweep_is_reported_by_cell_and_missing_runs_are_noted(
     shelf: Shelf, sweep: store.Sweep, command: Command, install: Install
 ) -> None:
     for repeat in (1, 2):
@@ -39,13 +39,11 @@ def test_a_sweep_reports_by_its_cells_and_says_what_has_not_begun(
         found = json.loads(command(text, "--format", "json").stdout)
         assert [verdict["cell"] for verdict in found["verdicts"]] == ["line 8", "line 16"]
         assert len(found["results"]) == 3
-        assert found["notes"] == [f"{sweep.sweep_id}: 1 of 4 runs have not begun (line 16)"]
+        assert found["notes"] == [f"{sweep.sweep_id}: 1 of 4 runs have not started (line 16)"]
         assert "scaling" in [section["name"] for section in found["sections"]]
 
 
-def test_a_try_that_was_repeated_with_success_is_left_out_and_told(
-    shelf: Shelf, sweep: store.Sweep, command: Command
-) -> None:
+def test_a_run_that_was_repeated_successfully_is_left_out(shelf: Shelf, sweep: store.Sweep, command: Command) -> None:
     put(shelf, sweep, 8, 1, 1.0, valid=False)
     put(shelf, sweep, 8, 1, 1.0)
     put(shelf, sweep, 8, 2, 1.0)
@@ -53,9 +51,9 @@ def test_a_try_that_was_repeated_with_success_is_left_out_and_told(
     put(shelf, sweep, 16, 2, 0.6)
     found = json.loads(command(sweep.sweep_id, "--format", "json").stdout)
     assert [(v["cell"], v["tone"]) for v in found["verdicts"]] == [("line 8", "good"), ("line 16", "bad")]
-    assert found["notes"] == [f"{sweep.sweep_id}: 1 earlier tries, repeated with success, are left out"]
+    assert found["notes"] == [f"{sweep.sweep_id}: 1 earlier runs left out: their slots have a completed run"]
 
 
-def test_a_sweep_that_has_not_begun_is_refused(sweep: store.Sweep, command: Command) -> None:
-    with pytest.raises(UsageError, match="no run of this sweep has begun"):
+def test_a_sweep_without_runs_is_rejected(sweep: store.Sweep, command: Command) -> None:
+    with pytest.raises(UsageError, match="no run of this sweep has started"):
         command(sweep.sweep_id)

@@ -6,7 +6,7 @@
   const dark = () => document.documentElement.dataset.theme
     ? document.documentElement.dataset.theme === "dark"
     : matchMedia("(prefers-color-scheme: dark)").matches;
-  const label = () => { theme.textContent = dark() ? "Light colours" : "Dark colours"; };
+  const label = () => { theme.textContent = dark() ? "Light colors" : "Dark colors"; };
   theme.hidden = false;
   theme.addEventListener("click", () => {
     document.documentElement.dataset.theme = dark() ? "light" : "dark";
@@ -15,13 +15,13 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
   label();
 
-  // Escape puts a formula away (WCAG 1.4.13) until the pointer or the focus comes back.
+  // Escape hides a formula (WCAG 1.4.13) until the pointer or the focus returns.
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") all(".has-tip:hover, .has-tip:focus-within").forEach((item) => item.classList.add("quiet"));
   });
   for (const item of all(".has-tip")) {
     for (const name of ["mouseenter", "focusin"]) item.addEventListener(name, () => item.classList.remove("quiet"));
-    // The heading of a scrolling table would cut its formula off: it is placed on the page instead.
+    // The tooltip of a table heading would be clipped by the scrolling table, so it is positioned on the page.
     const tip = item.matches("th") && item.querySelector(".tip");
     if (tip) for (const name of ["mouseenter", "focusin"]) item.addEventListener(name, () => {
       const box = item.getBoundingClientRect();
@@ -79,9 +79,9 @@
     }
     chart.querySelector(".save-svg").addEventListener("click", () => {
       const copy = canvas.querySelector("svg").cloneNode(true);
-      const colours = getComputedStyle(document.documentElement);
+      const colors = getComputedStyle(document.documentElement);
       const text = new XMLSerializer().serializeToString(copy)
-        .replace(/var\((--\w+)\)/g, (_, name) => colours.getPropertyValue(name).trim());
+        .replace(/var\((--\w+)\)/g, (_, name) => colors.getPropertyValue(name).trim());
       save(`${chart.id}.svg`, text, "image/svg+xml");
     });
   }

@@ -1,4 +1,4 @@
-"""Which runs are meant: a run with its repeats, the runs of a baseline's tag, a published row."""
+"""Find the sides of a comparison: a run with its repeats, the runs of a baseline tag, or a published row."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from llmbx.model import Reference, RunSpec, Workload
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import Run
 
+from .comparability import work_differences
+from .differences import same_setup
 from .measured import Measured, measured
-from .refuse import unlike
-from .why import same_setup
 
 
 def with_repeats(
     install: Install, named: Run, plugins: Plugins, policy: str | None, force: bool, single: bool
 ) -> list[Measured]:
-    """The run with the valid repeats of the same command (oldest first) unless `single`."""
+    """The run and, unless `single` is set, the valid repeats of the same command, oldest first."""
     chosen = measured(named, plugins, policy, force)
     group = named.record.group
     if single or group is None:
@@ -33,10 +33,10 @@ def with_repeats(
 def baseline(
     install: Install, tag: str, of: Sequence[Measured], plugins: Plugins, policy: str | None
 ) -> list[Measured]:
-    """The newest valid run with this tag that can be compared with the runs `of` (which are left out themselves).
+    """The newest valid run with this tag that is comparable with the runs `of`, and its repeats, oldest first.
 
-    With it come the tagged ones that are repeats of it: of the same configuration, image and versions. Oldest first.
-    Raises `UsageError` where there is none, and says why the tagged ones do not fit.
+    Its repeats are the tagged runs with the same configuration, image and versions. The runs `of` are excluded. Raises
+    `UsageError` with the reasons if there is no such run.
     """
     own, spec = {run.record.run_id for run in of}, of[-1].spec
     tagged = [run for run in select(install, Selection(tags=(tag,))) if run.record.run_id not in own]
@@ -44,33 +44,33 @@ def baseline(
         raise UsageError(f"--baseline {tag}: only {of[-1].record.run_id} and its repeats have this tag (see --single)")
     if not tagged:
         raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, known_tags(install))}")
-    fitting = [run for run in tagged if not unlike(run.record.spec, spec)]
-    if not fitting:
-        reasons = "; ".join(unlike(tagged[0].record.spec, spec))
+    comparable = [run for run in tagged if not work_differences(run.record.spec, spec)]
+    if not comparable:
+        reasons = "; ".join(work_differences(tagged[0].record.spec, spec))
         name = of[-1].record.run_id
-        raise UsageError(f"--baseline {tag}: none of its {len(tagged)} runs compares with {name} ({reasons})")
-    found = _valid(fitting, plugins, policy)
+        raise UsageError(f"--baseline {tag}: none of its {len(tagged)} runs is comparable with {name} ({reasons})")
+    found = _valid(comparable, plugins, policy)
     if not found:
-        raise UsageError(f"--baseline {tag}: none of its {len(fitting)} runs is a valid measurement")
+        raise UsageError(f"--baseline {tag}: none of its {len(comparable)} runs has valid data")
     return _oldest_first([run for run in found if same_setup(found[0].record, run.record)])
 
 
 def published(spec: RunSpec, workload: Workload) -> Reference:
-    """The published row for the run's size, dtype, GPU type and scale that differs least from the run.
+    """The published row with the run's size, dtype, GPU type and scale that is most similar to the run.
 
-    Raises `UsageError` with the rows that there are.
+    Raises `UsageError` with the available rows if there is none.
     """
     found = nearest_row(spec, workload)
     if found is None or found.step_time_s is None:
         rows = [r for r in workload.references if r.step_time_s is not None]
         what = f"{spec.workload} {spec.size} {spec.dtype} on {spec.gpus} x {spec.gpu_type}"
-        raise UsageError(f"--reference: nothing is published for {what}{_rows_there_are(spec, rows)}")
+        raise UsageError(f"--reference: no published figures for {what}{_available_rows(spec, rows)}")
     return found
 
 
-def _rows_there_are(spec: RunSpec, rows: Sequence[Reference]) -> str:
+def _available_rows(spec: RunSpec, rows: Sequence[Reference]) -> str:
     if spec.mini:
-        return "; a mini compares with nothing that was published"
+        return "; a mini is not comparable with published figures"
     same = [r for r in rows if r.size == spec.size] or list(rows)
     names = list(dict.fromkeys(f"{r.size} {r.dtype} on {r.gpus} x {r.gpu_type}" for r in same))
     more = " …" if len(names) > 4 else ""
@@ -78,7 +78,7 @@ def _rows_there_are(spec: RunSpec, rows: Sequence[Reference]) -> str:
 
 
 def _valid(candidates: Sequence[Run], plugins: Plugins, policy: str | None) -> list[Measured]:
-    """Those that have ended with a valid measurement; a comparison goes on without the others."""
+    """The runs that have ended with valid data."""
     found = []
     for run in candidates:
         try:

@@ -1,4 +1,4 @@
-"""What a comparison says. Side A is what is held against (a run, a baseline, a published row), side B the run."""
+"""The result of a comparison. Side A is a run, a baseline or a published row; side B is the run compared with it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Verdict = Literal["faster", "same within noise", "slower"]
 
 
 class Side(Value, frozen=True):
-    """One side: its runs (newest last) or the published row's source, and its step time in seconds with interval.
+    """One side: its runs (newest last) or the source of the published row, and its step time in seconds.
 
-    `step_time_s` is over the repeats where there are several runs, over the measured steps of the only one otherwise.
+    The interval of `step_time_s` is over the runs if there are several, else over the measured steps of the run.
     """
 
     kind: Literal["run", "repeats", "baseline", "reference"]
@@ -24,7 +24,7 @@ class Side(Value, frozen=True):
 
 
 class Metric(Value, frozen=True):
-    """One figure of both sides; `change_percent` is B against A, `note` says what was converted or is doubted."""
+    """One metric of both sides. `change_percent` is the change from A to B; `note` names conversions and caveats."""
 
     name: str
     unit: str
@@ -36,7 +36,7 @@ class Metric(Value, frozen=True):
 
 
 class Difference(Value, frozen=True):
-    """Something that is not the same on both sides and may explain a difference in speed; `weight` ranks it."""
+    """A difference between both sides that may explain a difference in speed. `weight` ranks the differences."""
 
     weight: int
     what: str
@@ -46,10 +46,10 @@ class Difference(Value, frozen=True):
 
 
 class Comparison(Value, frozen=True):
-    """The verdict on B with its reason, and what may explain it.
+    """The verdict on B with its reason, the metrics and the differences.
 
-    `change` is that of the step time (0.05: B takes 5 % longer), or of the figure that `gate` names. `tolerance` is a
-    fraction. `not_comparable_because` is empty unless the comparison was forced.
+    `change` is the relative change of the step time (0.05: B takes 5 % longer) or of the metric named by `gate`.
+    `tolerance` is a fraction. `not_comparable_because` is empty unless the comparison was forced.
     """
 
     verdict: Verdict

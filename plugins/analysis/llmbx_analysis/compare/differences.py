@@ -1,7 +1,7 @@
-"""Why two runs may differ in speed: everything that their records do not have in common, likely causes first. Pure.
+"""Differences between the records of two runs, ranked by how likely they explain a difference in speed.
 
-What is compared are the records' members by dotted name, so a fact that a launcher or a host adds to a record is
-compared without a word here; the rules only rank and name what they know.
+The records are compared by the dotted names of their fields, so facts that a launcher or a host adds to a record are
+compared as well. The rules rank and name the fields that they match.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ import msgspec
 from llmbx.model import RunSpec, Scalar, Value
 from llmbx.record.folder import Record
 
-from .site import Site
-from .values import Difference
+from .comparison import Difference
+from .machines import Machines
 
 NOTABLE = 20
-"""Differences below this weight seldom matter for speed; people see how many there are."""
+"""Differences below this weight rarely affect the speed. Only their number is printed."""
 
-CHOSEN = 80
-"""Differences of this weight and above are of what was run, below it of where it ran and how it was started."""
+CONFIGURATION = 80
+"""Differences of at least this weight are about what was run, below it about where and how it was started."""
 
 
 class Rule(Value, frozen=True):
-    """Names that match `pattern` have this weight and are called `words` (`\\\\1`: what the pattern caught)."""
+    """Fields that match `pattern` get this weight and label (`\\\\1` is the pattern's first group)."""
 
     pattern: str
     weight: int
-    words: str
+    label: str
 
 
 RULES = tuple(
-    Rule(pattern=pattern, weight=weight, words=words)
-    for pattern, weight, words in (
+    Rule(pattern=pattern, weight=weight, label=label)
+    for pattern, weight, label in (
         (r"spec\.parallelism\.(dp)", 60, "parallelism DP"),
         (r"spec\.parallelism\.(\w+)", 100, r"parallelism \1"),
         (r"spec\.gradient_accumulation", 60, "gradient accumulation"),
@@ -65,7 +65,7 @@ RULES = tuple(
 )  # fmt: skip
 
 LOCAL = "local"
-"""The launcher whose ranks run where llmbx runs."""
+"""The launcher that starts the ranks on the machine of llmbx."""
 
 IGNORED = re.compile(
     r"run_id|created|command|commands\..*|findings|owner\..*|job\..*|prepare_s|attempt|group|repeats|sweep\..*|sweep|"
@@ -75,50 +75,52 @@ IGNORED = re.compile(
     r"environment\.(_|PWD|OLDPWD|SHLVL|TERM.*|PS\d|SSH_.*|XDG_.*|DISPLAY|LS_COLORS|PYTEST_.*|COLUMNS|LINES|HIST.*|TMUX.*|"
     r"STY|WINDOWID|DBUS_.*|INVOCATION_ID|JOURNAL_STREAM|SLURM_JOB.*|SLURM_.*(ID|PID|NODELIST|ADDR|PORT).*)"
 )
-"""What differs between any two runs, or repeats what another name already says."""
+"""Fields that differ between any two runs, or that are covered by other fields."""
 
 
-def differences(a: Record, b: Record, sites: tuple[Site, Site] = (Site(), Site())) -> list[Difference]:
-    """What the two records do not have in common, the likeliest cause of another speed first.
+def differences(
+    a: Record, b: Record, machines: tuple[Machines, Machines] = (Machines(), Machines())
+) -> list[Difference]:
+    """The differences between two records, the likeliest causes of a different speed first.
 
-    `sites` are the machines that each side ran on, where they are known. What both say of themselves takes the place of
-    what the records have of the machines that the runs were started from.
+    `machines` are the machines of both sides. If both have facts, these replace the facts about the machines on which
+    the runs were submitted.
     """
     one, two = facts(a), facts(b)
-    if sites[0].facts and sites[1].facts:
-        one.update({f"host.{name}": value for name, value in sites[0].facts.items()})
-        two.update({f"host.{name}": value for name, value in sites[1].facts.items()})
+    if machines[0].facts and machines[1].facts:
+        one.update({f"host.{name}": value for name, value in machines[0].facts.items()})
+        two.update({f"host.{name}": value for name, value in machines[1].facts.items()})
     found = [_difference(name, one.get(name), two.get(name)) for name in sorted({*one, *two})]
-    nodes = [", ".join(names) or None for names in (_nodes(a, sites[0].nodes), _nodes(b, sites[1].nodes))]
+    nodes = [", ".join(names) or None for names in (_nodes(a, machines[0].nodes), _nodes(b, machines[1].nodes))]
     if nodes[0] != nodes[1]:
         found.append(_difference("nodes", nodes[0], nodes[1]))
     return sorted((d for d in found if d is not None), key=lambda d: (-d.weight, d.what))
 
 
-def from_recipe(spec: RunSpec, recipe: RunSpec) -> list[Difference]:
-    """In what a run departs from its recipe's own configuration (side A)."""
-    one, two = _flat({"spec": recipe}), _flat({"spec": spec})
+def recipe_differences(spec: RunSpec, recipe: RunSpec) -> list[Difference]:
+    """The differences of a run (side B) from the configuration of its recipe (side A)."""
+    one, two = _flatten({"spec": recipe}), _flatten({"spec": spec})
     found = [_difference(name, one.get(name), two.get(name)) for name in sorted({*one, *two})]
     known = [d for d in found if d is not None and d.what not in ("runtime", "launcher", "cluster")]
     return sorted(known, key=lambda d: (-d.weight, d.what))
 
 
 def same_setup(a: Record, b: Record) -> bool:
-    """Whether two runs differ in nothing that was chosen: configuration, exported variables, image, versions."""
-    return all(d.weight < CHOSEN for d in differences(a, b))
+    """Whether two runs have the same configuration, exported variables, image and versions."""
+    return all(d.weight < CONFIGURATION for d in differences(a, b))
 
 
 def facts(record: Record) -> dict[str, Scalar]:
-    """The record as plain values by dotted name."""
-    return _flat(record)
+    """The fields of a record by dotted name."""
+    return _flatten(record)
 
 
-def _flat(value: Any, prefix: str = "") -> dict[str, Scalar]:
+def _flatten(value: Any, prefix: str = "") -> dict[str, Scalar]:
     plain = msgspec.to_builtins(value)
     if isinstance(plain, Mapping):
         found: dict[str, Scalar] = {}
         for key, member in plain.items():
-            found.update(_flat(member, f"{prefix}.{key}" if prefix else str(key)))
+            found.update(_flatten(member, f"{prefix}.{key}" if prefix else str(key)))
         return found
     if isinstance(plain, list | tuple):
         return {prefix: ", ".join(map(str, plain)) or None}
@@ -133,24 +135,24 @@ def _difference(name: str, a: Scalar, b: Scalar) -> Difference | None:
         if match:
             note = _version_step(a, b) if name.startswith("versions.") else None
             if name == "image.digest" and a and b:
-                note = "other bits, even where the name is the same"
-            return Difference(weight=rule.weight, what=match.expand(rule.words), a=a, b=b, note=note)
+                note = "different image content, even if the name is the same"
+            return Difference(weight=rule.weight, what=match.expand(rule.label), a=a, b=b, note=note)
     return Difference(weight=NOTABLE, what=name, a=a, b=b)
 
 
 def _version_step(a: Scalar, b: Scalar) -> str | None:
-    """How far apart two versions are: in their first number, their second, or a later part."""
+    """Whether two versions differ in their major or minor number; None for later parts."""
     if not isinstance(a, str) or not isinstance(b, str):
         return None
     parts = [re.findall(r"\d+", text) for text in (a, b)]
     for depth, word in enumerate(("major", "minor")):
         if [p[depth : depth + 1] for p in parts[:1]] != [p[depth : depth + 1] for p in parts[1:]]:
-            return f"another {word} version"
+            return f"different {word} version"
     return None
 
 
 def _nodes(record: Record, seen: tuple[str, ...]) -> tuple[str, ...]:
-    """Where the ranks ran: as found, else as the record says, else where llmbx ran if it started them itself."""
+    """The nodes of the ranks: from the node files, else from the record, else the local host for the local launcher."""
     if seen:
         return seen
     named = record.host.get("nodes")

@@ -1,4 +1,4 @@
-"""What a cell was held against, as a section: verdict, both sides' figures, what may explain a difference. Pure."""
+"""The section of comparisons: verdicts, metrics of both sides, and differences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llmbx.cli.words import number, text
 from llmbx.model import Column, Scalar, Section, Table
 
 from ..compare import NOTABLE, Comparison, Difference, Metric
-from .subjects import Cell
+from .cells import Cell
 
 NAMES = {
     "tokens_per_s": "throughput",
@@ -18,29 +18,29 @@ NAMES = {
     "days_per_1t_tokens": "time for 1T tokens",
     "first_step": "time to first step",
 }
-"""A comparison's metrics as a report calls its figures."""
+"""Names of the metrics of a comparison in a report."""
 
 MOST = 12
-"""Differences that are shown at once; the rest is folded."""
+"""Differences in the first table. The others are in a folded table."""
 
 
 def section(cells: Sequence[Cell]) -> Section | None:
-    """The comparisons of all cells; None where nothing was held against anything."""
+    """The section of the comparisons of all cells; None if there are none."""
     several = len(cells) > 1
-    said, warnings, tables = [], [], []
+    lines, warnings, tables = [], [], []
     for cell in cells:
         of = f"{cell.name}: " if several else ""
-        said += [f"{of}not compared: {why}" for why in cell.unheld]
-        for found in cell.against:
-            said.append(f"{of}{found.verdict} against {_other(found)}: {found.reason}.")
-            warnings += [f"{of}{line}" for line in _doubts(found)]
+        lines += [f"{of}not compared: {why}" for why in cell.not_compared]
+        for found in cell.comparisons:
+            lines.append(f"{of}{found.verdict} compared with {_other(found)}: {found.reason}.")
+            warnings += [f"{of}{line}" for line in _warnings(found)]
             tables += _tables(found, of)
-    if not said:
+    if not lines:
         return None
     return Section(
         name="against",
-        title="Against published figures and baseline",
-        text=tuple(line[:1].upper() + line[1:] for line in said),
+        title="Comparison with published figures and baseline",
+        text=tuple(line[:1].upper() + line[1:] for line in lines),
         warnings=tuple(dict.fromkeys(warnings)),
         tables=tuple(tables),
     )
@@ -53,9 +53,9 @@ def _other(found: Comparison) -> str:
     return f"the baseline {found.a.label}{runs}"
 
 
-def _doubts(found: Comparison) -> list[str]:
-    """What is to be known of a comparison. What stands out in this run's own steps (side B) its figures tell."""
-    forced = [f"compared although {reason}" for reason in found.not_comparable_because]
+def _warnings(found: Comparison) -> list[str]:
+    """The warnings of a comparison. Those about the run itself (side B) are already in its own section."""
+    forced = [f"compared although not comparable: {reason}" for reason in found.not_comparable_because]
     others = [line for line in found.warnings if not line.startswith("B: ")]
     return [*forced, *(f"{_other(found)}: {line[3:]}" if line.startswith("A: ") else line for line in others)]
 
@@ -67,10 +67,10 @@ def _tables(found: Comparison, of: str) -> list[Table]:
         Column(title="figure"),
         Column(title=a),
         Column(title="this run"),
-        Column(title="change", unit="%", formula="100 × (this run / the other - 1)"),
+        Column(title="change", unit="%", formula="100 × (this run / reference - 1)"),
         Column(title="note"),
     )
-    compared = Table(title=f"{of}figures against {_other(found)}", columns=columns, rows=rows)
+    compared = Table(title=f"{of}metrics compared with {_other(found)}", columns=columns, rows=rows)
     return [compared, *_differences(found.differences, a, of)]
 
 
@@ -83,14 +83,14 @@ def _differences(found: Sequence[Difference], a: str, of: str) -> list[Table]:
     notable = [d for d in found if d.weight >= NOTABLE]
     shown = notable[:MOST]
     rest = [d for d in found if d not in shown]
-    title = "departures from the recipe" if a == "published" else "what differs, likeliest cause first"
+    title = "differences from the recipe" if a == "published" else "differences, likeliest cause first"
     tables = [_difference_table(f"{of}{title}", shown, a, False)] if shown else []
-    return [*tables, *([_difference_table(f"{of}what else differs", rest, a, True)] if rest else [])]
+    return [*tables, *([_difference_table(f"{of}other differences", rest, a, True)] if rest else [])]
 
 
 def _difference_table(title: str, found: Sequence[Difference], a: str, folded: bool) -> Table:
     rows = tuple((d.what, _side(d.a), _side(d.b), d.note or "") for d in found)
-    columns = (Column(title="what"), Column(title=a), Column(title="this run"), Column(title="note"))
+    columns = (Column(title="setting"), Column(title=a), Column(title="this run"), Column(title="note"))
     return Table(title=title, columns=columns, rows=rows, folded=folded)
 
 

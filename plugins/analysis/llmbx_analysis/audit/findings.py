@@ -1,4 +1,4 @@
-"""What an audit finds: published figures that the arithmetic does not give."""
+"""Findings of an audit: published figures that differ from the recomputed ones."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from llmbx.model import Scalar, Value
 
 
 class Disputed(Value, frozen=True):
-    """One cell of a performance table. `mfu` is a fraction; `difference_percent` is published against recomputed.
+    """One cell of a performance table. `mfu` is a fraction; `difference_percent` is relative to the recomputed figure.
 
-    `explanation` is an assumption under which the arithmetic gives the published figure, None where none was found.
+    `explanation` is an assumption that gives the published figure, or None if none was found.
     """
 
     source: str
@@ -25,7 +25,7 @@ class Disputed(Value, frozen=True):
 
 
 class RowDispute(Value, frozen=True):
-    """One printed letter or degree of a configuration row, and what follows from the others (or is run instead)."""
+    """One printed value of a configuration row, and the value computed from the others (or used by the run)."""
 
     source: str
     workload: str
@@ -41,10 +41,10 @@ class RowDispute(Value, frozen=True):
 
 
 class ExampleDispute(Value, frozen=True):
-    """A worked example that does not hold. `field` is what is disputed, `text` the statement where there is one.
+    """A wrong worked example. `field` is the disputed figure, `text` is the statement, if any.
 
-    `kind` says what it contradicts: its own arithmetic, the source's table, the peak of the GPU, the FLOPs formula or
-    the recipe's configuration.
+    `kind` is what it contradicts: its own arithmetic, the table of the source, the peak of the GPU, the FLOPs formula
+    or the configuration of the recipe.
     """
 
     source: str
@@ -63,7 +63,7 @@ class ExampleDispute(Value, frozen=True):
 
 
 class Audit(Value, frozen=True):
-    """How many cells were recomputed, and everything that disagrees."""
+    """The result of an audit: the number of recomputed cells and all findings."""
 
     cells: int
     disputed: tuple[Disputed, ...] = ()
@@ -72,7 +72,7 @@ class Audit(Value, frozen=True):
 
 
 def difference_percent(published: float, recomputed: float) -> float:
-    """By how many percent the published figure is above the recomputed one (six digits); infinite where that is 0."""
+    """The published figure relative to the recomputed one in percent (six digits); infinite if the latter is 0."""
     if recomputed == 0:
         return 0.0 if published == 0 else float("inf")
     return float(f"{100 * (published / recomputed - 1):.6g}")

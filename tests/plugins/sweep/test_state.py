@@ -1,4 +1,4 @@
-"""What is there of a sweep: read from run folders alone; what was being started is found again or given up."""
+"""The state of a sweep is read from the run folders; interrupted submissions are recovered or given up."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from llmbx.model import Job, Result, RunSpec
 from llmbx.record.folder import Attempt, Run, SweepMark, claim_folder, new_record, read_run, write_record, write_result
 from llmbx_sweep import store
 from llmbx_sweep.cells import Cell
-from llmbx_sweep.census import results, slots, take
+from llmbx_sweep.state import SweepState, read_state, results, slots
 
 from .conftest import made_result
 
 
-class ForgetfulSchedulerStandIn:
-    """Knows jobs by folder; those in `late` only when it is asked a second time."""
+class FakeScheduler:
+    """Finds jobs by folder. The jobs in `late` are only found by the second query."""
 
     def __init__(self) -> None:
         self.jobs: dict[Path, str] = {}
@@ -39,12 +39,12 @@ class ForgetfulSchedulerStandIn:
 
 
 class Sandbox:
-    """A sweep in an install, and runs of it in any state."""
+    """A sweep in an install. `run` adds a run in any state."""
 
     def __init__(self, root: Path, cells: tuple[Cell, ...]) -> None:
         self.install = Install(root=str(root), origin="test")
         self.sweep = store.create(self.install, "line", ("sweep",), cells, 10)
-        self.scheduler: Any = ForgetfulSchedulerStandIn()
+        self.scheduler: Any = FakeScheduler()
 
     def run(
         self, repeat: int, job: str | None = None, result: Result | None = None, cell: int = 0, of: str = ""
@@ -60,8 +60,8 @@ class Sandbox:
             write_result(folder, result.replace(run_id=run_id))
         return Run(folder=str(folder), record=record)
 
-    def take(self, again_failed: bool = False) -> Any:
-        return take(self.install, self.sweep, self.scheduler, again_failed)
+    def read(self, retry_failed: bool = False) -> SweepState:
+        return read_state(self.install, self.sweep, self.scheduler, retry_failed)
 
 
 @pytest.fixture
@@ -73,63 +73,63 @@ FAILED = made_result(status="failed", data_valid=False)
 CANCELLED = made_result(status="cancelled", data_valid=False)
 
 
-def test_every_cell_comes_once_before_any_comes_again(box: Sandbox) -> None:
+def test_the_first_repeats_of_all_cells_come_first(box: Sandbox) -> None:
     first, second = (cell.key for cell in box.sweep.cells)
     assert slots(box.sweep) == [(first, 1), (second, 1), (first, 2), (first, 3)]
-    assert box.take().missing == tuple(slots(box.sweep))
+    assert box.read().missing == tuple(slots(box.sweep))
 
 
-def test_each_place_is_done_going_or_missing(box: Sandbox) -> None:
+def test_each_slot_is_done_running_or_missing(box: Sandbox) -> None:
     first, second = (cell.key for cell in box.sweep.cells)
     box.run(1, "10", made_result())
     box.run(2, "11")
-    box.run(3, None, FAILED)  # it was never started
+    box.run(3, None, FAILED)  # never submitted
     box.run(1, "12", CANCELLED, cell=1)
     box.run(2, "13", made_result(), of="another_1")
-    census = box.take()
-    assert list(census.done) == [(first, 1)] and list(census.going) == [(first, 2)]
-    assert census.missing == ((second, 1), (first, 3))
+    state = box.read()
+    assert list(state.done) == [(first, 1)] and list(state.running) == [(first, 2)]
+    assert state.missing == ((second, 1), (first, 3))
     assert set(results(box.install, box.sweep)) == {(first, 1), (first, 3), (second, 1)}
 
 
-def test_failed_cells_are_run_again_only_when_asked_and_a_completed_run_counts(box: Sandbox) -> None:
+def test_failed_slots_are_missing_only_with_retry_failed(box: Sandbox) -> None:
     first = box.sweep.cells[0].key
     box.run(1, "10", FAILED)
     box.run(2, "11", FAILED)
     box.run(2, "12", made_result())
-    assert {slot: result.status for slot, result in box.take().done.items()} == {
+    assert {slot: result.status for slot, result in box.read().done.items()} == {
         (first, 1): "failed", (first, 2): "completed",
     }  # fmt: skip
-    assert (first, 1) in box.take(again_failed=True).missing
-    assert (first, 2) not in box.take(again_failed=True).missing
+    assert (first, 1) in box.read(retry_failed=True).missing
+    assert (first, 2) not in box.read(retry_failed=True).missing
 
 
-def test_a_run_between_its_job_and_its_id_is_found_again(box: Sandbox) -> None:
+def test_a_run_killed_between_submission_and_recording_is_recovered(box: Sandbox) -> None:
     run = box.run(1)
     box.scheduler.jobs[run.path] = "42"
-    census = box.take()
-    assert census.going[(box.sweep.cells[0].key, 1)].record.job.job_id == "42"
-    assert read_run(run.path).record.job == census.going[(box.sweep.cells[0].key, 1)].record.job
+    state = box.read()
+    assert state.running[(box.sweep.cells[0].key, 1)].record.job.job_id == "42"
+    assert read_run(run.path).record.job == state.running[(box.sweep.cells[0].key, 1)].record.job
     assert not (run.path / GIVEN_UP).exists() and not box.scheduler.cancelled
 
 
-def test_a_run_that_nobody_has_is_given_up_and_its_place_is_missing(box: Sandbox) -> None:
+def test_a_run_without_a_job_is_given_up_and_its_slot_is_missing(box: Sandbox) -> None:
     run, late = box.run(1), box.run(2)
     box.scheduler.late[late.path] = "43"
-    census = box.take()
-    assert {(box.sweep.cells[0].key, 1), (box.sweep.cells[0].key, 2)} <= set(census.missing)
+    state = box.read()
+    assert {(box.sweep.cells[0].key, 1), (box.sweep.cells[0].key, 2)} <= set(state.missing)
     assert (run.path / GIVEN_UP).exists() and (late.path / GIVEN_UP).exists()
     assert box.scheduler.cancelled == ["43"]
-    assert set(box.take().missing) == set(census.missing)  # given up for good, also now that its job is known
+    assert set(box.read().missing) == set(state.missing)  # still given up, although its job is known now
     assert box.scheduler.cancelled == ["43"]
 
 
-def test_an_earlier_attempts_job_is_not_taken_for_the_next_ones(box: Sandbox) -> None:
+def test_the_job_of_an_earlier_attempt_is_not_used_for_the_next_one(box: Sandbox) -> None:
     run = box.run(1)
     earlier = Attempt(number=0, status="node_fail", job=Job(launcher="slurm", job_id="42", submitted=0))
     write_record(run.path, run.record.replace(attempt=1, attempts=(earlier,)))
-    box.scheduler.jobs[run.path] = "42"  # known by the same folder
-    assert (box.sweep.cells[0].key, 1) in box.take().missing
+    box.scheduler.jobs[run.path] = "42"  # found by the same folder
+    assert (box.sweep.cells[0].key, 1) in box.read().missing
     assert (run.path / GIVEN_UP).exists() and box.scheduler.cancelled == []
 
 
@@ -139,30 +139,30 @@ def test_sweeps_are_found_by_id_prefix_and_age(box: Sandbox) -> None:
     assert store.find(box.install, "line") == box.sweep == store.find(box.install, box.sweep.sweep_id)
     again = store.create(box.install, "line", (), box.sweep.cells, 5)
     assert again.sweep_id != box.sweep.sweep_id and store.find(box.install, "last") == again
-    with pytest.raises(UsageError, match="'line' fits 2 sweeps"):
+    with pytest.raises(UsageError, match="'line' matches 2 sweeps"):
         store.find(box.install, "line")
     with pytest.raises(UsageError, match="did you mean 'My-Plan_"):
         store.find(box.install, other.sweep_id + "1")
 
 
-def test_a_sweep_has_one_driver(box: Sandbox) -> None:
+def test_a_sweep_is_locked_by_one_process(box: Sandbox) -> None:
     with (
-        store.driving(box.install, box.sweep),
-        pytest.raises(InfraError, match="is being driven by process"),
-        store.driving(box.install, box.sweep),
+        store.locked(box.install, box.sweep),
+        pytest.raises(InfraError, match="is already being run by process"),
+        store.locked(box.install, box.sweep),
     ):
         pass
-    with store.driving(box.install, box.sweep):
+    with store.locked(box.install, box.sweep):
         pass
 
 
-def test_a_sweep_on_a_disk_that_became_read_only_is_one_line(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_disk_is_a_one_line_error(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr("filelock.SoftFileLease.acquire", refused)
     with (
         pytest.raises(InfraError, match=r"\.driver could not be written: Read-only file system"),
-        store.driving(box.install, box.sweep),
+        store.locked(box.install, box.sweep),
     ):
         pass

@@ -1,0 +1,70 @@
+"""Select the runs of a report: named runs with their repeats, the runs of a sweep, or all runs in a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from llmbx.config.install import RECORD, Install
+from llmbx.errors import LlmbxError, UsageError
+from llmbx.history import Selection, find_run, select
+from llmbx.model import Value
+from llmbx.plugins.manager import Plugins
+from llmbx.record.folder import Run, read_run
+
+
+class Selected(Value, frozen=True):
+    """The selected runs, and notes on runs that are missing."""
+
+    runs: tuple[Run, ...]
+    notes: tuple[str, ...] = ()
+
+
+def select_runs(install: Install, texts: Sequence[str], single: bool, plugins: Plugins) -> Selected:
+    """Find the runs named by `texts`, without duplicates. Unless `single` is set, their repeats are added.
+
+    Raises `UsageError` if a text names no run, or a folder or sweep without runs.
+    """
+    parts = [_find(install, text, plugins) for text in texts]
+    found = {run.record.run_id: run for part in parts for run in part.runs}
+    not_in_sweep = [run for run in found.values() if run.record.sweep is None]
+    groups = set() if single else {run.record.group for run in not_in_sweep if run.record.group is not None}
+    for run in select(install, Selection(equal={"group": tuple(groups)})) if groups else ():
+        found.setdefault(run.record.run_id, run)
+    return Selected(runs=tuple(found.values()), notes=tuple(note for part in parts for note in part.notes))
+
+
+def _find(install: Install, text: str, plugins: Plugins) -> Selected:
+    folder = Path(text)
+    try:
+        if folder.is_dir() and not (folder / RECORD).is_file():
+            return _of_folder(install, text, plugins)
+        return Selected(runs=(find_run(install, text),))
+    except UsageError:
+        group = plugins.find_runs(install, text)
+        if group is None:
+            raise
+        return Selected(runs=tuple(read_run(Path(one)) for one in group.folders), notes=group.notes)
+
+
+def _of_folder(install: Install, text: str, plugins: Plugins) -> Selected:
+    """The runs of a folder: those that a plugin finds for it (a sweep), else all runs below it."""
+    if group := plugins.find_runs(install, text):
+        return Selected(runs=tuple(read_run(Path(one)) for one in group.folders), notes=group.notes)
+    found = _below(Path(text))
+    if not found:
+        raise UsageError(f"{text}: no runs in this folder")
+    return Selected(runs=tuple(found))
+
+
+def _below(folder: Path) -> list[Run]:
+    """Every readable run below a folder, oldest first."""
+    found = []
+    # os.walk skips folders that cannot be listed, such as some in /proc.
+    for top in sorted(top for top, _, files in os.walk(folder) if RECORD in files):
+        try:
+            found.append(read_run(Path(top)))
+        except LlmbxError:
+            continue
+    return sorted(found, key=lambda run: (run.record.created, run.record.run_id))

@@ -1,0 +1,125 @@
+"""The state of a sweep, read from the folders of its runs. Each run records its sweep, cell and repeat."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from llmbx.config.install import RECORD, Install
+from llmbx.errors import LlmbxError
+from llmbx.launchers.base import Launcher, Unreachable
+from llmbx.model import Result
+from llmbx.record.folder import Run, read_result, read_run
+from llmbx.run.recovery import recover
+
+from .cells import Cell
+from .store import Sweep
+
+RETRY_S = 5.0
+"""Seconds between two attempts to reach the scheduler."""
+
+Slot = tuple[str, int]
+"""One run of a sweep: the key of its cell and the number of its repeat, from 1."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepState:
+    """Every slot of a sweep is in exactly one of these: it has a result, it is submitted or running, or neither."""
+
+    done: dict[Slot, Result]
+    running: dict[Slot, Run]
+    missing: tuple[Slot, ...]
+
+
+def slots(sweep: Sweep) -> list[Slot]:
+    """All slots of the sweep: the first repeat of every cell, then the second ones, and so on.
+
+    If the sweep is stopped early, the results are spread over all cells.
+    """
+    most = max((cell.repeats for cell in sweep.cells), default=0)
+    return [(cell.key, number) for number in range(1, most + 1) for cell in sweep.cells if number <= cell.repeats]
+
+
+def read_state(install: Install, sweep: Sweep, launcher: Launcher, retry_failed: bool = False) -> SweepState:
+    """Read the state of the sweep. Runs that were being submitted when llmbx was killed are recovered or given up.
+
+    A slot is done if one of its runs was submitted and has a result. Slots whose run was cancelled are missing, and,
+    with `retry_failed`, also those whose run failed. If a slot has several runs, a completed one is used, else the
+    oldest. Raises `Unreachable` if the scheduler does not answer.
+    """
+    runs = runs_of(install, sweep)
+    without_job = [run for run in runs if run.record.job is None and read_result(run.path) is None]
+    recovered = {run.folder: run for run in recover(without_job, launcher)}
+    done: dict[Slot, Result] = {}
+    running: dict[Slot, Run] = {}
+    for run in (recovered.get(run.folder, run) for run in runs):
+        slot, result = slot_of(run), read_result(run.path)
+        if run.record.job is None:
+            continue
+        if result is None:
+            running.setdefault(slot, run)
+        elif _is_final(result, retry_failed) and not (slot in done and done[slot].status == "completed"):
+            done[slot] = result if result.status == "completed" else done.get(slot, result)
+    running = {slot: run for slot, run in running.items() if slot not in done}
+    missing = tuple(slot for slot in slots(sweep) if slot not in done and slot not in running)
+    return SweepState(done=done, running=running, missing=missing)
+
+
+def wait_for_state(
+    install: Install, sweep: Sweep, launcher: Launcher, note: Callable[[str], None], retry_failed: bool = False
+) -> SweepState:
+    """Read the state of the sweep; wait while the scheduler does not answer. `note` is called once with the reason.
+
+    The scheduler is only queried for runs that were being submitted when llmbx was killed.
+    """
+    noted = False
+    while True:
+        try:
+            return read_state(install, sweep, launcher, retry_failed)
+        except Unreachable as error:
+            if not noted:
+                note(f"{error}; waiting for it")
+            noted = True
+            time.sleep(RETRY_S)
+
+
+def slot_of(run: Run) -> Slot:
+    """The slot of a run of a sweep."""
+    assert run.record.sweep is not None
+    return run.record.sweep.cell, run.record.sweep.repeat
+
+
+def results(install: Install, sweep: Sweep) -> dict[Slot, Result]:
+    """The results so far. The scheduler is not queried."""
+    found: dict[Slot, Result] = {}
+    for run in runs_of(install, sweep):
+        result = read_result(run.path)
+        if result is not None and (result.status == "completed" or slot_of(run) not in found):
+            found[slot_of(run)] = result
+    return found
+
+
+def _is_final(result: Result, retry_failed: bool) -> bool:
+    if result.status == "cancelled":
+        return False
+    return result.data_valid or result.status == "completed" or not retry_failed
+
+
+def runs_of(install: Install, sweep: Sweep) -> list[Run]:
+    """The runs of the sweep, oldest first, from the experiment folders of its cells."""
+    found = []
+    for base in sorted({_base(install, cell) for cell in sweep.cells}):
+        for record in base.glob(f"*/*/{RECORD}"):
+            try:
+                run = read_run(record.parent)
+            except LlmbxError:
+                continue
+            if run.record.sweep is not None and run.record.sweep.sweep_id == sweep.sweep_id:
+                found.append(run)
+    return sorted(found, key=lambda run: (run.record.created, run.record.run_id))
+
+
+def _base(install: Install, cell: Cell) -> Path:
+    return install.experiments(cell.spec.folder) / cell.spec.experiment
