@@ -30,7 +30,7 @@ def no_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_an_image_that_is_not_here_is_to_be_imported_on_a_node(runtime: Runtime, tmp_path: Path) -> None:
     with pytest.raises(InfraError, match=f"runtime {runtime.name}: .* is on PATH|not on PATH") as error:
         runtime.prepare(REQUEST, tmp_path / "install", lambda line: None)
-    assert "`llmbx image prepare … --launcher slurm` imports on a node that has it" in str(error.value)
+    assert "import it on a compute node with `llmbx image prepare … --launcher slurm`" in str(error.value)
     assert not (tmp_path / "install" / "images").exists()
 
 

@@ -148,7 +148,7 @@ def test_values_that_enroot_would_cut_arrive_whole(
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
     seen = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
     assert {name: seen.get(name) for name in values} == values
-    assert not [name for name in seen if name.startswith("LLMBX_CARRIED")]
+    assert not [name for name in seen if name.startswith("LLMBX_ENCODED")]
 
 
 @pytest.mark.parametrize(("tool", "flag"), [("docker", "--gpus"), ("apptainer", "--nv")])
@@ -196,5 +196,5 @@ def test_a_folder_that_the_tool_cannot_name_is_refused(
 
 def test_without_an_image_a_container_runtime_says_so() -> None:
     for runtime in TOOLS.values():
-        with pytest.raises(UsageError, match="names no container image"):
+        with pytest.raises(UsageError, match="has no container image"):
             runtime.plan(ImageRequest(), INSTALL)

@@ -69,7 +69,7 @@ def test_a_healthy_node_states_facts_and_no_fault(look: Look, shell: str) -> Non
         ({"LAST": "NVIDIA A100-SXM4-80GB"}, "GPU 7 is NVIDIA A100-SXM4-80GB, not h100"),
         ({"FREE": "40000"}, "GPU 7 has only 40000 of 81559 MiB free"),
         ({"REASONS": "0x0000000000000048"}, "GPU 7 is throttled (0x0000000000000048)"),
-        ({"CODE": "9"}, "nvidia-smi fails: the driver is not up"),
+        ({"CODE": "9"}, "nvidia-smi failed: the driver is not running"),
     ],
 )
 def test_every_fault_is_named(look: Look, variables: dict[str, str], fault: str) -> None:
@@ -89,14 +89,14 @@ def test_a_gpu_type_of_the_users_own_has_any_name(look: Look) -> None:
 
 
 def test_without_nvidia_smi_the_gpus_are_unknown_and_on_cpu_nobody_asks(look: Look) -> None:
-    assert look("8", "h100", path=False) == ["note=nvidia-smi is not there: the GPUs were not looked at"]
+    assert look("8", "h100", path=False) == ["note=nvidia-smi not found: the GPUs were not checked"]
     assert look("2", "cpu") == []
 
 
 def test_a_repository_must_lie_in_the_cache_when_there_is_no_network(look: Look, tmp_path: Path) -> None:
     here = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
     (line,) = look("1", "cpu", "meta-llama/Llama-3.1-8B", **here)
-    assert line.startswith(f"bad=meta-llama/Llama-3.1-8B cannot be read from {tmp_path}/hf/hub")
+    assert line.startswith(f"bad=meta-llama/Llama-3.1-8B is not readable in {tmp_path}/hf/hub")
     snapshot = tmp_path / "hf" / "hub" / "models--meta-llama--Llama-3.1-8B" / "snapshots" / "abc"
     snapshot.mkdir(parents=True)
     (snapshot / "tokenizer.json").write_text("{}")

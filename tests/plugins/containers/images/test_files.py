@@ -63,12 +63,12 @@ def test_a_sif_file_is_whole_when_it_has_all_its_bytes(end: int, actual: int) ->
     ("name", "content", "words"),
     [
         ("a.sqsh", b"", "empty"),
-        ("a.sqsh", squashfs(100, 200, magic=b"sqsh"), "no squashfs file"),
+        ("a.sqsh", squashfs(100, 200, magic=b"sqsh"), "not a squashfs file"),
         ("a.sqsh", squashfs(100, 200, version=(3, 1)), "version is 3.1"),
-        ("a.sqsh", squashfs(300, 200), "200 bytes of the 300"),
-        ("a.sif", b"#!/bin/sh\n" * 20, "no SIF file"),
-        ("a.sif", sif(300, 400, used=0), "without content"),
-        ("a.tar", b"x" * 2000, "no tar file"),
+        ("a.sqsh", squashfs(300, 200), "truncated: 200 of the 300 bytes"),
+        ("a.sif", b"#!/bin/sh\n" * 20, "not a SIF file"),
+        ("a.sif", sif(300, 400, used=0), "empty SIF file"),
+        ("a.tar", b"x" * 2000, "not a complete tar file"),
     ],
 )
 def test_a_file_that_is_not_whole_is_named_with_the_reason(
@@ -76,7 +76,7 @@ def test_a_file_that_is_not_whole_is_named_with_the_reason(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InfraError, match=words):
-        verify.require_whole(tmp_path / name)
+        verify.require_intact(tmp_path / name)
 
 
 def test_a_tar_file_that_docker_did_not_save_is_refused(tmp_path: Path) -> None:
@@ -142,6 +142,6 @@ def test_a_lock_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_room_is_demanded_before_an_import(tmp_path: Path) -> None:
-    disk.require_room(tmp_path / "not" / "there" / "yet", 1, "image x")
-    with pytest.raises(InfraError, match=r"image x needs about 1000000\.0 GB in .* are free"):
-        disk.require_room(tmp_path, 10**15, "image x")
+    disk.require_space(tmp_path / "not" / "there" / "yet", 1, "image x")
+    with pytest.raises(InfraError, match=r"image x: the import needs about 1000000\.0 GB in .* are free"):
+        disk.require_space(tmp_path, 10**15, "image x")
