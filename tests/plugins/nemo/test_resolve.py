@@ -250,7 +250,7 @@ def test_what_no_script_can_carry_is_refused_before_anything_starts(asked: dict[
     [
         (
             Cluster(plugin_keys={"account": ""}),
-            r"sbatch option account \(cluster 'c' in llmbx.toml\): it needs a value",
+            r"sbatch option account \(cluster 'c' in llmbx.toml\): a value is required",
         ),
         (Cluster(plugin_keys={"srun": {"nodes": "7"}}), r"srun option nodes=7 \(cluster 'c'\): llmbx sets it"),
     ],

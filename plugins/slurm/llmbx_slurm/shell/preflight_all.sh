@@ -22,7 +22,7 @@ check_nodes() { # number of nodes
   say "phase $phase: $1 node(s)"
   rm -f preflight-*.txt
   start_step rank_preflight
-  output=$([ -f "$messages" ] && tail -c "+$((size + 1))" "$messages")
+  output=$([ -f "$srun_messages" ] && tail -c "+$((size + 1))" "$srun_messages")
   mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   common=$(sed -n 's/^driver=//p' preflight-*.txt 2> /dev/null | sort | uniq -c | sort -rn | head -n 1)
   for ((n = 0; n < $1; n++)); do

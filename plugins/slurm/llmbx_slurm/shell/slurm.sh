@@ -1,5 +1,5 @@
 # Functions that start the ranks of each phase as the tasks of one srun.
-step='' messages=/proc/$$/fd/2 # srun's own messages go to standard error
+step='' srun_messages=/proc/$$/fd/2 # srun's own messages go to standard error
 trap '' USR1 # this signal requests stack dumps from the ranks
 
 archive_previous_start() { # moves the files of an earlier start of a requeued job to attempts/N
@@ -46,7 +46,7 @@ first_failure() { # offset in the messages, exit code of srun; sets rank, node a
       "Segmentation fault"*) status=139 ;;
     esac
     return
-  done < <([ -f "$messages" ] && tail -c "+$(($1 + 1))" "$messages")
+  done < <([ -f "$srun_messages" ] && tail -c "+$(($1 + 1))" "$srun_messages")
 }
 
 # A short outage of the controller (a restart, a failover) must not end a job that has waited for its nodes. srun prints
@@ -57,12 +57,12 @@ retry_s=600
 start_step() { # function that starts the ranks; sets code (of srun) and size (offset of its messages)
   local deadline=$((SECONDS + retry_s))
   while :; do
-    code=0 size=$(stat -L -c %s "$messages")
+    code=0 size=$(stat -L -c %s "$srun_messages")
     "$1" < /dev/null &
     step=$!
     wait "$step" || code=$?
     step=''
-    ((code)) && [ -f "$messages" ] && tail -c "+$((size + 1))" "$messages" | grep -qE "$unreachable" || return 0
+    ((code)) && [ -f "$srun_messages" ] && tail -c "+$((size + 1))" "$srun_messages" | grep -qE "$unreachable" || return 0
     ((SECONDS < deadline)) || fail 4 "the Slurm controller was unreachable for $((retry_s / 60)) minutes"
     say "the Slurm controller is unreachable: starting phase $phase again"
     sleep 5 &
