@@ -1,4 +1,4 @@
-"""`llmbx image`: what cannot be written is told in one line."""
+"""`llmbx image export`: errors for bundles that cannot be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Image references are read in both spellings, and their files lie where the recipes put them."""
+"""Image references in the formats of Docker and enroot, and the paths of image files."""
 
 from __future__ import annotations
 

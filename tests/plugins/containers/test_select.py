@@ -1,4 +1,4 @@
-"""Which runtime is taken, and why."""
+"""Selection of the runtime, and the reported reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MakeSpec = Callable[..., RunSpec]
 
 
 def runtimes(*working: str) -> Any:
-    """All runtimes, of which only these work here."""
+    """All runtimes, of which only those in `working` are available."""
     tools: list[Any] = [VenvRuntime(), HostRuntime(), DockerRuntime(), ApptainerRuntime(), EnrootRuntime()]
     found = {tool.name: tool for tool in [*tools, PyxisRuntime()]}
     for name, tool in found.items():

@@ -1,4 +1,4 @@
-"""An allocation that is there already: recognised, measured, and refused where a run does not fit."""
+"""Detection of a surrounding Slurm allocation, its resources, and errors if it is too small."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = (
 
 
 class FakeSlurm:
-    """Answers for one job; `scontrol show hostnames` knows brackets and commas as far as the tests use them."""
+    """Emulates scontrol for one job; host lists support only the forms used by the tests."""
 
     def __init__(self, state: str = "RUNNING", tres: str = "", each: str = "gres:gpu:8") -> None:
         self.shown = SHOWN.format(state=state, tres=tres, each=each)

@@ -1,4 +1,4 @@
-"""sbatch's options as users give them."""
+"""Parsing and checking of sbatch and srun options."""
 
 from __future__ import annotations
 

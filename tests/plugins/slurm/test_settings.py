@@ -1,4 +1,4 @@
-"""Slurm's settings: every spelling of an option of sbatch is the same option, and the user's ways must agree."""
+"""Slurm settings: the forms of sbatch options in a profile, and conflicts between the user's sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What llmbx makes of Slurm's answers: batches, a cache, accounting, silence, and what srun wrote."""
+"""Job states from squeue and sacct: batches, caching, an unreachable controller, and messages of srun."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from llmbx_slurm.state import Queue
 
 
 class FakeSlurm:
-    """Answers as Slurm's commands do, from two tables; counts what it is asked."""
+    """Emulates Slurm's commands with two tables, and records the calls."""
 
     def __init__(self) -> None:
         self.queue: dict[str, str] = {}
@@ -247,7 +247,7 @@ FAILED = {"exit_code": 143, "ended": 110.0}
     ("queue", "said", "host", "expected"),
     [
         ("TIMEOUT|1|112|n1|None", FAILED, None, ("ended", "timeout", "TIMEOUT")),
-        ("CANCELLED|1|5000|n1|None", FAILED, None, ("ended", None, "")),  # long after: the user had gone home
+        ("CANCELLED|1|5000|n1|None", FAILED, None, ("ended", None, "")),  # long after the run had ended
         ("COMPLETED|1|112|n1|None", FAILED, None, ("ended", None, "")),
         ("COMPLETING|1|N/A|n1|None", FAILED, None, ("running", None, "the allocation is ending")),
         ("TIMEOUT|1|112|n1|None", {"exit_code": 0, "ended": 110.0}, None, ("ended", None, "")),

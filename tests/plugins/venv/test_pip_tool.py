@@ -1,4 +1,4 @@
-"""Which pip is used, what of the user's settings it sees, and how its failures read."""
+"""Selection of pip, the user's pip settings, failure messages and progress."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_without_a_pip_of_its_own_the_interpreters_pip_serves(monkeypatch: pytes
 def test_a_pip_too_old_for_the_environments_python_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pip: str, python: str, own: bool
 ) -> None:
-    """A stand-in for an interpreter: Debian 12's pip 23.0.1 fails in Python 3.12 with an AttributeError."""
+    """Uses a fake interpreter. Debian 12's pip 23.0.1 fails in Python 3.12 with an AttributeError."""
     monkeypatch.setattr(importlib.metadata, "version", lambda name: pip)
     program = tmp_path / "python"
     program.write_text(f'#!/bin/sh\ncase "$1" in -c) echo {python};; *) echo pip 99.0 from here;; esac\n')
@@ -94,7 +94,7 @@ def test_offline_keeps_only_local_links() -> None:
     assert env["PIP_FIND_LINKS"].split() == ["/a/wheels", "file:///b"]
 
 
-def test_progress_is_calm_and_counts_what_is_installed() -> None:
+def test_progress_is_limited_to_one_line_per_second_and_counts_packages() -> None:
     said: list[str] = []
     now, there = [0.0], {"six"}
     shown = PipProgress("env toy", said.append, lambda: there, clock=lambda: now[0])
@@ -114,7 +114,7 @@ def test_progress_is_calm_and_counts_what_is_installed() -> None:
     for _ in range(30):
         now[0] += 0.25
         shown.tick()
-    assert len(said) == count, "nothing new, nothing said"
+    assert len(said) == count, "no line without a change"
     now[0] += 10
     shown.tick()
     assert len(said) == count + 1

@@ -1,4 +1,4 @@
-"""What a bundle takes along, and what it never does."""
+"""Export and import of bundles; tokens are never included."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BLOB, SNAPSHOT = f"{HUB}/models--a--b/blobs/1f", f"{HUB}/models--a--b/snapshots/
 
 
 def quiet(line: str) -> None:
-    """No progress."""
+    """Ignore progress messages."""
 
 
 @pytest.fixture
 def install(tmp_path: Path) -> Path:
-    """An install with a wheel and a tokenizer, as the hub's library stores it, and a login beside it."""
+    """An install with a wheel, a tokenizer in the hub's cache, and files of a login."""
     root = tmp_path / "install"
     files = {"wheels/a-1.0-py3-none-any.whl": "wheel", "wheels/pip.conf": "hf_planted", BLOB: "{}"}
     logins = ("token", "stored_tokens", "datasets/x/cached")
@@ -38,7 +38,7 @@ def install(tmp_path: Path) -> Path:
 
 
 def pack(bundle: Path, members: dict[str, bytes]) -> None:
-    """A bundle with these files, as any llmbx may have written it."""
+    """Write a bundle with these files, as earlier versions of llmbx may have written it."""
     facts = [
         {"path": path, "sha256": f"sha256:{hashlib.sha256(content).hexdigest()}", "size": len(content)}
         for path, content in members.items()

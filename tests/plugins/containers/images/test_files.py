@@ -1,4 +1,4 @@
-"""Whether a file is whole is read from its own header; what was found out is kept as long as it is the same file."""
+"""Verification of image files by their headers, stamps, `images.lock`, and the check of free disk space."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONE, TWO = (f"sha256:{digit * 64}" for digit in "12")
 
 
 def squashfs(used: int, actual: int, magic: bytes = b"hsqs", version: tuple[int, int] = (4, 0)) -> bytes:
-    """A superblock that names `used` bytes, in a file of `actual` bytes."""
+    """A file of `actual` bytes whose superblock has the size `used`."""
     head = bytearray(96)
     head[:4] = magic
     struct.pack_into("<HH", head, 28, *version)
@@ -32,7 +32,7 @@ def squashfs(used: int, actual: int, magic: bytes = b"hsqs", version: tuple[int,
 
 
 def sif(end: int, actual: int, used: int = 3) -> bytes:
-    """A SIF header whose data ends at `end`, in a file of `actual` bytes."""
+    """A file of `actual` bytes with a SIF header whose data ends at `end`."""
     head = bytearray(128)
     head[32:41] = b"SIF_MAGIC"
     struct.pack_into("<6q", head, 80, 48 - used, 48, 128, 0, 128, end - 128)

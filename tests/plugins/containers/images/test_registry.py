@@ -1,4 +1,4 @@
-"""What a registry answers, against a small one on loopback that asks for a login and can be made to refuse."""
+"""Registry queries and retries, tested with a small registry on loopback that requires a login."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     server: Registry
 
     def do_GET(self) -> None:
-        """A token, or a manifest for those who have one."""
+        """Return a token, or a manifest if the request has one."""
         if self.path.startswith("/token"):
             wanted = "Basic " + base64.b64encode(b"me:secret word").decode()
             good = self.headers.get("Authorization") == wanted and "scope=repository%3Ateam%2Fapp%3Apull" in self.path
@@ -75,7 +75,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Be silent."""
+        """Do not log requests."""
 
 
 @pytest.fixture
