@@ -91,7 +91,7 @@ def test_every_member_of_an_interface_is_explained(protocol: type) -> None:
 
 INTERNAL = {
     "LLMBX_API": "no variable: the version of `llmbx.api` that a plugin was made for",
-    "LLMBX_CARRIED": "how enroot's values get through its command line",
+    "LLMBX_ENCODED": "encoded values of variables that enroot would change",
     "LLMBX_UMASK": "the user's umask, on its way into a Docker container",
     "LLMBX_OWN_LIBRARIES": "what a program loads beside a lent profiler",
     "LLMBX_PROFILER_MARK": "that a profiled program began",

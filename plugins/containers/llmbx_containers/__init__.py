@@ -1,1 +1,1 @@
-"""Container runtimes (Docker, Apptainer, enroot, Pyxis) and the images that they start."""
+"""Container runtimes (Docker, Apptainer, enroot, Pyxis) and their images."""

@@ -31,22 +31,23 @@ COLUMNS = ("name", "reference", "kind", "size", "digest", "imported", "state")
 def command() -> None:
     """Prepare, build, list, verify, export and prune container images.
 
-    Images lie in $LLMB_INSTALL/images (Docker's in its own store). Runs import what they need by themselves; these
-    commands do it ahead, or elsewhere. `images.lock` keeps the digest under which each image was first seen.
+    Image files are stored in $LLMB_INSTALL/images, Docker images in the Docker daemon. `llmbx run` imports missing
+    images automatically; use these commands to import them in advance or on another machine. The digest of each image
+    is recorded in `images.lock` at the first import and checked afterwards.
     """
 
 
 @command.command("prepare", cls=RunCommand)
-@click.option("--offline", is_flag=True, help="Use only what is already here.")
-@click.option("--digest", metavar="SHA256", help="Stop unless the image has this digest.")
-@click.option("--timeout", type=Above(0), metavar="SECONDS", help="Give an import up after so long.")
-@click.option("--check", is_flag=True, help="Also start it once, as the first run would: has it a Python?")
+@click.option("--offline", is_flag=True, help="Use only local images, wheels and caches; no network access.")
+@click.option("--digest", metavar="SHA256", help="Fail if the image does not have this digest.")
+@click.option("--timeout", type=Above(0), metavar="SECONDS", help="Abort an import after SECONDS.")
+@click.option("--check", is_flag=True, help="Start the image once and check that it has a Python.")
 @run_options
 def prepare(request: Request | None, offline: bool, digest: str | None, timeout: float | None, check: bool) -> None:
-    """Import the image (or build the environment) of a workload, or an image by its reference or file.
+    """Import an image, or build the environment of a workload.
 
-    With `--launcher slurm`, or a cluster profile that has it, the import runs on a compute node with the profile's
-    account and partition, and is checked there.
+    The image is given by a workload, an image reference or an image file. With `--launcher slurm`, or a cluster profile
+    that sets it, the import and its check run on a compute node with the profile's account and partition.
 
     \b
     Examples:
@@ -56,7 +57,7 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
     from .images.limits import TIMEOUT
 
     if request is None:
-        raise UsageError("which image? Name a workload, a reference or an image file")
+        raise UsageError("missing argument: expected a workload, an image reference or an image file")
     if timeout is not None:
         os.environ[TIMEOUT] = str(timeout)
     here = world()
@@ -64,9 +65,9 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
     wanted, name = _wanted(request, here)
     wanted = wanted.replace(digest=digest) if digest else wanted
     runtime = here.plugins.runtime(name)
-    if wanted.reference and (elsewhere := _elsewhere(request, here)):
-        sys.exit(_prepare_on_node(request, here, elsewhere, wanted, name, timeout))
-    image = runtime.prepare(wanted, here.install.path, _say, offline)
+    if wanted.reference and (remote := _remote_launcher(request, here)):
+        sys.exit(_prepare_on_node(request, here, remote, wanted, name, timeout))
+    image = runtime.prepare(wanted, here.install.path, _report, offline)
     if check:
         from llmbx.run.pipeline import inspect_image
 
@@ -77,39 +78,44 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
 @command.command("list")
 @format_option
 def list_(format_: str) -> None:
-    """List the images of this install, and what state they are in."""
+    """List the images of this install and their state."""
     from .images.inventory import entries
 
     here = world().install
-    print_rows([_row(entry, format_) for entry in entries(here.path)], COLUMNS, format_, empty="no image here")
+    print_rows([_row(entry, format_) for entry in entries(here.path)], COLUMNS, format_, empty="no images")
 
 
 @command.command("verify")
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
-@click.option("--offline", is_flag=True, help="Do not ask registries whether a tag was re-pushed.")
+@click.option("--offline", is_flag=True, help="Do not check in the registries whether tags were re-pushed.")
 @format_option
 def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
-    """Read every byte of the images again: are they whole, are they what they were, were their tags re-pushed?
+    """Verify images: completeness, checksum, and whether their tag was re-pushed.
 
-    Exit code 4 when one is not.
+    All files are read completely. Exits with code 4 if an image fails.
     """
     from .images.inventory import select, verified
 
     here = world().install
-    checked = [verified(entry, here.path, _say, offline) for entry in select(here.path, names)]
+    checked = [verified(entry, here.path, _report, offline) for entry in select(here.path, names)]
     print_rows([_row(entry, format_) for entry in checked], COLUMNS, format_)
     sys.exit(0 if all(entry.state.startswith("ok") for entry in checked) else InfraError.exit_code)
 
 
 @command.command("prune")
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
-@click.option("--older-than", "days", type=Above(0, or_equal=True), metavar="DAYS", help="Also older image files.")
-@click.option("--dry-run", is_flag=True, help="Say what would go, and delete nothing.")
+@click.option(
+    "--older-than",
+    "days",
+    type=Above(0, or_equal=True),
+    metavar="DAYS",
+    help="Also delete image files older than DAYS.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing.")
 def prune(names: tuple[str, ...], days: float | None, dry_run: bool) -> None:
-    """Delete what killed imports left behind and image files that are not whole, and the images that are named.
+    """Delete leftovers of killed imports, corrupt image files, and the named images.
 
-    `--older-than` adds the install's image files that were made so many days ago. `images.lock` keeps the digests: an
-    image that comes back must be the same.
+    The digests stay in `images.lock`, so an image that is imported again must have the same digest.
 
     \b
     Examples:
@@ -119,33 +125,33 @@ def prune(names: tuple[str, ...], days: float | None, dry_run: bool) -> None:
     """
     from llmbx.cli.words import size
 
-    from .images.inventory import entries, leftovers, older, remove, select, sweep
+    from .images.inventory import delete_leftovers, entries, leftovers, older_than, remove, select
 
     here = world().install
-    going = select(here.path, names) if names else []
+    chosen = select(here.path, names) if names else []
     inside = [entry for entry in entries(here.path) if Path(entry.path or "").parent == here.path / "images"]
-    going += [entry for entry in (older(inside, days) if days is not None else []) if entry not in going]
-    going += [entry for entry in entries(here.path) if entry.state.startswith("not whole") and entry not in going]
+    chosen += [entry for entry in (older_than(inside, days) if days is not None else []) if entry not in chosen]
+    chosen += [entry for entry in entries(here.path) if entry.state.startswith("corrupt") and entry not in chosen]
     for path in leftovers(here.path):
         click.echo(f"leftover {path.name}")
-    for entry in going:
+    for entry in chosen:
         click.echo(f"{entry.name} ({entry.state})")
     if dry_run:
         return
-    freed = sweep(here.path) + sum(remove(entry, here.path) for entry in going)
+    freed = delete_leftovers(here.path) + sum(remove(entry, here.path) for entry in chosen)
     click.echo(f"{size(freed)} freed", err=True)
 
 
 @command.command("build", cls=RunCommand)
-@click.option("--base", metavar="IMAGE", help="What it is built on: a reference or file with the same Python.")
-@click.option("--python", "minor", metavar="X.Y", help="The base's Python, where the environment admits several.")
-@click.option("--print", "print_", is_flag=True, help="Print the definition, and build nothing.")
-@click.option("--offline", is_flag=True, help="Build the environment from what is already here.")
+@click.option("--base", metavar="IMAGE", help="Base image (reference or file) with the same Python version.")
+@click.option("--python", "minor", metavar="X.Y", help="Python version of the base, if the environment allows several.")
+@click.option("--print", "print_", is_flag=True, help="Print the image definition, and build nothing.")
+@click.option("--offline", is_flag=True, help="Build the environment from local wheels and caches only.")
 @run_options
 def build(request: Request | None, base: str | None, minor: str | None, print_: bool, offline: bool) -> None:
-    """Build the image of a workload's environment, for runs without a GPU in a container.
+    """Build a container image of a workload's environment, for runs without a GPU.
 
-    It holds a base image and the environment that `llmbx run` would use without a container, package by package.
+    The image consists of a base image and the same packages that `llmbx run` uses without a container.
 
     \b
     Examples:
@@ -156,24 +162,26 @@ def build(request: Request | None, base: str | None, minor: str | None, print_: 
     from .images.build import definition, dockerfile, recipe
 
     if request is None or not request.runtime:
-        raise UsageError("name a workload and --runtime docker or apptainer")
+        raise UsageError("expected a workload and --runtime docker or apptainer")
     here = world()
     spec = here.resolve(request)
-    asked = here.plugins.framework(spec.plugin).prepare_image(spec)
-    environment = asked.environment
+    image_request = here.plugins.framework(spec.plugin).prepare_image(spec)
+    environment = image_request.environment
     if environment is None:
-        raise UsageError(f"{spec.workload} has no environment on {spec.gpu_type}: only runs without a GPU are built")
+        raise UsageError(
+            f"{spec.workload} has no environment for {spec.gpu_type}: images are built only for runs without a GPU"
+        )
     environment = _for_python(environment, minor) if minor else environment
-    asked = asked.replace(environment=environment)
+    image_request = image_request.replace(environment=environment)
     builder, install = _builder(here), here.install.path
     if print_:
-        of = recipe(environment, builder.plan(asked, install), base)
+        of = recipe(environment, builder.plan(image_request, install), base)
         click.echo(dockerfile(of) if request.runtime == "docker" else definition(of), nl=False)
         return
     if reason := here.plugins.runtime(request.runtime).available():
         raise InfraError(f"runtime {request.runtime}: {reason}")
     here.install.ensure()
-    built = builder.prepare(asked, install, _say, offline)
+    built = builder.prepare(image_request, install, _report, offline)
     click.echo(_build(request.runtime, environment, built, recipe(environment, built, base), here))
 
 
@@ -182,12 +190,12 @@ def build(request: Request | None, base: str | None, minor: str | None, print_: 
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
 @click.option(
     "--environment", "workloads", multiple=True, metavar="WORKLOAD",
-    help="Also the wheels of this workload's environment, which is built first if need be. May be repeated.",
+    help="Include the wheels of this workload's environment, which is built if missing. May be repeated.",
 )  # fmt: skip
 def export(bundle: Path, names: tuple[str, ...], workloads: tuple[str, ...]) -> None:
-    """Write images (all, or those that are named) into one file for machines without a network.
+    """Export images (default: all) into one file, for machines without network access.
 
-    The install's wheels and its cache of tokenizers go with them, all with checksums.
+    The bundle includes the wheels and the tokenizer cache of the install, and a checksum of every file.
 
     \b
     Examples:
@@ -205,56 +213,58 @@ def export(bundle: Path, names: tuple[str, ...], workloads: tuple[str, ...]) -> 
     here = world()
     install = here.install.path
     if not bundle.absolute().parent.is_dir():
-        raise UsageError(f"{bundle}: there is no folder {bundle.parent}: make it, or name another place")
+        raise UsageError(f"{bundle}: folder {bundle.parent} does not exist: create it, or choose another one")
     chosen = select(install, names) if names else entries(install)
     with (
         disk_errors(str(bundle)),
         TemporaryDirectory(prefix=f".{bundle.name}.wheels-", dir=bundle.absolute().parent) as folder,
     ):
         wheels = [wheel for workload in workloads for wheel in _wheels(workload, Path(folder) / workload, here)]
-        manifest = write(bundle.absolute(), chosen, install, _say, list({path.name: path for path in wheels}.values()))
+        manifest = write(
+            bundle.absolute(), chosen, install, _report, list({path.name: path for path in wheels}.values())
+        )
     click.echo(f"{bundle}  {len(manifest.members)} files, {size(bundle.stat().st_size)}")
 
 
 @command.command("import")
 @click.argument("bundle", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--accept-image-change", is_flag=True, help="Take images although they are not the ones first seen.")
+@click.option("--accept-image-change", is_flag=True, help="Accept images whose digest has changed.")
 def import_(bundle: Path, accept_image_change: bool) -> None:
-    """Bring everything in a bundle into this install; no network is used."""
-    from .images.bundle import take
+    """Import all files of a bundle into this install, without network access."""
+    from .images.bundle import import_bundle
 
     here = world()
     here.install.ensure()
-    manifest = take(bundle, here.install.path, accept_image_change, _say)
+    manifest = import_bundle(bundle, here.install.path, accept_image_change, _report)
     for key, entry in manifest.locked.items():
         click.echo(f"{key}  {entry.digest or ''}".rstrip())
-    click.echo(f"{len(manifest.members)} files taken into {here.install.root}", err=True)
+    click.echo(f"{len(manifest.members)} files imported into {here.install.root}", err=True)
 
 
 def _wheels(workload: str, folder: Path, here: World) -> list[Path]:
-    """The wheels of a workload's environment in `folder`. Raises `UsageError` when it has none."""
+    """Collect the wheels of a workload's environment in `folder`. Raises `UsageError` if it has no environment."""
     from llmbx.config.request import Request
 
     spec = here.resolve(Request(workload=workload))
-    asked = here.plugins.framework(spec.plugin).prepare_image(spec)
-    if asked.environment is None:
-        raise UsageError(f"{spec.workload} has no environment on {spec.gpu_type}: there are no wheels to export")
+    image_request = here.plugins.framework(spec.plugin).prepare_image(spec)
+    if image_request.environment is None:
+        raise UsageError(f"{spec.workload} has no environment for {spec.gpu_type}: there are no wheels to export")
     here.install.ensure()
     builder = _builder(here)
-    builder.prepare(asked, here.install.path, _say)
-    return [*builder.gather_wheels(asked, here.install.path, folder, _say)]
+    builder.prepare(image_request, here.install.path, _report)
+    return [*builder.gather_wheels(image_request, here.install.path, folder, _report)]
 
 
 def _builder(here: World) -> Any:
-    """The runtime that builds environments: a `Runtime` that can gather their packages. Raises `UsageError`."""
+    """The runtime that builds environments and gathers their wheels. Raises `UsageError` if no plugin has one."""
     for runtime in here.plugins.runtimes().values():
         if hasattr(runtime, "gather_wheels"):
             return runtime
-    raise UsageError("no runtime here builds environments: enable the plugin venv")
+    raise UsageError("no runtime that builds environments is available: enable the plugin venv")
 
 
 def _for_python(environment: Environment, minor: str) -> Environment:
-    """The environment for just this Python. Raises `UsageError` when its lock was not made for it."""
+    """The environment restricted to one Python version. Raises `UsageError` if its lock does not support it."""
     if minor not in environment.pythons:
         admitted = " or ".join(environment.pythons)
         raise UsageError(f"--python {minor}: the lock of {environment.name} is for Python {admitted}")
@@ -266,30 +276,30 @@ def _build(runtime: str, environment: Environment, built: Image, of: Recipe, her
     from .images.build import build_docker, build_file
 
     if runtime == "docker":
-        return build_docker(environment, built, of, here.install.path, _say)
+        return build_docker(environment, built, of, here.install.path, _report)
     maker = getattr(here.plugins.runtime(runtime), "file_tool", None)
     if maker is None:
-        raise UsageError(f"images are built for docker and apptainer, not for {runtime}")
-    return str(build_file(environment, built, of, here.install.path, maker(), _say))
+        raise UsageError(f"--runtime {runtime}: images can be built only for docker and apptainer")
+    return str(build_file(environment, built, of, here.install.path, maker(), _report))
 
 
-def _say(line: str) -> None:
+def _report(line: str) -> None:
     click.echo(line, err=True)
 
 
 def _wanted(request: Request, here: World) -> tuple[ImageRequest, str]:
-    """What is asked for and the runtime's name: of a workload, or of a reference or file by itself."""
+    """The image request and the runtime's name, for a workload, an image reference or an image file."""
     from llmbx.model import ImageRequest
 
     bare = request.workload
     if _is_image(bare):
-        asked = ImageRequest(reference=bare, accept_change=request.accept_image_change)
-        return asked, _container(request, here, bare)
+        image_request = ImageRequest(reference=bare, accept_change=request.accept_image_change)
+        return image_request, _container(request, here, bare)
     from llmbx.run.context import enter
 
-    spec, rooms = enter(here.resolve(request), here.plugins, here.install)
-    asked = rooms.framework.prepare_image(spec)
-    return asked.replace(accept_change=spec.accept_image_change), spec.runtime
+    spec, context = enter(here.resolve(request), here.plugins, here.install)
+    image_request = context.framework.prepare_image(spec)
+    return image_request.replace(accept_change=spec.accept_image_change), spec.runtime
 
 
 def _is_image(name: str) -> bool:
@@ -299,7 +309,10 @@ def _is_image(name: str) -> bool:
 
 
 def _container(request: Request, here: World, name: str) -> str:
-    """The container tool for an image by itself: the one asked for, the cluster's, else the first that works here."""
+    """The runtime for an image without a workload: --runtime, else the cluster profile's, else the first available.
+
+    Raises `InfraError` if no container tool is available.
+    """
     from llmbx.runtimes.select import AUTO
 
     from .runtimes.container import tools_for
@@ -316,7 +329,9 @@ def _container(request: Request, here: World, name: str) -> str:
         if reason is None:
             return runtime
         reasons.append(f"{runtime}: {reason}")
-    raise InfraError(f"no container tool works here ({'; '.join(reasons)}): install one, or name one with --runtime")
+    raise InfraError(
+        f"no container tool is available ({'; '.join(reasons)}): install one, or choose one with --runtime"
+    )
 
 
 def _profile(request: Request, here: World) -> Profile | None:
@@ -325,8 +340,8 @@ def _profile(request: Request, here: World) -> Profile | None:
     return choose_profile(here.config, here.cluster_files, request.cluster)
 
 
-def _elsewhere(request: Request, here: World) -> Launcher | None:
-    """The launcher that was asked for, by option or profile, if it can run a command on a compute node."""
+def _remote_launcher(request: Request, here: World) -> Launcher | None:
+    """The launcher of --launcher or the profile if it can run a command on a compute node, else None."""
     profile = _profile(request, here)
     name = request.launcher or (profile.cluster.launcher if profile else None)
     launcher = here.plugins.launcher(name) if name else None

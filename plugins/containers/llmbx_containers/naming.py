@@ -1,7 +1,7 @@
-"""Names of images: how each tool spells a reference, and where its file lies. Pure functions.
+"""Parse image references, convert them between tools, and derive image file names. Pure functions.
 
-The places are the recipes' own: `$LLMB_INSTALL/images/nvidia+nemo+25.04.01.sqsh` for `nvcr.io#nvidia/nemo:25.04.01`
-(Llama 4 Maverick recipe); the Llama 2 recipe writes the date in a tag (2024-12-09) with dots in the file's name.
+File names follow the recipes: `$LLMB_INSTALL/images/nvidia+nemo+25.04.01.sqsh` for `nvcr.io#nvidia/nemo:25.04.01`
+(Llama 4 Maverick recipe). The Llama 2 recipe writes the date of a tag (2024-12-09) with dots in the file name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from llmbx.errors import UsageError
 from llmbx.model import Value
 
 SUFFIXES = {".sqsh": "enroot and pyxis", ".sif": "apptainer", ".tar": "docker and apptainer"}
-"""Kinds of image files that `--image` accepts, with the runtimes that can use them."""
+"""Suffixes of the image files that `--image` accepts, with the runtimes that support them."""
 
 _REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -22,7 +22,7 @@ _DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 
 
 class Reference(Value, frozen=True):
-    """An image in a registry: `nvcr.io`, `nvidia/nemo`, and a tag or a digest (which wins) or both."""
+    """An image in a registry: `nvcr.io`, `nvidia/nemo`, and a tag or a digest or both; the digest has precedence."""
 
     registry: str
     repository: str
@@ -31,12 +31,12 @@ class Reference(Value, frozen=True):
 
     @property
     def docker(self) -> str:
-        """As Docker and Apptainer spell it: `nvcr.io/nvidia/nemo:25.04.01`."""
+        """The reference for Docker and Apptainer: `nvcr.io/nvidia/nemo:25.04.01`."""
         return f"{self.registry}/{self.repository}{self._which}"
 
     @property
     def enroot(self) -> str:
-        """As enroot and Pyxis spell it: `nvcr.io#nvidia/nemo:25.04.01`."""
+        """The reference for enroot and Pyxis: `nvcr.io#nvidia/nemo:25.04.01`."""
         return f"{self.registry}#{self.repository}{self._which}"
 
     @property
@@ -45,7 +45,7 @@ class Reference(Value, frozen=True):
 
 
 def parse_reference(text: str) -> Reference:
-    """A reference in enroot's or Docker's spelling, with or without `docker://`. Raises `UsageError`."""
+    """Parse a reference of enroot or Docker, with or without `docker://`. Raises `UsageError` if it is invalid."""
     bare = text.removeprefix("docker://")
     bare, _, digest = bare.partition("@")
     if "#" in bare:
@@ -59,32 +59,34 @@ def parse_reference(text: str) -> Reference:
         repository = f"library/{repository}"
     fits = registry and _REPOSITORY.fullmatch(repository) and (not tag or _TAG.fullmatch(tag))
     if not fits or (digest and not _DIGEST.fullmatch(digest)):
-        raise UsageError(f"'{text}' is not an image reference (as nvcr.io#nvidia/nemo:25.04.01, or with @sha256:…)")
+        raise UsageError(
+            f"'{text}' is not an image reference: expected a form like nvcr.io#nvidia/nemo:25.04.01 or …@sha256:…"
+        )
     return Reference(registry=registry, repository=repository, tag=tag or "latest", digest=digest or None)
 
 
 def is_file(reference: str) -> bool:
-    """Whether `reference` names an image file and not an image in a registry."""
+    """Whether `reference` is the path of an image file, not an image in a registry."""
     return reference.startswith(("/", "./", "../", "~")) or Path(reference).suffix in SUFFIXES
 
 
 def file_name(reference: str, suffix: str) -> str:
-    """The image's file name, as `nvidia+nemo+25.04.01.sqsh`: no registry, `+` between the parts, dates with dots."""
+    """The image's file name, such as `nvidia+nemo+25.04.01.sqsh`: no registry, parts joined by `+`, dates with dots."""
     found = parse_reference(reference)
     which = f"sha256.{found.digest[7:19]}" if found.digest else _DATE.sub(r"\1.\2.\3", found.tag)
     return f"{found.repository.removeprefix('library/').replace('/', '+')}+{which}{suffix}"
 
 
 def image_file(reference: str, install: Path, suffix: str, runtime: str) -> Path:
-    """Where the image lies that `runtime` starts: the file itself, or its place in `$LLMB_INSTALL/images`.
+    """The path of the image file for `runtime`: the file itself, or its path in `$LLMB_INSTALL/images`.
 
-    Raises `UsageError` when `reference` is a file of a kind that this runtime cannot use.
+    Raises `UsageError` if `reference` is a file that this runtime does not support.
     """
     if not is_file(reference):
         return install / "images" / file_name(reference, suffix)
     path = Path(reference).expanduser().absolute()
     if path.suffix != suffix:
         wanted = SUFFIXES.get(path.suffix)
-        hint = f"it is for {wanted}" if wanted else f"known are {', '.join(SUFFIXES)}"
-        raise UsageError(f"{runtime} cannot start {path}: it needs a {suffix} file, {hint}")
+        hint = f"{path.suffix} files are for {wanted}" if wanted else f"supported suffixes: {', '.join(SUFFIXES)}"
+        raise UsageError(f"{runtime} cannot start {path}: expected a {suffix} file ({hint})")
     return path

@@ -10,7 +10,7 @@ from llmbx.runtimes.base import Runtime
 
 @hookimpl
 def register_runtimes() -> Sequence[Runtime]:
-    """One runtime for each container tool."""
+    """Register one runtime for each container tool."""
     from .runtimes.apptainer import ApptainerRuntime
     from .runtimes.docker import DockerRuntime
     from .runtimes.enroot import EnrootRuntime

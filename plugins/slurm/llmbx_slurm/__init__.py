@@ -1,1 +1,1 @@
-"""Slurm: jobs submitted with sbatch, one srun a phase, or steps inside an allocation."""
+"""The Slurm launcher: jobs submitted with sbatch, or job steps inside an existing allocation."""

@@ -1,4 +1,4 @@
-"""The Slurm allocation that llmbx itself was started in (salloc, an interactive job, a script of the user's own)."""
+"""Detect the Slurm allocation that llmbx runs in (salloc, an interactive job or a batch script of the user)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from llmbx.errors import InfraError, UsageError
 from llmbx.launchers.base import Unreachable
 from llmbx.model import RunSpec
 
+from .commands import call
 from .settings import sbatch_options, srun_options
-from .tools import call
 
 JOB = "SLURM_JOB_ID"
 NO_STEP = 0xFFFFFFF0
-"""Step ids from here on are Slurm's own: batch script, interactive shell, extern (SLURM_PENDING_STEP, slurm.h)."""
+"""Step ids >= this value are reserved: batch script, interactive shell, extern (SLURM_PENDING_STEP, slurm.h)."""
 
 STEP_OPTIONS = ("gres", "gpus-per-node")
-"""Options of sbatch that a step inside an allocation takes as well."""
+"""sbatch options that also apply to steps inside an allocation."""
 
 _GPUS = re.compile(r"\bTRES=\S*\bgres/gpu=(\d+)")
 _GPUS_PER_NODE = re.compile(r"\bTresPerNode=\S*\bgpu(?::[\w.-]+)?[:=](\d+)")
 
 
 class Allocation(msgspec.Struct, frozen=True):
-    """What a job has for a run inside it; `gpus` is None where Slurm does not count them.
+    """The resources of a Slurm job: its nodes, CPUs and GPUs in total; `gpus` is None if Slurm does not report them.
 
-    `overlap`: llmbx is itself a task of one of its steps, which holds what the run's steps need.
+    `overlap`: llmbx runs in a step that occupies the resources, so the run's steps must share them (srun --overlap).
     """
 
     job_id: str
@@ -41,10 +41,10 @@ class Allocation(msgspec.Struct, frozen=True):
         return f"Slurm job {self.job_id} ({', '.join(self.hosts)})"
 
 
-def surrounding(environ: Mapping[str, str], command: Callable[..., str] = call) -> Allocation | None:
-    """The allocation around this process; None outside of any.
+def current_allocation(environ: Mapping[str, str], command: Callable[..., str] = call) -> Allocation | None:
+    """The allocation that this process runs in; None outside of a Slurm job.
 
-    Raises `UsageError` where its job has ended (a shell that outlived it) or where several tasks of it run llmbx.
+    Raises `UsageError` if the job has ended but its variables are still set, or if llmbx runs as several tasks.
     """
     job = environ.get(JOB, "")
     if not job:
@@ -54,12 +54,12 @@ def surrounding(environ: Mapping[str, str], command: Callable[..., str] = call) 
     if in_step and environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
         raise UsageError(
             f"llmbx was started as task {environ.get('SLURM_PROCID', '?')} of {environ['SLURM_STEP_NUM_TASKS']} "
-            f"in step {job}.{step}: start it once, it starts the ranks itself (or use --launcher local)"
+            f"in step {job}.{step}: start llmbx only once, it starts the ranks (or use --launcher local)"
         )
-    return _read(job, _ask(job, command), command, in_step)
+    return _parse_job(job, _job_text(job, command), command, in_step)
 
 
-def _ask(job: str, command: Callable[..., str]) -> str:
+def _job_text(job: str, command: Callable[..., str]) -> str:
     try:
         shown = command("scontrol", "--oneliner", "show", "job", job)
     except Unreachable:
@@ -69,19 +69,19 @@ def _ask(job: str, command: Callable[..., str]) -> str:
             raise
         shown = ""
     text = next((line for line in shown.splitlines() if line.startswith(f"JobId={job} ")), "")
-    state = _field(text, "JobState") or "not known any more"
+    state = _field(text, "JobState") or "not found"
     if state != "RUNNING":
         raise UsageError(
-            f"{JOB}={job} says that this is Slurm job {job}, which is {state.lower()}: "
-            f"`unset {JOB}` to submit a job of its own, or use --launcher local"
+            f"{JOB} is set to {job}, but that job is not running ({state.lower()}): run `unset {JOB}` to submit a new "
+            f"job, or use --launcher local"
         )
     return text
 
 
-def _read(job: str, text: str, command: Callable[..., str], overlap: bool) -> Allocation:
+def _parse_job(job: str, text: str, command: Callable[..., str], overlap: bool) -> Allocation:
     hosts = tuple(command("scontrol", "show", "hostnames", _field(text, "NodeList")).split())
-    total, each = _GPUS.search(text), _GPUS_PER_NODE.search(text)
-    gpus = int(total[1]) if total else int(each[1]) * len(hosts) if each else None
+    total, per_node = _GPUS.search(text), _GPUS_PER_NODE.search(text)
+    gpus = int(total[1]) if total else int(per_node[1]) * len(hosts) if per_node else None
     return Allocation(job_id=job, hosts=hosts, cpus=int(_field(text, "NumCPUs")), gpus=gpus, overlap=overlap)
 
 
@@ -90,10 +90,10 @@ def _field(text: str, name: str) -> str:
     return found[1] if found else ""
 
 
-def narrowed(allocation: Allocation, spec: RunSpec, command: Callable[..., str] = call) -> Allocation:
-    """The part of the allocation that the run takes: the first of its nodes that `nodelist` and `exclude` leave.
+def restricted(allocation: Allocation, spec: RunSpec, command: Callable[..., str] = call) -> Allocation:
+    """The allocation reduced to the run's nodes: the first ones that `nodelist` and `exclude` allow.
 
-    Raises `UsageError`, with both numbers, where it is too small.
+    Raises `UsageError` if it has too few nodes or GPUs.
     """
     hosts, options = list(allocation.hosts), sbatch_options(spec)
     if options.get("nodelist"):
@@ -107,28 +107,28 @@ def narrowed(allocation: Allocation, spec: RunSpec, command: Callable[..., str] 
 
 
 def _check(allocation: Allocation, spec: RunSpec, hosts: list[str]) -> None:
-    larger = f"take a larger one, or `unset {JOB}` to submit a job of its own"
+    larger = f"allocate more, or run `unset {JOB}` to submit a new job"
     if len(hosts) < spec.nodes:
         fewer = len(hosts) < len(allocation.hosts)
-        those = f"{len(hosts)} that nodelist and exclude leave of {len(allocation.hosts)}" if fewer else f"{len(hosts)}"
-        raise UsageError(f"the run takes {_count(spec.nodes, 'node')} and {allocation} has {those}: {larger}")
+        available = f"{len(hosts)} of {len(allocation.hosts)} after nodelist and exclude" if fewer else f"{len(hosts)}"
+        raise UsageError(f"the run needs {_count(spec.nodes, 'node')}, but {allocation} has {available}: {larger}")
     if spec.gpu_type == "cpu" or allocation.gpus is None:
         return
     here = allocation.gpus // len(allocation.hosts)
     if here < spec.gpus_per_node:
         raise UsageError(
-            f"the run takes {_count(spec.gpus_per_node, 'GPU')} on each node and {allocation} has {here}: {larger}"
+            f"the run needs {_count(spec.gpus_per_node, 'GPU')} per node, but {allocation} has {here}: {larger}"
         )
 
 
 def check_cpus(allocation: Allocation, ranks: int, spec: RunSpec) -> None:
-    """Raise `UsageError`, with both numbers, where the ranks need more CPUs than the allocation has."""
+    """Raise `UsageError` if the ranks need more CPUs than the allocation has."""
     steps = srun_options(spec)
-    each = sbatch_options(spec).get("cpus-per-task") or steps.get("cpus-per-task") or "1"
-    needed = ranks * int(each) if each.isdigit() else ranks
+    per_task = sbatch_options(spec).get("cpus-per-task") or steps.get("cpus-per-task") or "1"
+    needed = ranks * int(per_task) if per_task.isdigit() else ranks
     if needed > allocation.cpus and not {"overcommit", "O"} & steps.keys():
         raise UsageError(
-            f"the run's {ranks} ranks take {needed} CPUs and {allocation} has {allocation.cpus}: allocate it with "
+            f"the run's {ranks} ranks need {needed} CPUs, but {allocation} has {allocation.cpus}: allocate with "
             f"--ntasks-per-node={-(-ranks // max(1, spec.nodes))} or --exclusive"
         )
 

@@ -1,4 +1,4 @@
-"""What srun and slurmstepd wrote into the job's own output: which rank on which node failed, and what ended the job."""
+"""Find the failed rank and node, and the reason why a job ended, in the messages of srun and slurmstepd."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 
 TAIL = 256 * 1024
-"""How much of the output's end is read, in bytes."""
+"""Number of bytes that are read from the end of the output."""
 
 STARTS = " llmbx: starts as "
-"""What the script says first, each time it starts."""
+"""Part of the first line that the run script prints at each start."""
 
 _TASK = re.compile(r"^srun: error: (?P<node>[^\s:]+): tasks? (?P<ranks>[\d,-]+): (?P<what>.+)$", re.MULTILINE)
 _NODE = re.compile(r"^srun: error: (?:Node failure on|Aborting.*node failure on) (?P<node>\S+)", re.MULTILINE)
@@ -35,7 +35,7 @@ _DUE = (
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """The first rank that failed, its node, and a verdict; None where the output does not say."""
+    """The rank that failed first, its node, the message and a verdict; None or empty if the output does not have it."""
 
     rank: int | None = None
     node: str | None = None
@@ -44,20 +44,20 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 def read_evidence(output: Path) -> Evidence:
-    """The evidence in the output of a job; empty when there is no output."""
+    """Read the evidence from the output file of a job; empty if the file does not exist."""
     return find_evidence(_tail(output))
 
 
 def read_step_evidence(log: Path) -> Evidence:
-    """What slurmstepd wrote into the ranks' log about the end of their step.
+    """Read slurmstepd's messages about the end of a step from the log of the ranks.
 
-    A bare "cancelled" says nothing there: a step is also cancelled because one of its ranks has failed. A memory limit
-    is the step's on one node, so that the node is known, where slurmstepd names it, and the rank is not.
+    "cancelled" is ignored, because a step is also cancelled if one of its ranks fails. A memory limit applies to the
+    step on one node, so the node is known (if slurmstepd reports it) but not the rank.
     """
     text = _tail(log)
-    over = _MEMORY.search(text)
-    if over:
-        return Evidence(node=over["node"], what=over["what"], verdict="out_of_memory")
+    limit = _MEMORY.search(text)
+    if limit:
+        return Evidence(node=limit["node"], what=limit["what"], verdict="out_of_memory")
     verdict = next((verdict for pattern, verdict in _DUE if verdict != "cancelled" and pattern.search(text)), None)
     return Evidence(verdict=verdict)
 
@@ -73,16 +73,16 @@ def _tail(path: Path) -> str:
 
 
 def find_evidence(text: str) -> Evidence:
-    """The evidence in `text`, as far as it is of the job's last start (a requeued job starts more than once)."""
+    """Find the evidence in `text`. Only the last start of the job counts (a requeued job starts more than once)."""
     text = text[max(0, text.rfind(STARTS)) :]
     verdict = next((verdict for pattern, verdict in _DUE if pattern.search(text)), None)
     failed = _NODE.search(text)
     if failed:
         return Evidence(node=failed["node"].rstrip(",."), what="the node failed", verdict="node_fail")
-    refused = _LAUNCH.search(text)
-    if refused and verdict is None:
-        what = f"no rank could be started: {refused['what'].strip()}"
-        return Evidence(node=refused["node"], what=what, verdict="node_fail")
+    launch_failure = _LAUNCH.search(text)
+    if launch_failure and verdict is None:
+        what = f"failed to start the ranks: {launch_failure['what'].strip()}"
+        return Evidence(node=launch_failure["node"], what=what, verdict="node_fail")
     for match in _TASK.finditer(text):
         ranks = match["ranks"]
         return Evidence(
@@ -91,5 +91,5 @@ def find_evidence(text: str) -> Evidence:
             what=match["what"].strip(),
             verdict=verdict,
         )
-    said = _SRUN.findall(text)
-    return Evidence(what=f"srun: {said[-1].strip()}" if said and verdict is None else "", verdict=verdict)
+    messages = _SRUN.findall(text)
+    return Evidence(what=f"srun: {messages[-1].strip()}" if messages and verdict is None else "", verdict=verdict)

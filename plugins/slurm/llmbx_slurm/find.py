@@ -1,7 +1,7 @@
-"""Finding the jobs of run folders whose job id nobody wrote down: llmbx died, or lost sight of the controller.
+"""Find the jobs of run folders without a recorded job id, after llmbx was killed or the controller was unreachable.
 
-A script that has started names its job in the run folder. One that still waits is known by its folder: sbatch is always
-called in it, and Slurm remembers where.
+A run script that has started has written its job id to the run folder. A pending job is found by its working directory,
+because sbatch is always called in the run folder.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from llmbx.launchers.exits import read_exit, read_start
 from llmbx.launchers.script import SCRIPT
 from llmbx.model import Job, RunSpec
 
+from .commands import call
 from .settings import sbatch_options
-from .tools import call
 
 LAUNCHER = "slurm"
 ACCOUNTED_DAYS = 30
-"""How far accounting is searched back."""
+"""Accounting records of this many days are searched."""
 
 
 def find_jobs(runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
-    """The job of each run folder that has one. Raises `Unreachable` when the controller does not answer."""
+    """The job of each run folder that has one. Raises `Unreachable` if the controller does not respond."""
     found, inside = {}, set()
     for run_dir, spec in runs.items():
         start, is_job = read_start(run_dir, spec), _is_job(run_dir)
@@ -38,9 +38,9 @@ def find_jobs(runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
         if not is_job:
             inside.add(run_dir)
     for cluster, folders in _by_cluster(runs, without={*found, *inside}).items():
-        ids = _listed(cluster, folders)
+        ids = _from_queue(cluster, folders)
         if len(ids) < len(folders):
-            ids |= _accounted(cluster, [folder for folder in folders if folder not in ids])
+            ids |= _from_accounting(cluster, [folder for folder in folders if folder not in ids])
         for run_dir, job_id in ids.items():
             suffix = f";{cluster}" if cluster else ""
             found[run_dir] = Job(launcher=LAUNCHER, job_id=job_id + suffix, submitted=time.time())
@@ -48,7 +48,7 @@ def find_jobs(runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
 
 
 def _is_job(run_dir: Path) -> bool:
-    """Whether the run's script was made for sbatch, and not for an allocation that is there already."""
+    """Whether the run's script was rendered for sbatch, not for an existing allocation."""
     try:
         return b"\n#SBATCH " in (run_dir / SCRIPT).read_bytes()
     except OSError:
@@ -56,7 +56,7 @@ def _is_job(run_dir: Path) -> bool:
 
 
 def _process(run_dir: Path) -> str | None:
-    """The process that the script of a run inside an allocation is, or was if it has had its last word."""
+    """The process of the script of a run inside an allocation; `ENDED` if the script has written its exit code."""
     return processes.search(run_dir, SCRIPT) or (processes.ENDED if read_exit(run_dir) else None)
 
 
@@ -69,15 +69,15 @@ def _by_cluster(runs: Mapping[Path, RunSpec], without: Iterable[Path]) -> dict[s
     return groups
 
 
-def _listed(cluster: str, folders: list[Path]) -> dict[Path, str]:
-    """What the controller knows of this user's jobs, ended ones included."""
+def _from_queue(cluster: str, folders: list[Path]) -> dict[Path, str]:
+    """Job id by folder of this user's jobs from squeue, including ended jobs."""
     at = [f"--clusters={cluster}"] if cluster else []
     text = call("squeue", *at, "--noheader", "--states=all", f"--user={os.getuid()}", "--format=%i|%Z")
     return _match(text, folders)
 
 
-def _accounted(cluster: str, folders: list[Path]) -> dict[Path, str]:
-    """What accounting knows; nothing where there is none."""
+def _from_accounting(cluster: str, folders: list[Path]) -> dict[Path, str]:
+    """Job id by folder from accounting; empty if accounting is disabled."""
     at = [f"--clusters={cluster}"] if cluster else []
     since = time.strftime("%Y-%m-%d", time.localtime(time.time() - ACCOUNTED_DAYS * 86400))
     try:
@@ -98,7 +98,7 @@ def _match(text: str, folders: list[Path]) -> dict[Path, str]:
     found: dict[Path, str] = {}
     for line in text.splitlines():
         job_id, _, folder = line.partition("|")
-        place = wanted.get(folder)
-        if place is not None and job_id.isdigit() and int(job_id) > int(found.get(place, 0)):
-            found[place] = job_id
+        run_dir = wanted.get(folder)
+        if run_dir is not None and job_id.isdigit() and int(job_id) > int(found.get(run_dir, 0)):
+            found[run_dir] = job_id
     return found

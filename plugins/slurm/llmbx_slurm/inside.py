@@ -1,4 +1,4 @@
-"""Runs inside an allocation that is there already: the same script, as a process beside its user."""
+"""Runs inside an existing allocation: the run script is a local process that starts job steps."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from .launcher import SlurmLauncher, submitted_environment
 
 
 class InsideLauncher(SlurmLauncher):
-    """Starts the ranks as tasks of one srun a phase inside `allocation`, which outlives them.
+    """Starts the ranks with one srun per phase inside `allocation`, which continues after the run.
 
-    The run's job is the allocation's. `status` and its like are the same from everywhere: the job names the process.
+    The run has the job id of the allocation. `status` and the other methods of `SlurmLauncher` also work outside of the
+    allocation, because the job records the process of the script.
     """
 
     attended = True
@@ -32,33 +33,36 @@ class InsideLauncher(SlurmLauncher):
         self.summary = f"steps inside {allocation}; nothing is submitted"
 
     def available(self) -> str | None:
-        """Always None: whoever is inside an allocation can start steps."""
+        """Always None: steps can be started inside any allocation."""
         return None
 
     def inside(self, spec: RunSpec) -> SlurmLauncher:
-        """Itself: there is nothing further inside."""
+        """This launcher."""
         return self
 
     def render(self, spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
-        """The script. Raises `UsageError` where the allocation is too small for the launch."""
+        """Render the run script. Raises `UsageError` if the allocation is too small for the launch."""
         if launch.nodes > len(self.allocation.hosts):
-            raise UsageError(f"the run takes {launch.nodes} nodes and {self.allocation} is what it may use")
+            raise UsageError(
+                f"the run needs {launch.nodes} nodes, but only {len(self.allocation.hosts)} are available in "
+                f"{self.allocation}"
+            )
         check_cpus(self.allocation, launch.world_size, spec)
         return render.render(spec, launch, wrappings, run_dir, self.allocation)
 
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
-        """Start the script in a session of its own; it outlives this process, but not the allocation."""
+        """Start the script in a new session, so that it continues after this process but ends with the allocation."""
         forget_exit(run_dir)
         process = detached.start(script, run_dir / batch_name(spec), run_dir, submitted_environment(spec))
         return Job(launcher=self.name, job_id=self.allocation.job_id, submitted=time.time(), process=process)
 
 
 def inside(spec: RunSpec) -> InsideLauncher | None:
-    """The launcher for the allocation around this process; None outside of any.
+    """The launcher for the allocation that this process runs in; None outside of an allocation.
 
-    Raises `UsageError` for one that is too small or has ended.
+    Raises `UsageError` if the allocation is too small or has ended.
     """
-    from .allocation import narrowed, surrounding
+    from .allocation import current_allocation, restricted
 
-    allocation = surrounding(os.environ)
-    return InsideLauncher(narrowed(allocation, spec)) if allocation else None
+    allocation = current_allocation(os.environ)
+    return InsideLauncher(restricted(allocation, spec)) if allocation else None

@@ -1,4 +1,4 @@
-"""The Slurm launcher: submits the rendered script, and tells from queue, accounting and files how it stands."""
+"""The Slurm launcher: submits run scripts, and determines their status from queue, accounting and output files."""
 
 from __future__ import annotations
 
@@ -20,34 +20,35 @@ from llmbx.secrets import is_secret
 
 from . import render, time_limit
 from .allocation import JOB
+from .commands import call, environment
 from .evidence import Evidence, read_evidence, read_step_evidence
 from .find import find_jobs
 from .params import check_params, check_srun
 from .settings import sbatch_options, srun_options, with_option
 from .state import PENDING, VERDICTS, Queue, SlurmState
-from .tools import call, environment
 
-SETTLE_S = 30.0
-"""How long after the job's last sign of life its disappearance is not believed: accounting and shared folders lag."""
+GRACE_S = 30.0
+"""A job that disappeared counts as lost only this many seconds after its last output: accounting and shared folders
+lag."""
 
 TOGETHER_S = 60.0
-"""A run inside an allocation that failed so shortly before or after the allocation's end failed because of it."""
+"""If a run inside an allocation fails within this many seconds of the allocation's end, the allocation is the cause."""
 
-CLOCKS_S = 60.0
-"""How far the clocks of a node and of the controller may be apart. A requeued job waits longer than that by itself."""
+CLOCK_SKEW_S = 60.0
+"""Tolerated clock difference between nodes and controller, in seconds. A requeued job is pending longer than that."""
 
 ON_NODE = ("account", "partition", "qos", "reservation", "constraint", "time")
-"""Options of sbatch that a command on a single node takes over."""
+"""sbatch options that are also used for a command on a single node."""
 
 STOPPED = ("cancelled", "timeout", "preempted")
-"""Verdicts on jobs that were stopped from outside: what their ranks said while they were is no cause."""
+"""Verdicts of jobs that were stopped from outside; error messages of their ranks are not the cause."""
 
 
 class SlurmLauncher:
-    """Starts the ranks as tasks of one srun a phase, inside a job submitted with sbatch."""
+    """Submits a job with sbatch, which starts the ranks with one srun per phase."""
 
     name = "slurm"
-    summary = "a job submitted with sbatch, one srun a phase"
+    summary = "a job submitted with sbatch, one srun per phase"
     flag_syntax = "srun"
     remote = True
     checks_nodes = True
@@ -58,36 +59,39 @@ class SlurmLauncher:
         self._queue = Queue()
 
     def available(self) -> str | None:
-        """Why no job can be submitted here, or None."""
+        """None if sbatch is installed, else the reason why no job can be submitted."""
         return None if shutil.which("sbatch") else "sbatch is not on PATH: this machine is not part of a Slurm cluster"
 
     def inside(self, spec: RunSpec) -> SlurmLauncher:
-        """The launcher for where llmbx runs: inside an allocation its steps are used, and nothing is submitted.
+        """The launcher for job steps if llmbx runs inside an allocation, else this launcher.
 
-        Raises `UsageError` for an allocation that is too small or has ended.
+        Raises `UsageError` if the allocation is too small or has ended.
         """
         from .inside import inside
 
         return inside(spec) or self
 
     def claims(self, nodes: int, on_gpus: bool, environ: Mapping[str, str]) -> str | None:
-        """A run inside a job, of several nodes, or on GPUs that this machine does not have is Slurm's."""
+        """Why `auto` chooses Slurm (inside a job, several nodes, or no local GPU), or None."""
         if environ.get(JOB) and shutil.which("srun"):
             return f"inside Slurm job {environ[JOB]}"
         if nodes > 1:
-            return "the run takes several nodes"
+            return "the run uses several nodes"
         if on_gpus and shutil.which("sbatch") and not shutil.which("nvidia-smi"):
-            return "no GPU on this machine, and Slurm is there"
+            return "this machine has no GPU, and Slurm is available"
         return None
 
     def check_spec(self, spec: RunSpec, environ: Mapping[str, str]) -> None:
-        """Raise `UsageError` for options that no script can carry; those of sbatch do not count inside a job."""
+        """Raise `UsageError` for invalid options of srun, and of sbatch unless llmbx runs inside a job."""
         check_srun(srun_options(spec), f"cluster '{spec.cluster}'")
         if not environ.get(JOB):
             check_params(sbatch_options(spec), spec.origins)
 
     def time_limit(self, settings: Mapping[str, Any], origins: Mapping[str, str]) -> tuple[int | None, str] | None:
-        """The time limit among the options of sbatch, in minutes (None: no limit), and its origin."""
+        """The time limit in the sbatch options, in minutes (None: no limit), and its origin; None if not set.
+
+        Raises `UsageError` if it cannot be parsed.
+        """
         text = settings.get("sbatch", {}).get("time")
         if text is None:
             return None
@@ -98,23 +102,23 @@ class SlurmLauncher:
             raise UsageError(f"{origin}: {error}") from None
 
     def without_node(self, spec: RunSpec, node: str) -> RunSpec | None:
-        """The specification that leaves this node out; None where nodes were asked for by name."""
-        given = sbatch_options(spec)
-        if "nodelist" in given:
+        """The specification with `node` excluded; None if the nodes were selected with nodelist."""
+        explicit = sbatch_options(spec)
+        if "nodelist" in explicit:
             return None
         origin = "; ".join(filter(None, (spec.origins.get("slurm.sbatch.exclude"), f"{node} failed")))
-        return with_option(spec, "exclude", ",".join(filter(None, (given.get("exclude"), node))), origin)
+        return with_option(spec, "exclude", ",".join(filter(None, (explicit.get("exclude"), node))), origin)
 
     def run_on_node(self, argv: Sequence[str], name: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """srun with one task on one node that runs `argv` there, and waits for its end. Raises `InfraError`."""
+        """The srun command that runs `argv` as one task on one node. Raises `InfraError` if srun is not installed."""
         if not shutil.which("srun"):
             raise InfraError("srun is not on PATH: this machine cannot reach a compute node; use --launcher local")
-        given = settings.get("sbatch", {})
-        options = [f"--{option}={given[option]}" for option in ON_NODE if given.get(option)]
+        explicit = settings.get("sbatch", {})
+        options = [f"--{option}={explicit[option]}" for option in ON_NODE if explicit.get(option)]
         return ("srun", "--nodes=1", "--ntasks=1", f"--job-name={name}", *options, *argv)
 
     def check(self, install: Path) -> Finding | None:
-        """Ask the controller for its partitions (for `llmbx doctor`); a finding when it does not answer or has none."""
+        """Query the controller's partitions (for `llmbx doctor`); a finding if it does not respond or has none."""
         if reason := self.available():
             return _finding(reason, "install Slurm's client, or use --launcher local", absent=True)
         try:
@@ -123,16 +127,16 @@ class SlurmLauncher:
             said = str(error).split("; ")
             if any("configuration source" in part for part in said):
                 fix = "set SLURM_CONF to a cluster's slurm.conf, or use --launcher local"
-                return _finding("Slurm's client is here, and no cluster is configured for it", fix, absent=True)
+                return _finding("Slurm's client is installed, but no cluster is configured", fix, absent=True)
             return _finding(said[0], "see `scontrol ping`")
         return None if up else _finding("no partition is up", "see `sinfo -s`")
 
     def render(self, spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
-        """The sbatch script. Raises `UsageError` for options that it cannot carry."""
+        """Render the sbatch script. Raises `UsageError` for invalid options."""
         return render.render(spec, launch, wrappings, run_dir)
 
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
-        """Submit the script; the submitting shell's variables go with it. Raises `InfraError`, with a hint."""
+        """Submit the script with the variables of this process. Raises `InfraError`, with a hint, if sbatch fails."""
         forget_exit(run_dir)
         variables = submitted_environment(spec)
         printed = call("sbatch", "--parsable", str(script), cwd=str(run_dir), environ=variables, timeout_s=300)
@@ -142,39 +146,36 @@ class SlurmLauncher:
         return Job(launcher=self.name, job_id=job_id, submitted=time.time())
 
     def status(self, job: Job, run_dir: Path) -> JobStatus:
-        """How the job stands: Slurm's word, the script's last word, and what srun wrote, in this order of trust."""
+        """The status from Slurm's state, the script's exit file, and srun's messages, in this order of precedence."""
         if job.process is not None:
-            return self._beside(job, job.process, run_dir)
+            return self._status_in_allocation(job, job.process, run_dir)
         try:
-            state = self._queue.look(job.job_id)
+            state = self._queue.state(job.job_id)
         except Unreachable as error:
             return self._unreachable(job, run_dir, error)
-        end = _last_word(job, run_dir)  # after the queue: a job that it calls ended has had its last word
+        end = _script_exit(job, run_dir)  # read after the queue: a job that has ended there has written its exit file
         if state is not None and state.live and not (end is not None and end.exit_code == 0):
-            where = f"{state.word.lower()}: {state.reason}" if state.reason else state.word.lower()
-            pending = state.word in PENDING
+            where = f"{state.name.lower()}: {state.reason}" if state.reason else state.name.lower()
+            pending = state.name in PENDING
             return JobStatus(
                 state="pending" if pending else "running", reason=where, started=None if pending else state.started
             )
-        if end is not None and state is not None and _is_older(end, state):
-            return _never_began(self._queue.with_exit(job.job_id) or state)
-        if end is None:  # only then is the exit code worth a question of its own
+        if end is not None and state is not None and _from_earlier_start(end, state):
+            return _requeued_without_start(self._queue.with_exit(job.job_id) or state)
+        if end is None:  # only then query the exit code, which costs one command for each job
             state = self._queue.with_exit(job.job_id)
         return _ended(job, run_dir, None if state and state.live else state, end)
 
     def watch(self, jobs: Sequence[Job]) -> None:
-        """Ask for all these jobs at once, when the next of them is asked for."""
+        """Include these jobs in the next query, so that one command returns the state of all of them."""
         self._queue.watch(job.job_id for job in jobs)
 
     def find(self, runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
-        """The jobs of these run folders: by what their scripts left there, else by the folder that Slurm has noted."""
+        """The jobs of these run folders, from the files of their scripts or from the working directory in Slurm."""
         return find_jobs(runs)
 
     def cancel(self, job: Job, run_dir: Path) -> None:
-        """Cancel the job; Slurm sends TERM, and KILL after its own grace.
-
-        Inside an allocation only the run's steps end.
-        """
+        """Cancel the job. Slurm sends TERM, and KILL after its grace period. In an allocation only the steps end."""
         if job.process is not None:
             detached.stop(job.process, run_dir)
             return
@@ -182,55 +183,55 @@ class SlurmLauncher:
         call("scancel", *([f"--clusters={cluster}"] if cluster else []), number)
 
     def dump_stacks(self, job: Job, run_dir: Path) -> None:
-        """Send SIGUSR1 to every rank (not to the script)."""
+        """Send SIGUSR1 to every rank, but not to the script."""
         if job.process is not None:
             detached.dump_stacks(job.process, run_dir)
             return
         number, _, cluster = job.job_id.partition(";")
         call("scancel", *([f"--clusters={cluster}"] if cluster else []), "--signal=USR1", number)
 
-    def _beside(self, job: Job, process: str, run_dir: Path) -> JobStatus:
-        """How a run inside an allocation stands; the allocation's own end counts where its script left no word."""
-        end = _last_word(job, run_dir)
+    def _status_in_allocation(self, job: Job, process: str, run_dir: Path) -> JobStatus:
+        """The status of a run inside an allocation; the allocation's end counts only if there is no exit file."""
+        end = _script_exit(job, run_dir)
         if end is not None:
-            return self._beside_ended(job, run_dir, end)
+            return self._ended_in_allocation(job, run_dir, end)
         status = detached.status(process, run_dir, job.submitted)
         if status.state == "running" and not status.reason:
             return status
         try:
-            state = self._queue.look(job.job_id)
+            state = self._queue.state(job.job_id)
         except Unreachable:
             return status
-        if state is not None and state.word in VERDICTS:
+        if state is not None and state.name in VERDICTS:
             return _ended(job, run_dir, state, None)
         if status.state == "running" and (state is None or not state.live):
-            return JobStatus(state="lost", reason="its allocation has ended, and its script left no word")
+            return JobStatus(state="lost", reason="the allocation has ended, but the script did not write exit.json")
         return status
 
-    def _beside_ended(self, job: Job, run_dir: Path, end: Exit) -> JobStatus:
-        """The end of a run inside an allocation, which counts as the run's where both ended together."""
+    def _ended_in_allocation(self, job: Job, run_dir: Path, end: Exit) -> JobStatus:
+        """The status of an ended run inside an allocation, whose end is the cause if both ended together."""
         try:
-            state = self._queue.look(job.job_id) if end.exit_code else None
+            state = self._queue.state(job.job_id) if end.exit_code else None
         except Unreachable:
             state = None
-        if state is not None and state.word == "COMPLETING":
-            return JobStatus(state="running", reason="its allocation is ending", started=end.started)
+        if state is not None and state.name == "COMPLETING":
+            return JobStatus(state="running", reason="the allocation is ending", started=end.started)
         together = state is not None and state.ended is not None and abs(state.ended - end.ended) < TOGETHER_S
-        return _ended(job, run_dir, state if together and state and state.word in VERDICTS else None, end)
+        return _ended(job, run_dir, state if together and state and state.name in VERDICTS else None, end)
 
     def _unreachable(self, job: Job, run_dir: Path, error: Unreachable) -> JobStatus:
-        end = _last_word(job, run_dir)
+        end = _script_exit(job, run_dir)
         if end is not None:
             return _ended(job, run_dir, None, end)
         known = self._queue.last(job.job_id)
         if known is None:
             raise error
-        reason = f"last seen {known.word.lower()}; {error}"
-        return JobStatus(state="pending" if known.word in PENDING else "running", reason=reason, started=known.started)
+        reason = f"last seen {known.name.lower()}; {error}"
+        return JobStatus(state="pending" if known.name in PENDING else "running", reason=reason, started=known.started)
 
 
 def submitted_environment(spec: RunSpec) -> dict[str, str]:
-    """The variables that a run's script starts with: this shell's but for those of a job around it, and its secrets."""
+    """The variables for a run script: those of this process without the surrounding job's, and the run's secrets."""
     variables = {**environment(), **{name: value for name, value in spec.env.items() if is_secret(name)}}
     variables.pop("SLURM_TIME_FORMAT")
     return variables
@@ -240,32 +241,32 @@ def _finding(problem: str, fix: str, absent: bool = False) -> Finding:
     return Finding(rule="launcher slurm", problem=problem, fix=fix, warning=absent)
 
 
-def _last_word(job: Job, run_dir: Path) -> Exit | None:
-    """What the job's own script left; not what an earlier job left in the same folder."""
+def _script_exit(job: Job, run_dir: Path) -> Exit | None:
+    """The exit file of this job's script; None if it is missing or from another job in the same folder."""
     end = read_exit(run_dir)
     return end if end is not None and end.job_id == job.job_id.partition(";")[0] else None
 
 
-def _is_older(end: Exit, state: SlurmState) -> bool:
-    """Whether the script's word is of a start before the one that Slurm tells of: the job was requeued."""
-    return not state.live and state.started is not None and end.ended < state.started - CLOCKS_S
+def _from_earlier_start(end: Exit, state: SlurmState) -> bool:
+    """Whether the exit file is from before the start that Slurm reports, because the job was requeued."""
+    return not state.live and state.started is not None and end.ended < state.started - CLOCK_SKEW_S
 
 
-def _never_began(state: SlurmState) -> JobStatus:
-    """The end of a requeued job whose script never ran again: what lies in its folder is the earlier start's."""
+def _requeued_without_start(state: SlurmState) -> JobStatus:
+    """The status of a requeued job that ended before its script ran again; its files are from the earlier start."""
     return JobStatus(
         state="ended", exit_code=state.exit_code, started=state.started, ended=state.ended,
-        verdict=VERDICTS.get(state.word), reason=f"{state.word}: requeued, and its script did not begin again",
+        verdict=VERDICTS.get(state.name), reason=f"{state.name}: requeued, but the script did not start again",
     )  # fmt: skip
 
 
 def _ended(job: Job, run_dir: Path, state: SlurmState | None, end: Exit | None) -> JobStatus:
     evidence = _evidence(run_dir)
     if state is None and end is None:
-        return _gone(job, run_dir, evidence)
-    known = state or SlurmState(word="")
+        return _forgotten(job, run_dir, evidence)
+    known = state or SlurmState(name="")
     status = exit_status(end) if end is not None else JobStatus(state="ended")
-    if status.phase == PREFLIGHT and status.reason and known.word not in VERDICTS:
+    if status.phase == PREFLIGHT and status.reason and known.name not in VERDICTS:
         return status
     verdict = _verdict(known, evidence, status)
     stopped = verdict in STOPPED
@@ -281,7 +282,7 @@ def _ended(job: Job, run_dir: Path, state: SlurmState | None, end: Exit | None) 
 
 
 def _where(status: JobStatus, evidence: Evidence) -> dict[str, int | str | None]:
-    """Rank and node that failed first: the script's word, but slurmstepd's on memory, which it saw from nearer by."""
+    """Rank and node that failed first, from the script; from slurmstepd if it reports a memory limit with a node."""
     if evidence.verdict == "out_of_memory" and evidence.node is not None:
         return {"rank": evidence.rank, "node": evidence.node}
     rank = status.rank if status.rank is not None else evidence.rank
@@ -289,54 +290,58 @@ def _where(status: JobStatus, evidence: Evidence) -> dict[str, int | str | None]
 
 
 def _verdict(state: SlurmState, evidence: Evidence, status: JobStatus) -> str | None:
-    """Slurm's own state where it is one, else what was written into the output, else what the script knows."""
-    if state.word == "COMPLETED":
+    """The verdict from Slurm's state if it has one, else from the output, else from the script."""
+    if state.name == "COMPLETED":
         return None
-    if state.word in VERDICTS:
-        return VERDICTS[state.word]
-    if evidence.verdict == "out_of_memory" or not state.word:
+    if state.name in VERDICTS:
+        return VERDICTS[state.name]
+    if evidence.verdict == "out_of_memory" or not state.name:
         return evidence.verdict or status.verdict
     return status.verdict
 
 
-def _gone(job: Job, run_dir: Path, evidence: Evidence) -> JobStatus:
-    """Slurm has forgotten the job and its script left no word."""
-    silent = time.time() - max(job.submitted, _last_sign(run_dir))
-    if silent < SETTLE_S:
-        return JobStatus(state="running", reason="not in the queue any more, waiting for its last word")
+def _forgotten(job: Job, run_dir: Path, evidence: Evidence) -> JobStatus:
+    """The status of a job that Slurm does not know any more and whose script left no exit file."""
+    silent = time.time() - max(job.submitted, _last_output(run_dir))
+    if silent < GRACE_S:
+        return JobStatus(state="running", reason="no longer in the queue, waiting for exit.json")
     if evidence.verdict:
         return JobStatus(
-            state="ended", rank=evidence.rank, node=evidence.node, verdict=evidence.verdict, reason=_seen(evidence)
+            state="ended",
+            rank=evidence.rank,
+            node=evidence.node,
+            verdict=evidence.verdict,
+            reason=_evidence_text(evidence),
         )
     return JobStatus(
-        state="lost", rank=evidence.rank, reason="Slurm has forgotten the job, and its script left no word"
+        state="lost", rank=evidence.rank, reason="the job is unknown to Slurm, and the script did not write exit.json"
     )
 
 
 def _reason(state: SlurmState, evidence: Evidence, status: JobStatus, verdict: str | None) -> str:
-    word = state.word if state.word not in ("COMPLETED", "FAILED") else ""
+    name = state.name if state.name not in ("COMPLETED", "FAILED") else ""
     if verdict in STOPPED:
         return " ".join(
-            filter(None, (word or status.reason or verdict, state.reason if state.reason.startswith("by ") else ""))
+            filter(None, (name or status.reason or verdict, state.reason if state.reason.startswith("by ") else ""))
         )
     nodes = f"on one of {state.nodes}" if verdict == "node_fail" and state.nodes and not evidence.node else ""
-    said = _seen(evidence) or status.reason
-    return "; ".join(part for part in (" ".join(filter(None, (word, nodes))), said) if part)
+    said = _evidence_text(evidence) or status.reason
+    return "; ".join(part for part in (" ".join(filter(None, (name, nodes))), said) if part)
 
 
-def _seen(evidence: Evidence) -> str:
+def _evidence_text(evidence: Evidence) -> str:
     where = f"node {evidence.node}: " if evidence.node else ""
     return f"{where}{evidence.what}" if evidence.what else ""
 
 
 def _evidence(run_dir: Path) -> Evidence:
     outputs, logs = sorted(run_dir.glob("sbatch_*.out")), sorted(run_dir.glob("log-*.out"))
-    step = read_step_evidence(logs[-1]) if logs else Evidence()  # what slurmstepd says of a step is in its ranks' log
+    step = read_step_evidence(logs[-1]) if logs else Evidence()  # slurmstepd writes to the log of the ranks
     if step.what:
         return step
     found = read_evidence(outputs[-1]) if outputs else Evidence()
     return found if found.verdict else msgspec.structs.replace(found, verdict=step.verdict)
 
 
-def _last_sign(run_dir: Path) -> float:
+def _last_output(run_dir: Path) -> float:
     return max((path.stat().st_mtime for path in run_dir.glob("*.out")), default=0.0)

@@ -1,7 +1,7 @@
-"""Options of `sbatch` as users give them: the recipes' one-line grammar, sbatch's own variables, contradictions.
+"""Parse and check options of sbatch: the recipes' one-line syntax, sbatch's environment variables, and conflicts.
 
-An option is its long name without dashes; an empty value is a switch. Names and variables are those of sbatch(1),
-Slurm 22.05 to 25.05.
+Options are stored by long name without dashes; an empty value means a flag without a value. Names and variables are
+those of sbatch(1), Slurm 22.05 to 25.05.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ OPTIONS = frozenset({
     "switches", "thread-spec", "threads-per-core", "time", "time-min", "tmp", "tres-bind", "tres-per-task", "uid",
     "use-min-nodes", "wait-all-nodes", "wckey",
 })  # fmt: skip
-"""sbatch's options that a user may set."""
+"""sbatch options that a user may set."""
 
-OWNED = {
-    "nodes": "the number of nodes follows from --gpus and --gpus-per-node",
-    "ntasks": "the ranks follow from the workload's topology",
-    "ntasks-per-node": "the ranks follow from the workload's topology",
+RESERVED = {
+    "nodes": "the number of nodes is derived from --gpus and --gpus-per-node",
+    "ntasks": "the number of ranks is derived from the workload's topology",
+    "ntasks-per-node": "the number of ranks is derived from the workload's topology",
     "array": "use llmbx sweep for many runs",
-    "output": "the run's folder holds it",
-    "error": "the run's folder holds it",
-    "input": "ranks have no input",
-    "chdir": "the job runs in the run's folder",
-    "parsable": "llmbx reads the job id",
-    "wait": "llmbx follows the job itself",
-    "wrap": "the job runs llmbx's own script",
+    "output": "output is written to the run folder",
+    "error": "output is written to the run folder",
+    "input": "ranks have no standard input",
+    "chdir": "the job runs in the run folder",
+    "parsable": "llmbx parses the job id",
+    "wait": "llmbx waits for the job",
+    "wrap": "the job runs llmbx's script",
     "test-only": "use --dry-run",
 }
-"""Options that are llmbx's own, and what to do instead."""
+"""Options that are reserved for llmbx, and why or what to use instead."""
 
 VARIABLES = {
     "SBATCH_ACCOUNT": "account", "SBATCH_ACCTG_FREQ": "acctg-freq", "SBATCH_BATCH": "batch",
@@ -64,36 +64,36 @@ VARIABLES = {
     "SBATCH_THREADS_PER_CORE": "threads-per-core", "SBATCH_TIMELIMIT": "time",
     "SBATCH_USE_MIN_NODES": "use-min-nodes", "SBATCH_WAIT_ALL_NODES": "wait-all-nodes", "SBATCH_WCKEY": "wckey",
 }  # fmt: skip
-"""sbatch's own input variables, by the option that each stands for.
+"""sbatch's input environment variables, and the option that each sets.
 
-Those that say where output goes, or whether sbatch waits, have no say in a run that llmbx follows.
+Variables for output files and for waiting are ignored, because llmbx sets the output and waits for the job itself.
 """
 
-SWITCHES = frozenset({"no-kill", "no-requeue", "overcommit", "requeue", "spread-job", "use-min-nodes"})
-"""Options whose variable only has to be set, whatever its value."""
+FLAG_VARIABLES = frozenset({"no-kill", "no-requeue", "overcommit", "requeue", "spread-job", "use-min-nodes"})
+"""Options that are enabled if their variable is set, whatever its value."""
 
-BARE = SWITCHES | {
+OPTIONAL_VALUE = FLAG_VARIABLES | {
     "consolidate-segments", "contiguous", "exclusive", "get-user-env", "hold", "nice", "oversubscribe", "propagate",
     "reboot", "resv-ports", "stepmgr",
 }  # fmt: skip
-"""Options that may stand without a value."""
+"""Options that may be used without a value."""
 
-STEPS = ("nodes", "ntasks", "ntasks-per-node", "output", "error", "input", "chdir", "test-only")
-"""Those of llmbx's own options that srun has, too."""
+RESERVED_FOR_SRUN = ("nodes", "ntasks", "ntasks-per-node", "output", "error", "input", "chdir", "test-only")
+"""The reserved options that srun also has."""
 
 _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
-_RIVALS = (
+_CONFLICTS = (
     ("gres", "gpus-per-node"), ("gpus", "gpus-per-node"), ("mem", "mem-per-cpu"), ("mem", "mem-per-gpu"),
     ("mem-per-cpu", "mem-per-gpu"), ("exclusive", "oversubscribe"), ("requeue", "no-requeue"),
 )  # fmt: skip
 
 
 def parse_params(text: str, source: str = "ADDITIONAL_SLURM_PARAMS") -> dict[str, str]:
-    """The options of `"nodelist=node001,node002;constraint=gpu&memory;exclusive"`, as the recipes write them.
+    """Parse options in the recipes' syntax: `nodelist=node001,node002;constraint=gpu&memory;exclusive`.
 
-    Semicolons separate options; a value in quotes may hold them. Leading dashes and underscores for dashes are taken as
-    meant. Raises `UsageError` for an option without a name or given twice with two values.
+    Options are separated by semicolons; quoted values may contain them. Leading dashes, and underscores instead of
+    dashes, are accepted. Raises `UsageError` for an option without a name or with two different values.
     """
     found: dict[str, str] = {}
     for part in _split(text, source):
@@ -103,64 +103,66 @@ def parse_params(text: str, source: str = "ADDITIONAL_SLURM_PARAMS") -> dict[str
             raise UsageError(f"{source}: {part!r} has no option name; expected NAME=VALUE;NAME=VALUE;SWITCH")
         value = _unquoted(value.strip())
         if found.get(key, value) != value:
-            raise UsageError(f"{source}: {key} is given twice, as {found[key]!r} and as {value!r}")
+            raise UsageError(f"{source}: {key} has two values: {found[key]!r} and {value!r}")
         found[key] = value
     return found
 
 
 def option_name(text: str) -> str:
-    """The long name of an option as a user may write it (`--gpus_per_node`)."""
+    """The normalized long name of an option: `gpus-per-node` for `--gpus_per_node`."""
     return text.strip().lstrip("-").replace("_", "-")
 
 
 def from_environ(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Option -> (value, variable) for sbatch's own input variables that are set."""
+    """Option -> (value, variable) for sbatch's input variables that are set."""
     found = {}
     for variable, option in VARIABLES.items():
-        if environ.get(variable) or (variable in environ and option in BARE):
-            found[option] = ("" if option in SWITCHES else environ[variable], variable)
+        if environ.get(variable) or (variable in environ and option in OPTIONAL_VALUE):
+            found[option] = ("" if option in FLAG_VARIABLES else environ[variable], variable)
     return found
 
 
 def check_params(options: Mapping[str, str], origins: Mapping[str, str]) -> None:
-    """Raise `UsageError` for an option that is llmbx's own, misspelt, or contradicts another; origins are named.
+    """Raise `UsageError` for an option that is reserved, misspelled, invalid, or conflicts with another one.
 
-    `origins` says by `slurm.sbatch.OPTION` where each value comes from. An unknown name that resembles none may belong
-    to a site's plugin and passes.
+    `origins` maps `slurm.sbatch.OPTION` to the source of the value, for the message. An unknown name is accepted unless
+    it resembles a known one, because it may belong to a Slurm plugin of the site.
     """
     for key, value in options.items():
-        if key in OWNED:
-            raise UsageError(f"sbatch option {_named(key, options, origins)}: llmbx sets it; {OWNED[key]}")
+        if key in RESERVED:
+            raise UsageError(f"sbatch option {_with_origin(key, options, origins)}: llmbx sets it; {RESERVED[key]}")
         if "\n" in value or "\0" in value:
-            raise UsageError(f"sbatch option {_named(key, options, origins)}: a value is one line")
+            raise UsageError(f"sbatch option {_with_origin(key, options, origins)}: a value must be a single line")
         if not _OPTION.fullmatch(key):
-            said = _named(key, options, origins)
-            raise UsageError(f"sbatch option {said}: a name is made of letters, digits and dashes; ';' parts options")
-        if not value and key in OPTIONS - BARE:
-            raise UsageError(f"sbatch option {_named(key, options, origins)}: it needs a value")
+            named = _with_origin(key, options, origins)
+            raise UsageError(
+                f"sbatch option {named}: a name has only letters, digits and dashes; separate options by ';'"
+            )
+        if not value and key in OPTIONS - OPTIONAL_VALUE:
+            raise UsageError(f"sbatch option {_with_origin(key, options, origins)}: a value is required")
         if key not in OPTIONS:
             near = difflib.get_close_matches(key, OPTIONS, n=1, cutoff=0.85)
             if near:
-                raise UsageError(f"sbatch option {_named(key, options, origins)}: did you mean '{near[0]}'?")
-    for first, second, why in _contradictions(options):
-        both = f"{_named(first, options, origins)} and {_named(second, options, origins)}"
-        raise UsageError(f"sbatch options {both} contradict each other{why}; drop one")
+                raise UsageError(f"sbatch option {_with_origin(key, options, origins)}: did you mean '{near[0]}'?")
+    for first, second, why in _conflicts(options):
+        both = f"{_with_origin(first, options, origins)} and {_with_origin(second, options, origins)}"
+        raise UsageError(f"sbatch options {both} conflict{why}: remove one")
 
 
 def check_srun(options: Mapping[str, str], origin: str) -> None:
-    """Raise `UsageError` for an option of srun, from `origin`, that is llmbx's own or that no command line can hold."""
+    """Raise `UsageError` for an srun option, from `origin`, that is reserved for llmbx or invalid."""
     for name, value in options.items():
         key = option_name(name)
-        if key in STEPS:
-            raise UsageError(f"srun option {name}={value} ({origin}): llmbx sets it; {OWNED[key]}")
+        if key in RESERVED_FOR_SRUN:
+            raise UsageError(f"srun option {name}={value} ({origin}): llmbx sets it; {RESERVED[key]}")
         if not _OPTION.fullmatch(key):
-            raise UsageError(f"srun option {name!r} ({origin}): a name is made of letters, digits and dashes")
+            raise UsageError(f"srun option {name!r} ({origin}): a name has only letters, digits and dashes")
         if "\0" in value:
-            raise UsageError(f"srun option {name} ({origin}): a value cannot hold a NUL byte")
+            raise UsageError(f"srun option {name} ({origin}): a value cannot contain a NUL byte")
 
 
-def _contradictions(options: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    for first, second in _RIVALS:
+def _conflicts(options: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    for first, second in _CONFLICTS:
         if first in options and second in options and not (first == "gres" and "gpu" not in options["gres"]):
             yield first, second, ""
     both = set(options.get("nodelist", "").split(",")) & set(options.get("exclude", "").split(",")) - {""}
@@ -168,7 +170,7 @@ def _contradictions(options: Mapping[str, str]) -> Iterator[tuple[str, str, str]
         yield "nodelist", "exclude", f" ({', '.join(sorted(both))} is in both)"
 
 
-def _named(key: str, options: Mapping[str, str], origins: Mapping[str, str]) -> str:
+def _with_origin(key: str, options: Mapping[str, str], origins: Mapping[str, str]) -> str:
     text = f"{key}={options[key]}" if options[key] else key
     origin = origins.get(f"slurm.sbatch.{key}")
     return f"{text} ({origin})" if origin else text
@@ -184,7 +186,7 @@ def _split(text: str, source: str) -> list[str]:
         else:
             parts[-1] += char
     if quote:
-        raise UsageError(f"{source}: a quote ({quote}) is opened and never closed in {text!r}")
+        raise UsageError(f"{source}: missing closing quote ({quote}) in {text!r}")
     return [part.strip() for part in parts if part.strip()]
 
 

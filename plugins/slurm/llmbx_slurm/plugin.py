@@ -1,4 +1,4 @@
-"""The plugin `slurm`: its launcher."""
+"""The plugin `slurm`: the launcher `slurm` and its settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llmbx.model.settings import Settings
 
 @hookimpl
 def register_settings() -> type[Settings]:
-    """Options of sbatch and srun."""
+    """Register the settings for options of sbatch and srun."""
     from .settings import SlurmSettings
 
     return SlurmSettings
@@ -19,7 +19,7 @@ def register_settings() -> type[Settings]:
 
 @hookimpl
 def register_launchers() -> Sequence[Launcher]:
-    """The launcher `slurm`."""
+    """Register the launcher `slurm`."""
     from .launcher import SlurmLauncher
 
     return [SlurmLauncher()]

@@ -1,4 +1,4 @@
-"""The look at every node before the framework starts: one short step in the same job, in the run's own container."""
+"""Node checks before the framework starts: one short step on every node, in the job and the container of the run."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from llmbx.model.launch import PREFLIGHT
 
 OUTPUT = "preflight.out"
 MINUTES = 10
-"""How long the step may take: an image that is unpacked on every node takes its time."""
+"""Time limit of the step. It includes unpacking the image on every node."""
 
 
 def phase(spec: RunSpec, launch: Launch) -> Phase:
-    """One task on each node, in the environment of the first phase."""
+    """The phase of the node check: one task on each node, with the environment of the first phase."""
     assert spec.preflight is not None
     expected = str(min(spec.gpus, spec.gpus_per_node))
-    kind = spec.gpu_type if spec.gpu_type in builtin() else "any"  # how a type of the user's own is called, who knows
+    kind = spec.gpu_type if spec.gpu_type in builtin() else "any"  # the device name of a user-defined type is unknown
     argv = ("/bin/sh", "preflight.sh", expected, kind, *spec.preflight.repositories)
     return Phase(role=PREFLIGHT, argv=argv, env=launch.phases[0].env)
 
 
 def with_preflight(spec: RunSpec, launch: Launch) -> Launch:
-    """A launch of the look alone. Raises `UsageError` for a launch that has a phase of the same name."""
+    """The launch of the node check alone. Raises `UsageError` if the run's launch has a phase with the same name."""
     if any(one.role == PREFLIGHT for one in launch.phases):
         raise UsageError(
-            f"phase '{PREFLIGHT}': llmbx's own look at the nodes has this role; switch it off (--no-preflight)"
+            f"phase '{PREFLIGHT}': this role is reserved for llmbx's node check; disable it with --no-preflight"
         )
     files = {"preflight.sh": script.shell("preflight.sh", __package__).encode()}
     return Launch(
@@ -37,18 +37,23 @@ def with_preflight(spec: RunSpec, launch: Launch) -> Launch:
     )  # fmt: skip
 
 
-def blocks(
+def script_blocks(
     spec: RunSpec, launch: Launch, wrapping: Wrapping, srun: Callable[[RunSpec, Launch, Phase, Wrapping], list[str]]
 ) -> tuple[list[str], list[str]]:
-    """The functions of the script, and the lines that look at the nodes once its setup is done; empty without a look.
+    """The shell functions of the node check, and the lines that run it after the script's setup; empty if disabled.
 
-    `wrapping` is the first phase's, so that the look proves that the run's container starts. `srun` starts a phase.
+    `wrapping` is that of the first phase, so the check also verifies that the run's container starts. `srun` renders
+    the command that starts a phase.
     """
     if spec.preflight is None:
         return [], []
-    look = with_preflight(spec, launch)
-    (one,) = look.phases
-    start = srun(spec, look, one, wrapping)
-    start += ["--kill-on-bad-exit=0", f"--output={OUTPUT}", f"--time={MINUTES}"]  # the last word of an option counts
+    check = with_preflight(spec, launch)
+    (one,) = check.phases
+    start = srun(spec, check, one, wrapping)
+    start += [
+        "--kill-on-bad-exit=0",
+        f"--output={OUTPUT}",
+        f"--time={MINUTES}",
+    ]  # the last occurrence of an option counts
     functions = [script.shell("preflight_all.sh", __package__), script.rank_function(spec, one, wrapping, start)]
-    return functions, [script.files(look), f"look_at_nodes {launch.nodes}"]
+    return functions, [script.files(check), f"check_nodes {launch.nodes}"]

@@ -1,4 +1,4 @@
-"""The sbatch script of a run: a pure function of the run and its launch."""
+"""Render the sbatch script of a run. Pure functions of the specification and the launch."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .params import check_params, check_srun
 from .settings import sbatch_options, srun_options
 
 PORTS = (10000, 20000)
-"""First rendezvous port, and how many there are: below the ports that Linux hands out by itself (32768 and up)."""
+"""First rendezvous port, and number of ports: below the ephemeral ports of Linux (32768 and up)."""
 
 LITERAL = "\\"
-"""In front of a file name it keeps Slurm from reading `%` there, or in the folder's name, as a pattern (sbatch(1))."""
+"""Prefix of a file name that disables Slurm's `%` patterns in the name and its folder (sbatch(1))."""
 
 
 def render(
     spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path, allocation: Allocation | None = None
 ) -> str:
-    """The script: for sbatch, or to run inside `allocation`, where only its steps' options count.
+    """Render the script for sbatch, or for a run inside `allocation`, where only the options of steps apply.
 
-    Raises `UsageError` for options or values that no script can carry.
+    Raises `UsageError` for invalid options or values.
     """
     script.check_launch(launch, wrappings)
     pairs = list(zip(launch.phases, wrappings, strict=True))
@@ -38,9 +38,11 @@ def render(
     def start(of: RunSpec, what: Launch, phase: Phase, how: Wrapping) -> list[str]:
         return srun(of, what, phase, how, allocation)
 
-    functions, look = preflight.blocks(spec, launch, wrappings[0], start)
+    functions, check = preflight.script_blocks(spec, launch, wrappings[0], start)
     blocks = [
-        "\n".join(["#!/bin/bash", *options, script.head(title, run_dir, spec, job_id), *_inside(allocation)]),
+        "\n".join(
+            ["#!/bin/bash", *options, script.head(title, run_dir, spec, job_id), *_allocation_variables(allocation)]
+        ),
         script.shell("common.sh"),
         script.shell("slurm.sh", __package__),
         *(
@@ -48,18 +50,18 @@ def render(
             for phase, wrapping in pairs
         ),
         *functions,
-        "set_aside\nbegin",
+        "archive_previous_start\nbegin",
         script.files(launch),
         *script.setup(spec),
         rendezvous("SLURM_JOB_ID" if allocation is None else "$$"),
-        *look,
+        *check,
         script.phases(launch),
     ]
     return "\n".join(block.rstrip("\n") + "\n" for block in blocks)
 
 
-def _inside(allocation: Allocation | None) -> list[str]:
-    """What a step needs to know of the allocation; nothing else of the job around it reaches the ranks."""
+def _allocation_variables(allocation: Allocation | None) -> list[str]:
+    """Exports of the variables that srun needs inside an allocation; no other variables of the job reach the ranks."""
     if allocation is None:
         return []
     known = {"SLURM_JOB_ID": allocation.job_id, "SLURM_JOB_NODELIST": ",".join(allocation.hosts)}
@@ -67,40 +69,40 @@ def _inside(allocation: Allocation | None) -> list[str]:
 
 
 def header(spec: RunSpec, launch: Launch) -> list[str]:
-    """The `#SBATCH` lines: what follows from the launch, then the user's options in alphabetical order."""
-    given = sbatch_options(spec)
-    check_params(given, spec.origins)
+    """The `#SBATCH` lines: options derived from the launch, then the user's options in alphabetical order."""
+    user_options = sbatch_options(spec)
+    check_params(user_options, spec.origins)
     options = {
         "job-name": spec.experiment,
         "nodes": str(launch.nodes),
         "ntasks-per-node": str(launch.ranks_per_node),
         "output": LITERAL + script.batch_name(spec),
         "open-mode": "append",
-        **dict(sorted(_options(spec, launch, given).items())),
+        **dict(sorted(_options(spec, launch, user_options).items())),
     }
     return [f"#SBATCH {_directive(name, value)}" for name, value in options.items()]
 
 
-def _options(spec: RunSpec, launch: Launch, given: Mapping[str, str]) -> dict[str, str]:
-    options = {**_defaults(spec, given), **given}
+def _options(spec: RunSpec, launch: Launch, user_options: Mapping[str, str]) -> dict[str, str]:
+    options = {**_defaults(spec, user_options), **user_options}
     if "requeue" not in options:
         options["no-requeue"] = ""
     if "export" in options:
         options["export"] = _export(options["export"], forwarded(spec, launch))
-    return {name: value for name, value in options.items() if (name, value) not in _OFF}
+    return {name: value for name, value in options.items() if (name, value) not in _DISABLED}
 
 
-_OFF = (("exclusive", "none"), ("mem", "none"))
-"""What a user writes to have llmbx's own default left out."""
+_DISABLED = (("exclusive", "none"), ("mem", "none"))
+"""Values with which a user disables a default of llmbx."""
 
 
-def _defaults(spec: RunSpec, given: Mapping[str, str]) -> dict[str, str]:
-    """Whole nodes with all their memory for a benchmark on GPUs; a time limit where the workload has one."""
+def _defaults(spec: RunSpec, user_options: Mapping[str, str]) -> dict[str, str]:
+    """Defaults: exclusive nodes with all memory for benchmarks on GPUs, and the workload's time limit if it has one."""
     options = {}
     if not spec.mini and spec.gpu_type != "cpu":
-        if "oversubscribe" not in given:
+        if "oversubscribe" not in user_options:
             options["exclusive"] = ""
-        if not {"mem-per-cpu", "mem-per-gpu"} & given.keys():
+        if not {"mem-per-cpu", "mem-per-gpu"} & user_options.keys():
             options["mem"] = "0"
     if spec.walltime_minutes is not None:
         options["time"] = f"{spec.walltime_minutes // 60:02}:{spec.walltime_minutes % 60:02}:00"
@@ -108,14 +110,14 @@ def _defaults(spec: RunSpec, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def forwarded(spec: RunSpec, launch: Launch) -> tuple[str, ...]:
-    """Names whose values come from the submitting shell: what phases forward, and every secret."""
+    """Names of variables whose values come from the submitting shell: forwarded variables of phases, and secrets."""
     names = [*spec.secrets, *(name for phase in launch.phases for name in (*phase.forward, *phase.env))]
     asked = {*spec.secrets, *(name for phase in launch.phases for name in phase.forward)}
     return tuple(dict.fromkeys(name for name in (*names, *spec.env) if name in asked or is_secret(name)))
 
 
 def _export(asked: str, names: tuple[str, ...]) -> str:
-    """What `--export` must say so that secrets pass although not everything does."""
+    """The value of `--export` with `names` (secrets and forwarded variables) added if it does not export everything."""
     if not names or asked.split(",")[0].upper() == "ALL":
         return asked
     kept = [] if asked.upper() in ("NONE", "NIL") else [asked]
@@ -127,7 +129,7 @@ def _directive(name: str, value: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A value as sbatch reads it back from a `#SBATCH` line: in double quotes where it is not plain."""
+    """A value quoted for a `#SBATCH` line: in double quotes if it has special characters."""
     if not any(char in value for char in " \t\"'\\#"):
         return value
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -136,7 +138,7 @@ def _quoted(value: str) -> str:
 def srun(
     spec: RunSpec, launch: Launch, phase: Phase, wrapping: Wrapping, allocation: Allocation | None = None
 ) -> list[str]:
-    """The srun that starts the ranks of one phase, up to the runtime's own command."""
+    """The srun argv that starts the ranks of one phase, without the runtime's command."""
     first = phase.ranks == "first"
     options = {
         "export": "ALL",
@@ -147,8 +149,8 @@ def srun(
         "kill-on-bad-exit": "1",
         "output": LITERAL + script.log_name(spec),
         "open-mode": "append",
-        **_cpus(sbatch_options(spec)),
-        **_step(spec, launch, allocation, first),
+        **_cpu_options(sbatch_options(spec)),
+        **_step_options(spec, launch, allocation, first),
     }
     own = srun_options(spec)
     check_srun(own, f"cluster '{spec.cluster}'")
@@ -156,36 +158,42 @@ def srun(
     set_before = {flag.partition("=")[0].removeprefix("--") for flag in wrapping.launcher_flags}
     after = {name: value for name, value in own.items() if name in set_before}
     options |= {name: value for name, value in own.items() if name not in set_before}
-    return ["srun", *_flags(options), *label, *wrapping.launcher_flags, *_flags(after)]  # srun takes the last of equals
+    return [
+        "srun",
+        *_flags(options),
+        *label,
+        *wrapping.launcher_flags,
+        *_flags(after),
+    ]  # for srun the last value counts
 
 
 def _flags(options: Mapping[str, str]) -> list[str]:
     return [f"--{name}={value}" if value else f"--{name}" for name, value in options.items()]
 
 
-def _step(spec: RunSpec, launch: Launch, allocation: Allocation | None, first: bool) -> dict[str, str]:
-    """What places a step inside an allocation: its nodes, and what it takes of them."""
+def _step_options(spec: RunSpec, launch: Launch, allocation: Allocation | None, first: bool) -> dict[str, str]:
+    """The options that place a step inside an allocation: its nodes and their resources."""
     if allocation is None:
         return {}
     hosts = allocation.hosts[: 1 if first else launch.nodes]
-    given = sbatch_options(spec)
-    taken = {name: given[name] for name in STEP_OPTIONS if given.get(name)}
+    user_options = sbatch_options(spec)
+    taken = {name: user_options[name] for name in STEP_OPTIONS if user_options.get(name)}
     return {"nodelist": ",".join(hosts), **({"overlap": ""} if allocation.overlap else {}), **taken}
 
 
-def _cpus(options: Mapping[str, str]) -> dict[str, str]:
-    """Since Slurm 22.05, srun does not take `--cpus-per-task` from its job any more (release notes)."""
+def _cpu_options(options: Mapping[str, str]) -> dict[str, str]:
+    """`--cpus-per-task` for srun, which does not inherit it from the job since Slurm 22.05 (release notes)."""
     return {"cpus-per-task": options["cpus-per-task"]} if options.get("cpus-per-task") else {}
 
 
 def rendezvous(seed: str = "SLURM_JOB_ID") -> str:
-    """Address and ports at which the ranks find each other: every phase of every job has a port of its own.
+    """Shell lines that set the rendezvous address and port; every phase of every job has its own port.
 
-    `seed` is a number to the shell that tells jobs apart, or runs inside one allocation.
+    `seed` is a shell expression for a number that differs between jobs, or between runs inside one allocation.
     """
     first, count = PORTS
     lines = [
-        '[ -n "${SLURM_JOB_ID-}" ] || fail 2 "this script is started with sbatch"',
+        '[ -n "${SLURM_JOB_ID-}" ] || fail 2 "submit this script with sbatch"',
         script.forget_ranks(),
         "LLMBX_MASTER_ADDR=$(first_address)",
         f"LLMBX_MASTER_PORT=$(({first} + {seed} * 8 % {count}))",

@@ -1,4 +1,4 @@
-"""Slurm's settings: options of sbatch and srun, from the profile, the environment and the command line."""
+"""Slurm settings: options of sbatch and srun from the profile, environment variables and the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llmbx.model.settings import Option, Settings
 from .params import from_environ, option_name, parse_params
 
 TABLES = ("sbatch", "srun", "gpus_per_node_flag")
-"""Fields that are no option of sbatch themselves."""
+"""Fields that are not options of sbatch themselves."""
 
 
 class SlurmSettings(Settings, frozen=True):
@@ -28,9 +28,9 @@ class SlurmSettings(Settings, frozen=True):
     reservation: Annotated[str | None, Option(help="Reservation to use.")] = None
     constraint: Annotated[str | None, Option(help="Features that the nodes must have.")] = None
     nodelist: Annotated[str | None, Option(help="Nodes to run on.")] = None
-    exclude: Annotated[str | None, Option(help="Nodes to leave out.")] = None
-    gres: Annotated[str | None, Option(help="Generic resources of each node: gpu:8.")] = None
-    segment: Annotated[int | None, Option(help="Nodes of one segment (block topologies).")] = None
+    exclude: Annotated[str | None, Option(help="Nodes to exclude.")] = None
+    gres: Annotated[str | None, Option(help="Generic resources per node, for example gpu:8.")] = None
+    segment: Annotated[int | None, Option(help="Nodes per segment (block topologies).")] = None
     gpus_per_node_flag: Annotated[bool, Option(help="Pass --gpus-per-node to sbatch.", name="")] = False
     sbatch: Annotated[
         dict[str, Scalar], Option(help="Any other option of sbatch.", name="--slurm-arg", metavar="KEY=VALUE")
@@ -39,18 +39,18 @@ class SlurmSettings(Settings, frozen=True):
 
     @classmethod
     def read_environ(cls, environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-        """sbatch's own variables and the recipes'. Raises `UsageError` where they contradict each other."""
-        found: dict[str, tuple[Any, str]] = {f"sbatch.{key}": said for key, said in from_environ(environ).items()}
+        """Options from sbatch's variables and ADDITIONAL_SLURM_PARAMS. Raises `UsageError` if they conflict."""
+        found: dict[str, tuple[Any, str]] = {f"sbatch.{key}": value for key, value in from_environ(environ).items()}
         for key, value in parse_params(environ.get("ADDITIONAL_SLURM_PARAMS", "")).items():
             before = found.get(f"sbatch.{key}")
             if before is not None and before[0] != value:
-                raise _contradiction(key, before[1], before[0], "ADDITIONAL_SLURM_PARAMS", value)
+                raise _conflict(key, before[1], before[0], "ADDITIONAL_SLURM_PARAMS", value)
             found[f"sbatch.{key}"] = (value, "ADDITIONAL_SLURM_PARAMS")
         return found
 
     @classmethod
     def normalize(cls, layer: Layer) -> Layer:
-        """Every option of sbatch under `sbatch`, by its long name, also one that stands beside the fields."""
+        """Move every sbatch option into the table `sbatch`, by long name, including keys that are not fields."""
         values = dict(layer.values)
         named = {key: values.pop(key) for key in [*values] if key not in TABLES and values[key] is not None}
         table = values.get("sbatch", {})
@@ -58,40 +58,43 @@ class SlurmSettings(Settings, frozen=True):
             values["sbatch"] = long_options({option_name(key): value for key, value in {**named, **table}.items()})
         if isinstance(values.get("srun"), dict):
             values["srun"] = long_options(values["srun"])
-        return layer.replace(values=values, origins={_place(place): said for place, said in layer.origins.items()})
+        return layer.replace(values=values, origins={_origin_key(key): origin for key, origin in layer.origins.items()})
 
     @classmethod
     def check_layers(cls, layers: Sequence[Layer], walltime_minutes: int | None) -> list[Layer]:
-        """The user's own ways must not contradict each other; `--walltime` replaces the profile's time limit."""
+        """Check the user's options for conflicts; `--walltime` replaces the time limit of the profile.
+
+        Raises `UsageError` if variables and command line set an option to different values.
+        """
         users: dict[str, tuple[str, str]] = {}
         for layer in layers:
             for key, value in layer.values.get("sbatch", {}).items() if layer.source != "profile" else ():
                 origin = layer.origins[f"sbatch.{key}"]
                 if key in users and users[key][0] != value:
-                    raise _contradiction(key, users[key][1], users[key][0], origin, value)
+                    raise _conflict(key, users[key][1], users[key][0], origin, value)
                 users[key] = (value, origin)
         if walltime_minutes is None:
             return [*layers]
         if "time" in users:
-            both = f"--walltime says {walltime_minutes} minutes and {users['time'][1]} says {users['time'][0]!r}"
-            raise UsageError(f"time limit: {both}; drop one of them")
+            both = f"--walltime sets {walltime_minutes} minutes, but {users['time'][1]} sets {users['time'][0]!r}"
+            raise UsageError(f"time limit: {both}; remove one of them")
         return [_without_time(layer) for layer in layers]
 
 
 def sbatch_options(spec: RunSpec) -> dict[str, str]:
-    """The options of sbatch that the user and the profile give a run, by long name; an empty value is a switch."""
+    """The sbatch options of a run from user and profile, by long name; an empty value is a flag without a value."""
     settings = settings_of(spec, SlurmSettings)
     flag = {"gpus-per-node": str(spec.gpus_per_node)} if settings.gpus_per_node_flag else {}
     return {**flag, **{key: str(value) for key, value in settings.sbatch.items()}}
 
 
 def srun_options(spec: RunSpec) -> dict[str, str]:
-    """The options of srun that the profile gives a run."""
+    """The srun options of a run from the profile."""
     return {key: str(value) for key, value in settings_of(spec, SlurmSettings).srun.items()}
 
 
 def with_option(spec: RunSpec, key: str, value: str, origin: str) -> RunSpec:
-    """The specification with one option of sbatch changed."""
+    """The specification with one sbatch option changed; `origin` is recorded for it."""
     own = spec.plugin_settings.get("slurm", {})
     changed = {**own, "sbatch": {**own.get("sbatch", {}), key: value}}
     new: RunSpec = spec.replace(
@@ -102,7 +105,7 @@ def with_option(spec: RunSpec, key: str, value: str, origin: str) -> RunSpec:
 
 
 def long_options(values: Mapping[str, Scalar]) -> dict[str, str]:
-    """Options as texts: true is a switch, an empty value here; one that is false is left out."""
+    """Options as strings: true becomes an empty value (a flag), false and None are omitted."""
     return {
         key: "" if value is True else str(value)
         for key, value in values.items()
@@ -110,20 +113,20 @@ def long_options(values: Mapping[str, Scalar]) -> dict[str, str]:
     }
 
 
-def _place(place: str) -> str:
-    """Where a value's origin is noted once the layer is normalized."""
-    name, _, key = place.partition(".")
+def _origin_key(path: str) -> str:
+    """The key of a value's origin in the normalized layer."""
+    name, _, key = path.partition(".")
     if name in TABLES:
-        return f"sbatch.{option_name(key)}" if name == "sbatch" else place
+        return f"sbatch.{option_name(key)}" if name == "sbatch" else path
     return f"sbatch.{option_name(name)}"
 
 
 def _without_time(layer: Layer) -> Layer:
     options = {key: value for key, value in layer.values.get("sbatch", {}).items() if key != "time"}
-    origins = {place: origin for place, origin in layer.origins.items() if place != "sbatch.time"}
+    origins = {key: origin for key, origin in layer.origins.items() if key != "sbatch.time"}
     return layer.replace(values={**layer.values, "sbatch": options}, origins=origins)
 
 
-def _contradiction(key: str, one: str, first: str, other: str, second: str) -> UsageError:
-    both = f"{one} says {first!r} and {other} says {second!r}"
-    return UsageError(f"sbatch option {key}: {both}; drop one of them")
+def _conflict(key: str, one: str, first: str, other: str, second: str) -> UsageError:
+    both = f"{one} sets {first!r}, but {other} sets {second!r}"
+    return UsageError(f"sbatch option {key}: {both}; remove one of them")

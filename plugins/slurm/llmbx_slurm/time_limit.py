@@ -1,20 +1,20 @@
-"""Slurm's time limits as users write them (sbatch(1), `--time`)."""
+"""Parse time limits in Slurm's formats (sbatch(1), `--time`)."""
 
 from __future__ import annotations
 
 import re
 
 FORMS = "minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S or UNLIMITED"
-"""What a time limit may look like."""
+"""The supported formats, for messages."""
 
 _ENDLESS = ("unlimited", "infinite", "-1")
 _TIME = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,9}(?::\d{1,9}){0,2})", re.ASCII)
 
 
 def minutes(text: str) -> int | None:
-    """A time limit in whole minutes, seconds rounded up as Slurm does; None for no limit, which 0 is too.
+    """A time limit in minutes, rounded up like in Slurm; None for no limit (`UNLIMITED` or 0).
 
-    Raises `ValueError` for what is no time.
+    Raises `ValueError` for an invalid format.
     """
     if text.strip().lower() in _ENDLESS:
         return None

@@ -1,4 +1,4 @@
-"""Building an environment from its lock: resumable, locked against others, and marked only when it is whole."""
+"""Build an environment from its lock. A build can be resumed, holds a file lock, and is marked when complete."""
 
 from __future__ import annotations
 
@@ -21,19 +21,23 @@ from llmbx.runtimes.children import follow
 from .interpreters import Interpreter
 from llmbx.runtimes.locks import held
 from .pip_progress import PipProgress, complete_packages
-from .pip_tool import configured_places, explain_failure, pip_command, pip_environment, without_network
+from .pip_tool import configured_options, explain_failure, pip_command, pip_environment, without_network
 from .uv_tool import UvProgress, added, uv_arguments, uv_command, uv_environment
 
 Builds = dict[str, tuple[str, str | None]]
-"""For a requirement with variants: the exact build that was chosen, and the extra index that has it."""
+"""By requirement with variants: the exact version that was chosen, and the extra index that provides it."""
 
 
 class Tools(Value, frozen=True):
-    """What one build works with: the pip, its environment, where it looks besides, and where it looks as configured."""
+    """The installers of one build, and their settings.
+
+    `pip`: argv prefix; `env`: environment variables; `pip_options`: the user's pip options; `sources`: additional pip
+    options; `wheels`: the install's folder of wheels; `uv`: path of uv, or None to use only pip.
+    """
 
     pip: tuple[str, ...]
     env: dict[str, str]
-    places: dict[str, str]
+    pip_options: dict[str, str]
     sources: tuple[str, ...]
     wheels: str
     offline: bool
@@ -43,44 +47,44 @@ class Tools(Value, frozen=True):
 def build(
     environment: Environment, install: Path, interpreter: Interpreter, progress: Progress, offline: bool
 ) -> store.Marker:
-    """Build `environment` for `interpreter` under `install`, or find it built once the lock is ours.
+    """Build `environment` for `interpreter` in `install`, unless another process has built it in the meantime.
 
-    Raises `InfraError` (network, disk, a package that cannot be had, a check that fails) and `UsageError` (an install
-    that cannot be written). Stopped at any point it goes on from there: pip's cache and finished packages stay.
+    A build that was interrupted is resumed: pip's cache and installed packages are kept. Raises `InfraError` (network,
+    disk, an unavailable package, a failed check) and `UsageError` (an install that is not writable).
     """
-    where = store.place(environment, install, interpreter.minor)
-    with _writing(where):
-        Path(where.venvs).mkdir(parents=True, exist_ok=True)
-        with held(where.lock_file, f"it builds the environment {where.label}", progress):
-            marker = store.read_marker(where)
+    paths = store.environment_paths(environment, install, interpreter.minor)
+    with _writing(paths):
+        Path(paths.venvs).mkdir(parents=True, exist_ok=True)
+        with held(paths.lock_file, f"it builds the environment {paths.label}", progress):
+            marker = store.read_marker(paths)
             if marker is None:
-                marker = _Builder(environment, where, interpreter, progress, offline).run(install / "wheels")
-            store.set_link(where)
+                marker = _Builder(environment, paths, interpreter, progress, offline).run(install / "wheels")
+            store.set_link(paths)
     return marker
 
 
 class _Builder:
-    """One attempt at building one environment; the lock is held."""
+    """One attempt to build one environment. The caller holds the lock."""
 
     def __init__(
-        self, environment: Environment, where: store.Place, interpreter: Interpreter, progress: Progress, offline: bool
+        self, environment: Environment, paths: store.EnvironmentPaths, interpreter: Interpreter, progress: Progress, offline: bool
     ) -> None:
-        self.environment, self.where, self.interpreter = environment, where, interpreter
+        self.environment, self.paths, self.interpreter = environment, paths, interpreter
         self.progress, self.offline = progress, offline
-        self.temporary = where.folder / ".tmp"
+        self.temporary = paths.folder / ".tmp"
         self.lines: list[str] = []
 
     def run(self, wheels: Path) -> store.Marker:
-        """Make the virtual environment, install every step, check it and mark it."""
-        _end_leftovers(self.where.folder)
+        """Create the virtual environment, install every step, run the check, and write the marker."""
+        _end_leftovers(self.paths.folder)
         self._make_venv()
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.temporary.mkdir()
         tools = self._tools(wheels)
         builds = self._choose_builds(tools)
-        self._announce(builds)
-        self._make_room(builds)
-        store.drop_broken_packages(self.where.site)
+        self._report_plan(builds)
+        self._require_space(builds)
+        store.drop_broken_packages(self.paths.site)
         for number in range(len(self.environment.steps)):
             self._install(number, builds, tools)
         self._check()
@@ -88,30 +92,30 @@ class _Builder:
         return self._mark(builds)
 
     def _make_venv(self) -> None:
-        if (self.where.folder / "pyvenv.cfg").is_file() and self.where.python.exists():
-            self.progress(f"environment {self.where.label}: going on where an earlier build stopped")
+        if (self.paths.folder / "pyvenv.cfg").is_file() and self.paths.python.exists():
+            self.progress(f"environment {self.paths.label}: resuming an interrupted build")
             return
-        shutil.rmtree(self.where.folder, ignore_errors=True)
-        argv = [self.interpreter.path, "-I", "-m", "venv", "--without-pip", str(self.where.folder)]
+        shutil.rmtree(self.paths.folder, ignore_errors=True)
+        argv = [self.interpreter.path, "-I", "-m", "venv", "--without-pip", str(self.paths.folder)]
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
-            _raise_if_full(done.stderr, self.where)
-            raise InfraError(f"{self.interpreter.path} cannot make a virtual environment: {said[-1]}")
+            output = (done.stderr or done.stdout).strip().splitlines() or ["no error output"]
+            _raise_if_full(done.stderr, self.paths)
+            raise InfraError(f"{self.interpreter.path} -m venv failed: {output[-1]}")
 
     def _tools(self, wheels: Path) -> Tools:
-        pip = pip_command(self.interpreter.path, str(self.where.python))
+        pip = pip_command(self.interpreter.path, str(self.paths.python))
         env = pip_environment(os.environ, self.temporary)
-        places = configured_places(pip, env)
-        env = without_network(env, places) if self.offline else env
+        pip_options = configured_options(pip, env)
+        env = without_network(env, pip_options) if self.offline else env
         sources = ("--find-links", str(wheels)) if wheels.is_dir() else ()
         return Tools(
-            pip=tuple(pip), env=env, places=places, sources=sources, wheels=str(wheels), offline=self.offline,
+            pip=tuple(pip), env=env, pip_options=pip_options, sources=sources, wheels=str(wheels), offline=self.offline,
             uv=uv_command(os.environ),
         )  # fmt: skip
 
     def _choose_builds(self, tools: Tools) -> Builds:
-        """For each requirement with variants the first build that can be had, with the extra index that has it."""
+        """For each requirement with variants, the first available build, with the extra index that provides it."""
         chosen: Builds = {}
         for requirement, variants in self.environment.variants.items():
             for build, extra in variants:
@@ -120,11 +124,11 @@ class _Builder:
                     chosen[requirement] = (found, index)
                     break
             else:
-                raise InfraError(f"environment {self.where.label}: {self._why(tools)}; pip's log: {self.where.log}")
+                raise InfraError(f"environment {self.paths.label}: {self._failure_reason(tools)}; pip's log: {self.paths.log}")
         return chosen
 
     def _probe(self, build: str, index: str | None, tools: Tools) -> str | None:
-        """The build that would be taken for `build` (the exact version), or None when it cannot be had."""
+        """The exact version that would be installed for `build`, or None if it is not available."""
         name, _ = split_pin(build)
         if self._uv([build], (index,) if index else (), tools, "--no-deps", "--dry-run") == 0 and added(self.lines):
             return f"{name}=={next(iter(added(self.lines).values()))}"
@@ -134,28 +138,28 @@ class _Builder:
             return None
         return f"{name}=={json.loads(report.read_bytes())['install'][0]['metadata']['version']}"
 
-    def _announce(self, builds: Builds) -> None:
-        e = self.environment
-        download, disk = _megabytes(e, builds)
-        size = f"{_size(download)} to download (less what pip has cached), {_size(disk)} on disk"
-        count = sum(map(len, e.steps))
+    def _report_plan(self, builds: Builds) -> None:
+        environment = self.environment
+        download, disk = _megabytes(environment, builds)
+        size = f"{_size(download)} to download (less if cached by pip), {_size(disk)} on disk"
+        count = sum(map(len, environment.steps))
         names = ", ".join(build for build, _ in builds.values())
         self.progress(
-            f"environment {self.where.label}: {count} pinned packages for Python {self.interpreter.version}"
-            f"{f' with {names}' if names else ''}: {size}, in {self.where.link}"
+            f"environment {self.paths.label}: {count} pinned packages for Python {self.interpreter.version}"
+            f"{f' with {names}' if names else ''}: {size}, in {self.paths.link}"
         )
 
-    def _make_room(self, builds: Builds) -> None:
-        """Raise `InfraError` when the disk has less free than what is still to be written."""
+    def _require_space(self, builds: Builds) -> None:
+        """Raise `InfraError` if the disk has too little free space for the packages that are not installed yet."""
         download, disk = _megabytes(self.environment, builds)
         if disk is None:
             return
-        there = sum(f.stat().st_size for f in self.where.folder.rglob("*") if f.is_file() and not f.is_symlink()) / 1e6
-        needed = max(0.0, disk - there) + (download or 0) * 0.5
-        free = shutil.disk_usage(self.where.venvs).free / 1e6
-        if free < needed and there < 0.95 * disk:
+        installed = sum(f.stat().st_size for f in self.paths.folder.rglob("*") if f.is_file() and not f.is_symlink()) / 1e6
+        needed = max(0.0, disk - installed) + (download or 0) * 0.5
+        free = shutil.disk_usage(self.paths.venvs).free / 1e6
+        if free < needed and installed < 0.95 * disk:
             raise InfraError(
-                f"environment {self.where.label} needs {_size(needed)} more in {self.where.venvs}, where "
+                f"environment {self.paths.label} needs {_size(needed)} more in {self.paths.venvs}, but only "
                 f"{_size(free)} are free: free some space or set LLMB_INSTALL to a folder on another disk"
             )
 
@@ -164,15 +168,15 @@ class _Builder:
         wanted = [builds.get(requirement, (requirement, None))[0] for requirement in step]
         indexes = {index for requirement in step if (index := builds.get(requirement, ("", None))[1])}
         options = [part for index in sorted(indexes) for part in _extra(index)]
-        title = f"environment {self.where.label}: step {number + 1} of {len(self.environment.steps)}"
-        alone = ["--no-deps"] if number in self.environment.no_deps else []
-        if self._uv(wanted, sorted(indexes), tools, *alone, shown=UvProgress(title, self.progress)) == 0:
+        title = f"environment {self.paths.label}: step {number + 1} of {len(self.environment.steps)}"
+        no_deps = ["--no-deps"] if number in self.environment.no_deps else []
+        if self._uv(wanted, sorted(indexes), tools, *no_deps, progress_lines=UvProgress(title, self.progress)) == 0:
             return
-        # Compiling everything ahead takes longer than the rest: the check compiles what a run imports.
-        options += [*alone, "--no-compile"]
-        shown = PipProgress(title, self.progress, lambda: complete_packages(self.where.site))
-        if self._pip(["install", *options, *wanted], tools, shown.line, shown.tick) != 0:
-            raise InfraError(f"environment {self.where.label}: {self._why(tools)}; pip's log: {self.where.log}")
+        # Compiling all modules takes longer than installing them. The check compiles the modules that a run imports.
+        options += [*no_deps, "--no-compile"]
+        progress_lines = PipProgress(title, self.progress, lambda: complete_packages(self.paths.site))
+        if self._pip(["install", *options, *wanted], tools, progress_lines.line, progress_lines.tick) != 0:
+            raise InfraError(f"environment {self.paths.label}: {self._failure_reason(tools)}; pip's log: {self.paths.log}")
 
     def _uv(
         self,
@@ -180,63 +184,63 @@ class _Builder:
         indexes: Sequence[str],
         tools: Tools,
         *options: str,
-        shown: UvProgress | None = None,
+        progress_lines: UvProgress | None = None,
     ) -> int | None:
-        """Have uv install them; None where there is no uv. What it cannot do is left to pip, which also says why."""
+        """Run `uv pip install` and return its exit code; None without uv. If it fails, the caller falls back to pip."""
         if tools.uv is None:
             return None
-        no_index = tools.offline or "no-index" in tools.places
-        argv = uv_arguments(tools.uv, self.where.python, requirements, indexes, Path(tools.wheels), no_index)
-        shown = shown or UvProgress("", lambda _: None)
-        return self._follow([*argv, *options], uv_environment(tools.env, tools.places), shown.line, shown.tick)
+        no_index = tools.offline or "no-index" in tools.pip_options
+        argv = uv_arguments(tools.uv, self.paths.python, requirements, indexes, Path(tools.wheels), no_index)
+        progress_lines = progress_lines or UvProgress("", lambda _: None)
+        return self._follow([*argv, *options], uv_environment(tools.env, tools.pip_options), progress_lines.line, progress_lines.tick)
 
     def _pip(self, arguments: list[str], tools: Tools, line: Callable[[str], None], tick: Callable[[], None]) -> int:
-        """Run one pip command."""
+        """Run one pip command and return its exit code."""
         return self._follow([*tools.pip, arguments[0], *tools.sources, *arguments[1:]], tools.env, line, tick)
 
     def _follow(
         self, argv: list[str], env: Mapping[str, str], line: Callable[[str], None], tick: Callable[[], None]
     ) -> int:
-        """Run an installer with its whole output in the log; the lines of a failure are kept for `_why`."""
+        """Run an installer, write its output to the log, and keep the lines for `_failure_reason`. Returns the exit code."""
         self.lines = []
-        with self.where.log.open("a", encoding="utf-8") as log:
+        with self.paths.log.open("a", encoding="utf-8") as log:
             log.write(f"$ {Path(argv[0]).name} {' '.join(argv[1:])}\n")
 
-            def keep(text: str) -> None:
+            def record(text: str) -> None:
                 log.write(f"{text}\n")
                 log.flush()
                 self.lines.append(text)
                 line(text)
 
-            return follow(argv, env, self.temporary, keep, tick)
+            return follow(argv, env, self.temporary, record, tick)
 
-    def _why(self, tools: Tools) -> str:
-        return explain_failure(self.lines, tools.places, Path(tools.wheels), tools.offline)
+    def _failure_reason(self, tools: Tools) -> str:
+        return explain_failure(self.lines, tools.pip_options, Path(tools.wheels), tools.offline)
 
     def _check(self) -> None:
         if not self.environment.check:
             return
-        self.progress(f"environment {self.where.label}: checking it ({self.environment.check})")
-        # The first run imports the same modules: their bytecode is written whatever the user's shell says.
+        self.progress(f"environment {self.paths.label}: running the check ({self.environment.check})")
+        # The first run imports the same modules, so their bytecode is written even if the user's shell disables that.
         env = {**pip_environment(os.environ, self.temporary), "PYTHONDONTWRITEBYTECODE": ""}
-        said: list[str] = []
-        argv = [str(self.where.python), "-c", self.environment.check]
-        if follow(argv, env, self.temporary, said.append) != 0:
-            last = next((line.strip() for line in reversed(said) if line.strip()), "no reason given")
-            raise InfraError(f"environment {self.where.label} was installed but fails its check: {last}")
+        output: list[str] = []
+        argv = [str(self.paths.python), "-c", self.environment.check]
+        if follow(argv, env, self.temporary, output.append) != 0:
+            last = next((line.strip() for line in reversed(output) if line.strip()), "no error output")
+            raise InfraError(f"environment {self.paths.label} was installed but its check failed: {last}")
 
     def _mark(self, builds: Builds) -> store.Marker:
-        packages = store.installed_packages(self.where.site)
+        packages = store.installed_packages(self.paths.site)
         marker = store.Marker(
             name=self.environment.name,
-            lock=self.where.lock,
+            lock=self.paths.lock,
             python=self.interpreter.version,
             packages=packages,
             digest=store.packages_digest(packages),
             builds=tuple(build for build, _ in builds.values()),
         )
-        store.finish(self.where, marker)
-        self.progress(f"environment {self.where.label}: ready, {len(packages)} packages")
+        store.finish(self.paths, marker)
+        self.progress(f"environment {self.paths.label}: ready, {len(packages)} packages")
         return marker
 
 
@@ -244,12 +248,12 @@ def _extra(index: str | None) -> list[str]:
     return ["--extra-index-url", index] if index else []
 
 
-def _megabytes(e: Environment, builds: Builds) -> tuple[float | None, float | None]:
-    """Megabytes to download and on disk with the chosen builds; None where the lock does not say."""
+def _megabytes(environment: Environment, builds: Builds) -> tuple[float | None, float | None]:
+    """Download size and disk usage in MB with the chosen builds; None if the lock does not have them."""
     for build, _ in builds.values():
-        if build in e.variant_mb:
-            return e.variant_mb[build]
-    return e.download_mb, e.disk_mb
+        if build in environment.variant_mb:
+            return environment.variant_mb[build]
+    return environment.download_mb, environment.disk_mb
 
 
 def _size(megabytes: float | None) -> str:
@@ -257,7 +261,7 @@ def _size(megabytes: float | None) -> str:
 
 
 def _end_leftovers(folder: Path) -> None:
-    """Stop the pip of a builder that was killed: it would write into the folder beside ours."""
+    """Kill pip processes of a killed build, which would write into the same folder."""
     import psutil
 
     for process in psutil.process_iter(["cmdline", "uids"]):
@@ -270,20 +274,20 @@ def _end_leftovers(folder: Path) -> None:
                     time.sleep(0.05)
 
 
-def _raise_if_full(text: str, where: store.Place) -> None:
+def _raise_if_full(text: str, paths: store.EnvironmentPaths) -> None:
     if "No space left on device" in text:
-        raise InfraError(f"{where.venvs}: No space left on device: free some space and start again")
+        raise InfraError(f"{paths.venvs}: No space left on device: free some space and retry")
 
 
 @contextmanager
-def _writing(where: store.Place) -> Iterator[None]:
-    """Turn an OSError while writing under the install into the one line that a user can act on."""
+def _writing(paths: store.EnvironmentPaths) -> Iterator[None]:
+    """Convert an OSError while writing to the install into a `UsageError` or `InfraError` with advice."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
             advice = "set LLMB_INSTALL to a folder you can write to"
-            raise UsageError(f"cannot write to {where.venvs}: {error.strerror}; {advice}") from error
+            raise UsageError(f"cannot write to {paths.venvs}: {error.strerror}; {advice}") from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise InfraError(f"the disk of {where.venvs} is full: free some space and start again") from error
-        raise InfraError(f"environment {where.label}: {error}") from error
+            raise InfraError(f"the disk of {paths.venvs} is full: free some space and retry") from error
+        raise InfraError(f"environment {paths.label}: {error}") from error

@@ -1,4 +1,4 @@
-"""Finding a Python interpreter that an environment fits, by running it: a name on PATH may be a shim that fails."""
+"""Find a Python interpreter for an environment. Candidates are run, because a name on PATH may be a broken shim."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MANAGED = (
 
 
 class Interpreter(Value, frozen=True):
-    """A Python that works: its path, "3.11", and the whole version ("3.11.7")."""
+    """A working Python: its path, its minor version ("3.11") and its full version ("3.11.7")."""
 
     path: str
     minor: str
@@ -35,21 +35,21 @@ class Interpreter(Value, frozen=True):
 
 
 def running() -> Interpreter:
-    """The interpreter that llmbx itself runs in."""
+    """The interpreter that runs llmbx."""
     major, minor, micro = sys.version_info[:3]
     return Interpreter(path=sys.executable, minor=f"{major}.{minor}", version=f"{major}.{minor}.{micro}")
 
 
 def preference(pythons: Sequence[str]) -> list[str]:
-    """The admitted versions ("3.11"), the running interpreter's first, the others in the lock's order."""
+    """The supported versions ("3.11"): the running interpreter's first, the others in the order of the lock."""
     return sorted(pythons, key=lambda minor: minor != running().minor)
 
 
 def find_interpreter(pythons: Sequence[str]) -> Interpreter:
-    """The first interpreter that works, of the versions `pythons` admits.
+    """The first working interpreter of one of the versions `pythons`.
 
-    The running one is taken if it fits; then every match on PATH, then the folders of version managers, then uv's
-    knowledge. Raises `InfraError` that says how to get one.
+    Candidates are, in order: the running interpreter, PATH, the folders of version managers, `uv python find`. Raises
+    `InfraError` with installation instructions if there is none.
     """
     if running().minor in pythons:
         return running()
@@ -59,14 +59,14 @@ def find_interpreter(pythons: Sequence[str]) -> Interpreter:
                 return found
     wanted = " or ".join(pythons)
     raise InfraError(
-        f"no Python {wanted} was found on PATH or in the folders of pyenv, uv, asdf, mise and /opt (llmbx runs in "
-        f"{running().version}); get one with `apt install python{pythons[0]}`, `uv python install {pythons[0]}` or "
+        f"no Python {wanted} was found on PATH or in the folders of pyenv, uv, asdf, mise and /opt (llmbx runs with "
+        f"{running().version}); install one with `apt install python{pythons[0]}`, `uv python install {pythons[0]}` or "
         f"`pyenv install {pythons[0]}`"
     )
 
 
 def probe(path: str, minor: str) -> Interpreter | None:
-    """What `path` is when run, or None when it fails, hangs, is another version or lacks what pip and venv need."""
+    """Run the interpreter `path`; None if it fails, hangs, is another version, or lacks modules for pip and venv."""
     import subprocess
 
     try:
@@ -75,22 +75,22 @@ def probe(path: str, minor: str) -> Interpreter | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    said = done.stdout.split()
-    if done.returncode != 0 or len(said) != 2 or said[0] != minor:
+    output = done.stdout.split()
+    if done.returncode != 0 or len(output) != 2 or output[0] != minor:
         return None
-    return Interpreter(path=path, minor=minor, version=said[1])
+    return Interpreter(path=path, minor=minor, version=output[1])
 
 
 def _candidates(minor: str) -> Iterator[str]:
-    """Paths that may be a Python of version `minor`, the likely ones first."""
+    """Paths that may be a Python of version `minor`, most likely first."""
     for folder in os.get_exec_path():
         path = Path(folder) / f"python{minor}"
         if path.is_file():
             yield str(path)
     home = Path.home()
     for pattern in _MANAGED:
-        place = pattern.format(v=minor, home=home, pyenv=os.environ.get("PYENV_ROOT") or home / ".pyenv")
-        yield from sorted(map(str, Path("/").glob(place.lstrip("/"))), reverse=True)
+        glob = pattern.format(v=minor, home=home, pyenv=os.environ.get("PYENV_ROOT") or home / ".pyenv")
+        yield from sorted(map(str, Path("/").glob(glob.lstrip("/"))), reverse=True)
     if uv := shutil.which("uv"):
         import subprocess
 

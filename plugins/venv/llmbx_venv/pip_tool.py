@@ -1,4 +1,4 @@
-"""Which pip installs into an environment, with which settings, and what it says when it fails."""
+"""Choose and configure the pip that installs into an environment, and explain its failures."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _REASONS = re.compile(
 )
 _NO_NETWORK = re.compile(r"Retrying \(Retry|ProxyError|SSLError|ConnectionError|HTTP error", re.IGNORECASE)
 _OLDEST: dict[tuple[int, ...], tuple[int, ...]] = {(): (22, 3), (3, 12): (23, 2), (3, 13): (24, 1)}
-"""The oldest usable pip by Python: `--python` came with 22.3, support of 3.12 and 3.13 as pip's changelog says."""
+"""Minimum version of pip by Python version: `--python` was added in 22.3; 3.12 and 3.13 according to pip's changelog."""
 
-_PLACES = ("index-url", "extra-index-url", "find-links", "no-index")
+_SOURCES = ("index-url", "extra-index-url", "find-links", "no-index")
 _CONNECTION = ("cert", "trusted-host", "proxy")
 
 
 def pip_command(base_python: str, venv_python: str) -> list[str]:
-    """The argv that runs a pip for the environment of `venv_python`.
+    """The argv prefix of a pip that installs into the environment of `venv_python`.
 
-    In order: llmbx's own pip, the pip of the interpreter `base_python`, a pip made by ensurepip, one that uv installs.
-    Raises `InfraError` when there is none.
+    In order of preference: llmbx's own pip, the pip of the interpreter `base_python`, a pip from ensurepip, a pip
+    installed by uv. Raises `InfraError` if none is available.
     """
     needed = _oldest_pip(venv_python)
     if importlib.util.find_spec("pip") and _numbers(importlib.metadata.version("pip")) >= needed:
         return [sys.executable, "-m", "pip", "--python", venv_python]
-    said = _output([base_python, "-m", "pip", "--version"]).split()
-    if len(said) > 1 and _numbers(said[1]) >= needed:
+    output = _output([base_python, "-m", "pip", "--version"]).split()
+    if len(output) > 1 and _numbers(output[1]) >= needed:
         return [base_python, "-m", "pip", "--python", venv_python]
     own = [venv_python, "-m", "pip"]
     if _output([*own, "--version"]) or _succeeds([venv_python, "-m", "ensurepip", "--default-pip"]):
@@ -46,66 +46,65 @@ def pip_command(base_python: str, venv_python: str) -> list[str]:
     if (uv := shutil.which("uv")) and _succeeds([uv, "pip", "install", "--python", venv_python, "pip"]):
         return own
     raise InfraError(
-        f"no pip was found for {base_python} ({'.'.join(map(str, needed))} or newer is needed): install one into "
-        "llmbx's environment "
+        f"no pip >= {'.'.join(map(str, needed))} was found for {base_python}: install one into llmbx's environment "
         "(`python -m ensurepip`, or `uv pip install pip`)"
     )
 
 
 def pip_environment(environ: Mapping[str, str], temporary: Path) -> dict[str, str]:
-    """The environment pip runs in: the user's own configuration, less what would send packages elsewhere."""
+    """The environment variables for pip: the user's, without those that would install packages elsewhere."""
     kept = {name: value for name, value in environ.items() if name not in _UNWANTED}
     fixed = {"PIP_USER": "0", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_PROGRESS_BAR": "off"}
     return {**kept, **fixed, "PYTHONNOUSERSITE": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": str(temporary)}
 
 
 def without_network(env: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
-    """`env` changed so that pip makes no network call: no index, and of the configured find-links the local ones."""
+    """`env` changed so that pip does not use the network: no index, and only the local find-links."""
     local = [link for link in configured.get("find-links", "").split() if "://" not in link or link.startswith("file:")]
     return {**env, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": " ".join(local)}
 
 
-def configured_places(pip: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
-    """The user's settings of where pip looks and how it connects, by option name.
+def configured_options(pip: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    """The user's pip options for package sources and connections, by option name.
 
-    Values may hold credentials: never show them.
+    Values may contain credentials and must not be printed.
     """
     found: dict[str, str] = {}
     for line in _output([*pip, "config", "list"], env).splitlines():
         key, _, value = line.partition("=")
         option = key.strip().rpartition(".")[2]
-        if option in (*_PLACES, *_CONNECTION):
+        if option in (*_SOURCES, *_CONNECTION):
             found[option] = value.strip().strip("'\"").replace("\\n", " ")
     return found
 
 
 def explain_failure(lines: Iterable[str], configured: Mapping[str, str], wheels: Path, offline: bool) -> str:
-    """One clear line from the output of a pip that failed: what could not be had, where it was sought, what to do."""
+    """Explain a failure of pip in one line: the package, the package sources (without URLs), and what to do."""
     text = "\n".join(lines)
     if "No space left on device" in text or "Errno 28" in text:
-        return "the disk is full (No space left on device): free some space and start again, it goes on from there"
+        return "the disk is full (No space left on device): free some space and retry; the build resumes"
     missing = re.search(r"No matching distribution found for (\S+)", text)
     network = _REASONS.search(text) or _NO_NETWORK.search(text)
     if not missing and not network:
         errors = re.findall(r"^ERROR: (.+)$", text, re.MULTILINE)
-        return f"pip failed: {errors[-1] if errors else 'without a word'}"
+        return f"pip failed: {errors[-1] if errors else 'no error output'}"
     what = missing[1] if missing else "a package"
     if offline:
-        return f"{what} is not in {wheels} or another local find-links folder, and --offline forbids the network"
-    names = [name for name in _PLACES if name in configured and name != "no-index"]
+        return f"{what} is not in {wheels} or another local find-links folder, and --offline disables the network"
+    names = [name for name in _SOURCES if name in configured and name != "no-index"]
     if "index-url" not in names and "no-index" not in configured:
-        names.insert(0, "its default index")
-    where = f"pip looked in {', '.join(names) or 'no place at all'}, as it is configured here"
+        names.insert(0, "the default index")
+    searched = f"searched: {', '.join(names) or 'no package source'}, according to pip's configuration"
     if network:
         return (
-            f"{what} could not be fetched: {network[0]} ({where}); start again when the network is back, or put the "
-            f"wheels into {wheels} and use --offline"
+            f"{what} could not be downloaded: {network[0]} ({searched}); check the network and retry, or put the wheels "
+            f"into {wheels} and use --offline"
         )
-    return f"{what} was not found ({where}); put its wheel into {wheels}, or name an index that has it (PIP_INDEX_URL)"
+    return f"{what} was not found ({searched}); put its wheel into {wheels}, or set PIP_INDEX_URL to an index that has it"
 
 
 def _oldest_pip(python: str) -> tuple[int, ...]:
-    """The oldest pip that can install for this interpreter: with `--python` its code runs in there."""
+    """The minimum version of pip for this interpreter. With `--python`, pip's code runs in that interpreter."""
     version = _numbers(_output([python, "-c", "import platform; print(platform.python_version())"]))
     return max((pip for minor, pip in _OLDEST.items() if version >= minor), default=_OLDEST[()])
 
@@ -115,7 +114,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _output(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-    """What `argv` prints, or nothing when it fails."""
+    """The standard output of `argv`; empty if it fails."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", env=env, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):

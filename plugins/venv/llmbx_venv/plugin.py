@@ -1,4 +1,4 @@
-"""The plugin `venv`: the runtime of the same name."""
+"""The plugin `venv`: the runtime `venv`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from llmbx.runtimes.base import Runtime
 
 @hookimpl
 def register_runtimes() -> Sequence[Runtime]:
-    """The runtime `venv`."""
+    """Register the runtime `venv`."""
     from .runtime import VenvRuntime
 
     return [VenvRuntime()]

@@ -1,8 +1,7 @@
-"""Where built environments lie, and the marker that says one is whole.
+"""Paths of environments in an install, and the marker file of a complete environment.
 
-`venvs/<name>-py311` is a link to `venvs/<name>-py311.<lock>`, the folder of one lock's build. The link is replaced when
-another lock has been built, so an environment is never half of one and half of another, and a run that started in the
-older one keeps it.
+`venvs/<name>-py311` is a link to `venvs/<name>-py311.<lock>`, the folder built from one lock. The link is replaced after
+a build from another lock is complete, so an environment never mixes two locks, and running jobs keep the older one.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from llmbx.model import Environment, Image, Value
 from llmbx.toml_file import NOT_JSON
 
 MARKER = ".llmbx-environment.json"
-"""Written last into a finished environment."""
+"""Written last, when an environment is complete."""
 
 
 class Marker(Value, frozen=True):
-    """What a finished environment holds: its lock, its interpreter, every package, and the digest over them."""
+    """Contents of a complete environment: its lock, interpreter, packages (version by name), and their digest."""
 
     name: str
     lock: str
@@ -37,7 +36,7 @@ class Marker(Value, frozen=True):
     schema_version: int = 1
 
 
-class Place(Value, frozen=True):
+class EnvironmentPaths(Value, frozen=True):
     """The paths of one environment for one interpreter ("3.11") in one install."""
 
     venvs: str
@@ -46,12 +45,12 @@ class Place(Value, frozen=True):
 
     @property
     def link(self) -> Path:
-        """The name that people use."""
+        """The link with the short name."""
         return Path(self.venvs) / self.label
 
     @property
     def folder(self) -> Path:
-        """The environment itself."""
+        """The folder of the environment."""
         return Path(self.venvs) / f"{self.label}.{self.lock[:12]}"
 
     @property
@@ -61,53 +60,53 @@ class Place(Value, frozen=True):
 
     @property
     def lock_file(self) -> Path:
-        """The lock that a building process holds."""
+        """The lock file that a build holds."""
         return Path(self.venvs) / f".{self.label}.lock"
 
     @property
     def log(self) -> Path:
-        """Everything pip said."""
+        """The log of pip and uv."""
         return Path(self.venvs) / f"{self.label}.log"
 
     @property
     def site(self) -> Path:
-        """Where its packages lie."""
+        """The site-packages folder."""
         return self.folder / "lib" / f"python{self.label.rpartition('-py')[2].replace('3', '3.', 1)}" / "site-packages"
 
 
-def place(environment: Environment, install: Path, minor: str) -> Place:
-    """Where `environment` lies in `install` for the interpreter version `minor` ("3.11")."""
+def environment_paths(environment: Environment, install: Path, minor: str) -> EnvironmentPaths:
+    """The paths of `environment` in `install` for the interpreter version `minor` ("3.11")."""
     label = f"{environment.name}-py{minor.replace('.', '')}"
-    return Place(venvs=str(install / "venvs"), label=label, lock=lock_digest(environment))
+    return EnvironmentPaths(venvs=str(install / "venvs"), label=label, lock=lock_digest(environment))
 
 
-def read_marker(where: Place) -> Marker | None:
-    """The marker of a finished environment of just this lock; None when there is none or its interpreter is gone."""
+def read_marker(paths: EnvironmentPaths) -> Marker | None:
+    """The marker of a complete environment; None if it is missing, is for another lock, or its interpreter is missing."""
     try:
-        marker = decode((where.folder / MARKER).read_bytes(), Marker)
+        marker = decode((paths.folder / MARKER).read_bytes(), Marker)
     except (OSError, *NOT_JSON):
         return None
-    return marker if marker.lock == where.lock and where.python.exists() else None
+    return marker if marker.lock == paths.lock and paths.python.exists() else None
 
 
-def image(where: Place, environment: Environment, marker: Marker | None) -> Image:
-    """The environment as an `Image`; without a marker as it will be once it is built."""
+def image(paths: EnvironmentPaths, environment: Environment, marker: Marker | None) -> Image:
+    """The environment as an `Image`; without digest and versions if it is not built yet (`marker` is None)."""
     if marker is None:
-        return Image(kind="venv", reference=environment.name, python=str(where.python), path=str(where.link))
+        return Image(kind="venv", reference=environment.name, python=str(paths.python), path=str(paths.link))
     shown = [normal_name(name) for name in environment.main] or list(pins(environment))
     main = {name: marker.packages[name] for name in shown if name in marker.packages}
     return Image(
         kind="venv",
         reference=environment.name,
-        python=str(where.python),
-        path=str(where.link),
+        python=str(paths.python),
+        path=str(paths.link),
         digest=marker.digest,
         versions={"python": marker.python, **main},
     )
 
 
 def installed_packages(site: Path) -> dict[str, str]:
-    """Version by normalised name of everything that is installed in `site`, sorted."""
+    """Version by normalized name of all packages installed in `site`, sorted."""
     import importlib.metadata
 
     found = importlib.metadata.distributions(path=[str(site)])
@@ -115,35 +114,35 @@ def installed_packages(site: Path) -> dict[str, str]:
 
 
 def packages_digest(packages: dict[str, str]) -> str:
-    """sha256 over the sorted lines `name==version`, as `pip freeze` would list them."""
+    """sha256 of the sorted lines `name==version`, as listed by `pip freeze`."""
     lines = "".join(f"{name}=={version}\n" for name, version in sorted(packages.items()))
     return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 
-def finish(where: Place, marker: Marker) -> None:
-    """Mark the environment as whole and let the link name it. Older builds go, except the one before."""
-    write_atomic(where.folder / MARKER, msgspec.json.format(msgspec.json.encode(marker), indent=2) + b"\n")
-    before = where.link.resolve() if where.link.is_symlink() else None
-    set_link(where)
-    for folder in where.link.parent.glob(f"{where.label}.*"):
-        if folder.is_dir() and folder not in (where.folder, before):
+def finish(paths: EnvironmentPaths, marker: Marker) -> None:
+    """Write the marker and set the link. Older builds are deleted, except the previous one."""
+    write_atomic(paths.folder / MARKER, msgspec.json.format(msgspec.json.encode(marker), indent=2) + b"\n")
+    before = paths.link.resolve() if paths.link.is_symlink() else None
+    set_link(paths)
+    for folder in paths.link.parent.glob(f"{paths.label}.*"):
+        if folder.is_dir() and folder not in (paths.folder, before):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def set_link(where: Place) -> None:
-    """Let the link name this lock's folder. Raises `InfraError` when something else lies under that name."""
-    if where.link.exists() and not where.link.is_symlink():
-        raise InfraError(f"{where.link} is not llmbx's own link: move it away and start again")
-    if where.link.is_symlink() and where.link.readlink() == Path(where.folder.name):
+def set_link(paths: EnvironmentPaths) -> None:
+    """Set the link to this lock's folder. Raises `InfraError` if a file or folder with that name exists."""
+    if paths.link.exists() and not paths.link.is_symlink():
+        raise InfraError(f"{paths.link} exists but is not a link created by llmbx: move it away and retry")
+    if paths.link.is_symlink() and paths.link.readlink() == Path(paths.folder.name):
         return
-    fresh = where.link.with_name(f".{where.label}.{os.getpid()}.link")
+    fresh = paths.link.with_name(f".{paths.label}.{os.getpid()}.link")
     fresh.unlink(missing_ok=True)
-    fresh.symlink_to(where.folder.name)
-    fresh.replace(where.link)
+    fresh.symlink_to(paths.folder.name)
+    fresh.replace(paths.link)
 
 
 def drop_broken_packages(site: Path) -> None:
-    """Remove the metadata of packages whose installation was cut off, so that pip installs them again."""
+    """Remove the metadata of partially installed packages, so that pip installs them again."""
     for folder in site.glob("*.dist-info"):
         if not (folder / "INSTALLER").is_file() or not (folder / "RECORD").is_file():
             shutil.rmtree(folder, ignore_errors=True)

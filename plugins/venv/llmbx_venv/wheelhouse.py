@@ -1,4 +1,4 @@
-"""The wheels of an environment, for a machine that has to build it without a network."""
+"""Collect the wheels of an environment, to build it on a machine without network access."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from . import store
 from llmbx.runtimes.base import Progress
 from llmbx.runtimes.children import follow
 from .interpreters import preference
-from .pip_tool import configured_places, explain_failure, pip_command, pip_environment
+from .pip_tool import configured_options, explain_failure, pip_command, pip_environment
 
 
 def gather(environment: Environment, install: Path, folder: Path, progress: Progress) -> list[Path]:
-    """Put the wheel of every package of the built `environment` into `folder`: just the versions that it holds.
+    """Collect the wheels of all packages of the built `environment`, in the installed versions, in `folder`.
 
-    They come from pip's cache, from `$LLMB_INSTALL/wheels` or from the index, where need be built from their source.
-    Raises `InfraError` for one that cannot be had, and where the environment is not built.
+    They come from pip's cache, from `$LLMB_INSTALL/wheels` or from the index, and are built from source if needed.
+    Raises `InfraError` if a package is not available or the environment is not built.
     """
-    where, marker = _finished(environment, install)
+    paths, marker = _finished(environment, install)
     temporary = folder / ".tmp"
     temporary.mkdir(parents=True)
-    base = pip_command(str(where.python.resolve()), str(where.python))
+    base = pip_command(str(paths.python.resolve()), str(paths.python))
     env, own = pip_environment(os.environ, temporary), install / "wheels"
     pip = [*base, "wheel", "--no-deps", "--wheel-dir", str(folder)]
     pip += ["--find-links", str(own)] if own.is_dir() else []
-    progress(f"environment {where.label}: fetching the wheels of its {len(marker.packages)} packages")
+    progress(f"environment {paths.label}: collecting the wheels of {len(marker.packages)} packages")
     for pins, indexes in _sources(environment, marker):
         lines: list[str] = []
-        # An index that only one package needs is asked for that one alone, and only where the usual place has it not.
+        # An extra index is used only for the packages that need it, and only if the default index does not have them.
         extras = [["--extra-index-url", index] if index else [] for index in indexes]
         if all(follow([*pip, *extra, *pins], env, temporary, lines.append) != 0 for extra in extras):
-            why = explain_failure(lines, configured_places(base, env), own, offline=False)
-            raise InfraError(f"environment {where.label}: {why}")
+            why = explain_failure(lines, configured_options(base, env), own, offline=False)
+            raise InfraError(f"environment {paths.label}: {why}")
     return sorted(folder.glob("*.whl"))
 
 
 def _sources(environment: Environment, marker: store.Marker) -> list[tuple[list[str], list[str | None]]]:
-    """Exact requirements that are fetched together, with the extra indexes to try in order (None: without one)."""
+    """Exact requirements that are collected together, with the extra indexes to try in order (None: no extra index)."""
     variants = {split_pin(requirement)[0]: builds for requirement, builds in environment.variants.items()}
     pins = {name: f"{name}=={version}" for name, version in marker.packages.items()}
     plain = [pin for name, pin in pins.items() if name not in variants]
@@ -52,9 +52,9 @@ def _sources(environment: Environment, marker: store.Marker) -> list[tuple[list[
     return [(plain, [None]), *special] if plain else special
 
 
-def _finished(environment: Environment, install: Path) -> tuple[store.Place, store.Marker]:
+def _finished(environment: Environment, install: Path) -> tuple[store.EnvironmentPaths, store.Marker]:
     for minor in preference(environment.pythons):
-        where = store.place(environment, install, minor)
-        if marker := store.read_marker(where):
-            return where, marker
+        paths = store.environment_paths(environment, install, minor)
+        if marker := store.read_marker(paths):
+            return paths, marker
     raise InfraError(f"environment {environment.name} is not built in {install}")

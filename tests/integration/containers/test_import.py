@@ -116,7 +116,7 @@ def test_a_registry_that_refuses_is_quoted(
     proxy.fault = Fault(status=status)
     got, _, err = end(prepare(f"{proxy.registry}/ci/tiny:1", "--runtime", tool))
     assert got == code and words in last_line(err) and proxy.registry in last_line(err)
-    assert err.count("trying again") == (2 if status in (429, 500) else 0)
+    assert err.count("retrying in") == (2 if status in (429, 500) else 0)
     nothing_left(install, daemons)
 
 
@@ -124,13 +124,13 @@ def test_a_registry_that_recovers_is_tried_again(prepare: Prepare, proxy: Proxy,
     proxy.fault = Fault(status=503, times=2)
     code, _, err = end(prepare(f"{proxy.registry}/ci/tiny:1", "--runtime", "apptainer"))
     assert code == 0, err
-    assert err.count("trying again in") == 2
+    assert err.count("retrying in") == 2
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_registry_that_is_down(tool: str, prepare: Prepare, install: Path, daemons: Daemons) -> None:
     code, _, err = end(prepare("127.0.0.1:1/ci/tiny:1", "--runtime", tool))
-    assert code == 4 and "cannot be reached: [Errno 111] Connection refused (tried 3 times)" in last_line(err)
+    assert code == 4 and "cannot be reached: [Errno 111] Connection refused (after 3 attempts)" in last_line(err)
     nothing_left(install, daemons)
 
 
@@ -140,7 +140,7 @@ def test_a_registry_that_dies_in_mid_pull(
 ) -> None:
     proxy.fault = Fault(path=BLOBS, cut=200_000)
     code, _, err = end(prepare(f"{proxy.registry}/ci/tiny:1", "--runtime", tool))
-    assert code == 4 and "(tried 3 times)" in last_line(err)
+    assert code == 4 and "(after 3 attempts)" in last_line(err)
     nothing_left(install, daemons)
 
 
@@ -161,7 +161,7 @@ def test_a_slow_registry_runs_into_the_time_limit(
 ) -> None:
     proxy.fault = Fault(path=BLOBS, bytes_per_s=20_000)
     code, _, err = end(prepare(f"{proxy.registry}/ci/tiny:1", "--runtime", tool, "--timeout", "3"))
-    assert code == 4 and "the time limit; LLMBX_IMAGE_TIMEOUT_S raises it" in last_line(err)
+    assert code == 4 and "set LLMBX_IMAGE_TIMEOUT_S to allow more time" in last_line(err)
     nothing_left(install, daemons)
 
 
@@ -182,7 +182,7 @@ def test_a_manifest_of_another_image_is_refused(
     proxy.fault = Fault(path="/manifests/", wrong=True)
     wanted = images["ci/tiny:1"]
     code, _, err = end(prepare(f"{proxy.registry}/ci/tiny@{wanted}", "--runtime", "apptainer"))
-    assert code == 4 and "that is another image" in last_line(err)
+    assert code == 4 and "returned the wrong image" in last_line(err)
     code, _, err = end(prepare(f"{daemons.registry}/ci/tiny:2", "--runtime", "apptainer", "--digest", wanted))
     assert code == 4 and {wanted, images["ci/tiny:2"]} <= set(DIGEST.findall(last_line(err)))
     nothing_left(install, daemons)
@@ -194,7 +194,7 @@ def test_a_disk_without_room_is_noticed_before(
     (install / "images").mkdir(parents=True)
     mount = f"mount -t tmpfs -o size=12m tmpfs {install / 'images'}"
     code, _, err = end(prepare(f"{daemons.registry}/ci/tiny:1", "--runtime", "apptainer", inside=mount))
-    assert code == 4 and "while it is imported, where" in last_line(err) and "13 MB are free" in last_line(err)
+    assert code == 4 and "the import needs about" in last_line(err) and "13 MB are free" in last_line(err)
     nothing_left(install, daemons)
 
 
@@ -316,7 +316,7 @@ def test_a_file_that_was_replaced_is_noticed_and_one_that_is_broken_is_imported_
     assert code == 4 and "--offline" in last_line(err)
     file.write_bytes(b"")
     code, out, err = end(prepare(first, "--runtime", "apptainer"))
-    assert code == 0 and "is not whole (it is empty (0 bytes)): importing it again" in err
+    assert code == 0 and "is corrupt (it is empty (0 bytes)): importing it again" in err
     assert out.split()[-1] == images["ci/tiny:1"]
 
 
@@ -345,11 +345,11 @@ def test_files_are_taken_as_images(
     content = archive.read_bytes()
     archive.write_bytes(content[: len(content) // 2])
     code, _, err = end(prepare(str(archive), "--runtime", "docker"))
-    assert code == 4 and "is not whole" in last_line(err)
+    assert code == 4 and "is corrupt" in last_line(err)
     code, _, err = end(prepare(str(tmp_path / "mine.sif"), "--runtime", "docker"))
     assert code == 2 and "docker cannot start" in last_line(err)
     code, _, err = end(prepare(str(tmp_path / "none.sif")))
-    assert code == 2 and "there is no image file" in last_line(err)
+    assert code == 2 and "image file" in last_line(err)
 
 
 @pytest.mark.parametrize("tool", TOOLS)

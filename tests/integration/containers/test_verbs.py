@@ -23,7 +23,7 @@ def test_images_are_listed_verified_and_pruned(
     llmbx: Llmbx, tool_env: dict[str, str], images: dict[str, str], daemons: Daemons, install: Path
 ) -> None:
     empty = llmbx("image", "verify", env=tool_env)
-    assert empty.returncode == 2 and "there is no image" in empty.stderr
+    assert empty.returncode == 2 and "no images in" in empty.stderr
     reference, name = f"{daemons.registry}/ci/tiny:1", "ci+tiny+1.sif"
     for tool in ("apptainer", "docker"):
         assert llmbx("image", "prepare", reference, "--runtime", tool, env=tool_env).returncode == 0
@@ -52,7 +52,7 @@ def test_images_are_listed_verified_and_pruned(
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
     changed = llmbx("image", "verify", name, "--offline", "--format", "json", env=tool_env)
-    assert changed.returncode == 4 and "changed: it was sha256:" in changed.stdout
+    assert changed.returncode == 4 and "changed: expected sha256:" in changed.stdout
     unknown = llmbx("image", "verify", "ci+tiny+2.sif", env=tool_env)
     assert unknown.returncode == 2 and "did you mean 'ci+tiny+1.sif'" in unknown.stderr
 

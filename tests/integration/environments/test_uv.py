@@ -101,7 +101,7 @@ def test_stopped_in_the_middle_it_goes_on(tmp_path: Path, wheels: Path, sign: in
     again = start(lock, install, env)
     out, err = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 0, err
-    assert "going on where an earlier build stopped" in err
+    assert "resuming an interrupted build" in err
     wait_until(lambda: pips_of(install) == [])
     assert run_in(out, "import alpha, slow; print(slow.version)") == "1.0"
     assert index.asked.count(alpha) == asked, "it is not fetched again"
@@ -150,12 +150,12 @@ def test_progress_names_what_is_fetched_with_its_size() -> None:
         now[0] = seconds
         shown.line(line)
     assert said == [
-        "step 1 of 2: finding the packages, 0 s",
-        "step 1 of 2: fetching packages, 2 s",
-        "step 1 of 2: fetching torch (181.2MiB), 4 s",
-        "step 1 of 2: fetching torch (181.2MiB), fetching transformers (11.4MiB), 6 s",
-        "step 1 of 2: fetching torch (181.2MiB), 8 s",
-        "step 1 of 2: fetching torch (181.2MiB), 20 s",
-        "step 1 of 2: fetching packages, 22 s",
+        "step 1 of 2: resolving packages, 0 s",
+        "step 1 of 2: downloading packages, 2 s",
+        "step 1 of 2: downloading torch (181.2MiB), 4 s",
+        "step 1 of 2: downloading torch (181.2MiB), downloading transformers (11.4MiB), 6 s",
+        "step 1 of 2: downloading torch (181.2MiB), 8 s",
+        "step 1 of 2: downloading torch (181.2MiB), 20 s",
+        "step 1 of 2: downloading packages, 22 s",
         "step 1 of 2: linking packages, 24 s",
     ]

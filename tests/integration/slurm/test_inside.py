@@ -72,9 +72,9 @@ def test_a_run_uses_the_allocation_and_leaves_it(
 @pytest.mark.parametrize(
     ("outer", "more", "says"),
     [
-        (("salloc", "-N1", "-n2"), (), "the run takes 2 nodes and Slurm job"),
-        (("salloc", "-N2", "-n2"), (), "the run's 4 ranks take 4 CPUs and Slurm job"),
-        (("srun", "-N2", "-n2", "--kill-on-bad-exit=0"), (), "start it once, it starts the ranks itself"),
+        (("salloc", "-N1", "-n2"), (), "the run needs 2 nodes, but Slurm job"),
+        (("salloc", "-N2", "-n2"), (), "the run's 4 ranks need 4 CPUs, but Slurm job"),
+        (("srun", "-N2", "-n2", "--kill-on-bad-exit=0"), (), "start llmbx only once, it starts the ranks"),
     ],
 )
 def test_what_does_not_fit_is_refused(within: Within, outer: tuple[str, ...], more: tuple[str, ...], says: str) -> None:
@@ -88,7 +88,8 @@ def test_a_shell_that_outlived_its_allocation_is_told_so(within: Within) -> None
     job = run.communicate(timeout=PATIENCE_S)[0].strip()
     stale = within((), str(COMMAND), *LINE, SLURM_JOB_ID=job)
     _, err = stale.communicate(timeout=PATIENCE_S)
-    assert stale.returncode == 2 and f"this is Slurm job {job}, which is completed: `unset SLURM_JOB_ID`" in err
+    expected = f"SLURM_JOB_ID is set to {job}, but that job is not running (completed): run `unset SLURM_JOB_ID`"
+    assert stale.returncode == 2 and expected in err
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ def test_a_controller_that_is_away_at_the_start_of_a_phase_is_waited_for(submit:
     slurm.stop_daemon("slurmctld.pid")
     try:
         (run.folder / "go").touch()
-        wait_until(lambda: "the Slurm controller cannot be reached: phase train starts again" in run.batch)
+        wait_until(lambda: "the Slurm controller is unreachable: starting phase train again" in run.batch)
         assert run.log == ""
     finally:
         slurm.start_controller()
@@ -272,11 +272,11 @@ def test_the_script_runs_without_llmbx(submit: Submit, slurm: Any, tmp_path: Pat
     [
         ({"partition": "nope"}, "invalid partition specified: nope; Invalid partition name specified; see `sinfo -s`"),
         ({"gres": "tpu:1"}, "Invalid generic resource (gres) specification; the cluster has no such GRES"),
-        ({"gpus-per-node": "9"}, "Requested node configuration is not available; no node has all that is asked for"),
-        ({"constraint": "fast"}, "Invalid feature specification; the nodes have no such feature"),
+        ({"gpus-per-node": "9"}, "Requested node configuration is not available; no node has all requested resources"),
+        ({"constraint": "fast"}, "Invalid feature specification; no node has this feature"),
         ({"reservation": "mine"}, "Requested reservation is invalid; see `scontrol show reservation`"),
         ({"nodelist": "x1"}, "Invalid node name specified; see `sinfo -N`"),
-        ({"frobnicate": "1"}, "unrecognized option '--frobnicate=1'; this cluster's Slurm does not know the option"),
+        ({"frobnicate": "1"}, "unrecognized option '--frobnicate=1'; this cluster's Slurm does not support the option"),
     ],
 )
 def test_what_sbatch_refuses_is_explained(submit: Submit, options: dict[str, str], says: str) -> None:

@@ -71,8 +71,8 @@ exec "$@"
     [
         ("count=1", (), "1 of 2 GPUs"),
         ("reasons=0x0000000000000020", (), "GPU 0 is throttled (0x0000000000000020), GPU 1 is"),
-        ("driver=535.1", (), "driver 535.1, the others have 550.54.15"),
-        (":", ("unshare", "-m", "sh", "-c", CANNOT_WRITE, "sh"), "the run's folder cannot be written there"),
+        ("driver=535.1", (), "driver 535.1, but the other nodes have 550.54.15"),
+        (":", ("unshare", "-m", "sh", "-c", CANNOT_WRITE, "sh"), "cannot write to the run folder"),
         (":", ("sh", "-c", '[ "$SLURMD_NODENAME" != n2 ] || exit 125; exec "$@"', "sh"), "Exited with exit code 125"),
     ],
 )

@@ -148,6 +148,6 @@ def test_a_node_found_bad_before_the_start_is_left_out(
     assert (done.returncode, result["status"], result["attempt"]) == (0, "completed", 1), done.stderr
     (earlier,) = record["attempts"]
     assert earlier["node"] == record["spec"]["plugin_settings"]["slurm"]["sbatch"]["exclude"] == "n1"
-    assert earlier["cause"].startswith("node n1: no answer") and "attempt 1 of 1 without n1" in done.stderr
+    assert earlier["cause"].startswith("node n1: no check result") and "attempt 1 of 1 without n1" in done.stderr
     kept = only_run() / "attempts" / "0"
     assert "node n1" in next(kept.glob("sbatch_*.out")).read_text() and not list(kept.glob("log-*.out"))

@@ -1,4 +1,4 @@
-"""A run, its launch and its phase, for what is rendered from them."""
+"""Fixtures for the tests of the container runtimes: a specification and a launch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MakeLaunch = Callable[..., Launch]
 
 @pytest.fixture
 def make_spec() -> MakeSpec:
-    """`make_spec(**changes)`: a run on eight GPUs with a user's mount, variables and a secret."""
+    """`make_spec(**changes)`: a run on eight GPUs with a mount, variables and a secret of the user."""
 
     def make(**changes: Any) -> RunSpec:
         shape = ModelShape(
@@ -35,12 +35,12 @@ def make_spec() -> MakeSpec:
 
 @pytest.fixture
 def make_launch() -> MakeLaunch:
-    """`make_launch(gpus_per_rank, **env)`: one phase of eight ranks with a mount of the framework's."""
+    """`make_launch(gpus_per_rank, **env)`: one phase of eight ranks with a mount and an optional mount."""
 
     def make(gpus_per_rank: int = 1, **env: str) -> Launch:
         phase = Phase(role="train", argv=("python3", "train.py", "a b"), env={"TOY_MODE": "x y", **env})
-        lent = Mount(source="/opt/tools", target="/opt/tool", read_only=True, optional=True)
-        mounts = (Mount(source="/install/tools", read_only=True), lent)
+        optional = Mount(source="/opt/tools", target="/opt/tool", read_only=True, optional=True)
+        mounts = (Mount(source="/install/tools", read_only=True), optional)
         return Launch(nodes=1, ranks_per_node=8, gpus_per_rank=gpus_per_rank, phases=(phase,), mounts=mounts)
 
     return make

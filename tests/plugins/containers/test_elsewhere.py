@@ -1,4 +1,4 @@
-"""A machine without the container tool, from which runs go to nodes that have it."""
+"""Preparing images on a machine without the container tool, for runs on nodes that have it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SQUASHFS = b"hsqs" + b"\0" * 24 + b"\4\0\0\0" + b"\0" * 4096
 
 @pytest.fixture(autouse=True)
 def no_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing is on PATH but srun."""
+    """Put only srun on PATH."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "srun").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "bin" / "srun").chmod(0o755)
@@ -30,7 +30,7 @@ def no_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_an_image_that_is_not_here_is_to_be_imported_on_a_node(runtime: Runtime, tmp_path: Path) -> None:
     with pytest.raises(InfraError, match=f"runtime {runtime.name}: .* is on PATH|not on PATH") as error:
         runtime.prepare(REQUEST, tmp_path / "install", lambda line: None)
-    assert "`llmbx image prepare … --launcher slurm` imports on a node that has it" in str(error.value)
+    assert "import it on a compute node with `llmbx image prepare … --launcher slurm`" in str(error.value)
     assert not (tmp_path / "install" / "images").exists()
 
 

@@ -1,4 +1,4 @@
-"""`llmbx image`: what cannot be written is told in one line."""
+"""`llmbx image export`: errors for bundles that cannot be written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_bundle_needs_a_folder_that_can_be_written(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
     missing = CliRunner().invoke(cli.export, [str(tmp_path / "x" / "y.bundle")])
     assert isinstance(missing.exception, UsageError)
-    assert f"y.bundle: there is no folder {tmp_path}/x: make it" in str(missing.exception)
+    assert f"y.bundle: folder {tmp_path}/x does not exist: create it" in str(missing.exception)
 
     refused = CliRunner().invoke(cli.export, ["/proc/y.bundle"])
     assert isinstance(refused.exception, InfraError)

@@ -1,4 +1,4 @@
-"""Image references are read in both spellings, and their files lie where the recipes put them."""
+"""Image references in the formats of Docker and enroot, and the paths of image files."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def test_what_is_no_reference_is_refused(text: str) -> None:
 
 def test_a_file_is_taken_as_it_is_when_its_kind_fits(tmp_path: Path) -> None:
     assert image_file("/images/mine.sqsh", tmp_path, ".sqsh", "enroot") == Path("/images/mine.sqsh")
-    with pytest.raises(UsageError, match=r"cannot start /images/mine.sqsh: it needs a .sif file, it is for enroot"):
+    with pytest.raises(
+        UsageError, match=r"cannot start /images/mine.sqsh: expected a .sif file \(.sqsh files are for enroot"
+    ):
         image_file("/images/mine.sqsh", tmp_path, ".sif", "apptainer")
-    with pytest.raises(UsageError, match=r"known are .sqsh, .sif, .tar"):
+    with pytest.raises(UsageError, match=r"supported suffixes: .sqsh, .sif, .tar"):
         image_file("/images/mine.img", tmp_path, ".sif", "apptainer")

@@ -1,4 +1,4 @@
-"""Which runtime is taken, and why."""
+"""Selection of the runtime, and the reported reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MakeSpec = Callable[..., RunSpec]
 
 
 def runtimes(*working: str) -> Any:
-    """All runtimes, of which only these work here."""
+    """All runtimes, of which only those in `working` are available."""
     tools: list[Any] = [VenvRuntime(), HostRuntime(), DockerRuntime(), ApptainerRuntime(), EnrootRuntime()]
     found = {tool.name: tool for tool in [*tools, PyxisRuntime()]}
     for name, tool in found.items():
@@ -43,11 +43,11 @@ def outside_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     ("gpu_type", "launcher", "request_", "working", "name", "why"),
     [
         ("cpu", LOCAL, BOTH, ("venv", "docker"), "venv", "auto: a run without GPUs needs no container"),
-        ("h100", LOCAL, BOTH, ("venv", "docker"), "docker", "auto: docker is the first container tool that works here"),
+        ("h100", LOCAL, BOTH, ("venv", "docker"), "docker", "auto: docker is the first available container tool"),
         ("h100", LOCAL, BOTH, ("venv", "docker", "apptainer"), "apptainer", "auto: apptainer is the first"),
         ("h100", SLURM, BOTH, ("venv", "enroot", "pyxis"), "pyxis", "auto: pyxis is the first"),
         ("h100", LOCAL, BOTH, ("venv", "enroot", "pyxis"), "enroot", "auto: enroot is the first"),
-        ("h100", LOCAL, BOTH, ("venv",), "venv", "auto: no container tool works here"),
+        ("h100", LOCAL, BOTH, ("venv",), "venv", "auto: no container tool is available"),
         ("cpu", LOCAL, ImageRequest(reference="x"), ("venv", "docker"), "docker", "auto: docker is the first"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The command that each runtime puts in front of a rank: golden, and what crosses the wall really does."""
+"""The commands that wrap a rank in a container: golden files, and tests that variables and mounts are passed."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def test_variables_are_handed_over_by_name_and_only_those_that_are_set(
         assert "CUDA_VISIBLE_DEVICES" not in arguments, "an empty one would hide every GPU"
 
 
-ENROOT_STAND_IN = """#!{python}
-# stands in for enroot 4.1.2's handling of variables: a file with a line each, from which quotes are stripped
+FAKE_ENROOT = """#!{python}
+# emulates how enroot 4.1.2 passes variables: a file with one variable per line, from which quotes are stripped
 import os, re, sys
 arguments, kept = sys.argv[2:], {{"PATH": "/usr/bin:/bin"}}
 while arguments[0].startswith("--"):
@@ -137,7 +137,7 @@ os.execve(arguments[1], arguments[1:], kept)
 def test_values_that_enroot_would_cut_arrive_whole(
     tmp_path: Path, make_spec: MakeSpec, make_launch: MakeLaunch
 ) -> None:
-    (tmp_path / "enroot").write_text(ENROOT_STAND_IN.format(python=sys.executable))
+    (tmp_path / "enroot").write_text(FAKE_ENROOT.format(python=sys.executable))
     (tmp_path / "enroot").chmod(0o755)
     values = {
         "LINES": "one\nPLAIN=2 50% \\n #\n", "QUOTED": '"it"', "PLAIN": "1", "ONE": "'", "UML": "\n\u00fc", "EMPTY": "",
@@ -148,11 +148,11 @@ def test_values_that_enroot_would_cut_arrive_whole(
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
     seen = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
     assert {name: seen.get(name) for name in values} == values
-    assert not [name for name in seen if name.startswith("LLMBX_CARRIED")]
+    assert not [name for name in seen if name.startswith("LLMBX_ENCODED")]
 
 
 @pytest.mark.parametrize(("tool", "flag"), [("docker", "--gpus"), ("apptainer", "--nv")])
-def test_devices_of_the_cpu_are_no_gpus(tool: str, flag: str, make_spec: MakeSpec, make_launch: MakeLaunch) -> None:
+def test_cpu_runs_do_not_request_gpus(tool: str, flag: str, make_spec: MakeSpec, make_launch: MakeLaunch) -> None:
     assert flag in wrap(tool, make_spec(), make_launch(1)).argv
     assert flag not in wrap(tool, make_spec(gpu_type="cpu"), make_launch(1)).argv
 
@@ -180,7 +180,7 @@ def test_a_users_mount_is_read(text: str, source: str, target: str | None, read_
 
 
 @pytest.mark.parametrize("text", ["a:/b", "/a:/b:/c", "/a:/b:x", "", "/a:b:ro"])
-def test_a_mount_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_mount_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="expected SOURCE"):
         container_env.parse_mount(text)
 
@@ -196,5 +196,5 @@ def test_a_folder_that_the_tool_cannot_name_is_refused(
 
 def test_without_an_image_a_container_runtime_says_so() -> None:
     for runtime in TOOLS.values():
-        with pytest.raises(UsageError, match="names no container image"):
+        with pytest.raises(UsageError, match="has no container image"):
             runtime.plan(ImageRequest(), INSTALL)

@@ -178,9 +178,9 @@ def test_scheduler_options_from_everywhere_and_conflicts() -> None:
         "nodelist": "n1,n2",
         "exclusive": "",
     }
-    with pytest.raises(UsageError, match="SBATCH_PARTITION says 'q' and --slurm-arg says 'r'"):
+    with pytest.raises(UsageError, match="SBATCH_PARTITION sets 'q', but --slurm-arg sets 'r'"):
         spec("grok1", environ, config, plugin_settings={"slurm": {"sbatch": {"partition": "r"}}})
-    with pytest.raises(UsageError, match="--walltime says 30 minutes and SBATCH_TIMELIMIT says '1:00:00'"):
+    with pytest.raises(UsageError, match="--walltime sets 30 minutes, but SBATCH_TIMELIMIT sets '1:00:00'"):
         spec("grok1", {"SBATCH_TIMELIMIT": "1:00:00"}, config, walltime_minutes=30)
 
 
@@ -252,7 +252,7 @@ def test_what_no_script_can_carry_is_refused_before_anything_starts(asked: dict[
     [
         (
             Cluster(plugin_keys={"account": ""}),
-            r"sbatch option account \(cluster 'c' in llmbx.toml\): it needs a value",
+            r"sbatch option account \(cluster 'c' in llmbx.toml\): a value is required",
         ),
         (Cluster(plugin_keys={"srun": {"nodes": "7"}}), r"srun option nodes=7 \(cluster 'c'\): llmbx sets it"),
     ],

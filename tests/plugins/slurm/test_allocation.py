@@ -1,11 +1,11 @@
-"""An allocation that is there already: recognised, measured, and refused where a run does not fit."""
+"""Detection of a surrounding Slurm allocation, its resources, and errors if it is too small."""
 
 from __future__ import annotations
 
 import pytest
 
 from llmbx.errors import InfraError, UsageError
-from llmbx_slurm.allocation import Allocation, check_cpus, narrowed, surrounding
+from llmbx_slurm.allocation import Allocation, check_cpus, current_allocation, restricted
 
 from ...core.launchers.conftest import make_spec
 
@@ -16,7 +16,7 @@ SHOWN = (
 
 
 class FakeSlurm:
-    """Answers for one job; `scontrol show hostnames` knows brackets and commas as far as the tests use them."""
+    """Emulates scontrol for one job; host lists support only the forms used by the tests."""
 
     def __init__(self, state: str = "RUNNING", tres: str = "", each: str = "gres:gpu:8") -> None:
         self.shown = SHOWN.format(state=state, tres=tres, each=each)
@@ -33,7 +33,7 @@ def forgotten(*command: str) -> str:
 
 
 def test_outside_of_a_job_there_is_no_allocation() -> None:
-    assert surrounding({"SLURM_CONF": "/etc/slurm.conf"}, forgotten) is None
+    assert current_allocation({"SLURM_CONF": "/etc/slurm.conf"}, forgotten) is None
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_outside_of_a_job_there_is_no_allocation() -> None:
     ids=["salloc", "batch script", "interactive step", "srun --pty"],
 )
 def test_where_llmbx_was_started(environ: dict[str, str], overlap: bool) -> None:
-    found = surrounding({"SLURM_JOB_ID": "7", **environ}, FakeSlurm())
+    found = current_allocation({"SLURM_JOB_ID": "7", **environ}, FakeSlurm())
     assert found == Allocation("7", ("n1", "n2", "n3"), cpus=6, gpus=24, overlap=overlap)
 
 
@@ -60,22 +60,21 @@ def test_where_llmbx_was_started(environ: dict[str, str], overlap: bool) -> None
     ],
 )
 def test_how_many_gpus_it_has(slurm: FakeSlurm, gpus: int | None) -> None:
-    found = surrounding({"SLURM_JOB_ID": "7"}, slurm)
+    found = current_allocation({"SLURM_JOB_ID": "7"}, slurm)
     assert found is not None and found.gpus == gpus
 
 
-@pytest.mark.parametrize(
-    ("slurm", "says"), [(FakeSlurm("COMPLETED"), "which is completed"), (forgotten, "which is not known any more")]
-)
+@pytest.mark.parametrize(("slurm", "says"), [(FakeSlurm("COMPLETED"), "completed"), (forgotten, "not found")])
 def test_a_shell_that_outlived_its_job_is_told_so(slurm: FakeSlurm, says: str) -> None:
-    with pytest.raises(UsageError, match=f"Slurm job 7, {says}: `unset SLURM_JOB_ID`"):
-        surrounding({"SLURM_JOB_ID": "7"}, slurm)
+    expected = rf"SLURM_JOB_ID is set to 7, but that job is not running \({says}\): run `unset SLURM_JOB_ID`"
+    with pytest.raises(UsageError, match=expected):
+        current_allocation({"SLURM_JOB_ID": "7"}, slurm)
 
 
 def test_several_tasks_that_each_start_llmbx_are_refused() -> None:
     environ = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "3"}
-    with pytest.raises(UsageError, match=r"as task 3 of 4 in step 7.2: start it once"):
-        surrounding(environ, FakeSlurm())
+    with pytest.raises(UsageError, match=r"as task 3 of 4 in step 7.2: start llmbx only once"):
+        current_allocation(environ, FakeSlurm())
 
 
 ALLOCATION = Allocation("7", ("n1", "n2", "n3"), cpus=6, gpus=12)
@@ -87,24 +86,24 @@ ALLOCATION = Allocation("7", ("n1", "n2", "n3"), cpus=6, gpus=12)
 )
 def test_the_run_takes_the_first_nodes_that_it_may(scheduler: dict[str, str], hosts: tuple[str, ...]) -> None:
     spec = make_spec(gpus=4, gpus_per_node=2, sbatch=scheduler)
-    assert narrowed(ALLOCATION, spec, FakeSlurm()).hosts == hosts
+    assert restricted(ALLOCATION, spec, FakeSlurm()).hosts == hosts
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"gpus": 8, "gpus_per_node": 2}, r"takes 4 nodes and Slurm job 7 \(n1, n2, n3\) has 3: take a larger one"),
+        ({"gpus": 8, "gpus_per_node": 2}, r"needs 4 nodes, but Slurm job 7 \(n1, n2, n3\) has 3: allocate more"),
         ({"gpus": 4, "gpus_per_node": 2, "sbatch": {"exclude": "n1,n2"}},
-         r"takes 2 nodes and .* has 1 that nodelist and exclude leave of 3"),
-        ({"gpus": 8, "gpus_per_node": 8, "gpu_type": "h100"}, "takes 8 GPUs on each node and .* has 4"),
+         r"needs 2 nodes, but .* has 1 of 3 after nodelist and exclude"),
+        ({"gpus": 8, "gpus_per_node": 8, "gpu_type": "h100"}, "needs 8 GPUs per node, but .* has 4"),
     ],
 )  # fmt: skip
 def test_an_allocation_that_is_too_small_is_refused_with_both_numbers(changes: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        narrowed(ALLOCATION, make_spec(**changes), FakeSlurm())
+        restricted(ALLOCATION, make_spec(**changes), FakeSlurm())
 
 
 def test_too_few_cpus_are_refused_with_both_numbers() -> None:
     check_cpus(ALLOCATION, 6, make_spec())
-    with pytest.raises(UsageError, match=r"8 ranks take 16 CPUs and .* has 6"):
+    with pytest.raises(UsageError, match=r"8 ranks need 16 CPUs, but .* has 6"):
         check_cpus(ALLOCATION, 8, make_spec(sbatch={"cpus-per-task": "2"}))

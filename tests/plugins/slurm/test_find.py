@@ -1,4 +1,4 @@
-"""Which job belongs to a run folder when nobody wrote down its id."""
+"""Finding the job of a run folder without a recorded job id."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPEC = make_spec(launcher="slurm")
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | Exception]:
-    """What each command of Slurm answers, by its name."""
+    """The output of each Slurm command, by name; tests change it."""
     answers: dict[str, str | Exception] = {"squeue": "", "sacct": InfraError("accounting storage is disabled")}
 
     def answer(command: str, *arguments: str) -> str:
@@ -82,7 +82,7 @@ def test_a_run_inside_an_allocation_is_its_process_and_never_the_whole_allocatio
     (run / "run.sh").write_text("#!/bin/bash\njob_id=7\n")  # made for an allocation: no options of sbatch
     (run / f"sbatch_{SPEC.experiment}.out").write_text("2026-11-21T10:00:00+0000 llmbx: starts as 7 on n1\n")
     asked["squeue"] = f"7|{run}\n"
-    assert find.find_jobs({run: SPEC}) == {}  # it has ended, and left no word
+    assert find.find_jobs({run: SPEC}) == {}  # it has ended without an exit file
     end = {"exit_code": 3, "started": 1.0, "ended": 2.0, "job_id": "7", "host": "n1"}
     (run / "exit.json").write_text(json.dumps(end))
     job = find.find_jobs({run: SPEC})[run]
@@ -98,6 +98,6 @@ def test_a_run_inside_an_allocation_is_its_process_and_never_the_whole_allocatio
 
 
 def wait_for_bash(pid: int) -> None:
-    """Until the process is bash, no more a copy of this one."""
+    """Wait until the process has executed bash and is no longer a fork of this one."""
     while b"run.sh" not in Path(f"/proc/{pid}/cmdline").read_bytes():
         time.sleep(0.01)

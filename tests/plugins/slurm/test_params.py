@@ -1,4 +1,4 @@
-"""sbatch's options as users give them."""
+"""Parsing and checking of sbatch and srun options."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_the_recipes_grammar(text: str, options: dict[str, str]) -> None:
     ("text", "says"),
     [
         ("=8", "'=8' has no option name"),
-        ("qos=a;qos=b", "qos is given twice, as 'a' and as 'b'"),
-        ('comment="open', 'a quote (") is opened and never closed'),
+        ("qos=a;qos=b", "qos has two values: 'a' and 'b'"),
+        ('comment="open', 'missing closing quote (")'),
     ],
 )
 def test_what_cannot_be_read(text: str, says: str) -> None:
@@ -67,14 +67,14 @@ def test_sbatchs_own_variables() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"nodes": "4"}, "nodes=4 (--slurm-arg): llmbx sets it; the number of nodes follows from --gpus"),
+        ({"nodes": "4"}, "nodes=4 (--slurm-arg): llmbx sets it; the number of nodes is derived from --gpus"),
         ({"array": "0-5"}, "array=0-5 (--slurm-arg): llmbx sets it; use llmbx sweep for many runs"),
         ({"nodelsit": "n1"}, "nodelsit=n1 (--slurm-arg): did you mean 'nodelist'?"),
-        ({"comment": "a\nb"}, "a value is one line"),
+        ({"comment": "a\nb"}, "a value must be a single line"),
         ({"gres": "gpu:8", "gpus-per-node": "4"},
-         "gres=gpu:8 (--slurm-arg) and gpus-per-node=4 (--slurm-arg) contradict each other"),
+         "gres=gpu:8 (--slurm-arg) and gpus-per-node=4 (--slurm-arg) conflict: remove one"),
         ({"nodelist": "n1,n2", "exclude": "n2,n3"}, "(n2 is in both)"),
-        ({"requeue": "", "no-requeue": ""}, "requeue (--slurm-arg) and no-requeue (--slurm-arg) contradict each other"),
+        ({"requeue": "", "no-requeue": ""}, "requeue (--slurm-arg) and no-requeue (--slurm-arg) conflict: remove one"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be_meant(options: dict[str, str], says: str) -> None:
@@ -90,9 +90,9 @@ def test_options_that_are_fine() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"a b": "3"}, "a b=3 (--slurm-arg): a name is made of letters, digits and dashes; ';' parts options"),
-        ({"account": ""}, "account (--slurm-arg): it needs a value"),
-        ({"time": ""}, "time (--slurm-arg): it needs a value"),
+        ({"a b": "3"}, "a b=3 (--slurm-arg): a name has only letters, digits and dashes; separate options by ';'"),
+        ({"account": ""}, "account (--slurm-arg): a value is required"),
+        ({"time": ""}, "time (--slurm-arg): a value is required"),
     ],
 )
 def test_options_that_no_directive_can_carry(options: dict[str, str], says: str) -> None:

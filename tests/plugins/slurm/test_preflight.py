@@ -1,6 +1,6 @@
-"""The look at a node before the framework starts: what it finds on healthy and on bad nodes.
+"""Node checks: results on healthy and on faulty nodes.
 
-No machine of the tests has a GPU, so `nvidia-smi` is a stand-in that answers as nvidia-smi(1) does.
+The test machines have no GPU, so `nvidia-smi` is a fake program with the output format of nvidia-smi(1).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from llmbx_slurm import preflight
 
 from ...core.launchers.conftest import make_launch, make_spec, shell_phase
 
-STAND_IN = """\
+FAKE_SMI = """\
 #!/bin/sh
-# stands in for nvidia-smi: COUNT GPUs of type NAME; the last one is as the other variables say
+# emulates nvidia-smi: COUNT GPUs of type NAME; the other variables set the properties of the last one
 case $1 in
   *clocks*) last=${REASONS-0x0000000000000001} others=0x0000000000000001 ;;
   *) others="${NAME:-NVIDIA H100 80GB HBM3}, ${DRIVER:-550.54.15}, 81559, 81000"
@@ -36,16 +36,16 @@ echo "$last"
 exit ${CODE:-0}
 """
 
-Look = Callable[..., list[str]]
+Check = Callable[..., list[str]]
 
 
 @pytest.fixture
-def look(tmp_path: Path) -> Look:
-    """`look("8", "h100", COUNT="7")`: the lines that the look leaves behind on such a node."""
+def check(tmp_path: Path) -> Check:
+    """`check("8", "h100", COUNT="7")`: the lines that the check writes on such a node."""
     (tmp_path / "preflight.sh").write_text(script.shell("preflight.sh", "llmbx_slurm"))
     (tmp_path / "bin").mkdir()
     smi = tmp_path / "bin" / "nvidia-smi"
-    smi.write_text(STAND_IN)
+    smi.write_text(FAKE_SMI)
     smi.chmod(0o755)
 
     def run(*arguments: str, shell: str = "sh", path: bool = True, **variables: str) -> list[str]:
@@ -58,8 +58,8 @@ def look(tmp_path: Path) -> Look:
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_a_healthy_node_states_facts_and_no_fault(look: Look, shell: str) -> None:
-    assert look("8", "h100", shell=shell) == ["gpus=8", "driver=550.54.15"]
+def test_a_healthy_node_states_facts_and_no_fault(check: Check, shell: str) -> None:
+    assert check("8", "h100", shell=shell) == ["gpus=8", "driver=550.54.15"]
 
 
 @pytest.mark.parametrize(
@@ -69,39 +69,39 @@ def test_a_healthy_node_states_facts_and_no_fault(look: Look, shell: str) -> Non
         ({"LAST": "NVIDIA A100-SXM4-80GB"}, "GPU 7 is NVIDIA A100-SXM4-80GB, not h100"),
         ({"FREE": "40000"}, "GPU 7 has only 40000 of 81559 MiB free"),
         ({"REASONS": "0x0000000000000048"}, "GPU 7 is throttled (0x0000000000000048)"),
-        ({"CODE": "9"}, "nvidia-smi fails: the driver is not up"),
+        ({"CODE": "9"}, "nvidia-smi failed: the driver is not running"),
     ],
 )
-def test_every_fault_is_named(look: Look, variables: dict[str, str], fault: str) -> None:
-    assert [line for line in look("8", "h100", **variables) if line.startswith("bad=")] == [f"bad={fault}"]
+def test_every_fault_is_named(check: Check, variables: dict[str, str], fault: str) -> None:
+    assert [line for line in check("8", "h100", **variables) if line.startswith("bad=")] == [f"bad={fault}"]
 
 
-def test_power_caps_and_idle_clocks_are_no_fault_and_types_are_whole_words(look: Look) -> None:
-    assert not any(line.startswith("bad=") for line in look("8", "h100", REASONS="0x0000000000000004"))
-    assert look("4", "gb200", NAME="NVIDIA GB200", COUNT="4")[0] == "gpus=4"
-    assert "bad=GPU 0 is NVIDIA GB200, not b200" in look("4", "b200", NAME="NVIDIA GB200", COUNT="4")
+def test_power_caps_and_idle_clocks_are_no_fault_and_types_are_whole_words(check: Check) -> None:
+    assert not any(line.startswith("bad=") for line in check("8", "h100", REASONS="0x0000000000000004"))
+    assert check("4", "gb200", NAME="NVIDIA GB200", COUNT="4")[0] == "gpus=4"
+    assert "bad=GPU 0 is NVIDIA GB200, not b200" in check("4", "b200", NAME="NVIDIA GB200", COUNT="4")
 
 
-def test_a_gpu_type_of_the_users_own_has_any_name(look: Look) -> None:
-    assert look("8", "any", NAME="Something Else") == ["gpus=8", "driver=550.54.15"]
+def test_a_gpu_type_of_the_users_own_has_any_name(check: Check) -> None:
+    assert check("8", "any", NAME="Something Else") == ["gpus=8", "driver=550.54.15"]
     (phase,) = preflight.with_preflight(make_spec(gpu_type="mine", preflight=PreflightSpec()), make_launch("x")).phases
     assert phase.argv[2:] == ("1", "any")
 
 
-def test_without_nvidia_smi_the_gpus_are_unknown_and_on_cpu_nobody_asks(look: Look) -> None:
-    assert look("8", "h100", path=False) == ["note=nvidia-smi is not there: the GPUs were not looked at"]
-    assert look("2", "cpu") == []
+def test_gpus_are_not_checked_without_nvidia_smi_or_on_cpu(check: Check) -> None:
+    assert check("8", "h100", path=False) == ["note=nvidia-smi not found: the GPUs were not checked"]
+    assert check("2", "cpu") == []
 
 
-def test_a_repository_must_lie_in_the_cache_when_there_is_no_network(look: Look, tmp_path: Path) -> None:
+def test_a_repository_must_lie_in_the_cache_when_there_is_no_network(check: Check, tmp_path: Path) -> None:
     here = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
-    (line,) = look("1", "cpu", "meta-llama/Llama-3.1-8B", **here)
-    assert line.startswith(f"bad=meta-llama/Llama-3.1-8B cannot be read from {tmp_path}/hf/hub")
+    (line,) = check("1", "cpu", "meta-llama/Llama-3.1-8B", **here)
+    assert line.startswith(f"bad=meta-llama/Llama-3.1-8B is not readable in {tmp_path}/hf/hub")
     snapshot = tmp_path / "hf" / "hub" / "models--meta-llama--Llama-3.1-8B" / "snapshots" / "abc"
     snapshot.mkdir(parents=True)
     (snapshot / "tokenizer.json").write_text("{}")
-    assert look("1", "cpu", "meta-llama/Llama-3.1-8B", **here) == []
-    assert look("1", "cpu", "another/one") == []  # with a network the ranks fetch it
+    assert check("1", "cpu", "meta-llama/Llama-3.1-8B", **here) == []
+    assert check("1", "cpu", "another/one") == []  # the ranks download it
 
 
 def test_a_bad_node_is_the_infrastructures_failure() -> None:
@@ -120,8 +120,8 @@ def test_no_phase_of_a_framework_may_have_its_name() -> None:
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_a_folder_that_cannot_be_written_has_an_exit_code_of_its_own(look: Look, tmp_path: Path, shell: str) -> None:
-    (tmp_path / "preflight-3.txt.part").mkdir()  # stands in the way, also of root
+def test_a_folder_that_cannot_be_written_has_an_exit_code_of_its_own(check: Check, tmp_path: Path, shell: str) -> None:
+    (tmp_path / "preflight-3.txt.part").mkdir()  # also blocks root
     with pytest.raises(subprocess.CalledProcessError) as caught:
-        look("2", "cpu", shell=shell)
+        check("2", "cpu", shell=shell)
     assert caught.value.returncode == 11

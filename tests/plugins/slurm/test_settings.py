@@ -1,4 +1,4 @@
-"""Slurm's settings: every spelling of an option of sbatch is the same option, and the user's ways must agree."""
+"""Slurm settings: the forms of sbatch options in a profile, and conflicts between the user's sources."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def test_an_option_of_sbatch_has_several_spellings(keys: dict[str, Any]) -> None
 def test_the_users_own_ways_must_not_contradict_each_other() -> None:
     environ = {"SBATCH_PARTITION": "a", "ADDITIONAL_SLURM_PARAMS": "partition=a"}
     assert join(SlurmSettings, None, environ, {"partition": "a"}).values == {"sbatch": {"partition": "a"}}
-    with pytest.raises(UsageError, match="partition: SBATCH_PARTITION says 'a' and ADDITIONAL_SLURM_PARAMS says 'b'"):
+    with pytest.raises(UsageError, match="partition: SBATCH_PARTITION sets 'a', but ADDITIONAL_SLURM_PARAMS sets 'b'"):
         join(SlurmSettings, None, {**environ, "ADDITIONAL_SLURM_PARAMS": "partition=b"}, {})
-    with pytest.raises(UsageError, match="partition: ADDITIONAL_SLURM_PARAMS says 'a' and --slurm-partition says 'c'"):
+    with pytest.raises(UsageError, match="partition: ADDITIONAL_SLURM_PARAMS sets 'a', but --slurm-partition sets 'c'"):
         join(SlurmSettings, None, environ, {"partition": "c"})
 
 

@@ -1,4 +1,4 @@
-"""What llmbx makes of Slurm's answers: batches, a cache, accounting, silence, and what srun wrote."""
+"""Job states from squeue and sacct: batches, caching, an unreachable controller, and messages of srun."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from llmbx.errors import InfraError
 from llmbx.launchers.base import Unreachable
 from llmbx.model import Job
+from llmbx_slurm.commands import environment, hint_for, message
 from llmbx_slurm.evidence import find_evidence
 from llmbx_slurm.launcher import SlurmLauncher
 from llmbx_slurm.state import Queue
-from llmbx_slurm.tools import environment, hint_for, message
 
 
 class FakeSlurm:
-    """Answers as Slurm's commands do, from two tables; counts what it is asked."""
+    """Emulates Slurm's commands with two tables, and records the calls."""
 
     def __init__(self) -> None:
         self.queue: dict[str, str] = {}
@@ -62,19 +62,19 @@ def test_many_jobs_are_asked_for_in_one_question(slurm: FakeSlurm, queue: Queue)
     ids = [str(number) for number in range(1, 501)]
     slurm.queue = dict.fromkeys(ids, "RUNNING|100|N/A|n1|None")
     queue.watch(ids)
-    assert all((queue.look(job) or pytest.fail(job)).word == "RUNNING" for job in ids)
+    assert all((queue.state(job) or pytest.fail(job)).name == "RUNNING" for job in ids)
     assert slurm.count("squeue") == 1 and len(slurm.asked) == 1
     slurm.clock = 10.0
     slurm.asked.clear()
-    assert all(queue.look(job) is not None for job in ids)
+    assert all(queue.state(job) is not None for job in ids)
     assert slurm.count("squeue") == 1 and len(slurm.asked) == 1
 
 
 def test_jobs_that_are_watched_later_are_asked_for_at_once_and_together(slurm: FakeSlurm, queue: Queue) -> None:
     slurm.queue = dict.fromkeys(("1", "2", "3"), "RUNNING|100|N/A|n1|None")
-    queue.look("1")
+    queue.state("1")
     queue.watch(["1", "2", "3"])
-    assert [state.word for job in ("2", "3", "1") if (state := queue.look(job))] == ["RUNNING"] * 3
+    assert [state.name for job in ("2", "3", "1") if (state := queue.state(job))] == ["RUNNING"] * 3
     assert slurm.count("squeue") == 2
 
 
@@ -82,7 +82,7 @@ def test_ended_jobs_cost_no_question_each(slurm: FakeSlurm, queue: Queue) -> Non
     ids = [str(number) for number in range(1, 501)]
     slurm.queue = dict.fromkeys(ids, "COMPLETED|100|110|n1|None")
     queue.watch(ids)
-    assert all((queue.look(job) or pytest.fail(job)).word == "COMPLETED" for job in ids)
+    assert all((queue.state(job) or pytest.fail(job)).name == "COMPLETED" for job in ids)
     assert len(slurm.asked) == 1
 
 
@@ -90,30 +90,30 @@ def test_very_many_jobs_fit_on_the_command_line(slurm: FakeSlurm, queue: Queue) 
     ids = [str(number) for number in range(10_000_001, 10_025_001)]
     slurm.queue = dict.fromkeys(ids, "RUNNING|100|N/A|n1|None")
     queue.watch(ids)
-    assert all(queue.look(job) is not None for job in ids)
+    assert all(queue.state(job) is not None for job in ids)
     assert max(len(part) for command in slurm.asked for part in command) < 128 * 1024
     assert slurm.count("squeue") == 13
 
 
 def test_an_answer_is_kept_for_a_moment_and_an_end_for_good(slurm: FakeSlurm, queue: Queue) -> None:
     slurm.queue["7"] = "PENDING|N/A|N/A||Resources"
-    state = queue.look("7")
-    assert state is not None and (state.word, state.reason, state.started) == ("PENDING", "Resources", None)
+    state = queue.state("7")
+    assert state is not None and (state.name, state.reason, state.started) == ("PENDING", "Resources", None)
     slurm.queue["7"] = "FAILED|100|110|n1|NonZeroExitCode"
     slurm.codes["7"] = "5:0"
     slurm.clock = 1.9
-    assert queue.look("7") is state
+    assert queue.state("7") is state
     slurm.clock = 2.1
-    assert queue.look("7") is not None
+    assert queue.state("7") is not None
     ended = queue.with_exit("7")
-    assert ended is not None and (ended.word, ended.exit_code, ended.started, ended.ended) == ("FAILED", 5, 100, 110)
+    assert ended is not None and (ended.name, ended.exit_code, ended.started, ended.ended) == ("FAILED", 5, 100, 110)
     slurm.clock = 1000.0
     asked = len(slurm.asked)
-    assert queue.look("7") is ended and queue.with_exit("7") is ended and len(slurm.asked) == asked
+    assert queue.state("7") is ended and queue.with_exit("7") is ended and len(slurm.asked) == asked
 
 
 @pytest.mark.parametrize(
-    ("row", "word", "code"),
+    ("row", "name", "code"),
     [
         ("COMPLETED|100|110|n1|0:0", "COMPLETED", 0),
         ("FAILED|100|110|n1|3:0", "FAILED", 3),
@@ -124,18 +124,18 @@ def test_an_answer_is_kept_for_a_moment_and_an_end_for_good(slurm: FakeSlurm, qu
     ],
 )
 def test_what_the_controller_forgot_accounting_remembers(
-    slurm: FakeSlurm, queue: Queue, row: str, word: str, code: int | None
+    slurm: FakeSlurm, queue: Queue, row: str, name: str, code: int | None
 ) -> None:
     slurm.accounts["7"] = row
-    state = queue.look("7")
-    assert state is not None and (state.word, state.exit_code, state.live) == (word, code, False)
+    state = queue.state("7")
+    assert state is not None and (state.name, state.exit_code, state.live) == (name, code, False)
 
 
 def test_without_accounting_a_forgotten_job_is_unknown(slurm: FakeSlurm, queue: Queue) -> None:
     slurm.accounting = False
-    assert queue.look("7") is None
+    assert queue.state("7") is None
     slurm.clock = 10.0
-    assert queue.look("7") is None
+    assert queue.state("7") is None
     assert slurm.count("sacct") == 1
 
 
@@ -160,19 +160,19 @@ def test_accounts_that_do_not_answer_are_no_end(slurm: FakeSlurm, queue: Queue, 
 
 def test_a_silent_controller_is_left_alone_for_a_while(slurm: FakeSlurm, queue: Queue) -> None:
     slurm.queue["7"] = "RUNNING|100|N/A|n1|None"
-    queue.look("7")
+    queue.state("7")
     slurm.silent, slurm.clock = True, 5.0
     for _ in range(3):
         with pytest.raises(Unreachable):
-            queue.look("7")
+            queue.state("7")
     assert slurm.count("squeue") == 2
     slurm.silent, slurm.clock = False, 16.0
-    assert queue.look("7") is not None
+    assert queue.state("7") is not None
 
 
 def test_jobs_of_another_cluster_are_asked_for_there(slurm: FakeSlurm, queue: Queue) -> None:
     slurm.queue = {"7": "RUNNING|100|N/A|n1|None", "8": "RUNNING|100|N/A|n1|None"}
-    assert queue.look("7;east") is not None and queue.look("8") is not None
+    assert queue.state("7;east") is not None and queue.state("8") is not None
     assert "--clusters=east" in slurm.asked[0] and "--clusters=east" not in slurm.asked[-1]
 
 
@@ -211,7 +211,8 @@ TASK = "srun: error: n2: task 3: Out Of Memory\n"
         (None, {"exit_code": 143, "signal": "TERM"}, LIMIT,
          ("ended", 143, "timeout", None, "stopped by SIGTERM")),
         (None, {"exit_code": 0}, "", ("ended", 0, None, None, "")),
-        (None, None, "", ("lost", None, None, None, "Slurm has forgotten the job, and its script left no word")),
+        (None, None, "",
+         ("lost", None, None, None, "the job is unknown to Slurm, and the script did not write exit.json")),
         (None, None, "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x DUE TO PREEMPTION ***",
          ("ended", None, "preempted", None, "")),
         ("RUNNING", {"exit_code": 0}, "", ("ended", 0, None, None, "")),
@@ -246,16 +247,16 @@ FAILED = {"exit_code": 143, "ended": 110.0}
     ("queue", "said", "host", "expected"),
     [
         ("TIMEOUT|1|112|n1|None", FAILED, None, ("ended", "timeout", "TIMEOUT")),
-        ("CANCELLED|1|5000|n1|None", FAILED, None, ("ended", None, "")),  # long after: the user had gone home
+        ("CANCELLED|1|5000|n1|None", FAILED, None, ("ended", None, "")),  # long after the run had ended
         ("COMPLETED|1|112|n1|None", FAILED, None, ("ended", None, "")),
-        ("COMPLETING|1|N/A|n1|None", FAILED, None, ("running", None, "its allocation is ending")),
+        ("COMPLETING|1|N/A|n1|None", FAILED, None, ("running", None, "the allocation is ending")),
         ("TIMEOUT|1|112|n1|None", {"exit_code": 0, "ended": 110.0}, None, ("ended", None, "")),
         ("NODE_FAIL|1|112|n1|None", None, None, ("ended", "node_fail", "NODE_FAIL on one of n1")),
         ("RUNNING|1|N/A|n1|None", None, None, ("lost", None, "its script ended without a word")),
         ("RUNNING|1|N/A|n1|None", None, "login2", ("running", None, "runs on login2")),
         ("COMPLETED|1|112|n1|None", None, "login2",
-         ("lost", None, "its allocation has ended, and its script left no word")),
-        (None, None, "login2", ("lost", None, "its allocation has ended, and its script left no word")),
+         ("lost", None, "the allocation has ended, but the script did not write exit.json")),
+        (None, None, "login2", ("lost", None, "the allocation has ended, but the script did not write exit.json")),
     ],
 )  # fmt: skip
 def test_a_run_inside_an_allocation_is_not_the_allocation(
@@ -289,7 +290,7 @@ def test_the_word_of_an_earlier_start_does_not_count_for_a_requeued_job(slurm: F
     slurm.codes["7"] = "1:0"
     status = launcher_with(slurm).status(JOB, tmp_path)
     assert (status.state, status.exit_code, status.verdict) == ("ended", 1, None)
-    assert status.reason == "FAILED: requeued, and its script did not begin again"
+    assert status.reason == "FAILED: requeued, but the script did not start again"
     slurm.queue["7"] = "FAILED|130|140|n1|NonZeroExitCode"  # clocks that are not quite the same
     assert launcher_with(slurm).status(JOB, tmp_path).exit_code == 143
 

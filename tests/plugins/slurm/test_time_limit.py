@@ -1,4 +1,4 @@
-"""Slurm's time limits."""
+"""Parsing of Slurm's time limits."""
 
 from __future__ import annotations
 

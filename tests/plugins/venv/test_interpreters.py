@@ -1,4 +1,4 @@
-"""An interpreter is taken because it runs, not because its name is on PATH."""
+"""Interpreters are selected by running them, not only by their name on PATH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pip is used, what of the user's settings it sees, and how its failures read."""
+"""Selection of pip, the user's pip settings, failure messages and progress."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ RETRY = "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConne
 @pytest.mark.parametrize(
     ("lines", "configured", "offline", "said"),
     [
-        ([RETRY.format("Connection refused"), MISSING], {}, False, "torch==2.13.0 could not be fetched: Connection"),
-        ([RETRY.format("Network is unreachable"), MISSING], {}, False, "(pip looked in its default index, as it is"),
-        ([MISSING], {"index-url": "https://u:p@x/", "find-links": "/w"}, False, "looked in index-url, find-links, as"),
-        ([MISSING], {"no-index": "1", "find-links": "/w"}, False, "was not found (pip looked in find-links,"),
+        ([RETRY.format("Connection refused"), MISSING], {}, False, "torch==2.13.0 could not be downloaded: Connection"),
+        ([RETRY.format("Network is unreachable"), MISSING], {}, False, "(searched: the default index, according"),
+        ([MISSING], {"index-url": "https://u:p@x/", "find-links": "/w"}, False, "searched: index-url, find-links, according"),
+        ([MISSING], {"no-index": "1", "find-links": "/w"}, False, "was not found (searched: find-links,"),
         ([MISSING], {}, True, "torch==2.13.0 is not in /install/wheels or another local find-links folder"),
         (["ERROR: [Errno 28] No space left on device"], {}, False, "the disk is full"),
-        (["ERROR: 403 Client Error: Forbidden for url: https://u:p@x/"], {}, False, "fetched: 403 Client Error"),
+        (["ERROR: 403 Client Error: Forbidden for url: https://u:p@x/"], {}, False, "downloaded: 403 Client Error"),
         (["Collecting x", "ERROR: Cannot install a and b"], {}, False, "pip failed: Cannot install a and b"),
-        ([], {}, False, "pip failed: without a word"),
+        ([], {}, False, "pip failed: no error output"),
     ],
 )
 def test_a_failure_is_one_line_that_shows_no_addresses(
@@ -54,7 +54,7 @@ def test_without_a_pip_of_its_own_the_interpreters_pip_serves(monkeypatch: pytes
 def test_a_pip_too_old_for_the_environments_python_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pip: str, python: str, own: bool
 ) -> None:
-    """A stand-in for an interpreter: Debian 12's pip 23.0.1 fails in Python 3.12 with an AttributeError."""
+    """Uses a fake interpreter. Debian 12's pip 23.0.1 fails in Python 3.12 with an AttributeError."""
     monkeypatch.setattr(importlib.metadata, "version", lambda name: pip)
     program = tmp_path / "python"
     program.write_text(f'#!/bin/sh\ncase "$1" in -c) echo {python};; *) echo pip 99.0 from here;; esac\n')
@@ -83,7 +83,7 @@ def test_without_any_pip_one_is_made_in_the_environment(
 def test_no_way_to_a_pip_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(InfraError, match="no pip was found for /bin/false"):
+    with pytest.raises(InfraError, match="no pip >= 22.3 was found for /bin/false"):
         pip_tool.pip_command("/bin/false", "/bin/false")
 
 
@@ -94,7 +94,7 @@ def test_offline_keeps_only_local_links() -> None:
     assert env["PIP_FIND_LINKS"].split() == ["/a/wheels", "file:///b"]
 
 
-def test_progress_is_calm_and_counts_what_is_installed() -> None:
+def test_progress_is_limited_to_one_line_per_second_and_counts_packages() -> None:
     said: list[str] = []
     now, there = [0.0], {"six"}
     shown = PipProgress("env toy", said.append, lambda: there, clock=lambda: now[0])
@@ -104,7 +104,7 @@ def test_progress_is_calm_and_counts_what_is_installed() -> None:
     now[0] += 2
     shown.line("  Downloading https://x.example/torch-2.13.0%2Bcpu-cp311-cp311-linux.whl (184.2 MB)")
     shown.tick()
-    assert said[-1] == "env toy: fetching torch 2.13.0+cpu (184.2 MB), package 20, 4 s"
+    assert said[-1] == "env toy: downloading torch 2.13.0+cpu (184.2 MB), package 20, 4 s"
     assert len(said) <= 4, "at most one line a second"
     shown.line("Installing collected packages: six, Typing_Extensions, torch")
     now[0] += 1
@@ -114,7 +114,7 @@ def test_progress_is_calm_and_counts_what_is_installed() -> None:
     for _ in range(30):
         now[0] += 0.25
         shown.tick()
-    assert len(said) == count, "nothing new, nothing said"
+    assert len(said) == count, "no line without a change"
     now[0] += 10
     shown.tick()
     assert len(said) == count + 1

@@ -1,1 +1,1 @@
-"""Images as files and digests: getting them whole, proving them, and noticing when they change."""
+"""Import, verify, build and bundle container images, and detect changed digests."""

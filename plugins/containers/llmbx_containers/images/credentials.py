@@ -1,4 +1,4 @@
-"""A registry's user name and password, from where the container tools keep them. They never leave by argv."""
+"""Read registry credentials from the configuration of Docker and enroot. They are never passed in argv."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from llmbx.model import Value
 
 _ALIASES = {"nvcr.io": ("authn.nvidia.com",), "docker.io": ("auth.docker.io", "index.docker.io")}
-"""Hosts under which enroot's credentials name a registry: those of its token service."""
+"""Other host names of a registry in enroot's credentials file: those of its token service."""
 
 
 class Login(Value, frozen=True):
@@ -23,20 +23,20 @@ class Login(Value, frozen=True):
 
 
 def login_for(registry: str, environ: Mapping[str, str] | None = None) -> Login | None:
-    """The login for `registry` that `docker login` or enroot's credentials file has, or None for an anonymous pull."""
+    """The login for `registry` from `docker login`, else from enroot's credentials file; None for anonymous access."""
     variables = os.environ if environ is None else environ
     return _docker_login(registry) or _enroot_login(registry, variables)
 
 
 def _docker_login(registry: str) -> Login | None:
-    """From Docker's configuration, its credential helpers among it."""
+    """The login in Docker's configuration, including its credential helpers."""
     import docker.auth
     import docker.errors
 
     found: dict[str, Any] | None = None
     with suppress(docker.errors.DockerException, OSError, ValueError):
-        asked = None if registry == "docker.io" else registry
-        found = docker.auth.load_config().resolve_authconfig(asked)
+        host = None if registry == "docker.io" else registry
+        found = docker.auth.load_config().resolve_authconfig(host)
     user, password = ((found or {}).get(key) or (found or {}).get(key.title()) for key in ("username", "password"))
     return Login(user=user, password=password) if user and password else None
 

@@ -1,4 +1,4 @@
-"""Image files that are there whole or not at all: import once, verify, rename; lock the digest; find it again fast."""
+"""Import image files atomically: import once, verify, lock the digest, rename; later runs use the cached result."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
-    """One image file that a runtime needs, and how it is come by. `source` is a Docker archive it is made from."""
+class FileRequest:
+    """One image file that a runtime needs, and how to create it. `source`: the Docker archive to convert, if any."""
 
     image: Image
     request: ImageRequest
@@ -41,41 +41,44 @@ class Wanted:
 
     @property
     def path(self) -> Path:
-        """Where the file lies in the end."""
+        """Final path of the file."""
         return Path(self.image.path or "")
 
     @property
     def title(self) -> str:
-        """How progress and errors name it."""
+        """Name of the image in progress and error messages."""
         return f"image {self.path.name}"
 
     @property
     def key(self) -> str:
-        """Its name in `images.lock`."""
+        """Key of the image in `images.lock`."""
         given = self.image.reference
         return str(self.source or self.path) if is_file(given) else parse_reference(given).docker
 
 
-def ensure_file(wanted: Wanted) -> Image:
-    """The image's file, verified: found in a millisecond when it was seen before, else checked, made or imported.
+def ensure_file(wanted: FileRequest) -> Image:
+    """Return the image with a verified file; the file is verified, converted or imported if it has no valid stamp.
 
-    Raises `InfraError` (registry, disk, tool, a digest that changed) and `UsageError` (no such image or file).
+    Raises `InfraError` for failures of the registry, disk or tool and for a changed digest, `UsageError` if the image
+    or file does not exist.
     """
     stamp = current_stamp(wanted.path, wanted.install)
     if stamp is not None and wanted.source is not None and stamp.digest != _archive_digest(wanted):
         stamp = None
     if stamp is None:
-        stamp = _obtain(wanted)
-    _agree(wanted, stamp.digest, stamp.sha256)
+        stamp = _create(wanted)
+    _check_digest(wanted, stamp.digest, stamp.sha256)
     seen = {wanted.path.name: stamp.sha256, STORE: stamp.config}
     remember(wanted.install, wanted.key, stamp.digest, {name: digest for name, digest in seen.items() if digest})
     found: Image = wanted.image.replace(digest=stamp.proof, versions=stamp.versions)
     return found
 
 
-def look_into_file(image: Image, tool: FileTool, install: Path) -> Image:
-    """The image with the versions that it names when it is started, asked once for each file; as it was if no container
-    can be started here. Raises `UsageError` when it has no python3."""
+def inspect_file(image: Image, tool: FileTool, install: Path) -> Image:
+    """Return the image with the versions of its Python and packages, read by starting it once for each file.
+
+    The image is returned unchanged if no container can be started here. Raises `UsageError` if it has no python3.
+    """
     from .tool import python_versions
 
     path = Path(image.path or "")
@@ -90,14 +93,14 @@ def look_into_file(image: Image, tool: FileTool, install: Path) -> Image:
     return known
 
 
-def adopt(wanted: Wanted) -> Stamp:
-    """Verify and stamp a file that is there already, whoever made it."""
-    from .verify import require_whole, sha256_file
+def verify_existing(wanted: FileRequest) -> Stamp:
+    """Verify and stamp an existing file, whether or not llmbx created it."""
+    from .verify import require_intact, sha256_file
 
-    require_whole(wanted.path)
+    require_intact(wanted.path)
     wanted.progress(f"{wanted.title}: checking {wanted.path}")
     stamp = with_identity(_new_stamp(wanted), wanted.path).replace(sha256=sha256_file(wanted.path, wanted.progress))
-    _agree(wanted, None, stamp.sha256)
+    _check_digest(wanted, None, stamp.sha256)
     known = read_lock(wanted.install).images.get(wanted.key)
     if known and known.files.get(wanted.path.name) == stamp.sha256:
         stamp = stamp.replace(digest=known.digest)
@@ -106,58 +109,58 @@ def adopt(wanted: Wanted) -> Stamp:
     return kept
 
 
-def _obtain(wanted: Wanted) -> Stamp:
-    """The stamp of a file that has none that fits: adopt it, convert an archive into it, or import it."""
+def _create(wanted: FileRequest) -> Stamp:
+    """Verify, convert or import a file without a valid stamp, and return its new stamp."""
     if is_file(wanted.image.reference) and wanted.source is None:
         if not wanted.path.is_file():
-            raise UsageError(f"there is no image file {wanted.path}")
-        return adopt(wanted)
-    with disk_errors(str(wanted.path)), _lease(wanted):
+            raise UsageError(f"image file {wanted.path} does not exist")
+        return verify_existing(wanted)
+    with disk_errors(str(wanted.path)), _locked(wanted):
         stamp = current_stamp(wanted.path, wanted.install)
         if wanted.source is not None:
             digest = _archive_digest(wanted)
-            return stamp if stamp and stamp.digest == digest else _make(wanted, digest)
+            return stamp if stamp and stamp.digest == digest else _write_file(wanted, digest)
         if stamp is not None:
             return stamp
         if wanted.path.is_file():
             from .verify import problem
 
             if (bad := problem(wanted.path)) is None:
-                return adopt(wanted)
-            wanted.progress(f"{wanted.path} is not whole ({bad}): importing it again")
+                return verify_existing(wanted)
+            wanted.progress(f"{wanted.path} is corrupt ({bad}): importing it again")
         if wanted.offline and not wanted.key.startswith(BUILT):
             raise InfraError(
-                f"{wanted.path} is not there, and --offline forbids to import it: `llmbx image prepare` it where there "
-                f"is a network, or bring it with `llmbx image import BUNDLE`"
+                f"{wanted.path} does not exist and --offline disables the import: run `llmbx image prepare` on a "
+                f"machine with network access, or import a bundle with `llmbx image import BUNDLE`"
             )
         return _import(wanted)
 
 
-def _import(wanted: Wanted) -> Stamp:
-    """Ask the registry, compare digests, make room, and have the tool import just that digest."""
-    from .disk import needed_bytes, require_room
+def _import(wanted: FileRequest) -> Stamp:
+    """Look up the digest in the registry, check it and the disk space, and import exactly that digest."""
+    from .disk import needed_bytes, require_space
     from .limits import limits
     from .registry import look_up
-    from .retry import retrying
+    from .transient import retry
 
     require_importable(wanted.key, wanted.tool.name)
     bounds = limits()
     deadline = time.monotonic() + bounds.timeout_s
     reference = parse_reference(wanted.image.reference)
-    remote = retrying(lambda: look_up(reference, bounds), wanted.title, bounds, deadline, wanted.progress)
-    _agree(wanted, remote.digest, None)
+    remote = retry(lambda: look_up(reference, bounds), wanted.title, bounds, deadline, wanted.progress)
+    _check_digest(wanted, remote.digest, None)
     if remote.layer_bytes is not None:
-        require_room(wanted.path.parent, needed_bytes(remote.layer_bytes, packed_again=True), wanted.title)
-    return _make(wanted, remote.digest, remote)
+        require_space(wanted.path.parent, needed_bytes(remote.layer_bytes, packed_again=True), wanted.title)
+    return _write_file(wanted, remote.digest, remote)
 
 
-def _make(wanted: Wanted, digest: str, remote: RemoteImage | None = None) -> Stamp:
-    """Have the tool write the file under another name, verify it, stamp it, and give it its name."""
+def _write_file(wanted: FileRequest, digest: str, remote: RemoteImage | None = None) -> Stamp:
+    """Have the tool write the file under a temporary name, then verify, stamp and rename it."""
     from llmbx.cli.words import size
 
     from .limits import limits
-    from .retry import retrying
-    from .verify import require_whole, sha256_of_new
+    from .transient import retry
+    from .verify import require_intact, sha256_of_new
 
     bounds = limits()
     deadline = time.monotonic() + bounds.timeout_s
@@ -171,12 +174,13 @@ def _make(wanted: Wanted, digest: str, remote: RemoteImage | None = None) -> Sta
                 shutil.rmtree(rest) if rest.is_dir() else rest.unlink()
             run_import(_command(wanted, digest, output, scratch), scratch, wanted.title, deadline, wanted.progress)
 
-        retrying(attempt, wanted.title, bounds, deadline, wanted.progress)
-        require_whole(output)
+        retry(attempt, wanted.title, bounds, deadline, wanted.progress)
+        require_intact(output)
         sha256 = sha256_of_new(output, wanted.progress)
         stamp = with_identity(_new_stamp(wanted, digest), output)
         stamp = stamp.replace(sha256=sha256, config=remote.config if remote else None)
-        # The stamp first: killed in between, it fits no file, while a file without one would lose its digest.
+        # Write the stamp before the rename: if killed in between, the stamp is ignored because no file matches it,
+        # while a file without a stamp would lose its digest.
         write_stamp(stamp, wanted.install)
         output.replace(wanted.path)
     wanted.progress(f"{wanted.title}: ready, {size(stamp.size)}, {stamp.proof}")
@@ -184,7 +188,7 @@ def _make(wanted: Wanted, digest: str, remote: RemoteImage | None = None) -> Sta
     return made
 
 
-def _command(wanted: Wanted, digest: str | None, output: Path, scratch: Path) -> Command:
+def _command(wanted: FileRequest, digest: str | None, output: Path, scratch: Path) -> Command:
     if wanted.source is not None:
         assert wanted.tool.converting is not None
         return wanted.tool.converting(wanted.source, output, scratch)
@@ -192,12 +196,12 @@ def _command(wanted: Wanted, digest: str | None, output: Path, scratch: Path) ->
     return wanted.tool.importing(reference, output, scratch)
 
 
-def _agree(wanted: Wanted, digest: str | None, sha256: str | None) -> None:
-    """Raise `InfraError` when the digest is not the recipe's, or digest or file are not those first seen."""
+def _check_digest(wanted: FileRequest, digest: str | None, sha256: str | None) -> None:
+    """Raise `InfraError` if the digest differs from the pinned one, or digest or file differ from `images.lock`."""
     accept, pinned = wanted.request.accept_change, wanted.request.digest
     if pinned and digest and digest != pinned and not accept:
         raise InfraError(
-            f"{wanted.title}: the recipe is pinned to {pinned}, but {wanted.key} is {digest}; use it all the same with "
+            f"{wanted.title}: the recipe is pinned to {pinned}, but {wanted.key} is {digest}; to use it anyway, pass "
             f"--accept-image-change"
         )
     check_locked(wanted.install, wanted.key, "digest", digest, accept)
@@ -205,24 +209,24 @@ def _agree(wanted: Wanted, digest: str | None, sha256: str | None) -> None:
         check_locked(wanted.install, wanted.key, "file", sha256, accept, key=wanted.path.name)
 
 
-def _archive_digest(wanted: Wanted) -> str:
-    """sha256 of the Docker archive, from its stamp while it is the same file."""
-    from .verify import require_whole, sha256_file
+def _archive_digest(wanted: FileRequest) -> str:
+    """sha256 of the Docker archive, from its stamp if the file is unchanged."""
+    from .verify import require_intact, sha256_file
 
     archive = wanted.source
     assert archive is not None
     if not archive.is_file():
-        raise UsageError(f"there is no image file {archive}")
+        raise UsageError(f"image file {archive} does not exist")
     if (stamp := current_stamp(archive, wanted.install)) and stamp.sha256:
         return stamp.sha256
-    require_whole(archive)
+    require_intact(archive)
     digest = sha256_file(archive, wanted.progress)
     stamp = Stamp(path=str(archive), reference=str(archive), sha256=digest)
     write_stamp(with_identity(stamp, archive), wanted.install)
     return digest
 
 
-def _new_stamp(wanted: Wanted, digest: str | None = None) -> Stamp:
+def _new_stamp(wanted: FileRequest, digest: str | None = None) -> Stamp:
     now = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     return Stamp(
         path=str(wanted.path), reference=wanted.key, digest=digest, imported=now if digest else "",
@@ -231,7 +235,7 @@ def _new_stamp(wanted: Wanted, digest: str | None = None) -> Stamp:
 
 
 @contextmanager
-def _lease(wanted: Wanted) -> Iterator[None]:
+def _locked(wanted: FileRequest) -> Iterator[None]:
     from llmbx.runtimes.locks import held
 
     wanted.path.parent.mkdir(parents=True, exist_ok=True)
@@ -242,7 +246,7 @@ def _lease(wanted: Wanted) -> Iterator[None]:
 
 @contextmanager
 def _scratch(target: Path) -> Iterator[Path]:
-    """A folder beside `target` for one import; it is gone afterwards, and so are those of imports that were killed."""
+    """A temporary folder beside `target` for one import. Folders of killed imports are deleted as well."""
     for leftover in target.parent.glob(f".{target.name}.partial-*"):
         end_leftovers(leftover)
         shutil.rmtree(leftover, ignore_errors=True)

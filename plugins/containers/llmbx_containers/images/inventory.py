@@ -1,4 +1,4 @@
-"""What images an install has, whether they are still what they were, and what may go."""
+"""List, verify and delete the images of an install."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from llmbx.runtimes.base import Progress
 from ..naming import is_file, parse_reference
 from ..runtimes.container import BUILT
 from .lockfile import read_lock
-from .stamps import Stamp, all_stamps, current_stamp, drop_stamp, read_stamp, with_identity, write_stamp
+from .stamps import Stamp, all_stamps, current_stamp, delete_stamp, read_stamp, with_identity, write_stamp
 
 SUFFIXES = (".sqsh", ".sif")
 
 
 class Entry(Value, frozen=True):
-    """One image as `llmbx image list` shows it. `state`: ok, not seen yet, changed, or what is wrong."""
+    """One image as `llmbx image list` shows it.
+
+    `size` is in bytes. `state` is "ok", "not verified", "changed" or a description of the problem.
+    """
 
     name: str
     reference: str | None
@@ -35,17 +38,17 @@ class Entry(Value, frozen=True):
 
     @property
     def label(self) -> str:
-        """Its name as tables show it: a daemon's id by its first twelve digits."""
+        """Its name in tables: the id of a Docker image is shortened to twelve digits."""
         return self.name if self.path is not None else self.name.replace("sha256:", "")[: len("docker/") + 12]
 
     @property
     def good(self) -> bool:
-        """Whether a run can use it as it is."""
-        return self.state in ("ok", "not seen yet")
+        """Whether a run can use it."""
+        return self.state in ("ok", "not verified")
 
 
 def entries(install: Path) -> list[Entry]:
-    """Every image of the install: files in `images`, and what runs used from a daemon's store. Nothing is hashed."""
+    """Every image of the install: files in `images`, and the Docker images that runs used. Nothing is hashed."""
     found = [_of_file(path, install) for path in _files(install)]
     known = {entry.path for entry in found}
     for stamp in all_stamps(install):
@@ -55,28 +58,31 @@ def entries(install: Path) -> list[Entry]:
 
 
 def select(install: Path, names: Sequence[str]) -> list[Entry]:
-    """The images with these file names or references; all without a name. Raises `UsageError` for none."""
+    """The images with these file names or references; all if `names` is empty.
+
+    Raises `UsageError` if the install has no images or a name matches none.
+    """
     have = entries(install)
     if not have:
-        raise UsageError(f"there is no image in {install / 'images'}: `llmbx image prepare` brings one")
+        raise UsageError(f"no images in {install / 'images'}: import one with `llmbx image prepare`")
     chosen = []
     for name in names:
         matching = [entry for entry in have if name in _names(entry)]
         if not matching:
-            raise UsageError(f"no image '{name}' here{did_you_mean(name, [entry.name for entry in have])}")
+            raise UsageError(f"no image named '{name}'{did_you_mean(name, [entry.name for entry in have])}")
         chosen += [entry for entry in matching if entry not in chosen]
     return chosen if names else have
 
 
-def older(found: Sequence[Entry], days: float) -> list[Entry]:
-    """Those whose file was written more than `days` days ago; images in a daemon's store have no file and stay."""
+def older_than(found: Sequence[Entry], days: float) -> list[Entry]:
+    """The images whose file was modified more than `days` days ago. Docker images have no file and never match."""
     oldest = time.time() - days * 86400
     dated = [(entry, Path(entry.path)) for entry in found if entry.path is not None and entry.kind != "tar"]
     return [entry for entry, path in dated if path.is_file() and path.stat().st_mtime < oldest]
 
 
 def verified(entry: Entry, install: Path, progress: Progress, offline: bool) -> Entry:
-    """The entry after a look at every byte: is the file whole, is it what it was, has its tag been re-pushed?"""
+    """Verify an image (completeness, sha256, and unless `offline` the tag's digest); returns it with its new state."""
     state = _store_state(entry) if entry.path is None else _file_state(entry, install, progress)
     if state == "ok" and not offline and entry.reference and not is_file(entry.reference):
         state = _registry_state(entry, install)
@@ -85,24 +91,27 @@ def verified(entry: Entry, install: Path, progress: Progress, offline: bool) -> 
 
 
 def remove(entry: Entry, install: Path) -> int:
-    """Delete an image file of the install with its stamp; the bytes it freed. `images.lock` keeps its digest."""
+    """Delete an image file of the install and its stamp, and return the bytes freed. `images.lock` keeps its digest.
+
+    Raises `UsageError` for Docker images and for files outside of the install's `images` folder.
+    """
     if entry.path is None:
-        raise UsageError(f"{entry.name} lies in Docker's store: `docker image rm {entry.reference}` removes it")
+        raise UsageError(f"{entry.name} is stored in Docker: remove it with `docker image rm {entry.reference}`")
     path = Path(entry.path)
     if path.parent != install / "images":
-        raise UsageError(f"{path} does not lie in {install / 'images'}: llmbx deletes only what it made")
-    drop_stamp(entry.path, install)
+        raise UsageError(f"{path} is not in {install / 'images'}: llmbx deletes only images in that folder")
+    delete_stamp(entry.path, install)
     path.unlink(missing_ok=True)
     return entry.size or 0
 
 
 def leftovers(install: Path) -> list[Path]:
-    """What imports that were killed have left: their folders, unless the import still runs."""
-    return [path for path in (install / "images").glob(".*.partial-*") if not _held(path)]
+    """Temporary folders of killed imports; those of running imports are not included."""
+    return [path for path in (install / "images").glob(".*.partial-*") if not _in_use(path)]
 
 
-def sweep(install: Path) -> int:
-    """Delete leftovers, and stamps whose file is gone; the bytes it freed."""
+def delete_leftovers(install: Path) -> int:
+    """Delete leftovers and the stamps of missing files, and return the bytes freed."""
     from .tool import end_leftovers
 
     freed = 0
@@ -112,7 +121,7 @@ def sweep(install: Path) -> int:
         shutil.rmtree(folder, ignore_errors=True)
     for stamp in all_stamps(install):
         if stamp.inode and not Path(stamp.path).exists():
-            drop_stamp(stamp.path, install)
+            delete_stamp(stamp.path, install)
     return freed
 
 
@@ -128,7 +137,7 @@ def _of_file(path: Path, install: Path) -> Entry:
 
     stamp, current = read_stamp(str(path), install), current_stamp(path, install)
     bad = problem(path)
-    state = f"not whole: {bad}" if bad else "ok" if current else "changed" if stamp else "not seen yet"
+    state = f"corrupt: {bad}" if bad else "ok" if current else "changed" if stamp else "not verified"
     return Entry(
         name=path.name, reference=stamp.reference if stamp else None, kind=path.suffix[1:], size=path.stat().st_size,
         digest=current.proof if current else None, imported=_date(stamp), state=state, path=str(path),
@@ -161,12 +170,12 @@ def _file_state(entry: Entry, install: Path, progress: Progress) -> str:
 
     path = Path(entry.path or "")
     if bad := problem(path):
-        return f"not whole: {bad}"
+        return f"corrupt: {bad}"
     stamp, sha256 = read_stamp(entry.path or "", install), sha256_file(path, progress)
     if stamp is None or stamp.sha256 is None:
         return "ok"
     if stamp.sha256 != sha256:
-        return f"changed: it was {stamp.sha256}, it is {sha256}"
+        return f"changed: expected {stamp.sha256}, got {sha256}"
     write_stamp(with_identity(stamp, path), install)
     return "ok"
 
@@ -175,9 +184,9 @@ def _store_state(entry: Entry) -> str:
     from ..runtimes.docker_store import stored
 
     try:
-        return "ok" if stored(entry.name.partition("/")[2]) else "gone from Docker's store"
+        return "ok" if stored(entry.name.partition("/")[2]) else "missing: removed from Docker"
     except InfraError as error:
-        return f"cannot be checked: {error}"
+        return f"unknown: {error}"
 
 
 def _registry_state(entry: Entry, install: Path) -> str:
@@ -190,12 +199,12 @@ def _registry_state(entry: Entry, install: Path) -> str:
     try:
         now = look_up(parse_reference(entry.reference or ""), limits()).digest
     except LlmbxError as error:
-        return f"ok, but the registry could not be asked: {error}"
-    return "ok" if now == locked.digest else f"re-pushed: here is {locked.digest}, the registry has {now}"
+        return f"ok, but the registry could not be checked: {error}"
+    return "ok" if now == locked.digest else f"re-pushed: local digest {locked.digest}, registry digest {now}"
 
 
-def _held(partial: Path) -> bool:
-    """Whether the process that made this folder (named by host and process id) may still work in it."""
+def _in_use(partial: Path) -> bool:
+    """Whether the process that created this folder (named by host and process id) may still be using it."""
     import platform
 
     host, _, pid = partial.name.partition(".partial-")[2].rpartition("-")

@@ -1,4 +1,4 @@
-"""How long and how often an import is tried, and where a registry is spoken to without TLS: the user's variables."""
+"""Timeouts, retries and plain-HTTP registries, read from LLMBX_* variables."""
 
 from __future__ import annotations
 
@@ -11,34 +11,37 @@ from llmbx.model import Value
 TIMEOUT = "LLMBX_IMAGE_TIMEOUT_S"
 RETRIES = "LLMBX_IMAGE_RETRIES"
 BACKOFF = "LLMBX_IMAGE_BACKOFF_S"
-ANSWER = "LLMBX_REGISTRY_TIMEOUT_S"
+RESPONSE = "LLMBX_REGISTRY_TIMEOUT_S"
 PLAIN_HTTP = "LLMBX_HTTP_REGISTRIES"
 
 
 class Limits(Value, frozen=True):
-    """Limits of one import: seconds in all, how many retries, the first pause in seconds (it doubles), and how long
-    a registry may be silent."""
+    """Limits of one import.
+
+    `timeout_s`: total time; `backoff_s`: pause before the first retry, doubled for each further one; `response_s`:
+    response timeout of a registry. All in seconds.
+    """
 
     timeout_s: float = 7200.0
     retries: int = 4
     backoff_s: float = 1.0
-    answer_s: float = 30.0
+    response_s: float = 30.0
 
 
 def limits(environ: Mapping[str, str] | None = None) -> Limits:
-    """The limits that the environment asks for. Raises `UsageError` for a value that is no positive number."""
+    """Read the limits from environment variables. Raises `UsageError` for a value that is not a number >= 0."""
     variables = os.environ if environ is None else environ
     default = Limits()
     return Limits(
         timeout_s=_number(variables, TIMEOUT, default.timeout_s),
         retries=int(_number(variables, RETRIES, default.retries)),
         backoff_s=_number(variables, BACKOFF, default.backoff_s),
-        answer_s=_number(variables, ANSWER, default.answer_s),
+        response_s=_number(variables, RESPONSE, default.response_s),
     )
 
 
 def plain_http(registry: str, environ: Mapping[str, str] | None = None) -> bool:
-    """Whether `registry` is spoken to without TLS: on loopback, and where `LLMBX_HTTP_REGISTRIES` names it."""
+    """Whether `registry` uses plain HTTP: on loopback, or if listed in `LLMBX_HTTP_REGISTRIES`."""
     variables = os.environ if environ is None else environ
     host = registry.rsplit(":", 1)[0] if registry.count(":") == 1 else registry
     named = variables.get(PLAIN_HTTP, "").replace(",", " ").split()
@@ -52,5 +55,5 @@ def _number(variables: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         value = -1.0
     if value < 0 or value != value:
-        raise UsageError(f"{name}={text!r}: expected a number of at least 0")
+        raise UsageError(f"{name}={text!r}: expected a number >= 0")
     return value

@@ -1,4 +1,4 @@
-"""`images.lock`: the digest under which each image was first seen here, so that a tag that was re-pushed is noticed."""
+"""`images.lock`: the digest of each image at its first import, used to detect re-pushed tags and changed files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from llmbx.toml_file import NOT_JSON
 NAME = "images.lock"
 
 STORE = "docker"
-"""Among an entry's files: the image in the Docker daemon's store, by its id. An image that came there from an archive
-has no registry's digest, but the same id as one that was pulled."""
+"""Key in an entry's files for the image id in the Docker daemon. An image that was loaded from an archive has no
+registry digest, but the same id as the pulled image."""
 
 
 class Locked(Value, frozen=True):
-    """One reference: the registry's digest, the sha256 of each file made from it (by file name), and since when."""
+    """One reference: its registry digest, the sha256 of each file made from it (by file name), and the date."""
 
     digest: str | None = None
     files: dict[str, str] = {}
@@ -31,50 +31,52 @@ class Locked(Value, frozen=True):
 
 
 class Lock(Value, frozen=True):
-    """The whole lock, by reference in Docker's spelling (or by path, for a file that the user named)."""
+    """The contents of `images.lock`, by Docker reference (or by path, for a file of the user)."""
 
     images: dict[str, Locked] = {}
     schema_version: int = 1
 
 
 def lock_path(install: Path) -> Path:
-    """Where the lock lies."""
+    """Path of `images.lock`."""
     return install / "images" / NAME
 
 
 def read_lock(install: Path) -> Lock:
-    """The lock; empty where there is none yet. Raises `UsageError` for one that cannot be read."""
+    """Read the lock; empty if the file does not exist. Raises `UsageError` if it cannot be read."""
     path = lock_path(install)
     try:
         return decode(path.read_bytes(), Lock)
     except FileNotFoundError:
         return Lock()
     except (OSError, *NOT_JSON) as error:
-        raise UsageError(f"{path} cannot be read: {error}; repair it, or move it away to lock anew") from None
+        raise UsageError(
+            f"{path} cannot be read: {error}; repair the file, or move it away to create a new one"
+        ) from None
 
 
 def check_locked(install: Path, reference: str, kind: str, found: str | None, accept: bool, key: str = "") -> None:
-    """Compare `found` with what the lock has; with nothing to compare it passes.
+    """Compare `found` with the lock; unknown values pass.
 
-    `kind` is "digest" (the registry's) or "file" (then `key` is the file's name). Raises `InfraError` with both unless
-    the change is accepted.
+    `kind` is "digest" (of the registry) or "file" (`key` is the file name). Raises `InfraError` with both values if
+    they differ, unless `accept` is true.
     """
     entry = read_lock(install).images.get(reference)
     known = None if entry is None else entry.digest if kind == "digest" else entry.files.get(key)
     if known is None or found is None or known == found or accept:
         return
     what = f"the file {key} of {reference}" if kind == "file" else reference
-    said = "it is now" if kind == "file" else "the tag is now"
-    keep = "" if kind == "file" else f", or keep the old one with --image {reference.rpartition(':')[0]}@{known}"
+    now = "now" if kind == "file" else "the tag is now"
+    keep = "" if kind == "file" else f"; to keep the old one, pass --image {reference.rpartition(':')[0]}@{known}"
     since = f" on {entry.first_seen}" if entry and entry.first_seen else ""
     raise InfraError(
-        f"image {what} changed: first seen{since} as {known}, {said} {found}; use the new one with "
+        f"image {what} changed: first seen{since} as {known}, {now} {found}; to use the new one, pass "
         f"--accept-image-change{keep}"
     )
 
 
 def remember(install: Path, reference: str, digest: str | None, files: dict[str, str]) -> None:
-    """Lock what is used now. In an install that may only be read nothing is locked."""
+    """Record the digest and files of `reference` in the lock. Does nothing in a read-only install."""
     path = lock_path(install)
     old = read_lock(install).images.get(reference)
     if old and _merged(old, digest, files) == old:
@@ -90,7 +92,7 @@ def remember(install: Path, reference: str, digest: str | None, files: dict[str,
 
 
 def _merged(old: Locked | None, digest: str | None, files: dict[str, str]) -> Locked:
-    """The entry with what is used now; another digest, or another file of no known digest, begins it anew."""
+    """Merge digest and files into the entry. A changed digest, or a changed file without a digest, replaces it."""
     replaced = any((old.files if old else {}).get(name, sha256) != sha256 for name, sha256 in files.items())
     another = old is not None and (
         bool(old.digest and digest not in (None, old.digest)) or (digest is None and replaced)

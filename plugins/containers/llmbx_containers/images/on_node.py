@@ -1,4 +1,4 @@
-"""Importing on a compute node: an image is large, and login nodes often forbid or cannot do it. Pure rendering."""
+"""Render the command that imports an image on a compute node; login nodes often cannot import large images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llmbx.model import Value
 
 
 class NodeImport(Value, frozen=True):
-    """What is to be imported on a node: the reference, for which runtime, and what it must be."""
+    """An import on a node: the reference, the runtime, the expected digest, and the timeout in seconds."""
 
     reference: str
     runtime: str
@@ -18,7 +18,7 @@ class NodeImport(Value, frozen=True):
 
 
 def import_command(wanted: NodeImport, program: Sequence[str]) -> tuple[str, ...]:
-    """`llmbx image prepare` as it is run on the node; `program` starts llmbx."""
+    """The `llmbx image prepare` command to run on the node; `program` is the argv that starts llmbx."""
     argv = [*program, "image", "prepare", wanted.reference, "--check", "--runtime", wanted.runtime]
     argv += ["--launcher", "local"]
     argv += ["--digest", wanted.digest] if wanted.digest else []

@@ -1,7 +1,7 @@
-"""What a registry says about a reference: its digest and how much there is to download. Nothing is downloaded.
+"""Look up the digest and download size of an image in a registry, without downloading it.
 
-The protocol is the OCI distribution specification's: `GET /v2/<name>/manifests/<reference>`, and a bearer token from
-the service that a 401 answer names.
+The protocol is that of the OCI distribution specification: `GET /v2/<name>/manifests/<reference>`, with a bearer token
+from the service that a 401 response names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from llmbx.model import Value
 from ..naming import Reference
 from .credentials import Login, login_for
 from .limits import Limits, plain_http
-from .retry import Passing
+from .transient import TransientError
 
 _INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 _MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
@@ -33,8 +33,8 @@ _LARGEST_MANIFEST = 1 << 24
 class RemoteImage(Value, frozen=True):
     """An image in a registry.
 
-    `digest` is what the tag names now (an index, where there are several platforms), `config` the digest of this one's
-    configuration (Docker's image id), `layer_bytes` this platform's compressed layers; None where it is not said.
+    `digest` is the current digest of the tag (of an index, if there are several platforms), `config` the digest of this
+    platform's configuration (Docker's image id), `layer_bytes` the size of its compressed layers; None if unknown.
     """
 
     digest: str
@@ -43,14 +43,15 @@ class RemoteImage(Value, frozen=True):
 
 
 def look_up(reference: Reference, limits: Limits) -> RemoteImage:
-    """What the registry has under `reference` now.
+    """Look up `reference` in its registry.
 
-    Raises `UsageError` when it has no such image, `InfraError` when it wants a login, `Passing` for what may pass.
+    Raises `UsageError` if the image does not exist, `TransientError` for failures worth a retry, and `InfraError` for
+    others, such as a missing login.
     """
     session = _Session(reference, limits)
     body, digest = session.manifest(reference.digest or reference.tag)
     if reference.digest and digest != reference.digest:
-        raise InfraError(f"{reference.registry} answered {digest} for {reference.docker}: that is another image")
+        raise InfraError(f"{reference.registry} returned the wrong image for {reference.docker}: got {digest}")
     document = _json(body)
     if "manifests" in document:
         chosen = _this_platform(document["manifests"])
@@ -61,7 +62,7 @@ def look_up(reference: Reference, limits: Limits) -> RemoteImage:
 
 
 class _Session:
-    """Requests to one repository of one registry, with the token once there is one."""
+    """Requests to one repository of one registry; keeps the authorization."""
 
     def __init__(self, reference: Reference, limits: Limits) -> None:
         self.reference, self.limits = reference, limits
@@ -71,7 +72,7 @@ class _Session:
         self.authorization: str | None = None
 
     def manifest(self, which: str) -> tuple[bytes, str]:
-        """The manifest of a tag or digest, and its digest (computed, not believed)."""
+        """The manifest of a tag or digest, and its digest, computed from the content."""
         url = self.base + which
         try:
             body = self._get(url)
@@ -90,17 +91,17 @@ class _Session:
         if authorization or self.authorization:
             request.add_unredirected_header("Authorization", authorization or self.authorization or "")
         try:
-            with urllib.request.urlopen(request, timeout=self.limits.answer_s) as answer:
-                body: bytes = answer.read(_LARGEST_MANIFEST)
+            with urllib.request.urlopen(request, timeout=self.limits.response_s) as response:
+                body: bytes = response.read(_LARGEST_MANIFEST)
                 return body
         except urllib.error.HTTPError:
             raise
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
-            raise Passing(f"the registry {self.reference.registry} cannot be reached: {reason}") from None
+            raise TransientError(f"the registry {self.reference.registry} cannot be reached: {reason}") from None
 
     def _log_in(self, challenge: str) -> None:
-        """Answer a 401: with the login itself, or with the token that the named service gives for it."""
+        """Handle a 401 response: use the login directly, or get a token from the service in the challenge."""
         login = login_for(self.reference.registry)
         basic = _basic(login) if login else None
         fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
@@ -119,16 +120,18 @@ class _Session:
         name, registry = self.reference.docker, self.reference.registry
         if error.code in (401, 403):
             return InfraError(
-                f"the registry {registry} refuses {name} ({error.code}): log in with `docker login {registry}`, or put "
-                f"its credentials into enroot's .credentials file"
+                f"the registry {registry} denied access to {name} ({error.code}): log in with `docker login "
+                f"{registry}`, or add its credentials to enroot's .credentials file"
             )
         if error.code == 404:
-            return UsageError(f"the registry {registry} has no image {name} (404): check its name and tag")
+            return UsageError(f"the registry {registry} has no image {name} (404): check the name and tag")
         if error.code == 429 or error.code >= 500:
             after = error.headers.get("Retry-After") or ""
             text = "too many requests (429)" if error.code == 429 else f"{error.reason} ({error.code})"
-            return Passing(f"the registry {registry} answered: {text}", float(after) if after.isdigit() else None)
-        return InfraError(f"the registry {registry} answered {error.code} {error.reason} for {name}")
+            return TransientError(
+                f"the registry {registry} returned: {text}", float(after) if after.isdigit() else None
+            )
+        return InfraError(f"the registry {registry} returned {error.code} {error.reason} for {name}")
 
 
 def _basic(login: Login) -> str:
@@ -143,7 +146,7 @@ def _json(body: bytes) -> dict[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise InfraError("the registry's answer is no manifest")
+        raise InfraError("the registry did not return a valid manifest")
     return value
 
 

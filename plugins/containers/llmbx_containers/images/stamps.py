@@ -1,7 +1,7 @@
-"""What was once found out about an image file, valid as long as its size, modification time and inode are the same.
+"""Stamps: cached verification results of image files, valid while size, modification time and inode are unchanged.
 
-Hashing a GPU image takes a minute, reading its stamp less than a millisecond. A stamp proves nothing against somebody
-who wants to deceive; `llmbx image verify` hashes again.
+Hashing a GPU image takes a minute, reading its stamp less than a millisecond. A stamp does not protect against
+deliberate manipulation; `llmbx image verify` hashes the file again.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ FOLDER = ".stamps"
 
 
 class Stamp(Value, frozen=True):
-    """One image, seen whole: where it lies, its file's identity, what it holds and where it came from.
+    """One verified image: its path, the identity of its file, its digests, its versions and its origin.
 
-    `digest` is the registry's (None for a file that llmbx did not import), `config` the digest of its configuration,
-    `sha256` the file's own. An image in a
-    daemon's store has no file: its `path` is the daemon's id for it.
+    `digest` is that of the registry (None for a file that llmbx did not import), `config` the digest of its
+    configuration, `sha256` that of the file. `size` is in bytes. A Docker image has no file: its `path` is
+    `docker/` and the image id.
     """
 
     path: str
@@ -44,58 +44,58 @@ class Stamp(Value, frozen=True):
 
     @property
     def proof(self) -> str | None:
-        """The digest that a record shows: the registry's, else the file's."""
+        """The digest for records and results: that of the registry, else that of the file."""
         return self.digest or self.sha256
 
 
 def read_stamp(path: str, install: Path) -> Stamp | None:
-    """The stamp of `path`, whether or not it still fits; None when there is none."""
+    """The stamp of `path`, even if the file has changed since; None if there is none."""
     try:
-        return decode(_place(path, install).read_bytes(), Stamp)
+        return decode(_stamp_file(path, install).read_bytes(), Stamp)
     except (OSError, *NOT_JSON):
         return None
 
 
 def current_stamp(path: Path, install: Path) -> Stamp | None:
-    """The stamp of the file `path` if it is still the file that was stamped."""
+    """The stamp of the file `path` if the file is unchanged, else None."""
     try:
         found = path.stat()
     except OSError:
         return None
     stamp = read_stamp(str(path), install)
-    same = stamp and (stamp.size, stamp.mtime_ns, stamp.inode) == (found.st_size, found.st_mtime_ns, found.st_ino)
-    return stamp if same else None
+    updated = stamp and (stamp.size, stamp.mtime_ns, stamp.inode) == (found.st_size, found.st_mtime_ns, found.st_ino)
+    return stamp if updated else None
 
 
 def with_identity(stamp: Stamp, file: Path) -> Stamp:
-    """`stamp` with the size, modification time and inode of `file`; a rename keeps all three."""
+    """`stamp` with the size, modification time and inode of `file`; a rename preserves all three."""
     found = file.stat()
-    same: Stamp = stamp.replace(size=found.st_size, mtime_ns=found.st_mtime_ns, inode=found.st_ino)
-    return same
+    updated: Stamp = stamp.replace(size=found.st_size, mtime_ns=found.st_mtime_ns, inode=found.st_ino)
+    return updated
 
 
 def write_stamp(stamp: Stamp, install: Path) -> None:
-    """Keep `stamp`. In an install that may only be read nothing is kept, and the next run hashes again."""
+    """Write `stamp`. In a read-only install nothing is written, and the next run hashes the file again."""
     with suppress(InfraError):
         content = msgspec.json.format(msgspec.json.encode(stamp), indent=2)
-        write_atomic(_place(stamp.path, install), content + b"\n")
+        write_atomic(_stamp_file(stamp.path, install), content + b"\n")
 
 
-def drop_stamp(path: str, install: Path) -> None:
-    """Forget `path`."""
+def delete_stamp(path: str, install: Path) -> None:
+    """Delete the stamp of `path`."""
     with suppress(OSError):
-        _place(path, install).unlink()
+        _stamp_file(path, install).unlink()
 
 
 def all_stamps(install: Path) -> Iterator[Stamp]:
-    """Every stamp of the install, by name."""
+    """Every stamp of the install, sorted by file name."""
     for place in sorted((install / "images" / FOLDER).glob("*.json")):
         with suppress(OSError, *NOT_JSON):
             yield decode(place.read_bytes(), Stamp)
 
 
-def _place(path: str, install: Path) -> Path:
-    """The stamp's own file: an image of the install keeps its name, so that a moved install keeps its stamps."""
+def _stamp_file(path: str, install: Path) -> Path:
+    """The stamp file of `path`. For images in the install it depends only on the name, so an install can be moved."""
     images = install / "images"
     name = Path(path).name
     if str(Path(path).parent) != str(images):

@@ -1,4 +1,4 @@
-"""How a container tool makes image files and starts something in them: the few commands that the engine needs."""
+"""Run container tools: commands that create image files and start programs in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from llmbx.runtimes.base import Progress
 from llmbx.toml_file import NOT_JSON
 
 from ..naming import Reference
-from .retry import Passing, is_passing
+from .transient import TransientError, is_transient
 
 PROBE = """\
 version=$(python3 --version) || exit
@@ -27,8 +27,8 @@ facts=''
 [ ! -f /opt/llmbx/environment.json ] || read -r facts < /opt/llmbx/environment.json
 [ -z "$facts" ] || printf 'llmbx-versions %s\\n' "$facts"\
 """
-"""POSIX sh that asks an image for its Python, and an image that llmbx built for the packages in it. Python itself would
-take three times as long for it as for saying its version."""
+"""POSIX sh that prints the Python version of an image, and the packages of an image that llmbx built. Listing the
+packages with Python itself would take three times as long as printing its version."""
 
 REPORT_S = 10.0
 
@@ -37,7 +37,7 @@ _NO_ROOM = re.compile(r"no space left|disk quota exceeded|file system full", re.
 
 
 class Command(Value, frozen=True):
-    """One command of a container tool, and the variables that it needs besides the user's."""
+    """One command of a container tool, and the variables that it needs in addition to the user's."""
 
     argv: tuple[str, ...]
     env: dict[str, str] = {}
@@ -47,9 +47,9 @@ class Command(Value, frozen=True):
 class FileTool:
     """A container tool whose images are files.
 
-    `importing(reference, output, scratch)` makes the file `output` of an image in a registry, `converting(archive,
-    output, scratch)` of a Docker archive (None: it cannot), `starting(file)` is what a program's argv is put after to
-    run in the image.
+    `importing(reference, output, scratch)` creates the file `output` from an image in a registry, `converting(archive,
+    output, scratch)` from a Docker archive (None: not supported). `starting(file)` is the prefix of a program's argv
+    that runs it in the image.
     """
 
     name: str
@@ -59,48 +59,48 @@ class FileTool:
     converting: Callable[[Path, Path, Path], Command] | None = None
 
 
-def run_import(command: Command, scratch: Path, what: str, deadline: float, progress: Progress) -> None:
-    """Run one import to its end.
+def run_import(command: Command, scratch: Path, title: str, deadline: float, progress: Progress) -> None:
+    """Run one import command and wait for it.
 
-    Raises `Passing` for a failure that sounds like the network or the registry, `InfraError` for every other one and
-    when `deadline` (monotonic seconds) passes; the tool and all its children are gone then.
+    Raises `TransientError` for a failure of the network or the registry, `InfraError` for others and if `deadline`
+    (monotonic seconds) passes; the tool and its children are terminated first.
     """
     from llmbx.runtimes.children import follow
 
-    said: list[str] = []
-    clock = _Clock(scratch, what, deadline, progress)
+    output: list[str] = []
+    clock = _Clock(scratch, title, deadline, progress)
 
     def line(text: str) -> None:
         if text.strip():
-            said.append(text.strip())
-            del said[:-40]
+            output.append(text.strip())
+            del output[:-40]
 
     try:
         code = follow(command.argv, {**os.environ, **command.env}, scratch, line, clock.tick)
     except FileNotFoundError:
         raise InfraError(f"{command.argv[0]} is not on PATH: install it, or choose another --runtime") from None
     if code != 0:
-        raise explain(f"{Path(command.argv[0]).name} ended with {code}", said, scratch)
+        raise explain(f"{Path(command.argv[0]).name} exited with code {code}", output, scratch)
 
 
-def explain(what: str, said: list[str], folder: Path) -> InfraError:
-    """The error for a tool that failed, by the last lines that it said."""
-    text = "\n".join(said)
+def explain(title: str, output: list[str], folder: Path) -> InfraError:
+    """The error for a failed tool, from the last lines of its output `output`."""
+    text = "\n".join(output)
     if _NO_ROOM.search(text):
         return InfraError(
-            f"{what}: no space left in {folder.parent} or in the tool's temporary folder: free some space "
-            f"(`llmbx image prune`) and start again"
+            f"{title}: no space left in {folder.parent} or in the tool's temporary folder: free some space "
+            f"(`llmbx image prune`) and retry"
         )
     signs = (r"^\W*fatal", r"error|denied|unknown|fail")
-    last = next((line for sign in signs for line in reversed(said) if re.search(sign, line, re.I)), None)
-    reason = f"{what}: {_plain(last or (said[-1] if said else 'no reason given'))}"
-    return Passing(reason) if is_passing(text) else InfraError(reason)
+    last = next((line for sign in signs for line in reversed(output) if re.search(sign, line, re.I)), None)
+    reason = f"{title}: {_plain(last or (output[-1] if output else 'no error output'))}"
+    return TransientError(reason) if is_transient(text) else InfraError(reason)
 
 
 def python_versions(command: Command, reference: str) -> dict[str, str] | None:
-    """Versions of python3 and, where the image says, of its main packages; None when no container could be started.
+    """Versions of python3 and of the packages of an image that llmbx built; None if no container could be started.
 
-    Raises `UsageError` when the image has no python3, or no shell to start it with.
+    Raises `UsageError` if the image has no python3 or no /bin/sh.
     """
     import subprocess
 
@@ -118,17 +118,17 @@ def python_versions(command: Command, reference: str) -> dict[str, str] | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     if found := re.search(r"^llmbx-python (\S+)$", done.stdout, re.MULTILINE):
-        return {**_told(done.stdout), "python": found[1]}
-    for name, what in (("python3", "python3 on its PATH"), ("/bin/sh", "/bin/sh")):
+        return {**_package_versions(done.stdout), "python": found[1]}
+    for name, title in (("python3", "python3 on its PATH"), ("/bin/sh", "/bin/sh")):
         lines = [line for line in done.stderr.splitlines() if name in line]
         if any(_NO_PROGRAM.search(line) for line in lines):
-            raise UsageError(f"the image {reference} has no {what}, with which llmbx starts programs")
+            raise UsageError(f"the image {reference} has no {title}, which llmbx needs to start programs")
     return None
 
 
-def _told(said: str) -> dict[str, str]:
-    """The versions of packages that an image names; nothing when what it names cannot be read."""
-    found = re.search(r"^llmbx-versions (.+)$", said, re.MULTILINE)
+def _package_versions(output: str) -> dict[str, str]:
+    """The package versions in the output of `PROBE`; empty if there are none or they cannot be decoded."""
+    found = re.search(r"^llmbx-versions (.+)$", output, re.MULTILINE)
     try:
         return decode(found[1], dict[str, str]) if found else {}
     except NOT_JSON:
@@ -136,7 +136,7 @@ def _told(said: str) -> dict[str, str]:
 
 
 def end_leftovers(folder: Path) -> None:
-    """Stop what a killed import left running: processes of this user whose command names `folder`."""
+    """Kill processes that a killed import left running: those of this user whose command line contains `folder`."""
     import psutil
 
     for process in psutil.process_iter(["cmdline", "uids"]):
@@ -149,11 +149,11 @@ def end_leftovers(folder: Path) -> None:
 
 
 class _Clock:
-    """Says now and then how far an import is, and ends it at its deadline."""
+    """Reports the progress of an import periodically, and aborts it at its deadline."""
 
-    def __init__(self, scratch: Path, what: str, deadline: float, progress: Progress) -> None:
-        self.scratch, self.what, self.deadline, self.progress = scratch, what, deadline, progress
-        self.began = self.said = time.monotonic()
+    def __init__(self, scratch: Path, title: str, deadline: float, progress: Progress) -> None:
+        self.scratch, self.title, self.deadline, self.progress = scratch, title, deadline, progress
+        self.began = self.output = time.monotonic()
         self.free = self._free()
 
     def tick(self) -> None:
@@ -162,14 +162,14 @@ class _Clock:
             from .limits import TIMEOUT
 
             spent = f"{now - self.began:.0f} s"
-            raise InfraError(f"{self.what}: not done after {spent}, the time limit; {TIMEOUT} raises it")
-        if now - self.said >= REPORT_S:
+            raise InfraError(f"{self.title}: timed out after {spent}; set {TIMEOUT} to allow more time")
+        if now - self.output >= REPORT_S:
             from llmbx.cli.words import size
 
-            self.said = now
+            self.output = now
             written = self.free - self._free()
             much = f", about {size(written)} written" if written > 0 else ""
-            self.progress(f"{self.what}: {now - self.began:.0f} s{much}")
+            self.progress(f"{self.title}: {now - self.began:.0f} s{much}")
 
     def _free(self) -> int:
         import shutil
@@ -178,5 +178,5 @@ class _Clock:
 
 
 def _plain(line: str) -> str:
-    """A tool's line without its prefix and colours."""
+    """A line of a tool's output without its prefix and colors."""
     return re.sub(r"\x1b\[[0-9;]*m|^(?:FATAL|ERROR|\[ERROR\]|\[INFO\]):?\s*", "", line).strip()

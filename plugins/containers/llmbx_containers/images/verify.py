@@ -1,8 +1,8 @@
-"""Whether an image file is whole: its own header says how long it must be. And what it is: its sha256.
+"""Check that image files are complete, by the length in their header, and compute their sha256.
 
 Formats: squashfs 4.0 superblock (Linux kernel, Documentation/filesystems/squashfs.rst and fs/squashfs/squashfs_fs.h:
 magic `hsqs` at 0, version 4.0 at 28, bytes_used at 40, all little-endian); SIF version 1 (sylabs/sif, pkg/sif/sif.go:
-a 32 byte launch script, `SIF_MAGIC` at 32, then in a 128 byte header the descriptors' count and place and the data's).
+a 128 byte header with a 32 byte launch script, `SIF_MAGIC` at 32, then count, offset and size of descriptors and data).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REPORT_S = 5.0
 
 
 def problem(path: Path) -> str | None:
-    """What is wrong with the image file `path`, by its ending (.sqsh, .sif, .tar); None when it is whole."""
+    """What is wrong with the image file `path`, by its suffix (.sqsh, .sif, .tar); None if it is complete."""
     try:
         actual = path.stat().st_size
         if actual == 0:
@@ -39,29 +39,29 @@ def problem(path: Path) -> str | None:
     return _sif_problem(head, actual) if path.suffix == ".sif" else _squashfs_problem(head, actual)
 
 
-def require_whole(path: Path) -> None:
-    """Raise `InfraError` when the image file is not whole."""
+def require_intact(path: Path) -> None:
+    """Raise `InfraError` if the image file is corrupt or incomplete."""
     if found := problem(path):
-        raise InfraError(f"the image {path} is not whole: {found}")
+        raise InfraError(f"the image {path} is corrupt: {found}")
 
 
 def sha256_file(path: Path, progress: Progress) -> str:
-    """`sha256:…` of the file's content; a long reading says how far it is."""
-    hashed, total, read, said = hashlib.sha256(), path.stat().st_size, 0, time.monotonic()
+    """`sha256:…` of the file's content; reports progress for large files."""
+    hashed, total, read, reported_at = hashlib.sha256(), path.stat().st_size, 0, time.monotonic()
     with path.open("rb", buffering=0) as file:
         while chunk := file.read(_CHUNK):
             hashed.update(chunk)
             read += len(chunk)
-            if time.monotonic() - said >= _REPORT_S:
-                said = time.monotonic()
+            if time.monotonic() - reported_at >= _REPORT_S:
+                reported_at = time.monotonic()
                 progress(f"checking {path.name}: {size(read)} of {size(total)}")
     return f"sha256:{hashed.hexdigest()}"
 
 
 def sha256_of_new(path: Path, progress: Progress) -> str:
-    """`sha256_file` of a file that was just written; when it returns, the content is on the disk itself.
+    """`sha256_file` of a file that was just written; the content is also flushed to disk (fsync).
 
-    Both read or write every byte, one with the processor and one with the disk: they go on side by side.
+    Hashing is bound by the CPU and flushing by the disk, so they run in parallel.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -82,26 +82,26 @@ def _flush(path: Path) -> None:
 
 def _squashfs_problem(head: bytes, actual: int) -> str | None:
     if len(head) < _SQUASHFS_HEAD or head[:4] != b"hsqs":
-        return "it is no squashfs file (it does not begin with hsqs)"
+        return "it is not a squashfs file (it does not begin with hsqs)"
     major, minor = struct.unpack_from("<HH", head, 28)
     (used,) = struct.unpack_from("<Q", head, 40)
     if (major, minor) != (4, 0):
         return f"its squashfs version is {major}.{minor}, not 4.0"
     if actual < used:
-        return f"it has {actual} bytes of the {used} that its superblock names"
+        return f"it is truncated: {actual} of the {used} bytes in its superblock"
     return None
 
 
 def _sif_problem(head: bytes, actual: int) -> str | None:
     if len(head) < _SIF_HEAD or head[32:41] != b"SIF_MAGIC":
-        return "it is no SIF file (SIF_MAGIC is missing)"
-    # After launch script 32, magic 10, version 3, architecture 3, id 16: created, modified, then counts and places.
+        return "it is not a SIF file (SIF_MAGIC is missing)"
+    # After launch script 32, magic 10, version 3, architecture 3, id 16: created, modified, then counts and offsets.
     free, total, descriptors, descriptors_size, data, data_size = struct.unpack_from("<6q", head, 80)
     end = max(descriptors + descriptors_size, data + data_size)
     if total - free < 1:
-        return "it is a SIF file without content"
+        return "it is an empty SIF file (no descriptors)"
     if actual < end:
-        return f"it has {actual} bytes of the {end} that its header names"
+        return f"it is truncated: {actual} of the {end} bytes in its header"
     return None
 
 
@@ -110,5 +110,5 @@ def _tar_problem(path: Path) -> str | None:
         with tarfile.open(path) as archive:
             names = set(archive.getnames())
     except (tarfile.TarError, EOFError, OSError) as error:
-        return f"it is no tar file that can be read to its end: {str(error).splitlines()[0].rstrip(':')}"
-    return None if "manifest.json" in names else "it is no Docker archive (`docker save`): it has no manifest.json"
+        return f"it is not a complete tar file: {str(error).splitlines()[0].rstrip(':')}"
+    return None if "manifest.json" in names else "it is not a Docker archive (`docker save`): it has no manifest.json"

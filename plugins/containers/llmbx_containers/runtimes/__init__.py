@@ -1,1 +1,1 @@
-"""One module a container tool."""
+"""Container runtimes, one module for each container tool."""

@@ -1,4 +1,4 @@
-"""The runtime `apptainer` (Singularity too): a rank inside a SIF file, with a clean environment."""
+"""The runtime `apptainer`: runs ranks in a SIF image with a clean environment, using Apptainer or Singularity."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ SUFFIX = ".sif"
 
 
 class ApptainerRuntime(Container):
-    """Programs run with `apptainer exec`, or with `singularity exec` where only that is installed."""
+    """Runs programs with `apptainer exec`, or `singularity exec` if only Singularity is installed."""
 
     name = "apptainer"
     start_failure = r"^FATAL:\s+(?!.*executable file not found)"
     summary = "Apptainer or Singularity, from a SIF file in $LLMB_INSTALL/images"
 
     def __init__(self, tool: str | None = None) -> None:
-        """`tool` is the program's name; None: apptainer, unless only singularity is on PATH."""
+        """`tool`: name of the program. Default: apptainer, or singularity if only that is on PATH."""
         self._tool = tool
 
     @property
     def tool(self) -> str:
-        """The program that is called."""
+        """Name of the program: apptainer or singularity."""
         if self._tool is None:
             only_singularity = not shutil.which("apptainer") and shutil.which("singularity")
             self._tool = "singularity" if only_singularity else "apptainer"
         return self._tool
 
     def available(self) -> str | None:
-        """Why it cannot be used here, or None."""
+        """None if Apptainer or Singularity is installed, else the reason."""
         return None if shutil.which(self.tool) else "neither apptainer nor singularity is on PATH"
 
     def plan(self, request: ImageRequest, install: Path) -> Image:
-        """The SIF file as it will lie in the install."""
+        """The SIF file with its path in the install, whether or not it exists yet."""
         return planned_file(request, install, SUFFIX, self.name, converts=True)
 
     def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
-        """The SIF file: found, imported from a registry, or made from a Docker archive."""
-        from ..images.engine import Wanted, ensure_file
+        """Find the SIF file, import it from a registry, or convert it from a Docker archive."""
+        from ..images.engine import FileRequest, ensure_file
 
         image = self.plan(request, install)
         require_tool(self.name, self.available(), image)
-        return ensure_file(Wanted(image, request, install, self.file_tool(), progress, offline, archive(request)))
+        return ensure_file(FileRequest(image, request, install, self.file_tool(), progress, offline, archive(request)))
 
     def look_inside(self, image: Image, install: Path) -> Image:
-        """The image with the version of its Python, for which it is started once."""
-        from ..images.engine import look_into_file
+        """Return the image with its Python version; starts a container once for each image."""
+        from ..images.engine import inspect_file
 
-        return look_into_file(image, self.file_tool(), install)
+        return inspect_file(image, self.file_tool(), install)
 
     def file_tool(self) -> FileTool:
-        """The commands that make SIF files and start them."""
+        """The commands that create SIF files and start programs in them."""
         from ..images.tool import FileTool
 
         return FileTool(self.tool, SUFFIX, self._import, self._start, self._convert)
@@ -92,21 +92,21 @@ class ApptainerRuntime(Container):
         return Command(argv=(self.tool, "--quiet", "exec", "--cleanenv", "--no-home", str(file)))
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
-        """`apptainer exec` for one rank: the forwarded variables are handed over as APPTAINERENV_NAME."""
+        """Wrap one rank with `apptainer exec`; variables are passed as APPTAINERENV_NAME."""
         names = container_env.forwarded(spec, phase)
-        hand_over = container_env.only_set(names, f'eval "export {self.tool.upper()}ENV_$n=\\"\\$$n\\""')
+        exports = container_env.only_set(names, f'eval "export {self.tool.upper()}ENV_$n=\\"\\$$n\\""')
         argv = [self.tool, "--quiet", "exec", "--cleanenv", "--no-eval", "--writable-tmpfs"]
         argv += [] if "HOME" in names else ["--home", "/tmp"]
         argv += ["--nv"] if container_env.needs_gpus(spec, launch) else []
         mounts, bind = container_env.mounts(spec, launch, phase, run_dir, ":,"), f"{self.tool.upper()}_BIND"
         for mount in (mount for mount in mounts if not mount.optional):
             argv += ["--bind", container_env.joined(mount)]
-        lend = container_env.if_there(mounts, lambda joined: f'export {bind}="${{{bind}:+${bind},}}"{joined}')
+        optional = container_env.if_there(mounts, lambda joined: f'export {bind}="${{{bind}:+${bind},}}"{joined}')
         argv += ["--pwd", str(run_dir), image.path or image.reference]
-        return Wrapping(argv=("/bin/sh", "-c", f'{hand_over}; {lend}exec "$@"', "forward", *argv))
+        return Wrapping(argv=("/bin/sh", "-c", f'{exports}; {optional}exec "$@"', "forward", *argv))
 
     def check(self, install: Path) -> Finding | None:
-        """Start a container from a folder made of the host's own shell."""
+        """Start a container from a minimal root file system with the host's shell."""
         from .tiny_root import check_with, tiny_root
 
         if reason := self.available():

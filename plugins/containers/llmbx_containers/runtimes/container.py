@@ -1,4 +1,4 @@
-"""What the container runtimes share: which image is asked for, and what is known of it before it is fetched."""
+"""Code shared by the container runtimes: selecting the image, and planning its file before it is fetched."""
 
 from __future__ import annotations
 
@@ -19,78 +19,78 @@ PREFERENCE = ("pyxis", "enroot", "apptainer", "docker")
 """The container tools in order of preference."""
 
 FIRST_RANK = 20
-"""The rank of the first container tool among all offers."""
+"""Rank of the preferred container tool among the offers of all runtimes."""
 
 PYTHON = "python3"
-"""The interpreter inside images: every recipe's image has it on PATH."""
+"""The interpreter in images; the images of all recipes have it on PATH."""
 
 BUILT = "localhost/llmbx/"
-"""Where images stand that llmbx builds itself."""
+"""Registry and namespace of images that llmbx builds itself."""
 
 ARCHIVE = ".tar"
-"""A Docker archive, as `docker save` writes it."""
+"""Suffix of a Docker archive, as `docker save` writes it."""
 
 
 def tools_for(image: str) -> tuple[str, ...]:
-    """The container tools that take this image (a reference or a file), in order of preference."""
-    fitting = {".sqsh": ("pyxis", "enroot"), ".sif": ("apptainer",)}.get(PurePath(image).suffix)
-    return fitting if fitting and is_file(image) else PREFERENCE
+    """The container tools that support this image (a reference or a file), in order of preference."""
+    supported = {".sqsh": ("pyxis", "enroot"), ".sif": ("apptainer",)}.get(PurePath(image).suffix)
+    return supported if supported and is_file(image) else PREFERENCE
 
 
 class Container:
-    """What all container runtimes have: they start images, and offer themselves for runs that have one."""
+    """Base class of the container runtimes, which offer themselves for runs with an image."""
 
     name = ""
     uses_image = True
     shares_host_files = False
 
     def offers(self, spec: RunSpec, request: ImageRequest) -> Offer | None:
-        """For an image that this tool can start."""
-        asked = spec.image is not None and spec.image.source == "--image"
-        image = spec.image.reference if asked and spec.image is not None else request.reference
+        """An offer if the run has an image that this tool supports, else None."""
+        explicit = spec.image is not None and spec.image.source == "--image"
+        image = spec.image.reference if explicit and spec.image is not None else request.reference
         if image is None or self.name not in tools_for(image):
             return None
-        suffix = ", for the image of --image" if asked else ""
-        reason = f"{self.name} is the first container tool that works here{suffix}"
+        suffix = ", for the image of --image" if explicit else ""
+        reason = f"{self.name} is the first available container tool{suffix}"
         return Offer(rank=FIRST_RANK + PREFERENCE.index(self.name), reason=reason)
 
 
 def wanted_reference(request: ImageRequest, runtime: str) -> str:
-    """The reference that is asked for; of an environment alone, the image that `llmbx image build` makes of it.
+    """The requested image reference; for an environment without one, the image that `llmbx image build` creates.
 
-    Raises `UsageError` when the workload names neither.
+    Raises `UsageError` if the workload has neither.
     """
     if request.reference is None and request.environment is not None:
         return built_reference(request.environment)
     if request.reference is None:
-        raise UsageError(f"this recipe names no container image for the runtime {runtime}: give one with --image")
+        raise UsageError(f"the recipe has no container image for the runtime {runtime}: pass one with --image")
     return request.reference
 
 
 def built_reference(environment: Environment) -> str:
-    """The image that llmbx itself makes of an environment: named after its lock, in no registry."""
+    """Reference of the local image that llmbx builds from an environment; the tag is the digest of the lock."""
     return f"{BUILT}{environment.name}:{lock_digest(environment)[:12]}"
 
 
 def require_importable(reference: str, runtime: str) -> None:
-    """Raise `InfraError` for an image that is built and not imported."""
+    """Raise `InfraError` if `reference` is an image that llmbx has to build, which cannot be imported."""
     if reference.startswith(BUILT):
         raise InfraError(
-            f"the image {reference.removeprefix(BUILT)} has not been built yet: `llmbx image build WORKLOAD --runtime "
-            f"{runtime}` makes it of the workload's environment"
+            f"the image {reference.removeprefix(BUILT)} has not been built yet: build it from the workload's "
+            f"environment with `llmbx image build WORKLOAD --runtime {runtime}`"
         )
 
 
 def archive(request: ImageRequest) -> Path | None:
-    """The Docker archive that `request` names, if it names one."""
+    """The path of the Docker archive if `request` names one, else None."""
     reference = request.reference or ""
     return Path(reference).expanduser().absolute() if is_file(reference) and reference.endswith(ARCHIVE) else None
 
 
 def planned_file(request: ImageRequest, install: Path, suffix: str, runtime: str, converts: bool = False) -> Image:
-    """The image as it will lie in `install`, whether or not it is there yet.
+    """The image with the path of its file in `install`, whether or not it exists yet.
 
-    With `converts` a Docker archive is made into a file there too; its name tells archives of one name apart.
+    With `converts`, a Docker archive is converted into a file whose name includes a hash of the archive's path.
     """
     reference, source = wanted_reference(request, runtime), archive(request)
     if converts and source is not None:
@@ -102,12 +102,15 @@ def planned_file(request: ImageRequest, install: Path, suffix: str, runtime: str
 
 
 def require_tool(runtime: str, missing: str | None, image: Image) -> None:
-    """Raise `InfraError` where the tool is `missing` (why), unless the image's file is here for nodes that have it."""
+    """Raise `InfraError` if the tool is missing (`missing`: the reason), unless the image file exists already.
+
+    An existing file can be used on compute nodes that have the tool.
+    """
     if missing and not Path(image.path or "").is_file():
-        elsewhere = "; `llmbx image prepare … --launcher slurm` imports on a node that has it" if which("srun") else ""
-        raise InfraError(f"runtime {runtime}: {missing}{elsewhere}")
+        hint = "; import it on a compute node with `llmbx image prepare … --launcher slurm`" if which("srun") else ""
+        raise InfraError(f"runtime {runtime}: {missing}{hint}")
 
 
 def default_variables(**values: str) -> Mapping[str, str]:
-    """Those of `values` that the user has not set."""
+    """The variables in `values` that are not set in the user's environment."""
     return {name: value for name, value in values.items() if not os.environ.get(name)}

@@ -1,4 +1,4 @@
-"""The runtime `docker`: one container per rank, which shares the host's network, IPC and process namespaces."""
+"""The runtime `docker`: one container per rank, with the host's network, IPC and process namespaces."""
 
 from __future__ import annotations
 
@@ -16,56 +16,59 @@ from .container import ARCHIVE, PYTHON, Container, archive, wanted_reference
 from .docker_store import daemon_host, listens
 
 RUN_LABEL = "org.llmbx.run"
-"""Label of every container: the run's folder, by which leftovers are found."""
+"""Label of every container with the run's folder, to find leftover containers."""
 
-_KEEPER = """\
+_SUPERVISOR = """\
 name=llmbx-$$-${LLMBX_RANK:-${SLURM_PROCID:-0}}
 setsid sh -c 'tail --pid="$1" -s 0.2 -f /dev/null
 gone=0 tries=0
 while [ $gone -lt 2 ] && [ $tries -lt 20 ]; do
   docker rm --force "$2"; tries=$((tries + 1)); sleep 2
   left=$(docker ps --all --quiet --filter "name=^/$2\\$") && [ -z "$left" ] && gone=$((gone + 1)) || gone=0
-done' keep $$ "$name" < /dev/null > /dev/null 2>&1 &
+done' supervisor $$ "$name" < /dev/null > /dev/null 2>&1 &
 shift 2
-{lend}LLMBX_UMASK=$(umask) exec docker run --name "$name" --env LLMBX_UMASK "$@"\
+{optional_mounts}LLMBX_UMASK=$(umask) exec docker run --name "$name" --env LLMBX_UMASK "$@"\
 """
-"""POSIX sh that becomes `docker run`. The container belongs to the daemon: when its client is killed, whoever watches
-from outside of the client's process group must remove it: until the daemon has said twice that there is none, for one
-that is only being made. No answer is not taken for that; a daemon that never answers again is given up."""
+"""POSIX sh that starts a supervisor and then executes `docker run`.
+
+The container is a child of the daemon, so it survives if its client is killed. The supervisor runs in a session of its
+own, waits for the client to end, and removes the container until the daemon has reported twice that it does not exist,
+because the container may still be in creation. A failed query does not count as such a report; the supervisor gives up
+after 20 attempts."""
 
 _INSIDE = 'umask "$LLMBX_UMASK"; unset LLMBX_UMASK; exec "$@" 2>&1'
-"""POSIX sh that begins every container. The daemon starts them with an umask of its own, and carries stdout and stderr
-apart, so that a log would have their lines in another order than they were written."""
+"""POSIX sh that every container starts with. It restores the user's umask, because the daemon sets its own, and joins
+stderr and stdout, because the daemon transports them separately and would change the order of lines in the log."""
 
 _GPU = ("--gpus", "all", "--ulimit", "memlock=-1", "--ulimit", "stack=67108864")
 
 
 class DockerRuntime(Container):
-    """Programs run in containers that the Docker daemon starts."""
+    """Runs programs in containers of the Docker daemon."""
 
     name = "docker"
     start_failure = r"docker: (?:Error response from daemon(?!.*executable file not found)|Cannot connect)"
     summary = "containers of the Docker daemon, one per rank"
 
     def available(self) -> str | None:
-        """Why Docker cannot be used here, or None: there must be a client, and a daemon that answers."""
+        """None if the Docker client is installed and the daemon is reachable, else the reason."""
         if not shutil.which("docker"):
             return "docker is not on PATH"
         host = daemon_host()
         if host.startswith("unix://") and not listens(host.removeprefix("unix://")):
-            return f"the Docker daemon is not running (nothing answers at {host})"
+            return f"the Docker daemon is not running (cannot connect to {host})"
         return None
 
     def plan(self, request: ImageRequest, install: Path) -> Image:
-        """The image as the daemon will have it."""
+        """The image with the reference that the daemon uses."""
         reference = wanted_reference(request, self.name)
         if is_file(reference) and archive(request) is None:
-            raise UsageError(f"docker cannot start {reference}: it needs a Docker archive ({ARCHIVE}) or a reference")
+            raise UsageError(f"docker cannot start {reference}: expected a Docker archive ({ARCHIVE}) or a reference")
         name = reference if is_file(reference) else parse_reference(reference).docker
         return Image(kind="docker", reference=name, python=PYTHON, digest=request.digest)
 
     def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
-        """The image in the daemon's store: found, pulled, or loaded from a Docker archive."""
+        """Find the image in the daemon, pull it, or load it from a Docker archive."""
         from .docker_images import ensure_stored
 
         if reason := self.available():
@@ -73,13 +76,13 @@ class DockerRuntime(Container):
         return ensure_stored(self.plan(request, install), request, install, progress, offline)
 
     def look_inside(self, image: Image, install: Path) -> Image:
-        """The image with the version of its Python, for which it is started once."""
-        from .docker_images import look_into_stored
+        """Return the image with its Python version; starts a container once for each image."""
+        from .docker_images import inspect_stored
 
-        return look_into_stored(image, install)
+        return inspect_stored(image, install)
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
-        """`docker run` for one rank: variables by name, mounts at the host's paths, the user's own uid and gid."""
+        """Wrap one rank with `docker run`: variables by name, mounts at the host's paths, the user's uid and gid."""
         names = container_env.forwarded(spec, phase)
         argv = ["docker", "run", "--rm", "--pull", "never", "--network", "host", "--ipc", "host", "--pid", "host"]
         argv += _GPU if container_env.needs_gpus(spec, launch) else ()
@@ -87,14 +90,14 @@ class DockerRuntime(Container):
         argv += [] if "HOME" in names else ["--env", "HOME=/tmp"]
         argv += [part for name in names for part in ("--env", name)]
         mounts = container_env.mounts(spec, launch, phase, run_dir, ":")
-        lend = container_env.if_there(mounts, lambda joined: f'set -- --volume {joined} "$@"')
+        optional = container_env.if_there(mounts, lambda joined: f'set -- --volume {joined} "$@"')
         for mount in (mount for mount in mounts if not mount.optional):
             argv += ["--volume", container_env.joined(mount)]
         argv += ["--workdir", str(run_dir), image.reference, "/bin/sh", "-c", _INSIDE, "inside"]
-        return Wrapping(argv=("/bin/sh", "-c", _KEEPER.replace("{lend}", lend), "keep", *argv))
+        return Wrapping(argv=("/bin/sh", "-c", _SUPERVISOR.replace("{optional_mounts}", optional), "docker-run", *argv))
 
     def check(self, install: Path) -> Finding | None:
-        """Start a container from an image made of the host's own shell."""
+        """Start a container from a minimal image with the host's shell."""
         from .tiny_root import check_with, tiny_archive
 
         if reason := self.available():

@@ -1,4 +1,4 @@
-"""An image in the Docker daemon's store: fetched once, compared with what was first seen, asked once for its Python."""
+"""Prepare images in the Docker daemon: pull or load once, check the digest, and determine the Python version once."""
 
 from __future__ import annotations
 
@@ -23,25 +23,28 @@ if TYPE_CHECKING:
 def ensure_stored(
     image: Image, request: ImageRequest, install: Path, progress: Progress, offline: bool = False
 ) -> Image:
-    """The image as the daemon has it now. Raises `InfraError` and `UsageError` as `images.engine.ensure_file` does."""
+    """Return the image with its digest after pulling or loading it if needed.
+
+    Raises `InfraError` and `UsageError` as `images.engine.ensure_file` does.
+    """
     source = archive(request)
     if source is not None:
         return _from_archive(image, request, source, install, progress)
     reference = parse_reference(image.reference)
     found = stored(reference.docker) or _fetch(reference, request, install, progress, offline)
     digest = _digest(found, reference) or _locked_digest(found, reference.docker, install) or found.id
-    _agree(request, install, reference.docker, digest)
+    _check_digest(request, install, reference.docker, digest)
     remember(install, reference.docker, digest, {STORE: found.id})
     stamp = _stamp(found.id, reference.docker, install)
     known: Image = image.replace(digest=digest, versions=stamp.versions)
     return known
 
 
-def look_into_stored(image: Image, install: Path) -> Image:
-    """The image with the versions that it names when it is started, asked once for each image id.
+def inspect_stored(image: Image, install: Path) -> Image:
+    """Return the image with the versions of its Python and packages, read by starting it once for each image id.
 
-    In the host's network, as the ranks run: one of its own takes Docker almost as long as the container. Raises
-    `UsageError` when the image has no python3.
+    The container uses the host's network like the ranks, because creating a network takes Docker almost as long as
+    starting the container. Raises `UsageError` if the image has no python3.
     """
     from ..images.tool import Command, python_versions
 
@@ -58,15 +61,15 @@ def look_into_stored(image: Image, install: Path) -> Image:
 
 
 def _fetch(reference: Reference, request: ImageRequest, install: Path, progress: Progress, offline: bool) -> Stored:
-    """The image, pulled by the one process that has the lock."""
+    """Pull the image under a lock, so that only one process pulls it."""
     from llmbx.runtimes.locks import held
 
     name = reference.docker
     require_importable(name, "docker")
     if offline:
         raise InfraError(
-            f"Docker does not have {name}, and --offline forbids to pull it: `llmbx image prepare` it where there is a "
-            f"network, or bring it with `llmbx image import BUNDLE`"
+            f"Docker does not have {name} and --offline disables the pull: run `llmbx image prepare` on a machine with "
+            f"network access, or import a bundle with `llmbx image import BUNDLE`"
         )
     lease = install / "images" / f".docker-{file_name(name, '')}.lease"
     with disk_errors(str(lease)):
@@ -76,48 +79,48 @@ def _fetch(reference: Reference, request: ImageRequest, install: Path, progress:
 
 
 def _pull(reference: Reference, request: ImageRequest, install: Path, progress: Progress) -> Stored:
-    """Ask the registry, compare digests, and have the daemon pull just that digest."""
+    """Look up the digest in the registry, check it, and have the daemon pull exactly that digest."""
     from llmbx.cli.words import size
 
     from ..images.limits import limits
     from ..images.registry import look_up
-    from ..images.retry import retrying
+    from ..images.transient import retry
 
     bounds, name = limits(), reference.docker
     title, deadline = f"image {name}", time.monotonic() + bounds.timeout_s
-    remote = retrying(lambda: look_up(reference, bounds), title, bounds, deadline, progress)
-    _agree(request, install, name, remote.digest)
+    remote = retry(lambda: look_up(reference, bounds), title, bounds, deadline, progress)
+    _check_digest(request, install, name, remote.digest)
     much = f" ({size(remote.layer_bytes)} to download)" if remote.layer_bytes else ""
-    _require_room(remote.layer_bytes, title)
-    progress(f"{title}: pulling it{much} with docker")
-    retrying(
+    _require_space(remote.layer_bytes, title)
+    progress(f"{title}: pulling{much} with docker")
+    retry(
         lambda: pull(reference, remote.digest, deadline - time.monotonic(), progress), title, bounds, deadline, progress
     )
     found = stored(name)
     if found is None or _digest(found, reference) != remote.digest:
-        raise InfraError(f"{title}: Docker pulled something else than {remote.digest}")
+        raise InfraError(f"{title}: Docker pulled a different image than {remote.digest}")
     progress(f"{title}: ready, {remote.digest}")
     return found
 
 
-def _require_room(layer_bytes: int | None, title: str) -> None:
-    """Raise `InfraError` when the disk of a daemon on this machine is too small for so many bytes of layers."""
-    from ..images.disk import needed_bytes, require_room
+def _require_space(layer_bytes: int | None, title: str) -> None:
+    """Raise `InfraError` if the disk of a local daemon has too little space for `layer_bytes` of compressed layers."""
+    from ..images.disk import needed_bytes, require_space
     from .docker_store import data_root
 
     if layer_bytes is not None and daemon_host().startswith("unix://") and (root := data_root()):
-        require_room(root, needed_bytes(layer_bytes, packed_again=False), title)
+        require_space(root, needed_bytes(layer_bytes, packed_again=False), title)
 
 
 def _from_archive(image: Image, request: ImageRequest, source: Path, install: Path, progress: Progress) -> Image:
-    """The image of a Docker archive, loaded unless the daemon has it already."""
-    from ..images.verify import require_whole, sha256_file
+    """Return the image of a Docker archive; load the archive unless the daemon has the image already."""
+    from ..images.verify import require_intact, sha256_file
 
     if not source.is_file():
-        raise UsageError(f"there is no image file {source}")
+        raise UsageError(f"image file {source} does not exist")
     stamp = current_stamp(source, install)
     if stamp is None or stamp.digest is None or stored(stamp.digest) is None:
-        require_whole(source)
+        require_intact(source)
         progress(f"image {source.name}: loading it into Docker")
         sha256 = sha256_file(source, progress)
         check_locked(install, str(source), "file", sha256, request.accept_change, key=source.name)
@@ -132,17 +135,17 @@ def _from_archive(image: Image, request: ImageRequest, source: Path, install: Pa
     return known
 
 
-def _agree(request: ImageRequest, install: Path, name: str, digest: str) -> None:
+def _check_digest(request: ImageRequest, install: Path, name: str, digest: str) -> None:
     if request.digest and digest != request.digest and not request.accept_change:
         raise InfraError(
-            f"image {name}: the recipe is pinned to {request.digest}, but it is {digest}; use it all the same with "
+            f"image {name}: the recipe is pinned to {request.digest}, but it is {digest}; to use it anyway, pass "
             f"--accept-image-change"
         )
     check_locked(install, name, "digest", digest, request.accept_change)
 
 
 def _digest(found: Stored, reference: Reference) -> str | None:
-    """The registry's digest of what the daemon has; Docker drops the name of its own registry."""
+    """The registry digest of an image in the daemon. Docker omits the name of its default registry."""
     names = [f"{reference.registry}/{reference.repository}"]
     if reference.registry == "docker.io":
         names += [reference.repository, reference.repository.removeprefix("library/")]
@@ -150,13 +153,13 @@ def _digest(found: Stored, reference: Reference) -> str | None:
 
 
 def _locked_digest(found: Stored, name: str, install: Path) -> str | None:
-    """The registry's digest of an image that came into the store from an archive, by its id."""
+    """The registry digest, from `images.lock`, of an image that was loaded from an archive, found by its id."""
     entry = read_lock(install).images.get(name)
     return entry.digest if entry and entry.files.get(STORE) == found.id else None
 
 
 def _stamp(identity: str, name: str, install: Path) -> Stamp:
-    """What is known of the daemon's image `identity`; from the first time on, the install's list shows it."""
+    """The stamp of the Docker image with id `identity`; created if missing, so that `llmbx image list` shows it."""
     key = f"docker/{identity}"
     known = read_stamp(key, install)
     if known is None:

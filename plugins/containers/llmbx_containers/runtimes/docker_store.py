@@ -1,7 +1,7 @@
-"""The Docker daemon's store: is an image there, fetch it by digest, load an archive.
+"""Query, pull, save and load images of the Docker daemon.
 
-A look at what is there is one request over the daemon's socket: the SDK takes a tenth of a second to import, a warm
-start has half of that.
+Queries are sent directly over the daemon's socket: importing the Docker SDK takes a tenth of a second, twice the time
+budget of a warm start.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _STORE = Path("/var/lib/docker/image")
 
 
 class Stored(Value, frozen=True):
-    """An image of the daemon: its id, and the digest under which each repository is known to have it."""
+    """An image in the daemon: its id, and its registry digest by repository."""
 
     id: str
     digests: dict[str, str] = {}
 
 
 def daemon_host() -> str:
-    """Where the daemon listens."""
+    """Address of the daemon, from DOCKER_HOST or the default socket."""
     return os.environ.get("DOCKER_HOST") or SOCKET
 
 
@@ -54,9 +54,9 @@ def listens(path: str) -> bool:
 
 
 def stored(name: str) -> Stored | None:
-    """The image `name` (reference or id) in the daemon's store, or None. Raises `InfraError`."""
+    """The image `name` (reference or id) in the daemon, or None. Raises `InfraError` if the daemon does not respond."""
     host = daemon_host()
-    found = _ask_socket(host.removeprefix("unix://"), name) if host.startswith("unix://") else _ask_sdk(name)
+    found = _inspect_socket(host.removeprefix("unix://"), name) if host.startswith("unix://") else _inspect_sdk(name)
     if found is None:
         return None
     digests = dict(entry.split("@", 1) for entry in found.get("RepoDigests") or () if "@" in entry)
@@ -64,32 +64,32 @@ def stored(name: str) -> Stored | None:
 
 
 def data_root() -> Path | None:
-    """The daemon's folder, where it can be seen from here."""
+    """The daemon's data folder, or None if it is not visible on this machine."""
     root = Path(str(_client(60).info().get("DockerRootDir") or "/nowhere"))
     return root if root.is_dir() else None
 
 
 def pull(reference: Reference, digest: str, timeout_s: float, progress: Progress) -> None:
-    """Have the daemon pull just `digest`, and give it the reference's tag.
+    """Have the daemon pull exactly `digest`, and tag it as `reference`.
 
-    Raises `Passing` for what may pass by itself, `InfraError` for the rest and when `timeout_s` seconds are over.
+    Raises `TransientError` for failures worth a retry, `InfraError` for others and after `timeout_s` seconds.
     """
     import docker.errors
     import requests
     import urllib3.exceptions
 
     from ..images.limits import TIMEOUT
-    from ..images.retry import Passing
     from ..images.tool import explain
+    from ..images.transient import TransientError
 
     deadline = time.monotonic() + timeout_s
-    limit = f"docker pull: not done after {timeout_s:.0f} s, the time limit; {TIMEOUT} raises it"
+    limit = f"docker pull: timed out after {timeout_s:.0f} s; set {TIMEOUT} to allow more time"
     try:
         _pull(reference, digest, deadline, limit, PullProgress(progress))
     except (requests.Timeout, requests.ConnectionError, urllib3.exceptions.HTTPError) as error:
         if time.monotonic() >= deadline - 1:
             raise InfraError(limit) from error
-        raise Passing(f"the Docker daemon went away: {error}") from error
+        raise TransientError(f"lost the connection to the Docker daemon: {error}") from error
     except docker.errors.DockerException as error:
         raise explain("docker pull", [str(error)], _STORE) from error
 
@@ -109,7 +109,7 @@ def _pull(reference: Reference, digest: str, deadline: float, limit: str, shown:
 
 
 def save(name: str, archive: Path) -> None:
-    """Write the image `name` with its tag into a Docker archive. Raises `InfraError`."""
+    """Save the image `name` with its tag as a Docker archive. Raises `InfraError` if Docker fails."""
     import docker.errors
 
     try:
@@ -117,40 +117,40 @@ def save(name: str, archive: Path) -> None:
             for chunk in _client(3600).images.get(name).save(named=name):
                 file.write(chunk)
     except docker.errors.DockerException as error:
-        raise InfraError(f"Docker cannot save {name}: {error}") from error
+        raise InfraError(f"docker save {name}: {error}") from error
 
 
 def load(archive: Path) -> str:
-    """Load a Docker archive; the image's id. Raises `InfraError`."""
+    """Load a Docker archive and return the image's id. Raises `InfraError` unless it contains exactly one image."""
     import docker.errors
 
     try:
         with archive.open("rb") as content:
             images = _client(3600).images.load(content)
     except docker.errors.DockerException as error:
-        raise InfraError(f"Docker cannot load {archive}: {error}") from error
+        raise InfraError(f"docker load {archive}: {error}") from error
     if len(images) != 1:
-        raise InfraError(f"{archive} holds {len(images)} images: save the one that is meant into an archive of its own")
+        raise InfraError(f"{archive} contains {len(images)} images: expected an archive with one image")
     return str(images[0].id)
 
 
 class PullProgress:
-    """Says now and then how much of a pull has come, over all layers."""
+    """Reports the progress of a pull periodically, summed over all layers."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._layers: dict[str, tuple[int, int]] = {}
-        self._said = time.monotonic()
+        self._reported_at = time.monotonic()
 
     def feed(self, message: dict[str, Any]) -> None:
-        """One message of the daemon."""
+        """Process one message of the daemon's pull stream."""
         from llmbx.cli.words import size
 
         detail = message.get("progressDetail") or {}
         if message.get("status") == "Downloading" and "current" in detail:
             self._layers[message["id"]] = (detail["current"], detail.get("total") or detail["current"])
-        if time.monotonic() - self._said >= _REPORT_S and self._layers:
-            self._said = time.monotonic()
+        if time.monotonic() - self._reported_at >= _REPORT_S and self._layers:
+            self._reported_at = time.monotonic()
             current, total = (sum(pair[i] for pair in self._layers.values()) for i in (0, 1))
             self._progress(f"docker pull: {size(current)} of {size(total)}")
 
@@ -161,7 +161,7 @@ def _client(timeout_s: float) -> docker.DockerClient:
     return docker.from_env(timeout=max(1, int(timeout_s)))
 
 
-def _ask_sdk(name: str) -> dict[str, Any] | None:
+def _inspect_sdk(name: str) -> dict[str, Any] | None:
     import docker.errors
 
     try:
@@ -173,26 +173,28 @@ def _ask_sdk(name: str) -> dict[str, Any] | None:
     return found
 
 
-def _ask_socket(path: str, name: str) -> dict[str, Any] | None:
+def _inspect_socket(path: str, name: str) -> dict[str, Any] | None:
     connection = _Connection(path)
     try:
         connection.request("GET", f"/images/{urllib.parse.quote(name)}/json", headers={"Host": "docker"})
-        answer = connection.getresponse()
-        body = answer.read()
+        response = connection.getresponse()
+        body = response.read()
     except OSError as error:
-        raise InfraError(f"the Docker daemon at {path} does not answer: {error.strerror or error}") from error
+        raise InfraError(f"the Docker daemon at {path} does not respond: {error.strerror or error}") from error
     finally:
         connection.close()
-    if answer.status == 404:
+    if response.status == 404:
         return None
-    if answer.status != 200:
-        raise InfraError(f"the Docker daemon at {path} answered {answer.status}: {body.decode(errors='replace')[:200]}")
+    if response.status != 200:
+        raise InfraError(
+            f"the Docker daemon at {path} returned {response.status}: {body.decode(errors='replace')[:200]}"
+        )
     found: dict[str, Any] = json.loads(body)
     return found
 
 
 class _Connection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
+    """HTTP connection over a Unix socket."""
 
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=60)

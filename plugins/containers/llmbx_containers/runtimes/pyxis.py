@@ -1,4 +1,4 @@
-"""The runtime `pyxis`: Slurm's srun starts the rank in an enroot container, so the launcher must take srun flags."""
+"""The runtime `pyxis`: srun starts the ranks in enroot containers, so the launcher must support srun flags."""
 
 from __future__ import annotations
 
@@ -15,41 +15,47 @@ from .enroot import SUFFIX, EnrootRuntime, file_tool
 
 
 class PyxisRuntime(Container):
-    """Programs run in containers that srun starts through its Pyxis plugin."""
+    """Runs programs in containers that srun starts through the Pyxis plugin."""
 
     name = "pyxis"
     start_failure = r"(?<=error: pyxis: )(?!child \d|printing |ignoring |container was not started|\s)"
     summary = "Slurm's Pyxis plugin: srun starts each rank in an enroot container"
 
     def works_with(self, launcher: Launcher) -> str | None:
-        """It works through flags of srun."""
+        """None if the launcher starts ranks with srun, else the reason."""
         if getattr(launcher, "flag_syntax", "") == "srun":
             return None
-        return "needs a launcher that starts ranks with srun: use --launcher slurm"
+        return "requires a launcher that starts ranks with srun: use --launcher slurm"
 
     def available(self) -> str | None:
-        """Why it cannot be used here, or None: srun must know the plugin's flags."""
+        """None if srun supports the Pyxis flags, else the reason."""
         import subprocess
 
         if not shutil.which("srun"):
             return "srun is not on PATH"
-        said = subprocess.run(["srun", "--help"], capture_output=True, text=True, errors="replace", check=False).stdout
-        return None if "--container-image" in said else "this Slurm has no Pyxis (srun --help lacks --container-image)"
+        help_text = subprocess.run(
+            ["srun", "--help"], capture_output=True, text=True, errors="replace", check=False
+        ).stdout
+        return (
+            None
+            if "--container-image" in help_text
+            else "Slurm's Pyxis plugin is not installed (srun --help lacks --container-image)"
+        )
 
     def plan(self, request: ImageRequest, install: Path) -> Image:
-        """The squashfs file as it will lie in the install."""
+        """The squashfs file with its path in the install, whether or not it exists yet."""
         return planned_file(request, install, SUFFIX, self.name)
 
     def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
-        """The squashfs file: found, or imported with enroot where it is here (a login node may lack it)."""
-        from ..images.engine import Wanted, ensure_file
+        """Find the squashfs file, or import it with enroot if that is installed (login nodes may lack it)."""
+        from ..images.engine import FileRequest, ensure_file
 
         image = self.plan(request, install)
         require_tool(self.name, EnrootRuntime().available(), image)
-        return ensure_file(Wanted(image, request, install, file_tool(), progress, offline))
+        return ensure_file(FileRequest(image, request, install, file_tool(), progress, offline))
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
-        """srun's flags, as the recipes set them: writable, without the home folder, PMIx."""
+        """The srun flags of one rank, as in the recipes: writable, without the home folder, PMIx."""
         mounts = container_env.mounts(spec, launch, phase, run_dir, ":,")
         flags = (
             f"--container-image={image.path or image.reference}",
@@ -63,7 +69,7 @@ class PyxisRuntime(Container):
         return Wrapping(launcher_flags=flags)
 
     def check(self, install: Path) -> Finding | None:
-        """Start nothing on a cluster unasked: only whether srun has the plugin."""
+        """Check whether srun has the plugin, without starting a job on the cluster."""
         if reason := self.available():
             fix = "ask the cluster's administrator for Pyxis"
             return Finding(rule="runtime pyxis", problem=reason, fix=fix, warning=True)

@@ -1,4 +1,4 @@
-"""A root file system of the host's own shell, a few megabytes: enough to prove that a container tool starts one."""
+"""A minimal root file system (a few MB) with the host's shell, to check that a container tool can start a container."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOLDERS = ("bin", "etc", "tmp", "proc", "sys", "dev", "root", "run", "usr", "va
 
 @contextmanager
 def tiny_root() -> Iterator[Path]:
-    """A temporary folder with /bin/sh, the libraries it needs, and the folders that container tools mount on."""
+    """A temporary folder with /bin/sh, its shared libraries, and the mount points that container tools need."""
     with tempfile.TemporaryDirectory(prefix="llmbx-doctor-") as folder:
         root = Path(folder) / "root"
         for name in _FOLDERS:
@@ -35,7 +35,7 @@ def tiny_root() -> Iterator[Path]:
 
 @contextmanager
 def tiny_archive() -> Iterator[Path]:
-    """The same as a tar file."""
+    """The same root file system as a tar file."""
     with tiny_root() as root:
         archive = root.with_suffix(".tar")
         subprocess.run(["tar", "-C", str(root), "-cf", str(archive), "."], check=True)
@@ -43,7 +43,7 @@ def tiny_archive() -> Iterator[Path]:
 
 
 def check_with(tool: str, commands: Sequence[Sequence[str]], env: Mapping[str, str] | None = None) -> Finding | None:
-    """Run `commands` in order; None when all succeed, else what the first failure said."""
+    """Run `commands` in order; None if all succeed, else a finding with the output of the first failure."""
     for argv in commands:
         try:
             done = subprocess.run(
@@ -58,13 +58,13 @@ def check_with(tool: str, commands: Sequence[Sequence[str]], env: Mapping[str, s
         except (OSError, subprocess.TimeoutExpired) as error:
             return Finding(rule=f"runtime {tool}", problem=f"{tool} did not start: {error}", fix=f"repair {tool}")
         if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
-            problem = f"`{' '.join(argv[:3])} …` ended with {done.returncode}: {said[-1]}"
-            return Finding(rule=f"runtime {tool}", problem=problem, fix=f"run it by hand and repair {tool}")
+            output = (done.stderr or done.stdout).strip().splitlines() or ["no error output"]
+            problem = f"`{' '.join(argv[:3])} …` exited with code {done.returncode}: {output[-1]}"
+            return Finding(rule=f"runtime {tool}", problem=problem, fix=f"run the command and repair {tool}")
     return None
 
 
 def _libraries(program: Path) -> list[Path]:
-    """The shared libraries that `program` loads, the loader among them."""
+    """The shared libraries of `program`, including the loader."""
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, errors="replace", check=False)
     return [Path(found) for found in re.findall(r"(/\S+) \(0x", done.stdout)]

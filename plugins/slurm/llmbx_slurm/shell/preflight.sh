@@ -1,21 +1,21 @@
 #!/bin/sh
-# usage: preflight.sh GPUS TYPE [REPOSITORY …]     looks at one node before the framework starts there
-# TYPE is h100 …, cpu (no GPU is looked at) or any (whatever it is called).
-# What it finds is a line each in preflight-N.txt of the run folder: facts as name=value, faults as bad=reason.
+# usage: preflight.sh GPUS TYPE [REPOSITORY …]     checks one node before the framework starts
+# TYPE is a GPU type (h100 …), cpu (GPUs are not checked) or any (the GPU name is not checked).
+# Results are written to preflight-N.txt in the run folder, one per line: facts as name=value, faults as bad=reason.
 gpus=$1 type=$2
 shift 2
 file=preflight-${LLMBX_NODE_RANK:-0}.txt
-# A redirection that fails ends the shell where the command is a special one, such as ":".
+# A failing redirection of a special builtin, such as ":", would end the shell.
 { true > "$file.part"; } 2> /dev/null || exit 11
 put() { printf '%s\n' "$1" >> "$file.part"; }
-ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2> /dev/null; }
+query() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2> /dev/null; }
 
-look_at_gpus() {
+check_gpus() {
   if ! command -v nvidia-smi > /dev/null; then
-    put "note=nvidia-smi is not there: the GPUs were not looked at"
+    put "note=nvidia-smi not found: the GPUs were not checked"
     return
   fi
-  found=$(ask name,driver_version,memory.total,memory.free) || { put "bad=nvidia-smi fails: the driver is not up"; return; }
+  found=$(query name,driver_version,memory.total,memory.free) || { put "bad=nvidia-smi failed: the driver is not running"; return; }
   count=$(printf '%s\n' "$found" | grep -c .)
   put "gpus=$count"
   [ "$count" -ge "$gpus" ] || put "bad=$count of $gpus GPUs"
@@ -28,21 +28,21 @@ look_at_gpus() {
       print "bad=GPU " NR - 1 " has only " free " of " total " MiB free"
     }' >> "$file.part"
   number=0
-  ask clocks_throttle_reasons.active | while read -r reasons; do
-    # slowdown by hardware 0x8, by heat 0x20 and 0x40, by the power brake 0x80 (NVML, clocks throttle reasons)
+  query clocks_throttle_reasons.active | while read -r reasons; do
+    # 0x8 hardware slowdown, 0x20 and 0x40 thermal slowdown, 0x80 power brake (NVML, clocks throttle reasons)
     case $reasons in 0x*) [ $((reasons & 0xe8)) -eq 0 ] || put "bad=GPU $number is throttled ($reasons)" ;; esac
     number=$((number + 1))
   done
 }
 
-look_at_cache() { # repository: without a network its files must lie in the cache
+check_cache() { # repository; if HF_HUB_OFFLINE is set, its files must be in the cache
   case ${HF_HUB_OFFLINE:-0} in 0 | '') return ;; esac
   cache=${HF_HUB_CACHE:-${HF_HOME:-$HOME/.cache/huggingface}/hub}
   folder=$cache/models--$(printf '%s' "$1" | sed 's#/#--#g')/snapshots
   for path in "$folder"/*/*; do [ -r "$path" ] && return; done
-  put "bad=$1 cannot be read from $cache, and HF_HUB_OFFLINE forbids to fetch it"
+  put "bad=$1 is not readable in $cache, and HF_HUB_OFFLINE disables the download"
 }
 
-[ "$type" = cpu ] || look_at_gpus
-for repository; do look_at_cache "$repository"; done
+[ "$type" = cpu ] || check_gpus
+for repository; do check_cache "$repository"; done
 mv -f "$file.part" "$file" || exit 11

@@ -1,4 +1,4 @@
-"""What a bundle takes along, and what it never does."""
+"""Export and import of bundles; tokens are never included."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx_containers.images.bundle import MANIFEST, export, take
+from llmbx_containers.images.bundle import MANIFEST, export, import_bundle
 
 HUB = ".cache/huggingface/hub"
 BLOB, SNAPSHOT = f"{HUB}/models--a--b/blobs/1f", f"{HUB}/models--a--b/snapshots/9/tokenizer.json"
 
 
 def quiet(line: str) -> None:
-    """No progress."""
+    """Ignore progress messages."""
 
 
 @pytest.fixture
 def install(tmp_path: Path) -> Path:
-    """An install with a wheel and a tokenizer, as the hub's library stores it, and a login beside it."""
+    """An install with a wheel, a tokenizer in the hub's cache, and files of a login."""
     root = tmp_path / "install"
     files = {"wheels/a-1.0-py3-none-any.whl": "wheel", "wheels/pip.conf": "hf_planted", BLOB: "{}"}
     logins = ("token", "stored_tokens", "datasets/x/cached")
@@ -38,7 +38,7 @@ def install(tmp_path: Path) -> Path:
 
 
 def pack(bundle: Path, members: dict[str, bytes]) -> None:
-    """A bundle with these files, as any llmbx may have written it."""
+    """Write a bundle with these files, as earlier versions of llmbx may have written it."""
     facts = [
         {"path": path, "sha256": f"sha256:{hashlib.sha256(content).hexdigest()}", "size": len(content)}
         for path, content in members.items()
@@ -54,20 +54,20 @@ def test_a_bundle_holds_tokenizers_and_wheels_and_no_token(install: Path, tmp_pa
     manifest = export(tmp_path / "a.bundle", [], install, quiet)
     assert {member.path for member in manifest.members} == {"wheels/a-1.0-py3-none-any.whl", BLOB, SNAPSHOT}
     assert b"hf_planted" not in (tmp_path / "a.bundle").read_bytes()
-    take(tmp_path / "a.bundle", tmp_path / "other", False, quiet)
+    import_bundle(tmp_path / "a.bundle", tmp_path / "other", False, quiet)
     assert (tmp_path / "other" / SNAPSHOT).read_text() == "{}"
 
 
 def test_the_token_in_an_earlier_bundle_is_left_there(tmp_path: Path) -> None:
     said: list[str] = []
     pack(tmp_path / "old.bundle", {".cache/huggingface/token": b"hf_planted", BLOB: b"{}"})
-    take(tmp_path / "old.bundle", tmp_path / "other", False, said.append)
+    import_bundle(tmp_path / "old.bundle", tmp_path / "other", False, said.append)
     assert [path.name for path in (tmp_path / "other").rglob("*") if path.is_file()] == ["1f"]
-    assert any("leaving out .cache/huggingface/token" in line for line in said)
+    assert any("skipping .cache/huggingface/token" in line for line in said)
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "images/../x", "home/x", ""])
 def test_a_file_elsewhere_is_refused(path: str, tmp_path: Path) -> None:
     pack(tmp_path / "bad.bundle", {path: b""})
-    with pytest.raises(UsageError, match="no place in an install"):
-        take(tmp_path / "bad.bundle", tmp_path / "other", False, quiet)
+    with pytest.raises(UsageError, match="not an allowed path in an install"):
+        import_bundle(tmp_path / "bad.bundle", tmp_path / "other", False, quiet)

@@ -1,4 +1,4 @@
-"""The commands by which images are made, as golden texts: for tools that are not on every machine."""
+"""Golden files of the commands that import images, for tools that are not installed on every machine."""
 
 from __future__ import annotations
 

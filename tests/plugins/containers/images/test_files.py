@@ -1,4 +1,4 @@
-"""Whether a file is whole is read from its own header; what was found out is kept as long as it is the same file."""
+"""Verification of image files by their headers, stamps, `images.lock`, and the check of free disk space."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONE, TWO = (f"sha256:{digit * 64}" for digit in "12")
 
 
 def squashfs(used: int, actual: int, magic: bytes = b"hsqs", version: tuple[int, int] = (4, 0)) -> bytes:
-    """A superblock that names `used` bytes, in a file of `actual` bytes."""
+    """A file of `actual` bytes whose superblock has the size `used`."""
     head = bytearray(96)
     head[:4] = magic
     struct.pack_into("<HH", head, 28, *version)
@@ -32,7 +32,7 @@ def squashfs(used: int, actual: int, magic: bytes = b"hsqs", version: tuple[int,
 
 
 def sif(end: int, actual: int, used: int = 3) -> bytes:
-    """A SIF header whose data ends at `end`, in a file of `actual` bytes."""
+    """A file of `actual` bytes with a SIF header whose data ends at `end`."""
     head = bytearray(128)
     head[32:41] = b"SIF_MAGIC"
     struct.pack_into("<6q", head, 80, 48 - used, 48, 128, 0, 128, end - 128)
@@ -63,12 +63,12 @@ def test_a_sif_file_is_whole_when_it_has_all_its_bytes(end: int, actual: int) ->
     ("name", "content", "words"),
     [
         ("a.sqsh", b"", "empty"),
-        ("a.sqsh", squashfs(100, 200, magic=b"sqsh"), "no squashfs file"),
+        ("a.sqsh", squashfs(100, 200, magic=b"sqsh"), "not a squashfs file"),
         ("a.sqsh", squashfs(100, 200, version=(3, 1)), "version is 3.1"),
-        ("a.sqsh", squashfs(300, 200), "200 bytes of the 300"),
-        ("a.sif", b"#!/bin/sh\n" * 20, "no SIF file"),
-        ("a.sif", sif(300, 400, used=0), "without content"),
-        ("a.tar", b"x" * 2000, "no tar file"),
+        ("a.sqsh", squashfs(300, 200), "truncated: 200 of the 300 bytes"),
+        ("a.sif", b"#!/bin/sh\n" * 20, "not a SIF file"),
+        ("a.sif", sif(300, 400, used=0), "empty SIF file"),
+        ("a.tar", b"x" * 2000, "not a complete tar file"),
     ],
 )
 def test_a_file_that_is_not_whole_is_named_with_the_reason(
@@ -76,7 +76,7 @@ def test_a_file_that_is_not_whole_is_named_with_the_reason(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InfraError, match=words):
-        verify.require_whole(tmp_path / name)
+        verify.require_intact(tmp_path / name)
 
 
 def test_a_tar_file_that_docker_did_not_save_is_refused(tmp_path: Path) -> None:
@@ -142,6 +142,6 @@ def test_a_lock_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_room_is_demanded_before_an_import(tmp_path: Path) -> None:
-    disk.require_room(tmp_path / "not" / "there" / "yet", 1, "image x")
-    with pytest.raises(InfraError, match=r"image x needs about 1000000\.0 GB in .* are free"):
-        disk.require_room(tmp_path, 10**15, "image x")
+    disk.require_space(tmp_path / "not" / "there" / "yet", 1, "image x")
+    with pytest.raises(InfraError, match=r"image x: the import needs about 1000000\.0 GB in .* are free"):
+        disk.require_space(tmp_path, 10**15, "image x")

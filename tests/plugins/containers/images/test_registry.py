@@ -1,4 +1,4 @@
-"""What a registry answers, against a small one on loopback that asks for a login and can be made to refuse."""
+"""Registry queries and retries, tested with a small registry on loopback that requires a login."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ import pytest
 from llmbx.errors import InfraError, UsageError
 from llmbx_containers.images.limits import Limits, limits, plain_http
 from llmbx_containers.images.registry import RemoteImage, look_up
-from llmbx_containers.images.retry import Passing, is_passing, retrying
+from llmbx_containers.images.transient import TransientError, is_transient, retry
 from llmbx_containers.naming import parse_reference
 
-QUICK = Limits(retries=3, backoff_s=0.01, answer_s=5)
+QUICK = Limits(retries=3, backoff_s=0.01, response_s=5)
 CONFIG = "sha256:" + "c" * 64
 IMAGE = json.dumps({"config": {"digest": CONFIG}, "layers": [{"size": 100}, {"size": 23}]}).encode()
 
@@ -55,7 +55,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     server: Registry
 
     def do_GET(self) -> None:
-        """A token, or a manifest for those who have one."""
+        """Return a token, or a manifest if the request has one."""
         if self.path.startswith("/token"):
             wanted = "Basic " + base64.b64encode(b"me:secret word").decode()
             good = self.headers.get("Authorization") == wanted and "scope=repository%3Ateam%2Fapp%3Apull" in self.path
@@ -75,7 +75,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Be silent."""
+        """Do not log requests."""
 
 
 @pytest.fixture
@@ -94,9 +94,9 @@ def docker_login(tmp_path: Path, registry: str, login: bytes) -> None:
     (tmp_path / "docker/config.json").write_text(json.dumps({"auths": auths}))
 
 
-@pytest.mark.parametrize("keeper", ["docker", "enroot"])
-def test_a_login_is_found_where_the_tools_keep_it(keeper: str, registry: Registry, tmp_path: Path) -> None:
-    if keeper == "docker":
+@pytest.mark.parametrize("tool", ["docker", "enroot"])
+def test_a_login_is_found_where_the_tools_keep_it(tool: str, registry: Registry, tmp_path: Path) -> None:
+    if tool == "docker":
         docker_login(tmp_path, registry.name, b"me:secret word")
     else:
         (tmp_path / "enroot").mkdir()
@@ -108,7 +108,7 @@ def test_a_login_is_found_where_the_tools_keep_it(keeper: str, registry: Registr
 
 
 def test_without_a_login_the_line_says_how_to_log_in(registry: Registry, tmp_path: Path) -> None:
-    with pytest.raises(InfraError, match=r"refuses .* \(401\): log in with `docker login"):
+    with pytest.raises(InfraError, match=r"denied access to .* \(401\): log in with `docker login"):
         look_up(parse_reference(f"{registry.name}/team/app:1"), QUICK)
     docker_login(tmp_path, registry.name, b"me:wrong word")
     with pytest.raises(InfraError, match="log in with") as refused:
@@ -120,7 +120,7 @@ def test_what_is_not_there_and_what_is_no_manifest(registry: Registry) -> None:
     registry.login = False
     with pytest.raises(UsageError, match=r"has no image .*:2 \(404\)"):
         look_up(parse_reference(f"{registry.name}/team/app:2"), QUICK)
-    with pytest.raises(InfraError, match="no manifest"):
+    with pytest.raises(InfraError, match="did not return a valid manifest"):
         look_up(parse_reference(f"{registry.name}/team/app:text"), QUICK)
     by_digest = look_up(parse_reference(f"{registry.name}/team/app@{digest(INDEX)}"), QUICK)
     assert by_digest.digest == digest(INDEX)
@@ -133,13 +133,13 @@ def test_a_passing_failure_is_tried_again_with_growing_pauses() -> None:
     def flaky() -> str:
         tried.append(time.monotonic())
         if len(tried) < 4:
-            raise Passing("connection reset")
+            raise TransientError("connection reset")
         return "done"
 
-    assert retrying(flaky, "image x", QUICK, time.monotonic() + 60, said.append) == "done"
+    assert retry(flaky, "image x", QUICK, time.monotonic() + 60, said.append) == "done"
     pauses = [after - before for before, after in itertools.pairwise(tried)]
     assert pauses[0] >= 0.01 and pauses[1] >= 0.02 and pauses[2] >= 0.04
-    assert said[0] == "image x: connection reset; trying again in 0.01 s (try 2 of 4)"
+    assert said[0] == "image x: connection reset; retrying in 0.01 s (attempt 2 of 4)"
 
 
 def test_a_lasting_failure_is_not_tried_again_and_no_pause_passes_the_deadline() -> None:
@@ -150,15 +150,15 @@ def test_a_lasting_failure_is_not_tried_again_and_no_pause_passes_the_deadline()
         raise error
 
     with pytest.raises(InfraError, match=r"^no such thing$"):
-        retrying(lambda: fail(InfraError("no such thing")), "x", QUICK, time.monotonic() + 60, print)
+        retry(lambda: fail(InfraError("no such thing")), "x", QUICK, time.monotonic() + 60, print)
     assert len(calls) == 1
-    with pytest.raises(InfraError, match=r"busy \(tried once\)"):
-        retrying(lambda: fail(Passing("busy", after_s=30)), "x", QUICK, time.monotonic() + 5, print)
+    with pytest.raises(InfraError, match=r"busy \(after 1 attempt\)"):
+        retry(lambda: fail(TransientError("busy", after_s=30)), "x", QUICK, time.monotonic() + 5, print)
     assert len(calls) == 2
 
 
 @pytest.mark.parametrize(
-    ("text", "passing"),
+    ("text", "transient"),
     [
         ("pinging container registry 127.0.0.1:1: dial tcp: connect: connection refused", True),
         ("unexpected EOF", True),
@@ -171,8 +171,8 @@ def test_a_lasting_failure_is_not_tried_again_and_no_pause_passes_the_deadline()
         ("sha256:5002 is not a digest of 4290 bytes", False),
     ],
 )
-def test_what_may_pass_is_told_from_what_will_not(text: str, passing: bool) -> None:
-    assert is_passing(text) is passing
+def test_transient_failures_are_recognized(text: str, transient: bool) -> None:
+    assert is_transient(text) is transient
 
 
 def test_limits_are_the_users() -> None:

@@ -1,4 +1,4 @@
-"""Calling Slurm's own commands, and what their errors mean to a user."""
+"""Call Slurm commands, and add hints to their errors."""
 
 from __future__ import annotations
 
@@ -8,47 +8,49 @@ from collections.abc import Mapping
 from llmbx.errors import InfraError
 from llmbx.launchers.base import Unreachable
 
-KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_DEBUG_FLAGS")
-"""Variables of Slurm's commands themselves; the other `SLURM_*` and `SBATCH_*` belong to a job, or to its options."""
+SLURM_CONFIGURATION = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_DEBUG_FLAGS")
+"""Variables that configure Slurm commands; other `SLURM_*` and `SBATCH_*` variables describe a job or its options."""
 
 _NO_CONTROLLER = "the controller cannot be reached: see `scontrol ping`"
 
 _HINTS = {
-    ("gpus not found", "without gpu resources"): "this partition wants GPUs to be asked for: set "
+    ("gpus not found", "without gpu resources"): "this partition requires a GPU request: set "
     "SBATCH_GPUS_PER_NODE=<GPUs of a node> (or SBATCH_GRES=gpu:<n>), or gres in the cluster's profile",
     (
         "generic resource (gres)",
         "invalid gres",
     ): "the cluster has no such GRES: see `sinfo -o '%P %G'` and correct gres or gpus-per-node",
-    ("node configuration is not available",): "no node has all that is asked for: see `sinfo -o '%P %D %c %m %G %f'` "
+    ("node configuration is not available",): "no node has all requested resources: see `sinfo -o '%P %D %c %m %G %f'` "
     "and correct gres, gpus-per-node, mem or constraint",
     ("invalid partition",): "see `sinfo -s` for the partitions, and choose one with --slurm-arg partition=NAME",
     ("account",): "see `sacctmgr show assoc user=$USER` for yours, and choose one with --slurm-arg account=NAME",
     ("qos",): "see `sacctmgr show qos`, and choose one with --slurm-arg qos=NAME",
-    ("time limit", "timelimit"): "ask for less with --slurm-arg time=HH:MM:SS (`sinfo -o '%P %l'` shows the limits)",
-    ("feature",): "the nodes have no such feature: see `sinfo -o '%N %f'` and correct constraint",
+    ("time limit", "timelimit"): "set a shorter one with --slurm-arg time=HH:MM:SS (limits: `sinfo -o '%P %l'`)",
+    ("feature",): "no node has this feature: see `sinfo -o '%N %f'` and correct constraint",
     ("reservation",): "see `scontrol show reservation` and correct reservation",
     ("node name",): "see `sinfo -N` and correct nodelist or exclude",
     ("node count", "more nodes"): "the partition is too small for this run: see `sinfo -s`",
-    ("unrecognized option",): "this cluster's Slurm does not know the option: leave it out",
+    ("unrecognized option",): "this cluster's Slurm does not support the option: remove it",
     ("unable to contact", "socket timed out", "connection refused", "establish a configuration"): _NO_CONTROLLER,
 }
-"""What would be right, by words of the errors that users meet (in this order)."""
+"""Hints by words in error messages; the first match counts."""
 
 
 def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables a command of Slurm is called with: a surrounding job must not leak into the new one.
-
-    Times are asked for as epoch seconds.
-    """
+    """The variables for Slurm commands, without those of a surrounding job. Times are printed as epoch seconds."""
     source = os.environ if environ is None else environ
     job = ("SLURM_", "SBATCH_", "SRUN_", "LLMBX_RANK", "LLMBX_LOCAL_", "LLMBX_WORLD_", "LLMBX_NODE_", "LLMBX_MASTER_")
-    kept = {name: value for name, value in source.items() if name in KEPT or not name.startswith(job)}
-    return {**kept, "SLURM_TIME_FORMAT": "%s", "LC_ALL": kept.get("LC_ALL", "C.UTF-8")}
+    variables = {
+        name: value for name, value in source.items() if name in SLURM_CONFIGURATION or not name.startswith(job)
+    }
+    return {**variables, "SLURM_TIME_FORMAT": "%s", "LC_ALL": variables.get("LC_ALL", "C.UTF-8")}
 
 
 def call(*command: str, cwd: str | None = None, environ: Mapping[str, str] | None = None, timeout_s: float = 60) -> str:
-    """What the command prints. Raises `Unreachable` when the controller does not answer, else `InfraError`."""
+    """Run a command and return its output.
+
+    Raises `Unreachable` if the controller does not respond within `timeout_s` seconds, `InfraError` for other failures.
+    """
     import subprocess
 
     try:
@@ -59,7 +61,7 @@ def call(*command: str, cwd: str | None = None, environ: Mapping[str, str] | Non
     except FileNotFoundError as error:
         raise InfraError(f"{command[0]} is not on PATH: this machine is not part of a Slurm cluster") from error
     except subprocess.TimeoutExpired as error:
-        raise Unreachable(f"{command[0]} has not answered for {timeout_s:g} s: see `scontrol ping`") from error
+        raise Unreachable(f"{command[0]} timed out after {timeout_s:g} s: see `scontrol ping`") from error
     if done.returncode != 0:
         raise _error(command[0], done.stderr, done.returncode)
     return done.stdout
@@ -73,7 +75,7 @@ def _error(command: str, text: str, code: int) -> InfraError:
 
 
 def message(text: str) -> str:
-    """The telling part of what a command of Slurm wrote to its error stream: one line without its own prefixes."""
+    """The error message of a Slurm command in one line, without prefixes, from its standard error."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Try ")]
     for prefix in ("sbatch: ", "error: ", "Batch job submission failed: "):
         lines = [line.removeprefix(prefix) for line in lines]
@@ -81,6 +83,6 @@ def message(text: str) -> str:
 
 
 def hint_for(text: str) -> str | None:
-    """What would be right, for the errors that users meet."""
+    """The hint for an error message; None if there is none."""
     lower = text.lower()
     return next((hint for words, hint in _HINTS.items() if any(word in lower for word in words)), None)

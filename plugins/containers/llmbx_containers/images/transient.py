@@ -1,4 +1,4 @@
-"""Trying again what a flaky registry or network broke, with growing pauses; what is plainly wrong fails at once."""
+"""Retry after transient failures of a registry or the network, with exponential backoff."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 LONGEST_PAUSE_S = 60.0
 
-_PASSING = re.compile(
+_TRANSIENT = re.compile(
     r"connection (?:refused|reset|closed)|broken pipe|unexpected eof|\beof\b|timed? ?out|timeout|deadline exceeded"
     r"|temporary failure|no route to host|network is unreachable|tls handshake|too ?many ?requests"
     r"|\b(?:429|500|502|503|504)\b|internal server error|bad gateway|service unavailable|gateway time-?out"
@@ -25,35 +25,35 @@ _PASSING = re.compile(
 )
 
 
-class Passing(InfraError):
-    """A failure that may pass by itself. `after_s`: how long the other side asks to be left alone."""
+class TransientError(InfraError):
+    """A failure that is worth a retry. `after_s`: seconds to wait, if the server asked for a pause (Retry-After)."""
 
     def __init__(self, text: str, after_s: float | None = None) -> None:
         super().__init__(text)
         self.after_s = after_s
 
 
-def is_passing(text: str) -> bool:
-    """Whether what a container tool said sounds like a fault of the network or the registry that may pass."""
-    return bool(_PASSING.search(text))
+def is_transient(text: str) -> bool:
+    """Whether the output of a container tool indicates a transient failure of the network or the registry."""
+    return bool(_TRANSIENT.search(text))
 
 
-def retrying(action: Callable[[], T], what: str, limits: Limits, deadline: float, progress: Progress) -> T:
-    """The value of `action`, which is tried again after a `Passing` failure, `limits.retries` times at most.
+def retry(action: Callable[[], T], what: str, limits: Limits, deadline: float, progress: Progress) -> T:
+    """Call `action` and return its value; retry after a `TransientError`, at most `limits.retries` times.
 
-    The pause doubles from `limits.backoff_s`; none goes past `deadline` (monotonic seconds). The last failure is
-    raised as an `InfraError` that says how often it was tried.
+    The pause starts at `limits.backoff_s` seconds and doubles; no retry starts after `deadline` (monotonic seconds).
+    Raises `InfraError` with the number of attempts after the last failure.
     """
     pause = limits.backoff_s
     for attempt in range(1, limits.retries + 2):
         try:
             return action()
-        except Passing as error:
+        except TransientError as error:
             wait = min(LONGEST_PAUSE_S, max(pause, error.after_s or 0.0))
             if attempt > limits.retries or time.monotonic() + wait >= deadline:
-                times = "once" if attempt == 1 else f"{attempt} times"
-                raise InfraError(f"{what}: {error} (tried {times})") from error
-            progress(f"{what}: {error}; trying again in {wait:g} s (try {attempt + 1} of {limits.retries + 1})")
+                times = "1 attempt" if attempt == 1 else f"{attempt} attempts"
+                raise InfraError(f"{what}: {error} (after {times})") from error
+            progress(f"{what}: {error}; retrying in {wait:g} s (attempt {attempt + 1} of {limits.retries + 1})")
             time.sleep(wait)
             pause *= 2
     raise AssertionError("unreachable")

@@ -1,4 +1,4 @@
-"""Whoever watches over a container removes it when its client is killed, however busy the daemon is."""
+"""The supervisor of a container removes it if the Docker client is killed, even if the daemon is busy."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ ps)
 *) exit 1 ;;
 esac
 """
-"""A client whose daemon answers nothing twice, then still has the container, and then has it no more."""
+"""A docker client: two queries fail, the next one reports the container, and later ones do not."""
 
 
-def test_no_answer_is_not_taken_for_a_container_that_is_gone(
+def test_a_failed_query_does_not_count_as_a_removed_container(
     tmp_path: Path, make_spec: Callable[..., RunSpec], make_launch: Callable[..., Launch]
 ) -> None:
     calls = tmp_path / "calls"
@@ -47,5 +47,7 @@ def test_no_answer_is_not_taken_for_a_container_that_is_gone(
     wait_until(lambda: calls.read_text().count("\nps ") == 5)
     time.sleep(0.5)
     said = [line.split()[0] for line in calls.read_text().splitlines()]
-    assert said == ["run", *["rm", "ps"] * 5], "it stops when the daemon has said twice that there is none"
+    assert said == ["run", *["rm", "ps"] * 5], (
+        "it stops after the daemon has reported twice that the container does not exist"
+    )
     assert calls.read_text().count(f"rm --force {name}\n") == 5
