@@ -137,7 +137,7 @@ def test_invalid_utf_8_and_nul_bytes_do_not_matter() -> None:
     assert by_step(read("\0".join("".join(run(TIMES))))) == truth(TIMES)
 
 
-def test_a_truncated_file_gives_what_is_certain() -> None:
+def test_a_truncated_file_gives_only_certain_values() -> None:
     text = "".join(run(TIMES))
     end = text.index("iteration        6/")
     at = text.index("elapsed time per iteration (ms): ", end) + len("elapsed time per iteration (ms): ")
@@ -165,11 +165,11 @@ def test_late_step_time_lines() -> None:
     assert by_step(read("".join(lines[k] for k in order))) == truth(TIMES)
 
 
-def test_a_figure_of_another_time_is_never_paired() -> None:
+def test_a_step_time_line_with_another_time_is_not_paired() -> None:
     assert by_step(read(figure(9.0) + iteration(1, 5.7))) == {1: (5.7, None)}
 
 
-def test_the_line_s_own_figure_and_pairs_of_current_and_mean() -> None:
+def test_tflops_in_the_iterations_line_and_pairs_of_current_and_mean() -> None:
     line = (
         " iteration      4/   50 | consumed samples: 512 | elapsed time per iteration (ms): 13372.8/13364.7 |"
         " throughput per GPU (TFLOP/s/GPU): 612.7/613.1 | tokens per GPU (tokens/s/GPU): 4901.2/4904.2 |"
@@ -209,7 +209,7 @@ def test_a_restart_inside_the_file(marker: str) -> None:
     assert [e.kind for e in log.earlier] == ["nccl_error"]
 
 
-def test_an_earlier_attempts_step_takes_no_later_figure() -> None:
+def test_a_step_time_line_is_not_paired_with_an_earlier_attempt() -> None:
     first = [line for line in run(TIMES) if line != figure(TIMES[4])]
     log = read("".join(first[:-2]) + iteration(1, 9.9) + figure(TIMES[4]) + iteration(2, 8.8))
     assert by_step(log) == {1: (9.9, None), 2: (8.8, None)}
@@ -223,7 +223,7 @@ def test_a_line_without_its_beginning_is_not_joined_to_another() -> None:
     assert 2 not in by_step(read(text))
 
 
-def test_foreign_digits_do_not_join_an_iterations_number() -> None:
+def test_digits_of_another_writer_do_not_change_an_iterations_number() -> None:
     lines = run(STEADY)
     at = lines[5].index("iteration") + len("iteration        ")
     lines[5] = lines[5][:at] + "1: foreign\n" + lines[5][at:]
@@ -268,7 +268,7 @@ def test_a_failed_validation_of_the_loss_is_fatal(line: str) -> None:
     assert [(e.kind, e.fatal) for e in spiky if e.kind != "exception"] == [("unexpected_result", False)]
 
 
-def test_a_crash_after_the_end_says_so() -> None:
+def test_a_crash_after_the_end() -> None:
     text = "".join(run(TIMES)) + "[after training is done] datetime: x \nSegmentation fault (core dumped)\n"
     crash = read(text).events[-1]
     assert (crash.kind, crash.fatal, crash.facts) == ("segfault", True, {"after": "finished"})
@@ -312,7 +312,7 @@ def test_a_line_cut_by_another_ranks_output(place: int, cut: int, noise: str) ->
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(NOISE), max_size=8), st.randoms(use_true_random=False))
-def test_whole_lines_of_others_anywhere(noise: list[str], random: object) -> None:
+def test_complete_lines_of_other_writers(noise: list[str], random: object) -> None:
     lines = run(STEADY)
     for line in noise:
         lines.insert(random.randrange(len(lines)), line)  # type: ignore[attr-defined]
@@ -320,7 +320,7 @@ def test_whole_lines_of_others_anywhere(noise: list[str], random: object) -> Non
 
 
 @pytest.mark.parametrize("unbuffered", [True, False])
-def test_text_and_line_end_written_apart(unbuffered: bool) -> None:
+def test_text_and_line_end_written_separately(unbuffered: bool) -> None:
     text = "".join(
         a.rstrip("\n") + b.rstrip("\n") + "\n\n" for a, b in zip(run(STEADY)[::2], run(STEADY)[1::2], strict=True)
     )
@@ -347,7 +347,7 @@ def test_any_bytes_are_read_and_chunks_make_no_difference(data: bytes, grammar: 
     assert all(step.time_s is None or step.time_s > 0 for step in once.steps)
 
 
-def test_a_hostile_line_costs_little() -> None:
+def test_a_hostile_line_is_parsed_quickly() -> None:
     """Long lines of the first letters of a record, while a record is open, could make joining cut lines slow."""
     text = iteration(1, 5.7)[:100] + "\n" + ("S" * 60_000 + " iteration 1/2 | Step Time\n") * 20
     assert [step.number for step in read(text).steps][:1] == [1]

@@ -245,19 +245,19 @@ def test_contradictory_values_are_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("step_time_s = [1.0]", r"at tables\[0\]\.step_time_s: 1 figures for 2 scales"),
         ("step_time = [1.0, 2.0]", r"at tables\[0\]: unknown key 'step_time' \(did you mean 'step_time_s'\?\)"),
         ('disputed = { 16 = "why" }', r"at tables\[0\]\.disputed: the table has no scale '16'"),
     ],
 )
-def test_a_mistake_in_a_table_is_reported(tmp_path: Path, line: str, says: str) -> None:
+def test_a_mistake_in_a_table_is_reported(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "figures.toml"
     head = '[[tables]]\nsource = "s"\nsize = "1b"\ndtype = "bf16"\ngpu_type = "h100"\ngpus = [8, 64]\n'
     path.write_text(head)
     assert [r.gpus for r in load_references(path)] == [8, 64]
     path.write_text(head + line)
-    with pytest.raises(UsageError, match=says) as error:
+    with pytest.raises(UsageError, match=message) as error:
         load_references(path)
     assert str(error.value).startswith(str(path))

@@ -229,7 +229,7 @@ def test_walltime_replaces_the_time_option_of_the_cluster_profile() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"env": {"1A": "x"}}, r"--env: environment variable '1A': a name is made of"),
         ({"mounts": (":",)}, r"mount ':': expected SOURCE\[:TARGET\]\[:ro\]"),
@@ -240,13 +240,13 @@ def test_walltime_replaces_the_time_option_of_the_cluster_profile() -> None:
         ),
     ],
 )
-def test_values_that_a_script_cannot_contain_are_rejected(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
+def test_values_that_a_script_cannot_contain_are_rejected(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         spec("grok1", runtime="host", size="mini", **options)
 
 
 @pytest.mark.parametrize(
-    ("cluster", "says"),
+    ("cluster", "message"),
     [
         (
             Cluster(plugin_keys={"account": ""}),
@@ -255,8 +255,8 @@ def test_values_that_a_script_cannot_contain_are_rejected(options: dict[str, Any
         (Cluster(plugin_keys={"srun": {"nodes": "7"}}), r"srun option nodes=7 \(cluster 'c'\): llmbx sets it"),
     ],
 )
-def test_a_cluster_profile_that_a_script_cannot_contain_is_rejected(cluster: Cluster, says: str) -> None:
-    with pytest.raises(UsageError, match=says):
+def test_a_cluster_profile_that_a_script_cannot_contain_is_rejected(cluster: Cluster, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         spec("grok1", config=Config(clusters={"c": cluster}), cluster="c", launcher="slurm", size="mini")
 
 
