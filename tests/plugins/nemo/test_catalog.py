@@ -1,4 +1,4 @@
-"""The plugin's catalog: every configuration row of the recipes, as printed, and what it becomes when it is resolved."""
+"""The plugin's catalog: every configuration row of the recipes, as printed and as resolved."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def resolved(workload: str, size: str, dtype: str, gpu_type: str, gpus: int, rec
 
 
 def printed_rows(table: str) -> Iterator[dict[str, str]]:
-    """Each printed row at each of its scales and dtypes, with expressions of GPUs worked out."""
+    """Each printed row at each of its scales and dtypes, with expressions of GPUs evaluated."""
     head, *lines = table.strip().splitlines()
     for line in lines:
         row = dict(zip(head.split(), line.split(), strict=True))
@@ -152,8 +152,8 @@ def test_the_catalog_has_these_rows_and_no_others(workload: str, recipe: str) ->
 
 
 @pytest.mark.parametrize(("workload", "recipe", "row"), CASES)
-def test_what_was_printed_is_kept(workload: str, recipe: str, row: dict[str, str]) -> None:
-    """DP and GA, which llmbx derives, and VP where it is corrected."""
+def test_printed_values_are_stored(workload: str, recipe: str, row: dict[str, str]) -> None:
+    """DP and GA, which llmbx computes, and VP if it is corrected."""
     gpus = int(row["GPUs"])
     _, kept = find(
         WORKLOADS[workload], size=row["size"], dtype=row["dtype"], gpu_type=row["gpu"], gpus=gpus, recipe=recipe
@@ -188,7 +188,7 @@ def test_the_default_recipe_is_the_newest_with_the_row(
     assert resolved("llama3.1", size, dtype, gpu_type, gpus).recipe == recipe
 
 
-def test_recipes_disagree_and_both_are_there() -> None:
+def test_recipes_with_different_values_are_both_available() -> None:
     new, old = (resolved("llama3.1", "8b", "fp8", "h100", 8, recipe) for recipe in ("mbridge", "nemo2"))
     assert (new.parallelism.cp, new.parallelism.fsdp, new.gradient_accumulation) == (1, True, 16)
     assert (old.parallelism.cp, old.parallelism.fsdp, old.gradient_accumulation) == (2, False, 32)
@@ -266,7 +266,7 @@ def test_folders_and_defaults() -> None:
         ("llama3.1", "mini", "h100", 8, "bf16"),
     ],
 )
-def test_the_dtype_where_none_is_given(
+def test_the_default_dtype(
     workload: str, size: str, gpu_type: str, gpus: int, dtype: str | None
 ) -> None:  # fmt: skip
     assert default_dtype(WORKLOADS[workload], size, gpu_type, gpus) == dtype
@@ -367,7 +367,7 @@ def test_time_limits(workload: str, recipe: str, size: str, gpu_type: str, minut
     assert walltime_minutes(found, size, gpu_type) == minutes
 
 
-def test_an_unknown_combination_says_what_exists() -> None:
+def test_the_error_about_an_unknown_combination_lists_what_exists() -> None:
     with pytest.raises(UsageError, match=r"llama3\.1 8b on gb200 has no bf16 configuration: use --dtype fp8"):
         find(WORKLOADS["llama3.1"], size="8b", dtype="bf16", gpu_type="gb200", gpus=8)
     with pytest.raises(UsageError, match="grok1 314b fp8 on h100 has no configuration for 256 GPUs: use --gpus 512"):

@@ -1,4 +1,4 @@
-"""What a GPU cluster gets: argv, environment, mounts and the whole job script, for each workload and GPU type."""
+"""Launches on a GPU cluster: argv, environment, mounts and the whole job script, by workload and GPU type."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("workload", "asked"),
+    ("workload", "options"),
     CASES,
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else value,
 )
 def test_the_launch_of_a_published_row(
-    golden: Callable[[str, str], None], workload: str, asked: dict[str, Any], shown: Shown
+    golden: Callable[[str, str], None], workload: str, options: dict[str, Any], shown: Shown
 ) -> None:
-    golden(f"cluster/{workload}-{'-'.join(map(str, asked.values()))}.txt", shown(workload, **asked))
+    golden(f"cluster/{workload}-{'-'.join(map(str, options.values()))}.txt", shown(workload, **options))
 
 
 @pytest.mark.parametrize("runtime", ["pyxis", "apptainer", "enroot", "docker", "host"])
@@ -48,7 +48,7 @@ def test_one_node_renders_locally(golden: Callable[[str, str], None], runtime: s
     golden(f"cluster/llama3.1-local-{runtime}.txt", text)
 
 
-def test_the_walltime_and_its_gpu_hours_are_said(shown: Shown) -> None:
+def test_the_walltime_and_its_gpu_hours_are_shown(shown: Shown) -> None:
     text = shown("grok1", gpu_type="gb200", gpus=128, dtype="fp8")
     assert "walltime  35 min, at most 74.7 GPU-hours" in text
 

@@ -1,4 +1,4 @@
-"""What runs inside: from a specification to the framework's settings, without the framework."""
+"""The entry programs' settings for the framework, from a specification, without the framework."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from llmbx_nemo.entry.settings import ranks, settings
 from llmbx_nemo.workloads import workloads
 
 
-def spec(workload: str, environ: Mapping[str, str] = {}, **asked: Any) -> dict[str, Any]:
+def spec(workload: str, environ: Mapping[str, str] = {}, **options: Any) -> dict[str, Any]:
     """A resolved specification as the entry script reads it."""
-    found: dict[str, Any] = msgspec.to_builtins(resolve_spec(workload, environ=environ, install=None, **asked))
+    found: dict[str, Any] = msgspec.to_builtins(resolve_spec(workload, environ=environ, install=None, **options))
     return found
 
 
@@ -132,11 +132,11 @@ def test_recomputed_and_offloaded_layers() -> None:
 
 
 def test_overlap_of_optimizer_step_and_gather_not_with_checkpoints_or_mx() -> None:
-    asked: dict[str, Any] = {"size": "405b", "gpu_type": "h100", "gpus": 1024}
+    options: dict[str, Any] = {"size": "405b", "gpu_type": "h100", "gpus": 1024}
     step = "overlap_param_gather_with_optimizer_step"
-    assert planned(spec("llama3.1", **asked))["comm_overlap"][step] is True
-    assert planned(spec("llama3.1", **asked, checkpoint=True))["comm_overlap"][step] is False
-    mx = spec("llama3.1", **{**asked, "gpu_type": "b200", "gpus": 128}, settings={"fp8_recipe": "mx"})
+    assert planned(spec("llama3.1", **options))["comm_overlap"][step] is True
+    assert planned(spec("llama3.1", **options, checkpoint=True))["comm_overlap"][step] is False
+    mx = spec("llama3.1", **{**options, "gpu_type": "b200", "gpus": 128}, settings={"fp8_recipe": "mx"})
     assert planned(mx)["comm_overlap"][step] is False
     assert planned(spec("llama3.1"))["comm_overlap"] is None
 
@@ -145,7 +145,7 @@ ONE_GPU = [("llama3.1", "8b-1gpu"), ("llama3.1", "70b-1gpu"), ("grok1", "314b-1g
 
 
 @pytest.mark.parametrize(("workload", "size"), ONE_GPU)
-def test_one_gpu_without_transformer_engine_takes_torchs_fast_paths(workload: str, size: str) -> None:
+def test_one_gpu_without_transformer_engine_uses_torchs_fast_paths(workload: str, size: str) -> None:
     found = spec(workload, size=size, gpu_type="h200", gpus=1)
     host = Host(cuda=True, te=False, world=1)
     assert execution.problems(found, host) == []
@@ -163,7 +163,7 @@ def test_one_gpu_without_transformer_engine_takes_torchs_fast_paths(workload: st
     assert (plan["dist"] or {})["distributed_backend"] == "nccl"
 
 
-def test_the_attention_can_be_chosen_where_transformer_engine_does_not_choose_it() -> None:
+def test_the_attention_can_be_selected_only_without_transformer_engine() -> None:
     bare, full = Host(cuda=True, te=False, world=1), Host(cuda=True, te=True, world=1)
     chosen = {"size": "8b-1gpu", "gpu_type": "h200", "gpus": 1}
     for choice in ("sdpa", "cudnn", "flash", "unfused"):
@@ -176,7 +176,7 @@ def test_the_attention_can_be_chosen_where_transformer_engine_does_not_choose_it
     assert (settings(spec("llama3.1"), Host(False, False, 1))["model"] or {})["core_attention"] == "unfused"
 
 
-def test_a_mini_takes_the_torch_code_paths() -> None:
+def test_a_mini_uses_the_torch_code_paths() -> None:
     plan = planned(spec("grok1"))
     model = plan["model"]
     fusions = [name for name, value in model.items() if name.endswith("_fusion") and value]
@@ -187,7 +187,7 @@ def test_a_mini_takes_the_torch_code_paths() -> None:
     assert plan["ddp"]["use_distributed_optimizer"] is plan["optimizer"]["use_distributed_optimizer"] is False
 
 
-def test_settings_of_the_user_arrive() -> None:
+def test_settings_of_the_user_are_applied() -> None:
     plan = planned(spec("grok1", settings={"lr": "0.5", "seed": "7", "distributed_timeout_minutes": "3"}))
     assert (plan["optimizer"]["lr"], plan["optimizer"]["min_lr"]) == (0.5, 0.05)
     assert plan["rng"]["seed"] == plan["dataset"]["random_seed"] == 7
@@ -217,11 +217,11 @@ def test_a_checkpoint_is_saved_once_and_resumed_by_one_step() -> None:
     assert fsdp["checkpoint"]["ckpt_format"] == "fsdp_dtensor"
 
 
-def test_nsys_is_bracketed_on_gpus_only() -> None:
-    asked: dict[str, Any] = {"profile": True, "profile_steps": "45-50", "profile_tool": "nsys"}
-    gpu = planned(spec("llama3.1", size="8b", gpu_type="gb200", gpus=8, profile_ranks="0,7", **asked))["profiling"]
+def test_profiler_steps_for_nsys_are_set_only_on_gpus() -> None:
+    options: dict[str, Any] = {"profile": True, "profile_steps": "45-50", "profile_tool": "nsys"}
+    gpu = planned(spec("llama3.1", size="8b", gpu_type="gb200", gpus=8, profile_ranks="0,7", **options))["profiling"]
     assert (gpu["profile_step_start"], gpu["profile_step_end"], gpu["profile_ranks"]) == (45, 50, [0, 7])
-    assert planned(spec("llama3.1", **asked))["profiling"] == {}
+    assert planned(spec("llama3.1", **options))["profiling"] == {}
 
 
 @pytest.mark.parametrize(
@@ -266,12 +266,12 @@ def test_what_a_machine_cannot_run_is_reported(change: dict[str, Any], expected:
     assert any(expected in problem for problem in problems), problems
 
 
-def test_the_architectures_of_the_catalog_use_known_words() -> None:
+def test_the_architectures_of_the_catalog_use_known_keys() -> None:
     words = {word for workload in workloads() for size in workload.sizes.values() for word in size.architecture}
     assert words == shapes.KNOWN
 
 
-def test_tuned_buffers_are_looked_for_by_shape() -> None:
+def test_tuned_buffers_are_selected_by_shape() -> None:
     names = execution.userbuffers(spec("llama3.1", size="405b", gpu_type="h100", gpus=1024))
     assert names[0] == "userbuffers_fp8_h100_h16384_tp8_cp2_mbs1_seqlen8192"
     blackwell = execution.userbuffers(spec("llama3.1", size="405b", gpu_type="gb300", gpus=128))

@@ -1,4 +1,4 @@
-"""The NeMo 2 driver, as far as it needs no NeMo: what the specification sets over the installed recipe."""
+"""The parts of the NeMo 2 driver that do not need NeMo: the fields that the specification sets in the recipe."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from llmbx_nemo.entry.config import ConfigError
 STRATEGY = "trainer.strategy"
 
 
-def plain(workload: str, **asked: Any) -> dict[str, Any]:
-    """A specification as the rank reads it."""
-    given = {"recipe": "nemo2", "launcher": "slurm", "gpu_type": "h100", **asked}
-    return dict(msgspec.to_builtins(resolve_spec(workload, **given)))
+def plain(workload: str, **options: Any) -> dict[str, Any]:
+    """A specification as a rank reads it."""
+    all_options = {"recipe": "nemo2", "launcher": "slurm", "gpu_type": "h100", **options}
+    return dict(msgspec.to_builtins(resolve_spec(workload, **all_options)))
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_the_strategy_gets_the_parallelism(
     assert (fields["trainer.num_nodes"], fields["trainer.devices"]) == (gpus // 8, 8)
 
 
-def test_a_checkpoint_forbids_the_overlap_with_the_optimizer_step() -> None:
-    asked = {"size": "405b", "dtype": "fp8", "gpus": 1024}
-    saving = plain("llama3.1", **asked, environ={"ENABLE_CHECKPOINT": "true"})
+def test_a_checkpoint_disables_the_overlap_with_the_optimizer_step() -> None:
+    options = {"size": "405b", "dtype": "fp8", "gpus": 1024}
+    saving = plain("llama3.1", **options, environ={"ENABLE_CHECKPOINT": "true"})
     fields = nemo2_recipe.specified(saving) | nemo2_recipe.run_fields(saving)
     assert fields[f"{nemo2_recipe.OVERLAP}.overlap_param_gather_with_optimizer_step"] is False
     assert fields["trainer.enable_checkpointing"] is True
-    assert nemo2_recipe.run_fields(plain("llama3.1", **asked))["trainer.enable_checkpointing"] is False
+    assert nemo2_recipe.run_fields(plain("llama3.1", **options))["trainer.enable_checkpointing"] is False
 
 
 def test_only_what_the_user_set_replaces_the_recipes_value() -> None:
@@ -55,7 +55,7 @@ def test_only_what_the_user_set_replaces_the_recipes_value() -> None:
 
 
 def recipe() -> Any:
-    """Something with the attributes of a recipe that are asked for here."""
+    """Something with the attributes of a recipe that are options for here."""
 
     class MegatronCommOverlapCallback:
         pass
@@ -64,7 +64,7 @@ def recipe() -> Any:
     return SimpleNamespace(trainer=SimpleNamespace(callbacks=[overlap], max_steps=1))
 
 
-def test_fields_are_put_by_their_path() -> None:
+def test_fields_are_set_by_their_path() -> None:
     found = recipe()
     nemo2_recipe.set_field(found, "trainer.max_steps", 7)
     nemo2_recipe.set_field(found, "callbacks.MegatronCommOverlapCallback.tp_comm_overlap", True)
@@ -74,6 +74,6 @@ def test_fields_are_put_by_their_path() -> None:
 
 
 @pytest.mark.parametrize("name", ["trainer.strategy.fsdp", "callbacks.MegatronTokenDropCallback.factor"])
-def test_a_field_that_the_version_lacks_is_named(name: str) -> None:
+def test_the_error_names_a_field_that_the_version_lacks(name: str) -> None:
     with pytest.raises(ConfigError, match=f"this NeMo.* has no {name}: use the recipe's image"):
         nemo2_recipe.set_field(recipe(), name, 1)

@@ -1,4 +1,4 @@
-"""The program of one rank, as far as it needs no framework: ranks, threads, facts, drivers, checkpoints, versions."""
+"""The parts of a rank's program that need no framework: ranks, threads, drivers, checkpoints, versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from llmbx_nemo.entry import checkpoints, config, train
 ENTRY = Path(llmbx_nemo.__path__[0]) / "entry"
 
 
-def test_torch_finds_its_peers_as_llmbx_does() -> None:
+def test_torch_gets_llmbxs_rank_and_address() -> None:
     this = rank.Rank(number=3, local=1, world=8, local_world=2, node=1, address="10.0.0.7", port=12008)
     assert train.rank_environment(this) == {
         "RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "2",
@@ -39,7 +39,7 @@ def test_threads_fit_the_cores(cores: int, ranks: int) -> None:
     assert train.threads(cores, ranks, mini=True) == 1, "a second thread slows a mini down"
 
 
-def test_a_missing_driver_is_said_in_one_line_with_the_image_that_has_it() -> None:
+def test_the_error_about_a_missing_driver_is_one_line_and_names_the_image() -> None:
     spec = {"driver": "nemo2", "recipe": "nemo2", "image": {"reference": "nvcr.io#nvidia/nemo:25.04.00"}}
     line = train.missing_driver(spec)
     assert (
@@ -58,7 +58,7 @@ def test_a_missing_driver_is_said_in_one_line_with_the_image_that_has_it() -> No
 def test_the_program_stops_with_status_2_before_anything_else_when_its_driver_is_missing(
     tmp_path: Path, make_spec: Callable[..., RunSpec]
 ) -> None:
-    """Started as in a run folder: the code lies beside it, and nothing of llmbx is installed."""
+    """It is started as in a run folder: with a copy of the code, and without an installed llmbx."""
     spec = make_spec(driver="nemo2", image=ImageSource(reference="nvcr.io#nvidia/nemo:25.04.00", source="test"))
     for name, content in carried(spec, "llmbx_nemo").items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -158,21 +158,21 @@ KINDS = "Literal['none', 'local', 'transformer_engine', 'full_iteration']"
         (NONE, NAMED, KINDS, "list[str]", NONE),
     ],
 )
-def test_cuda_graphs_are_asked_for_in_the_words_of_each_version(
+def test_cuda_graph_fields_are_those_of_each_version(
     fields: dict[str, Any], known: set[str], impl: str, scope: str, expected: dict[str, Any]
 ) -> None:
     found = config.graphs({**fields, "num_layers": 4}, known, impl, scope)
     assert found == {**expected, "num_layers": 4}
 
 
-def test_loops_without_callbacks_of_their_own_tell_them_through_their_functions(
+def test_loops_without_callback_support_notify_callbacks_through_wrapped_functions(
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    """The modules stand in for `megatron.bridge.training` of version 0.1, with the names that it has there."""
-    told: list[str] = []
+    """Fake modules replace `megatron.bridge.training` of version 0.1, with its names."""
+    events: list[str] = []
 
     def train_step(forward: str, model: str, optimizer: str, scheduler: str, global_state: str) -> int:
-        told.append(f"step {forward}")
+        events.append(f"step {forward}")
         return 7
 
     def train(forward: str, model: str, optimizer: str, scheduler: str, global_state: str) -> None:
@@ -192,21 +192,21 @@ def test_loops_without_callbacks_of_their_own_tell_them_through_their_functions(
 
     class Watch(loop.Callback):
         def on_train_start(self, context: Any) -> None:
-            told.append(f"start {context.optimizer}")
+            events.append(f"start {context.optimizer}")
 
         def on_train_step_end(self, context: Any) -> None:
-            told.append(f"end of step {context.state}")
+            events.append(f"end of step {context.state}")
 
         def on_train_end(self, context: Any) -> None:
-            told.append("end")
+            events.append("end")
 
     loop.attach([Watch()])
     program.train("forward", "model", "adam", "cosine", global_state="state")
-    assert told == ["start adam", "step forward", "end of step state", "end"] and results == [7]
+    assert events == ["start adam", "step forward", "end of step state", "end"] and results == [7]
 
 
-def test_a_checkpoint_of_a_version_that_leaves_no_number_is_known_by_its_whole_folders(tmp_path: Path) -> None:
-    """Megatron-Bridge 0.1.0rc3 leaves latest_train_state.pt; a folder without its own state was cut off."""
+def test_the_saved_step_is_found_for_versions_that_write_no_tracker_file(tmp_path: Path) -> None:
+    """Megatron-Bridge 0.1.0rc3 writes latest_train_state.pt; a folder without its own state is incomplete."""
     for name in ("iter_0000002", "iter_0000004"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "train_state.pt").touch()

@@ -1,4 +1,4 @@
-"""A configuration as flat JSON: the forms of its values."""
+"""A configuration as flat JSON, and the format of its values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Outer:
     parts: list[Inner] = field(default_factory=lambda: [Inner(2)])
 
 
-def test_values_have_the_forms_that_upstreams_files_have() -> None:
+def test_values_have_the_format_of_upstreams_files() -> None:
     outer = Outer()
     outer.later = True  # type: ignore[attr-defined]
     found = final.flat(outer)
@@ -57,13 +57,13 @@ def test_values_have_the_forms_that_upstreams_files_have() -> None:
     assert list(found) == sorted(found)
 
 
-def test_an_object_that_contains_itself_ends() -> None:
+def test_an_object_that_contains_itself() -> None:
     outer = Outer()
     outer.model.up = outer.model  # type: ignore[attr-defined]
     assert final.flat(outer)["model.up.repeated"] is True
 
 
-def test_the_file_names_the_versions_and_is_whole(tmp_path: Path) -> None:
+def test_the_file_is_complete_and_contains_the_versions(tmp_path: Path) -> None:
     final.write(Outer(), {"megatron-bridge": "0.1.0rc3"}, tmp_path)
     found = json.loads((tmp_path / "configs/final.json").read_text())
     assert found["versions"] == {"megatron-bridge": "0.1.0rc3"} and found["final"]["model.width"] == 4

@@ -1,4 +1,4 @@
-"""FLOPs by the recipes' formula: their worked examples, to the last printed digit."""
+"""FLOPs with the recipes' formula: their worked examples, to the last printed digit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which format a log has, how it is usually measured, and that the recipes' example outputs come out again."""
+"""Detection of log formats, default windows, and the recipes' example outputs."""
 
 # ruff: noqa: E501 (log lines are as long as they are)
 
@@ -65,7 +65,7 @@ def test_the_llama_31_recipe_on_nemo_2_takes_the_last_step() -> None:
     assert row.step_time_std_s is None
 
 
-def test_what_the_scripts_leave_out_is_left_out() -> None:
+def test_values_that_the_scripts_leave_out_are_left_out() -> None:
     assert len(rows()) == 5
     assert not any("nccltrace" in name or "sbatch" in name for name in rows())
 
@@ -94,7 +94,7 @@ def test_a_run_that_stopped_early() -> None:
         ("iteration 3 of a loop\n", None),
     ],
 )  # fmt: skip
-def test_a_format_is_known_by_its_lines(tmp_path: Path, text: str, name: str | None) -> None:
+def test_a_format_is_detected_by_its_lines(tmp_path: Path, text: str, name: str | None) -> None:
     log = tmp_path / "log.out"
     log.write_text(text)
     found = sniff(log, formats())
@@ -114,11 +114,11 @@ def test_a_format_is_known_by_its_lines(tmp_path: Path, text: str, name: str | N
         ("nemo1", "anything", "auto"),
     ],
 )
-def test_the_usual_windows(format_: str, experiment: str, window: str) -> None:
+def test_the_default_windows(format_: str, experiment: str, window: str) -> None:
     assert {f.name: f for f in formats()}[format_].window(experiment) == window
 
 
-def test_each_driver_has_its_grammar(make_spec: Callable[..., RunSpec]) -> None:
+def test_each_driver_has_a_parser(make_spec: Callable[..., RunSpec]) -> None:
     assert all(isinstance(parser(spec), MegatronParser) for spec in (make_spec(driver="megatron-bridge"), None))
     assert isinstance(parser(make_spec(driver="nemo2")), Nemo2Parser)
     with pytest.raises(UsageError, match="did you mean 'nemo2'"):

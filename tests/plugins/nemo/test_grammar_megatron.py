@@ -1,4 +1,4 @@
-"""The grammar of Megatron-Bridge and Megatron-LM: captured logs, reported damage, and two writers in every order."""
+"""The parser for Megatron-Bridge and Megatron-LM: captured logs, damaged logs, and two interleaved writers."""
 
 # ruff: noqa: E501 (log lines are as long as they are)
 
@@ -19,16 +19,16 @@ from llmbx_nemo.grammar import MegatronParser, Nemo1Parser, Nemo2Parser, facts
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
 WORK = 4.2164e14 * 128 / 8 / 1e12
-"""TFLOP a step on one GPU: Llama 3.1 8B with 128 samples on 8 GPUs, attention counted as causal."""
+"""TFLOP per step on one GPU: Llama 3.1 8B with 128 samples on 8 GPUs, causal convention."""
 
 
 def figure(time_s: float) -> str:
-    """What rank 0 prints of a step."""
+    """The output of rank 0 for a step."""
     return f"Step Time : {time_s:.2f}s GPU utilization: {WORK / time_s:.1f}MODEL_TFLOP/s/GPU\n"
 
 
 def iteration(number: int, time_s: float, total: int = 50, loss: str = "9.364245E-03") -> str:
-    """What the last rank prints of a step."""
+    """The output of the last rank for a step."""
     return (
         f" [2026-03-27 23:13:07] iteration {number:8d}/{total:8d} | consumed samples: {number * 128:12d} |"
         f" elapsed time per iteration (ms): {time_s * 1000:.1f} | learning rate: 4.027626E-05 |"
@@ -43,7 +43,7 @@ def read(text: str | bytes, parser: LogParser | None = None) -> Log:
     return collect(parser or MegatronParser(), [*reader.feed(data), *reader.close()])
 
 
-def told(log: Log) -> dict[int, tuple[float | None, float | None]]:
+def by_step(log: Log) -> dict[int, tuple[float | None, float | None]]:
     """Time and TFLOP/s by step."""
     return {step.number: (step.time_s, step.tflops_per_gpu) for step in log.steps}
 
@@ -83,17 +83,17 @@ def test_a_captured_cpu_run() -> None:
 
 
 def test_a_captured_run_of_two_ranks_in_one_pipe() -> None:
-    """Half of its iteration lines come before their Step Time line."""
+    """Half of its iteration lines precede their Step Time line."""
     text = (LOGS / "bridge-cpu-two-ranks.out").read_text()
     printed = re.findall(r"iteration +(\d+)/.*?\(ms\): ([\d.]+) ", text)
-    assert told(read(text)) == {int(n): (pytest.approx(float(ms) / 1000), 0.0) for n, ms in printed}
+    assert by_step(read(text)) == {int(n): (pytest.approx(float(ms) / 1000), 0.0) for n, ms in printed}
     assert len(printed) == 12
     # The same order of lines, with the figures of a GPU: the ranks' clocks agree to a millisecond.
     times = [21.3042, *(round(5.7 + 0.03 * math.sin(3 * k), 4) for k in range(11))]
     ours, theirs = iter(times), iter(times)
     text = re.sub(r"Step Time : .*GPU\n", lambda _: figure(next(ours)), text)
     text = re.sub(r"\(ms\): [\d.]+ \| throughput[^|]*\|", lambda _: f"(ms): {next(theirs) * 1000:.1f} |", text)
-    assert told(read(text)) == truth(times)
+    assert by_step(read(text)) == truth(times)
 
 
 def test_the_interleavings_that_users_reported() -> None:
@@ -117,27 +117,27 @@ def test_the_interleavings_that_users_reported() -> None:
 def test_labels_do_not_matter(prefix: str) -> None:
     lines = run(TIMES)
     labelled = [prefix.format(rank=0 if line.startswith("Step") else 7) + line for line in lines]
-    assert told(read("".join(labelled))) == truth(TIMES)
+    assert by_step(read("".join(labelled))) == truth(TIMES)
 
 
-def test_labelled_pieces_of_cut_lines_find_each_other() -> None:
+def test_labelled_parts_of_cut_lines_are_joined() -> None:
     a, b = iteration(1, 21.3042), figure(21.3042)
     text = f"7: {a[:90]}\n0: {b[:30]}\n7: {a[90:]}0: {b[30:]}"
-    assert told(read(text)) == {1: (21.3042, round(WORK / 21.3042, 1))}
+    assert by_step(read(text)) == {1: (21.3042, round(WORK / 21.3042, 1))}
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r", "\r\r\n", "\n\n"])
 def test_line_ends_do_not_matter(end: str) -> None:
-    assert told(read("".join(run(TIMES)).replace("\n", end) + "\n")) == truth(TIMES)
+    assert by_step(read("".join(run(TIMES)).replace("\n", end) + "\n")) == truth(TIMES)
 
 
 def test_invalid_utf_8_and_nul_bytes_do_not_matter() -> None:
     data = b"\xff\xfe\x80 ".join(line.encode().replace(b"\n", b"\xff\n") for line in run(TIMES))
-    assert told(read(data)) == truth(TIMES)
-    assert told(read("\0".join("".join(run(TIMES))))) == truth(TIMES)
+    assert by_step(read(data)) == truth(TIMES)
+    assert by_step(read("\0".join("".join(run(TIMES))))) == truth(TIMES)
 
 
-def test_a_truncated_file_gives_what_is_certain() -> None:
+def test_a_truncated_file_gives_only_certain_values() -> None:
     text = "".join(run(TIMES))
     end = text.index("iteration        6/")
     at = text.index("elapsed time per iteration (ms): ", end) + len("elapsed time per iteration (ms): ")
@@ -148,28 +148,28 @@ def test_a_truncated_file_gives_what_is_certain() -> None:
 
 
 @pytest.mark.parametrize("lost", range(2, 6))
-def test_lost_figures_shift_no_other(lost: int) -> None:
+def test_a_lost_step_time_line_does_not_shift_the_others(lost: int) -> None:
     lines = [line for line in run(TIMES) if line != figure(TIMES[lost - 1])]
-    assert told(read("".join(lines))) == {**truth(TIMES), lost: (TIMES[lost - 1], None)}
+    assert by_step(read("".join(lines))) == {**truth(TIMES), lost: (TIMES[lost - 1], None)}
 
 
 @pytest.mark.parametrize("lost", range(2, 6))
-def test_lost_iterations_shift_no_figure(lost: int) -> None:
+def test_a_lost_iteration_does_not_shift_the_step_time_lines(lost: int) -> None:
     lines = [line for line in run(TIMES) if line != iteration(lost, TIMES[lost - 1], len(TIMES))]
-    assert told(read("".join(lines))) == {k: v for k, v in truth(TIMES).items() if k != lost}
+    assert by_step(read("".join(lines))) == {k: v for k, v in truth(TIMES).items() if k != lost}
 
 
-def test_figures_that_are_late() -> None:
+def test_late_step_time_lines() -> None:
     order = [0, 1, 3, 2, 5, 4, 7, 6, 8, 10, 9, 11]
     lines = run(TIMES)
-    assert told(read("".join(lines[k] for k in order))) == truth(TIMES)
+    assert by_step(read("".join(lines[k] for k in order))) == truth(TIMES)
 
 
-def test_a_figure_of_another_time_is_never_paired() -> None:
-    assert told(read(figure(9.0) + iteration(1, 5.7))) == {1: (5.7, None)}
+def test_a_step_time_line_with_another_time_is_not_paired() -> None:
+    assert by_step(read(figure(9.0) + iteration(1, 5.7))) == {1: (5.7, None)}
 
 
-def test_the_line_s_own_figure_and_pairs_of_current_and_mean() -> None:
+def test_tflops_in_the_iterations_line_and_pairs_of_current_and_mean() -> None:
     line = (
         " iteration      4/   50 | consumed samples: 512 | elapsed time per iteration (ms): 13372.8/13364.7 |"
         " throughput per GPU (TFLOP/s/GPU): 612.7/613.1 | tokens per GPU (tokens/s/GPU): 4901.2/4904.2 |"
@@ -180,7 +180,7 @@ def test_the_line_s_own_figure_and_pairs_of_current_and_mean() -> None:
     assert (step.time_s, step.tflops_per_gpu, step.tokens_per_s_per_gpu, step.loss) == (13.3728, 612.7, 4901.2, 11.0)
 
 
-def test_a_loss_that_is_not_a_number_is_kept() -> None:
+def test_a_nan_loss_is_stored() -> None:
     line = iteration(3, 5.7)
     assert math.isnan(read(iteration(3, 5.7, loss="nan")).steps[0].loss or 0.0)
     assert read(iteration(3, 5.7, loss="INF")).steps[0].loss == math.inf
@@ -204,35 +204,35 @@ def test_a_restart_inside_the_file(marker: str) -> None:
     again = [21.9, 5.8, 5.81]
     resumed = [line for k, t in enumerate(again, 3) for line in (figure(t), iteration(k, t, 6))]
     log = read("".join(run(TIMES)) + "RuntimeError: NCCL error\n" + marker + "".join(resumed))
-    assert told(log) == {k: (t, round(WORK / t, 1)) for k, t in enumerate(again, 3)}
+    assert by_step(log) == {k: (t, round(WORK / t, 1)) for k, t in enumerate(again, 3)}
     assert log.attempts == 2
     assert [e.kind for e in log.earlier] == ["nccl_error"]
 
 
-def test_an_earlier_attempts_step_takes_no_later_figure() -> None:
+def test_a_step_time_line_is_not_paired_with_an_earlier_attempt() -> None:
     first = [line for line in run(TIMES) if line != figure(TIMES[4])]
     log = read("".join(first[:-2]) + iteration(1, 9.9) + figure(TIMES[4]) + iteration(2, 8.8))
-    assert told(log) == {1: (9.9, None), 2: (8.8, None)}
+    assert by_step(log) == {1: (9.9, None), 2: (8.8, None)}
 
 
-def test_a_line_that_lost_its_beginning_is_not_taken_for_the_rest_of_another() -> None:
+def test_a_line_without_its_beginning_is_not_joined_to_another() -> None:
     lines = run(STEADY)
     cut = lines[3][lines[3].index("/      50") if "/      50" in lines[3] else 40 :]
     text = lines[0] + lines[1][:-30] + "\n" + cut + "".join(lines[4:])
-    assert told(read(text))[1] == (STEADY[0], round(WORK / STEADY[0], 1))
-    assert 2 not in told(read(text))
+    assert by_step(read(text))[1] == (STEADY[0], round(WORK / STEADY[0], 1))
+    assert 2 not in by_step(read(text))
 
 
-def test_foreign_digits_do_not_join_an_iterations_number() -> None:
+def test_digits_of_another_writer_do_not_change_an_iterations_number() -> None:
     lines = run(STEADY)
     at = lines[5].index("iteration") + len("iteration        ")
     lines[5] = lines[5][:at] + "1: foreign\n" + lines[5][at:]
-    assert told(read("".join(lines))) == truth(STEADY)
+    assert by_step(read("".join(lines))) == truth(STEADY)
 
 
 def test_the_log_of_rank_0_alone_counts_its_steps() -> None:
     text = "Starting training loop at iteration 20\n" + "".join(figure(t) for t in TIMES)
-    assert told(read(text)) == {20 + k: (round(t, 2), round(WORK / t, 1)) for k, t in enumerate(TIMES, 1)}
+    assert by_step(read(text)) == {20 + k: (round(t, 2), round(WORK / t, 1)) for k, t in enumerate(TIMES, 1)}
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_the_log_of_rank_0_alone_counts_its_steps() -> None:
          {"peak_memory_bytes": 1535639552, "iteration": 10}),
     ],
 )  # fmt: skip
-def test_what_the_log_says_besides_steps(line: str, kind: str, facts: dict[str, object]) -> None:
+def test_events_besides_steps(line: str, kind: str, facts: dict[str, object]) -> None:
     (event,) = read(line + "\n").events
     assert (event.kind, event.facts, event.fatal) == (kind, facts, False)
 
@@ -268,7 +268,7 @@ def test_a_failed_validation_of_the_loss_is_fatal(line: str) -> None:
     assert [(e.kind, e.fatal) for e in spiky if e.kind != "exception"] == [("unexpected_result", False)]
 
 
-def test_a_crash_after_the_end_says_so() -> None:
+def test_a_crash_after_the_end() -> None:
     text = "".join(run(TIMES)) + "[after training is done] datetime: x \nSegmentation fault (core dumped)\n"
     crash = read(text).events[-1]
     assert (crash.kind, crash.fatal, crash.facts) == ("segfault", True, {"after": "finished"})
@@ -297,7 +297,7 @@ def test_two_writers_cut_each_other(place: int, cut_one: int, cut_other: int, or
     parts = {"A": [a[:at_a], a[at_a:]], "B": [b[:at_b], b[at_b:]]}
     lines[place : place + 2] = ["".join(parts[which].pop(0) for which in order)]
     log = read("".join(lines))
-    assert told(log) == truth(STEADY)
+    assert by_step(log) == truth(STEADY)
     assert log.attempts == 1
 
 
@@ -307,24 +307,24 @@ def test_a_line_cut_by_another_ranks_output(place: int, cut: int, noise: str) ->
     lines = run(STEADY)
     cut = min(cut, len(lines[place]) - 1)
     lines[place] = lines[place][:cut] + noise + lines[place][cut:]
-    assert told(read("".join(lines))) == truth(STEADY)
+    assert by_step(read("".join(lines))) == truth(STEADY)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(NOISE), max_size=8), st.randoms(use_true_random=False))
-def test_whole_lines_of_others_anywhere(noise: list[str], random: object) -> None:
+def test_complete_lines_of_other_writers(noise: list[str], random: object) -> None:
     lines = run(STEADY)
     for line in noise:
         lines.insert(random.randrange(len(lines)), line)  # type: ignore[attr-defined]
-    assert told(read("".join(lines))) == truth(STEADY)
+    assert by_step(read("".join(lines))) == truth(STEADY)
 
 
 @pytest.mark.parametrize("unbuffered", [True, False])
-def test_text_and_line_end_written_apart(unbuffered: bool) -> None:
+def test_text_and_line_end_written_separately(unbuffered: bool) -> None:
     text = "".join(
         a.rstrip("\n") + b.rstrip("\n") + "\n\n" for a, b in zip(run(STEADY)[::2], run(STEADY)[1::2], strict=True)
     )
-    assert told(read(text if unbuffered else text.replace("\n\n", "\n"))) == truth(STEADY)
+    assert by_step(read(text if unbuffered else text.replace("\n\n", "\n"))) == truth(STEADY)
 
 
 GENUINE = "".join(run(STEADY)).encode() + b"Training epoch 0, iteration 3/49 | lr: 1e-6 | train_step_timing in s: 5.1\n"
@@ -347,14 +347,14 @@ def test_any_bytes_are_read_and_chunks_make_no_difference(data: bytes, grammar: 
     assert all(step.time_s is None or step.time_s > 0 for step in once.steps)
 
 
-def test_a_hostile_line_costs_little() -> None:
-    """What could make the repair of cut lines slow: long lines of its own first letters, while a record is open."""
+def test_a_hostile_line_is_parsed_quickly() -> None:
+    """Long lines of the first letters of a record, while a record is open, could make joining cut lines slow."""
     text = iteration(1, 5.7)[:100] + "\n" + ("S" * 60_000 + " iteration 1/2 | Step Time\n") * 20
     assert [step.number for step in read(text).steps][:1] == [1]
 
 
-def test_no_memory_on_a_device_that_is_not_there_is_unknown_and_not_zero() -> None:
-    """As Megatron-Bridge 0.1.0rc3 prints it on a CPU."""
+def test_zero_memory_without_a_device_is_unknown() -> None:
+    """Megatron-Bridge 0.1.0rc3 prints it on a CPU."""
     line = "[Rank 0] (after 1 iterations) memory (MB) | allocated: 0.0 | max allocated: 0.0 | reserved: 0.0"
     assert facts.memory(line) is None
     used = facts.memory(line.replace("max allocated: 0.0", "max allocated: 1464.5"))

@@ -1,4 +1,4 @@
-"""The grammars of NeMo 2 and NeMo 1: the recipes' lines, labels, cut and joined lines, restarts."""
+"""The parsers for NeMo 2 and NeMo 1: the recipes' lines, labels, cut and joined lines, restarts."""
 
 # ruff: noqa: E501 (log lines are as long as they are)
 
@@ -42,7 +42,7 @@ def read(text: str, parser: LogParser | None = None) -> Log:
     return collect(parser or Nemo2Parser(), [*reader.feed(text.encode()), *reader.close()])
 
 
-def told(log: Log) -> dict[int, tuple[float | None, float | None]]:
+def by_step(log: Log) -> dict[int, tuple[float | None, float | None]]:
     return {step.number: (step.time_s, step.tflops_per_gpu) for step in log.steps}
 
 
@@ -57,7 +57,7 @@ def test_the_line_of_the_recipe() -> None:
     assert step.peak_memory_bytes == 70833405952
 
 
-def test_figures_in_scientific_notation_say_how_coarse_they_are() -> None:
+def test_values_in_scientific_notation_have_their_resolution() -> None:
     (step,) = read(
         SEED.replace(" | consumed", " | TFLOPS_per_GPU: 4.05e+02 | tokens_per_sec_per_gpu: 1.073e+04 | consumed")
     ).steps
@@ -70,13 +70,13 @@ def test_figures_in_scientific_notation_say_how_coarse_they_are() -> None:
 )
 def test_every_release_with_every_label(style: str, label: str) -> None:
     text = "".join(label + line(k, t, style) for k, t in enumerate(TIMES))
-    assert told(read(text)) == truth(style)
+    assert by_step(read(text)) == truth(style)
 
 
 def test_two_lines_in_one_and_text_glued_to_the_end() -> None:
     lines = [line(k, t).rstrip("\n") for k, t in enumerate(TIMES)]
     assert (
-        told(
+        by_step(
             read(
                 lines[0]
                 + lines[1]
@@ -90,21 +90,21 @@ def test_two_lines_in_one_and_text_glued_to_the_end() -> None:
         == truth()
     )
     old = [line(k, t, "").rstrip("\n") for k, t in enumerate(TIMES)]
-    assert told(read("".join(old) + "\n"))[0] == (98.13, None)
+    assert by_step(read("".join(old) + "\n"))[0] == (98.13, None)
 
 
-def test_a_truncated_file_gives_what_is_certain() -> None:
+def test_a_truncated_file_gives_only_certain_values() -> None:
     text = line(0, 98.13, "") + line(1, 12.41, "")
-    assert told(read(text)) == {0: (98.13, None), 1: (12.41, None)}
-    assert told(read(text[:-2])) == {0: (98.13, None), 1: (None, None)}
+    assert by_step(read(text)) == {0: (98.13, None), 1: (12.41, None)}
+    assert by_step(read(text[:-2])) == {0: (98.13, None), 1: (None, None)}
     # Four digits are all that NeMo prints: the value is whole even without the line's end.
-    assert told(read(text[:-1])) == {0: (98.13, None), 1: (12.41, None)}
-    assert told(read(line(0, 98.13) + line(1, 12.41, "tflops")[:-1]))[1] == (12.41, 403.0)
-    assert told(read(line(0, 98.13) + line(1, 12.41, "tflops")[:-2]))[1] == (12.41, None)
-    assert told(read(text + line(2, 12.39)[:30])) == {0: (98.13, None), 1: (12.41, None)}
+    assert by_step(read(text[:-1])) == {0: (98.13, None), 1: (12.41, None)}
+    assert by_step(read(line(0, 98.13) + line(1, 12.41, "tflops")[:-1]))[1] == (12.41, 403.0)
+    assert by_step(read(line(0, 98.13) + line(1, 12.41, "tflops")[:-2]))[1] == (12.41, None)
+    assert by_step(read(text + line(2, 12.39)[:30])) == {0: (98.13, None), 1: (12.41, None)}
 
 
-def test_a_loss_that_is_not_a_number_is_kept() -> None:
+def test_a_nan_loss_is_stored() -> None:
     assert math.isnan(read(SEED.replace("11.96", "nan")).steps[0].loss or 0.0)
     assert read(SEED.replace("11.96", "inf")).steps[0].loss == math.inf
 
@@ -113,27 +113,27 @@ def test_a_restart_inside_the_file() -> None:
     first, second = TIMES, [77.0, 12.5, 12.6]
     text = "".join(line(k, t) for k, t in enumerate(first)) + "".join(line(k, t) for k, t in enumerate(second))
     log = read(text)
-    assert (told(log), log.attempts) == (truth(times=second), 2)
+    assert (by_step(log), log.attempts) == (truth(times=second), 2)
     marked = read(
         "".join(line(k, t) for k, t in enumerate(first))
         + "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8\n"
         + line(4, 12.5)
     )
-    assert (list(told(marked)), marked.attempts) == ([4], 2)
+    assert (list(by_step(marked)), marked.attempts) == ([4], 2)
 
 
-def test_a_second_epoch_is_no_restart() -> None:
+def test_a_second_epoch_is_not_a_restart() -> None:
     text = line(48, 12.4) + line(49, 12.4) + line(0, 12.5).replace("epoch 0", "epoch 1").replace("step: 0", "step: 50")
     log = read(text)
-    assert (list(told(log)), log.attempts) == ([48, 49, 50], 1)
+    assert (list(by_step(log)), log.attempts) == ([48, 49, 50], 1)
 
 
-def test_a_line_that_lost_its_beginning_is_not_taken_for_the_rest_of_another() -> None:
+def test_a_line_without_its_beginning_is_not_joined_to_another() -> None:
     text = line(0, 98.13) + line(1, 12.41)[40:] + line(2, 12.39)
-    assert told(read(text)) == {0: (98.13, 51.0), 2: (12.39, 404.0)}
+    assert by_step(read(text)) == {0: (98.13, 51.0), 2: (12.39, 404.0)}
 
 
-def test_what_the_log_says_besides_steps() -> None:
+def test_events_besides_steps() -> None:
     events = read(
         "[NeMo I 2025-04-11 14:46:18 nemo_logging:393] Global Checkpoint Load : Rank : 0 : Start time : 1744407969.270s : "
         "Time spent in load_checkpoint: 9.712s\n"
@@ -171,7 +171,7 @@ def test_a_line_cut_by_another_ranks_output(place: int, cut: int, noise: str, st
     lines = [line(k, t, style) for k, t in enumerate(TIMES)]
     cut = min(cut, len(lines[place]) - 1)
     lines[place] = lines[place][:cut] + noise + lines[place][cut:]
-    assert told(read("".join(lines))) == truth(style)
+    assert by_step(read("".join(lines))) == truth(style)
 
 
 BAR = "Epoch 0: : {percent}%|{bar}| {done}/50 [23:22<00:00, reduced_train_loss=0.{k:03d}, global_step={k}.00, consumed_samples=512e2, train_step_timing in s={t}]"

@@ -1,4 +1,4 @@
-"""What is started on a machine without a GPU, and what any launch keeps to."""
+"""Launches on a machine without a GPU, and properties of all launches."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from llmbx_nemo.launch import launch, request
 VENV = Image(kind="venv", reference="megatron-bridge-cpu-py311", python="/llmb/venvs/x/bin/python", digest="abc")
 
 
-def spec(workload: str, environ: Mapping[str, str] = {}, **asked: Any) -> RunSpec:
-    return resolve_spec(workload, environ=environ, install=None, **asked)
+def spec(workload: str, environ: Mapping[str, str] = {}, **options: Any) -> RunSpec:
+    return resolve_spec(workload, environ=environ, install=None, **options)
 
 
 def text(found: Launch) -> str:
-    """A launch for people: one argument, variable or file a line."""
+    """A launch as text, with one argument, variable or file per line."""
     (phase,) = found.phases
     lines = [f"{found.nodes} nodes x {found.ranks_per_node} ranks x {found.gpus_per_rank} GPUs"]
     lines += [f"phase {phase.role}: {' '.join(phase.argv)}"]
@@ -37,7 +37,7 @@ def text(found: Launch) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "asked"),
+    ("name", "options"),
     [
         ("grok1", {}),
         ("grok1", {"size": "mini", "gpus": 2, "settings": {"ep": "2"}}),
@@ -46,37 +46,37 @@ def text(found: Launch) -> str:
     ],
     ids=["grok1", "grok1-ep2", "llama3.1-save", "llama4-load"],
 )
-def test_minis(golden: Callable[[str, str], None], request: Any, name: str, asked: dict[str, Any]) -> None:
-    found = launch(spec(name, environ={"HF_TOKEN": "hf_0123456789"}, **asked), VENV)
+def test_minis(golden: Callable[[str, str], None], request: Any, name: str, options: dict[str, Any]) -> None:
+    found = launch(spec(name, environ={"HF_TOKEN": "hf_0123456789"}, **options), VENV)
     assert "hf_0123456789" not in text(found) + str(found.files)
     golden(f"launch/{request.node.callspec.id}.txt", text(found))
 
 
-def test_the_specification_is_handed_over_whole() -> None:
-    asked = spec("llama4", gpu_type="gb200", gpus=128)
-    found = launch(asked, VENV)
+def test_the_specification_is_passed_completely() -> None:
+    run = spec("llama4", gpu_type="gb200", gpus=128)
+    found = launch(run, VENV)
     handed = msgspec.json.decode(found.files["spec.json"])
     published = handed.pop("published")
-    assert msgspec.convert(handed, RunSpec) == asked
+    assert msgspec.convert(handed, RunSpec) == run
     assert published["module"] == "nemo.collections.llm.recipes.llama4_e128", "the recipe that the image has"
     assert (found.nodes, found.ranks_per_node, found.gpus_per_rank) == (32, 4, 1)
 
 
-def test_the_hub_is_left_alone_unless_its_tokenizer_is_asked_for() -> None:
-    asked: dict[str, Any] = {"size": "8b", "gpu_type": "h100", "gpus": 8}
-    offline = launch(spec("llama3.1", **asked), VENV).phases[0].env
+def test_the_hub_is_accessed_only_for_its_tokenizer() -> None:
+    options: dict[str, Any] = {"size": "8b", "gpu_type": "h100", "gpus": 8}
+    offline = launch(spec("llama3.1", **options), VENV).phases[0].env
     assert (offline["HF_HUB_OFFLINE"], offline["TRANSFORMERS_OFFLINE"]) == ("1", "1")
-    hub = spec("llama3.1", environ={"HF_TOKEN": "x" * 20}, **asked, settings={"tokenizer": "hub"})
+    hub = spec("llama3.1", environ={"HF_TOKEN": "x" * 20}, **options, settings={"tokenizer": "hub"})
     assert launch(hub, VENV).phases[0].env["HF_HUB_OFFLINE"] == "0"
     assert request(hub).repositories == ("meta-llama/Llama-3.1-405B",) and launch(hub, VENV).phases[0].forward
-    cached = spec("llama3.1", **asked, settings={"tokenizer": "hub"}, env={"HF_HUB_OFFLINE": "1"})
+    cached = spec("llama3.1", **options, settings={"tokenizer": "hub"}, env={"HF_HUB_OFFLINE": "1"})
     assert launch(cached, VENV).phases[0].env["HF_HUB_OFFLINE"] == "1"
 
 
 def test_a_cluster_profile_and_an_offline_run_win_over_llmbx_but_not_over_the_user() -> None:
     profile = Config(clusters={"c": Cluster(env={"HF_HUB_OFFLINE": "0", "OMP_WAIT_POLICY": "active"})})
-    asked = resolve(Request(workload="grok1", size="mini", cluster="c"), load(), profile, {"c": "llmbx.toml"}, {})
-    env = launch(asked, VENV).phases[0].env
+    run = resolve(Request(workload="grok1", size="mini", cluster="c"), load(), profile, {"c": "llmbx.toml"}, {})
+    env = launch(run, VENV).phases[0].env
     assert (env["HF_HUB_OFFLINE"], env["TRANSFORMERS_OFFLINE"], env["OMP_WAIT_POLICY"]) == ("0", "1", "active")
     hub = spec("grok1", settings={"tokenizer": "hub"})
     assert launch(hub.replace(env={**hub.env, "HF_HUB_OFFLINE": "1"}), VENV).phases[0].env["HF_HUB_OFFLINE"] == "1"
@@ -89,7 +89,7 @@ def test_what_the_user_exports_wins() -> None:
     assert "CUDA_VISIBLE_DEVICES" not in gpu and gpu["NCCL_NVLS_ENABLE"] == "1"
 
 
-def test_a_cpu_run_asks_for_the_environment_and_a_gpu_run_for_the_image() -> None:
+def test_a_cpu_run_requests_the_environment_and_a_gpu_run_the_image() -> None:
     mini = request(spec("grok1"))
     assert mini.environment and mini.environment.name == "megatron-bridge-cpu" and mini.environment.no_deps == (1,)
     gpu = request(spec("grok1", gpu_type="gb200", gpus=128, dtype="bf16"))

@@ -1,4 +1,4 @@
-"""The published figures: every number of the recipes' tables, with where it is from."""
+"""The published results: every number of the recipes' tables, with its source."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def load(workload: str) -> list[Reference]:
 
 
 def printed(workload: str) -> dict[tuple[str, str, str, int], dict[str, float | None]]:
-    """The figures of the tables above by size, dtype, GPU type and scale."""
+    """The values of the tables above by size, dtype, GPU type and scale."""
     found: dict[tuple[str, str, str, int], dict[str, float | None]] = {}
     for block in TABLES[workload].strip().split("\n\n"):
         (size, dtype, gpu_type), scales, *figures = [line.split() for line in block.splitlines()]
@@ -145,14 +145,14 @@ def printed(workload: str) -> dict[tuple[str, str, str, int], dict[str, float | 
 
 
 @pytest.mark.parametrize("workload", TABLES)
-def test_every_published_figure_is_there_as_printed(workload: str) -> None:
+def test_every_published_value_is_stored_as_printed(workload: str) -> None:
     tables = [r for r in load(workload) if r.kind == "table"]
     assert {(r.size, r.dtype, r.gpu_type, r.gpus): {key: getattr(r, key) for key in KEYS} for r in tables} == printed(
         workload
     )
 
 
-def test_there_are_as_many_figures_as_were_printed() -> None:
+def test_the_number_of_values_is_that_of_the_tables() -> None:
     assert {w: len(printed(w)) for w in TABLES} == {"llama3.1": 34, "llama4": 8, "grok1": 8}
 
 
@@ -166,7 +166,7 @@ EXAMPLES = {  # workload, dtype, GPU type and scale: what the recipes print as e
 }
 
 
-def test_the_examples_are_there_and_told_from_tables() -> None:
+def test_the_examples_are_marked_as_examples() -> None:
     found = {
         (w, r.dtype, r.gpu_type, r.gpus): (
             r.step_time_s,
@@ -185,7 +185,7 @@ def test_the_examples_are_there_and_told_from_tables() -> None:
 
 
 @pytest.mark.parametrize("workload", TABLES)
-def test_every_figure_names_its_source_and_a_row_of_the_catalog(workload: str) -> None:
+def test_every_value_has_a_source_and_a_row_of_the_catalog(workload: str) -> None:
     catalog = load_workload(ROOT / "catalog" / f"{workload}.toml", ROOT / "references" / f"{workload}.toml")
     recipes = {recipe.name: recipe for recipe in catalog.recipes}
     assert catalog.references == tuple(load(workload))
@@ -198,7 +198,7 @@ def test_every_figure_names_its_source_and_a_row_of_the_catalog(workload: str) -
 
 @pytest.mark.parametrize("workload", TABLES)
 def test_mfu_follows_from_the_stated_flops_batch_and_peak(workload: str) -> None:
-    """GBS x FLOPs / (time x GPUs x peak), within what rounding of the printed figures allows; disputed rows aside."""
+    """GBS x FLOPs / (time x GPUs x peak), within the rounding of the printed values, without disputed rows."""
     checked = 0
     for r in load(workload):
         if None in (r.model_flops, r.mfu, r.peak_tflops, r.step_time_s) or r.disputed:
@@ -221,20 +221,20 @@ def test_tokens_and_days_follow_from_step_time_and_batch(workload: str) -> None:
 
 
 @pytest.mark.parametrize("workload", sorted(TABLES))
-def test_a_run_of_every_published_row_is_held_against_the_table(workload: str) -> None:
+def test_a_run_of_every_published_row_is_compared_with_the_table(workload: str) -> None:
     plugins = load_plugins()
     for (size, dtype, gpu_type, gpus), figures in printed(workload).items():
         recipe = next(r.recipe for r in load(workload) if (r.size, r.dtype, r.gpu_type) == (size, dtype, gpu_type))
-        asked = Request(workload=workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe)
-        spec = resolve(asked, plugins, Config(), {}, {})
+        request = Request(workload=workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe)
+        spec = resolve(request, plugins, Config(), {}, {})
         found = exact_row(spec, plugins.workload(workload, "nemo"))
-        assert found is not None and found.kind == "table", asked
+        assert found is not None and found.kind == "table", request
         assert found.step_time_s == figures["step_time_s"]
-        changed = resolve(asked.replace(settings={"gbs": str(2 * spec.global_batch_size)}), plugins, Config(), {}, {})
+        changed = resolve(request.replace(settings={"gbs": str(2 * spec.global_batch_size)}), plugins, Config(), {}, {})
         assert exact_row(changed, plugins.workload(workload, "nemo")) is None
 
 
-def test_what_contradicts_itself_is_marked() -> None:
+def test_contradictory_values_are_marked() -> None:
     disputed = {(w, r.dtype, r.gpus, r.kind) for w in TABLES for r in load(w) if r.disputed}
     assert disputed == {
         ("llama4", "bf16", 128, "table"),
@@ -245,19 +245,19 @@ def test_what_contradicts_itself_is_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("step_time_s = [1.0]", r"at tables\[0\]\.step_time_s: 1 values for 2 scales"),
         ("step_time = [1.0, 2.0]", r"at tables\[0\]: unknown key 'step_time' \(did you mean 'step_time_s'\?\)"),
         ('disputed = { 16 = "why" }', r"at tables\[0\]\.disputed: the table has no scale '16'"),
     ],
 )
-def test_a_mistake_in_a_table_is_told(tmp_path: Path, line: str, says: str) -> None:
+def test_a_mistake_in_a_table_is_reported(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "figures.toml"
     head = '[[tables]]\nsource = "s"\nsize = "1b"\ndtype = "bf16"\ngpu_type = "h100"\ngpus = [8, 64]\n'
     path.write_text(head)
     assert [r.gpus for r in load_references(path)] == [8, 64]
     path.write_text(head + line)
-    with pytest.raises(UsageError, match=says) as error:
+    with pytest.raises(UsageError, match=message) as error:
         load_references(path)
     assert str(error.value).startswith(str(path))

@@ -1,4 +1,4 @@
-"""What the command line means for the NeMo workloads: defaults, layers of origin, the recipes' own variables."""
+"""How the command line is resolved for the NeMo workloads: defaults, precedence, the recipes' own variables."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from llmbx.resolve import resolve
 NO_CONFIG = Config()
 
 
-def spec(workload: str, environ: Mapping[str, str] = {}, config: Config = NO_CONFIG, **asked: Any) -> RunSpec:
+def spec(workload: str, environ: Mapping[str, str] = {}, config: Config = NO_CONFIG, **options: Any) -> RunSpec:
     files = dict.fromkeys(config.clusters, "llmbx.toml")
-    return resolve(Request(workload=workload, **asked), load(), config, files, environ)
+    return resolve(Request(workload=workload, **options), load(), config, files, environ)
 
 
 @pytest.mark.parametrize("name", ["grok1", "llama3.1", "llama4"])
@@ -60,7 +60,7 @@ def test_the_example_of_the_issue() -> None:
     assert "recipe" in found.origins["tp"]
 
 
-def test_on_a_gpu_cluster_the_recipes_defaults_hold() -> None:
+def test_on_a_gpu_cluster_the_recipes_defaults_are_used() -> None:
     config = Config(default_cluster="c", clusters={"c": Cluster(gpu_type="gb200", launcher="slurm")})
     assert spec("llama3.1", config=config, gpus=128).size == "405b"
     maverick = spec("llama4", config=config, gpus=128)
@@ -68,8 +68,8 @@ def test_on_a_gpu_cluster_the_recipes_defaults_hold() -> None:
     assert maverick.origins["gpu_type"] == "cluster 'c' in llmbx.toml"
 
 
-def test_a_request_that_speaks_of_a_cluster_is_never_a_mini() -> None:
-    """As typed on a login node, which has no GPU."""
+def test_a_request_with_cluster_options_is_never_a_mini() -> None:
+    """On a login node, which has no GPU."""
     typed = spec("grok1", {"JOB_TOTAL_GPUS": "128", "DTYPE": "fp8"})
     assert (typed.size, typed.gpu_type, typed.nodes, typed.launcher) == ("314b", "gb200", 32, "slurm")
     assert spec("grok1", gpu_type="h100").size == spec("grok1", gpus=256).size == "314b"
@@ -83,50 +83,50 @@ def test_a_request_that_speaks_of_a_cluster_is_never_a_mini() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"launcher": "local"}, {"gpu_type": "cpu", "gpus": 2}, {"size": "mini", "gpus": 2}]
+    "options", [{}, {"launcher": "local"}, {"gpu_type": "cpu", "gpus": 2}, {"size": "mini", "gpus": 2}]
 )
-def test_what_speaks_of_no_cluster_is_a_mini_where_there_is_no_gpu(asked: dict[str, Any]) -> None:
-    assert spec("grok1", **asked).mini
+def test_a_request_without_cluster_options_is_a_mini_if_there_is_no_gpu(options: dict[str, Any]) -> None:
+    assert spec("grok1", **options).mini
 
 
-def test_the_layers_win_in_order() -> None:
+def test_the_order_of_precedence() -> None:
     config = Config(clusters={"c": Cluster(gpu_type="h100")})
     environ = {"GPU_TYPE": "gb200", "JOB_TOTAL_GPUS": "128", "DTYPE": "fp8"}
-    asked = spec("grok1", environ, config, cluster="c", gpu_type="gb200", size="314b")
-    assert asked.origins["gpu_type"] == "--gpu-type"
+    run = spec("grok1", environ, config, cluster="c", gpu_type="gb200", size="314b")
+    assert run.origins["gpu_type"] == "--gpu-type"
     by_environment = spec("grok1", environ, config, cluster="c", size="314b")
     assert (by_environment.gpu_type, by_environment.origins["gpu_type"]) == ("gb200", "GPU_TYPE")
     by_profile = spec("grok1", {"DTYPE": "fp8"}, config, cluster="c", size="314b")
     assert (by_profile.gpu_type, by_profile.gpus) == ("h100", 512)
 
 
-def test_newest_recipe_with_the_asked_combination_is_the_default() -> None:
+def test_the_newest_recipe_with_the_combination_is_the_default() -> None:
     assert spec("llama3.1", size="70b", gpu_type="h100", gpus=64, dtype="fp8").recipe == "mbridge"
     assert spec("llama3.1", size="70b", gpu_type="h100", gpus=64, dtype="bf16").recipe == "nemo2"
     older = spec("llama3.1", size="70b", gpu_type="h100", gpus=64, dtype="fp8", recipe="nemo2")
     assert older.window == "last" and older.driver == "nemo2"
 
 
-def test_set_changes_one_value_and_says_so() -> None:
+def test_set_changes_one_value_and_its_origin() -> None:
     found = spec("llama3.1", size="mini", gpus=2, settings={"tp": "2", "seq": "64"})
     assert (found.parallelism.tp, found.parallelism.dp, found.model.sequence_length) == (2, 1, 64)
     assert found.origins["tp"] == "--set tp" and found.proxy
 
 
-def test_a_real_size_without_a_gpu_says_what_to_add() -> None:
+def test_the_error_about_a_real_size_without_a_gpu_names_the_missing_options() -> None:
     with pytest.raises(UsageError, match="add --gpu-type"):
         spec("llama4", size="400b")
 
 
-def test_a_window_that_the_run_does_not_reach_is_none() -> None:
-    asked: dict[str, Any] = {"gpu_type": "gb200", "gpus": 256, "dtype": "bf16"}
-    whole, short = spec("grok1", **asked, steps=45), spec("grok1", **asked, steps=44)
+def test_a_window_that_the_run_does_not_reach() -> None:
+    options: dict[str, Any] = {"gpu_type": "gb200", "gpus": 256, "dtype": "bf16"}
+    whole, short = spec("grok1", **options, steps=45), spec("grok1", **options, steps=44)
     assert (whole.window, short.window) == ("11-44", "auto"), "NeMo 2 numbers 44 steps from 0 to 43"
     assert short.origins["window"] == "the run of 44 steps ends before the recipe's window 11-44"
     with pytest.raises(
         UsageError, match=r"--window 45-50: the run has only 50 steps, numbered 0 to 49 in its log; use an"
     ):
-        spec("grok1", **asked, window="45-50")
+        spec("grok1", **options, window="45-50")
     assert spec("grok1", steps=44).window == "35-44", "Megatron-Bridge numbers them from 1"
     with pytest.raises(UsageError, match=r"--window 0-0: the run has only 50 steps, numbered 1 to 50 in its log"):
         spec("grok1", window="0-0")
@@ -136,8 +136,8 @@ def test_profile_steps_are_the_recipes() -> None:
     found = spec("llama3.1", size="70b", gpu_type="h100", gpus=64, dtype="bf16", profile=True)
     assert found.profile is not None
     assert (found.profile.start, found.profile.stop, found.steps) == (20, 25, 25)
-    asked = spec("grok1", environ={"ENABLE_PROFILE": "true", "RUN_CONF_PROFILE_START_STEP": "40"})
-    assert asked.profile is not None and (asked.profile.start, asked.profile.stop, asked.steps) == (40, 50, 50)
+    run = spec("grok1", environ={"ENABLE_PROFILE": "true", "RUN_CONF_PROFILE_START_STEP": "40"})
+    assert run.profile is not None and (run.profile.start, run.profile.stop, run.steps) == (40, 50, 50)
 
 
 def test_profile_and_trace_exclude_each_other() -> None:
@@ -145,12 +145,12 @@ def test_profile_and_trace_exclude_each_other() -> None:
         spec("grok1", environ={"ENABLE_NCCLTRACE": "true"}, profile=True)
 
 
-def test_a_traced_run_is_five_steps_and_named_so() -> None:
+def test_a_traced_run_has_five_steps_and_its_own_name() -> None:
     found = spec("grok1", environ={"ENABLE_NCCLTRACE": "true"})
     assert found.steps == 5 and found.experiment.endswith("_nccltrace") and found.window == "auto"
 
 
-def test_a_traced_run_asks_for_a_short_time_unless_told_otherwise() -> None:
+def test_a_traced_run_has_a_short_default_time_limit() -> None:
     job = {"size": "314b", "gpu_type": "h100", "gpus": 512, "dtype": "fp8", "wrappers": ("nccltrace",)}
     assert spec("grok1", **job).walltime_minutes == 15
     assert spec("grok1", **job, walltime_minutes=40).walltime_minutes == 40
@@ -160,12 +160,12 @@ def test_a_traced_run_asks_for_a_short_time_unless_told_otherwise() -> None:
     assert usual is not None and usual > 15
 
 
-def test_what_is_traced_is_asked_for_in_words() -> None:
-    asked = {"trace_subsystems": "init,tuning", "trace_file_per_rank": True}
-    traced = spec("grok1", wrappers=("nccltrace",), plugin_settings={"nccltrace": asked})
-    assert traced.trace == TraceSpec(tool="nccltrace") and traced.plugin_settings == {"nccltrace": asked}
+def test_traced_subsystems_are_set_by_name() -> None:
+    options = {"trace_subsystems": "init,tuning", "trace_file_per_rank": True}
+    traced = spec("grok1", wrappers=("nccltrace",), plugin_settings={"nccltrace": options})
+    assert traced.trace == TraceSpec(tool="nccltrace") and traced.plugin_settings == {"nccltrace": options}
     with pytest.raises(UsageError, match=r"--trace-\S+ is for nccltrace, .* add --with nccltrace"):
-        spec("grok1", plugin_settings={"nccltrace": asked})
+        spec("grok1", plugin_settings={"nccltrace": options})
 
 
 def test_scheduler_options_from_everywhere_and_conflicts() -> None:
@@ -218,7 +218,7 @@ def test_the_schedulers_time_option_is_the_time_limit() -> None:
         spec("llama3.1", plugin_settings={"slurm": {"sbatch": {"time": "soon"}}}, **SCALE)
 
 
-def test_a_local_run_has_no_use_for_the_schedulers_time() -> None:
+def test_a_local_run_ignores_the_schedulers_time() -> None:
     found = spec("llama3.1", {"SBATCH_TIMELIMIT": "2"})
     assert found.launcher == "local" and found.walltime_minutes != 2
 
@@ -226,12 +226,12 @@ def test_a_local_run_has_no_use_for_the_schedulers_time() -> None:
 def test_walltime_replaces_the_time_option_of_the_cluster_profile() -> None:
     config = Config(clusters={"c": Cluster(plugin_keys={"slurm": {"sbatch": {"time": "8:00:00"}}})})
     assert spec("llama3.1", config=config, cluster="c", **SCALE).walltime_minutes == 480
-    asked = spec("llama3.1", config=config, cluster="c", walltime_minutes=30, **SCALE)
-    assert asked.walltime_minutes == 30 and asked.plugin_settings == {}
+    run = spec("llama3.1", config=config, cluster="c", walltime_minutes=30, **SCALE)
+    assert run.walltime_minutes == 30 and run.plugin_settings == {}
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("options", "message"),
     [
         ({"env": {"1A": "x"}}, r"--env: environment variable '1A': a name is made of"),
         ({"mounts": (":",)}, r"mount ':': expected SOURCE\[:TARGET\]\[:ro\]"),
@@ -242,13 +242,13 @@ def test_walltime_replaces_the_time_option_of_the_cluster_profile() -> None:
         ),
     ],
 )
-def test_what_no_script_can_carry_is_refused_before_anything_starts(asked: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        spec("grok1", runtime="host", size="mini", **asked)
+def test_values_that_a_script_cannot_contain_are_rejected(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        spec("grok1", runtime="host", size="mini", **options)
 
 
 @pytest.mark.parametrize(
-    ("cluster", "says"),
+    ("cluster", "message"),
     [
         (
             Cluster(plugin_keys={"account": ""}),
@@ -257,12 +257,12 @@ def test_what_no_script_can_carry_is_refused_before_anything_starts(asked: dict[
         (Cluster(plugin_keys={"srun": {"nodes": "7"}}), r"srun option nodes=7 \(cluster 'c'\): llmbx sets it"),
     ],
 )
-def test_a_cluster_profile_that_no_script_can_carry_is_refused(cluster: Cluster, says: str) -> None:
-    with pytest.raises(UsageError, match=says):
+def test_a_cluster_profile_that_a_script_cannot_contain_is_rejected(cluster: Cluster, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         spec("grok1", config=Config(clusters={"c": cluster}), cluster="c", launcher="slurm", size="mini")
 
 
-def test_a_scale_beyond_all_machines_is_a_slip() -> None:
+def test_an_impossible_scale_is_rejected() -> None:
     with pytest.raises(UsageError, match="--gpus 99999999999: expected at most 1000000"):
         spec("grok1", gpus=99999999999)
     with pytest.raises(UsageError, match="JOB_TOTAL_GPUS 1000001: expected at most"):

@@ -77,7 +77,7 @@ MINI = ("grok1", "mini", "bf16", "cpu", 4)
 
 
 @pytest.mark.parametrize(
-    ("asked", "changes", "rule", "problem", "fix"),
+    ("base", "changes", "rule", "problem", "fix"),
     [
         (
             LLAMA,
@@ -162,10 +162,10 @@ MINI = ("grok1", "mini", "bf16", "cpu", 4)
         ),
     ],
 )
-def test_a_broken_rule_is_found_with_its_fix(
-    asked: tuple[str, str, str, str, int], changes: dict[str, Any], rule: str, problem: str, fix: str
+def test_a_violated_rule_is_reported_with_its_fix(
+    base: tuple[str, str, str, str, int], changes: dict[str, Any], rule: str, problem: str, fix: str
 ) -> None:
-    spec = resolved(*asked, **changes)
+    spec = resolved(*base, **changes)
     spec = spec.replace(gated_tokenizer=WORKLOADS[spec.workload].sizes[spec.size].gated_tokenizer)
     assert findings(spec) == [Finding(rule=rule, problem=problem, fix=fix)]
 
@@ -181,7 +181,7 @@ def test_the_parallel_minis_that_run_on_a_cpu_meet_the_rules() -> None:
         assert [*common_findings(spec), *findings(spec)] == []
 
 
-def test_pp_is_suggested_where_no_vp_fits() -> None:
+def test_pp_is_suggested_if_no_vp_works() -> None:
     found = findings(resolved("llama3.1", "mini", "bf16", "h100", 5, pp=5, gbs=5))
     assert [(f.rule, f.fix) for f in found] == [("layers", "use --set pp=1")]
 
@@ -227,7 +227,7 @@ def test_all_findings_come_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("driver", "tool", "gpu_metrics", "said"),
+    ("driver", "tool", "gpu_metrics", "expected"),
     [
         ("nemo2", "nsys", True, []),
         ("nemo2", "torch", False, [("can be profiled only with nsys, not with torch", "use --tool nsys")]),
@@ -239,11 +239,11 @@ def test_all_findings_come_at_once() -> None:
     ],
 )
 def test_an_unsupported_profiler_is_rejected_before_the_run_starts(
-    driver: str, tool: str, gpu_metrics: bool, said: list[tuple[str, str]]
+    driver: str, tool: str, gpu_metrics: bool, expected: list[tuple[str, str]]
 ) -> None:
     profile = ProfileSpec(start=45, stop=50, tool=tool, gpu_metrics=gpu_metrics)
     spec = resolved("grok1", "314b", "bf16", "gb200", 256).replace(driver=driver, profile=profile)
     found = findings(spec)
-    assert [finding.rule for finding in found] == ["profile"] * len(said)
-    for finding, (problem, fix) in zip(found, said, strict=True):
+    assert [finding.rule for finding in found] == ["profile"] * len(expected)
+    for finding, (problem, fix) in zip(found, expected, strict=True):
         assert problem in finding.problem and finding.fix.startswith(fix) and not finding.warning

@@ -1,4 +1,4 @@
-"""The launch that upstream makes: environment, nodes, ranks and NUMA binding of every executed configuration."""
+"""Comparison with upstream's launch: environment, nodes, ranks and NUMA binding of every executed configuration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN = ("LLMBX_SPEC", "PYTHONUNBUFFERED")
 """Variables of llmbx's own programs."""
 
 
-def asked(recipe: str, name: str) -> tuple[RunSpec, dict[str, Any]]:
+def resolved(recipe: str, name: str) -> tuple[RunSpec, dict[str, Any]]:
     """llmbx's specification of a configuration, and upstream's values."""
     workload, _, wanted = recipe.rpartition("-")
     size, dtype, gpu_type, gpus = name.split("/")
@@ -37,7 +37,7 @@ def asked(recipe: str, name: str) -> tuple[RunSpec, dict[str, Any]]:
 
 @pytest.mark.parametrize(("recipe", "name"), ROWS)
 def test_the_environment_is_upstreams(recipe: str, name: str) -> None:
-    spec, upstream = asked(recipe, name)
+    spec, upstream = resolved(recipe, name)
     theirs = {key.removeprefix("launch.env."): value for key, value in upstream.items() if "launch.env." in key}
     ours = {key: value for key, value in environment(spec).items() if key not in OWN}
     data = published(spec.workload, spec.recipe)
@@ -48,7 +48,7 @@ def test_the_environment_is_upstreams(recipe: str, name: str) -> None:
 
 @pytest.mark.parametrize(("recipe", "name"), ROWS)
 def test_nodes_ranks_and_numa_binding_are_upstreams(recipe: str, name: str) -> None:
-    spec, upstream = asked(recipe, name)
+    spec, upstream = resolved(recipe, name)
     found = launch(spec, Image(kind="container", reference="test", python="python3"))
     assert (found.nodes, found.ranks_per_node) == (upstream["launch.nodes"], upstream["launch.ntasks_per_node"])
     launched = json.dumps({key: value for key, value in upstream.items() if key.startswith("launch.")})
@@ -57,7 +57,7 @@ def test_nodes_ranks_and_numa_binding_are_upstreams(recipe: str, name: str) -> N
 
 
 def test_numa_binding_can_be_switched_off_and_is_not_for_cpus() -> None:
-    spec, _ = asked("llama3.1-mbridge", "8b/fp8/h100/8")
+    spec, _ = resolved("llama3.1-mbridge", "8b/fp8/h100/8")
     image = Image(kind="container", reference="test", python="python3")
     off = spec.replace(settings={**spec.settings, "numa_binding": False})
     assert launch(off, image).ranks_per_numa_node is None

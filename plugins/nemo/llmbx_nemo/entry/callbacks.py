@@ -49,7 +49,7 @@ class SaveOnce(Callback):
 class FusedAdam(Callback):
     """Switches to torch's fused Adam, for a GPU without Transformer Engine's Adam.
 
-    Torch's default Adam reads the whole memory once for each operation, and needs another copy of the weights in FP32.
+    Torch's default Adam makes one pass over its tensors per operation, and needs another copy of the weights in FP32.
     """
 
     def on_train_start(self, context: Any) -> None:

@@ -71,7 +71,7 @@ def members(value: Any) -> dict[str, Any]:
 
 
 def is_object(value: Any) -> bool:
-    """Whether a value has members of its own."""
+    """Whether a value is an object with attributes (not a function, enum member, dict, list or tuple)."""
     return (
         hasattr(value, "__dict__") and not callable(value) and not isinstance(value, enum.Enum | dict | list | tuple)
     ) or (dataclasses.is_dataclass(value) and not isinstance(value, type))

@@ -158,21 +158,21 @@ class RecordReader:
 
     def _join_header(self, tail: str, text: str) -> Reading | None:
         candidates = []
-        for kept in range(min(len(tail), LONGEST_TAIL), 0, -1):
-            joined = tail[:kept] + text
+        for length in range(min(len(tail), LONGEST_TAIL), 0, -1):
+            joined = tail[:length] + text
             head = self.schema.header.match(joined)
-            if head and kept < head.end() and self.schema.bare.match(joined, head.end()):
+            if head and length < head.end() and self.schema.bare.match(joined, head.end()):
                 candidates.append((head, joined[head.end() :]))
         # The number may contain digits of another process's text: prefer the one that follows the last number.
         expected = [each for each in candidates if int(each[0]["number"]) == self._last + 1]
         return self._begin(*(expected or candidates)[0]) if candidates else None
 
     def _join(self, reading: Reading, tail: str, text: str) -> Reading | None:
-        for kept in range(min(len(tail), LONGEST_TAIL), -1, -1):
-            joined = tail[:kept] + text
+        for length in range(min(len(tail), LONGEST_TAIL), -1, -1):
+            joined = tail[:length] + text
             match = self.schema.known.match(joined)
-            if match and match.end() > kept and self.schema.bare.match(joined, match.end()):
-                again = self.schema.keys[match["key"]] if tail[:kept].strip() else None
+            if match and match.end() > length and self.schema.bare.match(joined, match.end()):
+                again = self.schema.keys[match["key"]] if tail[:length].strip() else None
                 return self._extend(reading, joined, again)
         # The key of the cut field is not in the schema, but the fields after it may be.
         bar = text.find("|")

@@ -56,10 +56,10 @@ def complete(begun: str, text: str) -> Found | None:
 
     Returns the match and the text after it, or None.
     """
-    for kept in range(min(len(begun), _LENGTH), 0, -1):
-        match = STEP_TIME.match(begun[:kept] + text)
-        if match and match.end() > kept:
-            return match, text[match.end() - kept :]
+    for length in range(min(len(begun), _LENGTH), 0, -1):
+        match = STEP_TIME.match(begun[:length] + text)
+        if match and match.end() > length:
+            return match, text[match.end() - length :]
     return None
 
 
