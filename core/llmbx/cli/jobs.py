@@ -99,7 +99,9 @@ def rebuild() -> None:
 @click.argument("run_name", metavar="RUN")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def tag(run_name: str, names: tuple[str, ...]) -> None:
-    """Add tags to a run, to find it (`llmbx jobs --tag`) and to compare with it (`llmbx compare --baseline`).
+    """Add tags to a run.
+
+    Tags select runs in `llmbx jobs --tag` and `llmbx compare --baseline`.
 
     RUN is a run id, a unique prefix of it, its folder, its job id, `last`, or tag:NAME for the newest run with that
     tag.

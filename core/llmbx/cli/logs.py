@@ -19,7 +19,12 @@ PIECE = 1 << 20
 @click.command("logs")
 @click.argument("run_name", metavar="[RUN]", default="last")
 @click.option("-f", "--follow", "following", is_flag=True, help="Show progress until the run ends, then its result.")
-@click.option("--rank", type=click.IntRange(min=0), help="Print the log of this rank, if the ranks have separate logs.")
+@click.option(
+    "--rank",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Print the log of this rank, if the ranks have separate logs.",
+)
 def command(run_name: str, following: bool, rank: int | None) -> None:
     """Print the log of a run.
 

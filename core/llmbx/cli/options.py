@@ -23,9 +23,11 @@ from .numbers import Above
 F = TypeVar("F", bound=Callable[..., Any])
 
 _STEPS = click.option(
-    "--steps", "--max-steps", "steps", type=click.IntRange(min=1), metavar="N", help="Training steps."
+    "--steps", "--max-steps", "steps", type=click.IntRange(min=1), metavar="N", help="Number of training steps."
 )
-_MAX_STEPS = click.option("--max-steps", "steps", type=click.IntRange(min=1), metavar="N", help="Training steps.")
+_MAX_STEPS = click.option(
+    "--max-steps", "steps", type=click.IntRange(min=1), metavar="N", help="Number of training steps."
+)
 
 RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD"),
@@ -60,7 +62,8 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
         help="Accept an image whose digest has changed since it was first recorded.",
     ),
     "runtime": click.option(
-        "--runtime", help="Runtime to use (see `llmbx doctor`). Default: the first that works here."
+        "--runtime",
+        help="Runtime to use (see `llmbx doctor`). Default: from the cluster profile, else the first that works here.",
     ),
     "launcher": click.option(
         "--launcher",
@@ -71,7 +74,7 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
         "--mount", "mounts", multiple=True, metavar="SRC[:DST][:ro]", help="Mount a path into the container."
     ),
     "walltime_minutes": click.option(
-        "--walltime", "walltime_minutes", type=click.IntRange(min=1), metavar="MINUTES", help="Time limit."
+        "--walltime", "walltime_minutes", type=click.IntRange(min=1), metavar="MINUTES", help="Time limit of the run."
     ),
     "stall_timeout_s": click.option(
         "--stall-timeout",
@@ -89,11 +92,13 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     "preflight": click.option(
         "--preflight/--no-preflight", default=None, help="Health-check all nodes before launch. Default: above 64 GPUs."
     ),
-    "tags": click.option("--tag", "tags", multiple=True, help="Tag to add to the run."),
+    "tags": click.option("--tag", "tags", multiple=True, help="Tag to add to the run. Can be repeated."),
     "wrappers": click.option(
         "--with", "wrappers", multiple=True, metavar="PROFILER", help="Profiler to wrap the run in. Can be repeated."
     ),
-    "force": click.option("--force", is_flag=True, help="Run in spite of broken rules; the record lists them."),
+    "force": click.option(
+        "--force", is_flag=True, help="Run even if the configuration breaks rules; the record lists them."
+    ),
 }
 """The options by parameter name, in the order of the help text."""
 

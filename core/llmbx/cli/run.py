@@ -41,6 +41,7 @@ _ALWAYS = ("force", "accept_image_change")
     "--tolerance",
     default="5%",
     show_default=True,
+    metavar="PERCENT",
     help="Allowed slowdown against the reference; beyond it the exit code is 3.",
 )
 @click.option(
