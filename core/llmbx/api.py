@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .catalog.environments import needed as needed
     from .catalog.workloads import load_workload as load_workload
     from .catalog.workloads import load_workloads as load_workloads
-    from .cli import explicit_options as explicit_options
+    from .cli.explicit_options import explicit_options as explicit_options
     from .cli import flow as flow
     from .cli import numbers as numbers
     from .cli import options as options

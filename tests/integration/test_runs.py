@@ -293,7 +293,7 @@ def test_force_overrides_and_is_recorded(llmbx: Llmbx, only_run: Callable[[], Pa
         (["line", "--trace-subsystems", "COLL"], "--trace-subsystems is for nccltrace"),
         (["line", "--with", "nccltrace", "--trace-subsystems", "COL"], "did you mean 'COLL'?"),
         (["line", "--from", "x"], "--from repeats a run as it was"),
-        ([], "which workload"),
+        ([], "no workload specified"),
     ],
 )
 def test_a_wrong_request_is_one_line_and_exit_2(llmbx: Llmbx, install: Path, arguments: list[str], said: str) -> None:
@@ -361,7 +361,7 @@ def test_a_run_in_the_background_is_seen_followed_and_cancelled_from_another_she
     assert cancelled.returncode == 0 and "cancelled after" in cancelled.stdout, cancelled.stderr
     assert read_result(only_run())["status"] == "cancelled" and ranks_of(only_run()) == []
     again = llmbx("cancel", run_id)
-    assert again.returncode == 2 and "has ended already" in again.stderr
+    assert again.returncode == 2 and "has already ended" in again.stderr
 
 
 def test_following_a_detached_run_ends_with_its_result(llmbx: Llmbx) -> None:

@@ -1,1 +1,1 @@
-"""The command line: one module a verb, each found by entry point and loaded when it is used."""
+"""The command line: one module per verb, found by entry point and loaded when it is used."""

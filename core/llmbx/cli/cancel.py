@@ -17,8 +17,8 @@ WAIT_S = 60.0
 def command(run_name: str) -> None:
     """Cancel a run.
 
-    RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last". The ranks are stopped, the
-    steps that were logged are kept, and the result says that the run was cancelled.
+    RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last". The ranks are stopped,
+    the steps logged so far are kept, and the result has the status cancelled.
     """
     from ..history import find_run
     from ..run.finalize import finalize, launcher_of
@@ -27,13 +27,13 @@ def command(run_name: str) -> None:
     run = find_run(here.install, run_name)
     known = finalize(run, here.plugins)
     if known is not None:
-        raise UsageError(f"{run.record.run_id} has ended already ({known.status})")
+        raise UsageError(f"{run.record.run_id} has already ended ({known.status})")
     if run.record.job is None:
         raise UsageError(f"{run.record.run_id} is still being prepared: press Ctrl-C where it was started")
     launcher_of(run, here.plugins).cancel(run.record.job, run.path)
     end = time.monotonic() + WAIT_S
     while (result := finalize(run, here.plugins)) is None:
         if time.monotonic() > end:
-            raise InfraError(f"{run.record.run_id} was told to stop and still runs; `llmbx status` says how it stands")
+            raise InfraError(f"{run.record.run_id} is still running after {WAIT_S:.0f} s; check it with `llmbx status`")
         time.sleep(0.5)
     click.echo(f"{run.record.run_id}: {result.status} after {result.steps_seen} steps")

@@ -1,4 +1,4 @@
-"""Check this machine: every runtime and launcher is really tried."""
+"""Check this machine: install folder, GPUs, plugins, runtimes and launchers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ OK, ABSENT, BROKEN = "ok", "not here", "broken"
 @click.command("doctor")
 @format_option
 def command(format_: str) -> None:
-    """Check this machine: each runtime starts a real container, each launcher is asked.
+    """Check this machine: install folder, GPUs, plugins, runtimes and launchers.
 
-    Every line is ok, not here (nothing is wrong, it is not installed) or broken, with the reason and what to do. Exit
-    code 4 when something is broken.
+    Container runtimes start a real container, and launchers query their scheduler. The state of each item is ok, not
+    here (not installed) or broken; for broken items the reason and a fix are shown. The exit code is 4 if anything is
+    broken.
     """
     here = world()
     rows = [{"what": what, "name": name, "state": state, "detail": detail, "fix": fix}
@@ -56,7 +57,7 @@ def _install(here: World) -> Line:
     try:
         here.install.ensure()
     except LlmbxError as error:
-        return "install", here.install.root, BROKEN, str(error), "set LLMB_INSTALL to a folder that you can write to"
+        return "install", here.install.root, BROKEN, str(error), "set LLMB_INSTALL to a writable folder"
     import shutil
 
     free = shutil.disk_usage(here.install.path).free
@@ -71,12 +72,12 @@ def _gpus() -> Line:
         return "GPU", found[0], OK, f"{found[1]} on this machine", None
     names = hardware.product_names()
     if names:
-        return "GPU", names[0], BROKEN, "not a GPU type that llmbx knows", "name it with --gpu-type, or in llmbx.toml"
-    return "GPU", "-", ABSENT, "no GPU on this machine: runs train minis on the CPU", None
+        return "GPU", names[0], BROKEN, "unknown GPU type", "set it with --gpu-type or in llmbx.toml"
+    return "GPU", "-", ABSENT, "no GPU on this machine: by default runs are minis on the CPU", None
 
 
 def _checked(what: str, tool: Any, install: Path) -> Line:
-    """One runtime or launcher: what its own check says; without one, whether it is available."""
+    """Check one runtime or launcher with its own `check` method if it has one, else with `available`."""
     check = getattr(tool, "check", None)
     try:
         finding = check(install) if check else None

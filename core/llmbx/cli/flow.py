@@ -1,4 +1,4 @@
-"""What the verbs that start a run share: the preview, one run from start to result, and the exit code."""
+"""Preview a run, follow one from start to result, and compute the exit code: shared by the verbs that start runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Started:
-    """A run that nobody here follows; `job_id` is its launcher's, None where that gave none."""
+    """A run started with --detach. `job_id` is None if the launcher returned none."""
 
     run_id: str
     folder: str
@@ -29,7 +29,7 @@ class Started:
 
 
 def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None, format_: str) -> None:
-    """Print what would be started, or write the script that would be; nothing is started."""
+    """Print what would be started, or write its script to `emit_script`; start nothing."""
     from ..files import write_atomic
     from ..run.context import admit, enter, findings
     from ..run.launch import plan
@@ -52,9 +52,10 @@ def once(
     spec: RunSpec, here: World, *, force: bool = False, detach: bool = False, offline: bool = False,
     format_: str = "text", source: str | None = None, group: str | None = None,
 ) -> Result | Started:  # fmt: skip
-    """Start one run, follow it to its end and print its result; with `detach`, only start it and print its id.
+    """Start one run, follow it until it ends and print its result; with `detach`, only start it and print its id.
 
-    `source` is the run that this one repeats. `group` joins repeats of one command, which prints their JSON as one.
+    `source` is the id of the run that this one repeats. `group` joins the repeats of one command, which prints their
+    JSON as one array. Raises `UsageError` for an invalid specification.
     """
     from ..run.context import admit, findings
     from ..run.pipeline import attend, start
@@ -62,7 +63,7 @@ def once(
     from .progress import Progress
 
     if detach and spec.retries and spec.origins.get("retries") == "--retries":
-        raise UsageError("--retries requires a process that follows the run: leave out --detach")
+        raise UsageError("--retries cannot be combined with --detach: retrying needs a process that follows the run")
     here.install.ensure()
     spec, context = enter_here(spec, here, force)
     found = [*findings(spec, context.framework), *site_findings(spec, here.install)]
@@ -103,7 +104,7 @@ def _print_started(started: Started, format_: str, alone: bool) -> None:
 
 
 def enter_here(spec: RunSpec, here: World, force: bool) -> tuple[RunSpec, RunContext]:
-    """The context of this run. What is wrong with the specification is said before what is missing on the machine."""
+    """The context of this run. Errors of the specification are reported before tools that are missing here."""
     from ..errors import InfraError
     from ..run.context import admit, enter, findings
 
@@ -121,9 +122,9 @@ def _opening(spec: RunSpec, here: World, how: str) -> list[str]:
     if how != here.plugins.launcher(spec.launcher).summary:
         lines.append(how)
     if here.install.origin == "default":
-        lines.append(f"artefacts go to {here.install.root} (LLMB_INSTALL moves them)")
+        lines.append(f"artifacts are stored in {here.install.root} (set LLMB_INSTALL to change it)")
     if spec.mini:
-        lines.append("this is a mini: its figures cannot be compared with published ones")
+        lines.append("this is a mini, not a benchmark: do not compare it with published results")
     lines += [f"note: {text}" for text in spec.corrected]
     return lines
 
@@ -147,8 +148,8 @@ def interrupted(outcome: Result | Started) -> bool:
     return isinstance(outcome, Result) and exit_code(outcome) == 130
 
 
-def worst(results: list[Result], spec: RunSpec, here: World, allowed: float) -> int:
-    """The exit code for these results; `allowed` is the fraction that they may be slower than the published figure."""
+def worst_exit_code(results: list[Result], spec: RunSpec, here: World, allowed: float) -> int:
+    """The exit code for these results. `allowed` is the tolerated slowdown against the published figure."""
     from ..catalog.matching import too_slow
     from ..run.pipeline import exit_code
 

@@ -1,4 +1,4 @@
-"""List the runs of this install and how they stand; tag them."""
+"""List the runs of this install with their status; add and remove tags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from ..errors import UsageError, did_you_mean
 from ..model import Scalar
-from .given import given
+from .explicit_options import explicit_options
 from .options import place
 from .output import format_option, print_rows
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COLUMNS = ("run_id", "workload", "size", "dtype", "gpus", "status", "step_time_s", "tflops_per_gpu", "age")
 FILTERS = ("workload", "size", "dtype", "gpu_type", "gpus", "status")
 SHOWN = 100
-"""How many runs a table has unless more are asked for."""
+"""Default number of rows of a table."""
 
 
 def _several(*names: str, help: str, **more: Any) -> Callable[..., Any]:
@@ -40,27 +40,30 @@ def _several(*names: str, help: str, **more: Any) -> Callable[..., Any]:
 @_several("--gpus", "--scale", "gpus", type=click.IntRange(min=1), help="Only this scale.")
 @_several("--status", help="Only runs with this status: completed, failed, running …")
 @_several("--tag", "tags", help="Only runs with this tag.")
-@click.option("--since", metavar="WHEN", help="Only runs from then on: 2026-11-20, '2026-11-20 14:30', 7d, 12h.")
-@click.option("--until", metavar="WHEN", help="Only runs up to then; a day counts whole.")
-@click.option("--where", metavar="CONDITION", help='Only runs that fulfil it: "step_time_s.mean < 8 and gpus >= 64".')
-@click.option("--sort", metavar="COLUMN", help="Sort by it; -COLUMN: the largest first. Several with commas.")
-@click.option("--columns", metavar="A,B,…", help="Print these columns; +A,B adds them to the usual ones.")
-@click.option("-n", "--limit", type=click.IntRange(min=0), default=None,
-              help=f"At most so many, 0 for all.  [default: {SHOWN} in a table, else all]")  # fmt: skip
+@click.option("--since", metavar="WHEN", help="Only runs created since then: 2026-11-20, '2026-11-20 14:30', 7d, 12h.")
+@click.option("--until", metavar="WHEN", help="Only runs created until then; a date includes the whole day.")
+@click.option("--where", metavar="CONDITION", help='Only runs that match: "step_time_s.mean < 8 and gpus >= 64".')
+@click.option(
+    "--sort", metavar="COLUMN", help="Sort by COLUMN, with -COLUMN in descending order; several separated by commas."
+)
+@click.option("--columns", metavar="A,B,…", help="Columns to print; +A,B adds columns to the default ones.")
+@click.option("-n", "--limit", type=click.IntRange(min=0), default=None, metavar="N",
+              help=f"Show at most N (0 = all).  [default: {SHOWN} in a table, else all]")  # fmt: skip
 @format_option
 @click.pass_context
 def command(
     context: click.Context, /, tags: tuple[str, ...], since: str | None, until: str | None, where: str | None,
     sort: str | None, columns: str | None, limit: int | None, format_: str, **filters: tuple[Scalar, ...],
 ) -> None:  # fmt: skip
-    """List the runs of this install and how they stand, newest first; tag them.
+    """List the runs of this install with their status, newest first.
 
-    A run that has ended since it was last looked at gets its result now, also when the llmbx that started it was
-    killed. An option that is given several times takes any of its values; of tags, all.
+    Runs that have ended since the last call are finalized first, even if the llmbx that started them was killed.
+    Repeated options are ORed, repeated --tag options are ANDed.
 
-    Columns are the members of result.json by dotted name (step_time_s.mean, mfu.value, timing.queue_s, window.first …),
-    for short also step_time_s, mfu, gpus, gbs, tp …, and created, tags, group, folder, age. In --where, texts are put
-    in quotes; there are and, or, not, in, brackets, + - * /. What a run does not know fulfils no condition but !=.
+    Columns are the fields of result.json by dotted name (step_time_s.mean, mfu.value, timing.queue_s, window.first …),
+    the short names step_time_s, mfu, gpus, gbs, tp …, and created, tags, group, folder, age. --where supports
+    comparisons, and, or, not, in, parentheses and + - * /; strings are quoted. Missing values match only `!=` and
+    `== None`.
 
     \b
     Examples:
@@ -70,18 +73,18 @@ def command(
       llmbx jobs tag last accepted
     """
     if context.invoked_subcommand is not None:
-        if typed := given(context):
-            raise UsageError(f"{typed[0]} is for listing, not for `jobs {context.invoked_subcommand}`")
+        if options := explicit_options(context):
+            raise UsageError(f"{options[0]} cannot be combined with `jobs {context.invoked_subcommand}`")
         return
     _list(_selection(filters, tags, (since, until, where, sort), limit, format_), columns, format_)
 
 
 @command.command("rebuild")
 def rebuild() -> None:
-    """Make the index of runs anew from their folders.
+    """Rebuild the index of runs from their folders.
 
-    The index lies in the cache folder ($XDG_CACHE_HOME, else ~/.cache) and keeps itself up to date; this is for folders
-    that were changed by hand. It may be deleted at any time: nothing is kept only there.
+    The index is stored in the cache folder ($XDG_CACHE_HOME, else ~/.cache) and is updated automatically; rebuild it
+    after changing run folders by hand. It may be deleted at any time: all its data comes from the run folders.
     """
     from .. import history
 
@@ -96,9 +99,12 @@ def rebuild() -> None:
 @click.argument("run_name", metavar="RUN")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def tag(run_name: str, names: tuple[str, ...]) -> None:
-    """Give a run tags: words to find it by, and to compare with (`llmbx compare --baseline NAME`).
+    """Add tags to a run.
 
-    RUN is a run id, the beginning of it, its folder, its job id, `last`, or tag:NAME for the newest with that tag.
+    Tags select runs in `llmbx jobs --tag` and `llmbx compare --baseline`.
+
+    RUN is a run id, a unique prefix of it, its folder, its job id, `last`, or tag:NAME for the newest run with that
+    tag.
     """
     _change(run_name, add=names)
 
@@ -107,7 +113,7 @@ def tag(run_name: str, names: tuple[str, ...]) -> None:
 @click.argument("run_name", metavar="RUN")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def untag(run_name: str, names: tuple[str, ...]) -> None:
-    """Take tags from a run."""
+    """Remove tags from a run."""
     _change(run_name, remove=names)
 
 
@@ -150,7 +156,7 @@ def _selection(
 
 
 def _lower(name: str, values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    """Sizes, dtypes and GPU types are written in small letters."""
+    """The values of one filter; sizes, dtypes and GPU types in lower case."""
     small = name in ("workload.size", "workload.dtype", "workload.gpu_type")
     return tuple(value.lower() if small and isinstance(value, str) else value for value in values)
 
@@ -179,19 +185,19 @@ def _list(wanted: Selection, columns: str | None, format_: str) -> None:
     _remarks(found, len(found.rows) or len(found.documents), format_)
 
 
-def _write_json(pieces: Sequence[str]) -> None:
-    """The pieces as one list, some thousand at a time: all of 100,000 runs are 90 MB, better not copied whole."""
-    if not pieces:
+def _write_json(documents: Sequence[str]) -> None:
+    """Write the JSON documents as one array, 5000 at a time: joining 100,000 runs (90 MB) at once would copy them."""
+    if not documents:
         sys.stdout.write("[]\n")
         return
-    for start in range(0, len(pieces), 5000):
+    for start in range(0, len(documents), 5000):
         sys.stdout.write(",\n" if start else "[\n")
-        sys.stdout.write(",\n".join(pieces[start : start + 5000]))
+        sys.stdout.write(",\n".join(documents[start : start + 5000]))
     sys.stdout.write("\n]\n")
 
 
 def _with_aliases(wanted: Selection, install: Install, plugins: Callable[[], Plugins]) -> Selection:
-    """The workloads by their own names: the plugins are asked only for names that no run has."""
+    """Replace aliases of workloads by their names. Plugins are loaded only for names that no run has."""
     asked = wanted.equal.get("workload.name")
     if not asked:
         return wanted
@@ -212,7 +218,7 @@ def _columns(text: str | None) -> tuple[str, ...]:
             column(name, "--columns")
     usual = COLUMNS if not text or text.startswith("+") else ()
     if not (*usual, *names):
-        raise UsageError("--columns: expected names of columns, such as run_id,mfu,tags")
+        raise UsageError("--columns: expected column names such as run_id,mfu,tags")
     return tuple(dict.fromkeys((*usual, *names)))
 
 
@@ -223,7 +229,7 @@ def _stored(names: Sequence[str]) -> list[str]:
 
 
 def _readers(names: Sequence[str], root: str) -> Mapping[str, Callable[[Any], Any]]:
-    """How the columns are shown that are not shown as they are stored."""
+    """Functions that convert stored values for display, by column; other columns are shown as stored."""
     from ..history.columns import COLUMNS as KINDS
     from ..history.columns import full_name
 
@@ -239,12 +245,12 @@ def _readers(names: Sequence[str], root: str) -> Mapping[str, Callable[[Any], An
 
 
 def _nothing(found: Listing, root: str) -> str:
-    return f"none of the {found.runs} runs in {root} fits" if found.runs else f"no runs in {root}"
+    return f"none of the {found.runs} runs in {root} match" if found.runs else f"no runs in {root}"
 
 
 def _remarks(found: Listing, shown: int, format_: str) -> None:
     if found.fitting > shown and format_ == "table":
-        click.echo(f"{shown} of {found.fitting} runs; --limit 0 lists all", err=True)
+        click.echo(f"{shown} of {found.fitting} runs shown; use --limit 0 to list all", err=True)
     for folder, why in found.damaged[:3]:
         click.echo(f"llmbx: note: {folder} cannot be read: {why}", err=True)
     if len(found.damaged) > 3:
@@ -252,7 +258,7 @@ def _remarks(found: Listing, shown: int, format_: str) -> None:
 
 
 def age(seconds: float) -> str:
-    """How long ago, in the largest fitting unit: `12 s`, `5 min`, `3 h`, `4 d`."""
+    """A time span in the largest unit that fits: `12 s`, `5 min`, `3 h`, `4 d`."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
@@ -268,11 +274,11 @@ def _check_status(status: str) -> None:
 
     known = (*get_args(Status), *get_args(JobState), UNKNOWN, DAMAGED)
     if status not in known:
-        raise UsageError(f"--status {status}: no such status{did_you_mean(status, known)}")
+        raise UsageError(f"--status {status}: unknown status{did_you_mean(status, known)}")
 
 
 class _Progress:
-    """Says on stderr how far the reading of folders has come, once it takes longer than a moment."""
+    """Reports on stderr how many run folders have been read, once that takes more than a second."""
 
     def __init__(self) -> None:
         self.began = self.said = time.monotonic()

@@ -19,7 +19,8 @@ COLUMNS = ("plugin", "workload", "size", "dtypes", "gpu_types", "gpus")
 def command(plugin: str | None, workload: str | None, format_: str) -> None:
     """List the workloads that can be run.
 
-    One row a size. A WORKLOAD (name or alias) narrows the list. `llmbx show` prints what one run of it would be.
+    There is one row per size. With WORKLOAD (a name or alias), only its sizes are listed. `llmbx show` prints the
+    resolved configuration of one run.
 
     \b
     Examples:
@@ -38,7 +39,7 @@ def command(plugin: str | None, workload: str | None, format_: str) -> None:
         else [w for w in plugins.workloads if plugin in (None, w.plugin)]
     )
     rows = [row for w in sorted(chosen, key=lambda w: (w.plugin, w.name)) for row in _rows(w)]
-    print_rows(rows, COLUMNS, format_, empty="no plugin has a workload")
+    print_rows(rows, COLUMNS, format_, empty="no plugin provides a workload")
 
 
 def _rows(workload: Workload) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Print the log of a run; with --follow until it has ended, then its result."""
+"""Print the log of a run, or follow the run until it ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from .options import world
-from .streams import heard
+from .streams import stdout_works
 
 POLL_S = 0.5
 PIECE = 1 << 20
@@ -18,15 +18,18 @@ PIECE = 1 << 20
 
 @click.command("logs")
 @click.argument("run_name", metavar="[RUN]", default="last")
+@click.option("-f", "--follow", "following", is_flag=True, help="Show progress until the run ends, then its result.")
 @click.option(
-    "-f", "--follow", "following", is_flag=True, help="Show progress until the run has ended, then its result."
+    "--rank",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Print the log of this rank, if the ranks have separate logs.",
 )
-@click.option("--rank", type=click.IntRange(min=0), help="The log of this rank, where ranks have logs of their own.")
 def command(run_name: str, following: bool, rank: int | None) -> None:
     """Print the log of a run.
 
-    RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last" (the default). With --follow
-    the run is followed as `llmbx run` does, and measured when it has ended; Ctrl-C only stops following.
+    RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last" (the default). With --follow,
+    progress is shown as by `llmbx run`, and the run is measured when it ends; Ctrl-C only stops following.
 
     \b
     Examples:
@@ -43,13 +46,13 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
         sys.exit(_follow(run_name))
     path = run.log if rank is None else run.path / f"rank-{rank}.log"
     if not path.is_file():
-        raise UsageError(f"{run.record.run_id} has no log {path.name} (yet)")
+        raise UsageError(f"{run.record.run_id} has no log {path.name} yet")
     _print(path)
 
 
 def _print(path: Path) -> None:
     with path.open("rb") as file:
-        while heard() and (piece := file.read(PIECE)):
+        while stdout_works() and (piece := file.read(PIECE)):
             sys.stdout.buffer.write(piece)
 
 
@@ -76,7 +79,7 @@ def _follow(run_name: str) -> int:
             result = finalize(run, here.plugins)
         if result is not None:
             break
-        time.sleep(POLL_S)  # it is being prepared, or who started it is about to try it again
+        time.sleep(POLL_S)  # It is being prepared, or the process that started it is about to retry it.
         run = find_run(here.install, run.record.run_id)
     progress.close()
     click.echo(render(result, run.folder), nl=False)

@@ -1,4 +1,4 @@
-"""The `llmbx` command: finds its verbs by entry point, loads only the one that runs, and turns errors into one line."""
+"""The `llmbx` command: find verbs by entry point, load only the one that runs, and print errors as one line."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from . import streams
 
 GROUP = "llmbx.commands"
 OWN = "llmbx"
-"""The distribution whose verbs nobody replaces."""
+"""The distribution whose verbs cannot be replaced."""
 MISSING = "(cannot be loaded)"
 
 _FIRST_LINE = re.compile(r'"""([^"\\\n]+)(?:"""|\n)')
-"""The usual docstring at the very beginning of a module."""
+"""A docstring without escapes at the beginning of a module."""
 
 ORDER = ("run", "profile", "list", "show", "jobs", "status", "logs", "cancel", "parse", "doctor", "plugins")
-"""The order of core's verbs in `--help`: what one does first comes first; the verbs of plugins follow by name."""
+"""The order of core's verbs in `--help`; the verbs of plugins follow in alphabetical order."""
 
 EPILOG = """\b
 Try:
-  llmbx run --plugin nemo grok1              train a small Grok-1 here and measure it
-  llmbx show nemo grok1 --gpu-type gb200     what a real run would be, and why
-  llmbx list                                 everything that can be run
-Exit codes: 0 done and valid; 1 the run failed; 2 wrong usage or configuration;
-3 slower than the reference or baseline allows; 4 infrastructure; 130 interrupted."""
+  llmbx run --plugin nemo grok1              train a small Grok-1 on this machine and measure it
+  llmbx show nemo grok1 --gpu-type gb200     show every setting of a full-size run and its origin
+  llmbx list                                 list all workloads
+Exit codes: 0 success; 1 the run failed; 2 usage or configuration error;
+3 slower than the reference or baseline allows; 4 infrastructure failure; 130 interrupted."""
 
 
 class Verbs(click.Group):
@@ -50,7 +50,7 @@ class Verbs(click.Group):
         if points is None:
             return None
         if len(points) > 1:
-            raise UsageError(f"command '{cmd_name}' is {_claimed(points)}: uninstall one of them")
+            raise UsageError(f"command '{cmd_name}' is {_providers(points)}: uninstall one of them")
         point = points[0]
         with isolated(f"command '{cmd_name}' ({_owner(point)}) cannot be loaded"):
             command = point.load()
@@ -66,7 +66,7 @@ class Verbs(click.Group):
         except Exception as error:
             points = self._points().get(ctx.invoked_subcommand or "", [])
             if not points or _owner(points[0]) == OWN:
-                raise  # our own mistake: the traceback is what its report needs
+                raise  # a bug of llmbx itself: its report needs the traceback
             raise failure(f"command '{ctx.invoked_subcommand}' ({_owner(points[0])}) failed", error) from error
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -77,7 +77,7 @@ class Verbs(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         points = self._points()
         rows = [
-            (name, summary(points[name][0]) if len(points[name]) == 1 else f"({_claimed(points[name])})")
+            (name, summary(points[name][0]) if len(points[name]) == 1 else f"({_providers(points[name])})")
             for name in self.list_commands(ctx)
         ]
         if rows:
@@ -85,23 +85,25 @@ class Verbs(click.Group):
                 formatter.write_dl(rows)
 
     def _points(self) -> dict[str, list[importlib.metadata.EntryPoint]]:
-        """The entry points by name; several where packages claim a name that is not llmbx's own."""
+        """The entry points by name; several if packages provide the same name and llmbx does not."""
         if not hasattr(self, "_found"):
             self._found: dict[str, list[importlib.metadata.EntryPoint]] = {}
             for point in entry_points(GROUP):
                 self._found.setdefault(point.name, []).append(point)
             for name, points in self._found.items():
-                if len(points) > 1:  # only then: asking for the owner reads its metadata
+                if len(points) > 1:  # only then, because finding the owner reads its metadata
                     self._found[name] = _reserved(name, points)
         return self._found
 
 
 def _reserved(name: str, points: list[importlib.metadata.EntryPoint]) -> list[importlib.metadata.EntryPoint]:
-    """llmbx's own one of these entry points, if it has one; the others are told."""
+    """The entry point of llmbx itself if it has one, else all; ignored ones are reported on stderr."""
     own = [point for point in points if _owner(point) == OWN]
     for point in points if own else ():
         if point not in own:
-            click.echo(f"llmbx: command '{name}' of {_owner(point)} is left out: the name is llmbx's own", err=True)
+            click.echo(
+                f"llmbx: command '{name}' of {_owner(point)} is ignored: the name is reserved by llmbx", err=True
+            )
     return own or points
 
 
@@ -109,15 +111,15 @@ def _owner(point: importlib.metadata.EntryPoint) -> str:
     return point.dist.name if point.dist else point.value
 
 
-def _claimed(points: list[importlib.metadata.EntryPoint]) -> str:
-    return f"claimed by {' and by '.join(sorted(_owner(point) for point in points))}"
+def _providers(points: list[importlib.metadata.EntryPoint]) -> str:
+    return f"provided by {' and by '.join(sorted(_owner(point) for point in points))}"
 
 
 def summary(point: importlib.metadata.EntryPoint) -> str:
-    """The first line of the verb's module docstring, read from its source: nothing is imported."""
+    """The first line of the verb's module docstring, read from its source without importing it."""
     package, *rest = point.module.split(".")
     try:
-        # Only the top package is looked up: looking up a module of it would import the package.
+        # Look up the top package only: finding a module inside a package would import the package.
         found = importlib.util.find_spec(package)
         if found is None:
             return MISSING
@@ -129,7 +131,7 @@ def summary(point: importlib.metadata.EntryPoint) -> str:
 
 
 def _docstring(source: str) -> str:
-    """A module's docstring, at least its first line. To parse whole modules takes longer than the rest of `--help`."""
+    """A module's docstring, or only its first line. Parsing a whole module takes longer than the rest of `--help`."""
     if plain := _FIRST_LINE.match(source):
         return plain[1].strip()
     import ast
@@ -150,17 +152,17 @@ def _source(package: ModuleSpec, rest: list[str]) -> Path:
 )
 @click.version_option(__version__, "--version", message="llmbx %(version)s")
 def cli() -> None:
-    """Run LLM pre-training benchmarks, and say whether the number is right."""
+    """Run LLM pre-training benchmarks and check the results."""
 
 
 def main() -> NoReturn:
     """Run the command line and exit with the documented code."""
-    streams.guard()
+    streams.wrap_standard_streams()
     sys.exit(streams.finish(_run()))
 
 
 def _run() -> int:
-    """The exit code of the verb, whatever became of its output."""
+    """Run the verb and return its exit code."""
     code: Any = 0
     try:
         code = cli.main(prog_name="llmbx", standalone_mode=False)

@@ -1,4 +1,4 @@
-"""Numbers as users type them on the command line."""
+"""Parse numbers given on the command line."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..errors import UsageError
 
 
 class Above(click.FloatRange):
-    """A finite number above `low`: nan, which compares with nothing, would pass any range, and inf any that is open."""
+    """A finite number above `low`. `click.FloatRange` alone accepts nan, and inf if the range has no upper bound."""
 
     def __init__(self, low: float = 0, *, or_equal: bool = False) -> None:
         super().__init__(min=low, min_open=not or_equal)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number. Fails as click's own types do."""
+        """Parse the number. Raises `click.BadParameter` if it is out of range or not finite."""
         found = super().convert(value, param, ctx)
         if not math.isfinite(found):
             self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
@@ -25,7 +25,7 @@ class Above(click.FloatRange):
 
 
 def fraction(text: str, option: str) -> float:
-    """`5%` or `0.05` as 0.05. Raises `UsageError` for anything else, and for a negative number."""
+    """Parse `5%` or `0.05` as 0.05. Raises `UsageError` for anything else, negative numbers and 1000 % or more."""
     percent = text.strip().endswith("%")
     try:
         value = float(text.strip().rstrip("%")) / (100 if percent else 1)

@@ -1,4 +1,4 @@
-"""The options that say which run is meant, shared by every verb that takes a workload."""
+"""Options that select and configure a run, shared by every verb that takes a workload."""
 
 from __future__ import annotations
 
@@ -22,79 +22,97 @@ from .numbers import Above
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_STEPS = click.option("--steps", "--max-steps", "steps", type=click.IntRange(min=1), help="Training steps in all.")
-_MAX_STEPS = click.option("--max-steps", "steps", type=click.IntRange(min=1), help="Training steps in all.")
+_STEPS = click.option(
+    "--steps", "--max-steps", "steps", type=click.IntRange(min=1), metavar="N", help="Number of training steps."
+)
+_MAX_STEPS = click.option(
+    "--max-steps", "steps", type=click.IntRange(min=1), metavar="N", help="Number of training steps."
+)
 
 RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD"),
-    "workload": click.option("-w", "--workload", help="The workload, as an option."),
-    "plugin": click.option("--plugin", help="The plugin, where several have the workload."),
+    "workload": click.option("-w", "--workload", help="Workload, instead of the argument WORKLOAD."),
+    "plugin": click.option("--plugin", help="Plugin to use if several provide the workload."),
     "size": click.option("-s", "--size", help="Model size: 8b, 70b, 405b, 314b, mini …"),
-    "dtype": click.option("--dtype", help="bf16, fp8 or fp32. Default: the workload's; fp32 for a mini on a CPU."),
-    "gpu_type": click.option("--gpu-type", help="a100, h100, h200, b200, b300, gb200, gb300, cpu."),
+    "dtype": click.option(
+        "--dtype", help="Data type: bf16, fp8 or fp32. Default: the workload's; fp32 for a mini on a CPU."
+    ),
+    "gpu_type": click.option("--gpu-type", help="GPU type: a100, h100, h200, b200, b300, gb200, gb300, or cpu."),
     "gpus": click.option(
-        "--gpus", "--scale", "gpus", type=click.IntRange(min=1), help="Number of GPUs (ranks on CPU)."
+        "--gpus", "--scale", "gpus", type=click.IntRange(min=1), metavar="N", help="Number of GPUs (on CPU: of ranks)."
     ),
     "gpus_per_node": click.option(
-        "--gpus-per-node", type=click.IntRange(min=1), help="GPUs in one node, where the default is wrong."
+        "--gpus-per-node", type=click.IntRange(min=1), metavar="N", help="GPUs per node, to override the default."
     ),
-    "recipe": click.option("--recipe", help="The recipe, where the newest is not meant."),
+    "recipe": click.option("--recipe", help="Recipe to use.  [default: newest]"),
     "steps": _STEPS,
-    "window": click.option("--window", help="Steps to measure: A-B (inclusive, the log's numbers), last, or auto."),
+    "window": click.option(
+        "--window", metavar="A-B|last|auto", help="Steps to measure; A-B is inclusive, in the log's step numbers."
+    ),
     "settings": click.option(
-        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one setting: tp=2, gbs=64 …"
+        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a setting: tp=2, gbs=64 …"
     ),
-    "env": click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="Export a variable to every rank."),
-    "image": click.option("--image", help="Another container image (reference or file)."),
+    "env": click.option(
+        "--env", "env", multiple=True, metavar="NAME=VALUE", help="Export an environment variable to every rank."
+    ),
+    "image": click.option("--image", help="Container image to use (reference or file)."),
     "accept_image_change": click.option(
-        "--accept-image-change", is_flag=True, help="Use an image although it is not the one first seen."
+        "--accept-image-change",
+        is_flag=True,
+        help="Accept an image whose digest has changed since it was first recorded.",
     ),
-    "runtime": click.option("--runtime", help="Runtime to use (`llmbx doctor` lists them). Default: what works here."),
+    "runtime": click.option(
+        "--runtime",
+        help="Runtime to use (see `llmbx doctor`). Default: from the cluster profile, else the first that works here.",
+    ),
     "launcher": click.option(
         "--launcher",
-        help="Launcher to use (`llmbx doctor` lists them). Default: what the run needs.",
+        help="Launcher to use (see `llmbx doctor`). Default: from the cluster profile, else selected for the run.",
     ),
-    "cluster": click.option("--cluster", help="The cluster profile of llmbx.toml to use."),
+    "cluster": click.option("--cluster", help="Cluster profile in llmbx.toml to use."),
     "mounts": click.option(
-        "--mount", "mounts", multiple=True, metavar="SRC[:DST][:ro]", help="Mount into the container."
+        "--mount", "mounts", multiple=True, metavar="SRC[:DST][:ro]", help="Mount a path into the container."
     ),
     "walltime_minutes": click.option(
-        "--walltime", "walltime_minutes", type=click.IntRange(min=1), metavar="MINUTES", help="Time limit."
+        "--walltime", "walltime_minutes", type=click.IntRange(min=1), metavar="MINUTES", help="Time limit of the run."
     ),
     "stall_timeout_s": click.option(
         "--stall-timeout",
         "stall_timeout_s",
         type=Above(0),
         metavar="SECONDS",
-        help="Dump stacks and stop when the log is silent for so long.",
+        help="Dump stacks and abort after SECONDS without log output.",
     ),
     "retries": click.option(
         "--retries",
         type=click.IntRange(min=0),
         metavar="N",
-        help="Try again so often after a failure of the infrastructure.",
+        help="Retry infrastructure failures up to N times.  [default: 0]",
     ),
     "preflight": click.option(
-        "--preflight/--no-preflight", default=None, help="Look at every node first; default: above 64 GPUs."
+        "--preflight/--no-preflight", default=None, help="Health-check all nodes before launch. Default: above 64 GPUs."
     ),
-    "tags": click.option("--tag", "tags", multiple=True, help="A word to find the run by later."),
+    "tags": click.option("--tag", "tags", multiple=True, help="Tag to add to the run. Can be repeated."),
     "wrappers": click.option(
         "--with", "wrappers", multiple=True, metavar="PROFILER", help="Profiler to wrap the run in. Can be repeated."
     ),
-    "force": click.option("--force", is_flag=True, help="Run although rules are broken; the record says so."),
+    "force": click.option(
+        "--force", is_flag=True, help="Run even if the configuration breaks rules; the record lists them."
+    ),
 }
-"""Each option by the name of its parameter, in the order of the help text."""
+"""The options by parameter name, in the order of the help text."""
 
 
 def run_options(function: F, own_steps: bool = False) -> F:
-    """Add every option that says which run is meant; they arrive as one `Request` named `request`.
+    """Add the options of `RUN_OPTIONS` to a command; it receives them as one `Request` in the parameter `request`.
 
-    It is None where no workload is named. `own_steps` leaves the name `--steps` to the verb; `--max-steps` stays.
+    `request` is None if no workload is named. With `own_steps` the verb defines `--steps` itself, and the number of
+    training steps is `--max-steps`.
     """
 
     @click.pass_context
     def wrapped(ctx: click.Context, /, **arguments: Any) -> Any:
-        arguments["plugin_settings"] = plugin_options.taken(arguments)
+        arguments["plugin_settings"] = plugin_options.pop_settings(arguments)
         rest = {key: arguments.pop(key) for key in list(arguments) if key not in {*RUN_OPTIONS, "plugin_settings"}}
         request = build_request(arguments) if arguments.get("names") or arguments.get("workload") else None
         if request and own_steps:
@@ -108,7 +126,7 @@ def run_options(function: F, own_steps: bool = False) -> F:
 
 
 def build_request(arguments: dict[str, Any]) -> Request:
-    """The options as a `Request`. Raises `UsageError` for contradictions and malformed pairs."""
+    """Build a `Request` from the options. Raises `UsageError` for contradictions and malformed pairs."""
     arguments["workload"], arguments["plugin"] = which_workload(
         arguments.pop("names", ()), arguments.pop("workload", None), arguments.get("plugin")
     )
@@ -124,7 +142,10 @@ def build_request(arguments: dict[str, Any]) -> Request:
 
 
 def which_workload(names: tuple[str, ...], workload: str | None, plugin: str | None) -> tuple[str, str | None]:
-    """The workload and its plugin, from `[PLUGIN] WORKLOAD` and the options of these names. Raises `UsageError`."""
+    """The workload and its plugin, from `[PLUGIN] WORKLOAD`, --workload and --plugin.
+
+    Raises `UsageError` unless exactly one workload is named.
+    """
     found = [*names, *([workload] if workload else [])]
     if len(names) == 2 and plugin in (None, names[0]):
         plugin = found.pop(0)
@@ -135,7 +156,7 @@ def which_workload(names: tuple[str, ...], workload: str | None, plugin: str | N
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """What a verb works with: the plugins, the configuration and the install."""
+    """Plugins, configuration and install: the environment in which a verb runs."""
 
     plugins: Plugins
     config: Config
@@ -143,7 +164,7 @@ class World:
     install: Install
 
     def resolve(self, request: Request) -> RunSpec:
-        """The specification that the request means here."""
+        """The specification of the requested run. Raises `UsageError` if it cannot be resolved."""
         from ..resolve import resolve
 
         spec = resolve(request, self.plugins, self.config, self.cluster_files, os.environ, self.install.root)
@@ -152,7 +173,7 @@ class World:
         return spec
 
     def launcher_settings(self, request: Request, launcher: str) -> dict[str, Any]:
-        """The settings of a launcher's plugin as this request has them here."""
+        """The settings of the launcher's plugin for this request, from profile, environment and options."""
         plugin = self.plugins.settings_of(launcher)
         kind, profile = self.plugins.settings.get(plugin), None
         if kind is None:
@@ -162,20 +183,20 @@ class World:
 
 
 def _require_known(what: str, spec: RunSpec, known: Collection[str]) -> None:
-    """Raise `UsageError` for the name of a launcher or runtime that no plugin brings; says where it is from."""
+    """Raise `UsageError`, with the origin of the name, if no plugin provides the launcher or runtime."""
     name = getattr(spec, what)
     if name not in known:
         raise UsageError(f"{spec.origins[what]}: no {what} named '{name}'{did_you_mean(name, known)}")
 
 
 def place() -> tuple[Install, Callable[[], Plugins]]:
-    """The install, and the plugins for when they are needed: a verb that reads files alone starts faster."""
+    """The install and a function that loads the plugins: a verb that only reads files starts faster without them."""
     config, _ = load_config()
     return find_install(os.environ, config.install, config.install_file), load
 
 
 def world() -> World:
-    """Load plugins and configuration, and say once that `STAGE_PATH` has been replaced where it is still set."""
+    """Load plugins and configuration. Prints a note if the obsolete variable `STAGE_PATH` is set."""
     if os.environ.get("STAGE_PATH"):
         click.echo(f"llmbx: note: {STAGE_PATH_NOTE}", err=True)
     config, cluster_files = load_config()

@@ -1,4 +1,4 @@
-"""Tables for people, JSON and CSV for programs: the one way that every verb prints rows."""
+"""Print rows as a table, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ FORMATS = ("table", "json", "csv")
 
 
 class Target(click.Path):
-    """What a verb is to write: a file or folder, and not the empty text, which would be the current folder."""
+    """An output file or folder. Rejects the empty string, which would be the current folder."""
 
     def __init__(self, dir_okay: bool = True) -> None:
         super().__init__(dir_okay=dir_okay, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
-            raise UsageError(f"{param.opts[0] if param else 'path'} '': expected a name, and this one is empty")
+            raise UsageError(f"{param.opts[0] if param else 'path'} '': expected a path")
         return super().convert(value, param, ctx)
 
 
 def format_option(function: F) -> F:
     """The option `--format table|json|csv` of every verb that prints a table."""
     return click.option(
-        "--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print."
+        "--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."
     )(function)
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], format_: str, empty: str = "nothing") -> None:
-    """Print `rows` with these columns. JSON keeps every member of a row; an empty table says `empty` on stderr."""
+    """Print `rows` with these columns. JSON has every member of a row; for an empty table `empty` goes to stderr."""
     if format_ == "json":
         print_json(list(rows))
     elif format_ == "csv":
@@ -59,7 +59,7 @@ def print_json(value: Any) -> None:
 
 
 def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """`rows` as CSV with a header; an unknown value is an empty field."""
+    """Format `rows` as CSV with a header; None is an empty field."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -70,7 +70,8 @@ def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
 def print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     """Print `rows` as a plain table.
 
-    Where the terminal is narrower, a long first column (a name to copy) gets a line of its own; else cells are folded.
+    If the terminal is too narrow, the widest column, if it is the first (a name to copy), gets a line of its own;
+    otherwise cells are wrapped.
     """
     texts = [[cell(row.get(column)) for column in columns] for row in rows]
     right = [all(isinstance(row.get(column), (int, float, type(None))) for row in rows) for column in columns]
@@ -107,7 +108,7 @@ def _print_folded(heads: list[str], texts: list[list[str]], right: list[bool]) -
 
 
 def cell(value: Any) -> str:
-    """One value for a table: `-` where it is unknown, four significant digits for a fraction."""
+    """Format one value for a table: `-` for None, four significant digits for a float."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Read training logs, of llmbx or of its predecessor, and print step time and TFLOP/s."""
+"""Print step time and TFLOP/s of training logs."""
 
 from __future__ import annotations
 
@@ -22,22 +22,26 @@ DEFAULT = Path("experiments")
 
 @click.command("parse")
 @click.argument("paths", metavar="[PATH|RUN]...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--window", metavar="A-B|last|auto", help="Steps to measure, in the log's numbers, both ends counted.")
-@click.option("--save", is_flag=True, help="Keep the figures of --window as the result of the runs.")
-@click.option("--full-names", is_flag=True, help="Show the logs' paths instead of the experiments' names.")
+@click.option(
+    "--window", metavar="A-B|last|auto", help="Steps to measure; A-B is inclusive, in the log's step numbers."
+)
+@click.option("--save", is_flag=True, help="Store the measurement over --window as the result of the runs.")
+@click.option("--full-names", is_flag=True, help="Show paths of logs instead of names of experiments.")
 @format_option
 def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names: bool, format_: str) -> None:
     """Print mean and sample standard deviation of step time and TFLOP/s for each training log.
 
-    A PATH is a log, or a folder to search; without one ./experiments is read. The format is found by itself. A RUN is
-    a run of this install by its id, the beginning of it, its job id, `last` or tag:NAME. The window is that of the
-    log's recipe unless --window says otherwise: iterations 35-44 or 11-44, or the last step; for a run of llmbx it is
-    the one that the run was started with. The steady state (window auto) is shown beside it. A log that does not reach
-    its window is `Failed (N iterations)`. Traces, analyses of profiles and the output of job scripts are left out.
+    PATH is a log, or a folder to search; the default is ./experiments. The log format is detected automatically. RUN
+    is a run of this install: its id, a unique prefix of it, its job id, `last` or tag:NAME. Traces, analyses of
+    profiles and the output of job scripts are ignored.
 
-    A run of llmbx is measured anew from its steps.jsonl; its result stays as it is unless --save is given.
+    The default window is that of the log's recipe (iterations 35-44 or 11-44, or the last step), for a run of llmbx
+    the one it was started with. The steady state (window auto) is shown in a second table. A log that ends before its
+    window is `Failed (N iterations)`.
 
-    Exit code 1 when no log holds a valid measurement.
+    Runs of llmbx are measured again from their steps.jsonl; their stored results change only with --save.
+
+    The exit code is 1 if no log contains a valid measurement.
 
     \b
     Examples:
@@ -53,7 +57,7 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
     from .parse_rows import COLUMNS, parse_logs, table
 
     if not paths and not DEFAULT.is_dir():
-        raise UsageError("there is no ./experiments here; name a log or a folder: llmbx parse PATH")
+        raise UsageError("no folder ./experiments here; specify a log or a folder: llmbx parse PATH")
     chosen = check(window) if window is not None else None
     logs = find_logs([_found(path) for path in paths] or (DEFAULT,))
     rows = parse_logs(logs, load().log_formats(), chosen, _measure, intervals=format_ == "json")
@@ -69,13 +73,16 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
         if row.cause and format_ == "table":
             click.echo(f"llmbx: {row.experiment}: {row.cause}", err=True)
     if not any(row.valid for row in rows):
-        what = f"none of {len(rows)} logs holds a valid measurement" if rows else "no training log found"
+        what = f"none of {len(rows)} logs contains a valid measurement" if rows else "no training log found"
         click.echo(f"llmbx: {what} in {', '.join(str(path) for path in paths or (DEFAULT,))}", err=True)
         click.get_current_context().exit(1)
 
 
 def _found(path: Path) -> Path:
-    """The path itself, or the folder of the run that is meant by an id, a job id, `last` or tag:NAME."""
+    """Resolve an argument: an existing path is returned as it is, anything else must identify a run.
+
+    Raises `UsageError` if it is neither.
+    """
     if path.exists() or len(path.parts) > 1:
         return path
     from ..errors import UsageError
@@ -90,19 +97,19 @@ def _found(path: Path) -> Path:
 
 
 def _save(logs: Sequence[LogFile], window: str | None) -> None:
-    """Put the figures of another window in the place of the runs' results."""
+    """Store the measurement over another window as the result of each run. Raises `UsageError` for other logs."""
     from ..errors import UsageError
     from ..history.remeasure import save_window
     from ..plugins.manager import load
     from ..record.folder import read_result, read_run
 
     if window is None:
-        raise UsageError("--save keeps the figures of another window: say which with --window")
+        raise UsageError("--save requires --window")
     runs = []
     for log in logs:
         result = read_result(Path(log.run_dir)) if log.run_dir else None
         if result is None or log.run_dir is None:
-            raise UsageError(f"--save: {log.path} is not the log of an ended run of llmbx")
+            raise UsageError(f"--save: {log.path} is not the log of a finished run of llmbx")
         runs.append((read_run(Path(log.run_dir)), result))
     for run, result in runs:
         save_window(run, result, load(), window)

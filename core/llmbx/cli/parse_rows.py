@@ -1,4 +1,4 @@
-"""From paths to rows: what `llmbx parse` prints for each training log. The rows and their tables are pure values."""
+"""Measure training logs for `llmbx parse`, and format the results as tables."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ..run.verdict import PRIORITY, invalid_because
 
 SUCCESS = "Success"
 
-BEYOND_S = 1e9
-"""No step takes thirty years: such a time is a damaged log's, and an interval would say nothing."""
+MAX_STEP_TIME_S = 1e9
+"""Longer step times (over 30 years) come from damaged logs; no confidence interval is computed for them."""
 
 COLUMNS = (
     "path", "experiment", "format", "status", "window", "steps_measured", "step_time_mean_s", "step_time_std_s",
@@ -35,11 +35,11 @@ COLUMNS = (
 """Columns of the CSV output. JSON has every member of a row."""
 
 Measure = Callable[[Run, Sequence[Step], str | None], Figures]
-"""Measures the steps of a run of llmbx: the run, the steps, and a window that overrides its own."""
+"""Measures the steps of a run of llmbx. Arguments: the run, its steps, a window that overrides the run's (or None)."""
 
 
 class Steady(Value, frozen=True):
-    """The same log over its steady state (window `auto`), whatever window its recipe takes. Units as in `Row`."""
+    """The measurement of the same log over its steady state (window `auto`). Units as in `Row`."""
 
     window: str | None = None
     window_reason: str | None = None
@@ -55,13 +55,14 @@ class Steady(Value, frozen=True):
 
 
 class Row(Value, frozen=True):
-    """One log. Times in seconds, rates per second, `mfu` a fraction; unknown is None.
+    """The measurement of one log. Times in seconds, rates per second, `mfu` as a fraction; unknown values are None.
 
-    `status` is Success, or Failed with the reason: the number of iterations where the window was not reached. `window`
-    holds the measured steps (A-B), or the wanted ones where there are none; `window_policy` says how they were chosen.
-    `step_time_cv` is the standard deviation over the mean, `step_time_interval_s` the 95 % interval of the mean, with
-    the correlation of neighbouring steps considered (where it was asked for). `cause` is the line of the log that
-    explains a failure. `steady` has the steady state beside the recipe's window.
+    `status` is Success, or Failed with the reason; the reason is the number of iterations if the log ends before the
+    window. `window` is the range of measured steps (A-B), or the requested range if there are none; `window_policy`
+    is how it was chosen. `step_time_cv` is the standard deviation divided by the mean. `step_time_interval_s` is the
+    95 % confidence interval of the mean, which accounts for the correlation of consecutive steps; it is None unless
+    requested. `cause` is the line of the log that explains a failure. `steady` is the measurement over the steady
+    state if the window is the recipe's.
     """
 
     path: str
@@ -92,7 +93,7 @@ class Row(Value, frozen=True):
 
     @property
     def valid(self) -> bool:
-        """Whether the log holds a measurement."""
+        """Whether the log contains a valid measurement."""
         return self.status == SUCCESS
 
 
@@ -100,10 +101,10 @@ def parse_logs(
     logs: Iterable[LogFile], formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None,
     intervals: bool = False,
 ) -> list[Row]:  # fmt: skip
-    """A row for each log. A file found in a folder that no format knows, and that is not named as a log, has none.
+    """Measure each log. Files of unknown format are skipped unless they belong to a run or their name starts with log.
 
-    `window` overrides the usual window of each log's format or run. `measure` is asked for the figures of the runs of
-    llmbx; `intervals` take some 20 ms a log. Raises `InfraError` when a log cannot be read.
+    `window` overrides the default window of each log's format or run. `measure` computes the figures of runs of llmbx.
+    `intervals` adds confidence intervals, which take about 20 ms per log. Raises `InfraError` if a log cannot be read.
     """
     rows = [parse_log(log, formats, window, measure, intervals) for log in logs]
     return [row for row in rows if row is not None]
@@ -113,7 +114,7 @@ def parse_log(
     log: LogFile, formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None,
     intervals: bool = False,
 ) -> Row | None:  # fmt: skip
-    """The row of one log (see `parse_logs`)."""
+    """Measure one log (see `parse_logs`). None if the file is skipped."""
     path = Path(log.path)
     try:
         format_ = sniff(path, formats) if path.exists() else None
@@ -125,7 +126,7 @@ def parse_log(
     run = _run(log)
     row: Callable[[str | None], Row]
     if run is not None and measure is not None:
-        read = read.replace(steps=_kept(run) or read.steps)
+        read = read.replace(steps=_stored_steps(run) or read.steps)
         row = partial(_measured_row, log, format_, read, run, measure, intervals)
     else:
         row = partial(_plain_row, log, format_, read, intervals)
@@ -134,15 +135,15 @@ def parse_log(
 
 
 def _run(log: LogFile) -> Run | None:
-    """The run whose log this is; None for other logs and for a record that cannot be read."""
+    """The run that the log belongs to; None for other logs and if the record cannot be read."""
     try:
         return read_run(Path(log.run_dir)) if log.run_dir is not None else None
     except LlmbxError:
         return None
 
 
-def _kept(run: Run) -> list[Step]:
-    """The steps that the folder of an ended run keeps; none while it goes on, or where they cannot be read."""
+def _stored_steps(run: Run) -> list[Step]:
+    """The steps stored in the folder of a finished run; empty if it is not finished or they cannot be read."""
     try:
         return read_steps(run.path) if (run.path / RESULT).is_file() else []
     except LlmbxError:
@@ -150,7 +151,7 @@ def _kept(run: Run) -> list[Step]:
 
 
 def _steady(chosen: Row, row: Callable[[str | None], Row]) -> Steady | None:
-    """The steady state beside a window that was chosen by the recipe; None where it says nothing more."""
+    """The measurement over the steady state; None if the window already is it, or there are too few steps."""
     if not chosen.valid or chosen.window_policy == "auto" or chosen.steps_seen < 2:
         return None
     auto = row("auto")
@@ -192,17 +193,16 @@ def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, intervals: bo
 
 
 def _spread(times: Sequence[float], interval: bool) -> dict[str, Any]:
-    """Variation and interval of the step time; no interval of times that are beyond arithmetic."""
+    """Coefficient of variation and, if `interval`, the confidence interval of the step time."""
     found: dict[str, Any] = {"step_time_cv": stats.coefficient_of_variation(times)}
-    if interval and len(times) > 1 and min(times) > 0 and max(times) < BEYOND_S:
+    if interval and len(times) > 1 and min(times) > 0 and max(times) < MAX_STEP_TIME_S:
         known = over_steps(times)
         found["step_time_interval_s"] = (known.low, known.high) if known else None
     return found
 
 
 def _tokens_per_s(measured: Sequence[Step]) -> float | None:
-    """Tokens per second of all GPUs: the tokens that the log counts over the time it took; None unless every step has
-    both."""
+    """Tokens per second of all GPUs, from the log's token counts and times; None unless every step has both."""
     tokens = [step.tokens for step in measured if step.tokens is not None]
     seconds = [step.time_s for step in measured if step.time_s is not None]
     if not measured or len(tokens) < len(measured) or len(seconds) < len(measured) or sum(seconds) <= 0:
@@ -211,7 +211,7 @@ def _tokens_per_s(measured: Sequence[Step]) -> float | None:
 
 
 def _printed_tflops(measured: Sequence[Step]) -> Tflops:
-    """The log's own figures; none where they are rounded away."""
+    """TFLOP/s as the log prints it; empty if the log rounds it too coarsely."""
     printed = [step.tflops_per_gpu for step in measured if step.tflops_per_gpu is not None]
     mean = stats.mean(printed)
     coarse = max((step.tflops_resolution or 0.0 for step in measured), default=0.0)
@@ -256,7 +256,7 @@ def _cause(events: Sequence[Event]) -> str | None:
 
 
 def table(rows: Sequence[Row], full_names: bool = False) -> str:
-    """The rows as the recipes' scripts print them: one table for each unit of time and window, then steady states."""
+    """Format the rows as the recipes' scripts do: one table per time unit and window, then the steady states."""
     steady = [row.replace(**asdict(row.steady), window_policy="auto") for row in rows if row.steady is not None]
     parts = [_tables(rows, full_names), _tables(steady, full_names)]
     return "\n".join(part for part in parts if part)
@@ -284,7 +284,7 @@ def _group_table(unit: str, policy: str, rows: Sequence[Row], full_names: bool) 
     lines = [f"{what} ({which})", "=" * 80, _line(heads, widths), " ".join("-" * width for width in widths)]
     lines += [_line(line, widths) for line in cells]
     if any(row.tflops_source == "recomputed" for row in rows):
-        lines.append("* recomputed from step time and model FLOPs: the log rounds the figure away or has none")
+        lines.append("* recomputed from step time and model FLOPs: the log has no figure or rounds it too coarsely")
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Options of the plugins' settings, made from their classes: no option of a plugin is written in core."""
+"""Command-line options generated from the settings classes of plugins."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..model.settings import Field, Settings, fields
 from ..plugins.manager import load
 
 SEPARATOR = "__"
-"""Between plugin and field in the name of a parameter."""
+"""Separates plugin and field in the name of a parameter."""
 
 TYPES = {bool: click.BOOL, int: click.INT, float: click.FLOAT, str: click.STRING}
 
 
 class RunCommand(click.Command):
-    """A command that takes the options of every plugin's settings beside its own."""
+    """A command that also has the options of every plugin's settings."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The command's own parameters, then the plugins'; `--help` stays the last."""
+        """The command's own parameters, then those of plugins; `--help` is the last."""
         *own, last = super().get_params(ctx)
         return [*own, *options(), last]
 
@@ -38,12 +38,12 @@ class RunCommand(click.Command):
 
 
 def options() -> list[click.Option]:
-    """The options of all plugins' settings, in the order in which the plugins are loaded."""
+    """The options of all plugins' settings, in the order in which plugins are loaded."""
     return [_option(kind, field) for kind in load().settings.values() for field in fields(kind) if field.spelling]
 
 
-def taken(arguments: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Take the plugins' options out of a command's arguments: what was given, by plugin and field.
+def pop_settings(arguments: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Remove the plugins' options from a command's arguments and return those that are set, by plugin and field.
 
     Raises `UsageError` for a malformed pair.
     """
@@ -60,7 +60,7 @@ def taken(arguments: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, Any]:
-    """`KEY=VALUE` texts as a table; a text without `=` is a switch."""
+    """Parse `KEY=VALUE` texts into a table; a text without `=` sets the key to true."""
     pairs = parse_pairs(option, tuple(text if "=" in text else f"{text}=" for text in texts))
     return {key: value if value or f"{key}=" in texts else True for key, value in pairs.items()}
 

@@ -1,4 +1,4 @@
-"""List the plugins that were found."""
+"""List the installed plugins."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ COLUMNS = ("name", "version", "distribution", "status", "hooks")
 @click.command("plugins")
 @format_option
 def command(format_: str) -> None:
-    """List the plugins that were found.
+    """List the installed plugins.
 
-    A plugin is a package with an entry point in the group `llmbx`. A broken one is listed with its error and never
-    takes down the others. LLMBX_TRACE_HOOKS=1 before any command prints every hook call.
+    A plugin is a package with an entry point in the group `llmbx`. A broken plugin is listed with its error; the others
+    still work. Set LLMBX_TRACE_HOOKS=1 to make any command print every hook call.
     """
     from ..plugins.manager import load
 

@@ -1,4 +1,4 @@
-"""What a run would start, as text (`--dry-run`): argv, environment, mounts, walltime, GPU-hours, the script itself."""
+"""The preview of `--dry-run`: argv, environment, mounts, walltime, GPU-hours and the script."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHIM = re.compile(r"> \./rank-")
 def preview(
     spec: RunSpec, image: Image, folder: Path, rendered: Rendered, found: list[Finding], environ: Mapping[str, str]
 ) -> str:
-    """The preview, without the value of any secret. Pure but for `environ`, whose secrets are removed from the text."""
+    """Format the preview as text. The values of secrets in `environ` are redacted."""
     launch = rendered.launch
     lines = [
         f"{spec.workload} {spec.size} {spec.dtype}: {launch.nodes} node(s) x {launch.ranks_per_node} rank(s), "
@@ -44,7 +44,7 @@ def preview(
 def as_json(
     spec: RunSpec, image: Image, folder: Path, rendered: Rendered, found: list[Finding], environ: Mapping[str, str]
 ) -> str:
-    """The same as a JSON object: what `run.json` would say of the run, under the same names, and the whole script."""
+    """Format the preview as a JSON object: the fields of `run.json` that are known before the start, and the script."""
     phases = zip(rendered.launch.phases, rendered.wrappings, strict=True)
     facts = {
         "folder": str(folder),
@@ -58,7 +58,7 @@ def as_json(
 
 
 def abridged(script: str) -> Iterator[str]:
-    """The script's lines without the content of the files that it writes; the shims that start the ranks are kept."""
+    """The script's lines without the contents of the files it writes, except for the shims that start the ranks."""
     marker = ""
     for line in script.rstrip().splitlines():
         if not marker:

@@ -1,4 +1,4 @@
-"""Run a workload, or the last run again, with some of its steps profiled."""
+"""Run a workload, or repeat the last run, with some of its steps profiled."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import click
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import Result, RunSpec
-from .flow import once, preview, worst
-from .given import given
+from .explicit_options import explicit_options
+from .flow import once, preview, worst_exit_code
 from .options import World, run_options, world
 from .plugin_options import RunCommand
 
 _ALWAYS = ("steps", "force")
-"""Options about the run that make sense without a workload, too."""
+"""Options of the run that are also accepted without a workload."""
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,29 +26,29 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("profile", cls=RunCommand)
-@click.option("--steps", "profile_steps", metavar="A-B", help="Steps to profile: from A to before B, from zero.")
+@click.option("--steps", "profile_steps", metavar="A-B", help="Steps to profile: A to B-1, counted from 0.")
 @click.option("--ranks", "profile_ranks", metavar="RANKS",
-              help="seed (the recipe's; default), all, first,mid,last (of the pipeline stages), 0-8 …")  # fmt: skip
-@click.option("--gpu-metrics", is_flag=True, default=None, help="Sample the GPUs' counters, on one rank of each node.")
+              help="seed (the recipe's), all, first,mid,last (pipeline stages), 0-8 …  [default: seed]")  # fmt: skip
+@click.option("--gpu-metrics", is_flag=True, default=None, help="Sample GPU counters on one rank per node.")
 @click.option(
     "--tool",
     "profile_tool",
-    help="Profiler to use (`llmbx plugins` lists them). Default: the first that records steps.",
+    help="Profiler to use (see `llmbx plugins`). Default: the first that records steps.",
 )
 @click.option("--keep-secrets", is_flag=True, default=None,
-              help="Give profiled ranks their secrets (HF_TOKEN …), which their profiles then store.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing.")
-@click.option("--detach", is_flag=True, help="Return once the job is started.")
-@click.option("--offline", is_flag=True, help="Use only what is already here.")
+              help="Pass secrets (HF_TOKEN …) to profiled ranks; their profiles will contain them.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Print what would be started without starting it.")
+@click.option("--detach", is_flag=True, help="Return as soon as the run is started or submitted.")
+@click.option("--offline", is_flag=True, help="Use only local images and packages.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True,
-              help="How to print the result, or the preview.")  # fmt: skip
+              help="Output format of the result or the preview.")  # fmt: skip
 @_options
 def command(request: Request | None, dry_run: bool, detach: bool, offline: bool, format_: str, **profile: Any) -> None:
     """Run a workload with some of its steps profiled. Without a workload, repeat the last run.
 
-    The run takes 50 steps in all, or what its recipe takes for a profile, and --steps 45-50 are five of them: 45 to 49,
-    counted from zero. How large the files become is said before, and what they show afterwards.
-    A profiled run is never a performance figure.
+    The run has 50 training steps, or the number that its recipe uses for profiling. Profiled steps are counted from 0,
+    and the end is exclusive: --steps 45-50 profiles the five steps 45 to 49. The expected size of the files is printed
+    before the run, and a summary of the profile after it. The result of a profiled run is not a benchmark result.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def command(request: Request | None, dry_run: bool, detach: bool, offline: bool,
         preview(spec, here, force, None, format_)
         return
     result = once(spec, here, force=force, detach=detach, offline=offline, format_=format_, source=source)
-    sys.exit(worst([result] if isinstance(result, Result) else [], spec, here, allowed=0.0))
+    sys.exit(worst_exit_code([result] if isinstance(result, Result) else [], spec, here, allowed=0.0))
 
 
 def _new(request: Request, profile: dict[str, Any], here: World) -> RunSpec:
@@ -71,23 +71,23 @@ def _new(request: Request, profile: dict[str, Any], here: World) -> RunSpec:
 
 
 def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
-    """The last run's specification with a profile, and its id. Raises `UsageError` where there is none."""
+    """The specification of the last run with profiling, and the run's id. Raises `UsageError` if there is none."""
     from ..history import Selection, find_run, select
     from ..resolve.numbering import first_number
     from ..resolve.profiled import again
 
     context = click.get_current_context()
     about_the_run = set(Request.__struct_fields__) - {*_ALWAYS, *profile}
-    if others := given(context, about_the_run):
+    if others := explicit_options(context, about_the_run):
         needs = "needs" if len(others) == 1 else "need"
-        raise UsageError(f"{', '.join(others)} {needs} a workload: without one the last run is repeated as it was")
+        raise UsageError(f"{', '.join(others)} {needs} a workload; without one, the last run is repeated unchanged")
     if not select(here.install, Selection(limit=1)):
-        raise UsageError("there is no run yet that could be repeated: name a workload (`llmbx list`)")
+        raise UsageError("there is no run to repeat: specify a workload (see `llmbx list`)")
     run = find_run(here.install, "last")
     spec = run.record.spec
     recipes = here.plugins.workload(spec.workload, spec.plugin).recipes
     recipe = next((recipe for recipe in recipes if recipe.name == spec.recipe), None)
     if recipe is None:
-        raise UsageError(f"the last run's recipe {spec.recipe} is no longer in the catalog: name a workload")
+        raise UsageError(f"the last run's recipe {spec.recipe} is no longer in the catalog: specify a workload")
     asked = Request(workload=spec.workload, profile=True, steps=context.params.get("steps"), **profile)
     return again(spec, recipe, asked, os.environ, here.plugins, first_number(spec, here.plugins)), run.record.run_id

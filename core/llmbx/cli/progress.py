@@ -1,4 +1,4 @@
-"""Live progress of a run, on stderr: one line that moves on a terminal, a line now and then through a pipe."""
+"""Live progress of a run on stderr: one line that is updated on a terminal, a line every 10 s through a pipe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAIN_EVERY_S = 10.0
 
 
 class Progress:
-    """Counts steps and says how it goes: step k/N, rolling seconds a step, loss, time to go."""
+    """Counts steps and prints progress: step k/N, rolling mean of seconds per step, loss, remaining time."""
 
     def __init__(self, spec: RunSpec, out: Any = None) -> None:
         self.spec = spec
@@ -28,16 +28,16 @@ class Progress:
         self.state = ""
 
     def step(self, step: Step) -> None:
-        """A step is known (perhaps again, more completely)."""
+        """Count a step and print progress. A step may be reported again with more values."""
         key = (step.attempt, step.number)
         if key not in self.seen and step.time_s is not None:
             self.seen.add(key)
             self.times.append(step.time_s)
         self.last = step
-        self._say(self.line(), final=len(self.seen) >= self.spec.steps)
+        self._print(self.line(), final=len(self.seen) >= self.spec.steps)
 
     def event(self, event: Event) -> None:
-        """Fatal events, notes and new attempts are said at once."""
+        """Print fatal events, notes and restarts immediately."""
         if event.kind == "restarted":
             self.seen.clear()
             self.times.clear()
@@ -46,25 +46,25 @@ class Progress:
             print(f"  {event.text[:200]}", file=self.out, flush=True)
 
     def status(self, status: JobStatus) -> None:
-        """A changed state of the job is said (pending with its reason, running)."""
+        """Print the state of a pending job, with its reason, when it changes."""
         named = not status.reason or status.reason.startswith(status.state)
         text = (status.reason or status.state) if named else f"{status.state}: {status.reason}"
         if text != self.state and status.state == "pending":
-            self._say(f"waiting for the job: {text}")
+            self._print(f"waiting for the job: {text}")
         self.state = text
 
     def note(self, text: str) -> None:
-        """One line about what is being prepared."""
+        """Print one line."""
         self._clear()
         print(text, file=self.out, flush=True)
 
     def close(self) -> None:
-        """End the moving line."""
+        """End the line that is being updated."""
         if self.moving and self.last is not None:
             print(file=self.out, flush=True)
 
     def line(self) -> str:
-        """`step 23/50  0.352 s/step  loss 2.931  0:09 to go`; unknown parts are left out."""
+        """`step 23/50  0.352 s/step  loss 2.931  0:09 to go`; unknown parts are omitted."""
         assert self.last is not None
         parts = [f"step {len(self.seen)}/{self.spec.steps}"]
         if self.times:
@@ -76,7 +76,7 @@ class Progress:
             parts.append(f"{clock(pace * max(0, self.spec.steps - len(self.seen)))} to go")
         return "  ".join(parts)
 
-    def _say(self, text: str, final: bool = False) -> None:
+    def _print(self, text: str, final: bool = False) -> None:
         now = time.monotonic()
         if self.moving:
             print(f"\r\x1b[2K  {text}", end="", file=self.out, flush=True)
@@ -90,7 +90,7 @@ class Progress:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as `m:ss` or `h:mm:ss`."""
+    """Format seconds as `m:ss` or `h:mm:ss`."""
     whole = round(seconds)
     hours, rest = divmod(whole, 3600)
     minutes, second = divmod(rest, 60)

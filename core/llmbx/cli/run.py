@@ -1,4 +1,4 @@
-"""Run a workload, follow it live, and measure it."""
+"""Run a workload and measure it."""
 
 from __future__ import annotations
 
@@ -14,40 +14,43 @@ import click
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import Result, RunSpec
-from .flow import Started, interrupted, once, preview, worst
-from .given import given
+from .explicit_options import explicit_options
+from .flow import Started, interrupted, once, preview, worst_exit_code
 from .options import World, run_options, world
 from .output import Target, print_json
 from .plugin_options import RunCommand
 
 _ALWAYS = ("force", "accept_image_change")
-"""Options about the run that `--from` takes: they admit it, and do not make it another one."""
-
-TOLERANCE = 0.05
-"""A figure may be this fraction slower than the published one before the exit code says so."""
+"""Options of the run that can be combined with --from: they do not change the run."""
 
 
 @click.command("run", cls=RunCommand)
-@click.option("--dry-run", is_flag=True, help="Print what would be started, and start nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be started without starting it.")
 @click.option(
     "--emit-script",
     type=Target(dir_okay=False),
     metavar="FILE",
-    help="Write the script that would be started; it runs without llmbx.",
+    help="Write the script that would be started to FILE. It runs without llmbx.",
 )
-@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Run it so many times.")
-@click.option("--from", "source", metavar="RUN", help="Repeat an earlier run as it was (its id, or a prefix of it).")
-@click.option("--detach", is_flag=True, help="Return once the job is started.")
-@click.option("--offline", is_flag=True, help="Use only what is already here.")
-@click.option("-p", "--profile", is_flag=True, default=None, help="Profile the recipe's usual steps.")
-@click.option("--tolerance", default="5%", show_default=True, help="How much slower than the reference is too slow.")
+@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Number of runs.")
+@click.option("--from", "source", metavar="RUN", help="Repeat an earlier run unchanged (by id or a unique prefix).")
+@click.option("--detach", is_flag=True, help="Return as soon as the run is started or submitted.")
+@click.option("--offline", is_flag=True, help="Use only local images and packages.")
+@click.option("-p", "--profile", is_flag=True, default=None, help="Profile the recipe's default steps.")
+@click.option(
+    "--tolerance",
+    default="5%",
+    show_default=True,
+    metavar="PERCENT",
+    help="Allowed slowdown against the reference; beyond it the exit code is 3.",
+)
 @click.option(
     "--format",
     "format_",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How to print the result, or the preview.",
+    help="Output format of the result or the preview.",
 )
 @run_options
 def command(
@@ -56,10 +59,12 @@ def command(
 ) -> None:  # fmt: skip
     """Run a workload and measure it.
 
-    On a machine without a GPU and without a cluster profile this trains the workload's mini: the same layer types, few
-    and narrow, with the real framework on the CPU. Its environment is built once. With a GPU type and a scale it is the
-    recipe's own configuration. Progress goes to stderr, the result to stdout: with --format json an object, of --repeat
-    an array of them; a run started with --detach is an object with run_id, folder and job_id.
+    With a GPU type and a number of GPUs, the recipe's configuration is run. On a machine without a GPU and without a
+    cluster profile, the default is the workload's mini: a small model with the same layer types, trained with the real
+    framework on the CPU. Its environment is built on first use.
+
+    Progress is printed to stderr and the result to stdout. With --format json the result is an object, with --repeat an
+    array of objects, with --detach an object with run_id, folder and job_id.
 
     \b
     Examples:
@@ -84,20 +89,20 @@ def command(
     outcomes = _repeated(start, repeat, as_array=group is not None and format_ == "json")
     done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
     if len(done) > 1:
-        _joined(done, to_stderr=format_ == "json")
-    sys.exit(worst(done, spec, here, allowed))
+        _print_summary(done, to_stderr=format_ == "json")
+    sys.exit(worst_exit_code(done, spec, here, allowed))
 
 
 def _repeated(start: Callable[[], Result | Started], repeat: int, as_array: bool) -> list[Result | Started]:
-    """What became of `repeat` runs, one after the other, until one is interrupted."""
+    """Start `repeat` runs one after the other and return their outcomes; stop if one is interrupted."""
     outcomes: list[Result | Started] = []
     try:
         for _ in range(repeat):
             outcomes.append(start())
             if interrupted(outcomes[-1]):
-                break  # Ctrl-C is meant for the command, not only for the run of the moment
+                break  # Ctrl-C ends the whole command, not only the current run
     finally:
-        # What has run is told, also where a later repeat could not start.
+        # Print finished runs even if a later one could not start.
         if as_array and outcomes:
             print_json(outcomes)
     return outcomes
@@ -106,25 +111,25 @@ def _repeated(start: Callable[[], Result | Started], repeat: int, as_array: bool
 def _spec(request: Request | None, source: str | None, profile: bool | None, here: World) -> RunSpec:
     if source is not None:
         if request is not None:
-            raise UsageError("--from repeats a run as it was: give no workload with it")
+            raise UsageError("--from cannot be combined with a workload")
         return _again(source, here)
     if request is None:
-        raise UsageError("which workload? `llmbx list` names them")
+        raise UsageError("no workload specified: `llmbx list` shows all workloads")
     return here.resolve(request.replace(profile=profile) if profile else request)
 
 
 def _again(source: str, here: World) -> RunSpec:
-    """The specification of an earlier run. Raises `UsageError` for options that would make it another one."""
+    """The specification of an earlier run. Raises `UsageError` for options that would change it."""
     from ..history import find_run
 
     context = click.get_current_context()
-    if others := given(context, set(Request.__struct_fields__) - {*_ALWAYS}):
-        raise UsageError(f"--from repeats a run as it was: {', '.join(others)} cannot change it; leave --from out")
+    if others := explicit_options(context, set(Request.__struct_fields__) - {*_ALWAYS}):
+        raise UsageError(f"--from cannot be combined with {', '.join(others)}")
     spec = find_run(here.install, source).record.spec
     return spec.replace(accept_image_change=spec.accept_image_change or context.params["accept_image_change"])
 
 
-def _joined(results: list[Result], to_stderr: bool) -> None:
+def _print_summary(results: list[Result], to_stderr: bool) -> None:
     from ..measure import stats
 
     means = [r.step_time_s.mean for r in results if r.status == "completed" and r.step_time_s.mean is not None]

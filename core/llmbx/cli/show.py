@@ -1,4 +1,4 @@
-"""Show what one run would be, and where each value comes from."""
+"""Show the resolved configuration of a run and the origin of each value."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .plugin_options import RunCommand
 @format_option
 @run_options
 def command(request: Request | None, format_: str) -> None:
-    """Show what one run would be, and where each value comes from.
+    """Show the resolved configuration of a run and the origin of each value.
 
-    Nothing is started or fetched. The same options as for `llmbx run` are understood; what is not given comes from the
-    environment, the cluster profile or the catalog, in that order.
+    Nothing is started or downloaded. Takes the same options as `llmbx run`. Values that are not set by an option come
+    from the environment, the cluster profile or the catalog, in that order.
 
     \b
     Examples:
@@ -31,7 +31,7 @@ def command(request: Request | None, format_: str) -> None:
       llmbx show llama4 --dtype fp8 --gpu-type h100 --format json
     """
     if request is None:
-        raise click.UsageError("which workload? `llmbx list` names them")
+        raise click.UsageError("no workload specified: `llmbx list` shows all workloads")
     here = world()
     spec = here.resolve(request)
     facts = describe(spec, here)
@@ -44,12 +44,12 @@ def command(request: Request | None, format_: str) -> None:
 
 
 def describe(spec: RunSpec, here: World) -> dict[str, Any]:
-    """The resolved run as the JSON object that `show --format json` prints."""
+    """The resolved run as the JSON object printed by `show --format json`."""
     return {
-        **_what(spec),
+        **_target(spec),
         **_layout(spec),
-        **_yardsticks(spec, here),
-        **_where(spec),
+        **_flops_and_peak(spec, here),
+        **_placement(spec),
         "reference": exact_row(spec, here.plugins.workload(spec.workload, spec.plugin)),
         "corrected": spec.corrected,
         "findings": _findings(spec, here),
@@ -57,7 +57,7 @@ def describe(spec: RunSpec, here: World) -> dict[str, Any]:
     }
 
 
-def _what(spec: RunSpec) -> dict[str, Any]:
+def _target(spec: RunSpec) -> dict[str, Any]:
     names = ("plugin", "workload", "size", "dtype", "gpu_type", "gpus", "nodes", "gpus_per_node", "recipe", "driver")
     return {name: getattr(spec, name) for name in names}
 
@@ -74,7 +74,7 @@ def _layout(spec: RunSpec) -> dict[str, Any]:
     }
 
 
-def _yardsticks(spec: RunSpec, here: World) -> dict[str, Any]:
+def _flops_and_peak(spec: RunSpec, here: World) -> dict[str, Any]:
     flops, peak = here.plugins.framework(spec.plugin).compute_flops(spec), spec.peak
     return {
         "flops_per_sample": {
@@ -91,14 +91,14 @@ def _yardsticks(spec: RunSpec, here: World) -> dict[str, Any]:
     }
 
 
-def _where(spec: RunSpec) -> dict[str, Any]:
+def _placement(spec: RunSpec) -> dict[str, Any]:
     names = ("environment", "runtime", "launcher", "walltime_minutes", "settings", "env", "plugin_settings")
     image = spec.image.reference if spec.image else None
     return {"image": image, **{name: getattr(spec, name) for name in names}}
 
 
 def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """The same as rows of setting, value and origin, for people."""
+    """The resolved run as rows of setting, value and origin for the table."""
     letters = {f"{name} ": getattr(spec.parallelism, name) for name in spec.parallelism.__struct_fields__}
     shown: dict[str, Any] = {
         "workload": f"{spec.plugin} {spec.workload}",

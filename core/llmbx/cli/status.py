@@ -1,4 +1,4 @@
-"""Say how one run stands: state, reason, step, and its result once it has one."""
+"""Show the status of a run: state, reason and step."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .output import print_json
 
 @click.command("status")
 @click.argument("run_name", metavar="[RUN]", default="last")
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def command(run_name: str, format_: str) -> None:
-    """Say how one run stands.
+    """Show the status of a run: state, reason and step.
 
-    RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last" (the default). A run that has
-    ended meanwhile gets its result now.
+    RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last" (the default). A run that
+    has ended in the meantime is finalized first.
     """
     here = world()
     facts = describe(run_name, here)
@@ -30,7 +30,7 @@ def command(run_name: str, format_: str) -> None:
 
 
 def describe(run_name: str, here: World) -> dict[str, Any]:
-    """The run's state as `status --format json` prints it."""
+    """The status of the run as printed by `status --format json`."""
     from ..history import find_run
     from ..record.attempts import stored_attempts
     from ..run.finalize import finalize, job_status, read_log

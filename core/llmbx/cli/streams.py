@@ -1,4 +1,4 @@
-"""Standard output and error that never end a verb: who does not read, or a full disk, cannot undo what was done."""
+"""Standard output and error streams that never raise: a closed pipe or a full disk does not abort a verb."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Sink(io.RawIOBase):
-    """A file descriptor for writing. After its first error, which is kept, it takes everything and writes nothing."""
+    """A writable file descriptor. After the first error, stored in `error`, writes are discarded silently."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -39,22 +39,22 @@ class Sink(io.RawIOBase):
         return memoryview(data).nbytes
 
 
-def guard() -> None:
-    """Put sinks under this process's standard output and error, where they are still the interpreter's own.
+def wrap_standard_streams() -> None:
+    """Replace standard output and error by sinks, unless they have already been replaced.
 
-    A character that their encoding lacks becomes a question mark.
+    Characters that the encoding cannot represent are written as question marks.
     """
-    _occupy()
+    _open_missing_descriptors()
     if sys.stdout is sys.__stdout__:
-        sys.stdout = _guarded(1, sys.stdout, by_line=os.isatty(1))
+        sys.stdout = _wrapped(1, sys.stdout, by_line=os.isatty(1))
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _guarded(2, sys.stderr, by_line=True)
+        sys.stderr = _wrapped(2, sys.stderr, by_line=True)
 
 
 def finish(code: int) -> int:
-    """The exit code after the last word: output that could not be written makes a success the infrastructure's failure.
+    """Flush the streams and return the exit code: 4 instead of 0 if output could not be written.
 
-    A reader that went away (`| head`) had all that it wanted.
+    A closed pipe (`| head`) is not an error.
     """
     sys.stdout.flush()
     error = _error(sys.stdout)
@@ -65,8 +65,8 @@ def finish(code: int) -> int:
     return code
 
 
-def heard() -> bool:
-    """Whether what is written to standard output still arrives anywhere."""
+def stdout_works() -> bool:
+    """Whether nothing has failed on standard output so far."""
     return _error(sys.stdout) is None
 
 
@@ -75,7 +75,7 @@ def _error(stream: TextIO) -> OSError | None:
     return raw.error if isinstance(raw, Sink) else None
 
 
-def _guarded(fd: int, before: TextIO | None, by_line: bool) -> TextIO:
+def _wrapped(fd: int, before: TextIO | None, by_line: bool) -> TextIO:
     errors = getattr(before, "errors", None) or "replace"
     return io.TextIOWrapper(
         io.BufferedWriter(Sink(fd)),
@@ -85,8 +85,8 @@ def _guarded(fd: int, before: TextIO | None, by_line: bool) -> TextIO:
     )
 
 
-def _occupy() -> None:
-    """Open what the shell closed (`>&-`) for reading only: a file of ours there would get the output of children."""
+def _open_missing_descriptors() -> None:
+    """Open descriptors closed by the shell (`>&-`), read-only, so that no other file gets the output of children."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)

@@ -1,4 +1,4 @@
-"""A result as text for the terminal. Pure: the same result gives the same lines."""
+"""Format a result as text for the terminal."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ LABEL = 17
 
 
 def render(result: Result, folder: str, reference: Reference | None = None, unlike: Sequence[str] = ()) -> str:
-    """The result as lines of at most 80 columns (paths stay whole).
+    """Format the result in lines of at most 80 columns; only paths and ids may be longer.
 
-    `unlike` says in what the published `reference` is of other work than the run's.
+    `unlike` lists the differences between the run and the published `reference`.
     """
     lines = [_headline(result), ""]
     if result.cause:
         lines += _entry("cause", result.cause)
     lines += _measured(result)
     if reference is not None:
-        lines += _entry("published", _against(result, reference, unlike))
+        lines += _entry("published", _published(result, reference, unlike))
     lines += [line for reason in _reasons(result) for line in _entry("not comparable", reason)]
     lines += [line for warning in result.warnings for line in _entry("warning", warning)]
     lines += [*_entry("run", result.run_id, whole=True), *_entry("files", folder, whole=True)]
@@ -40,7 +40,7 @@ def _headline(result: Result) -> str:
     )
     state = result.status.replace("_", " ")
     if result.status != "completed" and result.data_valid:
-        state += " after its last step; the measured data is whole"
+        state += " after its last step; the measured data is complete"
     return f"{what} on {where}: {state}"
 
 
@@ -48,7 +48,7 @@ def _measured(result: Result) -> list[str]:
     time = result.step_time_s
     if time.mean is None:
         return _entry(
-            "measured", f"no step of the window {result.window.policy or ''} ({result.steps_seen} steps seen)"
+            "measured", f"no steps in the window {result.window.policy or ''} ({result.steps_seen} steps seen)"
         )
     digits = 3 if time.mean >= 0.1 else 5
     spread = f" ± {time.std:.{digits}f}" if time.std is not None else ""
@@ -58,53 +58,61 @@ def _measured(result: Result) -> list[str]:
         f"{result.window.first}-{result.window.last})",
     )
     if result.tokens_per_s is not None:
-        unit = "rank" if result.workload.gpu_type == "cpu" else "GPU"
-        each = f", {result.tokens_per_s_per_gpu:,.0f} per {unit}" if (result.workload.gpus or 1) > 1 else ""
+        each = f", {result.tokens_per_s_per_gpu:,.0f} per {_unit(result)}" if (result.workload.gpus or 1) > 1 else ""
         lines += _entry("throughput", f"{result.tokens_per_s:,.0f} tokens/s{each}")
     lines += _compute(result)
     if result.loss.last is not None and result.loss.first is not None:
         lines += _entry("loss", f"{result.loss.first:.3f} to {result.loss.last:.3f}")
     if result.peak_memory_gb is not None:
-        lines += _entry("peak memory", f"{result.peak_memory_gb:.1f} GB per GPU")
+        lines += _entry("peak memory", f"{result.peak_memory_gb:.1f} GB per {_unit(result)}")
     if result.phase_step_time_s:
         phases = ", ".join(f"{role} {seconds:.3f} s" for role, seconds in result.phase_step_time_s.items())
         lines += _entry("by phase", f"{phases} per step")
     if result.timing.total_s is not None:
-        lines += _entry("took", _took(result.timing))
+        lines += _entry("wall time", _wall_time(result.timing))
     return lines
 
 
-def _took(timing: Timing) -> str:
+def _unit(result: Result) -> str:
+    return "rank" if result.workload.gpu_type == "cpu" else "GPU"
+
+
+def _wall_time(timing: Timing) -> str:
     text = clock(timing.total_s or 0.0)
     if timing.first_step_s is not None:
-        text += f", the first step after {clock(timing.first_step_s)}"
-    before = [(timing.prepare_s, "to prepare"), (timing.queue_s, "in the queue")]
-    told = [f"{clock(seconds)} {what}" for seconds, what in before if seconds is not None and seconds >= 1]
-    return f"{text}; before that {' and '.join(told)}" if told else text
+        text += f" (first step {clock(timing.first_step_s)})"
+    before = [("setup", timing.prepare_s), ("queue", timing.queue_s)]
+    return ", ".join([text, *(f"{name} {clock(time)}" for name, time in before if time is not None and time >= 1)])
 
 
 def _compute(result: Result) -> list[str]:
     lines = []
     tflops, mfu = result.tflops_per_gpu, result.mfu
     if tflops.mean is not None:
-        how = "by the log" if tflops.source == "log" else "recomputed from step time and the FLOPs formula"
+        how = "from the log" if tflops.source == "log" else "recomputed from step time and the FLOPs formula"
         figure = f"{tflops.mean:.1f}" if tflops.mean >= 10 else f"{tflops.mean:.3g}"
-        lines += _entry("TFLOP/s per GPU", f"{figure} ({how})")
+        lines += _entry(f"TFLOP/s per {_unit(result)}", f"{figure} ({how})")
     if mfu.value is not None:
         lines += _entry(
             "MFU", f"{100 * mfu.value:.2f} % of {mfu.peak_tflops:g} ({mfu.peak_name}; {mfu.convention} attention)"
         )
     elif mfu.peak_tflops is None:
-        lines += _entry("MFU", how_to_set_peak(result.workload.gpu_type or "?", result.workload.dtype or "?"))
+        lines += _entry("MFU", f"n/a ({_no_peak(result)})")
     if result.days_per_1t_tokens is not None and result.comparable:
         lines += _entry("1T tokens", f"{result.days_per_1t_tokens:.2f} days")
     return lines
 
 
-def _against(result: Result, reference: Reference, unlike: Sequence[str]) -> str:
-    text = f"{reference.step_time_s:g} s per step" if reference.step_time_s else "a figure without a step time"
+def _no_peak(result: Result) -> str:
+    if result.workload.gpu_type == "cpu":
+        return "no CPU peak configured"
+    return how_to_set_peak(result.workload.gpu_type or "?", result.workload.dtype or "?")
+
+
+def _published(result: Result, reference: Reference, unlike: Sequence[str]) -> str:
+    text = f"{reference.step_time_s:g} s per step" if reference.step_time_s else "no step time published"
     if unlike:
-        text += f", which is no measure of this run: {'; '.join(unlike)}"
+        text += f", not comparable with this run: {'; '.join(unlike)}"
     elif reference.step_time_s and result.step_time_s.mean:
         slower = 100 * (result.step_time_s.mean / reference.step_time_s - 1)
         text += f"; this run is {abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"

@@ -1,4 +1,4 @@
-"""Numbers as people read them: the digits that matter, never without their unit."""
+"""Format numbers and quantities for people: significant digits, with units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNKNOWN = "unknown"
 
 
 def number(value: float) -> str:
-    """A number with the digits that matter: `1,572`, `5.431`, `0.0331`, `1.2e-07`."""
+    """Format a number with its significant digits: `1,572`, `5.431`, `0.0331`, `1.2e-07`."""
     if isinstance(value, int):
         return f"{value:,}"
     if not math.isfinite(value):
@@ -23,7 +23,7 @@ def number(value: float) -> str:
 
 
 def short(value: float, low: float | None = None, high: float | None = None) -> str:
-    """A number with as many decimals as its interval makes sense of."""
+    """Format a number with as many decimals as its interval supports."""
     if low is None or high is None or high <= low or not all(map(math.isfinite, (value, low, high))):
         return number(value)
     decimals = max(0, min(12, 1 - math.floor(math.log10(high - low))))
@@ -31,7 +31,7 @@ def short(value: float, low: float | None = None, high: float | None = None) -> 
 
 
 def text(value: Scalar) -> str:
-    """A plain value for a cell: unknown, yes and no in words."""
+    """Format a plain value for a cell: None as `unknown`, booleans as `yes` and `no`."""
     if value is None:
         return UNKNOWN
     if isinstance(value, bool):
@@ -40,13 +40,13 @@ def text(value: Scalar) -> str:
 
 
 def quantity(value: Scalar, unit: str) -> str:
-    """A value with its unit."""
+    """Format a value with its unit."""
     joined = "" if not unit or value is None or not is_number(value) else f" {unit}"
     return text(value) + joined
 
 
 def figure(item: Fact) -> str:
-    """A figure with unit and, where it has one, interval: `5.431 s (5.42 to 5.44)`."""
+    """Format a figure with its unit and, if known, its interval: `5.431 s (5.42 to 5.44)`."""
     if not is_number(item.value):
         return text(item.value)
     assert isinstance(item.value, int | float)
@@ -55,7 +55,7 @@ def figure(item: Fact) -> str:
 
 
 def between(item: Fact) -> str:
-    """The interval of a figure in brackets, nothing where it has none."""
+    """The interval of a figure in parentheses, or the empty string if it has none."""
     if item.low is None or item.high is None:
         return ""
     low, high = short(item.low, item.low, item.high), short(item.high, item.low, item.high)
@@ -63,20 +63,20 @@ def between(item: Fact) -> str:
 
 
 def count(how_many: int | None, things: str) -> str:
-    """`1 rank`, `8 GPUs`: `things` ends with an s."""
+    """Format a count: `1 rank`, `8 GPUs`. `things` is a plural that ends with s."""
     if how_many is None:
         return f"an unknown number of {things}"
     return f"{how_many} {things.removesuffix('s') if how_many == 1 else things}"
 
 
 def slug(words: str) -> str:
-    """A word for anchors and file names: letters, digits and dashes."""
+    """A name for anchors and files: ASCII letters, digits and dashes."""
     kept = "".join(c if c.isascii() and c.isalnum() else "-" for c in words.lower())
     return "-".join(part for part in kept.split("-") if part) or "part"
 
 
 def size(count: float) -> str:
-    """Bytes for people: `61 MB`, `18.2 GB`."""
+    """Format a number of bytes: `61 MB`, `18.2 GB`."""
     if count < 1e9:
         return f"{count / 1e6:.0f} MB" if count >= 1e7 else f"{count / 1e6:.1f} MB"
     return f"{count / 1e9:.1f} GB"

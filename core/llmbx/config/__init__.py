@@ -1,1 +1,1 @@
-"""What the user set: requests, cluster profiles, environment variables and the installation folder."""
+"""User configuration: requests, cluster profiles, environment variables and the installation folder."""

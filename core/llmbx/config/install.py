@@ -1,4 +1,4 @@
-"""Where llmbx keeps what it makes: `LLMB_INSTALL` and the folders in it, laid out as the recipes lay them out."""
+"""The installation folder (`LLMB_INSTALL`), with the same layout as in the published recipes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECORD = "run.json"
 
 
 class Install(Value, frozen=True):
-    """The top folder of all artefacts, and where its place came from. `workload_root` is `LLMB_WORKLOAD` when set."""
+    """The top folder of all artifacts and the origin of its path. `workload_root` is `LLMB_WORKLOAD`, if set."""
 
     root: str
     origin: str
@@ -22,26 +22,26 @@ class Install(Value, frozen=True):
 
     @property
     def path(self) -> Path:
-        """The folder itself."""
+        """The top folder."""
         return Path(self.root)
 
     @property
     def images(self) -> Path:
-        """Container images."""
+        """The folder of container images."""
         return self.path / "images"
 
     @property
     def venvs(self) -> Path:
-        """Environments that llmbx built."""
+        """The folder of environments built by llmbx."""
         return self.path / "venvs"
 
     def experiments(self, folder: str) -> Path:
-        """Where the runs of a workload lie (`folder` as in the catalog)."""
+        """The folder of a workload's runs. `folder` is the workload's folder name from the catalog."""
         base = Path(self.workload_root) if self.workload_root else self.path / "workloads" / folder
         return base / "experiments"
 
     def ensure(self) -> None:
-        """Make the top folders and prove that they can be written. Raises `UsageError` with what to do."""
+        """Create the top folders. Raises `UsageError` if they cannot be created or written to."""
         _ensure(self.path, self.origin, "LLMB_INSTALL")
         if self.workload_root:
             _ensure(Path(self.workload_root), "LLMB_WORKLOAD", "LLMB_WORKLOAD")
@@ -54,22 +54,20 @@ def _ensure(folder: Path, origin: str, variable: str) -> None:
     except OSError as error:
         file = in_the_way(folder)
         why = f"{file} is a file" if file else error.strerror
-        raise UsageError(f"cannot make {place}: {why}; set {variable} to a folder you own") from None
+        raise UsageError(f"cannot create {place}: {why}; set {variable} to a writable folder") from None
     probe = folder / f".llmbx-write-{os.getpid()}"
     try:
         probe.touch()
-        probe.unlink(missing_ok=True)  # several threads may prove it at once
+        probe.unlink(missing_ok=True)  # several threads may do this at once
     except OSError as error:
-        raise UsageError(
-            f"cannot write to {place}: {error.strerror}; set {variable} to a folder you can write to"
-        ) from None
+        raise UsageError(f"cannot write to {place}: {error.strerror}; set {variable} to a writable folder") from None
 
 
 def find_install(environ: Mapping[str, str], configured: str | None = None, file: str = "") -> Install:
-    """The install that `LLMB_INSTALL`, the key `install` of this configuration file, or the XDG data folder names.
+    """Find the install: `LLMB_INSTALL`, else the key `install` of the configuration file, else the XDG data folder.
 
-    A relative path in a file is meant from the file's folder. Touches nothing. Raises `UsageError` for a folder that
-    cannot be meant.
+    A relative path in a file is relative to the file's folder. Nothing is created. Raises `UsageError` for an invalid
+    path.
     """
     named = environ.get("LLMB_WORKLOAD")
     workload = absolute(named, "LLMB_WORKLOAD") if named else None
@@ -85,10 +83,10 @@ def find_install(environ: Mapping[str, str], configured: str | None = None, file
 
 
 def absolute(text: str, origin: str) -> str:
-    """The folder `text` as an absolute path: jobs run in folders of their own, and records outlive this one.
+    """Make the path `text` absolute: jobs run in other folders, and records store paths.
 
-    Raises `UsageError` naming `origin` for a user that is not there, a current folder that is gone, and a name that is
-    no text, which no record could hold.
+    Raises `UsageError`, which names `origin`, for an unknown user in `~user`, a deleted current folder, and a path that
+    is not valid UTF-8 and so cannot be stored in a record.
     """
     try:
         path = str(Path(text).expanduser().absolute())
@@ -96,7 +94,9 @@ def absolute(text: str, origin: str) -> str:
     except RuntimeError as error:
         raise UsageError(f"{origin} {text!r}: {error}") from None
     except FileNotFoundError:
-        raise UsageError(f"{origin} {text!r}: the current folder is gone; give an absolute path") from None
+        raise UsageError(
+            f"{origin} {text!r}: the current folder does not exist any more; use an absolute path"
+        ) from None
     except UnicodeEncodeError:
-        raise UsageError(f"{origin} {text!r}: a folder's name has to be UTF-8; rename or link it") from None
+        raise UsageError(f"{origin} {text!r}: the path must be UTF-8; rename the folder or link to it") from None
     return path

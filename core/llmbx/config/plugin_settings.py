@@ -1,4 +1,4 @@
-"""Settings of plugins, joined from cluster profile, environment and command line; each value keeps its origin."""
+"""Join the settings of plugins from cluster profile, environment and command line, with the origin of each value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ S = TypeVar("S", bound=Settings)
 
 
 class Layer(Value, frozen=True):
-    """What one source says of a plugin's settings. `origins` is by field, or by `field.key` of a table."""
+    """A plugin's settings from one source. The keys of `origins` are fields, or `field.key` for tables."""
 
     source: Literal["profile", "environment", "options"]
     values: dict[str, Any] = {}
@@ -25,14 +25,14 @@ class Layer(Value, frozen=True):
 
 
 class Joined(Value, frozen=True):
-    """A plugin's settings as they count: fields that were given, and where each came from."""
+    """A plugin's effective settings: the fields that are set, and the origin of each."""
 
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
 
 
 def settings_of(spec: RunSpec, kind: type[S]) -> S:
-    """The settings of a plugin that a run was resolved with."""
+    """The settings of a plugin stored in the specification of a run."""
     return convert(spec.plugin_settings.get(kind.plugin, {}), kind, f"settings of {kind.plugin}")
 
 
@@ -40,10 +40,10 @@ def join(
     kind: type[Settings], profile: Profile | None, environ: Mapping[str, str], options: Mapping[str, Any],
     walltime_minutes: int | None = None,
 ) -> Joined:  # fmt: skip
-    """The settings of one plugin: command line before environment before cluster profile; tables key by key.
+    """Join the settings of one plugin: the command line overrides the environment, which overrides the profile.
 
-    A class may bring the methods of `SettingsExtras`. Raises `UsageError` for an unknown key or a value of the wrong
-    type, with its origin.
+    Tables are joined key by key. The settings class may have the methods of `SettingsExtras`. Raises `UsageError`, with
+    the origin, for an unknown key or a value of the wrong type.
     """
     layers = []
     for layer, place in (_of_profile(kind, profile), _of_environ(kind, environ), _of_options(kind, options)):
@@ -56,23 +56,23 @@ def join(
 
 
 class SettingsExtras(typing.Protocol):
-    """Class methods that llmbx does without where a settings class has none."""
+    """Optional class methods of a settings class."""
 
     @classmethod
     def read_environ(cls, environ: Mapping[str, str]) -> Mapping[str, tuple[Any, str]]:
-        """Field, or `field.key` of a table, -> (value, variable): for variables that no `Option` can declare."""
+        """Read variables that an `Option` cannot declare: field, or `field.key` of a table, -> (value, variable)."""
 
     @classmethod
     def normalize(cls, layer: Layer) -> Layer:
-        """The layer with one spelling for what has several. Its values are as the user gave them, of any type."""
+        """Replace alternative spellings by one. The values are not yet validated and may have any type."""
 
     @classmethod
     def check_layers(cls, layers: Sequence[Layer], walltime_minutes: int | None) -> list[Layer]:
-        """The layers that count. Raises `UsageError` for contradictions, also with `--walltime`."""
+        """Check and filter the layers. Raises `UsageError` for contradictions, also with `--walltime`."""
 
 
 def check_keys(kinds: Mapping[str, type[Settings]], profile: Profile) -> None:
-    """Raise `UsageError` for a key of the profile that is neither core's nor any plugin's, or several plugins'."""
+    """Raise `UsageError` for a key of the profile that is unknown to core and plugins, or that several plugins have."""
     owners: dict[str, list[str]] = {}
     for plugin, kind in kinds.items():
         owners.setdefault(plugin, []).append(plugin)
@@ -89,7 +89,7 @@ def check_keys(kinds: Mapping[str, type[Settings]], profile: Profile) -> None:
 
 
 def merged(layers: Sequence[Layer]) -> Joined:
-    """The layers in one, later ones first."""
+    """Merge the layers; later ones override earlier ones."""
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for layer in layers:
@@ -100,7 +100,7 @@ def merged(layers: Sequence[Layer]) -> Joined:
 
 
 def _of_profile(kind: type[Settings], profile: Profile | None) -> tuple[Layer, str]:
-    """The profile's table of this plugin with the keys of it that stand in the cluster's own table, and the place."""
+    """The plugin's settings in the profile (its own table and keys in the cluster's table), and their place."""
     if profile is None:
         return Layer(source="profile"), ""
     found, place = profile.cluster.plugin_keys, f"{profile.file}: at clusters.{profile.name}"
@@ -139,7 +139,7 @@ def _of_options(kind: type[Settings], options: Mapping[str, Any]) -> tuple[Layer
 
 
 def _places(values: Mapping[str, Any]) -> Iterator[str]:
-    """`field`, or `field.key` for each key of a table."""
+    """Yield `field`, or `field.key` for each key of a table."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from (f"{name}.{key}" for key in value)
@@ -155,6 +155,4 @@ def _read(field: Field, text: str, variable: str) -> Any:
     try:
         return field.kind(text)
     except ValueError:
-        raise UsageError(
-            f"{variable}={text!r}: expected {'a whole number' if field.kind is int else 'a number'}"
-        ) from None
+        raise UsageError(f"{variable}={text!r}: expected {'an integer' if field.kind is int else 'a number'}") from None

@@ -1,4 +1,4 @@
-"""`llmbx.toml`: cluster profiles and the user's own GPU types, from the user's folder and the project's."""
+"""Read `llmbx.toml`: cluster profiles and custom GPU types, from the user's folder and the project's."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ FILE = "llmbx.toml"
 
 
 class Cluster(Value, frozen=True):
-    """One cluster profile: the defaults of every run that names it (or that it is the default for).
+    """One cluster profile: default values of every run that uses it.
 
-    `walltime_minutes` is by workload name, `default` for the rest. `env` is exported to the ranks; `mounts` are
-    `source[:target][:ro]`; `setup` lines run in the job script. `plugin_keys` has what is not core's: tables by
-    the name of a plugin, and keys of such a table that stand in the cluster's own. Plugins are not loaded when the file
-    is read, so these are checked when a run is resolved.
+    The keys of `walltime_minutes` are workload names, and `default` for all others. `env` is exported to the ranks;
+    `mounts` are `source[:target][:ro]`; `setup` lines run in the job script. `plugin_keys` contains the settings of
+    plugins: tables by plugin name, and single keys of such tables. They are validated when a run is resolved, because
+    plugins are not loaded when the file is read.
     """
 
     gpu_type: str | None = None
@@ -36,7 +36,7 @@ class Cluster(Value, frozen=True):
 
 
 class Config(Value, frozen=True):
-    """A whole `llmbx.toml`. `default_cluster` names the profile that is used when none is asked for."""
+    """One `llmbx.toml`. `default_cluster` is the profile that is used unless `--cluster` names another."""
 
     default_cluster: str | None = None
     install: str | None = None
@@ -45,13 +45,13 @@ class Config(Value, frozen=True):
 
 
 class Merged(Config, frozen=True):
-    """All configuration files as one; `install_file` is the one whose `install` it has."""
+    """All configuration files merged. `install_file` is the file that sets `install`."""
 
     install_file: str = ""
 
 
 class Profile(Value, frozen=True):
-    """The chosen cluster profile with its name and the file it came from."""
+    """The selected cluster profile with its name and file."""
 
     name: str
     file: str
@@ -59,12 +59,12 @@ class Profile(Value, frozen=True):
 
     @property
     def origin(self) -> str:
-        """How `show` names it as the origin of a value."""
+        """The profile as the origin of a value, as printed by `llmbx show`."""
         return f"cluster '{self.name}' in {self.file}"
 
 
 def files(environ: Mapping[str, str], cwd: Path) -> list[Path]:
-    """The configuration files that exist: the user's first, then the project's (which wins)."""
+    """The existing configuration files: the user's, then the project's, which takes precedence."""
     base = Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
     user = base / "llmbx" / FILE
     if environ.get("LLMBX_CONFIG"):
@@ -74,10 +74,10 @@ def files(environ: Mapping[str, str], cwd: Path) -> list[Path]:
 
 
 def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> tuple[Merged, dict[str, str]]:
-    """The merged configuration and, for each cluster, the file that it came from.
+    """Read and merge all configuration files; returns the configuration and the file of each cluster.
 
-    A cluster of the project's file replaces the user's of the same name as a whole. Raises `UsageError` with the file
-    and the place of a mistake.
+    A cluster of the project's file replaces the user's cluster of the same name. Raises `UsageError` with file and
+    place of an error.
     """
     from ..toml_file import convert, parse_toml
 
@@ -96,7 +96,7 @@ def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = Non
 
 
 def _with_plugin_keys(data: dict[str, Any]) -> dict[str, Any]:
-    """A file's content with the keys of each cluster that are not core's set apart."""
+    """Move the keys of each cluster that core does not know into `plugin_keys`."""
     clusters = data.get("clusters")
     if not isinstance(clusters, dict):
         return data
@@ -117,16 +117,16 @@ def _here() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:
-        raise UsageError("the current folder is gone: change to one that is there") from None
+        raise UsageError("the current folder does not exist any more: change to another one") from None
 
 
-def choose_profile(config: Config, origins: Mapping[str, str], asked: str | None) -> Profile | None:
-    """The profile that was asked for, else the default one, else None. Raises `UsageError` for an unknown name."""
-    name = asked or config.default_cluster
+def choose_profile(config: Config, origins: Mapping[str, str], requested: str | None) -> Profile | None:
+    """The requested profile, else the default one, else None. Raises `UsageError` for an unknown name."""
+    name = requested or config.default_cluster
     if name is None:
         return None
     if name not in config.clusters:
-        where = "--cluster" if asked else "default_cluster"
+        where = "--cluster" if requested else "default_cluster"
         hint = did_you_mean(name, config.clusters) or f"; no {FILE} defines a cluster"
         raise UsageError(f"{where}: no cluster named '{name}'{hint}")
     return Profile(name=name, file=origins[name], cluster=config.clusters[name])

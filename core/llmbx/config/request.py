@@ -1,4 +1,4 @@
-"""What the user asked for, before anything is resolved: options, `--set` pairs, and the recipes' variables."""
+"""A user's request before it is resolved: options, `--set` pairs, and the environment variables of the recipes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ FALSE = ("", "0", "false", "no", "off")
 
 
 class Request(Value, frozen=True):
-    """One request to run (or show) a workload. None means: not given here, look further.
+    """A request to run or show a workload. None means that the value is not set and comes from another source.
 
     `settings` are raw `--set` pairs, `env` raw `--env` pairs, `plugin_settings` options of plugins by plugin and field.
-    `wrappers` are the profilers asked for by `--with`, `profile_steps` is "A-B" (half-open, from zero), `steps_option`
-    is the name of the option for `steps`, which not every verb calls `--steps`.
+    `wrappers` are the profilers named by `--with`. `profile_steps` is "A-B" (half-open, counted from 0). `steps_option`
+    is the name of the option that sets `steps`, which depends on the verb.
     """
 
     workload: str
@@ -70,10 +70,10 @@ VARIABLES: dict[str, tuple[type, tuple[str, ...]]] = {
     "checkpoint": (bool, ("ENABLE_CHECKPOINT",)),
     "load_checkpoint": (str, ("LOAD_CHECKPOINT_PATH",)),
 }
-"""The recipes' environment variables by the field they are a default of; the first one set wins."""
+"""The environment variables of the recipes, by the field whose default they set; the first one that is set counts."""
 
-LEAST = {"JOB_TOTAL_GPUS": 1, "GPUS_PER_NODE": 1}
-"""The smallest number that makes sense, by variable."""
+MINIMUM = {"JOB_TOTAL_GPUS": 1, "GPUS_PER_NODE": 1}
+"""The smallest valid number, by variable."""
 
 STAGE_PATH_NOTE = (
     "STAGE_PATH is no longer used: set LLMB_INSTALL (top folder) and, if needed, LLMB_WORKLOAD (one workload's "
@@ -82,7 +82,7 @@ STAGE_PATH_NOTE = (
 
 
 def from_environ(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    """Field -> (value, variable) for the recipes' variables that are set. Raises `UsageError` for a bad value."""
+    """Read the recipes' variables: field -> (value, variable). Raises `UsageError` for an invalid value."""
     found: dict[str, tuple[Any, str]] = {}
     for field, (kind, names) in VARIABLES.items():
         for name in names:
@@ -94,14 +94,14 @@ def from_environ(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
 
 
 def parse_pairs(option: str, pairs: tuple[str, ...]) -> dict[str, str]:
-    """`key=value` texts as a dict. Raises `UsageError` for a text without `=` and for a key given twice."""
+    """Parse `key=value` texts. Raises `UsageError` for a text without `=` and for a duplicate key."""
     found: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise UsageError(f"{option} {pair!r}: expected KEY=VALUE")
         if key.strip() in found:
-            raise UsageError(f"{option} {key.strip()}: given twice ({found[key.strip()]!r} and {value!r})")
+            raise UsageError(f"{option} {key.strip()}: set twice ({found[key.strip()]!r} and {value!r})")
         found[key.strip()] = value
     return found
 
@@ -117,8 +117,8 @@ def _read(kind: type, text: str, name: str) -> Any:
         try:
             value = int(text)
         except ValueError:
-            raise UsageError(f"{name}={text!r}: expected a whole number") from None
-        if value < LEAST.get(name, value):
-            raise UsageError(f"{name}={text!r}: expected a whole number of at least {LEAST[name]}")
+            raise UsageError(f"{name}={text!r}: expected an integer") from None
+        if value < MINIMUM.get(name, value):
+            raise UsageError(f"{name}={text!r}: expected an integer >= {MINIMUM[name]}")
         return value
     return text.lower() if name in ("GPU_TYPE", "DTYPE", "MODEL_SIZE") else text

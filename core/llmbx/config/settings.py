@@ -1,4 +1,4 @@
-"""`--set KEY=VALUE`: which keys exist, what type each has, and what was meant by a misspelt one."""
+"""Parse `--set KEY=VALUE`: known keys, their types, and suggestions for misspelled keys."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from ..errors import UsageError, did_you_mean
 from ..model import Scalar, Setting, Workload
 
 LETTERS = ("tp", "pp", "cp", "ep", "etp", "vp", "fsdp")
-"""Parallelism: keys that land in `RunSpec.parallelism` (dp follows from the others and the number of GPUs)."""
+"""Parallelism: keys stored in `RunSpec.parallelism`. dp is computed from the others and the number of GPUs."""
 
 BATCH = {"mbs": "micro_batch_size", "gbs": "global_batch_size"}
-"""Batch sizes in samples, by the letters of the recipes."""
+"""Batch sizes in samples, by the abbreviations of the recipes."""
 
 SWITCHES = {"cg": "cuda_graphs", "rl": "recompute_layers", "ol": "offload_layers"}
-"""CUDA graphs (true or false), recomputed and offloaded layers, by the letters of the recipes."""
+"""CUDA graphs (true or false), recomputed and offloaded layers, by the abbreviations of the recipes."""
 
 SHAPE = ("layers", "hidden_size", "ffn_hidden_size", "heads", "query_groups", "vocab_size", "sequence_length",
          "experts", "experts_per_token", "moe_ffn_hidden_size", "shared_ffn_hidden_size")  # fmt: skip
-"""Keys that change the model itself; a run with one of them is a proxy of the size it is named after."""
+"""Keys that change the model. A run that sets one of them is a proxy of its model size."""
 
 ALIASES = {"seq": "sequence_length", "cuda_graphs": "cg", "recompute_layers": "rl", "offload_layers": "ol",
            "micro_batch_size": "mbs", "global_batch_size": "gbs"}  # fmt: skip
 
 
 def read_settings(pairs: Mapping[str, str], workload: Workload) -> dict[str, Scalar]:
-    """The `--set` pairs, typed, under canonical keys. Raises `UsageError` with a suggestion for an unknown key."""
+    """Parse `--set` pairs to typed values by canonical key. Raises `UsageError` for invalid keys and values."""
     typed: dict[str, Scalar] = {}
     for raw, text in pairs.items():
         key = raw if raw in workload.settings else ALIASES.get(raw.lower(), raw.lower())
@@ -38,7 +38,7 @@ def read_settings(pairs: Mapping[str, str], workload: Workload) -> dict[str, Sca
             typed[key] = _like(raw, text, workload.settings[key])
         else:
             known = [*LETTERS, *BATCH, *SWITCHES, *SHAPE, *workload.settings]
-            raise UsageError(f"--set {raw}: {workload.name} has no such key{did_you_mean(raw, known)}")
+            raise UsageError(f"--set {raw}: unknown key for {workload.name}{did_you_mean(raw, known)}")
     return typed
 
 
@@ -55,9 +55,9 @@ def _whole(key: str, text: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise UsageError(f"--set {key}={text}: expected a whole number") from None
+        raise UsageError(f"--set {key}={text}: expected an integer") from None
     if value < 0:
-        raise UsageError(f"--set {key}={text}: expected a number of at least 0")
+        raise UsageError(f"--set {key}={text}: expected an integer >= 0")
     return value
 
 
@@ -65,7 +65,7 @@ def _like(key: str, text: str, setting: Setting) -> Scalar:
     value = _typed(key, text, setting)
     if setting.choices and value not in setting.choices:
         choices = [str(c) for c in setting.choices]
-        raise UsageError(f"--set {key}={text}: not one of its values{did_you_mean(text, choices)}")
+        raise UsageError(f"--set {key}={text}: invalid value{did_you_mean(text, choices)}")
     return value
 
 
@@ -85,7 +85,7 @@ def _number(key: str, text: str, kind: type[int] | type[float]) -> int | float:
     try:
         value = kind(text)
     except ValueError:
-        raise UsageError(f"--set {key}={text}: expected a {'whole ' if kind is int else ''}number") from None
+        raise UsageError(f"--set {key}={text}: expected {'an integer' if kind is int else 'a number'}") from None
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"--set {key}={text}: expected a finite number")
     return value

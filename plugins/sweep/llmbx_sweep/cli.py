@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llmbx.cli import plugin_options
-from llmbx.cli.given import given
+from llmbx.cli.explicit_options import explicit_options
 from llmbx.cli.numbers import Above
 from llmbx.cli.options import RUN_OPTIONS, World, which_workload, world
 from llmbx.cli.output import Row, format_option, print_rows
@@ -126,7 +126,7 @@ def command(
 def _existing(here: World, text: str, plan: dict[str, Any]) -> Sweep:
     from . import store
 
-    if given(click.get_current_context(), plan):
+    if explicit_options(click.get_current_context(), plan):
         raise UsageError("--resume and --show cannot be combined with a workload, a plan or options of the plan")
     return store.find(here.install, text)
 
@@ -144,7 +144,7 @@ def _read_plan(plan: dict[str, Any], repeats: int | None, here: World) -> tuple[
 
     names = plan["names"]
     if len(names) == 1 and names[0].endswith(".toml"):
-        if others := given(click.get_current_context(), {"repeats", *plan} - {"names"}):
+        if others := explicit_options(click.get_current_context(), {"repeats", *plan} - {"names"}):
             raise UsageError(f"{', '.join(others)} cannot be combined with a plan file; set them in {names[0]}")
         return read_plan(Path(names[0]), here.plugins.settings), Path(names[0]).stem
     if not names and not plan["workload"]:
@@ -167,7 +167,7 @@ def _part(plan: dict[str, Any], repeats: int | None) -> Part:
     pairs = parse_pairs("--set", rest.pop("settings"))
     rest["set"] = {key: tuple(value.split(",")) for key, value in pairs.items()}
     rest["env"] = parse_pairs("--env", rest["env"])
-    rest["plugin_keys"] = plugin_options.taken(rest)
+    rest["plugin_keys"] = plugin_options.pop_settings(rest)
     rest["tags"] = check_tags(rest["tags"])
     return Part(repeats=repeats, with_=rest.pop("wrappers"), **rest)
 
@@ -331,8 +331,8 @@ def _result_row(row: Summary) -> Row:
 
 def _exit_code(sweep: Sweep, results: dict[Slot, Result], here: World, allowed: float) -> int:
     """The exit code of the worst run, as for `run --repeat`."""
-    from llmbx.cli.flow import worst
+    from llmbx.cli.flow import worst_exit_code
 
     specs = {cell.key: cell.spec for cell in sweep.cells}
-    codes = {worst([result], specs[key], here, allowed) for (key, _), result in results.items()}
+    codes = {worst_exit_code([result], specs[key], here, allowed) for (key, _), result in results.items()}
     return next((code for code in (130, 4, 1, 3) if code in codes), 0)

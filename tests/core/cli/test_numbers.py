@@ -1,4 +1,4 @@
-"""Numbers that an option cannot mean."""
+"""Numbers that options reject."""
 
 from __future__ import annotations
 

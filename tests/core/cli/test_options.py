@@ -1,4 +1,4 @@
-"""Options that every verb with a workload has."""
+"""Options shared by the verbs that take a workload."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def test_the_option_that_was_typed_is_the_one_that_is_named() -> None:
     ],
 )
 def test_the_name_of_a_file_to_write_is_not_empty(verb: click.Command, arguments: list[str], option: str) -> None:
-    with pytest.raises(UsageError, match=f"{option} '': expected a name, and this one is empty"):
+    with pytest.raises(UsageError, match=f"{option} '': expected a path"):
         CliRunner().invoke(verb, arguments, catch_exceptions=False)

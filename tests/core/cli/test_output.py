@@ -1,4 +1,4 @@
-"""Tables on terminals that are wide enough, and on ones that are not."""
+"""Tables on wide and narrow terminals."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ class TestCommand:
         assert done.exit_code == 1
         assert "Failed (3 iterations)" in done.stdout
         assert "llmbx: b: ValueError: no" in done.stderr
-        assert "none of 1 logs holds a valid measurement" in done.stderr
+        assert "none of 1 logs contains a valid measurement" in done.stderr
         (tmp_path / "empty").mkdir()
         none = self.call(tmp_path / "empty", "--format", "json")
         assert (none.exit_code, json.loads(none.stdout)) == (1, [])
@@ -253,7 +253,7 @@ class TestCommand:
         monkeypatch.chdir(tmp_path)
         lost = self.call()
         assert isinstance(lost.exception, UsageError)
-        assert "there is no ./experiments here" in str(lost.exception)
+        assert "no folder ./experiments here" in str(lost.exception)
         write(tmp_path / "experiments/a/log-a.out")
         assert self.call("--full-names").stdout.splitlines()[4].startswith("experiments/a/log-a.out ")
 

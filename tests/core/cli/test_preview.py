@@ -1,4 +1,4 @@
-"""`--dry-run` prints what is asked for: text, or an object that names things as `run.json` does."""
+"""`--dry-run` as JSON: the field names are those of `run.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live progress: what is said on a terminal and through a pipe."""
+"""Live progress on a terminal and through a pipe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_line_has_step_pace_loss_and_time_to_go(make_spec: Make) -> None:
     assert progress.line() == "step 11/20  0.500 s/step  loss 3.210  0:04 to go"
 
 
-def test_a_step_that_is_told_twice_counts_once(make_spec: Make) -> None:
+def test_a_step_that_is_reported_twice_counts_once(make_spec: Make) -> None:
     progress = Progress(make_spec(steps=20), io.StringIO())
     progress.step(Step(number=1, time_s=1.0))
     progress.step(Step(number=1, time_s=1.0, tflops_per_gpu=4.0))
@@ -50,7 +50,7 @@ def test_a_pipe_gets_few_lines_and_the_last_step(make_spec: Make) -> None:
     assert len(lines) == 2 and "step 50/50" in lines[-1] and "\r" not in pipe.getvalue()
 
 
-def test_fatal_events_are_said_at_once_and_waiting_has_its_reason(make_spec: Make) -> None:
+def test_fatal_events_are_printed_at_once_and_a_pending_job_with_its_reason(make_spec: Make) -> None:
     pipe = io.StringIO()
     progress = Progress(make_spec(), pipe)
     progress.status(JobStatus(state="pending", reason="Resources"))

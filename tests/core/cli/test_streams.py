@@ -1,4 +1,4 @@
-"""What becomes of the exit code when nobody takes the output."""
+"""Exit codes if the output cannot be written."""
 
 from __future__ import annotations
 

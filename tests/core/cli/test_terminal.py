@@ -1,4 +1,4 @@
-"""The result as a user reads it, at 80 columns."""
+"""Results formatted for a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def test_a_slower_run_says_by_how_much() -> None:
     assert "faster" in render(FULL, "/x", PUBLISHED.replace(step_time_s=6.0))
 
 
-def test_data_that_survived_a_crash_is_said() -> None:
+def test_valid_data_of_a_crashed_run_is_reported() -> None:
     text = render(FULL.replace(status="failed", cause="after the last step: SIGSEGV"), "/x")
-    assert "the measured data is whole" in text
+    assert "the measured data is complete" in text
 
 
 def test_parallelism_is_not_needed_to_render() -> None:

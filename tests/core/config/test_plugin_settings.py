@@ -1,4 +1,4 @@
-"""Settings of plugins: where a value comes from, what is refused, and the options that are made of them."""
+"""Settings of plugins: precedence of sources, validation, and generated options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llmbx.model.settings import Option, Settings, fields
 
 
 class QueueSettings(Settings, frozen=True):
-    """Of a made-up launcher."""
+    """Settings of a fictitious launcher."""
 
     plugin: ClassVar[str] = "queue"
 
@@ -62,12 +62,12 @@ def test_keys_of_a_plugin_may_stand_in_the_clusters_own_table() -> None:
         ({"queue": {"slotz": 1}}, {}, {}, r"llmbx.toml: at clusters.c: unknown key 'slotz' \(did you mean 'slots'\?\)"),
         ({"queue": {"slots": "two"}}, {}, {}, "llmbx.toml: at clusters.c: at slots: Expected int"),
         ({"queue": 3}, {}, {}, "llmbx.toml: at clusters.c.queue: expected a table, got 3"),
-        ({}, {"SLOTS": "two"}, {}, "SLOTS='two': expected a whole number"),
+        ({}, {"SLOTS": "two"}, {}, "SLOTS='two': expected an integer"),
         ({}, {"EAGER": "perhaps"}, {}, "EAGER='perhaps': expected true or false"),
         ({}, {}, {"slotz": 1}, "settings of queue: unknown key 'slotz'"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(
+def test_errors_name_their_place(
     own: dict[str, Any], environ: dict[str, str], options: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(UsageError, match=says):

@@ -1,4 +1,4 @@
-"""What the configuration says: where everything is kept, unless the environment says so; and numbers that are none."""
+"""Configuration files and the installation folder: precedence, paths and invalid values."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_the_environment_wins_over_the_configuration_and_that_over_the_default(t
         ("gpus_per_node = 0", "at clusters[...].gpus_per_node: Expected int >= 1"),
     ],
 )
-def test_a_number_that_means_nothing_is_refused(line: str, said: str, tmp_path: Path) -> None:
+def test_an_invalid_number_is_rejected(line: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "llmbx.toml").write_text(f"[clusters.c]\n{line}\n")
     with pytest.raises(UsageError, match=re.escape(f"{tmp_path}/llmbx.toml: {said}")):
         load_config({}, tmp_path)
 
 
-def test_the_commands_ask_in_this_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_use_this_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "llmbx.toml").write_text('install = "bench"\n')
     monkeypatch.setenv("LLMBX_CONFIG", str(tmp_path / "llmbx.toml"))
     monkeypatch.delenv("LLMB_INSTALL", raising=False)
@@ -74,29 +74,31 @@ def test_relative_folders_and_those_of_a_user_are_made_absolute(
     ("text", "says"),
     [
         ("~nobody-at-all/w", "Could not determine home directory"),
-        (os.fsdecode(b"/tmp/b\xff"), "a folder's name has to be UTF-8"),
+        (os.fsdecode(b"/tmp/b\xff"), "the path must be UTF-8"),
     ],
 )
 @pytest.mark.parametrize("variable", ["LLMB_INSTALL", "LLMB_WORKLOAD"])
-def test_a_folder_that_cannot_be_meant_is_refused(variable: str, text: str, says: str) -> None:
+def test_an_invalid_folder_is_rejected(variable: str, text: str, says: str) -> None:
     with pytest.raises(UsageError, match=f"{variable} .*{says}"):
         find_install({**HERE, variable: text})
 
 
-def test_the_workload_folder_is_proved_to_be_writable(tmp_path: Path) -> None:
+def test_the_workload_folder_must_be_writable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     there = Install(root=str(tmp_path / "i"), origin="test", workload_root=str(tmp_path / "w"))
     there.ensure()
     assert Path(there.workload_root or "").is_dir()
     blocked = there.replace(workload_root=str(tmp_path / "file" / "w"))
-    with pytest.raises(UsageError, match=r"cannot make .*file/w \(LLMB_WORKLOAD\): .*; set LLMB_WORKLOAD to a folder"):
+    with pytest.raises(
+        UsageError, match=r"cannot create .*file/w \(LLMB_WORKLOAD\): .*; set LLMB_WORKLOAD to a writable folder"
+    ):
         blocked.ensure()
 
 
-def test_a_current_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_current_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
     here.rmdir()
-    with pytest.raises(UsageError, match="the current folder is gone: change to one that is there"):
+    with pytest.raises(UsageError, match="the current folder does not exist any more: change to another one"):
         load_config({})

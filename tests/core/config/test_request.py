@@ -35,9 +35,9 @@ def test_the_prefixed_name_wins_and_is_the_origin() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("JOB_TOTAL_GPUS", "many", "expected a whole number"),
-        ("JOB_TOTAL_GPUS", "0", "expected a whole number of at least 1"),
-        ("GPUS_PER_NODE", "-4", "expected a whole number of at least 1"),
+        ("JOB_TOTAL_GPUS", "many", "expected an integer"),
+        ("JOB_TOTAL_GPUS", "0", "expected an integer >= 1"),
+        ("GPUS_PER_NODE", "-4", "expected an integer >= 1"),
         ("ENABLE_PROFILE", "perhaps", "expected true or false"),
     ],
 )
@@ -50,7 +50,7 @@ def test_pairs_keep_everything_after_the_first_equals_sign() -> None:
     assert parse_pairs("--env", ("A=b=c d", "E=")) == {"A": "b=c d", "E": ""}
 
 
-@pytest.mark.parametrize(("pairs", "said"), [(("novalue",), "expected KEY=VALUE"), (("A=1", "A=2"), "given twice")])
+@pytest.mark.parametrize(("pairs", "said"), [(("novalue",), "expected KEY=VALUE"), (("A=1", "A=2"), "set twice")])
 def test_malformed_pairs_are_refused(pairs: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse_pairs("--set", pairs)

@@ -49,14 +49,14 @@ def test_long_names_and_letters_are_the_same_key() -> None:
     [
         ("sed", "1", "did you mean 'seed'"),
         ("fp8_recipe", "mxx", "did you mean 'mx'"),
-        ("tp", "two", "expected a whole number"),
+        ("tp", "two", "expected an integer"),
         ("lr", "fast", "expected a number"),
         ("lr", "nan", "--set lr=nan: expected a finite number"),
         ("clip", "-inf", "expected a finite number"),
-        ("gbs", "-4", "at least 0"),
-        ("cg", "maybe", "expected a whole number"),
+        ("gbs", "-4", "expected an integer >= 0"),
+        ("cg", "maybe", "expected an integer"),
     ],
 )
-def test_bad_values_say_what_would_be_right(key: str, value: str, said: str) -> None:
+def test_errors_of_invalid_values(key: str, value: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         read_settings({key: value}, WORKLOAD)

@@ -100,7 +100,7 @@ def test_a_table_names_its_columns_and_says_what_it_leaves_out(several: list[str
     head, *lines = done.stdout.splitlines()
     assert head.split()[:3] == ["run", "id", "workload"] and head.split()[-3:] == ["age", "tags", "gbs"]
     assert len(lines) == 2 and "accepted, night" in lines[1]
-    assert done.stderr == "2 of 6 runs; --limit 0 lists all\n"
+    assert done.stderr == "2 of 6 runs shown; use --limit 0 to list all\n"
     assert jobs("--status", "cancelled").stderr.startswith("none of the 6 runs in ")
     assert jobs("--status", "cancelled", "--format", "json").stdout == "[]\n"
 
@@ -126,17 +126,17 @@ def test_a_number_beyond_64_bits_is_a_question_like_any_other(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--status", "faild"), "--status faild: no such status (did you mean 'failed'?)"),
+        (("--status", "faild"), "--status faild: unknown status (did you mean 'failed'?)"),
         (("--sort", "step_tme_s"), "--sort: no column named 'step_tme_s' (did you mean 'step_time_s'?)"),
         (("--columns", "run_id,mfux"), "--columns: no column named 'mfux' (did you mean 'mfu'?)"),
-        (("--columns", ","), "--columns: expected names of columns"),
+        (("--columns", ","), "--columns: expected column names"),
         (("--since", "lately"), "--since 'lately': expected a date (2026-11-20)"),
         (("--where", "gpuss > 3"), "no column named 'gpuss' (did you mean 'gpus'?)"),
         (("--workload", "lien"), "no workload named 'lien' (did you mean 'line'?)"),
         (("tag", "last", "two words"), "tag 'two words': expected one word"),
         (("tag", "last", "-x"), "No such option"),
         (("untag", "last", "accepte"), "has no tag 'accepte'"),
-        (("--limit", "3", "rebuild"), "--limit is for listing, not for `jobs rebuild`"),
+        (("--limit", "3", "rebuild"), "--limit cannot be combined with `jobs rebuild`"),
     ],
 )
 def test_mistakes_are_told_in_one_line(several: list[str], jobs: Jobs, arguments: tuple[str, ...], why: str) -> None:

@@ -119,7 +119,7 @@ def test_save_forgets_what_another_window_warned_of(shelf: Shelf, parse: Call) -
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("last", "--save"), "--save keeps the figures of another window: say which with --window"),
+        (("last", "--save"), "--save requires --window"),
         (("last", "--window", "60-70", "--save"), "window 60-70 measures nothing (the log ends at step 49); not saved"),
         (("no-such-run",), "no-such-run: no such file or folder, and no run 'no-such-run'"),
         (("some/where",), "some/where: no such file or folder"),
@@ -138,7 +138,7 @@ def test_a_run_that_goes_on_has_nothing_to_save(shelf: Shelf, parse: Call) -> No
     run = shelf.put(noise(1, 2.0))
     (run.path / RESULT).unlink()
     run.log.write_text("")
-    with pytest.raises(UsageError, match="is not the log of an ended run of llmbx"):
+    with pytest.raises(UsageError, match="is not the log of a finished run of llmbx"):
         parse(run.record.run_id, "--window", "auto", "--save")
 
 

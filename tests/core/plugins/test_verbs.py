@@ -26,7 +26,7 @@ def test_a_verb_is_listed_by_its_first_line_and_works(package: Package, llmbx: L
 
 def test_the_verbs_of_llmbx_stay_its_own(package: Package, llmbx: Llmbx) -> None:
     package("thief", VERB, plugins=(), verbs=("list",))
-    done, told = llmbx("list"), "command 'list' of llmbx-thief is left out: the name is llmbx's own"
+    done, told = llmbx("list"), "command 'list' of llmbx-thief is ignored: the name is reserved by llmbx"
     assert "grok1" in done.stdout and told in done.stderr
     assert "Mine" not in llmbx("--help").stdout
 
@@ -35,8 +35,8 @@ def test_a_verb_that_two_packages_claim_names_both(package: Package, llmbx: Llmb
     for name in ("one", "two"):
         package(name, VERB, plugins=(), verbs=("mine",))
     done = llmbx("mine")
-    assert done.returncode == 2 and "'mine' is claimed by llmbx-one and by llmbx-two" in done.stderr
-    assert "(claimed by llmbx-one and by llmbx-two)" in llmbx("--help").stdout
+    assert done.returncode == 2 and "'mine' is provided by llmbx-one and by llmbx-two" in done.stderr
+    assert "(provided by llmbx-one and by llmbx-two)" in llmbx("--help").stdout
     assert llmbx("list").returncode == 0
 
 

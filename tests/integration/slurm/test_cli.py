@@ -112,7 +112,7 @@ def test_cancel_by_the_schedulers_job_id(
     assert done.returncode == 0 and done.stdout.startswith(f"{run_id}: cancelled after ")
     assert read_result(only_run())["status"] == "cancelled"
     again = llmbx("cancel", job, env=env)
-    assert again.returncode == 2 and "has ended already (cancelled)" in again.stderr
+    assert again.returncode == 2 and "has already ended (cancelled)" in again.stderr
 
 
 def test_what_sbatch_refuses_is_exit_4_and_leaves_a_truthful_record(

@@ -1,4 +1,4 @@
-"""Which options were typed, as told from those that have their defaults."""
+"""Options set explicitly on the command line."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import click
 
 
-def given(context: click.Context, names: Iterable[str] | None = None) -> list[str]:
-    """The options on the command line by their long spelling; of all, or of the parameters with these names."""
+def explicit_options(context: click.Context, names: Iterable[str] | None = None) -> list[str]:
+    """The long spellings of the options set on the command line; with `names`, only those of these parameters."""
     wanted = None if names is None else set(names)
     return [
         _spelling(parameter)
@@ -19,7 +19,7 @@ def given(context: click.Context, names: Iterable[str] | None = None) -> list[st
 
 
 def _belongs(name: str, wanted: set[str]) -> bool:
-    """Whether a parameter is one of these; those of plugins are all `plugin_settings`."""
+    """Whether `wanted` contains the parameter. `plugin_settings` stands for the parameters of all plugins."""
     return name in wanted or ("__" in name and "plugin_settings" in wanted)
 
 

@@ -1,4 +1,4 @@
-"""Options that a repeated run cannot take are refused, all of them in one line; those that only admit it are taken."""
+"""Options that a repeated run, a plan file or a resumed sweep does not accept are rejected in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llmbx_sweep import cli
 
 
 def refusal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: object, *arguments: str) -> str:
-    """The line with which the command ends, in an install without a run."""
+    """The error message of the command in an install without runs."""
     monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
     monkeypatch.setenv("LLMBX_CONFIG", "/dev/null")
     done = CliRunner().invoke(command, arguments)  # type: ignore[arg-type]
@@ -30,23 +30,23 @@ def refusal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: object, *a
         (("--no-preflight",), "--preflight"),
     ],
 )
-def test_a_run_is_repeated_as_it_was(
+def test_options_that_change_a_repeated_run_are_rejected(
     typed: tuple[str, ...], named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     said = refusal(monkeypatch, tmp_path, run.command, "--from", "x", *typed)
-    assert said == f"--from repeats a run as it was: {named} cannot change it; leave --from out"
+    assert said == f"--from cannot be combined with {named}"
 
 
-def test_what_admits_a_repeated_run_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_options_that_do_not_change_the_run_are_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     typed = ("--force", "--accept-image-change", "--repeat", "2", "--offline", "--detach", "--dry-run")
     assert refusal(monkeypatch, tmp_path, run.command, "--from", "x", *typed).startswith("no run 'x'")
 
 
 def test_the_other_verbs_name_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = refusal(monkeypatch, tmp_path, profile.command, "--steps", "1-2", "--gpus", "2", "--dtype", "fp8")
-    assert said == "--dtype, --gpus need a workload: without one the last run is repeated as it was"
+    assert said == "--dtype, --gpus need a workload; without one, the last run is repeated unchanged"
     said = refusal(monkeypatch, tmp_path, jobs.command, "-n", "3", "rebuild")
-    assert said == "--limit is for listing, not for `jobs rebuild`"
+    assert said == "--limit cannot be combined with `jobs rebuild`"
 
 
 def test_a_plan_file_and_a_sweep_that_goes_on_take_nothing_else(
