@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .catalog.environments import needed as needed
     from .catalog.workloads import load_workload as load_workload
     from .catalog.workloads import load_workloads as load_workloads
-    from .cli.explicit_options import explicit_options as explicit_options
     from .cli import flow as flow
     from .cli import numbers as numbers
     from .cli import options as options
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from .cli import plugin_options as plugin_options
     from .cli import terminal as terminal
     from .cli import words as words
+    from .cli.explicit_options import explicit_options as explicit_options
     from .cli.options import World as World
     from .cli.options import run_options as run_options
     from .cli.options import world as world

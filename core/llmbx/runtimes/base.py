@@ -50,8 +50,8 @@ class Runtime(Protocol):
         The rank shim follows the words of `argv`: what stands there must start `/bin/sh run_dir/rank-ROLE.sh`, in
         `run_dir`, which the container sees at the same path. It hands on by name, never by value, the variables of
         `spec.env`, `phase.env`, `phase.forward`, `spec.secrets` and `RANK_VARIABLES` that are set; mounts the run
-        folder, `launch.mounts` and `spec.mounts`; and shows the GPUs if the run has some. `container_env` in `llmbx.api`
-        lists all of these.
+        folder, `launch.mounts` and `spec.mounts`; and shows the GPUs if the run has some. `container_env` lists all of
+        these.
         """
 
     def check(self, install: Path) -> Finding | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from llmbx.logs.lines import LineReader
+from llmbx.logs.restarts import RESTARTED
 from llmbx.model import Event, Step
-from llmbx.run.collect import RESTARTED
 
 from .counts import FrameworkLine, LogCounts
 from .report import StepCalls

@@ -9,8 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-import msgspec
-
+from llmbx.codec import decoder
 from llmbx.errors import InfraError, UsageError
 
 PROCESS = ~0xFFFFFF
@@ -22,7 +21,7 @@ _BLOCK = 50_000
 _SAMPLE = 400
 """Number of rows sampled to check whether a table is sorted by a column."""
 
-_decode = msgspec.json.Decoder(list[int]).decode
+_decode = decoder(list[int]).decode
 
 _MAGIC = b"SQLite format 3\0"
 

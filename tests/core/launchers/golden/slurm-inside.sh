@@ -110,15 +110,15 @@ makes() {
   for path; do exists "$path" || fail 1 "phase $phase ended with exit code 0 but did not make $path"; done
 }
 
-# The ranks are the tasks of one srun for each phase.
-step='' mine=/proc/$$/fd/2 # where srun's own messages go
-trap '' USR1 # the signal for stack dumps is for the ranks
+# Functions that start the ranks of each phase as the tasks of one srun.
+step='' srun_messages=/proc/$$/fd/2 # srun's own messages go to standard error
+trap '' USR1 # this signal requests stack dumps from the ranks
 
-set_aside() { # what an earlier start of this job left, so that nothing of it is taken for this one's
+archive_previous_start() { # moves the files of an earlier start of a requeued job to attempts/N
   ((${SLURM_RESTART_COUNT:-0})) || return 0
   local n=0 path
   mkdir -p attempts
-  until mkdir "attempts/$n" 2> /dev/null; do ((++n < 1000)) || fail 1 "attempts/$n cannot be made in $PWD"; done
+  until mkdir "attempts/$n" 2> /dev/null; do ((++n < 1000)) || fail 1 "cannot create attempts/$n in $PWD"; done
   for path in * .exit.json; do
     case $path in
       run.json | run.sh | result.json | tags.json | given-up | attempts | sbatch_*.out) ;;
@@ -129,7 +129,7 @@ set_aside() { # what an earlier start of this job left, so that nothing of it is
 
 asked() { interrupted "$1" "$2"; } # signal, its number
 
-first_address() { # of the job's first node, as the scheduler itself reaches it
+first_address() { # address of the job's first node, as configured in Slurm
   local first address
   first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
   address=$(scontrol show node "$first" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p')
@@ -142,8 +142,8 @@ stop() {
   wait "$step"
 }
 
-# srun ends with the highest code of all tasks, stopped ones included; its messages say which failed first
-first_failure() { # offset in the messages, code of srun: sets rank, node and status
+# srun exits with the highest code of all tasks, including stopped ones; its messages tell which task failed first
+first_failure() { # offset in the messages, exit code of srun; sets rank, node and status
   local line pattern='^srun: error: ([^ :]+): tasks? ([0-9]+)([-,][-,0-9]*)?: (.+)$'
   status=$2
   while read -r line; do
@@ -158,31 +158,31 @@ first_failure() { # offset in the messages, code of srun: sets rank, node and st
       "Segmentation fault"*) status=139 ;;
     esac
     return
-  done < <([ -f "$mine" ] && tail -c "+$(($1 + 1))" "$mine")
+  done < <([ -f "$srun_messages" ] && tail -c "+$(($1 + 1))" "$srun_messages")
 }
 
-# A controller that is down for a moment (a restart, a failover) must not cost a job that waited for its nodes. srun says
-# this before any rank has started, so that starting again repeats nothing.
-unreached='^srun: error: Unable to (create step|confirm allocation) for job [0-9]+: Unable to contact slurm controller'
-patience=600 # seconds
+# A short outage of the controller (a restart, a failover) must not end a job that has waited for its nodes. srun prints
+# this message before any rank has started, so the step can be started again.
+unreachable='^srun: error: Unable to (create step|confirm allocation) for job [0-9]+: Unable to contact slurm controller'
+retry_s=600
 
-start_step() { # function that starts the ranks: sets code, that of srun, and size, where its messages begin
-  local give_up=$((SECONDS + patience))
+start_step() { # function that starts the ranks; sets code (of srun) and size (offset of its messages)
+  local deadline=$((SECONDS + retry_s))
   while :; do
-    code=0 size=$(stat -L -c %s "$mine")
+    code=0 size=$(stat -L -c %s "$srun_messages")
     "$1" < /dev/null &
     step=$!
     wait "$step" || code=$?
     step=''
-    ((code)) && [ -f "$mine" ] && tail -c "+$((size + 1))" "$mine" | grep -qE "$unreached" || return 0
-    ((SECONDS < give_up)) || fail 4 "the Slurm controller could not be reached for $((patience / 60)) minutes"
-    say "the Slurm controller cannot be reached: phase $phase starts again"
+    ((code)) && [ -f "$srun_messages" ] && tail -c "+$((size + 1))" "$srun_messages" | grep -qE "$unreachable" || return 0
+    ((SECONDS < deadline)) || fail 4 "the Slurm controller was unreachable for $((retry_s / 60)) minutes"
+    say "the Slurm controller is unreachable: starting phase $phase again"
     sleep 5 &
     wait $!
   done
 }
 
-run() { # number of ranks, function that starts them
+run() { # number of ranks, function that starts the ranks
   local status=0 code size
   say "phase $phase: $1 rank(s)"
   LLMBX_MASTER_PORT=$((LLMBX_MASTER_PORT + 1))
@@ -203,7 +203,7 @@ rank_last() {
     --nodelist=n2 --overlap --gpus-per-node=4 /bin/sh "$run_dir"/rank-last.sh
 }
 
-set_aside
+archive_previous_start
 begin
 
 cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
@@ -259,7 +259,7 @@ cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
 } > "node-$LLMBX_NODE_RANK.txt"
 END_OF_FILE
 
-[ -n "${SLURM_JOB_ID-}" ] || fail 2 "this script is started with sbatch"
+[ -n "${SLURM_JOB_ID-}" ] || fail 2 "submit this script with sbatch"
 unset LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 LLMBX_MASTER_ADDR=$(first_address)
 LLMBX_MASTER_PORT=$((10000 + $$ * 8 % 20000))

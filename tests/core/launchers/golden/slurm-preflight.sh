@@ -116,15 +116,15 @@ makes() {
   for path; do exists "$path" || fail 1 "phase $phase ended with exit code 0 but did not make $path"; done
 }
 
-# The ranks are the tasks of one srun for each phase.
-step='' mine=/proc/$$/fd/2 # where srun's own messages go
-trap '' USR1 # the signal for stack dumps is for the ranks
+# Functions that start the ranks of each phase as the tasks of one srun.
+step='' srun_messages=/proc/$$/fd/2 # srun's own messages go to standard error
+trap '' USR1 # this signal requests stack dumps from the ranks
 
-set_aside() { # what an earlier start of this job left, so that nothing of it is taken for this one's
+archive_previous_start() { # moves the files of an earlier start of a requeued job to attempts/N
   ((${SLURM_RESTART_COUNT:-0})) || return 0
   local n=0 path
   mkdir -p attempts
-  until mkdir "attempts/$n" 2> /dev/null; do ((++n < 1000)) || fail 1 "attempts/$n cannot be made in $PWD"; done
+  until mkdir "attempts/$n" 2> /dev/null; do ((++n < 1000)) || fail 1 "cannot create attempts/$n in $PWD"; done
   for path in * .exit.json; do
     case $path in
       run.json | run.sh | result.json | tags.json | given-up | attempts | sbatch_*.out) ;;
@@ -135,7 +135,7 @@ set_aside() { # what an earlier start of this job left, so that nothing of it is
 
 asked() { interrupted "$1" "$2"; } # signal, its number
 
-first_address() { # of the job's first node, as the scheduler itself reaches it
+first_address() { # address of the job's first node, as configured in Slurm
   local first address
   first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
   address=$(scontrol show node "$first" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p')
@@ -148,8 +148,8 @@ stop() {
   wait "$step"
 }
 
-# srun ends with the highest code of all tasks, stopped ones included; its messages say which failed first
-first_failure() { # offset in the messages, code of srun: sets rank, node and status
+# srun exits with the highest code of all tasks, including stopped ones; its messages tell which task failed first
+first_failure() { # offset in the messages, exit code of srun; sets rank, node and status
   local line pattern='^srun: error: ([^ :]+): tasks? ([0-9]+)([-,][-,0-9]*)?: (.+)$'
   status=$2
   while read -r line; do
@@ -164,31 +164,31 @@ first_failure() { # offset in the messages, code of srun: sets rank, node and st
       "Segmentation fault"*) status=139 ;;
     esac
     return
-  done < <([ -f "$mine" ] && tail -c "+$(($1 + 1))" "$mine")
+  done < <([ -f "$srun_messages" ] && tail -c "+$(($1 + 1))" "$srun_messages")
 }
 
-# A controller that is down for a moment (a restart, a failover) must not cost a job that waited for its nodes. srun says
-# this before any rank has started, so that starting again repeats nothing.
-unreached='^srun: error: Unable to (create step|confirm allocation) for job [0-9]+: Unable to contact slurm controller'
-patience=600 # seconds
+# A short outage of the controller (a restart, a failover) must not end a job that has waited for its nodes. srun prints
+# this message before any rank has started, so the step can be started again.
+unreachable='^srun: error: Unable to (create step|confirm allocation) for job [0-9]+: Unable to contact slurm controller'
+retry_s=600
 
-start_step() { # function that starts the ranks: sets code, that of srun, and size, where its messages begin
-  local give_up=$((SECONDS + patience))
+start_step() { # function that starts the ranks; sets code (of srun) and size (offset of its messages)
+  local deadline=$((SECONDS + retry_s))
   while :; do
-    code=0 size=$(stat -L -c %s "$mine")
+    code=0 size=$(stat -L -c %s "$srun_messages")
     "$1" < /dev/null &
     step=$!
     wait "$step" || code=$?
     step=''
-    ((code)) && [ -f "$mine" ] && tail -c "+$((size + 1))" "$mine" | grep -qE "$unreached" || return 0
-    ((SECONDS < give_up)) || fail 4 "the Slurm controller could not be reached for $((patience / 60)) minutes"
-    say "the Slurm controller cannot be reached: phase $phase starts again"
+    ((code)) && [ -f "$srun_messages" ] && tail -c "+$((size + 1))" "$srun_messages" | grep -qE "$unreachable" || return 0
+    ((SECONDS < deadline)) || fail 4 "the Slurm controller was unreachable for $((retry_s / 60)) minutes"
+    say "the Slurm controller is unreachable: starting phase $phase again"
     sleep 5 &
     wait $!
   done
 }
 
-run() { # number of ranks, function that starts them
+run() { # number of ranks, function that starts the ranks
   local status=0 code size
   say "phase $phase: $1 rank(s)"
   LLMBX_MASTER_PORT=$((LLMBX_MASTER_PORT + 1))
@@ -205,35 +205,35 @@ rank_train() {
     "$run_dir"/rank-train.sh
 }
 
-# Every node is looked at before the framework starts: a bad one ends the run, by its name.
-answer() { # number of a node, its name, what srun said, the driver that most have: why it is bad; nothing where it is not
+# Checks every node before the framework starts; a faulty node ends the run, and the error names it.
+node_fault() { # node number, node name, srun's messages, most common driver version; prints the fault, if any
   local file=preflight-$1.txt why
   if [ ! -f "$file" ]; then
     why=$(sed -n "s/^srun: error: $2: tasks* [^:]*: //p" <<< "$3" | head -n 1)
     [ -n "$why" ] || why=$(sed -n 's/^srun: error: [^:]*\[.*\]: tasks* [^:]*: //p' <<< "$3" | head -n 1) # of several
     case $why in
-      *"exit code 11"*) echo "the run's folder cannot be written there" ;;
-      *) echo "no answer (${why:-nothing that the first node can see}): its container did not start, or its folder is another" ;;
+      *"exit code 11"*) echo "cannot write to the run folder" ;;
+      *) echo "no check result (${why:-not visible on the first node}): the container did not start, or the run folder is not shared" ;;
     esac
     return
   fi
   why=$(sed -n 's/^bad=//p' "$file" | paste -s -d ';')
   [ -z "$why" ] || { echo "${why//;/, }"; return; }
   why=$(sed -n 's/^driver=//p' "$file")
-  [ -z "$why" ] || [ "$why" = "$4" ] || echo "driver $why, the others have $4"
+  [ -z "$why" ] || [ "$why" = "$4" ] || echo "driver $why, but the other nodes have $4"
 }
 
-look_at_nodes() { # how many there are
-  local names=() bad='' which='' said code size common n why
+check_nodes() { # number of nodes
+  local names=() bad='' which='' output code size common n why
   enter preflight
   say "phase $phase: $1 node(s)"
   rm -f preflight-*.txt
   start_step rank_preflight
-  said=$([ -f "$mine" ] && tail -c "+$((size + 1))" "$mine")
+  output=$([ -f "$srun_messages" ] && tail -c "+$((size + 1))" "$srun_messages")
   mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
   common=$(sed -n 's/^driver=//p' preflight-*.txt 2> /dev/null | sort | uniq -c | sort -rn | head -n 1)
   for ((n = 0; n < $1; n++)); do
-    why=$(answer "$n" "${names[n]}" "$said" "${common##* }")
+    why=$(node_fault "$n" "${names[n]}" "$output" "${common##* }")
     [ -z "$why" ] || { which+=",${names[n]}" bad+="; node ${names[n]}: $why"; }
   done
   [ -z "$bad" ] || { node=$(json "${which#,}"); fail 4 "${bad#; }"; }
@@ -248,7 +248,7 @@ rank_preflight() {
     --kill-on-bad-exit=0 --output=preflight.out --time=10 /bin/sh "$run_dir"/rank-preflight.sh
 }
 
-set_aside
+archive_previous_start
 begin
 
 cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
@@ -285,7 +285,7 @@ cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
 } > "node-$LLMBX_NODE_RANK.txt"
 END_OF_FILE
 
-[ -n "${SLURM_JOB_ID-}" ] || fail 2 "this script is started with sbatch"
+[ -n "${SLURM_JOB_ID-}" ] || fail 2 "submit this script with sbatch"
 unset LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 LLMBX_MASTER_ADDR=$(first_address)
 LLMBX_MASTER_PORT=$((10000 + SLURM_JOB_ID * 8 % 20000))
@@ -293,23 +293,23 @@ export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 
 cat > ./preflight.sh << 'END_OF_FILE' || unwritten ./preflight.sh
 #!/bin/sh
-# usage: preflight.sh GPUS TYPE [REPOSITORY …]     looks at one node before the framework starts there
-# TYPE is h100 …, cpu (no GPU is looked at) or any (whatever it is called).
-# What it finds is a line each in preflight-N.txt of the run folder: facts as name=value, faults as bad=reason.
+# usage: preflight.sh GPUS TYPE [REPOSITORY …]     checks one node before the framework starts
+# TYPE is a GPU type (h100 …), cpu (GPUs are not checked) or any (the GPU name is not checked).
+# Results are written to preflight-N.txt in the run folder, one per line: facts as name=value, faults as bad=reason.
 gpus=$1 type=$2
 shift 2
 file=preflight-${LLMBX_NODE_RANK:-0}.txt
-# A redirection that fails ends the shell where the command is a special one, such as ":".
+# A failing redirection of a special builtin, such as ":", would end the shell.
 { true > "$file.part"; } 2> /dev/null || exit 11
 put() { printf '%s\n' "$1" >> "$file.part"; }
-ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2> /dev/null; }
+query() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2> /dev/null; }
 
-look_at_gpus() {
+check_gpus() {
   if ! command -v nvidia-smi > /dev/null; then
-    put "note=nvidia-smi is not there: the GPUs were not looked at"
+    put "note=nvidia-smi not found: the GPUs were not checked"
     return
   fi
-  found=$(ask name,driver_version,memory.total,memory.free) || { put "bad=nvidia-smi fails: the driver is not up"; return; }
+  found=$(query name,driver_version,memory.total,memory.free) || { put "bad=nvidia-smi failed: the driver is not running"; return; }
   count=$(printf '%s\n' "$found" | grep -c .)
   put "gpus=$count"
   [ "$count" -ge "$gpus" ] || put "bad=$count of $gpus GPUs"
@@ -322,23 +322,23 @@ look_at_gpus() {
       print "bad=GPU " NR - 1 " has only " free " of " total " MiB free"
     }' >> "$file.part"
   number=0
-  ask clocks_throttle_reasons.active | while read -r reasons; do
-    # slowdown by hardware 0x8, by heat 0x20 and 0x40, by the power brake 0x80 (NVML, clocks throttle reasons)
+  query clocks_throttle_reasons.active | while read -r reasons; do
+    # 0x8 hardware slowdown, 0x20 and 0x40 thermal slowdown, 0x80 power brake (NVML, clocks throttle reasons)
     case $reasons in 0x*) [ $((reasons & 0xe8)) -eq 0 ] || put "bad=GPU $number is throttled ($reasons)" ;; esac
     number=$((number + 1))
   done
 }
 
-look_at_cache() { # repository: without a network its files must lie in the cache
+check_cache() { # repository; if HF_HUB_OFFLINE is set, its files must be in the cache
   case ${HF_HUB_OFFLINE:-0} in 0 | '') return ;; esac
   cache=${HF_HUB_CACHE:-${HF_HOME:-$HOME/.cache/huggingface}/hub}
   folder=$cache/models--$(printf '%s' "$1" | sed 's#/#--#g')/snapshots
   for path in "$folder"/*/*; do [ -r "$path" ] && return; done
-  put "bad=$1 cannot be read from $cache, and HF_HUB_OFFLINE forbids to fetch it"
+  put "bad=$1 is not readable in $cache, and HF_HUB_OFFLINE disables the download"
 }
 
-[ "$type" = cpu ] || look_at_gpus
-for repository; do look_at_cache "$repository"; done
+[ "$type" = cpu ] || check_gpus
+for repository; do check_cache "$repository"; done
 mv -f "$file.part" "$file" || exit 11
 END_OF_FILE
 cat > ./rank-preflight.sh << 'END_OF_FILE' || unwritten ./rank-preflight.sh
@@ -375,7 +375,7 @@ cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
 } > "node-$LLMBX_NODE_RANK.txt"
 END_OF_FILE
 
-look_at_nodes 2
+check_nodes 2
 
 enter train
 run 16 rank_train
