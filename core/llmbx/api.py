@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .cli.plugin_options import RunCommand as RunCommand
     from .cli.progress import Progress as RunProgress
     from .codec import decode as decode
+    from .codec import decoder as decoder
     from .config import profiles as profiles
     from .config.install import RECORD as RECORD
     from .config.install import Install as Install
@@ -162,6 +163,7 @@ if TYPE_CHECKING:
     from .run.follow import STACK_GRACE_S as STACK_GRACE_S
     from .run.preconditions import site_findings as site_findings
     from .runtimes import children as children
+    from .runtimes import container_env as container_env
     from .runtimes import locks as locks
     from .runtimes.base import Offer as Offer
     from .runtimes.base import Progress as Progress
