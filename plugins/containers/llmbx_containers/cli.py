@@ -266,10 +266,10 @@ def _builder(here: World) -> Any:
 def _for_python(environment: Environment, minor: str) -> Environment:
     """The environment restricted to one Python version. Raises `UsageError` if its lock does not support it."""
     if minor not in environment.pythons:
-        admitted = " or ".join(environment.pythons)
-        raise UsageError(f"--python {minor}: the lock of {environment.name} is for Python {admitted}")
-    narrowed: Environment = environment.replace(pythons=(minor,))
-    return narrowed
+        supported = " or ".join(environment.pythons)
+        raise UsageError(f"--python {minor}: the lock of {environment.name} is for Python {supported}")
+    restricted: Environment = environment.replace(pythons=(minor,))
+    return restricted
 
 
 def _build(runtime: str, environment: Environment, built: Image, of: Recipe, here: World) -> str:
@@ -369,12 +369,12 @@ def _prepare_on_node(
 def _row(entry: Entry, format_: str) -> dict[str, object]:
     from llmbx.cli.words import size
 
-    shown = {name: getattr(entry, name) for name in (*COLUMNS, "path")}
+    row = {name: getattr(entry, name) for name in (*COLUMNS, "path")}
     if format_ == "table":
-        shown["name"] = entry.label
-        shown["size"] = None if entry.size is None else size(entry.size)
-        shown["digest"] = entry.digest[:19] if entry.digest else None
-    return shown
+        row["name"] = entry.label
+        row["size"] = None if entry.size is None else size(entry.size)
+        row["digest"] = entry.digest[:19] if entry.digest else None
+    return row
 
 
 def _line(image: Image) -> str:

@@ -57,8 +57,8 @@ def parse_reference(text: str) -> Reference:
     repository, _, tag = rest.partition(":")
     if registry == "docker.io" and repository and "/" not in repository:
         repository = f"library/{repository}"
-    fits = registry and _REPOSITORY.fullmatch(repository) and (not tag or _TAG.fullmatch(tag))
-    if not fits or (digest and not _DIGEST.fullmatch(digest)):
+    valid = registry and _REPOSITORY.fullmatch(repository) and (not tag or _TAG.fullmatch(tag))
+    if not valid or (digest and not _DIGEST.fullmatch(digest)):
         raise UsageError(
             f"'{text}' is not an image reference: expected a form like nvcr.io#nvidia/nemo:25.04.01 or …@sha256:…"
         )

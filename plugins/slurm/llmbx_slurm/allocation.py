@@ -61,14 +61,14 @@ def current_allocation(environ: Mapping[str, str], command: Callable[..., str] =
 
 def _job_text(job: str, command: Callable[..., str]) -> str:
     try:
-        shown = command("scontrol", "--oneliner", "show", "job", job)
+        output = command("scontrol", "--oneliner", "show", "job", job)
     except Unreachable:
         raise
     except InfraError as error:
         if "Invalid job id" not in str(error):
             raise
-        shown = ""
-    text = next((line for line in shown.splitlines() if line.startswith(f"JobId={job} ")), "")
+        output = ""
+    text = next((line for line in output.splitlines() if line.startswith(f"JobId={job} ")), "")
     state = _field(text, "JobState") or "not found"
     if state != "RUNNING":
         raise UsageError(
@@ -97,11 +97,11 @@ def restricted(allocation: Allocation, spec: RunSpec, command: Callable[..., str
     """
     hosts, options = list(allocation.hosts), sbatch_options(spec)
     if options.get("nodelist"):
-        asked = command("scontrol", "show", "hostnames", options["nodelist"]).split()
-        hosts = [host for host in hosts if host in asked]
+        allowed = command("scontrol", "show", "hostnames", options["nodelist"]).split()
+        hosts = [host for host in hosts if host in allowed]
     if options.get("exclude"):
-        left_out = command("scontrol", "show", "hostnames", options["exclude"]).split()
-        hosts = [host for host in hosts if host not in left_out]
+        excluded = command("scontrol", "show", "hostnames", options["exclude"]).split()
+        hosts = [host for host in hosts if host not in excluded]
     _check(allocation, spec, hosts)
     return msgspec.structs.replace(allocation, hosts=tuple(hosts[: spec.nodes]))
 

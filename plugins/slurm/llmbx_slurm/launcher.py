@@ -124,11 +124,11 @@ class SlurmLauncher:
         try:
             up = call("sinfo", "--noheader", "--format=%P %a", timeout_s=10).count(" up")
         except InfraError as error:
-            said = str(error).split("; ")
-            if any("configuration source" in part for part in said):
+            parts = str(error).split("; ")
+            if any("configuration source" in part for part in parts):
                 fix = "set SLURM_CONF to a cluster's slurm.conf, or use --launcher local"
                 return _finding("Slurm's client is installed, but no cluster is configured", fix, absent=True)
-            return _finding(said[0], "see `scontrol ping`")
+            return _finding(parts[0], "see `scontrol ping`")
         return None if up else _finding("no partition is up", "see `sinfo -s`")
 
     def render(self, spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
@@ -325,8 +325,8 @@ def _reason(state: SlurmState, evidence: Evidence, status: JobStatus, verdict: s
             filter(None, (name or status.reason or verdict, state.reason if state.reason.startswith("by ") else ""))
         )
     nodes = f"on one of {state.nodes}" if verdict == "node_fail" and state.nodes and not evidence.node else ""
-    said = _evidence_text(evidence) or status.reason
-    return "; ".join(part for part in (" ".join(filter(None, (name, nodes))), said) if part)
+    message = _evidence_text(evidence) or status.reason
+    return "; ".join(part for part in (" ".join(filter(None, (name, nodes))), message) if part)
 
 
 def _evidence_text(evidence: Evidence) -> str:

@@ -12,7 +12,7 @@ from llmbx.model.launch import PREFLIGHT
 
 OUTPUT = "preflight.out"
 MINUTES = 10
-"""Time limit of the step. It includes unpacking the image on every node."""
+"""Time limit of the step in minutes. It includes unpacking the image on every node."""
 
 
 def phase(spec: RunSpec, launch: Launch) -> Phase:
@@ -50,10 +50,7 @@ def script_blocks(
     check = with_preflight(spec, launch)
     (one,) = check.phases
     start = srun(spec, check, one, wrapping)
-    start += [
-        "--kill-on-bad-exit=0",
-        f"--output={OUTPUT}",
-        f"--time={MINUTES}",
-    ]  # the last occurrence of an option counts
+    # If an option occurs twice, srun uses the last value.
+    start += ["--kill-on-bad-exit=0", f"--output={OUTPUT}", f"--time={MINUTES}"]
     functions = [script.shell("preflight_all.sh", __package__), script.rank_function(spec, one, wrapping, start)]
     return functions, [script.files(check), f"check_nodes {launch.nodes}"]

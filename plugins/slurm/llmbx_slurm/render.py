@@ -112,16 +112,16 @@ def _defaults(spec: RunSpec, user_options: Mapping[str, str]) -> dict[str, str]:
 def forwarded(spec: RunSpec, launch: Launch) -> tuple[str, ...]:
     """Names of variables whose values come from the submitting shell: forwarded variables of phases, and secrets."""
     names = [*spec.secrets, *(name for phase in launch.phases for name in (*phase.forward, *phase.env))]
-    asked = {*spec.secrets, *(name for phase in launch.phases for name in phase.forward)}
-    return tuple(dict.fromkeys(name for name in (*names, *spec.env) if name in asked or is_secret(name)))
+    selected = {*spec.secrets, *(name for phase in launch.phases for name in phase.forward)}
+    return tuple(dict.fromkeys(name for name in (*names, *spec.env) if name in selected or is_secret(name)))
 
 
-def _export(asked: str, names: tuple[str, ...]) -> str:
+def _export(value: str, names: tuple[str, ...]) -> str:
     """The value of `--export` with `names` (secrets and forwarded variables) added if it does not export everything."""
-    if not names or asked.split(",")[0].upper() == "ALL":
-        return asked
-    kept = [] if asked.upper() in ("NONE", "NIL") else [asked]
-    return ",".join([*kept, *(name for name in names if name not in asked.split(","))])
+    if not names or value.split(",")[0].upper() == "ALL":
+        return value
+    kept = [] if value.upper() in ("NONE", "NIL") else [value]
+    return ",".join([*kept, *(name for name in names if name not in value.split(","))])
 
 
 def _directive(name: str, value: str) -> str:
@@ -152,19 +152,14 @@ def srun(
         **_cpu_options(sbatch_options(spec)),
         **_step_options(spec, launch, allocation, first),
     }
-    own = srun_options(spec)
-    check_srun(own, f"cluster '{spec.cluster}'")
+    profile_options = srun_options(spec)
+    check_srun(profile_options, f"cluster '{spec.cluster}'")
     label = ["--label"] if phase_ranks(phase, launch) > 1 else []
-    set_before = {flag.partition("=")[0].removeprefix("--") for flag in wrapping.launcher_flags}
-    after = {name: value for name, value in own.items() if name in set_before}
-    options |= {name: value for name, value in own.items() if name not in set_before}
-    return [
-        "srun",
-        *_flags(options),
-        *label,
-        *wrapping.launcher_flags,
-        *_flags(after),
-    ]  # for srun the last value counts
+    set_by_wrapping = {flag.partition("=")[0].removeprefix("--") for flag in wrapping.launcher_flags}
+    after = {name: value for name, value in profile_options.items() if name in set_by_wrapping}
+    options |= {name: value for name, value in profile_options.items() if name not in set_by_wrapping}
+    # If an option occurs twice, srun uses the last value.
+    return ["srun", *_flags(options), *label, *wrapping.launcher_flags, *_flags(after)]
 
 
 def _flags(options: Mapping[str, str]) -> list[str]:

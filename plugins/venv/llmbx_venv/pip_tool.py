@@ -53,9 +53,9 @@ def pip_command(base_python: str, venv_python: str) -> list[str]:
 
 def pip_environment(environ: Mapping[str, str], temporary: Path) -> dict[str, str]:
     """The environment variables for pip: the user's, without those that would install packages elsewhere."""
-    kept = {name: value for name, value in environ.items() if name not in _UNWANTED}
+    inherited = {name: value for name, value in environ.items() if name not in _UNWANTED}
     fixed = {"PIP_USER": "0", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_PROGRESS_BAR": "off"}
-    return {**kept, **fixed, "PYTHONNOUSERSITE": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": str(temporary)}
+    return {**inherited, **fixed, "PYTHONNOUSERSITE": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": str(temporary)}
 
 
 def without_network(env: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:

@@ -93,8 +93,8 @@ def image(paths: EnvironmentPaths, environment: Environment, marker: Marker | No
     """The environment as an `Image`; without digest and versions if it is not built yet (`marker` is None)."""
     if marker is None:
         return Image(kind="venv", reference=environment.name, python=str(paths.python), path=str(paths.link))
-    shown = [normal_name(name) for name in environment.main] or list(pins(environment))
-    main = {name: marker.packages[name] for name in shown if name in marker.packages}
+    names = [normal_name(name) for name in environment.main] or list(pins(environment))
+    main = {name: marker.packages[name] for name in names if name in marker.packages}
     return Image(
         kind="venv",
         reference=environment.name,

@@ -349,7 +349,7 @@ def test_files_are_taken_as_images(
     code, _, err = end(prepare(str(tmp_path / "mine.sif"), "--runtime", "docker"))
     assert code == 2 and "docker cannot start" in last_line(err)
     code, _, err = end(prepare(str(tmp_path / "none.sif")))
-    assert code == 2 and "image file" in last_line(err)
+    assert code == 2 and "image file" in last_line(err) and "does not exist" in last_line(err)
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -52,8 +52,8 @@ class FileRequest:
     @property
     def key(self) -> str:
         """Key of the image in `images.lock`."""
-        given = self.image.reference
-        return str(self.source or self.path) if is_file(given) else parse_reference(given).docker
+        reference = self.image.reference
+        return str(self.source or self.path) if is_file(reference) else parse_reference(reference).docker
 
 
 def ensure_file(wanted: FileRequest) -> Image:
@@ -105,8 +105,8 @@ def verify_existing(wanted: FileRequest) -> Stamp:
     if known and known.files.get(wanted.path.name) == stamp.sha256:
         stamp = stamp.replace(digest=known.digest)
     write_stamp(stamp, wanted.install)
-    kept: Stamp = stamp
-    return kept
+    verified: Stamp = stamp
+    return verified
 
 
 def _create(wanted: FileRequest) -> Stamp:
@@ -184,8 +184,8 @@ def _write_file(wanted: FileRequest, digest: str, remote: RemoteImage | None = N
         write_stamp(stamp, wanted.install)
         output.replace(wanted.path)
     wanted.progress(f"{wanted.title}: ready, {size(stamp.size)}, {stamp.proof}")
-    made: Stamp = stamp
-    return made
+    written: Stamp = stamp
+    return written
 
 
 def _command(wanted: FileRequest, digest: str | None, output: Path, scratch: Path) -> Command:

@@ -94,7 +94,7 @@ def pull(reference: Reference, digest: str, timeout_s: float, progress: Progress
         raise explain("docker pull", [str(error)], _STORE) from error
 
 
-def _pull(reference: Reference, digest: str, deadline: float, limit: str, shown: PullProgress) -> None:
+def _pull(reference: Reference, digest: str, deadline: float, limit: str, pull_progress: PullProgress) -> None:
     from ..images.tool import explain
 
     repository = f"{reference.registry}/{reference.repository}"
@@ -104,7 +104,7 @@ def _pull(reference: Reference, digest: str, deadline: float, limit: str, shown:
             raise explain("docker pull", [str(message["error"])], _STORE)
         if time.monotonic() > deadline:
             raise InfraError(limit)
-        shown.feed(message)
+        pull_progress.feed(message)
     client.images.get(f"{repository}@{digest}").tag(repository, reference.tag)
 
 
