@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx import hookimpl
+from llmbx.api import hookimpl
 
 if TYPE_CHECKING:
-    from llmbx.model import Section
+    from llmbx.api import Section
 
 
 @hookimpl

@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.cli.numbers import Above
-from llmbx.cli.options import World, run_options, world
-from llmbx.cli.output import Target, format_option, print_rows
-from llmbx.cli.plugin_options import RunCommand
-from llmbx.errors import InfraError, UsageError
+from llmbx.api import InfraError, RunCommand, UsageError, World, numbers, output, run_options, world
 
 if TYPE_CHECKING:
-    from llmbx.config.profiles import Profile
-    from llmbx.config.request import Request
-    from llmbx.launchers.base import Launcher
-    from llmbx.model import Environment, Image, ImageRequest
+    from llmbx.api import Environment, Image, ImageRequest, Launcher, Profile, Request
 
     from .images.build import Recipe
     from .images.inventory import Entry
@@ -40,7 +33,7 @@ def command() -> None:
 @command.command("prepare", cls=RunCommand)
 @click.option("--offline", is_flag=True, help="Use only local images, wheels and caches; no network access.")
 @click.option("--digest", metavar="SHA256", help="Fail if the image does not have this digest.")
-@click.option("--timeout", type=Above(0), metavar="SECONDS", help="Abort an import after SECONDS.")
+@click.option("--timeout", type=numbers.Above(0), metavar="SECONDS", help="Abort an import after SECONDS.")
 @click.option("--check", is_flag=True, help="Start the image once and check that it has a Python.")
 @run_options
 def prepare(request: Request | None, offline: bool, digest: str | None, timeout: float | None, check: bool) -> None:
@@ -69,26 +62,26 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
         sys.exit(_prepare_on_node(request, here, remote, wanted, name, timeout))
     image = runtime.prepare(wanted, here.install.path, _report, offline)
     if check:
-        from llmbx.run.pipeline import inspect_image
+        from llmbx.api import pipeline
 
-        inspect_image(image, runtime, here.install)
+        pipeline.inspect_image(image, runtime, here.install)
     click.echo(_line(image))
 
 
 @command.command("list")
-@format_option
+@output.format_option
 def list_(format_: str) -> None:
     """List the images of this install and their state."""
     from .images.inventory import entries
 
     here = world().install
-    print_rows([_row(entry, format_) for entry in entries(here.path)], COLUMNS, format_, empty="no images")
+    output.print_rows([_row(entry, format_) for entry in entries(here.path)], COLUMNS, format_, empty="no images")
 
 
 @command.command("verify")
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
 @click.option("--offline", is_flag=True, help="Do not check in the registries whether tags were re-pushed.")
-@format_option
+@output.format_option
 def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
     """Verify images: completeness, checksum, and whether their tag was re-pushed.
 
@@ -98,7 +91,7 @@ def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
 
     here = world().install
     checked = [verified(entry, here.path, _report, offline) for entry in select(here.path, names)]
-    print_rows([_row(entry, format_) for entry in checked], COLUMNS, format_)
+    output.print_rows([_row(entry, format_) for entry in checked], COLUMNS, format_)
     sys.exit(0 if all(entry.state.startswith("ok") for entry in checked) else InfraError.exit_code)
 
 
@@ -107,7 +100,7 @@ def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
 @click.option(
     "--older-than",
     "days",
-    type=Above(0, or_equal=True),
+    type=numbers.Above(0, or_equal=True),
     metavar="DAYS",
     help="Also delete image files older than DAYS.",
 )
@@ -123,7 +116,7 @@ def prune(names: tuple[str, ...], days: float | None, dry_run: bool) -> None:
       llmbx image prune --older-than 90
       llmbx image prune nvidia+nemo+25.04.01.sqsh
     """
-    from llmbx.cli.words import size
+    from llmbx.api import words
 
     from .images.inventory import delete_leftovers, entries, leftovers, older_than, remove, select
 
@@ -139,7 +132,7 @@ def prune(names: tuple[str, ...], days: float | None, dry_run: bool) -> None:
     if dry_run:
         return
     freed = delete_leftovers(here.path) + sum(remove(entry, here.path) for entry in chosen)
-    click.echo(f"{size(freed)} freed", err=True)
+    click.echo(f"{words.size(freed)} freed", err=True)
 
 
 @command.command("build", cls=RunCommand)
@@ -186,7 +179,7 @@ def build(request: Request | None, base: str | None, minor: str | None, print_: 
 
 
 @command.command("export")
-@click.argument("bundle", type=Target(dir_okay=False))
+@click.argument("bundle", type=output.Target(dir_okay=False))
 @click.argument("names", nargs=-1, metavar="[IMAGE]...")
 @click.option(
     "--environment", "workloads", multiple=True, metavar="WORKLOAD",
@@ -204,8 +197,7 @@ def export(bundle: Path, names: tuple[str, ...], workloads: tuple[str, ...]) -> 
     """
     from tempfile import TemporaryDirectory
 
-    from llmbx.cli.words import size
-    from llmbx.files import disk_errors
+    from llmbx.api import disk_errors, words
 
     from .images.bundle import export as write
     from .images.inventory import entries, select
@@ -223,7 +215,7 @@ def export(bundle: Path, names: tuple[str, ...], workloads: tuple[str, ...]) -> 
         manifest = write(
             bundle.absolute(), chosen, install, _report, list({path.name: path for path in wheels}.values())
         )
-    click.echo(f"{bundle}  {len(manifest.members)} files, {size(bundle.stat().st_size)}")
+    click.echo(f"{bundle}  {len(manifest.members)} files, {words.size(bundle.stat().st_size)}")
 
 
 @command.command("import")
@@ -243,7 +235,7 @@ def import_(bundle: Path, accept_image_change: bool) -> None:
 
 def _wheels(workload: str, folder: Path, here: World) -> list[Path]:
     """Collect the wheels of a workload's environment in `folder`. Raises `UsageError` if it has no environment."""
-    from llmbx.config.request import Request
+    from llmbx.api import Request
 
     spec = here.resolve(Request(workload=workload))
     image_request = here.plugins.framework(spec.plugin).prepare_image(spec)
@@ -289,15 +281,15 @@ def _report(line: str) -> None:
 
 def _wanted(request: Request, here: World) -> tuple[ImageRequest, str]:
     """The image request and the runtime's name, for a workload, an image reference or an image file."""
-    from llmbx.model import ImageRequest
+    from llmbx.api import ImageRequest
 
     bare = request.workload
     if _is_image(bare):
         image_request = ImageRequest(reference=bare, accept_change=request.accept_image_change)
         return image_request, _container(request, here, bare)
-    from llmbx.run.context import enter
+    from llmbx.api import context as run_context
 
-    spec, context = enter(here.resolve(request), here.plugins, here.install)
+    spec, context = run_context.enter(here.resolve(request), here.plugins, here.install)
     image_request = context.framework.prepare_image(spec)
     return image_request.replace(accept_change=spec.accept_image_change), spec.runtime
 
@@ -313,7 +305,7 @@ def _container(request: Request, here: World, name: str) -> str:
 
     Raises `InfraError` if no container tool is available.
     """
-    from llmbx.runtimes.select import AUTO
+    from llmbx.api import AUTO
 
     from .runtimes.container import tools_for
 
@@ -335,9 +327,9 @@ def _container(request: Request, here: World, name: str) -> str:
 
 
 def _profile(request: Request, here: World) -> Profile | None:
-    from llmbx.config.profiles import choose_profile
+    from llmbx.api import profiles
 
-    return choose_profile(here.config, here.cluster_files, request.cluster)
+    return profiles.choose_profile(here.config, here.cluster_files, request.cluster)
 
 
 def _remote_launcher(request: Request, here: World) -> Launcher | None:
@@ -367,12 +359,12 @@ def _prepare_on_node(
 
 
 def _row(entry: Entry, format_: str) -> dict[str, object]:
-    from llmbx.cli.words import size
+    from llmbx.api import words
 
     row = {name: getattr(entry, name) for name in (*COLUMNS, "path")}
     if format_ == "table":
         row["name"] = entry.label
-        row["size"] = None if entry.size is None else size(entry.size)
+        row["size"] = None if entry.size is None else words.size(entry.size)
         row["digest"] = entry.digest[:19] if entry.digest else None
     return row
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from llmbx.errors import UsageError
-from llmbx.model import Value
+from llmbx.api import UsageError, Value
 
 SUFFIXES = {".sqsh": "enroot and pyxis", ".sif": "apptainer", ".tar": "docker and apptainer"}
 """Suffixes of the image files that `--image` accepts, with the runtimes that support them."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx import hookimpl
-from llmbx.runtimes.base import Runtime
+from llmbx.api import Runtime, hookimpl
 
 
 @hookimpl

@@ -6,7 +6,7 @@ import string
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from llmbx.model import ProfileSpec, RunSpec, Value
+from llmbx.api import ProfileSpec, RunSpec, Value
 
 from .mesh import mesh_of
 from .releases import Release

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.model import RunSpec, Value
+from llmbx.api import RunSpec, Value
 
 
 class Mesh(Value, frozen=True):

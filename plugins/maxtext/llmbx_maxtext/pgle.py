@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from llmbx.model import Image, RunSpec, Value
+from llmbx.api import Image, RunSpec, Value
 
 from .arguments import Stage, arguments, flags
 from .mesh import mesh_of

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from llmbx import hookimpl
+from llmbx.api import hookimpl
 
 if TYPE_CHECKING:
-    from llmbx.logs.parser import LogFormat, LogParser
-    from llmbx.model import Finding, Image, ImageRequest, Launch, RunSpec, Workload
-    from llmbx.model.flops import Flops
+    from llmbx.api import Finding, Flops, Image, ImageRequest, Launch, LogFormat, LogParser, RunSpec, Workload
 
 
 @hookimpl

@@ -8,9 +8,7 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 
-from llmbx.errors import UsageError, did_you_mean
-from llmbx.model import Convention, RunSpec, Value
-from llmbx.toml_file import read_toml
+from llmbx.api import Convention, RunSpec, UsageError, Value, did_you_mean, toml_file
 
 BY_IMAGE = "by-image"
 """The value of the settings `maxtext` and `pgle` that selects them by the date of the image."""
@@ -49,7 +47,7 @@ class Release(Value, frozen=True):
 def releases() -> Mapping[str, Release]:
     """Return every supported release by name."""
     folder = resources.files(__package__) / "releases"
-    found = [read_toml(file, Release) for file in folder.iterdir() if file.name.endswith(".toml")]
+    found = [toml_file.read_toml(file, Release) for file in folder.iterdir() if file.name.endswith(".toml")]
     return {release.name: release for release in found}
 
 

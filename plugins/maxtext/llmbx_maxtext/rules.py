@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llmbx.model import Finding, RunSpec
-from llmbx.resolve.rules import emulated_bf16
+from llmbx.api import Finding, RunSpec, emulated_bf16
 
 from .arguments import processes
 from .launch import RANK_ZERO

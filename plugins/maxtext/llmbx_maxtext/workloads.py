@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from llmbx.catalog.workloads import load_workloads
-from llmbx.model import Workload
+from llmbx.api import Workload, load_workloads
 
 NAMES = ("llama2", "mixtral")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.errors import UsageError
+from llmbx.api import UsageError
 
 from .counts import LogCounts
 from .paths import find_logs
@@ -15,7 +15,7 @@ from .scan import Engine, read_logs
 from .summary import summarize
 
 if TYPE_CHECKING:
-    from llmbx.logs.parser import LogFormat
+    from llmbx.api import LogFormat
 
 _MANY_LINES = 1_000_000
 
@@ -43,6 +43,6 @@ def _is_empty(counts: LogCounts) -> bool:
 
 
 def _formats() -> Sequence[LogFormat]:
-    from llmbx.plugins.manager import load
+    from llmbx.api import load_plugins as load
 
     return load().log_formats()

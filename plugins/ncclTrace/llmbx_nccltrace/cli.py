@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from llmbx.cli.output import Target, format_option
+from llmbx.api import output
 
 if TYPE_CHECKING:
     from .report import Report
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("nccl")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
-@format_option
+@output.format_option
 @click.option("--top", type=click.IntRange(min=1), default=12, show_default=True, help="Maximum rows per table.")
 @click.option(
     "--engine",
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="native compiles a C scanner once and caches it; auto uses it for large logs.",
 )
-@click.option("--html", "page", type=Target(), metavar="FILE", help="Also write an HTML page.")
+@click.option("--html", "page", type=output.Target(), metavar="FILE", help="Also write an HTML page.")
 def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, page: Path | None) -> None:
     """Analyze the communication in NCCL logs.
 
@@ -42,27 +42,27 @@ def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, pag
 
     report = read_report(paths, engine, lambda text: click.echo(f"llmbx: {text}", err=True))
     if page is not None:
-        from llmbx.plugins.manager import load
+        from llmbx.api import load_plugins as load
 
         from .sections import section
 
         load().write_sections(page, "NCCL trace", (section(report),))
     if format_ == "json":
-        from llmbx.cli.output import print_json
+        from llmbx.api import output
 
-        print_json(report)
+        output.print_json(report)
     elif format_ == "csv":
-        from llmbx.cli.output import to_csv
+        from llmbx.api import output
 
         from .render import OPERATIONS, vars_of
 
-        click.echo(to_csv([vars_of(row) for row in report.operations], OPERATIONS), nl=False)
+        click.echo(output.to_csv([vars_of(row) for row in report.operations], OPERATIONS), nl=False)
     else:
         _print_tables(report, top)
 
 
 def _print_tables(report: Report, top: int) -> None:
-    from llmbx.cli.output import print_table
+    from llmbx.api import output
 
     from .render import headline, sections
 
@@ -73,4 +73,4 @@ def _print_tables(report: Report, top: int) -> None:
     for title, columns, rows in sections(report, top):
         if rows:
             click.secho(f"\n{title}", bold=True)
-            print_table(rows, columns)
+            output.print_table(rows, columns)

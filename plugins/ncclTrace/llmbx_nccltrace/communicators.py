@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from llmbx.logs.lines import split_label
+from llmbx.api import split_label
 
 from .counts import Caller, Epoch, LogCounts
 

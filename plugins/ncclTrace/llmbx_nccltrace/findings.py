@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from llmbx.errors import UsageError
-from llmbx.files import write_atomic
-from llmbx.model import Figure, Finding
+from llmbx.api import Figure, Finding, UsageError, write_atomic
 
 from .analysis import read_report
 from .formatting import plural

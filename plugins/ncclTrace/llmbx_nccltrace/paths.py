@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from llmbx.errors import UsageError
+from llmbx.api import UsageError
 
 from .trace import FOLDER
 

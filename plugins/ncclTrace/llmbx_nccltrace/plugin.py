@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from llmbx import hookimpl
+from llmbx.api import hookimpl
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llmbx.model import Figure, Finding, Launch, Profiler, RunSpec, Section
-    from llmbx.model.settings import Settings
+    from llmbx.api import Figure, Finding, Launch, Profiler, RunSpec, Section, Settings
 
 
 @hookimpl
@@ -25,7 +24,7 @@ def register_settings() -> type[Settings]:
 @hookimpl
 def register_profiler() -> Profiler:
     """Register the trace. Traced runs are as short as the recipes': logs reach gigabytes, and short jobs queue less."""
-    from llmbx.model import Profiler
+    from llmbx.api import Profiler
 
     return Profiler(traces=True, steps=5, walltime_minutes=15, disturbs="communication was traced")
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from llmbx.errors import InfraError
+from llmbx.api import InfraError
 
 from . import python_engine
 from .blocks import Chunk

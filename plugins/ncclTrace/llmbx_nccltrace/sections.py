@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.model import Axis, Chart, Column, Fact, Point, Section, Series, Table
+from llmbx.api import Axis, Chart, Column, Fact, Point, Section, Series, Table
 
 from .findings import NAME
 from .render import headline

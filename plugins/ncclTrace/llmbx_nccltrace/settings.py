@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from llmbx.config.plugin_settings import settings_of
-from llmbx.model import RunSpec
-from llmbx.model.settings import Option, Settings
+from llmbx.api import Option, RunSpec, Settings, settings_of
 
 DEFAULT = "INIT,COLL,NET"
 """The subsystems that the recipes record."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from llmbx.logs.lines import LineReader
-from llmbx.logs.restarts import RESTARTED
-from llmbx.model import Event, Step
+from llmbx.api import RESTARTED, Event, LineReader, Step
 
 from .counts import FrameworkLine, LogCounts
 from .report import StepCalls
 
 if TYPE_CHECKING:
-    from llmbx.logs.parser import LogFormat, Record
+    from llmbx.api import LogFormat
+    from llmbx.api import LogRecord as Record
 
 
 def calls_by_step(counts: LogCounts, formats: Sequence[LogFormat]) -> tuple[StepCalls, ...] | None:

@@ -13,7 +13,7 @@ from .formatting import plural
 from .report import Lag, Problem, Report
 
 if TYPE_CHECKING:
-    from llmbx.logs.parser import LogFormat
+    from llmbx.api import LogFormat
 
 _MAX_LISTED = 10
 

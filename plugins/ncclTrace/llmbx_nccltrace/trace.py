@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.errors import did_you_mean
-from llmbx.model import Finding, Launch, Phase, RunSpec
+from llmbx.api import Finding, Launch, Phase, RunSpec, did_you_mean
 
 from .definitions import SUBSYSTEMS
 from .settings import TraceSettings, trace_settings

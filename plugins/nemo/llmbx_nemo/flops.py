@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.model import ModelShape
-from llmbx.model.flops import Flops, transformer
+from llmbx.api import Flops, ModelShape, transformer
 
 FORMULA = "S(12Lh²(1+g/a+S/h)+18Lfhk+6Vh), version 1"
 """S tokens, L layers, hidden size h, g query groups, a heads, FFN size f, k experts per token, vocabulary size V.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.catalog.environments import needed
-from llmbx.launchers.payload import CODE, SPEC, carried
-from llmbx.model import Image, ImageRequest, Launch, Mount, Phase, RunSpec
+from llmbx.api import Image, ImageRequest, Launch, Mount, Phase, RunSpec, needed, payload
 
 from .published import overlay
 
@@ -39,7 +37,7 @@ def launch(spec: RunSpec, image: Image) -> Launch:
     published = overlay(spec)
     phase = Phase(
         role="train",
-        argv=(image.python, f"{CODE}/train.py"),
+        argv=(image.python, f"{payload.CODE}/train.py"),
         env=environment(spec),
         forward=spec.secrets,
         needs=(spec.checkpoint.load,) if spec.checkpoint.load else (),
@@ -50,7 +48,7 @@ def launch(spec: RunSpec, image: Image) -> Launch:
         ranks_per_node=spec.gpus // spec.nodes,
         gpus_per_rank=0 if spec.gpu_type == "cpu" else 1,
         phases=(phase,),
-        files=carried(spec, __package__, more={"published": published} if published else None),
+        files=payload.carried(spec, __package__, more={"published": published} if published else None),
         mounts=(Mount(source=spec.checkpoint.load, read_only=True),) if spec.checkpoint.load else (),
         ranks_per_numa_node=ranks_per_socket(spec),
     )
@@ -71,7 +69,7 @@ def environment(spec: RunSpec) -> dict[str, str]:
 
     llmbx's own values override those of the recipe, and the user's values override both.
     """
-    own = {"LLMBX_SPEC": SPEC, "PYTHONUNBUFFERED": "1", **network(spec)}
+    own = {"LLMBX_SPEC": payload.SPEC, "PYTHONUNBUFFERED": "1", **network(spec)}
     if spec.gpu_type == "cpu":
         own |= CPU_ENV
     from_recipe = f"recipe {spec.recipe}"

@@ -6,8 +6,7 @@ from fnmatch import fnmatchcase
 from importlib import resources
 from typing import Any
 
-from llmbx.model import RunSpec, Value
-from llmbx.toml_file import read_toml
+from llmbx.api import RunSpec, Value, toml_file
 
 
 class Rule(Value, frozen=True):
@@ -84,7 +83,7 @@ def published(workload: str, recipe: str) -> Published | None:
     A mini uses the file of the recipe that it is derived from.
     """
     path = resources.files(__package__) / "published" / f"{workload}-{recipe.removesuffix('-mini')}.toml"
-    return read_toml(path, Published) if path.is_file() else None
+    return toml_file.read_toml(path, Published) if path.is_file() else None
 
 
 def overlay(spec: RunSpec) -> dict[str, Any] | None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from llmbx.cli.output import Target, format_option
+from llmbx.api import output
 
 
 @click.command("nsys")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum rows per table.")
-@format_option
-@click.option("--html", "page", type=Target(), metavar="FILE", help="Also write an HTML page.")
+@output.format_option
+@click.option("--html", "page", type=output.Target(), metavar="FILE", help="Also write an HTML page.")
 def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) -> None:
     """Analyze Nsight Systems profiles and show the time breakdown of each step.
 
@@ -29,21 +29,21 @@ def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) 
       llmbx nsys rank0.sqlite rank8.sqlite --format json
       llmbx nsys nsys_profile --html steps.html
     """
-    from llmbx.cli.output import print_json, to_csv
+    from llmbx.api import output
 
     from .analysis.analyze import analyze
     from .analysis.tables import STEP_COLUMNS, render, step_rows
 
     analysis = analyze(paths, top)
     if page is not None:
-        from llmbx.plugins.manager import load
+        from llmbx.api import load_plugins as load
 
         from .analysis.sections import section
 
         load().write_sections(page, "Profiles", (section(analysis),))
     if format_ == "json":
-        print_json(analysis)
+        output.print_json(analysis)
     elif format_ == "csv":
-        click.echo(to_csv(step_rows(analysis), STEP_COLUMNS), nl=False)
+        click.echo(output.to_csv(step_rows(analysis), STEP_COLUMNS), nl=False)
     else:
         render(analysis)

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llmbx.errors import LlmbxError
-from llmbx.files import write_atomic
-from llmbx.model import Finding, Value
-from llmbx.resolve.ranks import spell
+from llmbx.api import Finding, LlmbxError, Value, write_atomic
+from llmbx.api import ranks as rank_lists
 
 from . import nsys_tools
 from .analysis import secret_scan, sources
@@ -82,7 +80,7 @@ def _missing_finding(entry: dict[str, Any], template: str, files: Sequence[Path]
     if "rank" not in template and not present:
         who = f"{len(missing)} of {len(ranks)} ranks" if len(ranks) > 1 else f"rank {ranks[0]}"
     else:
-        who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {spell(missing)}"
+        who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {rank_lists.spell(missing)}"
     return Finding(
         rule="profile_missing",
         problem=f"{who} wrote no profile of phase {entry['role']}: the capture of steps {start}-{stop} never started",

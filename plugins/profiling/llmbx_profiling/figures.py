@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from llmbx.model import Figure
+from llmbx.api import Figure
 
 from .analysis.model import Analysis, Step
 from .names import FOLDER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.model import Finding, RunSpec
+from llmbx.api import Finding, RunSpec
 
 
 def missing(spec: RunSpec, run_dir: Path, patterns: Sequence[str], what: str) -> list[Finding]:

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from llmbx.model import RunSpec, Value
+from llmbx.api import RunSpec, Value
 
 from .nsys_tools import find
 

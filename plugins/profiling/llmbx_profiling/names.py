@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from llmbx.model import RunSpec, Value
+from llmbx.api import RunSpec, Value
 
 FOLDER = "nsys_profile"
 """Folder of the profiles in the run folder, as in the recipes."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from llmbx.errors import InfraError
+from llmbx.api import InfraError
 
 VARIABLE = "LLMBX_NSYS"
 """Environment variable with the nsys command, on this machine and for the ranks, if it is not on PATH."""

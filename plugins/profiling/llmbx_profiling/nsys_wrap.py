@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterable
 from importlib import resources
 
-from llmbx.model import Capture, Launch, Mount, Phase, Prefix, ProfileSpec, RunSpec, Value
-from llmbx.resolve.ranks import numbers, spell
-from llmbx.secrets import HARMLESS, SECRET
+from llmbx.api import Capture, Launch, Mount, Phase, Prefix, ProfileSpec, RunSpec, Value, secrets
+from llmbx.api import ranks as rank_lists
 
 from .host_nsys import LIBRARIES, HostNsys
 from .names import DOMAIN, FOLDER, fill_template, glob_pattern, nsys_output
@@ -71,7 +70,7 @@ def wrap(
 def no_secrets_script() -> bytes:
     """Return the script that removes secrets from the environment, with llmbx's patterns for secrets in sed syntax."""
     text = _script("no_secrets.sh").decode()
-    return text.replace("s/HARMLESS/", f"s/{HARMLESS}/").replace("/SECRET/", f"/{SECRET}/").encode()
+    return text.replace("s/HARMLESS/", f"s/{secrets.HARMLESS}/").replace("/SECRET/", f"/{secrets.SECRET}/").encode()
 
 
 def _mounts(host_nsys: HostNsys) -> list[Mount]:
@@ -105,14 +104,14 @@ def _expected_files(spec: RunSpec, launch: Launch, phase: Phase, measured: bool)
     profile = spec.profile
     if profile is None or profile.tool != TOOL or not measured:
         return None
-    chosen = numbers(profile.ranks, launch.world_size)
+    chosen = rank_lists.numbers(profile.ranks, launch.world_size)
     name = fill_template(profile.name, spec, launch.nodes, len(chosen))
     return ExpectedFiles(role=phase.role, name=f"{FOLDER}/{name}", ranks=chosen, steps=(profile.start, profile.stop))
 
 
 def _capture_files(spec: RunSpec, launch: Launch, phase: Phase, capture: Capture) -> ExpectedFiles:
     world = launch.world_size if phase.ranks == "all" else 1
-    chosen = numbers(capture.ranks, world)
+    chosen = rank_lists.numbers(capture.ranks, world)
     name = capture.output or f"{FOLDER}/{ProfileSpec(start=0, stop=1, tool=TOOL).name}-{phase.role}"
     name = fill_template(name, spec, launch.nodes, len(chosen))
     steps = (capture.start, capture.stop)
@@ -131,11 +130,13 @@ def _wrap_phase(
     prefixes = [] if keep else [Prefix(argv=("/bin/sh", NO_SECRETS))]
     if metrics:
         prefixes.append(
-            Prefix(argv=_argv(spec, expected, command, ("--gpu-metrics-device=all",)), ranks=spell(metrics))
+            Prefix(argv=_argv(spec, expected, command, ("--gpu-metrics-device=all",)), ranks=rank_lists.spell(metrics))
         )
     if plain:
         everyone = len(plain) == launch.world_size and phase.ranks == "all"
-        prefixes.append(Prefix(argv=_argv(spec, expected, command), ranks="all" if everyone else spell(plain)))
+        prefixes.append(
+            Prefix(argv=_argv(spec, expected, command), ranks="all" if everyone else rank_lists.spell(plain))
+        )
     makes = (*phase.makes, glob_pattern(expected.name)) if expected.required else phase.makes
     return phase.replace(prefixes=(*phase.prefixes, *prefixes), makes=makes)
 

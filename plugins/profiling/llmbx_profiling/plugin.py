@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx import hookimpl
-from llmbx.model import Figure, Finding, Launch, Profiler, RunSpec, Section
+from llmbx.api import Figure, Finding, Launch, Profiler, RunSpec, Section, hookimpl
 
 
 @hookimpl

@@ -6,9 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from llmbx.errors import LlmbxError
-from llmbx.files import write_atomic
-from llmbx.model import Finding, Section
+from llmbx.api import Finding, LlmbxError, Section, write_atomic
 
 from . import nsys_tools
 from .analysis import sources

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from llmbx.model import Finding, RunSpec
-from llmbx.resolve.ranks import numbers
+from llmbx.api import Finding, RunSpec
+from llmbx.api import ranks as rank_lists
 
 from . import nsys_tools
 from .host_nsys import HOST_RUNTIMES
@@ -62,7 +62,7 @@ def _tool(spec: RunSpec, environ: Mapping[str, str]) -> list[Finding]:
                 fix=f"install Nsight Systems, or set {nsys_tools.VARIABLE} to its command",
             )
         ]
-    ranks = len(numbers(spec.profile.ranks, spec.gpus)) if spec.profile else 1
+    ranks = len(rank_lists.numbers(spec.profile.ranks, spec.gpus)) if spec.profile else 1
     found = nsys_tools.version(nsys)
     if ranks == 1 or not found or found >= MIN_PARALLEL_VERSION:
         return []

@@ -6,8 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from llmbx.model import RunSpec
-from llmbx.resolve.ranks import numbers
+from llmbx.api import RunSpec, ranks
 
 BASE = 200_000
 """Bytes of a report without any GPU activity: 0.13 MB written by nsys 2022.4, 0.19 MB by 2023.4 (measured)."""
@@ -35,7 +34,7 @@ def estimate(spec: RunSpec) -> tuple[int, int]:
     profile = spec.profile
     if profile is None:
         return 0, 0
-    chosen = numbers(profile.ranks, spec.gpus)
+    chosen = ranks.numbers(profile.ranks, spec.gpus)
     if spec.gpu_type == "cpu":
         return len(chosen), BASE * len(chosen)
     steps = profile.stop - profile.start

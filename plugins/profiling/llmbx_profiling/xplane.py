@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx import hookimpl
-from llmbx.model import Finding, Launch, Profiler, RunSpec
+from llmbx.api import Finding, Launch, Profiler, RunSpec, hookimpl
 
 
 @hookimpl

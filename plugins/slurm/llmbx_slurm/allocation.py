@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from llmbx.errors import InfraError, UsageError
-from llmbx.launchers.base import Unreachable
-from llmbx.model import RunSpec
+from llmbx.api import InfraError, RunSpec, Unreachable, UsageError
 
 from .commands import call
 from .settings import sbatch_options, srun_options

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from llmbx.errors import InfraError
-from llmbx.launchers.base import Unreachable
+from llmbx.api import InfraError, Unreachable
 
 SLURM_CONFIGURATION = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_DEBUG_FLAGS")
 """Variables that configure Slurm commands; other `SLURM_*` and `SBATCH_*` variables describe a job or its options."""

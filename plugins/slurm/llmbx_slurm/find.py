@@ -11,12 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from llmbx.errors import InfraError
-from llmbx.launchers import processes
-from llmbx.launchers.base import Unreachable
-from llmbx.launchers.exits import read_exit, read_start
-from llmbx.launchers.script import SCRIPT
-from llmbx.model import Job, RunSpec
+from llmbx.api import InfraError, Job, RunSpec, Unreachable, exits, processes, script
 
 from .commands import call
 from .settings import sbatch_options
@@ -30,7 +25,7 @@ def find_jobs(runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
     """The job of each run folder that has one. Raises `Unreachable` if the controller does not respond."""
     found, inside = {}, set()
     for run_dir, spec in runs.items():
-        start, is_job = read_start(run_dir, spec), _is_job(run_dir)
+        start, is_job = exits.read_start(run_dir, spec), _is_job(run_dir)
         process = None if is_job else _process(run_dir)
         if start is not None and (is_job or process):
             suffix = f";{cluster}" if (cluster := sbatch_options(spec).get("clusters")) else ""
@@ -50,14 +45,14 @@ def find_jobs(runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
 def _is_job(run_dir: Path) -> bool:
     """Whether the run's script was rendered for sbatch, not for an existing allocation."""
     try:
-        return b"\n#SBATCH " in (run_dir / SCRIPT).read_bytes()
+        return b"\n#SBATCH " in (run_dir / script.SCRIPT).read_bytes()
     except OSError:
         return True
 
 
 def _process(run_dir: Path) -> str | None:
     """The process of the script of a run inside an allocation; `ENDED` if the script has written its exit code."""
-    return processes.search(run_dir, SCRIPT) or (processes.ENDED if read_exit(run_dir) else None)
+    return processes.search(run_dir, script.SCRIPT) or (processes.ENDED if exits.read_exit(run_dir) else None)
 
 
 def _by_cluster(runs: Mapping[Path, RunSpec], without: Iterable[Path]) -> dict[str, list[Path]]:

@@ -6,11 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from llmbx.errors import UsageError
-from llmbx.launchers import detached
-from llmbx.launchers.exits import forget_exit
-from llmbx.launchers.script import batch_name
-from llmbx.model import Job, Launch, RunSpec, Wrapping
+from llmbx.api import Job, Launch, RunSpec, UsageError, Wrapping, detached, exits
+from llmbx.api import script as scripts
 
 from . import render
 from .allocation import Allocation, check_cpus
@@ -52,8 +49,8 @@ class InsideLauncher(SlurmLauncher):
 
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
         """Start the script in a new session, so that it continues after this process but ends with the allocation."""
-        forget_exit(run_dir)
-        process = detached.start(script, run_dir / batch_name(spec), run_dir, submitted_environment(spec))
+        exits.forget_exit(run_dir)
+        process = detached.start(script, run_dir / scripts.batch_name(spec), run_dir, submitted_environment(spec))
         return Job(launcher=self.name, job_id=self.allocation.job_id, submitted=time.time(), process=process)
 
 

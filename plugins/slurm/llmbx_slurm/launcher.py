@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from llmbx.errors import InfraError, UsageError
-from llmbx.launchers import detached
-from llmbx.launchers.base import Unreachable
-from llmbx.launchers.exits import Exit, exit_status, forget_exit, read_exit
-from llmbx.model import Finding, Job, JobStatus, Launch, RunSpec, Wrapping
-from llmbx.model.launch import PREFLIGHT
-from llmbx.secrets import is_secret
+from llmbx.api import (
+    PREFLIGHT,
+    Finding,
+    InfraError,
+    Job,
+    JobStatus,
+    Launch,
+    RunSpec,
+    Unreachable,
+    UsageError,
+    Wrapping,
+    detached,
+    exits,
+    secrets,
+)
 
 from . import render, time_limit
 from .allocation import JOB
@@ -55,8 +63,10 @@ class SlurmLauncher:
     attended = False
     poll_s = 2.0
 
-    def __init__(self) -> None:
+    def __init__(self, inside: Callable[[RunSpec], SlurmLauncher | None] = lambda spec: None) -> None:
+        """`inside` returns the launcher for the allocation that this process runs in, if it runs in one."""
         self._queue = Queue()
+        self._inside = inside
 
     def available(self) -> str | None:
         """None if sbatch is installed, else the reason why no job can be submitted."""
@@ -67,9 +77,7 @@ class SlurmLauncher:
 
         Raises `UsageError` if the allocation is too small or has ended.
         """
-        from .inside import inside
-
-        return inside(spec) or self
+        return self._inside(spec) or self
 
     def claims(self, nodes: int, on_gpus: bool, environ: Mapping[str, str]) -> str | None:
         """Why `auto` chooses Slurm (inside a job, several nodes, or no local GPU), or None."""
@@ -137,7 +145,7 @@ class SlurmLauncher:
 
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
         """Submit the script with the variables of this process. Raises `InfraError`, with a hint, if sbatch fails."""
-        forget_exit(run_dir)
+        exits.forget_exit(run_dir)
         variables = submitted_environment(spec)
         printed = call("sbatch", "--parsable", str(script), cwd=str(run_dir), environ=variables, timeout_s=300)
         job_id = printed.strip().splitlines()[-1].strip() if printed.strip() else ""
@@ -208,7 +216,7 @@ class SlurmLauncher:
             return JobStatus(state="lost", reason="the allocation has ended, but the script did not write exit.json")
         return status
 
-    def _ended_in_allocation(self, job: Job, run_dir: Path, end: Exit) -> JobStatus:
+    def _ended_in_allocation(self, job: Job, run_dir: Path, end: exits.Exit) -> JobStatus:
         """The status of an ended run inside an allocation, whose end is the cause if both ended together."""
         try:
             state = self._queue.state(job.job_id) if end.exit_code else None
@@ -232,7 +240,7 @@ class SlurmLauncher:
 
 def submitted_environment(spec: RunSpec) -> dict[str, str]:
     """The variables for a run script: those of this process without the surrounding job's, and the run's secrets."""
-    variables = {**environment(), **{name: value for name, value in spec.env.items() if is_secret(name)}}
+    variables = {**environment(), **{name: value for name, value in spec.env.items() if secrets.is_secret(name)}}
     variables.pop("SLURM_TIME_FORMAT")
     return variables
 
@@ -241,13 +249,13 @@ def _finding(problem: str, fix: str, absent: bool = False) -> Finding:
     return Finding(rule="launcher slurm", problem=problem, fix=fix, warning=absent)
 
 
-def _script_exit(job: Job, run_dir: Path) -> Exit | None:
+def _script_exit(job: Job, run_dir: Path) -> exits.Exit | None:
     """The exit file of this job's script; None if it is missing or from another job in the same folder."""
-    end = read_exit(run_dir)
+    end = exits.read_exit(run_dir)
     return end if end is not None and end.job_id == job.job_id.partition(";")[0] else None
 
 
-def _from_earlier_start(end: Exit, state: SlurmState) -> bool:
+def _from_earlier_start(end: exits.Exit, state: SlurmState) -> bool:
     """Whether the exit file is from before the start that Slurm reports, because the job was requeued."""
     return not state.live and state.started is not None and end.ended < state.started - CLOCK_SKEW_S
 
@@ -260,12 +268,12 @@ def _requeued_without_start(state: SlurmState) -> JobStatus:
     )  # fmt: skip
 
 
-def _ended(job: Job, run_dir: Path, state: SlurmState | None, end: Exit | None) -> JobStatus:
+def _ended(job: Job, run_dir: Path, state: SlurmState | None, end: exits.Exit | None) -> JobStatus:
     evidence = _evidence(run_dir)
     if state is None and end is None:
         return _forgotten(job, run_dir, evidence)
     known = state or SlurmState(name="")
-    status = exit_status(end) if end is not None else JobStatus(state="ended")
+    status = exits.exit_status(end) if end is not None else JobStatus(state="ended")
     if status.phase == PREFLIGHT and status.reason and known.name not in VERDICTS:
         return status
     verdict = _verdict(known, evidence, status)

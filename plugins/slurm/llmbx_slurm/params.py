@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 
-from llmbx.errors import UsageError
+from llmbx.api import UsageError
 
 OPTIONS = frozenset({
     "account", "acctg-freq", "batch", "bb", "bbf", "begin", "cluster-constraint", "clusters", "comment",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx import hookimpl
-from llmbx.launchers.base import Launcher
-from llmbx.model.settings import Settings
+from llmbx.api import Launcher, Settings, hookimpl
 
 
 @hookimpl
@@ -20,6 +18,7 @@ def register_settings() -> type[Settings]:
 @hookimpl
 def register_launchers() -> Sequence[Launcher]:
     """Register the launcher `slurm`."""
+    from .inside import inside
     from .launcher import SlurmLauncher
 
-    return [SlurmLauncher()]
+    return [SlurmLauncher(inside)]

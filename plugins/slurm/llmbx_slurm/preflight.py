@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llmbx.catalog.hardware import builtin
-from llmbx.errors import UsageError
-from llmbx.launchers import script
-from llmbx.model import Launch, Phase, RunSpec, Wrapping
-from llmbx.model.launch import PREFLIGHT
+from llmbx.api import PREFLIGHT, Launch, Phase, RunSpec, UsageError, Wrapping, hardware, script
 
 OUTPUT = "preflight.out"
 MINUTES = 10
@@ -19,7 +15,9 @@ def phase(spec: RunSpec, launch: Launch) -> Phase:
     """The phase of the node check: one task on each node, with the environment of the first phase."""
     assert spec.preflight is not None
     expected = str(min(spec.gpus, spec.gpus_per_node))
-    kind = spec.gpu_type if spec.gpu_type in builtin() else "any"  # the device name of a user-defined type is unknown
+    kind = (
+        spec.gpu_type if spec.gpu_type in hardware.builtin() else "any"
+    )  # the device name of a user-defined type is unknown
     argv = ("/bin/sh", "preflight.sh", expected, kind, *spec.preflight.repositories)
     return Phase(role=PREFLIGHT, argv=argv, env=launch.phases[0].env)
 

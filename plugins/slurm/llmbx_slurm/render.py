@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from llmbx.launchers import script
-from llmbx.launchers.shim import phase_ranks
-from llmbx.model import Launch, Phase, RunSpec, Wrapping
-from llmbx.secrets import is_secret
+from llmbx.api import Launch, Phase, RunSpec, Wrapping, phase_ranks, script, secrets
 
 from . import preflight
 from .allocation import STEP_OPTIONS, Allocation
@@ -113,7 +110,7 @@ def forwarded(spec: RunSpec, launch: Launch) -> tuple[str, ...]:
     """Names of variables whose values come from the submitting shell: forwarded variables of phases, and secrets."""
     names = [*spec.secrets, *(name for phase in launch.phases for name in (*phase.forward, *phase.env))]
     selected = {*spec.secrets, *(name for phase in launch.phases for name in phase.forward)}
-    return tuple(dict.fromkeys(name for name in (*names, *spec.env) if name in selected or is_secret(name)))
+    return tuple(dict.fromkeys(name for name in (*names, *spec.env) if name in selected or secrets.is_secret(name)))
 
 
 def _export(value: str, names: tuple[str, ...]) -> str:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
-from llmbx.config.plugin_settings import Layer, settings_of
-from llmbx.errors import UsageError
-from llmbx.model import RunSpec, Scalar
-from llmbx.model.settings import Option, Settings
+from llmbx.api import Layer, Option, RunSpec, Scalar, Settings, UsageError, settings_of
 
 from .params import from_environ, option_name, parse_params
 

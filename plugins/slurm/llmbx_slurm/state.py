@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from llmbx.errors import InfraError
-from llmbx.launchers.base import Unreachable
+from llmbx.api import InfraError, Unreachable
 
 from .commands import call
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from llmbx.errors import InfraError, LlmbxError, UsageError
-from llmbx.model import RunSpec, Value
+from llmbx.api import InfraError, LlmbxError, RunSpec, UsageError, Value
 
 from .plan import CellRequest
 

@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.cli import plugin_options
-from llmbx.cli.explicit_options import explicit_options
-from llmbx.cli.numbers import Above
-from llmbx.cli.options import RUN_OPTIONS, World, which_workload, world
-from llmbx.cli.output import Row, format_option, print_rows
-from llmbx.cli.plugin_options import RunCommand
-from llmbx.errors import InfraError, UsageError
-from llmbx.model import RunSpec
+from llmbx.api import (
+    InfraError,
+    RunCommand,
+    RunSpec,
+    UsageError,
+    World,
+    explicit_options,
+    numbers,
+    options,
+    output,
+    plugin_options,
+    world,
+)
 
 if TYPE_CHECKING:
-    from llmbx.model import Result
+    from llmbx.api import Result
 
     from .cells import Cell
     from .cost import Cost
@@ -53,8 +58,8 @@ RESULTS_CSV = (
 
 def _plan_options(function: Any) -> Any:
     """Add the options of `run`; those in `LISTS` replace the options of the same name."""
-    for name, option in reversed({**RUN_OPTIONS, **LISTS}.items()):
-        if name in RUN_OPTIONS:
+    for name, option in reversed({**options.RUN_OPTIONS, **LISTS}.items()):
+        if name in options.RUN_OPTIONS:
             function = option(function)
     return function
 
@@ -69,7 +74,10 @@ def _plan_options(function: Any) -> Any:
     help="Most jobs in the queue at a time. [default: 100; local: 1]",
 )
 @click.option(
-    "--max-gpu-hours", type=Above(0, or_equal=True), metavar="H", help="Reject a plan that takes more than H GPU-hours."
+    "--max-gpu-hours",
+    type=numbers.Above(0, or_equal=True),
+    metavar="H",
+    help="Reject a plan that takes more than H GPU-hours.",
 )
 @click.option(
     "--resume", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Resume a sweep: run what is missing."
@@ -78,7 +86,7 @@ def _plan_options(function: Any) -> Any:
 @click.option("--show", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Print the results so far.")
 @click.option("--offline", is_flag=True, help="Do not download anything.")
 @click.option("--tolerance", default="5%", show_default=True, help="Allowed slowdown against the published step time.")
-@format_option
+@output.format_option
 @_plan_options
 def command(
     repeats: int | None, dry_run: bool, max_jobs: int | None, max_gpu_hours: float | None, resume: str | None,
@@ -98,9 +106,9 @@ def command(
       llmbx sweep plan.toml --max-jobs 500 --max-gpu-hours 2000
       llmbx sweep --resume
     """
-    from llmbx.cli.numbers import fraction
+    from llmbx.api import numbers
 
-    allowed = fraction(tolerance, "--tolerance")
+    allowed = numbers.fraction(tolerance, "--tolerance")
     here = world()
     if resume is not None or show is not None:
         sweep = _existing(here, str(resume or show), plan)
@@ -155,20 +163,19 @@ def _read_plan(plan: dict[str, Any], repeats: int | None, here: World) -> tuple[
 
 def _part(plan: dict[str, Any], repeats: int | None) -> Part:
     """The options as a part of a plan."""
-    from llmbx.config.request import parse_pairs
-    from llmbx.history.tags import check_tags
+    from llmbx.api import parse_pairs, tags
 
     from .plan import Part
 
     rest = dict(plan)
-    rest["workload"], rest["plugin"] = which_workload(rest.pop("names"), rest.pop("workload"), rest["plugin"])
+    rest["workload"], rest["plugin"] = options.which_workload(rest.pop("names"), rest.pop("workload"), rest["plugin"])
     for key in ("recipe", "size", "dtype", "gpu_type", "gpus"):
         rest[key] = tuple(_list(f"--{key.replace('_', '-')}", rest[key])) if rest[key] is not None else None
     pairs = parse_pairs("--set", rest.pop("settings"))
     rest["set"] = {key: tuple(value.split(",")) for key, value in pairs.items()}
     rest["env"] = parse_pairs("--env", rest["env"])
     rest["plugin_keys"] = plugin_options.pop_settings(rest)
-    rest["tags"] = check_tags(rest["tags"])
+    rest["tags"] = tags.check_tags(rest["tags"])
     return Part(repeats=repeats, with_=rest.pop("wrappers"), **rest)
 
 
@@ -181,31 +188,28 @@ def _list(option: str, text: str) -> list[str]:
 
 def _check(cell: CellRequest, here: World, dry_run: bool) -> RunSpec:
     """Resolve a cell and run all checks that are possible before it is started."""
-    from llmbx.cli.flow import enter_here
-    from llmbx.run.context import admit, enter, findings
-    from llmbx.run.launch import plan
-    from llmbx.run.preconditions import site_findings
+    from llmbx.api import context, flow, launching, site_findings
 
     spec, force = here.resolve(cell.request), cell.request.force
     if dry_run:
-        spec, rooms = enter(spec, here.plugins, here.install, preview=True)
+        spec, rooms = context.enter(spec, here.plugins, here.install, preview=True)
     else:
-        spec, rooms = enter_here(spec, here, force)
+        spec, rooms = flow.enter_here(spec, here, force)
         if why := rooms.launcher.available():
             raise InfraError(why)
-    found = findings(spec, rooms.framework)
-    spec = admit(spec, found if dry_run else [*found, *site_findings(spec, here.install)], force)
-    plan(spec, rooms)
+    found = context.findings(spec, rooms.framework)
+    spec = context.admit(spec, found if dry_run else [*found, *site_findings(spec, here.install)], force)
+    launching.plan(spec, rooms)
     return spec
 
 
 def _cost(cell: Cell, here: World) -> Cost:
-    from llmbx.catalog.matching import exact_row
+    from llmbx.api import matching
 
     from .cost import cost
 
     def published(spec: RunSpec) -> float | None:
-        found = exact_row(spec, here.plugins.workload(spec.workload, spec.plugin))
+        found = matching.exact_row(spec, here.plugins.workload(spec.workload, spec.plugin))
         return found.step_time_s if found else None
 
     return cost(cell, published)
@@ -228,12 +232,12 @@ def _create(here: World, name: str, cells: tuple[Cell, ...], max_jobs: int | Non
 
 def _drive(here: World, sweep: Sweep, max_jobs: int, failed: bool, offline: bool, resumed: bool) -> dict[Slot, Result]:
     """Run the sweep to its end. Ctrl-C does not cancel submitted jobs; it prints how to resume."""
-    from llmbx.run.context import enter
+    from llmbx.api import context
 
     from . import drive, start, state, store
     from .progress import SweepProgress
 
-    rooms = {cell.key: enter(cell.spec, here.plugins, here.install)[1] for cell in sweep.cells}
+    rooms = {cell.key: context.enter(cell.spec, here.plugins, here.install)[1] for cell in sweep.cells}
     launcher = rooms[sweep.cells[0].key].launcher
     with store.locked(here.install, sweep):
         progress = SweepProgress(sweep.runs)
@@ -269,7 +273,7 @@ def _print_plan(cells: tuple[Cell, ...], costs: list[Cost], format_: str) -> Non
     from .cost import total
 
     rows = [_plan_row(cell, cost, format_ == "table") for cell, cost in zip(cells, costs, strict=True)]
-    print_rows(rows, PLAN_CSV if format_ == "csv" else PLAN, format_)
+    output.print_rows(rows, PLAN_CSV if format_ == "csv" else PLAN, format_)
     runs = sum(cell.repeats for cell in cells)
     unknown = total(costs, "node_hours")[1]
     sums = [f"{_format_total(costs, member)} {member.replace('_', '-').replace('gpu', 'GPU')}"
@@ -278,7 +282,7 @@ def _print_plan(cells: tuple[Cell, ...], costs: list[Cost], format_: str) -> Non
     click.echo(f"{len(cells)} cells, {runs} runs, {', '.join(sums)}{more}", err=True)
 
 
-def _plan_row(cell: Cell, cost: Cost, rounded: bool) -> Row:
+def _plan_row(cell: Cell, cost: Cost, rounded: bool) -> output.Row:
     spec = cell.spec
     hours = {key: getattr(cost, key) for key in ("hours", "node_hours", "gpu_hours")}
     return {
@@ -311,16 +315,16 @@ def _print_results(sweep: Sweep, results: dict[Slot, Result], format_: str) -> N
 
     found = summarize(sweep.cells, results)
     if format_ == "table":
-        print_rows([_result_row(row) for row in found], RESULTS, format_)
+        output.print_rows([_result_row(row) for row in found], RESULTS, format_)
         for row in found:
             if row.status not in ("completed", "missing"):
                 click.echo(f"{row.cell}: {row.status}: {row.cause}", err=True)
     else:
         rows = [{**msgspec.to_builtins(row)} for row in found]
-        print_rows(rows, RESULTS_CSV, format_)
+        output.print_rows(rows, RESULTS_CSV, format_)
 
 
-def _result_row(row: Summary) -> Row:
+def _result_row(row: Summary) -> output.Row:
     half = (row.ci95_high - row.ci95_low) / 2 if row.ci95_high is not None and row.ci95_low is not None else None
     return {
         "cell": row.cell, "n": f"{row.n}/{row.repeats}", "step_time_s": row.step_time_s,
@@ -331,8 +335,8 @@ def _result_row(row: Summary) -> Row:
 
 def _exit_code(sweep: Sweep, results: dict[Slot, Result], here: World, allowed: float) -> int:
     """The exit code of the worst run, as for `run --repeat`."""
-    from llmbx.cli.flow import worst_exit_code
+    from llmbx.api import flow
 
     specs = {cell.key: cell.spec for cell in sweep.cells}
-    codes = {worst_exit_code([result], specs[key], here, allowed) for (key, _), result in results.items()}
+    codes = {flow.worst_exit_code([result], specs[key], here, allowed) for (key, _), result in results.items()}
     return next((code for code in (130, 4, 1, 3) if code in codes), 0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from llmbx.errors import UsageError
-from llmbx.model import RunSpec, Value
+from llmbx.api import RunSpec, UsageError, Value
 
 from .cells import Cell
 

@@ -8,17 +8,23 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Protocol
 
-from llmbx.errors import InfraError, LlmbxError
-from llmbx.launchers.base import Launcher, Unreachable
-from llmbx.model import JobStatus, Result
-from llmbx.plugins.manager import Plugins
-from llmbx.record.folder import Run, read_result
-from llmbx.run.context import RunContext
-from llmbx.run.finalize import conclude
-from llmbx.run.follow import STACK_GRACE_S
-from llmbx.run.pipeline import close
-from llmbx.run.recovery import recover
-from llmbx.run.retry import may_take_over, take_over
+from llmbx.api import (
+    STACK_GRACE_S,
+    InfraError,
+    JobStatus,
+    Launcher,
+    LlmbxError,
+    Plugins,
+    Result,
+    Run,
+    RunContext,
+    Unreachable,
+    conclude,
+    pipeline,
+    records,
+    recovery,
+    retry,
+)
 
 from .start import Starter, SubmissionRejected, SubmissionUnknown
 from .state import Slot, SweepState
@@ -89,8 +95,8 @@ class Driver:
         after the submissions in progress have their job ids.
         """
         for slot, run in self.running.items():
-            if may_take_over(run, self.launcher):
-                self.running[slot] = take_over(run)
+            if retry.may_take_over(run, self.launcher):
+                self.running[slot] = retry.take_over(run)
         if self.launcher.attended:
             return self._run_attended()
         try:
@@ -180,7 +186,7 @@ class Driver:
             return
         unknown = list(self.unknown.items())
         try:
-            found = recover([run for _, run in unknown], self.launcher)
+            found = recovery.recover([run for _, run in unknown], self.launcher)
         except Unreachable as error:
             self._back_off(error)
             return
@@ -217,10 +223,10 @@ class Driver:
         """Record the result of a run that has ended, or its next attempt if it is retried."""
         try:
             rooms = self.starter.rooms[slot[0]]
-            outcome = close(run, rooms, status, lambda text: self.listener.note(f"{slot[0]}: {text}"))
+            outcome = pipeline.close(run, rooms, status, lambda text: self.listener.note(f"{slot[0]}: {text}"))
         except LlmbxError as error:  # the next attempt could not be started; the result has the reason
             self.listener.note(f"{slot[0]}: {error}")
-            result = read_result(run.path)
+            result = records.read_result(run.path)
             if result is None:
                 raise
             outcome = result

@@ -7,11 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from llmbx.catalog.scales import ANY, scales
-from llmbx.config.request import Request
-from llmbx.errors import UsageError
-from llmbx.model import Natural, Positive, Scalar, Seconds, Value
-from llmbx.model.settings import Settings
+from llmbx.api import Natural, Positive, Request, Scalar, Seconds, Settings, UsageError, Value, scales
 
 T = TypeVar("T")
 Names = str | tuple[str, ...]
@@ -83,12 +79,12 @@ def read_plan(path: Path, kinds: Mapping[str, type[Settings]]) -> list[CellReque
 
     Raises `UsageError` with the file, the position and a suggestion.
     """
-    from llmbx.toml_file import convert, parse_toml
+    from llmbx.api import toml_file
 
-    data = _with_plugin_keys(parse_toml(path), kinds)
+    data = _with_plugin_keys(toml_file.parse_toml(path), kinds)
     parts = data.get("part")
     data = {**data, "part": [_with_plugin_keys(one, kinds) for one in parts]} if isinstance(parts, list) else data
-    file = convert(data, PlanFile, str(path))
+    file = toml_file.convert(data, PlanFile, str(path))
     parts = [_merged(file, part) for part in file.part] or [file]
     try:
         return [cell for part in parts for cell in expand(part)]
@@ -183,10 +179,10 @@ def _gpus(part: Part) -> Sequence[int | None]:
 
 
 def _counts(text: str) -> tuple[int, ...]:
-    if text == ANY:
+    if text == scales.ANY:
         raise UsageError(f"gpus: '{text}' is not a scale: expected a number or a doubling range FIRST-LAST")
     try:
-        return scales([text])
+        return scales.scales([text])
     except UsageError as error:
         raise UsageError(f"gpus: {error}") from None
 

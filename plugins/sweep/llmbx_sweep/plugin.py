@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llmbx import hookimpl
+from llmbx.api import hookimpl
 
 if TYPE_CHECKING:
-    from llmbx.config.install import Install
-    from llmbx.model import RunGroup
+    from llmbx.api import Install, RunGroup
 
 
 @hookimpl

@@ -5,11 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from llmbx.cli.progress import Progress
-from llmbx.model import Result
-from llmbx.record.folder import Run
-from llmbx.run.context import RunContext
-from llmbx.run.pipeline import attend
+from llmbx.api import Result, Run, RunContext, pipeline
+from llmbx.api import RunProgress as Progress
 
 from .state import Slot
 
@@ -38,7 +35,7 @@ class SweepProgress:
         progress = Progress(run.record.spec, self.out)
         progress.note(f"started {run.record.run_id}")
         try:
-            return attend(run, rooms, progress)
+            return pipeline.attend(run, rooms, progress)
         finally:
             progress.close()
 

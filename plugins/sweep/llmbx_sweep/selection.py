@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from llmbx.config.install import Install
-from llmbx.errors import UsageError
-from llmbx.model import RunGroup
-from llmbx.record.folder import Run, read_result
+from llmbx.api import Install, Run, RunGroup, UsageError, records
 
 from . import store
 from .state import Slot, runs_of, slot_of, slots
@@ -47,7 +44,7 @@ def _sweep(install: Install, text: str) -> Sweep | None:
 
 def _used(runs: Sequence[Run]) -> Sequence[Run]:
     """The runs of one slot that are reported."""
-    completed = [run for run in runs if (result := read_result(run.path)) and result.status == "completed"]
+    completed = [run for run in runs if (result := records.read_result(run.path)) and result.status == "completed"]
     return completed[:1] or runs
 
 

@@ -7,16 +7,24 @@ import threading
 import time
 from collections.abc import Mapping
 
-from llmbx.errors import InfraError, LlmbxError, UsageError
-from llmbx.launchers.base import Unreachable
-from llmbx.launchers.script import SCRIPT
-from llmbx.model import Image, Result, RunSpec
-from llmbx.record.folder import Run, SweepMark, claim_folder, new_record, write_record
-from llmbx.run.context import RunContext
-from llmbx.run.launch import render, write_files
-from llmbx.run.pipeline import conclude_unstarted, fetch_image, wanted_image
-from llmbx.runtimes.base import Progress
-from llmbx.secrets import forget
+from llmbx.api import (
+    Image,
+    InfraError,
+    LlmbxError,
+    Progress,
+    Result,
+    Run,
+    RunContext,
+    RunSpec,
+    SweepMark,
+    Unreachable,
+    UsageError,
+    launching,
+    pipeline,
+    records,
+    script,
+    secrets,
+)
 
 from .state import Slot
 from .store import Sweep
@@ -57,14 +65,14 @@ class Starter:
         for key in dict.fromkeys(keys):
             spec, rooms = self.specs[key], self.rooms[key]
             rooms.framework.parse_log(spec)
-            request = wanted_image(spec, rooms)
+            request = pipeline.wanted_image(spec, rooms)
             image = next((image for other, image in known if other == (spec.runtime, request)), None)
             if image is None:
-                image = fetch_image(request, rooms, progress, offline)
+                image = pipeline.fetch_image(request, rooms, progress, offline)
                 known.append(((spec.runtime, request), image))
             self._images[key] = image
         if any(spec.profile and not spec.profile.keep_secrets for spec in (self.specs[key] for key in keys)):
-            forget(os.environ)
+            secrets.forget(os.environ)
 
     def start(self, slot: Slot) -> Run:
         """Start one run.
@@ -74,26 +82,26 @@ class Starter:
         """
         key, repeat = slot
         spec, rooms = self.specs[key], self.rooms[key]
-        run_id, folder = claim_folder(rooms.install, spec, now=lambda: self._stamp(spec.experiment))
+        run_id, folder = records.claim_folder(rooms.install, spec, now=lambda: self._stamp(spec.experiment))
         self._remember_stamp(spec, run_id)
         mark = SweepMark(sweep_id=self.sweep.sweep_id, cell=key, repeat=repeat)
-        rendered = render(spec, rooms, self._images[key], folder)
-        record = new_record(
+        rendered = launching.render(spec, rooms, self._images[key], folder)
+        record = records.new_record(
             run_id, spec, command=self.sweep.command, group=f"{self.sweep.sweep_id} {key}", sweep=mark,
             commands={phase.role: phase.argv for phase in rendered.launch.phases},
             image=self._images[key], versions=self._images[key].versions, prepare_s=0.0,
         )  # fmt: skip
-        write_record(folder, record, durable=False)
-        write_files(folder, rendered)
+        records.write_record(folder, record, durable=False)
+        launching.write_files(folder, rendered)
         try:
-            job = rooms.launcher.submit(folder / SCRIPT, spec, folder)
+            job = rooms.launcher.submit(folder / script.SCRIPT, spec, folder)
         except Unreachable as error:
             raise SubmissionUnknown(Run(folder=str(folder), record=record), error) from error
         except LlmbxError as error:
-            result = conclude_unstarted(Run(folder=str(folder), record=record), rooms.plugins, error)
+            result = pipeline.conclude_unstarted(Run(folder=str(folder), record=record), rooms.plugins, error)
             raise SubmissionRejected(result, error) from error
         record = record.replace(job=job)
-        write_record(folder, record)
+        records.write_record(folder, record)
         return Run(folder=str(folder), record=record)
 
     def _stamp(self, experiment: str) -> float:

@@ -7,12 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from llmbx.config.install import RECORD, Install
-from llmbx.errors import LlmbxError
-from llmbx.launchers.base import Launcher, Unreachable
-from llmbx.model import Result
-from llmbx.record.folder import Run, read_result, read_run
-from llmbx.run.recovery import recover
+from llmbx.api import RECORD, Install, Launcher, LlmbxError, Result, Run, Unreachable, records, recovery
 
 from .cells import Cell
 from .store import Sweep
@@ -50,12 +45,12 @@ def read_state(install: Install, sweep: Sweep, launcher: Launcher, retry_failed:
     oldest. Raises `Unreachable` if the scheduler does not answer.
     """
     runs = runs_of(install, sweep)
-    without_job = [run for run in runs if run.record.job is None and read_result(run.path) is None]
-    recovered = {run.folder: run for run in recover(without_job, launcher)}
+    without_job = [run for run in runs if run.record.job is None and records.read_result(run.path) is None]
+    recovered = {run.folder: run for run in recovery.recover(without_job, launcher)}
     done: dict[Slot, Result] = {}
     running: dict[Slot, Run] = {}
     for run in (recovered.get(run.folder, run) for run in runs):
-        slot, result = slot_of(run), read_result(run.path)
+        slot, result = slot_of(run), records.read_result(run.path)
         if run.record.job is None:
             continue
         if result is None:
@@ -95,7 +90,7 @@ def results(install: Install, sweep: Sweep) -> dict[Slot, Result]:
     """The results so far. The scheduler is not queried."""
     found: dict[Slot, Result] = {}
     for run in runs_of(install, sweep):
-        result = read_result(run.path)
+        result = records.read_result(run.path)
         if result is not None and (result.status == "completed" or slot_of(run) not in found):
             found[slot_of(run)] = result
     return found
@@ -113,7 +108,7 @@ def runs_of(install: Install, sweep: Sweep) -> list[Run]:
     for base in sorted({_base(install, cell) for cell in sweep.cells}):
         for record in base.glob(f"*/*/{RECORD}"):
             try:
-                run = read_run(record.parent)
+                run = records.read_run(record.parent)
             except LlmbxError:
                 continue
             if run.record.sweep is not None and run.record.sweep.sweep_id == sweep.sweep_id:

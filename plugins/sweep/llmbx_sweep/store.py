@@ -8,12 +8,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from llmbx.config.install import Install
-from llmbx.errors import InfraError, LlmbxError, UsageError, did_you_mean
-from llmbx.files import disk_errors, write_atomic
-from llmbx.model import Value
-from llmbx.record.folder import decode_any, pretty
-from llmbx.toml_file import NOT_JSON
+from llmbx.api import (
+    InfraError,
+    Install,
+    LlmbxError,
+    UsageError,
+    Value,
+    did_you_mean,
+    disk_errors,
+    records,
+    toml_file,
+    write_atomic,
+)
 
 from .cells import Cell
 
@@ -45,7 +51,7 @@ class Sweep(Value, frozen=True):
 
 def create(install: Install, name: str, command: tuple[str, ...], cells: tuple[Cell, ...], max_jobs: int) -> Sweep:
     """Create a unique folder for a new sweep and write its plan."""
-    from llmbx import __version__
+    from llmbx.api import __version__
 
     install.ensure()
     stamp, slug = int(time.time()), re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-") or "sweep"
@@ -62,7 +68,7 @@ def create(install: Install, name: str, command: tuple[str, ...], cells: tuple[C
         sweep_id=sweep_id, created=time.time(), llmbx_version=__version__, command=command, cells=cells,
         max_jobs=max_jobs,
     )  # fmt: skip
-    write_atomic(folder(install, sweep) / FILE, pretty(sweep))
+    write_atomic(folder(install, sweep) / FILE, records.pretty(sweep))
     return sweep
 
 
@@ -98,10 +104,10 @@ def read(path: Path) -> Sweep:
     Raises `UsageError` if the file cannot be read, `LlmbxError` if it is not a valid plan.
     """
     try:
-        return decode_any(path.read_bytes(), Sweep)
+        return records.decode_any(path.read_bytes(), Sweep)
     except OSError as error:
         raise UsageError(f"{path}: cannot read the file: {error.strerror}") from None
-    except NOT_JSON as error:
+    except toml_file.NOT_JSON as error:
         raise LlmbxError(f"{path}: not a valid sweep file for this version of llmbx: {error}") from None
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from llmbx.measure import intervals, stats
-from llmbx.model import Result, Value
+from llmbx.api import Result, Value, intervals, stats
 
 from .cells import Cell
 from .state import Slot

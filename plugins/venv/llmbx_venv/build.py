@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from llmbx.catalog.environments import split_pin
-from llmbx.errors import InfraError, UsageError
-from llmbx.model import Environment, Value
+from llmbx.api import environments
+from llmbx.api import InfraError, UsageError
+from llmbx.api import Environment, Value
 from . import store
-from llmbx.runtimes.base import Progress
-from llmbx.runtimes.children import follow
+from llmbx.api import Progress
+from llmbx.api import children
 from .interpreters import Interpreter
-from llmbx.runtimes.locks import held
+from llmbx.api import locks
 from .pip_progress import PipProgress, complete_packages
 from .pip_tool import configured_options, explain_failure, pip_command, pip_environment, without_network
 from .uv_tool import UvProgress, added, uv_arguments, uv_command, uv_environment
@@ -55,7 +55,7 @@ def build(
     paths = store.environment_paths(environment, install, interpreter.minor)
     with _writing(paths):
         Path(paths.venvs).mkdir(parents=True, exist_ok=True)
-        with held(paths.lock_file, f"it builds the environment {paths.label}", progress):
+        with locks.held(paths.lock_file, f"it builds the environment {paths.label}", progress):
             marker = store.read_marker(paths)
             if marker is None:
                 marker = _Builder(environment, paths, interpreter, progress, offline).run(install / "wheels")
@@ -129,7 +129,7 @@ class _Builder:
 
     def _probe(self, build: str, index: str | None, tools: Tools) -> str | None:
         """The exact version that would be installed for `build`, or None if it is not available."""
-        name, _ = split_pin(build)
+        name, _ = environments.split_pin(build)
         if self._uv([build], (index,) if index else (), tools, "--no-deps", "--dry-run") == 0 and added(self.lines):
             return f"{name}=={next(iter(added(self.lines).values()))}"
         report = self.temporary / "report.json"
@@ -212,7 +212,7 @@ class _Builder:
                 self.lines.append(text)
                 line(text)
 
-            return follow(argv, env, self.temporary, record, tick)
+            return children.follow(argv, env, self.temporary, record, tick)
 
     def _failure_reason(self, tools: Tools) -> str:
         return explain_failure(self.lines, tools.pip_options, Path(tools.wheels), tools.offline)
@@ -225,7 +225,7 @@ class _Builder:
         env = {**pip_environment(os.environ, self.temporary), "PYTHONDONTWRITEBYTECODE": ""}
         output: list[str] = []
         argv = [str(self.paths.python), "-c", self.environment.check]
-        if follow(argv, env, self.temporary, output.append) != 0:
+        if children.follow(argv, env, self.temporary, output.append) != 0:
             last = next((line.strip() for line in reversed(output) if line.strip()), "no error output")
             raise InfraError(f"environment {self.paths.label} was installed but its check failed: {last}")
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from llmbx.catalog.environments import normal_name
-from llmbx.runtimes.base import Progress
+from llmbx.api import environments
+from llmbx.api import Progress
 
 EVERY_S = 1.0
 """Minimum time between two progress lines, in seconds."""
@@ -54,7 +54,7 @@ class PipProgress:
         elif build := _BUILD.match(text):
             self._activity = f"building {build[1]}"
         elif install := _INSTALL.match(text):
-            self._queue = [normal_name(name) for name in install[1].split(",")]
+            self._queue = [environments.normal_name(name) for name in install[1].split(",")]
         self.tick()
 
     def tick(self) -> None:
@@ -77,7 +77,7 @@ class PipProgress:
 
 def complete_packages(site: Path) -> set[str]:
     """Normalized names of the packages in `site` that are installed completely (pip writes INSTALLER last)."""
-    return {normal_name(marker.parent.name.split("-")[0]) for marker in site.glob("*.dist-info/INSTALLER")}
+    return {environments.normal_name(marker.parent.name.split("-")[0]) for marker in site.glob("*.dist-info/INSTALLER")}
 
 
 def _short(what: str) -> str:

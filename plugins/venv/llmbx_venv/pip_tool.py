@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from llmbx.errors import InfraError
+from llmbx.api import InfraError
 
 _UNWANTED = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_DRY_RUN", "VIRTUAL_ENV")
 _REASONS = re.compile(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx import hookimpl
-from llmbx.runtimes.base import Runtime
+from llmbx.api import hookimpl
+from llmbx.api import Runtime
 
 
 @hookimpl

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from llmbx.errors import UsageError
-from llmbx.model import Environment, Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
+from llmbx.api import UsageError
+from llmbx.api import Environment, Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
 from . import store
-from llmbx.runtimes.base import Offer, Progress
+from llmbx.api import Offer, Progress
 from .interpreters import preference
 
 BYTECODE = "PYTHONDONTWRITEBYTECODE"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from llmbx.catalog.environments import lock_digest, normal_name, pins
-from llmbx.codec import decode
-from llmbx.errors import InfraError
-from llmbx.files import write_atomic
-from llmbx.model import Environment, Image, Value
-from llmbx.toml_file import NOT_JSON
+from llmbx.api import environments
+from llmbx.api import decode
+from llmbx.api import InfraError
+from llmbx.api import write_atomic
+from llmbx.api import Environment, Image, Value
+from llmbx.api import toml_file
 
 MARKER = ".llmbx-environment.json"
 """Written last, when an environment is complete."""
@@ -77,14 +77,14 @@ class EnvironmentPaths(Value, frozen=True):
 def environment_paths(environment: Environment, install: Path, minor: str) -> EnvironmentPaths:
     """The paths of `environment` in `install` for the interpreter version `minor` ("3.11")."""
     label = f"{environment.name}-py{minor.replace('.', '')}"
-    return EnvironmentPaths(venvs=str(install / "venvs"), label=label, lock=lock_digest(environment))
+    return EnvironmentPaths(venvs=str(install / "venvs"), label=label, lock=environments.lock_digest(environment))
 
 
 def read_marker(paths: EnvironmentPaths) -> Marker | None:
     """The marker of a complete environment; None if it is missing, is for another lock, or its interpreter is missing."""
     try:
         marker = decode((paths.folder / MARKER).read_bytes(), Marker)
-    except (OSError, *NOT_JSON):
+    except (OSError, *toml_file.NOT_JSON):
         return None
     return marker if marker.lock == paths.lock and paths.python.exists() else None
 
@@ -93,7 +93,7 @@ def image(paths: EnvironmentPaths, environment: Environment, marker: Marker | No
     """The environment as an `Image`; without digest and versions if it is not built yet (`marker` is None)."""
     if marker is None:
         return Image(kind="venv", reference=environment.name, python=str(paths.python), path=str(paths.link))
-    names = [normal_name(name) for name in environment.main] or list(pins(environment))
+    names = [environments.normal_name(name) for name in environment.main] or list(environments.pins(environment))
     main = {name: marker.packages[name] for name in names if name in marker.packages}
     return Image(
         kind="venv",
@@ -110,7 +110,7 @@ def installed_packages(site: Path) -> dict[str, str]:
     import importlib.metadata
 
     found = importlib.metadata.distributions(path=[str(site)])
-    return dict(sorted((normal_name(d.metadata["Name"]), d.version) for d in found))
+    return dict(sorted((environments.normal_name(d.metadata["Name"]), d.version) for d in found))
 
 
 def packages_digest(packages: dict[str, str]) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from llmbx.errors import UsageError
-from llmbx.runtimes.base import Progress
+from llmbx.api import UsageError
+from llmbx.api import Progress
 
 INSTALLER = "LLMBX_INSTALLER"
 """The variable that selects the installer: `pip`, `uv`, or `auto`."""

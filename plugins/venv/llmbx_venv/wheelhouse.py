@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from llmbx.catalog.environments import split_pin
-from llmbx.errors import InfraError
-from llmbx.model import Environment
+from llmbx.api import environments
+from llmbx.api import InfraError
+from llmbx.api import Environment
 from . import store
-from llmbx.runtimes.base import Progress
-from llmbx.runtimes.children import follow
+from llmbx.api import Progress
+from llmbx.api import children
 from .interpreters import preference
 from .pip_tool import configured_options, explain_failure, pip_command, pip_environment
 
@@ -33,7 +33,7 @@ def gather(environment: Environment, install: Path, folder: Path, progress: Prog
         lines: list[str] = []
         # An extra index is used only for the packages that need it, and only if the default index does not have them.
         extras = [["--extra-index-url", index] if index else [] for index in indexes]
-        if all(follow([*pip, *extra, *pins], env, temporary, lines.append) != 0 for extra in extras):
+        if all(children.follow([*pip, *extra, *pins], env, temporary, lines.append) != 0 for extra in extras):
             why = explain_failure(lines, configured_options(base, env), own, offline=False)
             raise InfraError(f"environment {paths.label}: {why}")
     return sorted(folder.glob("*.whl"))
@@ -41,7 +41,7 @@ def gather(environment: Environment, install: Path, folder: Path, progress: Prog
 
 def _sources(environment: Environment, marker: store.Marker) -> list[tuple[list[str], list[str | None]]]:
     """Exact requirements that are collected together, with the extra indexes to try in order (None: no extra index)."""
-    variants = {split_pin(requirement)[0]: builds for requirement, builds in environment.variants.items()}
+    variants = {environments.split_pin(requirement)[0]: builds for requirement, builds in environment.variants.items()}
     pins = {name: f"{name}=={version}" for name, version in marker.packages.items()}
     plain = [pin for name, pin in pins.items() if name not in variants]
     special = [

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from llmbx.catalog import hardware
-from llmbx.config.profiles import Config
-from llmbx.errors import UsageError
-from llmbx.model import Reference, Workload
-from llmbx.plugins.manager import Plugins
+from llmbx.api import Config, Plugins, Reference, UsageError, Workload, hardware
 
 from .cases import build_cases, candidates_of, find_workload, unresolved_names
 from .cells import TOLERANCE, count_published, count_recomputable, disputes
@@ -52,9 +48,9 @@ def audit_file(
     If the workload is unknown, only the values in the file are used. `warn` is called if some cells cannot be
     recomputed. Raises `UsageError` if the file cannot be read or if nothing in it can be recomputed.
     """
-    from llmbx.catalog.references import load_published
+    from llmbx.api import references
 
-    published = load_published(path)
+    published = references.load_published(path)
     owner = find_workload(published, str(path), workload, plugins)
     name = owner.name if owner else published.workload or path.stem
     cases = build_cases(published.references, owner, plugins, config, name)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 
-from llmbx.model import Value
+from llmbx.api import Value
 
 MAX_LENGTH = 1000
 """Most characters of a statement that are read."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from llmbx.catalog import hardware
-from llmbx.catalog.hardware import GpuType
-from llmbx.catalog.references import Published
-from llmbx.config.profiles import Config
-from llmbx.config.request import Request
-from llmbx.errors import LlmbxError, UsageError, did_you_mean
-from llmbx.model import Reference, RunSpec, Workload
-from llmbx.plugins.manager import Plugins
+from llmbx.api import (
+    Config,
+    LlmbxError,
+    Plugins,
+    Reference,
+    Request,
+    RunSpec,
+    UsageError,
+    Workload,
+    did_you_mean,
+    hardware,
+)
+from llmbx.api import references as reference_files
 
 from .explain import Candidates
 from .terms import Case, Formula, Terms
@@ -22,7 +27,7 @@ def resolve_row(
     recipe: str | None,
 ) -> RunSpec:  # fmt: skip
     """Resolve the run of a published row from the catalog alone, without environment variables or a cluster profile."""
-    from llmbx.resolve import resolve
+    from llmbx.api import resolve
 
     request = Request(
         workload=workload.name,
@@ -49,7 +54,9 @@ def build_cases(
     return [_case(reference, workload, plugins, config, gpus) for reference in references]
 
 
-def find_workload(published: Published, path: str, option: str | None, plugins: Plugins) -> Workload | None:
+def find_workload(
+    published: reference_files.Published, path: str, option: str | None, plugins: Plugins
+) -> Workload | None:
     """The workload of a reference file: from `--workload`, from the file, or the only one that has all its rows.
 
     Returns None if no workload matches. Raises `UsageError` if the name is unknown or several workloads match.
@@ -89,7 +96,9 @@ def unresolved_names(
     return list(found)
 
 
-def candidates_of(cases: Sequence[Case], workloads: Iterable[Workload], gpus: Mapping[str, GpuType]) -> Candidates:
+def candidates_of(
+    cases: Sequence[Case], workloads: Iterable[Workload], gpus: Mapping[str, hardware.GpuType]
+) -> Candidates:
     """The candidates for the search for explanations."""
     vocabularies: dict[int, str] = {}
     for workload in workloads:
@@ -111,7 +120,7 @@ def measurement_window(policy: str) -> tuple[int, int] | None:
 
 
 def _case(
-    reference: Reference, workload: Workload, plugins: Plugins, config: Config, gpus: Mapping[str, GpuType]
+    reference: Reference, workload: Workload, plugins: Plugins, config: Config, gpus: Mapping[str, hardware.GpuType]
 ) -> Case:
     r = reference
     try:
@@ -140,7 +149,7 @@ def _resolve(reference: Reference, workload: Workload, plugins: Plugins, config:
     )
 
 
-def _case_from_row(reference: Reference, workload: str, gpus: Mapping[str, GpuType]) -> Case:
+def _case_from_row(reference: Reference, workload: str, gpus: Mapping[str, hardware.GpuType]) -> Case:
     r = reference
     peak = hardware.peak(r.gpu_type, r.dtype, gpus)
     terms = Terms(

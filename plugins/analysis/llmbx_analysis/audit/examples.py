@@ -6,9 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from llmbx.catalog.hardware import GpuType, peak
-from llmbx.errors import UsageError
-from llmbx.model import Example
+from llmbx.api import Example, UsageError, hardware
 
 from .arithmetic import equations
 from .cells import TOLERANCE, dispute
@@ -68,7 +66,7 @@ def _check_peaks(tables: Sequence[Case], candidates: Candidates, tolerance: floa
     """Tables with a peak that is not the one of their GPU type and dtype."""
     for case in _unique_by(tables, lambda c: (c.reference.source, c.reference.gpu_type, c.reference.dtype)):
         r = case.reference
-        right = peak(r.gpu_type, r.dtype, candidates.gpus)
+        right = hardware.peak(r.gpu_type, r.dtype, candidates.gpus)
         if r.peak_tflops is not None and right is not None:
             yield from _check_peak(case, r.peak_tflops, right.tflops, candidates.gpus, tolerance)
 
@@ -133,14 +131,14 @@ def _check_stated(
 
 
 def _check_peak(
-    case: Case, stated: float, right: float, gpus: Mapping[str, GpuType], tolerance: float
+    case: Case, stated: float, right: float, gpus: Mapping[str, hardware.GpuType], tolerance: float
 ) -> Iterator[ExampleDispute]:
     if abs(difference_percent(stated, right)) > 100 * tolerance:
         explanation = _explain_peak(stated, right, gpus)
         yield _row_dispute(case, "peak", "peak_tflops", stated, right, explanation=explanation)
 
 
-def _explain_peak(stated: float, right: float | None, gpus: Mapping[str, GpuType]) -> str | None:
+def _explain_peak(stated: float, right: float | None, gpus: Mapping[str, hardware.GpuType]) -> str | None:
     """The GPU type and dtype that have the stated peak, or a misplaced decimal point."""
     for gpu in gpus.values():
         for known in gpu.peaks.values():
@@ -152,17 +150,17 @@ def _explain_peak(stated: float, right: float | None, gpus: Mapping[str, GpuType
     return None
 
 
-def _with_known_peak(case: Case, tables: Sequence[Case], gpus: Mapping[str, GpuType]) -> Case:
+def _with_known_peak(case: Case, tables: Sequence[Case], gpus: Mapping[str, hardware.GpuType]) -> Case:
     """The example with the peak of its GPU type and dtype from the tables, else the known one, else its own."""
     r = case.reference
     stated = [t.terms.peak_tflops for t in tables if (t.reference.gpu_type, t.reference.dtype) == (r.gpu_type, r.dtype)]
-    right = peak(r.gpu_type, r.dtype, gpus)
+    right = hardware.peak(r.gpu_type, r.dtype, gpus)
     own = stated[0] if stated else (right.tflops if right else case.terms.peak_tflops)
     return dataclasses.replace(case, terms=case.terms.replace(peak_tflops=own))
 
 
-def _known_peak(example: Example, gpus: Mapping[str, GpuType]) -> float | None:
-    found = peak(example.gpu_type, example.dtype, gpus) if example.gpu_type and example.dtype else None
+def _known_peak(example: Example, gpus: Mapping[str, hardware.GpuType]) -> float | None:
+    found = hardware.peak(example.gpu_type, example.dtype, gpus) if example.gpu_type and example.dtype else None
     return found.tflops if found else None
 
 

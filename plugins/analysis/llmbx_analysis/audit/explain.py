@@ -10,8 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from llmbx.catalog.hardware import GpuType
-from llmbx.model import Value
+from llmbx.api import Value, hardware
 
 from .terms import Case, Terms, compute
 
@@ -35,7 +34,7 @@ class Candidates:
     """Candidates for wrong terms: other rows, peaks of other GPUs, vocabulary sizes of other models."""
 
     cases: Sequence[Case] = ()
-    gpus: Mapping[str, GpuType] = dataclasses.field(default_factory=dict)
+    gpus: Mapping[str, hardware.GpuType] = dataclasses.field(default_factory=dict)
     vocabularies: Mapping[int, str] = dataclasses.field(default_factory=dict)
 
 
@@ -92,7 +91,7 @@ def _unusual(case: Case, field: str) -> Iterator[Assumption]:
         yield from _own_flops(case)
 
 
-def peaks(case: Case, gpus: Mapping[str, GpuType]) -> Iterator[Assumption]:
+def peaks(case: Case, gpus: Mapping[str, hardware.GpuType]) -> Iterator[Assumption]:
     """Other peaks: of the same GPU type, then of the same dtype on other GPUs, then all others."""
     r, own = case.reference, case.terms.peak_tflops
     every = [(gpu, dtype, peak) for gpu in gpus.values() for dtype, peak in gpu.peaks.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.model import Scalar, Value
+from llmbx.api import Scalar, Value
 
 
 class Disputed(Value, frozen=True):

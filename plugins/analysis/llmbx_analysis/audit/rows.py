@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from llmbx.catalog.scales import evaluate, scales
-from llmbx.catalog.workloads import MINI
-from llmbx.config.profiles import Config
-from llmbx.model import Parallelism, Recipe, Row, RunSpec, Scalar, Workload
-from llmbx.plugins.manager import Plugins
-from llmbx.resolve.rules import common_findings
+from llmbx.api import (
+    Config,
+    Parallelism,
+    Plugins,
+    Recipe,
+    Row,
+    RunSpec,
+    Scalar,
+    Workload,
+    common_findings,
+    scales,
+    workloads,
+)
 
 from .cases import resolve_row
 from .findings import RowDispute
@@ -25,7 +32,7 @@ def disputed_rows(workload: Workload, plugins: Plugins, config: Config) -> list[
         dispute
         for recipe in workload.recipes
         for row in recipe.rows
-        if row.size != MINI
+        if row.size != workloads.MINI
         for spec in _specs(workload, recipe, row, plugins, config)
         for dispute in _disputes(workload, recipe, row, spec, plugins)
     ]
@@ -35,7 +42,7 @@ def _specs(workload: Workload, recipe: Recipe, row: Row, plugins: Plugins, confi
     """The runs of the row: every dtype, GPU type and scale."""
     for dtype in row.dtypes:
         for gpu_type in row.gpu_types:
-            for gpus in scales(row.gpus):
+            for gpus in scales.scales(row.gpus):
                 yield resolve_row(
                     workload, plugins, config, size=row.size, dtype=dtype, gpu_type=gpu_type, gpus=gpus,
                     recipe=recipe.name,
@@ -84,7 +91,7 @@ def value_of(spec: RunSpec, key: str) -> Scalar:
 
 def evaluate_printed(value: Scalar, gpus: int) -> Scalar:
     """Evaluate a printed value such as `GPUs/2` at a scale. Other values are returned unchanged."""
-    return evaluate(value, gpus) if isinstance(value, str) and value.startswith("GPUs") else value
+    return scales.evaluate(value, gpus) if isinstance(value, str) and value.startswith("GPUs") else value
 
 
 def _dispute(

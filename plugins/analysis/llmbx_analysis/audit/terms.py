@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from llmbx.model import Convention, ModelShape, Reference, Value
-from llmbx.model.flops import Flops
+from llmbx.api import Convention, Flops, ModelShape, Reference, Value
 
 Formula = Callable[[ModelShape], Flops | None]
 """Computes the model FLOPs of one sample for a model shape."""

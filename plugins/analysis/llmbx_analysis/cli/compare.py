@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from llmbx.cli.options import World, world
-from llmbx.cli.output import format_option, print_json, to_csv
-from llmbx.errors import UsageError
+from llmbx.api import UsageError, World, output, world
 
 if TYPE_CHECKING:
     from ..compare import Comparison, Measured
@@ -35,7 +33,7 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 @click.option("--window", metavar="A-B|last|auto", help="Recompute the results over these steps.")
 @click.option("--single", is_flag=True, help="Use only the named runs, without their repeats.")
 @click.option("--force", is_flag=True, help="Compare runs that are not comparable; the output lists why.")
-@format_option
+@output.format_option
 def command(
     runs: tuple[str, ...], baseline: str | None, reference: bool, tolerance: str, window: str | None, single: bool,
     force: bool, format_: str, gate: str,
@@ -65,11 +63,11 @@ def command(
       llmbx compare --baseline accepted --tolerance 2%
       llmbx compare last --reference --format json
     """
-    from llmbx.cli.numbers import fraction
-    from llmbx.measure.window import check
+    from llmbx.api import numbers
+    from llmbx.api import window as windows
 
-    allowed = fraction(tolerance, "--tolerance")
-    policy = check(window) if window is not None else None
+    allowed = numbers.fraction(tolerance, "--tolerance")
+    policy = windows.check(window) if window is not None else None
     _check_usage(runs, baseline, reference, gate)
     here = world()
     chosen = _runs(runs or ("last",), here, policy, force, single)
@@ -98,7 +96,7 @@ def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, g
 
 def _runs(texts: tuple[str, ...], here: World, policy: str | None, force: bool, single: bool) -> list[list[Measured]]:
     """The runs of each side, with repeats. Two repeats of the same command are compared as single runs."""
-    from llmbx.history import find_run
+    from llmbx.api import history
 
     from ..compare.sides import baseline, with_repeats
 
@@ -110,7 +108,7 @@ def _runs(texts: tuple[str, ...], here: World, policy: str | None, force: bool, 
             else other
             for text in texts
         ]
-    named = [find_run(here.install, text) for text in texts]
+    named = [history.find_run(here.install, text) for text in texts]
     if len(named) == 2 and named[0].record.run_id == named[1].record.run_id:
         raise UsageError(f"cannot compare {named[0].record.run_id} with itself")
     groups = [run.record.group for run in named]
@@ -122,14 +120,14 @@ def _compare(
     chosen: list[list[Measured]], here: World, tag: str | None, policy: str | None, allowed: float, force: bool,
     name: str,
 ) -> Comparison:  # fmt: skip
-    from llmbx.measure.intervals import LEVEL
+    from llmbx.api import intervals
 
     from ..compare import Gate, compare_runs
     from ..compare.sides import baseline
 
     if tag is not None:
         chosen = [baseline(here.install, tag, chosen[-1], here.plugins, policy), chosen[-1]]
-    gate = None if name == "step_time" else Gate(name, chosen[0], chosen[1], here.plugins, LEVEL)
+    gate = None if name == "step_time" else Gate(name, chosen[0], chosen[1], here.plugins, intervals.LEVEL)
     return compare_runs(chosen[0], chosen[1], allowed, force=force, baseline=tag, gate=gate)
 
 
@@ -139,9 +137,9 @@ def _print(found: Comparison, format_: str) -> None:
     from ..compare.render import render
 
     if format_ == "json":
-        print_json(found)
+        output.print_json(found)
     elif format_ == "csv":
-        click.echo(to_csv([asdict(metric) for metric in found.metrics], COLUMNS), nl=False)
+        click.echo(output.to_csv([asdict(metric) for metric in found.metrics], COLUMNS), nl=False)
         click.echo(f"{found.verdict}: {found.reason}", err=True)
     else:
         click.echo(render(found), nl=False)

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from llmbx.cli.options import world
-from llmbx.cli.output import Target, print_json, print_table, to_csv
-from llmbx.errors import UsageError
+from llmbx.api import UsageError, output, world
 
 if TYPE_CHECKING:
     from ..report.build import Report
@@ -21,8 +19,8 @@ SUMMARY = ("configuration", "verdict", "runs", "step time [s]", "from", "to", "M
 
 @click.command("report")
 @click.argument("runs", nargs=-1, metavar="[RUN|SWEEP]…")
-@click.option("--html", "page", type=Target(), metavar="FILE", help="Path of the HTML page.")
-@click.option("--svg", "drawings", type=Target(), metavar="FOLDER", help="Write each chart as an SVG file.")
+@click.option("--html", "page", type=output.Target(), metavar="FILE", help="Path of the HTML page.")
+@click.option("--svg", "drawings", type=output.Target(), metavar="FOLDER", help="Write each chart as an SVG file.")
 @click.option("--baseline", metavar="TAG", help="Compare with the newest comparable run that has this tag.")
 @click.option(
     "--tolerance", default="5%", show_default=True, help="Largest change that is not counted as a difference."
@@ -59,17 +57,17 @@ def command(
       llmbx report grok1_1795260605 --html scaling.html
       llmbx report last --baseline accepted --format markdown --svg plots
     """
-    from llmbx.cli.numbers import fraction
-    from llmbx.measure.window import check
+    from llmbx.api import numbers
+    from llmbx.api import window as windows
 
     from ..report.build import build
     from ..report.gather import ReportOptions, gather
     from ..report.selection import select_runs
 
     options = ReportOptions(
-        window=check(window) if window is not None else None,
+        window=windows.check(window) if window is not None else None,
         baseline=baseline,
-        tolerance=fraction(tolerance, "--tolerance"),
+        tolerance=numbers.fraction(tolerance, "--tolerance"),
     )
     here = world()
     found = select_runs(here.install, runs or ("last",), single, here.plugins)
@@ -83,7 +81,7 @@ def command(
 
 def _print(report: Report, cells: list[Cell], format_: str, drawings: dict[tuple[str, str], str]) -> None:
     if format_ == "json":
-        print_json(report)
+        output.print_json(report)
     elif format_ == "markdown":
         from ..report.markdown import render as markdown
 
@@ -91,21 +89,21 @@ def _print(report: Report, cells: list[Cell], format_: str, drawings: dict[tuple
     elif format_ == "csv":
         from ..report.rows import COLUMNS, rows
 
-        click.echo(to_csv(rows(cells), COLUMNS), nl=False)
+        click.echo(output.to_csv(rows(cells), COLUMNS), nl=False)
     else:
         _summary(report, cells)
 
 
 def _summary(report: Report, cells: list[Cell]) -> None:
     """Print the summary: one run as at its end, several runs as a table."""
-    from llmbx.cli.terminal import render
+    from llmbx.api import terminal
 
     if len(cells) == 1 and len(cells[0].runs) == 1:
         run = cells[0].newest
-        click.echo(render(run.result, run.run.folder), nl=False)
+        click.echo(terminal.render(run.result, run.run.folder), nl=False)
         lines = [line for section in report.sections if section.name == "against" for line in section.text]
     else:
-        print_table([_row(report, cell, index) for index, cell in enumerate(cells)], SUMMARY)
+        output.print_table([_row(report, cell, index) for index, cell in enumerate(cells)], SUMMARY)
         lines = [f"{v.cell}: {v.word}: {v.text}" for v in report.verdicts if v.tone == "bad"]
     for line in (*lines, *report.notes):
         click.echo(f"  {line}")
@@ -125,7 +123,7 @@ def _default(cells: list[Cell]) -> Path:
 
 
 def _write_page(report: Report, path: Path) -> None:
-    from llmbx.files import write_atomic
+    from llmbx.api import write_atomic
 
     from ..report.html import render
 
@@ -135,7 +133,7 @@ def _write_page(report: Report, path: Path) -> None:
 
 def _draw(report: Report, folder: Path) -> dict[tuple[str, str], str]:
     """Write every chart as a file. Returns the paths by section and chart name."""
-    from llmbx.files import write_atomic
+    from llmbx.api import write_atomic
 
     from ..report.draw import standalone
 

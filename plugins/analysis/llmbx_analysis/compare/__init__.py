@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from llmbx.errors import UsageError
-from llmbx.measure import series
-from llmbx.measure.intervals import LEVEL, Change, Interval, change, change_of_repeats, exact
-from llmbx.model import Reference, RunSpec
+from llmbx.api import Reference, RunSpec, UsageError, intervals, series
 
 from .comparability import against_published, between_runs
 from .comparison import Comparison, Difference, Metric, Side, Verdict
@@ -35,7 +32,7 @@ __all__ = [
 
 def compare_runs(
     a: Sequence[Measured], b: Sequence[Measured], tolerance: float, *, force: bool = False, baseline: str | None = None,
-    level: float = LEVEL, gate: Gate | None = None,
+    level: float = intervals.LEVEL, gate: Gate | None = None,
 ) -> Comparison:  # fmt: skip
     """Compare B with A. Each side is one run or several repeats (newest last); `baseline` is the tag of A, if any.
 
@@ -75,7 +72,7 @@ def compare_runs(
 
 def compare_published(
     reference: Reference, runs: Sequence[Measured], recipe: RunSpec | None, tolerance: float, *, force: bool = False,
-    disputed: Sequence[str] = (), level: float = LEVEL,
+    disputed: Sequence[str] = (), level: float = intervals.LEVEL,
 ) -> Comparison:  # fmt: skip
     """Compare runs with a published row.
 
@@ -86,9 +83,9 @@ def compare_published(
     reasons = _reasons([reason for run in runs for reason in against_published(run, reference)])
     _require_comparable(reasons, force, f"{_name(runs)} and the published figures")
     side = _side(runs, level)
-    figure = exact(reference.step_time_s, level)
+    figure = intervals.exact(reference.step_time_s, level)
     assert side.step_time_s is not None
-    measured_change = change(figure, side.step_time_s)
+    measured_change = intervals.change(figure, side.step_time_s)
     verdict, reason = decide_verdict(measured_change, tolerance)
     warnings = tuple(f"published figure disputed: {text}" for text in disputed)
     return Comparison(
@@ -105,15 +102,15 @@ def compare_published(
     )
 
 
-def _change(a: Sequence[Measured], b: Sequence[Measured], side_a: Side, side_b: Side, level: float) -> Change:
+def _change(a: Sequence[Measured], b: Sequence[Measured], side_a: Side, side_b: Side, level: float) -> intervals.Change:
     """The change between the means of repeats if a side has repeats, else between the steps of the two runs."""
-    repeats = change_of_repeats([run.mean_s for run in a], [run.mean_s for run in b], level)
+    repeats = intervals.change_of_repeats([run.mean_s for run in a], [run.mean_s for run in b], level)
     if repeats is not None:
         return repeats
-    return change(_known(side_a.step_time_s), _known(side_b.step_time_s))
+    return intervals.change(_known(side_a.step_time_s), _known(side_b.step_time_s))
 
 
-def _known(interval: Interval | None) -> Interval:
+def _known(interval: intervals.Interval | None) -> intervals.Interval:
     assert interval is not None
     return interval
 

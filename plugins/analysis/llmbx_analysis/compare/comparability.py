@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.catalog.matching import differences
-from llmbx.model import Convention, Reference, Result, RunSpec
+from llmbx.api import Convention, Reference, Result, RunSpec, matching
 
 from .measured import Measured
 from .metrics import in_convention
@@ -68,4 +67,4 @@ def _profile_differences(a: RunSpec, b: RunSpec) -> list[str]:
 def against_published(run: Measured, reference: Reference) -> list[str]:
     """All reasons why a run is not comparable with a published row of its size, dtype, GPU type and scale."""
     counted = convention_mismatch(run.result, reference.convention) if reference.mfu is not None else []
-    return [*run.result.not_comparable_because, *differences(run.spec, reference), *counted]
+    return [*run.result.not_comparable_because, *matching.differences(run.spec, reference), *counted]

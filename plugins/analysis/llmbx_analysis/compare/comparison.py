@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from llmbx.measure.intervals import Change, Interval
-from llmbx.model import Scalar, Value
+from llmbx.api import Scalar, Value, intervals
 
 Verdict = Literal["faster", "same within noise", "slower"]
 
@@ -19,7 +18,7 @@ class Side(Value, frozen=True):
     kind: Literal["run", "repeats", "baseline", "reference"]
     label: str
     runs: tuple[str, ...] = ()
-    step_time_s: Interval | None = None
+    step_time_s: intervals.Interval | None = None
     windows: tuple[str, ...] = ()
 
 
@@ -54,7 +53,7 @@ class Comparison(Value, frozen=True):
 
     verdict: Verdict
     reason: str
-    change: Change
+    change: intervals.Change
     tolerance: float
     a: Side
     b: Side

@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from llmbx.errors import UsageError, did_you_mean
-from llmbx.measure.intervals import Change, Interval, exact, over_repeats, over_steps
-from llmbx.model import Figure
-from llmbx.plugins.manager import Plugins
+from llmbx.api import Figure, Plugins, UsageError, did_you_mean, intervals
 
 from .comparison import Metric, Verdict
 from .measured import Measured
@@ -28,7 +25,7 @@ class Gate:
         self._level, self._repeats = level, len(a) + len(b) > 2
 
     @property
-    def change(self) -> Change:
+    def change(self) -> intervals.Change:
         """The difference B - A as a fraction of A's step time, or of A's value if the metric is not part of a step.
 
         The interval is recovered from the intervals of both means (see `llmbx.measure.intervals.change`). Raises
@@ -38,7 +35,7 @@ class Gate:
         if not base:
             raise UsageError(f"{self._label} is 0 in A, so there is no relative change")
         difference = b.mean - a.mean
-        return Change(
+        return intervals.Change(
             fraction=difference / base,
             low=(difference - math.hypot(b.mean - b.low, a.high - a.mean)) / base,
             high=(difference + math.hypot(b.high - b.mean, a.mean - a.low)) / base,
@@ -46,7 +43,7 @@ class Gate:
             over="repeats" if self._repeats else "steps",
         )
 
-    def verdict(self, tolerance: float) -> tuple[Verdict, str, Change]:
+    def verdict(self, tolerance: float) -> tuple[Verdict, str, intervals.Change]:
         """The verdict, its reason and the change. `tolerance` is a fraction of the step time or of the value."""
         found = self.change
         size = f"{100 * abs(found.fraction):.1f} %{' of the step time' if self._step_s else ''}"
@@ -87,12 +84,12 @@ def _figure(name: str, run: Measured, plugins: Plugins) -> Figure:
     raise UsageError(f"--gate {name}: {run.record.run_id} has no such metric{did_you_mean(name, known)}")
 
 
-def _interval(side: Sequence[Figure], level: float) -> Interval:
+def _interval(side: Sequence[Figure], level: float) -> intervals.Interval:
     """The interval over the runs if there are several, else over the steps of the run."""
     means = [math.fsum(figure.values) / len(figure.values) for figure in side]
-    found = over_repeats(means, level) if len(side) > 1 else over_steps(side[0].values, level)
-    return found or exact(means[-1], level)
+    found = intervals.over_repeats(means, level) if len(side) > 1 else intervals.over_steps(side[0].values, level)
+    return found or intervals.exact(means[-1], level)
 
 
-def _negated(change: Change) -> Change:
+def _negated(change: intervals.Change) -> intervals.Change:
     return change.replace(fraction=-change.fraction, low=-change.high, high=-change.low)

@@ -5,13 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from llmbx.errors import UsageError
-from llmbx.history import refresh_result
-from llmbx.history.remeasure import rewindowed
-from llmbx.measure.intervals import Interval, exact, over_repeats, over_steps
-from llmbx.model import Result, RunSpec, Step
-from llmbx.plugins.manager import Plugins
-from llmbx.record.folder import Record, Run, read_steps
+from llmbx.api import Plugins, Result, Run, RunSpec, Step, UsageError, history, intervals, records, remeasure
+from llmbx.api import RunRecord as Record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,15 +45,15 @@ def measured(run: Run, plugins: Plugins, policy: str | None = None, force: bool 
 
     Raises `UsageError` if the run has not ended, has no measured steps, or (unless `force` is set) has no valid data.
     """
-    name, result = run.record.run_id, refresh_result(run, plugins)
+    name, result = run.record.run_id, history.refresh_result(run, plugins)
     if result is None:
         raise UsageError(f"{name} has not ended")
     if not result.data_valid and not force:
         why = f": {result.cause}" if result.cause else ""
         raise UsageError(f"{name} has no valid data ({result.status}{why}); --force overrides")
-    steps = read_steps(run.path)
+    steps = records.read_steps(run.path)
     if policy is not None:
-        result = rewindowed(run, result, steps, plugins, policy)
+        result = remeasure.rewindowed(run, result, steps, plugins, policy)
     if result.step_time_s.mean is None:
         where = f"window {result.window.policy}: {result.window.reason}" if result.window.reason else "no steps"
         raise UsageError(f"{name} has no measured steps ({where})")
@@ -75,8 +70,12 @@ def times(run: Measured) -> list[float]:
     return [step.time_s for step in run.steps if step.time_s is not None]
 
 
-def step_time(runs: Sequence[Measured], level: float) -> Interval:
+def step_time(runs: Sequence[Measured], level: float) -> intervals.Interval:
     """Mean step time with its interval: over the runs if there are several, else over the steps of the run."""
     several = len(runs) > 1
-    found = over_repeats([run.mean_s for run in runs], level) if several else over_steps(times(runs[0]), level)
-    return found or exact(runs[0].mean_s, level)
+    found = (
+        intervals.over_repeats([run.mean_s for run in runs], level)
+        if several
+        else intervals.over_steps(times(runs[0]), level)
+    )
+    return found or intervals.exact(runs[0].mean_s, level)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from llmbx.model import Convention, Reference, Result
+from llmbx.api import Convention, Reference, Result
 
 from .comparison import Metric
 from .measured import Measured

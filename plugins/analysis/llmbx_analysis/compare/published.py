@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.config.profiles import Config
-from llmbx.errors import UsageError
-from llmbx.model import Reference, RunSpec
-from llmbx.plugins.manager import Plugins
+from llmbx.api import Config, Plugins, Reference, RunSpec, UsageError
 
 from ..audit import disputes_of
 from ..audit.cases import resolve_row

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from llmbx.measure.intervals import Interval
+from llmbx.api import intervals
 
 from .comparison import Comparison, Difference, Metric, Side
 from .differences import NOTABLE
@@ -39,7 +39,7 @@ def _side(name: str, side: Side) -> list[str]:
     return [f"{name}  {what}{several}", f"   {measured}{steps}"]
 
 
-def _interval(known: Interval, runs: int) -> str:
+def _interval(known: intervals.Interval, runs: int) -> str:
     digits = max(0, 4 - len(str(int(known.mean)))) + 1
     text = f"{known.mean:.{digits}f} s"
     if known.method == "exact":

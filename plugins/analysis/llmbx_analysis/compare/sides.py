@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.catalog.matching import nearest_row
-from llmbx.config.install import Install
-from llmbx.errors import UsageError, did_you_mean
-from llmbx.history import Selection, known_tags, select
-from llmbx.model import Reference, RunSpec, Workload
-from llmbx.plugins.manager import Plugins
-from llmbx.record.folder import Run
+from llmbx.api import Install, Plugins, Reference, Run, RunSpec, UsageError, Workload, did_you_mean, history, matching
 
 from .comparability import work_differences
 from .differences import same_setup
@@ -25,7 +19,7 @@ def with_repeats(
     group = named.record.group
     if single or group is None:
         return [chosen]
-    alike = select(install, Selection(equal={"group": (group,)}))
+    alike = history.select(install, history.Selection(equal={"group": (group,)}))
     others = [run for run in alike if run.record.run_id != named.record.run_id]
     return _oldest_first([chosen, *_valid(others, plugins, policy)])
 
@@ -39,11 +33,11 @@ def baseline(
     `UsageError` with the reasons if there is no such run.
     """
     own, spec = {run.record.run_id for run in of}, of[-1].spec
-    tagged = [run for run in select(install, Selection(tags=(tag,))) if run.record.run_id not in own]
-    if not tagged and tag in known_tags(install):
+    tagged = [run for run in history.select(install, history.Selection(tags=(tag,))) if run.record.run_id not in own]
+    if not tagged and tag in history.known_tags(install):
         raise UsageError(f"--baseline {tag}: only {of[-1].record.run_id} and its repeats have this tag (see --single)")
     if not tagged:
-        raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, known_tags(install))}")
+        raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, history.known_tags(install))}")
     comparable = [run for run in tagged if not work_differences(run.record.spec, spec)]
     if not comparable:
         reasons = "; ".join(work_differences(tagged[0].record.spec, spec))
@@ -60,7 +54,7 @@ def published(spec: RunSpec, workload: Workload) -> Reference:
 
     Raises `UsageError` with the available rows if there is none.
     """
-    found = nearest_row(spec, workload)
+    found = matching.nearest_row(spec, workload)
     if found is None or found.step_time_s is None:
         rows = [r for r in workload.references if r.step_time_s is not None]
         what = f"{spec.workload} {spec.size} {spec.dtype} on {spec.gpus} x {spec.gpu_type}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from llmbx.measure.intervals import Change
+from llmbx.api import intervals
 
 from .comparison import Verdict
 
 
-def decide_verdict(change: Change, tolerance: float, text: str | None = None) -> tuple[Verdict, str]:
+def decide_verdict(change: intervals.Change, tolerance: float, text: str | None = None) -> tuple[Verdict, str]:
     """The verdict on a change of the step time, and its reason. `text` describes the change of another metric.
 
     The verdict is slower or faster if the interval excludes zero and the change exceeds `tolerance` (a fraction).
@@ -29,7 +29,7 @@ def decide_verdict(change: Change, tolerance: float, text: str | None = None) ->
     return "same within noise", f"no significant difference: {text}"
 
 
-def interval(change: Change) -> str:
+def interval(change: intervals.Change) -> str:
     """Format the interval: `95 % interval +1.2 to +3.4 %`."""
     if change.low == change.high:
         return "no interval"

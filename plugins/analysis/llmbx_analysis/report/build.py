@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from llmbx import __version__
-from llmbx.cli.words import slug
-from llmbx.model import Column, Fact, Result, Scalar, Section, Table, Value
+from llmbx.api import Column, Fact, Result, Scalar, Section, Table, Value, __version__, words
 
 from . import comparisons, provenance, scaling
 from .cells import Cell
@@ -96,7 +94,9 @@ def _several_cells(cells: Sequence[Cell]) -> Iterator[Section]:
     yield from [comparison] if comparison else []
     yield Section(name="what-differs", title="Differences", tables=(_differing_settings(cells),))
     for cell in cells[:MOST_CURVES]:
-        yield Section(name=f"steps-{slug(cell.name)}", title=f"Steps: {cell.name}", charts=curves(cell, cell.name))
+        yield Section(
+            name=f"steps-{words.slug(cell.name)}", title=f"Steps: {cell.name}", charts=curves(cell, cell.name)
+        )
     for cell in cells:
         yield from _profiler_sections(cell, several=True)
     if len(cells) > MOST_CURVES:

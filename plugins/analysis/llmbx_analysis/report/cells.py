@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from llmbx.cli.words import text
-from llmbx.launchers.nodes import Node
-from llmbx.model import Reference, Result, RunSpec, Section, Step, Value
-from llmbx.record.folder import Record, Run
+from llmbx.api import Reference, Result, Run, RunSpec, Section, Step, Value, words
+from llmbx.api import RunRecord as Record
+from llmbx.api import nodes as node_facts
 
 from ..compare import Comparison, Measured
 from ..compare.differences import differences
@@ -39,7 +38,7 @@ class RunData(Value, frozen=True):
     result: Result
     steps: tuple[Step, ...]
     sections: tuple[Section, ...] = ()
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[node_facts.Node, ...] = ()
 
     @property
     def record(self) -> Record:
@@ -152,5 +151,5 @@ def _difference_suffix(a: Record, b: Record) -> str:
 
 
 def _short(value: Any) -> str:
-    shown = "unset" if value is None else text(value)
+    shown = "unset" if value is None else words.text(value)
     return shown if len(shown) <= 30 else f"{shown[:29]}…"

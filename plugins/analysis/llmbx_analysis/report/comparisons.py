@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.cli.words import number, text
-from llmbx.model import Column, Scalar, Section, Table
+from llmbx.api import Column, Scalar, Section, Table, words
 
 from ..compare import NOTABLE, Comparison, Difference, Metric
 from .cells import Cell
@@ -75,7 +74,7 @@ def _tables(found: Comparison, of: str) -> list[Table]:
 
 
 def _metric(metric: Metric) -> tuple[Scalar, ...]:
-    sides = [f"{number(value)} {metric.unit}" if value is not None else None for value in (metric.a, metric.b)]
+    sides = [f"{words.number(value)} {metric.unit}" if value is not None else None for value in (metric.a, metric.b)]
     return NAMES.get(metric.name, metric.name.replace("_", " ")), *sides, metric.change_percent, metric.note or ""
 
 
@@ -95,4 +94,4 @@ def _difference_table(title: str, found: Sequence[Difference], a: str, folded: b
 
 
 def _side(value: Scalar) -> str:
-    return "unset" if value is None else text(value)
+    return "unset" if value is None else words.text(value)

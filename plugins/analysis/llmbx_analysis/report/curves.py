@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from llmbx.cli.words import number
-from llmbx.measure import stats
-from llmbx.measure.series import outliers, thinned
-from llmbx.model import Axis, Chart, Point, Rule, Series, Span, Step
+from llmbx.api import Axis, Chart, Point, Rule, Series, Span, Step, stats, words
+from llmbx.api import series as step_series
 
 from ..compare.measured import inside, times
 from .cells import Cell, RunData, is_time
@@ -41,7 +39,7 @@ def step_times(runs: Sequence[RunData], name: str = "", reference_lines: Sequenc
         return None
     valid = [s for s in runs if s.valid]
     means = [s.result.step_time_s.mean for s in valid if s.result.step_time_s.mean is not None]
-    rules = (Rule(name=f"mean {number(means[0])} s", y=means[0]),) if len(means) == 1 else ()
+    rules = (Rule(name=f"mean {words.number(means[0])} s", y=means[0]),) if len(means) == 1 else ()
     return Chart(
         name=_name("step-time", name),
         title="Step time" + (f": {name}" if name else ""),
@@ -61,7 +59,9 @@ def losses(runs: Sequence[RunData], name: str = "") -> Chart | None:
     if not series:
         return None
     ends = [(s.result.loss.first, s.result.loss.last) for s in runs]
-    ranges = "; ".join(f"from {number(a)} to {number(b)}" for a, b in ends if a is not None and b is not None)
+    ranges = "; ".join(
+        f"from {words.number(a)} to {words.number(b)}" for a, b in ends if a is not None and b is not None
+    )
     return Chart(
         name=_name("loss", name),
         title="Loss" + (f": {name}" if name else ""),
@@ -87,8 +87,9 @@ def distribution(runs: Sequence[RunData], name: str = "") -> Chart | None:
         x=Axis(title="step time", unit="s"),
         y=Axis(title="steps", unit="steps", zero=True),
         series=(Series(name="measured steps", points=bars(seconds), marks="bars"),),
-        rules=(Rule(name=f"mean {number(mean)} s", x=mean),),
-        summary=f"{of}: median {number(median)} s, from {number(seconds[0])} to {number(seconds[-1])} s.",
+        rules=(Rule(name=f"mean {words.number(mean)} s", x=mean),),
+        summary=f"{of}: median {words.number(median)} s, "
+        f"from {words.number(seconds[0])} to {words.number(seconds[-1])} s.",
         formula="number of measured steps per bar; bar width by Freedman and Diaconis, 2 × IQR / n^(1/3)",
     )
 
@@ -110,10 +111,10 @@ def bars(ordered: Sequence[float]) -> tuple[Point, ...]:
 def _curves(runs: Sequence[RunData], read: Callable[[Step], float | None]) -> tuple[Series, ...]:
     found = []
     for run in runs:
-        ratios = {outlier.number: outlier.ratio for outlier in outliers(run.measured_steps)}
+        ratios = {outlier.number: outlier.ratio for outlier in step_series.outliers(run.measured_steps)}
         points = [_point(step, read(step), run, ratios) for step in run.steps]
         if any(point.y is not None for point in points):
-            found.append(Series(name=label(run), points=thinned(points)))
+            found.append(Series(name=label(run), points=step_series.thinned(points)))
     return tuple(found)
 
 
@@ -138,7 +139,7 @@ def _reference_lines(cell: Cell) -> tuple[Rule, ...]:
         seconds = compared.a.step_time_s.mean if compared.a.step_time_s else None
         if own is not None and seconds is not None and own / FAR <= seconds <= own * FAR:
             label_text = "published" if compared.a.kind == "reference" else f"baseline {compared.a.label}"
-            found.append(Rule(name=f"{label_text} {number(seconds)} s", y=seconds))
+            found.append(Rule(name=f"{label_text} {words.number(seconds)} s", y=seconds))
     return tuple(found)
 
 
@@ -170,10 +171,12 @@ def _summary(runs: Sequence[RunData]) -> str:
     if result.step_time_s.mean is None:
         return f"Step time of the {result.steps_seen} steps in the log; none of them is in the measured window."
     window = f"steps {result.window.first} to {result.window.last}"
-    return f"Step time by step; the mean over the measured window ({window}) is {number(result.step_time_s.mean)} s."
+    return (
+        f"Step time by step; the mean over the measured window ({window}) is {words.number(result.step_time_s.mean)} s."
+    )
 
 
 def _name(kind: str, name: str) -> str:
-    from llmbx.cli.words import slug
+    from llmbx.api import words
 
-    return f"{kind}-{slug(name)}" if name else kind
+    return f"{kind}-{words.slug(name)}" if name else kind

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-from llmbx.errors import LlmbxError
-from llmbx.model import Chart
+from llmbx.api import Chart, LlmbxError
 
 from . import palette, vega
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llmbx.catalog.hardware import how_to_set_peak
-from llmbx.cli.words import count, number
-from llmbx.measure import stats
-from llmbx.measure.intervals import LEVEL, Interval
-from llmbx.model import Fact, Result
+from llmbx.api import Fact, Result, hardware, intervals, stats, words
 
 from ..compare.measured import step_time, times
 from .cells import Cell, RunData
@@ -24,7 +20,7 @@ def figures(cell: Cell) -> tuple[Fact, ...]:
     if not runs:
         return _unmeasured(cell.newest)
     results = [run.result for run in runs]
-    time = step_time([run.measured for run in runs], LEVEL)
+    time = step_time([run.measured for run in runs], intervals.LEVEL)
     return (
         _step_time(runs, time),
         *_spread(runs),
@@ -36,7 +32,7 @@ def figures(cell: Cell) -> tuple[Fact, ...]:
     )
 
 
-def describe_interval(known: Interval, runs: int) -> str:
+def describe_interval(known: intervals.Interval, runs: int) -> str:
     """Describe an interval: `95 % interval over 34 steps (correlated, equivalent to 20 independent ones)`."""
     if known.method == "exact":
         return "a single step: its noise is unknown"
@@ -47,7 +43,7 @@ def describe_interval(known: Interval, runs: int) -> str:
     return f"{level} {'runs' if runs > 1 else 'steps'} (Student's t)"
 
 
-def _step_time(runs: Sequence[RunData], time: Interval) -> Fact:
+def _step_time(runs: Sequence[RunData], time: intervals.Interval) -> Fact:
     window = runs[-1].result.window
     over = f"mean over {runs[-1].result.steps_measured} steps of the window {window.first}-{window.last}"
     if window.excluded:
@@ -57,7 +53,7 @@ def _step_time(runs: Sequence[RunData], time: Interval) -> Fact:
     return Fact(name="step time", value=time.mean, unit="s", formula=over, **_interval(time, len(runs)))
 
 
-def _interval(time: Interval, runs: int) -> dict[str, Any]:
+def _interval(time: intervals.Interval, runs: int) -> dict[str, Any]:
     of = describe_interval(time, runs)
     if time.method == "exact":
         return {"of": of}
@@ -86,7 +82,7 @@ def _spread(runs: Sequence[RunData]) -> list[Fact]:
     return [*found[:2], cv, *found[2:]]
 
 
-def _rates(results: Sequence[Result], time: Interval) -> list[Fact]:
+def _rates(results: Sequence[Result], time: intervals.Interval) -> list[Fact]:
     w, last = results[-1].workload, results[-1]
     each = "rank" if w.gpu_type == "cpu" else "GPU"
     tokens = w.sequence_length * w.global_batch_size if w.sequence_length and w.global_batch_size else None
@@ -95,15 +91,16 @@ def _rates(results: Sequence[Result], time: Interval) -> list[Fact]:
     per = _per_time(tokens / w.gpus if tokens and w.gpus else None, time)
     note = None if tokens else "sequence length or global batch size is unknown"
     return [
-        Fact(name="throughput", unit="tokens/s", formula=f"{product} / step time {number(time.mean)} s", note=note,
-               **_value_or(rate, last.tokens_per_s)),
+        Fact(name="throughput", unit="tokens/s", note=note,
+             formula=f"{product} / step time {words.number(time.mean)} s",
+             **_value_or(rate, last.tokens_per_s)),
         Fact(name=f"throughput per {each}", unit=f"tokens/s/{each}",
-               formula=f"throughput / {count(w.gpus, each + 's')}", note=note,
+               formula=f"throughput / {words.count(w.gpus, each + 's')}", note=note,
                **_value_or(per, last.tokens_per_s_per_gpu)),
     ]  # fmt: skip
 
 
-def _tflops(results: Sequence[Result], time: Interval) -> Fact:
+def _tflops(results: Sequence[Result], time: intervals.Interval) -> Fact:
     last = results[-1]
     name, unit = "compute per GPU" if last.workload.gpu_type != "cpu" else "compute per rank", "TFLOP/s"
     value = _mean(results, lambda r: r.tflops_per_gpu.mean)
@@ -114,15 +111,19 @@ def _tflops(results: Sequence[Result], time: Interval) -> Fact:
     return Fact(name=name, value=value, unit=unit, formula=f"{_flops_formula(last, None)} / 10^12, mean over the steps")
 
 
-def _mfu(results: Sequence[Result], time: Interval) -> Fact:
+def _mfu(results: Sequence[Result], time: intervals.Interval) -> Fact:
     last, w = results[-1], results[-1].workload
     value = _at_mean_step_time(last.mfu.value, last, time)
     if value is None:
         known = last.mfu.peak_tflops is not None
-        why = "the FLOPs per sample are unknown" if known else how_to_set_peak(w.gpu_type or "?", w.dtype or "?")
+        why = (
+            "the FLOPs per sample are unknown" if known else hardware.how_to_set_peak(w.gpu_type or "?", w.dtype or "?")
+        )
         return Fact(name="MFU", value=None, unit="%", note=why)
     peak = (
-        f"{number(last.mfu.peak_tflops)} TFLOP/s ({last.mfu.peak_name})" if last.mfu.peak_tflops else "an unknown peak"
+        f"{words.number(last.mfu.peak_tflops)} TFLOP/s ({last.mfu.peak_name})"
+        if last.mfu.peak_tflops
+        else "an unknown peak"
     )
     formula = (
         f"{_flops_formula(last, time)} / peak {peak}; FLOPs by {last.mfu.formula}, {last.mfu.convention} attention"
@@ -134,27 +135,27 @@ def _mfu(results: Sequence[Result], time: Interval) -> Fact:
                   low=scale / time.high, high=scale / time.low if time.low > 0 else None)  # fmt: skip
 
 
-def _at_mean_step_time(value: float | None, result: Result, time: Interval) -> float | None:
+def _at_mean_step_time(value: float | None, result: Result, time: intervals.Interval) -> float | None:
     """Scale a rate of one run to the mean step time of all repeats."""
     own = result.step_time_s.mean
     return None if value is None or own is None else value * own / time.mean
 
 
-def _flops_formula(result: Result, time: Interval | None) -> str:
+def _flops_formula(result: Result, time: intervals.Interval | None) -> str:
     """The formula of TFLOP/s, for a mean step time or (None) for each step."""
     w, by = result.workload, result.mfu.convention
     flops = result.flops_per_sample.causal if by == "causal" else result.flops_per_sample.full
     sample = f"{flops:.4g} FLOPs per sample" if flops else "model FLOPs per sample"
-    seconds = f"{number(time.mean)} s" if time is not None else "step time"
+    seconds = f"{words.number(time.mean)} s" if time is not None else "step time"
     each = "ranks" if w.gpu_type == "cpu" else "GPUs"
-    return f"{sample} × global batch size {w.global_batch_size} / ({seconds} × {count(w.gpus, each)})"
+    return f"{sample} × global batch size {w.global_batch_size} / ({seconds} × {words.count(w.gpus, each)})"
 
 
-def _days(results: Sequence[Result], time: Interval) -> Fact:
+def _days(results: Sequence[Result], time: intervals.Interval) -> Fact:
     last = results[-1]
     per_second = _at_mean_step_time(last.tokens_per_s, last, time)
     value = 1e12 / per_second / 86400 if per_second else None
-    rate = f"{number(per_second)} tokens/s" if per_second else "tokens/s"
+    rate = f"{words.number(per_second)} tokens/s" if per_second else "tokens/s"
     note = None
     if value is None:
         note = "the throughput is unknown"
@@ -221,12 +222,12 @@ def _timing(r: Result) -> list[Fact]:
         for name, value, formula in rows
     ]
     if r.gpu_hours is not None:
-        how = f"{r.workload.gpus} GPUs × {number(t.total_s or 0)} s / 3600"
+        how = f"{r.workload.gpus} GPUs × {words.number(t.total_s or 0)} s / 3600"
         found.append(Fact(name="GPU time", value=r.gpu_hours, unit="GPU-hours", formula=how))
     return found
 
 
-def _per_time(amount: float | None, time: Interval) -> dict[str, Any] | None:
+def _per_time(amount: float | None, time: intervals.Interval) -> dict[str, Any] | None:
     """amount / time with its interval; None if the amount is unknown."""
     if amount is None:
         return None

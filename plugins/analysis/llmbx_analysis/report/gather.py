@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.config.install import Install
-from llmbx.config.profiles import Config
-from llmbx.errors import LlmbxError, UsageError
-from llmbx.history import refresh_result
-from llmbx.history.remeasure import rewindowed
-from llmbx.history.tags import tags_of
-from llmbx.launchers.nodes import read_nodes
-from llmbx.model import Reference, RunSpec, Value
-from llmbx.plugins.manager import Plugins
-from llmbx.record.folder import Run, read_steps
+from llmbx.api import (
+    Config,
+    Install,
+    LlmbxError,
+    Plugins,
+    Reference,
+    Run,
+    RunSpec,
+    UsageError,
+    Value,
+    history,
+    nodes,
+    records,
+    remeasure,
+    tags,
+)
 
 from ..compare import Comparison, compare_runs
 from ..compare.published import compare_with_published
@@ -38,7 +44,7 @@ def gather(
     has ended.
     """
     runs, notes = [], []
-    others = [run for run in found if options.baseline is None or options.baseline not in tags_of(run)]
+    others = [run for run in found if options.baseline is None or options.baseline not in tags.tags_of(run)]
     for run in others or found:
         try:
             data = read(run, plugins, options.window)
@@ -58,14 +64,16 @@ def gather(
 
 def read(run: Run, plugins: Plugins, window: str | None = None) -> RunData | None:
     """Read one run; None if it has not ended."""
-    result = refresh_result(run, plugins)
+    result = history.refresh_result(run, plugins)
     if result is None:
         return None
-    steps = read_steps(run.path)
+    steps = records.read_steps(run.path)
     if window is not None:
-        result = rewindowed(run, result, steps, plugins, window)
+        result = remeasure.rewindowed(run, result, steps, plugins, window)
     sections = plugins.report_sections(run.record.spec, run.path)
-    return RunData(run=run, result=result, steps=tuple(steps), sections=tuple(sections), nodes=read_nodes(run.path))
+    return RunData(
+        run=run, result=result, steps=tuple(steps), sections=tuple(sections), nodes=nodes.read_nodes(run.path)
+    )
 
 
 def with_comparisons(

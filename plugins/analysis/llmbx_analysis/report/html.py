@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.cli import words
-from llmbx.model import Chart, Section
-from llmbx.model.section import is_number
+from llmbx.api import Chart, Section, is_number, words
 
 from . import draw, palette
 from .build import Report
@@ -55,7 +53,7 @@ def write_sections(path: Path, title: str, sections: Sequence[Section]) -> None:
 
     Raises `InfraError` if the file cannot be written.
     """
-    from llmbx.files import write_atomic
+    from llmbx.api import write_atomic
 
     write_atomic(path, render(Report(title=title, verdicts=(), sections=tuple(sections), results=())))
 

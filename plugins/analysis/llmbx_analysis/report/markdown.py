@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from llmbx.cli import words
-from llmbx.model import Chart, Column, Fact, Section, Table
+from llmbx.api import Chart, Column, Fact, Section, Table, words
 
 from .build import Report
 from .tables import values_table

@@ -8,11 +8,9 @@ from typing import Any
 
 import msgspec
 
-from llmbx.cli.words import text
-from llmbx.launchers.nodes import names, shared_facts
-from llmbx.model import Column, RunSpec, Scalar, Section, Table
-from llmbx.record.folder import Record
-from llmbx.secrets import blank, redact
+from llmbx.api import Column, RunSpec, Scalar, Section, Table, nodes, secrets
+from llmbx.api import RunRecord as Record
+from llmbx.api import words as wording
 
 from .cells import Cell, RunData
 
@@ -63,7 +61,9 @@ def environment(cell: Cell) -> Section:
         tables.append(_table("nodes", _node_facts(cell.newest)))
     tables.append(_table("submission host", record.host))
     if record.environment:
-        tables.append(_table("environment variables (secrets redacted)", redact(record.environment), folded=True))
+        tables.append(
+            _table("environment variables (secrets redacted)", secrets.redact(record.environment), folded=True)
+        )
     if record.commands:
         argv = {role: shlex.join(words) for role, words in record.commands.items()}
         tables.append(_table("command of one rank, by phase", argv, folded=True))
@@ -119,7 +119,7 @@ def _singular(unit: str) -> str:
 
 def _plain(value: Scalar) -> str:
     """Format a setting. Numbers are not rounded."""
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else text(value)
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else wording.text(value)
 
 
 def _origin(spec: RunSpec, name: str) -> str:
@@ -136,7 +136,7 @@ def _run_facts(run: RunData) -> dict[str, Scalar]:
     return {
         "run": record.run_id,
         "started": _format_time(record.created),
-        "command": blank(f"llmbx {shlex.join(record.command)}"),
+        "command": secrets.blank(f"llmbx {shlex.join(record.command)}"),
         "llmbx": record.llmbx_version,
         "runtime": record.spec.runtime,
         "launcher": record.spec.launcher,
@@ -161,9 +161,9 @@ def _format_time(seconds: float) -> str:
 
 
 def _node_facts(run: RunData) -> dict[str, Scalar]:
-    known = names(run.nodes)
+    known = nodes.names(run.nodes)
     shown = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
-    return {"names": shown or None, **shared_facts(run.nodes)}
+    return {"names": shown or None, **nodes.shared_facts(run.nodes)}
 
 
 def _table(title: str, facts: Mapping[str, Any], folded: bool = False) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.model import Fact, Scalar
+from llmbx.api import Fact, Scalar
 
 from .cells import Cell
 from .figures import figures

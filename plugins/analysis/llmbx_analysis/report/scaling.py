@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.cli.words import count, number
-from llmbx.measure.intervals import LEVEL, Interval, change
-from llmbx.model import Axis, Chart, Column, Point, Reference, Rule, Section, Series, Table, Value
+from llmbx.api import Axis, Chart, Column, Point, Reference, Rule, Section, Series, Table, Value, intervals, words
 
 from ..compare.measured import step_time
 from .cells import Cell
@@ -16,7 +14,7 @@ class Scale(Value, frozen=True):
     """One scale of a family (same workload, size, dtype and GPU type): step time in seconds and tokens per step."""
 
     gpus: int
-    time: Interval
+    time: intervals.Interval
     tokens: int
     name: str
 
@@ -50,7 +48,7 @@ def section(cells: Sequence[Cell], of: str, index: int = 0) -> Section:
     return Section(
         name=f"scaling{suffix}",
         title=f"Scaling: {of}",
-        text=(f"Efficiency: throughput per {each[:-1]} relative to that at {count(scales[0].gpus, each)}.",),
+        text=(f"Efficiency: throughput per {each[:-1]} relative to that at {words.count(scales[0].gpus, each)}.",),
         tables=(_table(scales, each),),
         charts=charts,
     )  # fmt: skip
@@ -61,7 +59,7 @@ def efficiency(base: Scale, scale: Scale) -> tuple[float, float | None, float | 
     work = 100 * (scale.tokens / scale.gpus) / (base.tokens / base.gpus)
     if scale is base:
         return 100.0, None, None
-    slower = change(base.time, scale.time)
+    slower = intervals.change(base.time, scale.time)
     known = slower.low != slower.high
     return work / (1 + slower.fraction), *(
         (work / (1 + slower.high), work / (1 + slower.low)) if known else (None, None)
@@ -69,7 +67,7 @@ def efficiency(base: Scale, scale: Scale) -> tuple[float, float | None, float | 
 
 
 def _scale(cell: Cell) -> Scale:
-    time = step_time([run.measured for run in cell.valid_runs], LEVEL)
+    time = step_time([run.measured for run in cell.valid_runs], intervals.LEVEL)
     return Scale(gpus=cell.spec.gpus, time=time, tokens=cell.spec.tokens_per_step, name=cell.name)
 
 
@@ -91,9 +89,11 @@ def _throughput(scales: Sequence[Scale], published: Sequence[Point], of: str, ea
         x=Axis(title=each, unit=each, log=True, ticks=_ticks(scales, published)),
         y=Axis(title="throughput", unit="tokens/s", log=True),
         series=tuple(series),
-        summary=f"{of}: {number(scales[0].rate)} tokens/s at {count(base.gpus, each)}, {number(scales[-1].rate)} at "
-        f"{scales[-1].gpus}; the dashed line is ideal scaling from the smallest scale.",
-        formula=f"tokens per step / step time; ideal: throughput at {count(base.gpus, each)} × {each} / {base.gpus}",
+        summary=f"{of}: {words.number(scales[0].rate)} tokens/s at {words.count(base.gpus, each)}, "
+        f"{words.number(scales[-1].rate)} at {scales[-1].gpus}; "
+        "the dashed line is ideal scaling from the smallest scale.",
+        formula="tokens per step / step time; ideal: "
+        f"throughput at {words.count(base.gpus, each)} × {each} / {base.gpus}",
     )
 
 
@@ -109,8 +109,8 @@ def _efficiency(scales: Sequence[Scale], published: Sequence[Point], of: str, ea
         y=Axis(title="efficiency", unit="%"),
         series=(Series(name="measured", points=_with_band(points)),),
         rules=(Rule(name="ideal 100 %", y=100.0),),
-        summary=f"{of}: the efficiency at {count(last[0].gpus, each)} is {last[1]:.1f} %.",
-        formula=f"(throughput / {each}) / (throughput / {each} at {count(base.gpus, each)})",
+        summary=f"{of}: the efficiency at {words.count(last[0].gpus, each)} is {last[1]:.1f} %.",
+        formula=f"(throughput / {each}) / (throughput / {each} at {words.count(base.gpus, each)})",
     )
 
 
@@ -187,7 +187,7 @@ def _table(scales: Sequence[Scale], each: str) -> Table:
             Column(
                 title="efficiency",
                 unit="%",
-                formula=f"throughput per {each[:-1]} / throughput per {each[:-1]} at {count(base.gpus, each)}",
+                formula=f"throughput per {each[:-1]} / throughput per {each[:-1]} at {words.count(base.gpus, each)}",
             ),
             Column(title="from", unit="%", formula="lower end of the 95 % interval of the efficiency"),
             Column(title="to", unit="%", formula="upper end of the 95 % interval of the efficiency"),

@@ -6,12 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.config.install import RECORD, Install
-from llmbx.errors import LlmbxError, UsageError
-from llmbx.history import Selection, find_run, select
-from llmbx.model import Value
-from llmbx.plugins.manager import Plugins
-from llmbx.record.folder import Run, read_run
+from llmbx.api import RECORD, Install, LlmbxError, Plugins, Run, UsageError, Value, history, records
 
 
 class Selected(Value, frozen=True):
@@ -30,7 +25,7 @@ def select_runs(install: Install, texts: Sequence[str], single: bool, plugins: P
     found = {run.record.run_id: run for part in parts for run in part.runs}
     not_in_sweep = [run for run in found.values() if run.record.sweep is None]
     groups = set() if single else {run.record.group for run in not_in_sweep if run.record.group is not None}
-    for run in select(install, Selection(equal={"group": tuple(groups)})) if groups else ():
+    for run in history.select(install, history.Selection(equal={"group": tuple(groups)})) if groups else ():
         found.setdefault(run.record.run_id, run)
     return Selected(runs=tuple(found.values()), notes=tuple(note for part in parts for note in part.notes))
 
@@ -40,18 +35,18 @@ def _find(install: Install, text: str, plugins: Plugins) -> Selected:
     try:
         if folder.is_dir() and not (folder / RECORD).is_file():
             return _of_folder(install, text, plugins)
-        return Selected(runs=(find_run(install, text),))
+        return Selected(runs=(history.find_run(install, text),))
     except UsageError:
         group = plugins.find_runs(install, text)
         if group is None:
             raise
-        return Selected(runs=tuple(read_run(Path(one)) for one in group.folders), notes=group.notes)
+        return Selected(runs=tuple(records.read_run(Path(one)) for one in group.folders), notes=group.notes)
 
 
 def _of_folder(install: Install, text: str, plugins: Plugins) -> Selected:
     """The runs of a folder: those that a plugin finds for it (a sweep), else all runs below it."""
     if group := plugins.find_runs(install, text):
-        return Selected(runs=tuple(read_run(Path(one)) for one in group.folders), notes=group.notes)
+        return Selected(runs=tuple(records.read_run(Path(one)) for one in group.folders), notes=group.notes)
     found = _below(Path(text))
     if not found:
         raise UsageError(f"{text}: no runs in this folder")
@@ -64,7 +59,7 @@ def _below(folder: Path) -> list[Run]:
     # os.walk skips folders that cannot be listed, such as some in /proc.
     for top in sorted(top for top, _, files in os.walk(folder) if RECORD in files):
         try:
-            found.append(read_run(Path(top)))
+            found.append(records.read_run(Path(top)))
         except LlmbxError:
             continue
     return sorted(found, key=lambda run: (run.record.created, run.record.run_id))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.cli.words import number
-from llmbx.model import Chart, Column, Scalar, Table
+from llmbx.api import Chart, Column, Scalar, Table, words
 
 
 def values_table(chart: Chart) -> Table:
@@ -24,7 +23,7 @@ def values_table(chart: Chart) -> Table:
     ]
     rows: list[tuple[Scalar, ...]] = []
     for name, point in points:
-        x: Scalar = number(point.x) if numbered else point.x
+        x: Scalar = words.number(point.x) if numbered else point.x
         row: list[Scalar] = [name] if several else []
         row += [x, *([point.until] if ends else []), point.y]
         row += [point.low, point.high] if interval else []

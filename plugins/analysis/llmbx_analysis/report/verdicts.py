@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from llmbx.model import Value
+from llmbx.api import Value
 
 from ..compare import Comparison
 from .cells import Cell, RunData

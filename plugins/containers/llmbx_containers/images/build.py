@@ -16,10 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from llmbx.catalog.environments import lock_digest
-from llmbx.errors import InfraError, UsageError
-from llmbx.model import Environment, Image, Value
-from llmbx.runtimes.base import Progress
+from llmbx.api import Environment, Image, InfraError, Progress, UsageError, Value, environments
 
 from ..naming import file_name, is_file, parse_reference
 from ..runtimes.container import built_reference
@@ -55,7 +52,7 @@ def recipe(environment: Environment, built: Image, base: str | None = None) -> R
     """The recipe of the image for `environment`, built (or planned) as `built`, on `base` (default: a Debian image)."""
     minor = (built.path or "").rpartition("-py")[2].replace("3", "3.", 1)
     chosen = base or default_base(minor)
-    return Recipe(name=environment.name, lock=lock_digest(environment)[:12], minor=minor, base=chosen)
+    return Recipe(name=environment.name, lock=environments.lock_digest(environment)[:12], minor=minor, base=chosen)
 
 
 def dockerfile(of: Recipe) -> str:

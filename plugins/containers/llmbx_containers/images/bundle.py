@@ -15,13 +15,7 @@ from typing import IO
 
 import msgspec
 
-from llmbx.cli.words import size
-from llmbx.codec import decode
-from llmbx.errors import InfraError, UsageError
-from llmbx.files import disk_errors
-from llmbx.model import Value
-from llmbx.runtimes.base import Progress
-from llmbx.toml_file import NOT_JSON
+from llmbx.api import InfraError, Progress, UsageError, Value, decode, disk_errors, toml_file, words
 
 from .disk import require_space
 from .inventory import Entry
@@ -87,7 +81,7 @@ def export(
         with tarfile.open(temporary, "w") as archive:
             _add_bytes(archive, MANIFEST, msgspec.json.encode(manifest))
             for (path, _, _), member in zip(files, members, strict=True):
-                progress(f"{bundle.name}: adding {member.path} ({size(member.size)})")
+                progress(f"{bundle.name}: adding {member.path} ({words.size(member.size)})")
                 archive.add(path, member.path)
         temporary.replace(bundle)
     return manifest
@@ -106,7 +100,7 @@ def import_bundle(bundle: Path, install: Path, accept: bool, progress: Progress)
                 if not _is_allowed(PurePosixPath(member.path)):
                     progress(f"{bundle.name}: skipping {member.path}: only hub/ is imported from .cache/huggingface")
                     continue
-                progress(f"{bundle.name}: importing {member.path} ({size(member.size)})")
+                progress(f"{bundle.name}: importing {member.path} ({words.size(member.size)})")
                 _write_member(content, member, install, bundle)
     except (tarfile.TarError, EOFError) as error:
         raise InfraError(f"{bundle} is not a complete bundle: {error}") from None
@@ -171,7 +165,7 @@ def _read_manifest(archive: tarfile.TarFile, bundle: Path) -> Manifest:
     content = archive.extractfile(first) if first and first.name == MANIFEST else None
     try:
         manifest = decode(content.read() if content else b"", Manifest)
-    except NOT_JSON:
+    except toml_file.NOT_JSON:
         raise UsageError(f"{bundle} is not a bundle of `llmbx image export`") from None
     for member in manifest.members:
         path = PurePosixPath(member.path)

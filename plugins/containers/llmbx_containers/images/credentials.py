@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from llmbx.model import Value
+from llmbx.api import Value
 
 _ALIASES = {"nvcr.io": ("authn.nvidia.com",), "docker.io": ("auth.docker.io", "index.docker.io")}
 """Other host names of a registry in enroot's credentials file: those of its token service."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from llmbx.cli.words import size
-from llmbx.errors import InfraError
+from llmbx.api import InfraError, words
 
 UNPACKED = 2.5
 """Ratio of unpacked to compressed layer size (gzip; measured: 2.8 for Python and its standard library)."""
@@ -28,6 +27,6 @@ def require_space(folder: Path, needed: int, what: str) -> None:
     free = shutil.disk_usage(place).free
     if free < needed:
         raise InfraError(
-            f"{what}: the import needs about {size(needed)} in {folder}, but only {size(free)} are free: free some "
-            f"space (`llmbx image prune`) or set LLMB_INSTALL to a folder on another disk"
+            f"{what}: the import needs about {words.size(needed)} in {folder}, but only {words.size(free)} are free: "
+            f"free some space (`llmbx image prune`) or set LLMB_INSTALL to a folder on another disk"
         )

@@ -12,10 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.errors import InfraError, UsageError
-from llmbx.files import disk_errors
-from llmbx.model import Image, ImageRequest
-from llmbx.runtimes.base import Progress
+from llmbx.api import Image, ImageRequest, InfraError, Progress, UsageError, disk_errors
 
 from ..naming import is_file, parse_reference
 from ..runtimes.container import BUILT, require_importable
@@ -156,7 +153,7 @@ def _import(wanted: FileRequest) -> Stamp:
 
 def _write_file(wanted: FileRequest, digest: str, remote: RemoteImage | None = None) -> Stamp:
     """Have the tool write the file under a temporary name, then verify, stamp and rename it."""
-    from llmbx.cli.words import size
+    from llmbx.api import words
 
     from .limits import limits
     from .transient import retry
@@ -164,7 +161,7 @@ def _write_file(wanted: FileRequest, digest: str, remote: RemoteImage | None = N
 
     bounds = limits()
     deadline = time.monotonic() + bounds.timeout_s
-    much = f" ({size(remote.layer_bytes)} to download)" if remote and remote.layer_bytes else ""
+    much = f" ({words.size(remote.layer_bytes)} to download)" if remote and remote.layer_bytes else ""
     wanted.progress(f"{wanted.title}: importing {wanted.source or wanted.key}{much} with {wanted.tool.name}")
     with _scratch(wanted.path) as scratch:
         output = scratch / f"image{wanted.tool.suffix}"
@@ -183,7 +180,7 @@ def _write_file(wanted: FileRequest, digest: str, remote: RemoteImage | None = N
         # while a file without a stamp would lose its digest.
         write_stamp(stamp, wanted.install)
         output.replace(wanted.path)
-    wanted.progress(f"{wanted.title}: ready, {size(stamp.size)}, {stamp.proof}")
+    wanted.progress(f"{wanted.title}: ready, {words.size(stamp.size)}, {stamp.proof}")
     written: Stamp = stamp
     return written
 
@@ -236,11 +233,11 @@ def _new_stamp(wanted: FileRequest, digest: str | None = None) -> Stamp:
 
 @contextmanager
 def _locked(wanted: FileRequest) -> Iterator[None]:
-    from llmbx.runtimes.locks import held
+    from llmbx.api import locks
 
     wanted.path.parent.mkdir(parents=True, exist_ok=True)
     lease = wanted.path.with_name(f".{wanted.path.name}.lease")
-    with held(lease, f"it imports {wanted.path.name}", wanted.progress):
+    with locks.held(lease, f"it imports {wanted.path.name}", wanted.progress):
         yield
 
 

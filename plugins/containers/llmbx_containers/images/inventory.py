@@ -9,9 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from llmbx.errors import InfraError, LlmbxError, UsageError, did_you_mean
-from llmbx.model import Value
-from llmbx.runtimes.base import Progress
+from llmbx.api import InfraError, LlmbxError, Progress, UsageError, Value, did_you_mean
 
 from ..naming import is_file, parse_reference
 from ..runtimes.container import BUILT

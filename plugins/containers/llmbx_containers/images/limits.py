@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from llmbx.errors import UsageError
-from llmbx.model import Value
+from llmbx.api import UsageError, Value
 
 TIMEOUT = "LLMBX_IMAGE_TIMEOUT_S"
 RETRIES = "LLMBX_IMAGE_RETRIES"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.model import Value
+from llmbx.api import Value
 
 
 class NodeImport(Value, frozen=True):

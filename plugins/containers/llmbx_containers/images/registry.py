@@ -16,8 +16,7 @@ import urllib.request
 from http.client import HTTPException
 from typing import Any
 
-from llmbx.errors import InfraError, UsageError
-from llmbx.model import Value
+from llmbx.api import InfraError, UsageError, Value
 
 from ..naming import Reference
 from .credentials import Login, login_for

@@ -13,11 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from llmbx.codec import decode
-from llmbx.errors import InfraError
-from llmbx.files import write_atomic
-from llmbx.model import Value
-from llmbx.toml_file import NOT_JSON
+from llmbx.api import InfraError, Value, decode, toml_file, write_atomic
 
 FOLDER = ".stamps"
 
@@ -52,7 +48,7 @@ def read_stamp(path: str, install: Path) -> Stamp | None:
     """The stamp of `path`, even if the file has changed since; None if there is none."""
     try:
         return decode(_stamp_file(path, install).read_bytes(), Stamp)
-    except (OSError, *NOT_JSON):
+    except (OSError, *toml_file.NOT_JSON):
         return None
 
 
@@ -90,7 +86,7 @@ def delete_stamp(path: str, install: Path) -> None:
 def all_stamps(install: Path) -> Iterator[Stamp]:
     """Every stamp of the install, sorted by file name."""
     for place in sorted((install / "images" / FOLDER).glob("*.json")):
-        with suppress(OSError, *NOT_JSON):
+        with suppress(OSError, *toml_file.NOT_JSON):
             yield decode(place.read_bytes(), Stamp)
 
 

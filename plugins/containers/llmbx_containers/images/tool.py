@@ -11,11 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from llmbx.codec import decode
-from llmbx.errors import InfraError, UsageError
-from llmbx.model import Value
-from llmbx.runtimes.base import Progress
-from llmbx.toml_file import NOT_JSON
+from llmbx.api import InfraError, Progress, UsageError, Value, decode, toml_file
 
 from ..naming import Reference
 from .transient import TransientError, is_transient
@@ -65,7 +61,7 @@ def run_import(command: Command, scratch: Path, title: str, deadline: float, pro
     Raises `TransientError` for a failure of the network or the registry, `InfraError` for others and if `deadline`
     (monotonic seconds) passes; the tool and its children are terminated first.
     """
-    from llmbx.runtimes.children import follow
+    from llmbx.api import children
 
     output: list[str] = []
     clock = _Clock(scratch, title, deadline, progress)
@@ -76,7 +72,7 @@ def run_import(command: Command, scratch: Path, title: str, deadline: float, pro
             del output[:-40]
 
     try:
-        code = follow(command.argv, {**os.environ, **command.env}, scratch, line, clock.tick)
+        code = children.follow(command.argv, {**os.environ, **command.env}, scratch, line, clock.tick)
     except FileNotFoundError:
         raise InfraError(f"{command.argv[0]} is not on PATH: install it, or choose another --runtime") from None
     if code != 0:
@@ -131,7 +127,7 @@ def _package_versions(output: str) -> dict[str, str]:
     found = re.search(r"^llmbx-versions (.+)$", output, re.MULTILINE)
     try:
         return decode(found[1], dict[str, str]) if found else {}
-    except NOT_JSON:
+    except toml_file.NOT_JSON:
         return {}
 
 
@@ -164,11 +160,11 @@ class _Clock:
             spent = f"{now - self.began:.0f} s"
             raise InfraError(f"{self.title}: timed out after {spent}; set {TIMEOUT} to allow more time")
         if now - self.output >= REPORT_S:
-            from llmbx.cli.words import size
+            from llmbx.api import words
 
             self.output = now
             written = self.free - self._free()
-            much = f", about {size(written)} written" if written > 0 else ""
+            much = f", about {words.size(written)} written" if written > 0 else ""
             self.progress(f"{self.title}: {now - self.began:.0f} s{much}")
 
     def _free(self) -> int:

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from llmbx.errors import InfraError
-from llmbx.runtimes.base import Progress
+from llmbx.api import InfraError, Progress
 
 from .limits import Limits
 

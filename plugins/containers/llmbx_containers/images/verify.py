@@ -14,9 +14,7 @@ import tarfile
 import time
 from pathlib import Path
 
-from llmbx.cli.words import size
-from llmbx.errors import InfraError
-from llmbx.runtimes.base import Progress
+from llmbx.api import InfraError, Progress, words
 
 _SQUASHFS_HEAD = 96
 _SIF_HEAD = 128
@@ -54,7 +52,7 @@ def sha256_file(path: Path, progress: Progress) -> str:
             read += len(chunk)
             if time.monotonic() - reported_at >= _REPORT_S:
                 reported_at = time.monotonic()
-                progress(f"checking {path.name}: {size(read)} of {size(total)}")
+                progress(f"checking {path.name}: {words.size(read)} of {words.size(total)}")
     return f"sha256:{hashed.hexdigest()}"
 
 

@@ -6,9 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
-from llmbx.runtimes import container_env
-from llmbx.runtimes.base import Progress
+from llmbx.api import Finding, Image, ImageRequest, Launch, Phase, Progress, RunSpec, Wrapping, container_env
 
 from .container import Container, archive, default_variables, planned_file, require_tool
 

@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 from shutil import which
 
-from llmbx.catalog.environments import lock_digest
-from llmbx.errors import InfraError, UsageError
-from llmbx.model import Environment, Image, ImageRequest, RunSpec
-from llmbx.runtimes.base import Offer
+from llmbx.api import Environment, Image, ImageRequest, InfraError, Offer, RunSpec, UsageError, environments
 
 from ..naming import image_file, is_file
 
@@ -69,7 +66,7 @@ def wanted_reference(request: ImageRequest, runtime: str) -> str:
 
 def built_reference(environment: Environment) -> str:
     """Reference of the local image that llmbx builds from an environment; the tag is the digest of the lock."""
-    return f"{BUILT}{environment.name}:{lock_digest(environment)[:12]}"
+    return f"{BUILT}{environment.name}:{environments.lock_digest(environment)[:12]}"
 
 
 def require_importable(reference: str, runtime: str) -> None:

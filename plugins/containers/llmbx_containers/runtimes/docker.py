@@ -6,10 +6,19 @@ import os
 import shutil
 from pathlib import Path
 
-from llmbx.errors import InfraError, UsageError
-from llmbx.model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
-from llmbx.runtimes import container_env
-from llmbx.runtimes.base import Progress
+from llmbx.api import (
+    Finding,
+    Image,
+    ImageRequest,
+    InfraError,
+    Launch,
+    Phase,
+    Progress,
+    RunSpec,
+    UsageError,
+    Wrapping,
+    container_env,
+)
 
 from ..naming import is_file, parse_reference
 from .container import ARCHIVE, PYTHON, Container, archive, wanted_reference

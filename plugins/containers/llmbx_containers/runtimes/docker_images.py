@@ -6,9 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.errors import InfraError, UsageError
-from llmbx.files import disk_errors
-from llmbx.model import Image, ImageRequest
+from llmbx.api import Image, ImageRequest, InfraError, UsageError, disk_errors
 
 from ..images.lockfile import STORE, check_locked, read_lock, remember
 from ..images.stamps import Stamp, current_stamp, read_stamp, with_identity, write_stamp
@@ -17,7 +15,7 @@ from .container import archive, require_importable
 from .docker_store import Stored, daemon_host, load, pull, stored
 
 if TYPE_CHECKING:
-    from llmbx.runtimes.base import Progress
+    from llmbx.api import Progress
 
 
 def ensure_stored(
@@ -62,7 +60,7 @@ def inspect_stored(image: Image, install: Path) -> Image:
 
 def _fetch(reference: Reference, request: ImageRequest, install: Path, progress: Progress, offline: bool) -> Stored:
     """Pull the image under a lock, so that only one process pulls it."""
-    from llmbx.runtimes.locks import held
+    from llmbx.api import locks
 
     name = reference.docker
     require_importable(name, "docker")
@@ -74,13 +72,13 @@ def _fetch(reference: Reference, request: ImageRequest, install: Path, progress:
     lease = install / "images" / f".docker-{file_name(name, '')}.lease"
     with disk_errors(str(lease)):
         lease.parent.mkdir(parents=True, exist_ok=True)
-        with held(lease, f"it pulls {name}", progress):
+        with locks.held(lease, f"it pulls {name}", progress):
             return stored(name) or _pull(reference, request, install, progress)
 
 
 def _pull(reference: Reference, request: ImageRequest, install: Path, progress: Progress) -> Stored:
     """Look up the digest in the registry, check it, and have the daemon pull exactly that digest."""
-    from llmbx.cli.words import size
+    from llmbx.api import words
 
     from ..images.limits import limits
     from ..images.registry import look_up
@@ -90,7 +88,7 @@ def _pull(reference: Reference, request: ImageRequest, install: Path, progress: 
     title, deadline = f"image {name}", time.monotonic() + bounds.timeout_s
     remote = retry(lambda: look_up(reference, bounds), title, bounds, deadline, progress)
     _check_digest(request, install, name, remote.digest)
-    much = f" ({size(remote.layer_bytes)} to download)" if remote.layer_bytes else ""
+    much = f" ({words.size(remote.layer_bytes)} to download)" if remote.layer_bytes else ""
     _require_space(remote.layer_bytes, title)
     progress(f"{title}: pulling{much} with docker")
     retry(

@@ -15,13 +15,12 @@ import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llmbx.errors import InfraError
-from llmbx.model import Value
+from llmbx.api import InfraError, Value
 
 if TYPE_CHECKING:
     import docker
 
-    from llmbx.runtimes.base import Progress
+    from llmbx.api import Progress
 
     from ..naming import Reference
 
@@ -144,7 +143,7 @@ class PullProgress:
 
     def feed(self, message: dict[str, Any]) -> None:
         """Process one message of the daemon's pull stream."""
-        from llmbx.cli.words import size
+        from llmbx.api import words
 
         detail = message.get("progressDetail") or {}
         if message.get("status") == "Downloading" and "current" in detail:
@@ -152,7 +151,7 @@ class PullProgress:
         if time.monotonic() - self._reported_at >= _REPORT_S and self._layers:
             self._reported_at = time.monotonic()
             current, total = (sum(pair[i] for pair in self._layers.values()) for i in (0, 1))
-            self._progress(f"docker pull: {size(current)} of {size(total)}")
+            self._progress(f"docker pull: {words.size(current)} of {words.size(total)}")
 
 
 def _client(timeout_s: float) -> docker.DockerClient:

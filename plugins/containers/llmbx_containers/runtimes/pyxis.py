@@ -5,10 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from llmbx.launchers.base import Launcher
-from llmbx.model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
-from llmbx.runtimes import container_env
-from llmbx.runtimes.base import Progress
+from llmbx.api import Finding, Image, ImageRequest, Launch, Launcher, Phase, Progress, RunSpec, Wrapping, container_env
 
 from .container import Container, planned_file, require_tool
 from .enroot import SUFFIX, EnrootRuntime, file_tool

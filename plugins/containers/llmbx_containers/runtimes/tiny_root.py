@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from llmbx.model import Finding
+from llmbx.api import Finding
 
 _FOLDERS = ("bin", "etc", "tmp", "proc", "sys", "dev", "root", "run", "usr", "var/tmp")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from llmbx.logs.parser import LogFormat, LogParser
-from llmbx.model import RunSpec
+from llmbx.api import LogFormat, LogParser, RunSpec
 
 from ..pgle import SEED_START, SEED_STOP
 from .steps import MaxTextParser

@@ -18,11 +18,8 @@ import re
 import statistics
 from collections.abc import Mapping
 
-from llmbx.logs.lines import CUT, split_label
-from llmbx.logs.parser import Record
-from llmbx.logs.restarts import RESTARTED
-from llmbx.logs.signatures import Signatures
-from llmbx.model import Event, Step
+from llmbx.api import CUT, RESTARTED, Event, Signatures, Step, split_label
+from llmbx.api import LogRecord as Record
 
 from ..pgle import COLLECT_START, WARM
 from .facts import Facts, find

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 
-from llmbx.errors import UsageError, did_you_mean
-from llmbx.logs.parser import LogFormat, LogParser
-from llmbx.model import RunSpec
+from llmbx.api import LogFormat, LogParser, RunSpec, UsageError, did_you_mean
 
 from .megatron import MegatronParser
 from .nemo1 import BAR, Nemo1Parser

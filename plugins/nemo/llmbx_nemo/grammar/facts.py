@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from llmbx.model import Event
+from llmbx.api import Event
 
 Facts = dict[str, str | int | float]
 Rule = tuple[str, re.Pattern[str], Callable[[re.Match[str]], Facts]]

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 
-from llmbx.logs.parser import Record
-from llmbx.logs.restarts import Attempts
-from llmbx.logs.signatures import Signatures
-from llmbx.model import Step
+from llmbx.api import Attempts, Signatures, Step
+from llmbx.api import LogRecord as Record
 
 from . import facts
 from .fields import NUMBER, integer, number, seconds

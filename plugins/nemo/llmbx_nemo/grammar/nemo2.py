@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import re
 
-from llmbx.logs.lines import split_label
-from llmbx.logs.parser import Record
-from llmbx.logs.restarts import Attempts
-from llmbx.logs.signatures import Signatures
-from llmbx.model import Event, Step
+from llmbx.api import Attempts, Event, Signatures, Step, split_label
+from llmbx.api import LogRecord as Record
 
 from . import facts
 from .fields import Reading, RecordReader, Schema, integer, number, resolution, seconds

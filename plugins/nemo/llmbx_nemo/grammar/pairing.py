@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from llmbx.measure.stats import median
+from llmbx.api import stats
 
 NEAR = 4
 """Maximum number of unpaired `Step Time` lines, and of unpaired iterations, that are remembered."""
@@ -111,7 +111,7 @@ class Pairing:
 
     def _cost(self, iteration: Iteration, step_time: StepTime) -> float:
         """Return the cost of a pair: 1 per 1e-4 of relative time difference, and 1 per two lines of distance."""
-        work = median(list(self._work)) if step_time.tflops >= SHARP else None
+        work = stats.median(list(self._work)) if step_time.tflops >= SHARP else None
         if work is None:
             # Usually the `Step Time` line precedes its iteration; prefer the oldest one.
             return 2.0 if step_time.place > iteration.place else -0.1 * (iteration.place - step_time.place)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from llmbx.errors import InfraError
+from llmbx.api import InfraError
 
 from . import sources
 from .combine import combine

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from pathlib import Path
 
-from llmbx.model import Value
+from llmbx.api import Value
 
 from ..names import FileRank
 from . import kernels, stragglers

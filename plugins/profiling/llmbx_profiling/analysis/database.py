@@ -9,8 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from llmbx.codec import decoder
-from llmbx.errors import InfraError, UsageError
+from llmbx.api import InfraError, UsageError, decoder
 
 PROCESS = ~0xFFFFFF
 """Mask from a serialized thread id (`globalTid`) to its process id (`globalPid`)."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from heapq import nlargest
 from operator import sub
 
-from llmbx.model import Value
+from llmbx.api import Value
 
 from .intervals import Overlap, Union, numbers
 from .lanes import Lane, LaneSet, Spans

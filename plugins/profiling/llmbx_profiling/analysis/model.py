@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.model import Value
+from llmbx.api import Value
 
 SCHEMA = 1
 

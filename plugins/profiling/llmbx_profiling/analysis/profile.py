@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.model import Value
+from llmbx.api import Value
 
 from ..nsys_tools import export_sqlite
 from . import activity, kernels, lane_metrics, ranges, secret_scan, windows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from llmbx.model import Value
+from llmbx.api import Value
 
 from ..names import DOMAIN
 from .database import PROCESS, Database

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llmbx.measure.series import thinned
-from llmbx.model import Axis, Chart, Column, Fact, Point, Scalar, Section, Series, Table
+from llmbx.api import Axis, Chart, Column, Fact, Point, Scalar, Section, Series, Table
+from llmbx.api import series as step_series
 
 from .model import Analysis, Step
 
@@ -102,7 +102,7 @@ def _chart(name: str, title: str, x: Axis, groups: Sequence[tuple[int, list[Step
         return None
     shares = [*SHARES, ("all", lambda step: step.duration_s)]
     series = tuple(
-        Series(name=words, points=thinned([Point(x=key, y=_mean(steps, read)) for key, steps in groups]))
+        Series(name=words, points=step_series.thinned([Point(x=key, y=_mean(steps, read)) for key, steps in groups]))
         for words, read in shares
     )
     known = tuple(one for one in series if any(point.y is not None for point in one.points))

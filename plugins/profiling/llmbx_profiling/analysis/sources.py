@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from llmbx.errors import UsageError
+from llmbx.api import UsageError
 
 from ..names import FOLDER, FileRank, parse_name
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from llmbx.cli.output import print_table
+from llmbx.api import output
 
 from .model import Analysis, Step
 
@@ -39,7 +39,7 @@ def render(analysis: Analysis) -> None:
         rows, columns = show(analysis, gpus)
         if rows:
             click.echo(click.style(title, bold=True))
-            print_table(rows, columns)
+            output.print_table(rows, columns)
             click.echo()
     for line in _sentences(analysis):
         click.echo(line)

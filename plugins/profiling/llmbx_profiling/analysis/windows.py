@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from llmbx.model import Value
+from llmbx.api import Value
 
 from .activity import lane_expression
 from .database import PROCESS, Database
