@@ -1,4 +1,4 @@
-"""The pages of records and interfaces, read from the source: what a field or method is stands beside it, once."""
+"""Document records and interfaces from the docstrings of their fields and methods in the source."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ WIDTH = 120
 
 
 def records(module: str, *names: str) -> str:
-    """A section for each record: its docstring, then every field with type, default and meaning."""
+    """A section for each record: its docstring, then every field with its type, default and docstring."""
     return "\n\n".join(_record(_class(module, name)) for name in names)
 
 
 def interface(module: str, name: str) -> str:
-    """A protocol: its docstring, its members, then every method with its signature."""
+    """The docstring of a protocol, its members, then every method with its signature."""
     node = _class(module, name)
     parts = [_prose(ast.get_docstring(node) or "")]
     if fields := _fields(node):
@@ -45,15 +45,17 @@ def _fields(node: ast.ClassDef) -> list[str]:
     for item, after in zip(node.body, [*node.body[1:], None], strict=True):
         if isinstance(item, ast.AnnAssign):
             default = f", default {_code(item.value)}" if item.value else ""
-            found.append(_item(f"`{ast.unparse(item.target)}` ({_code(item.annotation)}{default})", _said(after, item)))
+            found.append(
+                _item(f"`{ast.unparse(item.target)}` ({_code(item.annotation)}{default})", _docstring_of(after, item))
+            )
     return found
 
 
-def _said(after: ast.stmt | None, field: ast.AnnAssign) -> str:
-    """The docstring of a field: the text that stands below it."""
+def _docstring_of(after: ast.stmt | None, field: ast.AnnAssign) -> str:
+    """The docstring of a field: the string expression below it. Exits if there is none."""
     if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
         return " ".join(after.value.value.split())
-    raise SystemExit(f"{ast.unparse(field)}: has no docstring, which docs/values.md would show")
+    raise SystemExit(f"{ast.unparse(field)}: the field has no docstring for docs/values.md")
 
 
 def _item(head: str, text: str) -> str:
@@ -71,7 +73,7 @@ def _code(node: ast.expr | None) -> str:
 
 
 def _signature(node: ast.FunctionDef, owner: str) -> str:
-    """A method as it is declared; the making of an object as it is called."""
+    """The declaration of a method; for `__init__`, the call of the class."""
     made = node.name == "__init__"
     arguments = ast.unparse(node.args).removeprefix("self, " if made else "")
     head = owner if made else f"def {node.name}"
