@@ -123,7 +123,7 @@ def _launch(**changes: Any) -> Any:
         ({"argv": ()}, "its argv is empty"),
         ({"argv": ("python3", "other.py")}, "starts other.py, which is none of the launch's files"),
         ({"env": {"HF_TOKEN": "x"}}, "phase 'train' has HF_TOKEN in env"),
-        ({"role": "the training"}, "a role is made of a-z"),
+        ({"role": "the training"}, "a role may contain only a-z"),
         ({"prefixes": (Prefix(argv=("time",), ranks="7"),)}, "there is no rank 7"),
     ],
 )
