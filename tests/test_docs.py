@@ -33,7 +33,7 @@ def test_the_generated_pages_are_up_to_date() -> None:
 def test_every_hook_says_when_what_and_how(name: str) -> None:
     text = inspect.getdoc(getattr(hookspecs, name)) or ""
     assert "When:" in text, "when it is called"
-    assert "Asked of" in text, "who is asked"
+    assert "Called for" in text, "which plugins it is called for"
     assert f"def {name}(" in text, "an example"
 
 

@@ -1,12 +1,12 @@
-"""The public surface of llmbx: what a plugin may import, beside `llmbx.entry` (inside a rank) and `llmbx.testing`.
+"""The public API of llmbx for plugins, besides `llmbx.entry` (for programs of a rank) and `llmbx.testing`.
 
-Names are loaded when they are first used, so that importing this module costs next to nothing. A module in the list
-(`stats`, `script` …) is public with all its functions that have no leading underscore.
+Names are imported on first use, so that importing this module is fast. For a module in the list (`stats`, `script` …)
+all functions without a leading underscore are public.
 
-`VERSION` is the version of the contract, (major, minor). A plugin states the one it was made for as
-`LLMBX_API = (1, 0)` in the module that its entry point names. The minor version grows when something is added; an older
-plugin keeps working. The major version grows when something is removed or changes its meaning; a plugin that was made
-for another major version is refused with one line.
+`VERSION` is the version of the API, (major, minor). A plugin states the version that it was made for as
+`LLMBX_API = (1, 0)` in the module that its entry point names. The minor version is increased when something is added;
+older plugins keep working. The major version is increased when something is removed or changes its meaning; a plugin
+that was made for another major version is rejected with an error.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from .runtimes.base import Runtime
 
 @hookimpl
 def register_launchers() -> Sequence[Launcher]:
-    """Processes on this machine."""
+    """Register the launcher `local`: processes on this machine."""
     from .launchers.local import LocalLauncher
 
     return [LocalLauncher()]
@@ -19,7 +19,7 @@ def register_launchers() -> Sequence[Launcher]:
 
 @hookimpl
 def register_runtimes() -> Sequence[Runtime]:
-    """The host itself."""
+    """Register the runtime `host`: the Python of this machine."""
     from .runtimes.host import HostRuntime
 
     return [HostRuntime()]

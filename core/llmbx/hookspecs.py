@@ -1,9 +1,14 @@
-"""The whole contract between llmbx and its plugins, on one page.
+"""The hooks that a plugin can implement: the whole contract between llmbx and its plugins.
 
 A plugin is a module (or object) named by an entry point in the group `llmbx`. It implements any of these functions,
-each marked with `@llmbx.hookimpl`. "Asked of all" hooks are collected from every plugin; "asked of the chosen
-framework" hooks go to the one plugin whose workload is being run; "asked of each chosen profiler" hooks go to the
-profilers that the run names, in order. Every value that crosses is a frozen record from `llmbx.model`.
+each marked with `@llmbx.hookimpl`. Each hook is called for one of:
+
+- every plugin: the results of all plugins are collected, or the first one that is not None is used;
+- the run's framework: the plugin that provides the workload;
+- each of the run's profilers: the profilers that the run uses, in order.
+
+Arguments and return values are immutable records from `llmbx.model`. Return values are validated; an exception or an
+invalid value is reported with the names of the plugin and the hook.
 """
 
 from __future__ import annotations
@@ -24,16 +29,17 @@ if TYPE_CHECKING:
     from .runtimes.base import Runtime
 
 VERSION = (1, 0)
-"""The version of this contract and of `llmbx.api`; see there."""
+"""The version of the hooks and of `llmbx.api`, (major, minor); see `llmbx.api`."""
 
 hookspec = pluggy.HookspecMarker("llmbx")
 
 
 @hookspec
 def register_workloads() -> Sequence[Workload]:
-    """The workloads this plugin can run, with sizes, recipes, defaults and published references.
+    """Return the workloads that this plugin can run, with sizes, recipes, defaults and published references.
 
-    When: once, by any command that names a workload. Asked of all. Must be quick: data only, no framework import.
+    When: once, by any command that needs a workload. Called for every plugin. It must be fast: read data, import no
+    framework.
 
     Example::
 
@@ -45,10 +51,11 @@ def register_workloads() -> Sequence[Workload]:
 
 @hookspec
 def check_spec(spec: RunSpec) -> Sequence[Finding]:
-    """Rules of the framework that the resolved run breaks, beyond those that hold for every framework.
+    """Return the rules of the framework that the run breaks, in addition to the rules for every framework.
 
-    When: before anything starts. Asked of the chosen framework, and of each chosen profiler (the size of its files).
-    Return every finding at once, or an empty list.
+    When: before anything starts. Called for the run's framework and for each of the run's profilers (for example to
+    check the size of its files). Return all findings at once, or an empty list. Findings without `warning=True` stop
+    the run.
 
     Example::
 
@@ -62,10 +69,10 @@ def check_spec(spec: RunSpec) -> Sequence[Finding]:
 
 @hookspec(firstresult=True)
 def prepare_image(spec: RunSpec) -> ImageRequest | None:
-    """Which environment or container image the run needs: a pure value, nothing is fetched here.
+    """Return the environment or container image that the run needs, without fetching it.
 
-    When: after the run is resolved and valid. Asked of the chosen framework. Core has the runtime fetch and verify
-    what is asked for.
+    When: after the run is resolved and checked. Called for the run's framework. The runtime fetches and verifies what
+    the request names.
 
     Example::
 
@@ -78,12 +85,12 @@ def prepare_image(spec: RunSpec) -> ImageRequest | None:
 
 @hookspec(firstresult=True)
 def build_command(spec: RunSpec, image: Image) -> Launch | None:
-    """The launch: how many ranks on how many nodes, which files they need, and the phases with one rank's argv each.
+    """Return the launch: the number of nodes and ranks, the files, and the phases with the argv of one rank each.
 
-    When: once the image is known. Asked of the chosen framework. Pure: the same arguments give the same launch, so it
-    is tested against golden files. The argv is that of ONE rank: the launcher starts the ranks, which find themselves
-    through LLMBX_RANK, LLMBX_LOCAL_RANK, LLMBX_WORLD_SIZE, LLMBX_LOCAL_WORLD_SIZE, LLMBX_MASTER_ADDR and
-    LLMBX_MASTER_PORT.
+    When: after the image is prepared. Called for the run's framework. The function must be pure: the same arguments
+    give the same launch, so that it can be tested with golden files. The argv is that of ONE rank; the launcher starts
+    the ranks. A rank reads its place from LLMBX_RANK, LLMBX_LOCAL_RANK, LLMBX_WORLD_SIZE, LLMBX_LOCAL_WORLD_SIZE,
+    LLMBX_MASTER_ADDR and LLMBX_MASTER_PORT.
 
     Example::
 
@@ -96,10 +103,10 @@ def build_command(spec: RunSpec, image: Image) -> Launch | None:
 
 @hookspec(firstresult=True)
 def register_profiler() -> Profiler | None:
-    """What this profiler does to the runs that it wraps: how long they are, and whether their figures still count.
+    """Return the properties of this profiler: the length of its runs, and whether their results stay comparable.
 
-    When: by any command that resolves a run. Asked of each chosen profiler. A profiler without it has the defaults: its
-    runs compare with no other's.
+    When: by any command that resolves a run. Called for each of the run's profilers. Without this hook a profiler has
+    the defaults of `Profiler`, with which a run is not comparable with other runs.
 
     Example::
 
@@ -111,10 +118,10 @@ def register_profiler() -> Profiler | None:
 
 @hookspec(firstresult=True)
 def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
-    """The launch with a profiler around it: a new value, made from `launch`.
+    """Return the launch wrapped in the profiler: a new value, made from `launch`.
 
-    When: after `build_command`, once for each profiler that the run names, in order; each gets what the one before
-    returned. Asked of each chosen profiler. None leaves the launch as it is.
+    When: after `build_command`. Called for each of the run's profilers, in order; each gets the launch returned by the
+    one before. Return None to leave the launch unchanged. The function must be pure.
 
     Example::
 
@@ -128,9 +135,10 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
 
 @hookspec
 def log_formats() -> Sequence[LogFormat]:
-    """The log formats this plugin reads, each with a sniffer, a parser and its usual measuring window.
+    """Return the log formats that this plugin reads, each with a sniffer, a parser and its usual measuring window.
 
-    When: by `llmbx parse`, which asks every format how sure it is of a file. Asked of all.
+    When: by `llmbx parse`, which calls the sniffer of every format and uses the format with the highest result. Called
+    for every plugin.
 
     Example::
 
@@ -142,10 +150,10 @@ def log_formats() -> Sequence[LogFormat]:
 
 @hookspec(firstresult=True)
 def parse_log(spec: RunSpec | None) -> LogParser | None:
-    """An incremental parser for the log of this run (or, without a spec, of the plugin's newest format).
+    """Return an incremental parser for the log of this run or, if `spec` is None, of the plugin's newest format.
 
-    When: live, while the run goes on, and once more over the whole log when it has ended. Asked of the chosen
-    framework.
+    When: before the start, while the run is followed, and once more for the whole log after it has ended. Called for
+    the run's framework.
 
     Example::
 
@@ -157,9 +165,10 @@ def parse_log(spec: RunSpec | None) -> LogParser | None:
 
 @hookspec(firstresult=True)
 def compute_flops(spec: RunSpec) -> Flops | None:
-    """Model FLOPs of one sample, under both conventions of counting attention, with the formula's id.
+    """Return the model FLOPs of one sample with both conventions for attention, and the name of the formula.
 
-    When: by `show`, by the size estimate and when a run is measured. Asked of the chosen framework.
+    When: by `show`, by the size estimate and when a run is measured. Called for the run's framework. Return None if
+    there is no formula; the result then has no MFU.
 
     Example::
 
@@ -171,10 +180,11 @@ def compute_flops(spec: RunSpec) -> Flops | None:
 
 @hookspec
 def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
-    """What the artefacts of a profiled run show, for its report.
+    """Return findings about the artifacts of a profiled run.
 
-    When: after a run with this profiler has ended. Asked of each chosen profiler. A finding that is no `warning` (a
-    profile that was asked for is not there, say) fails the run; all of them are in its result's warnings or cause.
+    When: after a run with this profiler has ended. Called for each of the run's profilers. A finding without
+    `warning=True` (for example a missing profile) fails the run and becomes its cause; the others become warnings of
+    the result.
 
     Example::
 
@@ -186,10 +196,10 @@ def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
 
 @hookspec
 def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
-    """Figures of a profiled or traced run that `llmbx compare --gate` can hold against another run's.
+    """Return figures of a profiled or traced run, for `llmbx compare --gate`.
 
-    When: by `compare` with a gate. Asked of each profiler of the run. A figure that the artefacts do not show is left
-    out, never 0.
+    When: by `compare` with a gate. Called for each of the run's profilers. Omit a figure that the artifacts do not
+    contain; do not return 0 for it.
 
     Example::
 
@@ -201,10 +211,10 @@ def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
 
 @hookspec
 def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
-    """What a report says of the run's artefacts: sections of words, figures, tables and charts, which core draws.
+    """Return report sections about the run's artifacts: text, figures, tables and charts.
 
-    When: by `llmbx report`, of a run that has ended. Asked of each chosen profiler that has it. Reads what `analyze`
-    left; it must be quick, and change nothing. Every number has its unit: a value without one cannot be made.
+    When: by `llmbx report`, for a run that has ended. Called for each of the run's profilers. Use the files that
+    `analyze` wrote; the hook must be fast and must not change any file. Every number needs a unit.
 
     Example::
 
@@ -218,10 +228,10 @@ def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
 
 @hookspec(firstresult=True)
 def write_sections(path: Path, title: str, sections: Sequence[Section]) -> bool | None:
-    """Write sections to the file `path` as a page; True when it is written.
+    """Write report sections to the file `path` as a page, and return True.
 
-    When: by a plugin's own verb that has a page to write, through `Plugins.write_sections`. Asked of all until one has
-    written it. Raises `InfraError` when the file cannot be written.
+    When: by a plugin's own command that writes a page, through `Plugins.write_sections`. Called for every plugin until
+    one returns True; return None if this plugin does not write pages. Raise `InfraError` if the file cannot be written.
 
     Example::
 
@@ -234,9 +244,10 @@ def write_sections(path: Path, title: str, sections: Sequence[Section]) -> bool 
 
 @hookspec(firstresult=True)
 def find_runs(install: Install, text: str) -> RunGroup | None:
-    """The runs that `text` names, where it names something of this plugin's: the id or folder of a sweep, say.
+    """Return the runs that `text` names, if it is a name of this plugin: for example the id or folder of a sweep.
 
-    When: by `llmbx report`, for a text that is not a run. Asked of all until one knows it; None when it does not.
+    When: by `llmbx report`, for an argument that is not a run. Called for every plugin until one returns runs; return
+    None for an unknown name.
 
     Example::
 
@@ -249,9 +260,9 @@ def find_runs(install: Install, text: str) -> RunGroup | None:
 
 @hookspec(firstresult=True)
 def register_settings() -> type[Settings] | None:
-    """The class of this plugin's settings: its options, profile table, variables, help and docs are made of it.
+    """Return the class of this plugin's settings, which defines options, profile keys, variables, help and docs.
 
-    When: by any command that takes run options. Asked of all. The class's `plugin` is the plugin's name.
+    When: by any command that has run options. Called for every plugin. `plugin` of the class must be the plugin's name.
 
     Example::
 
@@ -267,9 +278,10 @@ def register_settings() -> type[Settings] | None:
 
 @hookspec
 def register_runtimes() -> Sequence[Runtime]:
-    """Runtimes: ways to give a program its libraries (an environment, a container tool …).
+    """Return runtimes: ways to give a program its libraries (an environment, a container tool …).
 
-    When: once, by any command that runs something. Asked of all; core registers its own through the same hook.
+    When: once, by any command that runs something. Called for every plugin; llmbx registers its own runtime with the
+    same hook.
 
     Example::
 
@@ -281,9 +293,10 @@ def register_runtimes() -> Sequence[Runtime]:
 
 @hookspec
 def register_launchers() -> Sequence[Launcher]:
-    """Launchers: ways to start the ranks of a run (local processes, a scheduler …).
+    """Return launchers: ways to start the ranks of a run (local processes, a scheduler …).
 
-    When: once, by any command that runs or follows something. Asked of all; core registers its own the same way.
+    When: once, by any command that starts or follows a run. Called for every plugin; llmbx registers its own launcher
+    with the same hook.
 
     Example::
 

@@ -375,7 +375,8 @@ def test_a_clusters_launch_is_previewed_on_a_machine_that_has_none_of_its_tools(
     done = llmbx("run", "grok1", "--gpu-type", "gb200", "--gpus", "128", "--dtype", "fp8", "--dry-run", env=bare)
     assert done.returncode == 0, done.stderr
     assert (
-        "pyxis: assumed: no runtime for it works on this machine" in done.stdout and "#SBATCH --nodes=32" in done.stdout
+        "pyxis: assumed: no suitable runtime works on this machine" in done.stdout
+        and "#SBATCH --nodes=32" in done.stdout
     )
     script = tmp_path / "job.sh"
     done = llmbx(

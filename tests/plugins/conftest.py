@@ -24,7 +24,7 @@ def shown() -> Callable[..., str]:
         spec = resolve_spec(workload, **{"launcher": "slurm", "runtime": "pyxis", **asked})
         text = render_spec(spec).text
         text = re.sub(r"--user \d+:\d+", "--user UID:GID", text)
-        return re.sub(r"# What every run script does.*?\n(?=rank_)", "…\n", text, flags=re.DOTALL)
+        return re.sub(r"# Functions of every run script.*?\n(?=rank_)", "…\n", text, flags=re.DOTALL)
 
     return show
 

@@ -1,4 +1,4 @@
-"""The interface of a launcher: what starts the ranks of a run and knows how they stand."""
+"""The interface of a launcher, which starts the ranks of a run and reports their status."""
 
 from __future__ import annotations
 
@@ -11,110 +11,109 @@ from ..model import Finding, Job, JobStatus, Launch, RunSpec, Wrapping
 
 
 class Unreachable(InfraError):
-    """The scheduler does not answer: nothing is known of the job now, and asking again may help."""
+    """The scheduler does not answer: the job's status is unknown for now, and a later call may succeed."""
 
 
 class Launcher(Protocol):
     """A way to start ranks. Every launcher renders a script that runs without llmbx, and starts exactly that script.
 
-    It is one object for all runs, and may remember what a scheduler said. What it may have besides is in
-    `LauncherExtras`.
+    One object serves all runs, and may cache answers of a scheduler. Optional members are in `LauncherExtras`.
     """
 
     name: str
-    """Its name in `--launcher`, and in `Job.launcher`."""
+    """The name in `--launcher` and in `Job.launcher`."""
     summary: str
     """One line for `llmbx doctor` and for the start of a run."""
     remote: bool
-    """Whether ranks run on other machines than this one: a runtime then need not work here."""
+    """Whether ranks run on other machines than this one, so that the runtime need not work here."""
     attended: bool
-    """Whether a run lives only as long as its user waits: Ctrl-C cancels it, and llmbx enforces its time limit."""
+    """Whether runs are attended by their user: Ctrl-C cancels the run, and llmbx enforces its time limit."""
     poll_s: float
-    """How often `status` may be asked, in seconds: files are cheap, a scheduler is not."""
+    """The shortest interval between two calls of `status` in seconds: short if it reads files, long for a scheduler."""
 
     def available(self) -> str | None:
-        """Why this launcher cannot be used here (one line), or None when it can."""
+        """Return why this launcher cannot be used here (one line), or None if it can."""
 
     def render(self, spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
-        """The script (one wrapping per phase): a pure function, tested against golden files.
+        """Return the script that starts the launch, with one wrapping per phase. Pure, for tests with golden files.
 
         Raises `UsageError` for a launch that it cannot start.
         """
 
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
-        """Start the script and return at once. Raises `InfraError` when it cannot be started.
+        """Start the script and return at once. Raises `InfraError` if it cannot be started.
 
-        The script lies in the run folder, and so do the launch's files.
+        The script and the launch's files are in the run folder.
         """
 
     def status(self, job: Job, run_dir: Path) -> JobStatus:
-        """How the job stands now, from any process on any machine that can see the run folder."""
+        """Return the job's current status. Must work in any process on any machine that can read the run folder."""
 
     def watch(self, jobs: Sequence[Job]) -> None:
-        """Be told that these jobs will be asked for, so that one question to a scheduler can answer for all."""
+        """Announce that `status` will be called for these jobs, so that one query of a scheduler can serve all."""
 
     def find(self, runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
-        """The jobs that were started in these run folders, for runs whose llmbx died before it could write down the id.
+        """Return the jobs of these run folders, for runs whose llmbx died before it recorded the job id.
 
-        A folder without a job is left out. Raises `Unreachable` when nobody can say.
+        Folders without a job are omitted. Raises `Unreachable` if the scheduler does not answer.
         """
 
     def cancel(self, job: Job, run_dir: Path) -> None:
-        """Stop the job and everything it started; returns when it has been told to stop."""
+        """Stop the job and everything it started. May return before the job has ended."""
 
     def dump_stacks(self, job: Job, run_dir: Path) -> None:
-        """Ask every rank to write its stacks to its log (SIGUSR1)."""
+        """Make every rank write its stacks to its log (SIGUSR1)."""
 
 
 class LauncherExtras(Protocol):
-    """Members that llmbx does without where a launcher has none."""
+    """Optional members of a launcher."""
 
     flag_syntax: str
-    """Which flags `Wrapping.launcher_flags` may hold: the name of the command that takes them. A runtime that works
-    through flags of a launcher compares it with what it needs.
+    """The command whose flags `Wrapping.launcher_flags` may contain. A runtime that works through flags of a launcher
+    checks it for the command that it needs.
     """
     checks_nodes: bool
     """Whether it runs the node checks of `RunSpec.preflight`."""
 
     def claims(self, nodes: int, on_gpus: bool, environ: Mapping[str, str]) -> str | None:
-        """Why this launcher should start a run for which none is named, or None. The first that claims it has it."""
+        """Return why this launcher is the default for a run, or None. The first to claim the run is used."""
 
     def check_spec(self, spec: RunSpec, environ: Mapping[str, str]) -> None:
-        """Raise `UsageError` for settings that this launcher cannot start a run with, before the run has a folder."""
+        """Raise `UsageError` for settings that this launcher cannot use. Called before the run has a folder."""
 
     def time_limit(self, settings: Mapping[str, Any], origins: Mapping[str, str]) -> tuple[int | None, str] | None:
-        """The time limit among its plugin's settings in minutes (None: no limit), with its origin; None for none.
+        """Return the time limit in its plugin's settings in minutes (None: unlimited), with its origin; None if unset.
 
-        Raises `UsageError` for one that is not a time.
+        Raises `UsageError` for an invalid time.
         """
 
     def without_node(self, spec: RunSpec, node: str) -> RunSpec | None:
-        """The specification for another attempt that leaves this node out; None where it cannot be left out."""
+        """Return the specification for another attempt that excludes this node; None if it cannot be excluded."""
 
     def run_on_node(self, argv: Sequence[str], name: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """The command that runs `argv` as the job `name` on one compute node, and waits for its end.
+        """Return the command that runs `argv` as the job `name` on one compute node and waits for its end.
 
-        `settings` are its plugin's. Raises `InfraError` where no node can be reached.
+        `settings` are those of its plugin. Raises `InfraError` if no node can be reached.
         """
 
     def inside(self, spec: RunSpec) -> Launcher:
-        """The launcher for where llmbx runs: itself, or one that uses the machines that a scheduler has given us.
+        """Return the launcher for the place where llmbx runs: itself, or one that uses the current allocation.
 
-        Raises `UsageError` for a place that is too small.
+        Raises `UsageError` if the allocation is too small for the run.
         """
 
     def check(self, install: Path) -> Finding | None:
-        """Really ask the scheduler (for `llmbx doctor`); None when it answered.
+        """Query the scheduler, for `llmbx doctor`; return None if it works.
 
-        A finding that is a `warning` says that the launcher is not here, any other that it is broken. Without it
-        `doctor` asks `available`.
+        A finding with `warning=True` means that the launcher is not installed here, any other that it is broken.
+        Without this method `doctor` calls `available`.
         """
 
 
 def placed(launcher: Launcher, spec: RunSpec) -> Launcher:
-    """The launcher for where llmbx runs: one whose scheduler has given us machines already uses those.
+    """Return the launcher for the place where llmbx runs: inside an allocation, one that uses its nodes.
 
-    A launcher that knows of such places has a method `inside(spec)`. Raises `UsageError` for a place that is too small.
+    A launcher with allocations has the method `inside(spec)`. Raises `UsageError` if the allocation is too small.
     """
     inside = getattr(launcher, "inside", None)
     return launcher if inside is None else inside(spec)

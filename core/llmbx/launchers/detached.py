@@ -1,4 +1,4 @@
-"""A run's script as a process of this machine, detached from its starter like a batch job."""
+"""Run a script as a detached process of this machine, like a batch job."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from . import processes
 from .exits import exit_status, read_exit
 
 STOP_GRACE = "LLMBX_STOP_GRACE_S"
-"""The variable that says how many seconds the script gives its ranks between TERM and KILL (10 when it is not set)."""
+"""Variable with the seconds that the script gives its ranks between TERM and KILL (default: 10)."""
 SCRIPT_GRACE_S = 10.0
-"""How much longer `stop` waits for the script itself, before it kills everything that the script started."""
+"""Additional seconds that `stop` waits for the script before it kills everything that the script started."""
 
 
 def stop_grace_s(environ: Mapping[str, str]) -> int:
-    """What `STOP_GRACE` says. Raises `UsageError` for anything but a whole number: the script counts with it."""
+    """Return the value of `STOP_GRACE`. Raises `UsageError` if it is not an integer, which the script needs."""
     text = environ.get(STOP_GRACE, "").strip() or "10"
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise UsageError(f"{STOP_GRACE}={text!r}: expected a whole number of seconds")
+        raise UsageError(f"{STOP_GRACE}={text!r}: expected an integer number of seconds")
     return int(text)
 
 
 def start(script: Path, output: Path, run_dir: Path, environ: Mapping[str, str] | None = None) -> str:
-    """Start the script in a session of its own, which outlives this process; returns by what it is found again.
+    """Start the script in a session of its own, which outlives this process, and return its job id.
 
-    Raises `InfraError` where it cannot be started, `UsageError` for a grace that it could not be stopped with.
+    Raises `InfraError` if it cannot be started, `UsageError` for an invalid value of `STOP_GRACE`.
     """
     import subprocess
 
@@ -44,12 +44,12 @@ def start(script: Path, output: Path, run_dir: Path, environ: Mapping[str, str] 
             )  # fmt: skip
     except OSError as error:
         raise InfraError(f"{script} could not be started: {error.strerror or error}") from error
-    process.returncode = 0  # followed through its files; `processes.look` takes its exit code off the kernel's hands
+    process.returncode = 0  # Popen must not wait for it; `processes.look` reaps it
     return processes.identify(process.pid, run_dir)
 
 
 def status(process: str, run_dir: Path, started: float) -> JobStatus:
-    """How the script stands: its last word, else whether it or at least some of its processes live."""
+    """Return the script's status: from exit.json if it exists, else from its processes that are alive."""
     end = read_exit(run_dir)
     if end is not None:
         return exit_status(end)
@@ -58,17 +58,17 @@ def status(process: str, run_dir: Path, started: float) -> JobStatus:
         return JobStatus(state="running", reason=f"runs on {found.elsewhere}", started=started)
     if found.leader:
         return JobStatus(state="running", started=started)
-    end = read_exit(run_dir)  # it may have had its last word since
+    end = read_exit(run_dir)  # it may have been written since
     if end is not None:
         return exit_status(end)
     if found.others:
-        reason = f"its script was killed, {len(found.others)} of its processes go on"
+        reason = f"its script was killed, but {len(found.others)} of its processes are still running"
         return JobStatus(state="running", reason=reason, started=started)
-    return JobStatus(state="lost", reason=f"its script ended without a word{found.because}", started=started)
+    return JobStatus(state="lost", reason=f"its script ended without writing exit.json{found.because}", started=started)
 
 
 def stop(process: str, run_dir: Path) -> None:
-    """Have the script stop its ranks; what is left after a grace is killed. Raises `InfraError` on another host."""
+    """Make the script stop its ranks; kill what is left after the grace period. Raises `InfraError` on another host."""
     grace_s = stop_grace_s(os.environ)
     found = _here(process, run_dir)
     if found.leader:
@@ -82,7 +82,7 @@ def stop(process: str, run_dir: Path) -> None:
 
 
 def dump_stacks(process: str, run_dir: Path) -> None:
-    """Have the script pass SIGUSR1 to its ranks. Raises `InfraError` on another host."""
+    """Make the script send SIGUSR1 to its ranks. Raises `InfraError` on another host."""
     leader = _here(process, run_dir).leader
     if leader:
         processes.send(leader, signal.SIGUSR1)
@@ -91,5 +91,5 @@ def dump_stacks(process: str, run_dir: Path) -> None:
 def _here(process: str, run_dir: Path) -> processes.Found:
     found = processes.look(process, run_dir)
     if found.elsewhere:
-        raise InfraError(f"job {process} runs on {found.elsewhere}, it can only be reached there")
+        raise InfraError(f"job {process} runs on {found.elsewhere}: run this command there")
     return found

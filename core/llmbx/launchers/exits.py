@@ -1,4 +1,4 @@
-"""What the script says about its own start, and in `exit.json` about its end: every launcher's runs leave both."""
+"""Read what a run's script reports of its start (a line in its output) and of its end (`exit.json`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _START = re.compile(rb"^(\d{4}-\S+) llmbx: starts as (\S+) on (\S*)$", re.MULTIL
 
 
 class PhaseTime(msgspec.Struct, frozen=True):
-    """One phase that ended well or was skipped; epoch seconds."""
+    """Times of one phase that succeeded or was skipped; epoch seconds."""
 
     role: str
     skipped: bool
@@ -30,8 +30,9 @@ class PhaseTime(msgspec.Struct, frozen=True):
 class Exit(msgspec.Struct, frozen=True):
     """The content of `exit.json`; epoch seconds.
 
-    `phase`, `rank` and `node` are those that failed first, `signal` is what stopped the script from outside (TERM, INT,
-    HUP), `reason` why it stopped by itself, `oom_kills` how many processes the kernel of `host` killed for memory.
+    `phase`, `rank` and `node` are those that failed first. `signal` is the signal that stopped the script from outside
+    (TERM, INT, HUP), `reason` why it stopped by itself, `oom_kills` the number of processes that the kernel of `host`
+    killed because of memory.
     """
 
     exit_code: int
@@ -49,12 +50,12 @@ class Exit(msgspec.Struct, frozen=True):
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the kernel killed the rank that failed first for memory, as far as the evidence goes."""
+        """Whether the first failed rank was probably killed by the kernel because of memory."""
         return self.exit_code == 128 + signal.SIGKILL and bool(self.oom_kills)
 
 
 def read_exit(run_dir: Path) -> Exit | None:
-    """The script's last word, or None while there is none (or none that can be read: a full disk, say)."""
+    """Read `exit.json`; None if it does not exist or cannot be read (for example after a full disk)."""
     try:
         return decode((run_dir / EXIT).read_bytes(), Exit)
     except (OSError, *NOT_JSON):
@@ -62,7 +63,7 @@ def read_exit(run_dir: Path) -> Exit | None:
 
 
 class Start(msgspec.Struct, frozen=True):
-    """The script's first word: its job id (the scheduler's, or its process id), host, and when (epoch seconds)."""
+    """The start of a script: job id (the scheduler's, or its process id), host and time (epoch seconds)."""
 
     job_id: str
     host: str
@@ -70,7 +71,7 @@ class Start(msgspec.Struct, frozen=True):
 
 
 def read_start(run_dir: Path, spec: RunSpec) -> Start | None:
-    """The script's latest first word in what it printed, or None when it has not started."""
+    """Read the latest start line in the script's output; None if it has not started."""
     try:
         found = _START.findall((run_dir / batch_name(spec)).read_bytes())
     except OSError:
@@ -82,12 +83,12 @@ def read_start(run_dir: Path, spec: RunSpec) -> Start | None:
 
 
 def forget_exit(run_dir: Path) -> None:
-    """Remove an earlier word, so that it is not taken for the next job's."""
+    """Remove an earlier `exit.json`, so that it is not taken for the next job's."""
     (run_dir / EXIT).unlink(missing_ok=True)
 
 
 def exit_status(end: Exit) -> JobStatus:
-    """The status of a job whose script has had its last word."""
+    """Return the status of a job whose script wrote `exit.json`."""
     return JobStatus(
         state="ended",
         exit_code=end.exit_code,
@@ -105,5 +106,5 @@ def _reason(end: Exit) -> str:
     if end.signal:
         return f"stopped by SIG{end.signal}"
     if end.out_of_memory:
-        return f"the kernel killed {end.oom_kills} process(es) for memory"
+        return f"the kernel killed {end.oom_kills} process(es) because of memory"
     return end.reason or (f"on node {end.node}" if end.node else "")

@@ -1,4 +1,4 @@
-"""The local launcher: the ranks are processes of this machine, kept by a script that runs detached like a batch job."""
+"""The local launcher: ranks are processes of this machine, supervised by a script that runs detached."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class LocalLauncher:
     poll_s = 0.2
 
     def available(self) -> str | None:
-        """Why local runs cannot be started here, or None."""
+        """Return why local runs cannot be started here, or None."""
         return None if shutil.which("bash") else "bash is not on PATH"
 
     def render(self, spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
-        """The bash script that keeps the ranks of all phases. Raises `UsageError` for a launch it cannot start."""
+        """Return the bash script that supervises the ranks of all phases. Raises `UsageError` if it cannot."""
         script.check_launch(launch, wrappings)
         if launch.nodes > 1:
-            takes = f"the run takes {launch.nodes} nodes"
-            raise UsageError(f"{takes} and the launcher local has one machine: choose another with --launcher")
+            needs = f"the run needs {launch.nodes} nodes"
+            raise UsageError(f"{needs}, but the launcher local has only this machine: choose another with --launcher")
         if any(wrapping.launcher_flags for wrapping in wrappings):
             raise UsageError(
-                f"runtime {spec.runtime} works through flags that the launcher local does not take: choose another"
+                f"runtime {spec.runtime} needs flags that the launcher local does not support: choose another runtime"
             )
         pairs = zip(launch.phases, wrappings, strict=True)
         blocks = [
@@ -51,20 +51,20 @@ class LocalLauncher:
         return "\n".join(block.rstrip("\n") + "\n" for block in blocks)
 
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
-        """Start the script in a session of its own; it outlives this process."""
+        """Start the script in a session of its own, which outlives this process."""
         forget_exit(run_dir)
         process = detached.start(script, run_dir / batch_name(spec), run_dir)
         return Job(launcher=self.name, job_id=process, submitted=time.time())
 
     def status(self, job: Job, run_dir: Path) -> JobStatus:
-        """How the run stands: its script's last word, else whether the script or at least some of its ranks live."""
+        """Return the run's status from exit.json, else from its living processes."""
         return detached.status(job.job_id, run_dir, job.submitted)
 
     def watch(self, jobs: Sequence[Job]) -> None:
-        """Nothing: a local run is looked for in its folder."""
+        """Do nothing: local runs need no query."""
 
     def find(self, runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
-        """The jobs of these run folders, by the process id that each script wrote first."""
+        """Return the jobs of these run folders, by the process id that each script printed when it started."""
         found = {}
         for run_dir, spec in runs.items():
             start = read_start(run_dir, spec)
@@ -74,9 +74,9 @@ class LocalLauncher:
         return found
 
     def cancel(self, job: Job, run_dir: Path) -> None:
-        """Have the script stop its ranks; what is left after a grace is killed. Raises `InfraError` on another host."""
+        """Make the script stop its ranks; kill what is left after a grace period. Raises `InfraError` elsewhere."""
         detached.stop(job.job_id, run_dir)
 
     def dump_stacks(self, job: Job, run_dir: Path) -> None:
-        """Have the script pass SIGUSR1 to its ranks."""
+        """Make the script send SIGUSR1 to its ranks."""
         detached.dump_stacks(job.job_id, run_dir)

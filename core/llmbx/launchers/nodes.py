@@ -1,6 +1,6 @@
-"""What the nodes of a run say of themselves: a file each, written by the first rank of the node as it starts.
+"""Read the facts of a run's nodes: one file per node, written by the node's first rank when it starts.
 
-The machine that submits a job knows nothing of the machines that it runs on; inside the job they do.
+The machine that submits a job does not know the machines that the job runs on, so they are described inside the job.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 from ..model import Scalar, Value
 
 QUERY = ("name", "driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "clocks.applications.graphics")
-"""What nvidia-smi is asked of each GPU: MHz and W."""
+"""Fields queried from nvidia-smi for each GPU, in MHz and W."""
 
 FACTS = ("gpu", "driver", "gpu_power_limit_w", "gpu_clock_sm_max_mhz", "gpu_clock_memory_max_mhz",
          "gpu_clock_application_mhz")  # fmt: skip
-"""The same as facts of a host."""
+"""Names of the same fields as facts of a host."""
 
 SCRIPT = "node.sh"
 """The script in the run folder that writes a node's file."""
@@ -27,7 +27,7 @@ _LARGEST = 1 << 20
 
 
 class Node(Value, frozen=True):
-    """One node; facts of its GPUs by the names in `FACTS`, one for each GPU. What it does not know is left out."""
+    """One node, with the facts of each GPU by the names in `FACTS`. Unknown facts are omitted."""
 
     host: str | None = None
     kernel: str | None = None
@@ -37,13 +37,13 @@ class Node(Value, frozen=True):
 
 
 def read_nodes(run_dir: Path) -> tuple[Node, ...]:
-    """The nodes of a run in the order of their ranks; none for a run that did not get so far."""
+    """Return the nodes of a run in the order of their ranks; empty if no rank has started."""
     files = sorted(run_dir.glob(PATTERN), key=lambda path: (len(path.name), path.name))
     return tuple(node for path in files if (node := read_node(path)) is not None)
 
 
 def read_node(path: Path) -> Node | None:
-    """The node that this file is of; None where it cannot be read."""
+    """Read the file of one node; None if it cannot be read."""
     try:
         with path.open(errors="replace", encoding="utf-8") as file:
             return parse_node(file.read(_LARGEST))
@@ -52,7 +52,7 @@ def read_node(path: Path) -> Node | None:
 
 
 def parse_node(text: str) -> Node:
-    """The node that says this. Lines that are not understood are passed over."""
+    """Parse the text of a node's file. Unknown lines are ignored."""
     facts: dict[str, str] = {}
     gpus = []
     for line in text.splitlines():
@@ -72,7 +72,7 @@ def parse_node(text: str) -> Node:
 
 
 def parse_gpu(line: str) -> dict[str, Scalar]:
-    """One line of nvidia-smi's answer; what it puts in brackets (N/A, Not Supported) or leaves out is not known."""
+    """Parse one line of nvidia-smi's CSV output; values in brackets ([N/A], [Not Supported]) are omitted."""
     found: dict[str, Scalar] = {}
     for name, text in zip(FACTS, line.split(","), strict=False):
         value = text.strip()
@@ -85,7 +85,7 @@ def parse_gpu(line: str) -> dict[str, Scalar]:
 
 
 def shared_facts(nodes: Sequence[Node]) -> dict[str, Scalar]:
-    """What holds for the nodes of a run, as facts of a host: one value, or each with how many GPUs or nodes have it."""
+    """Combine the facts of a run's nodes: one value if all agree, else each value with its number of nodes or GPUs."""
     found: dict[str, Scalar] = {}
     for name, member in (("system", "kernel"), ("cpu", "cpu"), ("cores", "cores")):
         found[name] = _joined([getattr(node, member) for node in nodes], "node")
@@ -98,7 +98,7 @@ def shared_facts(nodes: Sequence[Node]) -> dict[str, Scalar]:
 
 
 def names(nodes: Sequence[Node]) -> tuple[str, ...]:
-    """The nodes' names, sorted."""
+    """Return the sorted host names of the nodes."""
     return tuple(sorted({node.host for node in nodes if node.host}))
 
 

@@ -1,11 +1,11 @@
-"""What a launch carries into the run folder: the specification, and the programs with what they import.
+"""The payload of a launch in the run folder: the specification, and the programs with their imports.
 
     spec.json                   the run's specification, as JSON
     code/train.py               a program of the plugin's package `entry`
     code/llmbx_NAME/entry/…     its other modules
-    code/llmbx/entry/…          what every plugin's programs may import
+    code/llmbx/entry/…          modules that every plugin's programs may import
 
-A program is started as `python code/train.py` in the run folder, where its folder is the first that Python searches.
+A program is started as `python code/train.py` in the run folder; Python then searches `code` first for modules.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ SPEC = "spec.json"
 CORE = __name__.partition(".")[0]
 ENTRY = "entry"
 MARK = b'"""The part of a package that travels with a launch."""\n'
-"""Makes a folder a package of its own: without it Python would prefer an installed one of the same name."""
+"""Makes a folder a regular package; Python would prefer an installed package to a folder without this file."""
 
 
 def carried(
     spec: RunSpec, package: str, programs: Sequence[str] = ("train.py",), more: Mapping[str, Any] | None = None
 ) -> dict[str, bytes]:
-    """The files of a launch, by their path in the run folder.
+    """Return the files of the payload by their path in the run folder.
 
-    `programs` are the modules of `package`'s folder `entry` that are started; `more` goes into spec.json beside the
-    specification, under keys that it does not have.
+    `programs` are the modules in the folder `entry` of `package` that are started; `more` is added to spec.json, with
+    keys that the specification does not have.
     """
     job = {**msgspec.to_builtins(spec), **msgspec.to_builtins(more or {})}
     own = _modules(package)

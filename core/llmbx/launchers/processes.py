@@ -1,4 +1,4 @@
-"""Finding the processes of a local run again, from any process of the same machine. Reads /proc, keeps nothing."""
+"""Find the processes of a local run from any process of the same machine. Reads /proc and keeps no state."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ from ..toml_file import NOT_JSON
 PLACE = "local.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 ENDED = "4194305-0"
-"""Stands for a script that has ended: Linux gives out no process id above 2^22 (proc(5), pid_max)."""
+"""Job id of a script that has ended: Linux has no process id above 2^22 (proc(5), pid_max)."""
 _STATE, _SESSION, _START = 2, 5, 21
 """Fields of /proc/PID/stat, counted from 0 (proc(5))."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a local run was started: process ids mean something only there, until the machine is restarted."""
+    """Where a local run was started: its process ids are valid only there, until the machine is restarted."""
 
     host: str
     boot_id: str
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What is left of a job: its script (`leader`), `others` of its session, or the host that knows (`elsewhere`)."""
+    """The living processes of a job: its script (`leader`) and the `others` of its session.
+
+    `elsewhere` is the job's host if it is not this one, `because` explains why nothing is left.
+    """
 
     leader: int | None = None
     others: tuple[int, ...] = ()
@@ -39,24 +42,25 @@ class Found(msgspec.Struct, frozen=True):
 
     @property
     def all(self) -> tuple[int, ...]:
-        """Every process that is left, the script first, so that it does not take the others' end for a failure."""
+        """Every living process, the script first: if killed first, it cannot report the others' end as a failure."""
         return ((self.leader,) if self.leader else ()) + self.others
 
 
 def identify(pid: int, run_dir: Path) -> str:
-    """The job id of a script just started: its process id and its start in clock ticks since boot.
+    """Return the job id of a script just started: its process id and its start in clock ticks since boot.
 
-    A recycled process id has another start. Where it was started is noted in the run folder.
+    A reused process id has another start. The host is recorded in the run folder. Raises `InfraError` if the process
+    does not exist.
     """
     stat = _stat(pid)
     if stat is None:
-        raise InfraError(f"the script (process {pid}) was gone as soon as it was started")
+        raise InfraError(f"the script (process {pid}) ended immediately")
     write_atomic(run_dir / PLACE, msgspec.json.encode(Place(host=platform.node(), boot_id=_boot_id())))
     return f"{pid}-{stat[_START]}"
 
 
 def recall(pid: int, host: str, run_dir: Path) -> str:
-    """The job id of a script that another process started: `pid` on `host`, as the script itself said."""
+    """Return the job id of a script that another process started: `pid` on `host`, as printed by the script."""
     place = run_dir / PLACE
     if host != platform.node():
         if not place.exists():
@@ -69,9 +73,9 @@ def recall(pid: int, host: str, run_dir: Path) -> str:
 
 
 def search(run_dir: Path, script: str) -> str | None:
-    """The script of this run folder among the processes of this machine, as `identify` names it; None without one.
+    """Search the processes of this machine for the script of this run folder; return its job id or None.
 
-    One that was started on another machine is named so that `look` says where.
+    For a run that was started on another machine, return an id for which `look` reports that machine.
     """
     place = _place(run_dir)
     if place and place.host != platform.node():
@@ -85,7 +89,7 @@ def search(run_dir: Path, script: str) -> str | None:
 
 
 def look(job_id: str, run_dir: Path) -> Found:
-    """The processes of the job that are alive now."""
+    """Return the processes of the job that are alive."""
     place = _place(run_dir)
     if place and place.host != platform.node():
         return Found(elsewhere=place.host)
@@ -102,7 +106,7 @@ def look(job_id: str, run_dir: Path) -> Found:
 
 
 def send(pid: int, number: int) -> None:
-    """Send a signal; a process that is gone already is no error."""
+    """Send a signal; a process that no longer exists is ignored."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 
@@ -113,7 +117,7 @@ def _reap(pid: int) -> None:
 
 
 def _members(session: int, start: int) -> tuple[int, ...]:
-    """Living processes of a session, without its leader, that are no older than it."""
+    """Return the living processes of a session that are not older than its leader, without the leader."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == session:
@@ -125,7 +129,7 @@ def _members(session: int, start: int) -> tuple[int, ...]:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat, or None when there is no such process. The name may hold spaces and brackets."""
+    """Return the fields of /proc/PID/stat, or None. The process name may contain spaces and parentheses."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace", encoding="utf-8")
     except OSError:

@@ -1,4 +1,4 @@
-"""What the scripts of all launchers share: files, exports and phases as bash. Pure text, nothing is started here."""
+"""Render the parts that the scripts of all launchers share: files, exports and phases, as bash. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SCRIPT = "run.sh"
 """The script itself, in the run folder."""
 
 EXIT = "exit.json"
-"""What the script leaves in the run folder when it ends (see `exits`)."""
+"""The file that the script writes when it ends (see `exits`)."""
 
 GIVEN_UP = "given-up"
-"""A file in the run folder that keeps a script from doing anything: the run was counted as never started."""
+"""A file in the run folder of an abandoned run; a script that finds it exits without starting anything."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -34,41 +34,41 @@ _END = "END_OF_FILE"
 
 @functools.cache
 def shell(name: str, package: str = __package__) -> str:
-    """A part of the scripts that is the same for every run, from the folder `shell` of `package`."""
+    """Read a constant part of the scripts from the folder `shell` of `package`."""
     return resources.files(package).joinpath("shell", name).read_text(encoding="utf-8")
 
 
 def check_launch(launch: Launch, wrappings: Sequence[Wrapping]) -> None:
-    """Raise `UsageError` for a launch that no script can be made of."""
+    """Raise `UsageError` for a launch that no script can express."""
     roles = [phase.role for phase in launch.phases]
     for role in roles:
         if not _ROLE.fullmatch(role):
-            raise UsageError(f"phase {role!r}: a role is made of a-z, 0-9, - and _, since it names a file")
+            raise UsageError(f"phase {role!r}: a role may contain only a-z, 0-9, - and _, as it is part of a file name")
         if roles.count(role) > 1:
-            raise UsageError(f"phase {role!r}: two phases of one launch have this role")
+            raise UsageError(f"phase {role!r}: two phases of the launch have this role")
     if len(wrappings) != len(roles):
         raise UsageError(f"{len(roles)} phases ({', '.join(roles)}) but {len(wrappings)} wrappings")
     for phase in launch.phases:
         if not phase.argv:
             raise UsageError(f"phase {phase.role!r}: its argv is empty")
         if any("\0" in text for text in (*phase.argv, *phase.env.values())):
-            raise UsageError(f"phase {phase.role!r}: arguments and variables cannot hold a NUL byte")
+            raise UsageError(f"phase {phase.role!r}: arguments and variables cannot contain a NUL byte")
 
 
 def setting(name: str, value: str) -> str:
-    """`name=value` as a line of bash."""
+    """Return `name=value` as a line of bash."""
     return f"{name}={shlex.quote(value)}"
 
 
 def head(title: str, run_dir: Path, spec: RunSpec, job_id: str) -> str:
-    """The first lines after the interpreter and the scheduler's options; `job_id` is a shell word."""
-    lines = [f"# {title}", "# It needs neither llmbx nor anything else of the machine that rendered it."]
+    """Return the first lines after the interpreter and the scheduler's options; `job_id` is a shell word."""
+    lines = [f"# {title}", "# This script does not need llmbx or any other file of the machine that rendered it."]
     lines += ["set -u", setting("run_dir", str(run_dir)), setting("log", log_name(spec)), f"job_id={job_id}"]
     return "\n".join([*lines, 'mkdir -p "$run_dir" && cd "$run_dir" || exit 1'])
 
 
 def files(launch: Launch) -> str:
-    """The launch's files and the shims, written by the script itself."""
+    """Return the lines with which the script writes the launch's files and the rank shims."""
     shims = {shim_name(phase): render_shim(phase, launch).encode() for phase in launch.phases}
     shims[nodes.SCRIPT] = shell(nodes.SCRIPT).replace("QUERY", ",".join(nodes.QUERY)).encode()
     return "\n".join(_file(name, content) for name, content in {**launch.files, **shims}.items())
@@ -77,7 +77,7 @@ def files(launch: Launch) -> str:
 def _file(name: str, content: bytes) -> str:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.name:
-        raise UsageError(f"file {name!r}: a launch's files lie inside the run folder")
+        raise UsageError(f"file {name!r}: expected a path inside the run folder")
     lines = [] if len(path.parts) == 1 else [f"mkdir -p -- {shlex.quote(f'./{path.parent}')}"]
     target = shlex.quote(f"./{path}")
     if _is_text(content):
@@ -89,7 +89,7 @@ def _file(name: str, content: bytes) -> str:
 
 
 def _is_text(content: bytes) -> bool:
-    """Whether a here-document keeps every byte."""
+    """Whether a here-document can express the content without changing a byte."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -98,9 +98,9 @@ def _is_text(content: bytes) -> bool:
 
 
 def environment(spec: RunSpec, phase: Phase, wrapping: Wrapping) -> dict[str, str]:
-    """What the phase exports by value: the run's, the phase's, then what its runtime wants on the host. No secrets.
+    """Return the variables that the phase exports by value: the run's, the phase's, then its runtime's. No secrets.
 
-    Raises `UsageError` for a name that no shell can export.
+    Raises `UsageError` for a name or value that no shell can export.
     """
     merged = {**spec.env, **phase.env, **wrapping.host_env}
     for name, value in merged.items():
@@ -112,24 +112,24 @@ def check_variable(name: str, value: str) -> None:
     """Raise `UsageError` for a variable that no shell can export."""
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"environment variable {name!r}: a name is made of letters, digits and _, and no digit comes first"
+            f"environment variable {name!r}: a name may contain only letters, digits and _, and not start with a digit"
         )
     if "\0" in value:
-        raise UsageError(f"environment variable {name}: a value cannot hold a NUL byte")
+        raise UsageError(f"environment variable {name}: a value cannot contain a NUL byte")
 
 
 def exports(variables: Mapping[str, str]) -> list[str]:
-    """One `export` a variable, each value intact."""
+    """Return one quoted `export` line per variable."""
     return [f"export {setting(name, value)}" for name, value in variables.items()]
 
 
 def forget_ranks() -> str:
-    """Keeps a rank that starts a run of its own from handing its place down."""
+    """Return the line that unsets the rank variables, for a rank that itself starts a run."""
     return "unset " + " ".join(name for name in RANK_VARIABLES if name.startswith("LLMBX_"))
 
 
 def rank_function(spec: RunSpec, phase: Phase, wrapping: Wrapping, start: Sequence[str] = ()) -> str:
-    """The bash function that becomes one rank (or, with `start` in front, all ranks) of the phase."""
+    """Return the bash function that runs one rank of the phase or, with the command `start`, all ranks."""
     words = [shlex.quote(word) for word in (*start, *wrapping.argv)]
     command = _folded([*(["exec"] if start else []), *words, "/bin/sh", f'"$run_dir"/{shim_name(phase)}'])
     body = [*exports(environment(spec, phase, wrapping)), command]
@@ -137,7 +137,7 @@ def rank_function(spec: RunSpec, phase: Phase, wrapping: Wrapping, start: Sequen
 
 
 def _folded(words: Sequence[str], width: int = 110) -> str:
-    """Quoted words as one command over several lines."""
+    """Join quoted words into one command over several lines."""
     lines = [words[0]]
     for word in words[1:]:
         if len(lines[-1]) + len(word) < width:
@@ -148,18 +148,18 @@ def _folded(words: Sequence[str], width: int = 110) -> str:
 
 
 def setup(spec: RunSpec) -> list[str]:
-    """The run's own lines, as they would run in a login shell: unset variables are no error there."""
+    """Return the user's setup lines, run as in a login shell, where unset variables are not an error."""
     lines = ["set +u", *spec.setup, "set -u", 'cd "$run_dir" || exit 1']
     return ["\n".join(lines)] if spec.setup else []
 
 
 def function_name(phase: Phase) -> str:
-    """The phase's function in the script."""
+    """Return the name of the phase's function in the script."""
     return "rank_" + phase.role.replace("-", "_")
 
 
 def phases(launch: Launch) -> str:
-    """The phases in order, each with its checks; the end of `run` is the barrier between them."""
+    """Return the phases in order, each with its checks; a phase starts when `run` of the previous one has returned."""
     return "\n\n".join([*(_phase(phase, phase_ranks(phase, launch)) for phase in launch.phases), "finish 0"])
 
 

@@ -1,4 +1,4 @@
-"""The rank shim: a few lines of POSIX sh that run inside the container and turn a launcher's rank into the program."""
+"""Render the rank shim: POSIX sh that runs inside the container, determines the rank and starts the program."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _TERM = re.compile(r"(?P<word>all|first|mid|last)|(?P<low>\d+)(-(?P<high>\d+))?"
 
 _HEAD = """\
 #!/bin/sh
-# One rank of the phase "{role}": finds out which one it is and becomes the program.
+# Runs one rank of the phase "{role}": determines which rank it is and starts the program.
 cd "${{0%/*}}" || exit 1
-trap '' USR1 # who does not know the signal for stack dumps must not die of it
+trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
 """
 
 _RANK = "".join(f"{name}=${{{name}:-${{{source}:-{default}}}}}\n" for name, (source, default) in RANK_SOURCES.items())
@@ -28,7 +28,7 @@ export {" ".join(RANK_SOURCES)} LLMBX_MASTER_PORT
 """
 
 _NODE = f"""\
-[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./{SCRIPT} 2> /dev/null # what this node is
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./{SCRIPT} 2> /dev/null # describe this node
 """
 
 _NUMA = """\
@@ -40,12 +40,12 @@ fi
 
 
 def shim_name(phase: Phase) -> str:
-    """The shim's file in the run folder."""
+    """Return the name of the shim's file in the run folder."""
     return f"rank-{phase.role}.sh"
 
 
 def render_shim(phase: Phase, launch: Launch) -> str:
-    """The shim of one phase. Raises `UsageError` for a rank selector that names no rank of the phase."""
+    """Render the shim of one phase. Raises `UsageError` for a rank selector that does not match the phase."""
     lines = [_HEAD.format(role=phase.role), _RANK, _EXPORT, _NODE, f"set -- {shlex.join(phase.argv)}\n"]
     world = phase_ranks(phase, launch)
     lines += [_prefix(prefix, world) for prefix in reversed(phase.prefixes)]
@@ -55,7 +55,7 @@ def render_shim(phase: Phase, launch: Launch) -> str:
 
 
 def phase_ranks(phase: Phase, launch: Launch) -> int:
-    """How many ranks the phase has."""
+    """Return the number of ranks of the phase."""
     return launch.world_size if phase.ranks == "all" else 1
 
 
@@ -68,9 +68,9 @@ def _prefix(prefix: Prefix, world: int) -> str:
 
 
 def rank_condition(selector: str, world: int) -> str:
-    """The shell condition under which `LLMBX_RANK` is among the ranks of `selector`; empty when all are.
+    """Return the shell condition that `LLMBX_RANK` is among the ranks of `selector`; empty if all ranks are.
 
-    Raises `UsageError` when the selector cannot be read or names a rank that a world of this size does not have.
+    `world` is the number of ranks. Raises `UsageError` for an invalid selector or a rank that does not exist.
     """
     ranges = [_range(term.strip(), selector, world) for term in selector.split(",")]
     if (0, world - 1) in ranges:

@@ -1,4 +1,4 @@
-"""The interface of a runtime: what gives a program its libraries."""
+"""The interface of a runtime, which gives a program its libraries."""
 
 from __future__ import annotations
 
@@ -14,80 +14,83 @@ Progress = Callable[[str], None]
 
 
 class Offer(Value, frozen=True):
-    """That a runtime can be used for a run for which none is named."""
+    """Returned by a runtime that can be used for a run by default."""
 
     rank: int
-    """Its place among all offers: the lowest that works here is taken. Core's host: 0; environments of a run without
-    GPUs: 10; container tools: 20 to 29; environments otherwise: 40.
+    """Priority among all offers: the lowest rank that works here is used. Ranks in use: 0 for `host`, 10 for virtual
+    environments of runs without GPUs, 20 to 29 for container tools, 40 for virtual environments of other runs.
     """
     reason: str
-    """Why, for `show`."""
+    """The reason, as shown by `llmbx show`."""
 
 
 class Runtime(Protocol):
     """A way to give a program its libraries: a virtual environment, a container tool, or the host itself.
 
-    It is one object for all runs. What it may have besides is in `RuntimeExtras`.
+    One object serves all runs. Optional members are in `RuntimeExtras`.
     """
 
     name: str
-    """Its name in `--runtime`."""
+    """The name in `--runtime`."""
     summary: str
     """One line for `llmbx doctor`."""
 
     def available(self) -> str | None:
-        """Why this runtime cannot be used here (one line), or None when it can."""
+        """Return why this runtime cannot be used here (one line), or None if it can."""
 
     def plan(self, request: ImageRequest, install: Path) -> Image:
-        """The image as it will be, without fetching anything: what `--dry-run` shows."""
+        """Return the image as `prepare` will return it, without fetching anything, for `--dry-run`."""
 
     def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
-        """Fetch, verify and return the image. Raises `InfraError` when it cannot be had."""
+        """Fetch, verify and return the image. With `offline`, use only local files. Raises `InfraError` on failure."""
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
-        """How one rank of `phase` is put into the container: a pure function.
+        """Return the command prefix that runs one rank of `phase` in the container. Pure.
 
-        The rank shim follows the words of `argv`: what stands there must start `/bin/sh run_dir/rank-ROLE.sh`, in
-        `run_dir`, which the container sees at the same path. It hands on by name, never by value, the variables of
-        `spec.env`, `phase.env`, `phase.forward`, `spec.secrets` and `RANK_VARIABLES` that are set; mounts the run
-        folder, `launch.mounts` and `spec.mounts`; and shows the GPUs if the run has some. `container_env` lists all of
-        these.
+        `/bin/sh run_dir/rank-ROLE.sh` is appended to `argv`, which must run it in `run_dir`; the container must see
+        `run_dir` at the same path. The prefix must pass the variables of `spec.env`, `phase.env`, `phase.forward`,
+        `spec.secrets` and `RANK_VARIABLES` that are set, by name and never by value; mount the run folder,
+        `launch.mounts` and `spec.mounts`; and make the GPUs visible if the run has any. `container_env`
+        has functions that return them.
         """
 
     def check(self, install: Path) -> Finding | None:
-        """Really start something in this runtime (for `llmbx doctor`); None when it worked.
+        """Start a program in this runtime, for `llmbx doctor`; return None if it works.
 
-        A finding that is a `warning` says that the runtime is not here, any other that it is broken.
+        A finding with `warning=True` means that the runtime is not installed here, any other that it is broken.
         """
 
 
 class RuntimeExtras(Protocol):
-    """Members that llmbx does without where a runtime has none."""
+    """Optional members of a runtime."""
 
     start_failure: str
-    """A regular expression for the lines with which the tool says that a container did not start, for a reason that may
-    be gone on another try: such a failure is worth a retry.
+    """Regular expression for log lines in which the tool reports that a container did not start, for a reason that may
+    be temporary. Such a failure is retried.
     """
 
     uses_image: bool
-    """Whether it starts a container image: only then `--image` can be used with it."""
+    """Whether it starts a container image, so that `--image` can be used with it."""
     shares_host_files: bool
-    """Whether programs see the host's own files: what is installed here is then there, too."""
+    """Whether programs see the host's files, including what is installed there."""
 
     def offers(self, spec: RunSpec, request: ImageRequest) -> Offer | None:
-        """Whether it can be used for this run, for which no runtime is named; without it the runtime must be named."""
+        """Return an offer if this runtime can be the default for the run, or None.
+
+        A runtime without this method is used only if `--runtime` names it.
+        """
 
     def works_with(self, launcher: Launcher) -> str | None:
-        """What it needs of a launcher that this one has not ("needs …"), or None."""
+        """Return what it needs that this launcher does not have ("needs …"), or None."""
 
     def look_inside(self, image: Image, install: Path) -> Image:
-        """Start a prepared image once before its first run, and return it with the versions that it has.
+        """Start a prepared image once before its first run, and return it with the versions found inside.
 
         Raises `UsageError` for an image that cannot run a workload.
         """
 
     def gather_wheels(self, request: ImageRequest, install: Path, folder: Path, progress: Progress) -> Sequence[Path]:
-        """Put the packages of a prepared environment into `folder`, for a machine that builds it without a network.
+        """Put the wheels of a prepared environment into `folder`, for a machine that builds it without a network.
 
-        Raises `InfraError` for one that cannot be had.
+        Returns their paths. Raises `InfraError` if a wheel cannot be fetched.
         """

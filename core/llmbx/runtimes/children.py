@@ -1,4 +1,4 @@
-"""Child processes whose output is followed line by line, and which never outlive an interruption."""
+"""Run child processes, follow their output line by line, and stop them on any interruption."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import IO
 
 POLL_S = 0.25
 GRACE_S = 5.0
+"""Seconds between SIGTERM and SIGKILL."""
 
 
 def follow(
@@ -24,8 +25,8 @@ def follow(
 ) -> int:
     """Run `argv` in a process group of its own and return its exit code.
 
-    `on_line` gets each line of stdout and stderr, `on_tick` is called at least every `POLL_S` seconds. Whatever ends
-    this call early (Ctrl-C, an error in a callback) ends the whole process group first.
+    `on_line` gets each line of stdout and stderr, `on_tick` is called at least every `POLL_S` seconds. If this
+    call ends early (Ctrl-C, an exception of a callback), the whole process group is stopped first.
     """
     child = subprocess.Popen(
         argv,
@@ -46,12 +47,12 @@ def follow(
 
 
 def end_group(child: subprocess.Popen[bytes]) -> None:
-    """Stop the process group that `child` leads: SIGTERM, and SIGKILL for what is left after `GRACE_S` seconds."""
-    for sign, patience in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
+    """Stop the process group that `child` leads: SIGTERM, then SIGKILL after `GRACE_S` seconds."""
+    for number, timeout in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
         with suppress(ProcessLookupError):
-            os.killpg(child.pid, sign)
+            os.killpg(child.pid, number)
         with suppress(subprocess.TimeoutExpired):
-            child.wait(patience)
+            child.wait(timeout)
     if child.stdout is not None:
         child.stdout.close()
 

@@ -1,4 +1,4 @@
-"""The runtime `host`: llmbx already runs where the program's libraries are, inside an image for example."""
+"""The runtime `host`: the program's libraries are installed where llmbx runs, for example inside an image."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from .base import Offer, Progress
 
 
 class HostRuntime:
-    """Programs run with `$LLMBX_PYTHON`, or else with python3 on PATH, as they are."""
+    """Runs programs directly with `$LLMBX_PYTHON`, or else with python3 on PATH."""
 
     name = "host"
-    summary = "the Python that is here already ($LLMBX_PYTHON or python3), as inside an image"
+    summary = "the Python of this machine or image ($LLMBX_PYTHON or python3)"
 
     shares_host_files = True
 
     def offers(self, spec: RunSpec, request: ImageRequest) -> Offer | None:
-        """Where LLMBX_PYTHON says that the libraries are here."""
+        """Return an offer if LLMBX_PYTHON is set and `--image` is not used."""
         if not os.environ.get("LLMBX_PYTHON") or (spec.image is not None and spec.image.source == "--image"):
             return None
-        return Offer(rank=0, reason="LLMBX_PYTHON says that the libraries are here")
+        return Offer(rank=0, reason="LLMBX_PYTHON is set")
 
     def available(self) -> str | None:
-        """Why there is no such Python, or None."""
+        """Return why there is no such Python, or None."""
         chosen = os.environ.get("LLMBX_PYTHON")
         if chosen and not shutil.which(chosen):
-            return f"LLMBX_PYTHON names {chosen}, which cannot be run"
+            return f"LLMBX_PYTHON={chosen} is not an executable program"
         return None if chosen or shutil.which("python3") else "python3 is not on PATH; set LLMBX_PYTHON"
 
     def plan(self, request: ImageRequest, install: Path) -> Image:
-        """The host itself; nothing is looked at."""
+        """Return the host as image, without checking the interpreter."""
         return Image(kind="host", reference="host", python=os.environ.get("LLMBX_PYTHON") or "python3")
 
     def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
-        """The host with its interpreter's path and version. Raises `InfraError` when there is none that runs."""
+        """Return the host, with path and version of its interpreter. Raises `InfraError` if it does not run."""
         import subprocess
 
         if reason := self.available():
@@ -46,12 +46,12 @@ class HostRuntime:
         argv = [python, "-c", "import sys; print(sys.version.split()[0])"]
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode != 0:
-            said = done.stderr.strip().splitlines() or ["no reason given"]
-            raise InfraError(f"runtime host: {python} does not run: {said[-1]}")
+            lines = done.stderr.strip().splitlines() or ["no error message"]
+            raise InfraError(f"runtime host: {python} does not run: {lines[-1]}")
         return Image(kind="host", reference="host", python=python, versions={"python": done.stdout.strip()})
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
-        """Nothing goes in front."""
+        """Return an empty wrapping: commands run as they are."""
         return Wrapping()
 
     def check(self, install: Path) -> Finding | None:

@@ -1,4 +1,4 @@
-"""Which runtime a run uses when none is named: the first that offers itself and works here, with the reason."""
+"""Choose the runtime of a run: the one that is named, or the first that offers itself and works here."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ AUTO = "auto"
 def choose_runtime(
     spec: RunSpec, request: ImageRequest, launcher: Launcher, runtimes: Mapping[str, Runtime], preview: bool = False
 ) -> tuple[str, str]:
-    """The runtime's name and why it was taken.
+    """Return the runtime's name and why it was chosen.
 
-    A runtime that the user or the cluster profile names is taken; for ranks on this machine it must work here. `auto`
-    takes the first, in the order of their offers, that works here. Raises `UsageError` for an unknown name or a runtime
-    that the launcher or the image cannot use, `InfraError` when nothing works here; a `preview` of a run for elsewhere
-    takes the one that is named, or the first that offers itself.
+    A runtime that the user or the cluster profile names is used; for ranks on this machine it must work here. `auto`
+    is the first runtime that works here, in the order of their offers. With `preview` the runtime need not work here:
+    `auto` falls back to the first offer. Raises `UsageError` for an unknown name or a runtime that cannot be used with
+    the launcher or the image, `InfraError` if no runtime works here.
     """
     offers = _offers(spec, request, launcher, runtimes)
-    asked = spec.image if spec.image is not None and spec.image.source == "--image" else None
+    requested = spec.image if spec.image is not None and spec.image.source == "--image" else None
     if spec.runtime != AUTO:
         name = _named(spec.runtime, launcher, runtimes)
-        if asked and not getattr(runtimes[name], "uses_image", False):
+        if requested and not getattr(runtimes[name], "uses_image", False):
             origin = spec.origins.get("runtime", "--runtime")
             raise UsageError(
-                f"--image {asked.reference}: runtime {name} ({origin}) uses no image: "
-                f"use --runtime {' or '.join(offers)}, or leave --image out"
+                f"--image {requested.reference}: runtime {name} ({origin}) does not use images: "
+                f"use --runtime {' or '.join(offers)}, or omit --image"
             )
         if not (preview or launcher.remote) and (why_not := runtimes[name].available()):
             raise InfraError(f"runtime {name}: {why_not}")
-        return name, spec.origins.get("runtime", "as asked")
+        return name, spec.origins.get("runtime", "as requested")
     refused: list[str] = []
     for name, offer in offers.items():
         if why_not := runtimes[name].available():
@@ -45,11 +45,11 @@ def choose_runtime(
         else:
             return name, f"auto: {offer.reason}"
     if preview and offers:
-        return next(iter(offers)), "assumed: no runtime for it works on this machine"
+        return next(iter(offers)), "assumed: no suitable runtime works on this machine"
     tried = "; ".join(refused) or "the workload has neither an environment nor an image"
-    if asked:
-        raise InfraError(f"no container tool works here for --image {asked.reference} ({tried}): install one of them")
-    raise InfraError(f"no runtime works here ({tried}): install one, or name one with --runtime")
+    if requested:
+        raise InfraError(f"no container tool works here for --image {requested.reference} ({tried}): install one")
+    raise InfraError(f"no runtime works here ({tried}): install one, or choose one with --runtime")
 
 
 def _named(name: str, launcher: Launcher, runtimes: Mapping[str, Runtime]) -> str:
@@ -64,7 +64,7 @@ def _named(name: str, launcher: Launcher, runtimes: Mapping[str, Runtime]) -> st
 def _offers(
     spec: RunSpec, request: ImageRequest, launcher: Launcher, runtimes: Mapping[str, Runtime]
 ) -> dict[str, Offer]:
-    """The runtimes that offer themselves for this run, in the order of their ranks."""
+    """Return the runtimes that offer themselves for this run, sorted by rank."""
     found: dict[str, Offer] = {}
     for name, runtime in runtimes.items():
         works_with, offers = getattr(runtime, "works_with", None), getattr(runtime, "offers", None)

@@ -1,8 +1,8 @@
-"""What the tests of a plugin use: fixtures for pytest, and a check that holds a plugin to the contract.
+"""Tools for the tests of a plugin: pytest fixtures, and a check that a plugin meets the contract.
 
-A test-suite asks for it in its top `conftest.py`: `pytest_plugins = ["llmbx.testing"]`. It is no entry point of
-pytest's, so that the tests of other packages in the same environment neither load it nor see its fixtures. It is the
-one part of llmbx that imports pytest, and nothing else of llmbx imports it.
+A test suite enables it in its top `conftest.py` with `pytest_plugins = ["llmbx.testing"]`. It is not a pytest entry
+point, so that the tests of other packages in the same environment do not load it. It is the only part of llmbx that
+imports pytest, and no other part of llmbx imports it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Holds an installed plugin to the contract: its hooks, and what they return for everything that its catalog has."""
+"""Check that an installed plugin meets the contract: its hooks, and their results for its whole catalog."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from .tools import tool_problems
 
 
 def assert_plugin_ok(name: str, log: str | None = None) -> None:
-    """Fail with everything that is wrong with the plugin (see `check_plugin`)."""
+    """Raise `AssertionError` with all problems of the plugin (see `check_plugin`)."""
     __tracebackhide__ = True
     if found := check_plugin(name, log):
         raise AssertionError("\n".join([f"plugin '{name}' breaks the contract:", *(f"  {text}" for text in found)]))
 
 
 def check_plugin(name: str, log: str | None = None) -> list[str]:
-    """Everything in which the plugin of this entry point breaks the contract, a line each; empty where nothing does.
+    """Return all problems of the plugin with this entry point, one line each; empty if it meets the contract.
 
-    It asks every hook that the plugin has: each row of its catalog is resolved and made into a launch and a script, its
-    grammar gets broken lines (and `log`, a real log of the framework, cut at every place), its profiler wraps a
-    launch, its runtimes and launchers have every member of the interface. Nothing is started or fetched, and nothing
-    is written outside a temporary folder.
+    Calls every hook that the plugin has: each row of its catalog is resolved and rendered to a launch and a script, its
+    log parser gets broken lines (and `log`, a real log of the framework, cut at every position), its profiler wraps a
+    launch, its runtimes and launchers must have every member of the interface. Nothing is started or fetched, and
+    nothing is written outside a temporary folder.
     """
     plugins = load()
     info = next((info for info in plugins.infos if info.name == name), None)
     if info is None:
         known = ", ".join(info.name for info in plugins.infos)
-        return [f"no entry point '{name}' in the group llmbx is installed (known: {known})"]
+        return [f"there is no entry point '{name}' in the group llmbx (known: {known})"]
     if info.error:
         return [f"it cannot be loaded: {info.error}"]
     return list(dict.fromkeys(_problems(info, plugins, log)))

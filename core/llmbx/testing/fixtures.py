@@ -18,7 +18,7 @@ from .running import Done, command
 
 @pytest.fixture
 def llmbx_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Isolated:
-    """An install, a home and a configuration of this test's own; the test's process has their variables too."""
+    """An isolated install, home and configuration; their variables are also set in the test's process."""
     place = Isolated(tmp_path / "llmbx").make()
     for name in [name for name in os.environ if name.startswith(CHANGES)]:
         monkeypatch.delenv(name)
@@ -35,7 +35,7 @@ def llmbx_spec(llmbx_install: Isolated) -> Callable[..., RunSpec]:
 
 @pytest.fixture
 def llmbx_render(llmbx_install: Isolated) -> Callable[..., Preview]:
-    """`llmbx_render(spec)`: launch and script, with nothing started or written (see `render_spec`)."""
+    """`llmbx_render(spec)`: launch and script, without starting or writing anything (see `render_spec`)."""
     return render_spec
 
 
@@ -47,7 +47,7 @@ def llmbx_parse(llmbx_install: Isolated) -> Callable[..., Parsed]:
 
 @pytest.fixture
 def llmbx_cli(llmbx_install: Isolated) -> Callable[..., Done]:
-    """`llmbx_cli("show", "line", env={…}, timeout=60)`: any command, in a process of its own."""
+    """`llmbx_cli("show", "line", env={…}, timeout=60)`: any command, in its own process."""
     return functools.partial(command, llmbx_install)
 
 

@@ -1,4 +1,4 @@
-"""A framework's part of the contract: its workloads, and what its hooks make of every row of its catalog."""
+"""Check a framework plugin: its workloads, and the results of its hooks for every row of its catalog."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from ..secrets import is_secret
 from .preview import INSTALL, resolve_spec
 from .typed import all_typed, ill_typed
 
-NEEDED = ("prepare_image", "build_command", "parse_log", "log_formats", "compute_flops")
-"""Hooks that a plugin with workloads has."""
+REQUIRED = ("prepare_image", "build_command", "parse_log", "log_formats", "compute_flops")
+"""Hooks that a plugin with workloads must have."""
 
 STARTERS = ("torchrun", "mpirun", "mpiexec", "accelerate", "deepspeed")
-"""Programs that start ranks: the launcher's business."""
+"""Programs that start ranks, which is the task of the launcher."""
 
 IMAGE = Image(kind="test", reference="test", python="python3")
 FOLDER = Path(INSTALL) / "workloads/run"
 
 
 def framework_problems(info: PluginInfo, plugins: Plugins) -> Iterator[str]:
-    """What is wrong with the plugin's workloads and with what it makes of them."""
-    for hook in NEEDED:
+    """Yield the problems of the plugin's workloads and of its hooks for them."""
+    for hook in REQUIRED:
         if hook not in info.hooks:
-            yield f"it has workloads and no {hook}"
-    if any(hook not in info.hooks for hook in NEEDED):
+            yield f"it has workloads but no hook {hook}"
+    if any(hook not in info.hooks for hook in REQUIRED):
         return
     answers = plugins.ask(info.name, "register_workloads")
     broken = [text for found in answers for text in all_typed(found, Workload, "register_workloads")]
@@ -66,7 +66,7 @@ def _workload(workload: Workload, framework: Framework, plugins: Plugins) -> Ite
 
 
 def _ends(row: Row) -> list[int]:
-    """The smallest and the largest scale of a row; where any will do, the smallest that its letters allow."""
+    """Return the smallest and largest scale of a row; if it accepts any, the smallest that its degrees allow."""
     known = scales(row.gpus)
     if not known or ANY in row.gpus:
         return [row.tp * row.pp * row.cp * max(1, row.ep or 1)]
@@ -77,7 +77,7 @@ def _resolved(workload: Workload, recipe: Recipe, row: Row, dtype: str, gpu_type
     if gpu_type != "cpu" and gpu_type not in builtin():
         raise UsageError(f"no GPU type named '{gpu_type}' (known: {', '.join(builtin())})")
     if not admits(row.gpus, gpus):
-        raise UsageError(f"{gpus} GPUs are none of its scales")
+        raise UsageError(f"{gpus} GPUs is not one of its scales")
     return resolve_spec(
         workload.name, plugin=workload.plugin, size=row.size, dtype=dtype, gpu_type=gpu_type, gpus=gpus,
         recipe=recipe.name,
@@ -89,7 +89,7 @@ def _run(spec: RunSpec, framework: Framework, plugins: Plugins) -> Iterator[str]
     yield from all_typed(own, Finding, "check_spec")
     for finding in (*common_findings(spec), *own):
         if not finding.warning:
-            yield f"its own row is refused: {finding.problem}; {finding.fix}"
+            yield f"its own row breaks a rule: {finding.problem}; {finding.fix}"
     request = framework.prepare_image(spec)
     yield from ill_typed(request, ImageRequest, "prepare_image")
     yield from _flops(spec, framework)
@@ -101,7 +101,7 @@ def _run(spec: RunSpec, framework: Framework, plugins: Plugins) -> Iterator[str]
     if not broken:
         yield from _launch(spec, launch, plugins)
         if framework.build_command(spec, IMAGE) != launch:
-            yield "build_command is not pure: asked twice, it returned two launches"
+            yield "build_command is not pure: two calls returned different launches"
 
 
 def _flops(spec: RunSpec, framework: Framework) -> Iterator[str]:
@@ -112,31 +112,31 @@ def _flops(spec: RunSpec, framework: Framework) -> Iterator[str]:
     for name in ("full", "causal"):
         value = getattr(flops, name)
         if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-            yield f"compute_flops: {name} is {value!r}, expected a number above 0"
+            yield f"compute_flops: {name} is {value!r}, expected a number > 0"
     if not flops.formula:
-        yield "compute_flops does not name its formula"
+        yield "compute_flops: formula is empty, expected its name"
 
 
 def _launch_commands(plugins: Plugins) -> list[str]:
-    """The commands with which launchers start ranks."""
+    """Return the commands with which launchers start ranks."""
     return [found for tool in plugins.launchers().values() if (found := getattr(tool, "flag_syntax", ""))]
 
 
 def _launch(spec: RunSpec, launch: Launch, plugins: Plugins) -> Iterator[str]:
     if launch.nodes != spec.nodes:
-        yield f"build_command takes {launch.nodes} nodes, the run has {spec.nodes}"
+        yield f"build_command returned a launch of {launch.nodes} nodes, expected {spec.nodes}"
     for phase in launch.phases:
         starter = PurePath(phase.argv[0] if phase.argv else "").name
         if starter in (*STARTERS, *_launch_commands(plugins)):
-            yield f"phase {phase.role!r} starts with {starter}: argv is that of one rank, the launcher starts the ranks"
+            yield f"phase {phase.role!r} starts with {starter}: argv is for one rank, the launcher starts the ranks"
         program = phase.argv[1] if len(phase.argv) > 1 else ""
         if program.endswith(".py") and not program.startswith("/") and program not in launch.files:
-            yield f"phase {phase.role!r} starts {program}, which is none of the launch's files"
+            yield f"phase {phase.role!r} starts {program}, which is not one of the launch's files"
         for name in filter(is_secret, phase.env):
-            yield f"phase {phase.role!r} has {name} in env: name secrets in forward, their values are left out"
+            yield f"phase {phase.role!r} has the secret {name} in env: list its name in forward, without its value"
     wrappings = tuple(Wrapping() for _ in launch.phases)
     launcher = plugins.launcher(choose_launcher(plugins, launch.nodes, False, {})[0])
     try:
         launcher.render(spec, launch, wrappings, FOLDER)
     except UsageError as error:
-        yield f"no script can be made of its launch: {error}"
+        yield f"its launch cannot be rendered: {error}"

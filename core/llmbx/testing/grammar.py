@@ -1,4 +1,4 @@
-"""A grammar's part of the contract: it says the number of its first step, and no line breaks it."""
+"""Check a log parser: it states the number of the first step, and no line makes it fail."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from .reading import clean_lines, first_step
 from .typed import ill_typed
 
 AWKWARD = ("", " ", CUT, "\ufffd\ufffd", "nan", "step", "step 1/", "loss: nan", "x" * 70_000, '{"step": 1', "[rank0]:")
-"""Lines of no framework: empty, cut, not UTF-8, very long."""
+"""Lines that no framework writes: empty, cut, not UTF-8, very long."""
 
 SHOWN = 60
+"""Characters of a line that are quoted in a problem."""
 
 MOST = 200
-"""Lines of a log that are cut: a long one says nothing that its beginning does not, and takes minutes."""
+"""Distinct lines of a log that are cut; more would take minutes."""
 
 
 def grammar_problems(name: str, plugins: Plugins, log: str | None) -> Iterator[str]:
-    """What is wrong with the plugin's parser and formats. `log` is a log that it reads."""
+    """Yield the problems of the plugin's parser and formats. `log` is the text of a log that it must read."""
     parser = plugins.framework(name).parse_log(None)
     missing = [method for method in ("feed", "close") if not callable(getattr(parser, method, None))]
     if missing:
         yield f"the parser of parse_log has no {' and no '.join(missing)}"
         return
     if first_step(parser) not in (0, 1):
-        yield f"the parser's first_step is {first_step(parser)!r}: say 0 or 1, the number of the framework's first step"
+        yield f"the parser's first_step is {first_step(parser)!r}, expected the number of the first step (0 or 1)"
     lines = clean_lines(log) if log else []
     yield from _fed(plugins, name, [*AWKWARD, *_cut(lines)])
     yield from _formats(name, plugins, log)
     if log and not any(isinstance(record, Step) for record in _records(plugins.framework(name).parse_log(None), lines)):
-        yield "the parser finds no step in the log that was given"
+        yield "the parser finds no step in the given log"
 
 
 def _cut(lines: Iterable[str]) -> Iterator[str]:
-    """The first lines, each cut at every place, marked as llmbx marks it, and as a second writer leaves it."""
+    """Yield the first lines cut at every position: the start with llmbx's mark for cut lines, and the rest."""
     for line in list(dict.fromkeys(line[:400] for line in lines))[:MOST]:
         for end in range(len(line)):
             yield line[:end] + CUT
@@ -61,7 +62,7 @@ def _fed(plugins: Plugins, name: str, lines: Iterable[str]) -> Iterator[str]:
 
 def _record(record: Record, line: str) -> Iterator[str]:
     if not isinstance(record, Step | Event):
-        yield f"the parser makes a {type(record).__name__} of {line[:SHOWN]!r}, expected a Step or an Event"
+        yield f"the parser returned a {type(record).__name__} for {line[:SHOWN]!r}, expected a Step or an Event"
     else:
         yield from ill_typed(record, type(record), "the parser")
 
@@ -81,7 +82,7 @@ def _formats(name: str, plugins: Plugins, log: str | None) -> Iterator[str]:
             if type(count) is not int:
                 yield f"the sniffer of {format_.name!r} returned a {type(count).__name__}, expected a number of lines"
             elif not text and count:
-                yield f"the sniffer of {format_.name!r} sees {count} lines in an empty log"
+                yield f"the sniffer of {format_.name!r} found {count} lines in an empty log"
             seen = max(seen, int(count))
     if log and formats and not seen:
-        yield "no format recognises the log that was given"
+        yield "no format recognizes the given log"

@@ -1,4 +1,4 @@
-"""An install of a test's own, and an environment in which nothing of the user's changes what llmbx does."""
+"""An isolated install for a test, and an environment without the user's settings of llmbx."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ CHANGES = (
     "LLMB", "GPU_TYPE", "DTYPE", "MODEL_SIZE", "JOB_", "GPUS_PER_NODE", "ENABLE_", "RUN_CONF_PROFILE", "PROFILE_START",
     "PROFILE_STOP", "LOAD_CHECKPOINT", "HF_", "XDG_", "STAGE_PATH",
 )  # fmt: skip
-"""How the names of variables begin that change what llmbx does, or where it reads and writes."""
+"""Prefixes of variables that change what llmbx does, or where it reads and writes."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Isolated:
-    """Folders of one test: the install, a home, and a configuration file that is empty until the test writes one."""
+    """Folders of one test: an install, a home, and an initially empty configuration file."""
 
     root: Path
 
     @property
     def path(self) -> Path:
-        """LLMB_INSTALL: where runs, images and environments lie."""
+        """LLMB_INSTALL: the folder of runs, images and environments."""
         return self.root / "install"
 
     @property
     def home(self) -> Path:
-        """HOME: no configuration and no cache of the user's."""
+        """HOME: without the user's configuration and cache."""
         return self.root / "home"
 
     @property
     def config(self) -> Path:
-        """The one `llmbx.toml` that is read."""
+        """The only `llmbx.toml` that is read."""
         return self.root / "llmbx.toml"
 
     def make(self) -> Isolated:
-        """Make the folders and the empty configuration."""
+        """Create the folders and the empty configuration, and return self."""
         self.home.mkdir(parents=True)
         self.config.touch()
         return self
 
     def variables(self) -> dict[str, str]:
-        """What is set. No GPU is visible, so that a test's run is the same on a machine that has some."""
+        """Return the variables to set. No GPU is visible, so that runs are the same on machines with GPUs."""
         return {
             "HOME": str(self.home),
             "LLMB_INSTALL": str(self.path),
@@ -53,12 +53,12 @@ class Isolated:
         }
 
     def environ(self, base: Mapping[str, str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The whole environment of a command: `base` without what changes llmbx, this place's own, and `extra`."""
+        """Return the environment of a command: `base` without variables of llmbx, then `variables()` and `extra`."""
         return {**without_changes(base), **self.variables(), **(extra or {})}
 
 
 def without_changes(environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` without the variables that change what llmbx or a plugin does."""
+    """Return `environ` without the variables that change what llmbx or a plugin does."""
     kinds = load().settings.values()
     declared = {name for kind in kinds for field in fields(kind) for name in field.option.variables}
     prefixes = (*CHANGES, *(prefix for kind in kinds for prefix in kind.variable_prefixes))

@@ -1,4 +1,4 @@
-"""A run as it would be, without starting, fetching or writing anything: the specification, the launch, the script."""
+"""Resolve and render a run without starting, fetching or writing anything."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..run.context import admit, enter, findings
 from ..run.launch import plan
 
 INSTALL = "/install"
-"""The install of a preview: always the same, so that golden files do not change from machine to machine."""
+"""The install of a preview; constant, so that golden files are the same on every machine."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Preview:
-    """What `--dry-run` shows: `text` is all that it prints.
+    """A rendered run, as `--dry-run` shows it.
 
-    `spec` has the runtime that was chosen, `folder` is the run folder.
+    `text` is the output of `--dry-run`, `spec` has the chosen runtime, `folder` is the run folder.
     """
 
     spec: RunSpec
@@ -47,26 +47,29 @@ def resolve_spec(
     install: str | None = INSTALL,
     **request: Any,
 ) -> RunSpec:
-    """The specification that `llmbx run WORKLOAD` would have.
+    """Return the specification that `llmbx run WORKLOAD` would have.
 
-    `settings` are `--set` values; `request` takes every field of `llmbx.config.request.Request` (plugin, size, dtype,
-    gpu_type, gpus, steps, window, runtime, launcher, profile_steps …). `environ` is the command's environment (None: an
-    empty one); no `llmbx.toml` is read but the one that its LLMBX_CONFIG names. Raises `UsageError` as the command
-    would.
+    `settings` are `--set` values; `request` may have every field of `llmbx.config.request.Request` (plugin, size,
+    dtype, gpu_type, gpus, steps, window, runtime, launcher, profile_steps …). `environ` is the command's environment
+    (None: empty); the only `llmbx.toml` that is read is the one that its LLMBX_CONFIG names. Raises `UsageError` as the
+    command does.
     """
     known = {"LLMBX_CONFIG": os.devnull, **(environ or {})}
-    asked = Request(
+    requested = Request(
         workload=workload,
         settings={key: str(value) for key, value in (settings or {}).items()},
         env=dict(env or {}),
         **request,
     )
     config, clusters = load_config(known)
-    return resolve(asked, load(), config, clusters, known, install)
+    return resolve(requested, load(), config, clusters, known, install)
 
 
 def render_spec(spec: RunSpec, force: bool = False) -> Preview:
-    """The launch with its profilers, in its runtime, as its launcher's script. Raises `UsageError` for broken rules."""
+    """Render launch and script with the run's profilers, runtime and launcher.
+
+    Raises `UsageError` for broken rules, unless `force` is set.
+    """
     install = Install(root=INSTALL, origin="test")
     spec, context = enter(spec, load(), install, preview=True)
     found = findings(spec, context.framework)

@@ -1,4 +1,4 @@
-"""A profiler's part of the contract: it makes a launch of a launch, and reads a folder that may be empty."""
+"""Check a profiler plugin: it wraps a launch, and reads a run folder that may be empty."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAUNCH = Launch(nodes=1, ranks_per_node=2, gpus_per_rank=1, phases=(Phase(role="
 
 
 def profiler_problems(info: PluginInfo, plugins: Plugins) -> Iterator[str]:
-    """What is wrong with what the profiler makes of a run of two ranks that profiles five of its steps."""
+    """Yield the problems of the profiler in a run of two ranks with five profiled steps."""
     profile = ProfileSpec(start=10, stop=15, ranks="all", tool=info.name)
     spec = sample_spec(profilers=(info.name,), profile=profile, trace=TraceSpec(tool=info.name))
     for answer in plugins.ask(info.name, "check_spec", spec=spec) or []:
@@ -27,8 +27,8 @@ def profiler_problems(info: PluginInfo, plugins: Plugins) -> Iterator[str]:
     if launch is not None:
         yield from _wrapped(spec, launch, plugins)
         if plugins.ask(info.name, "wrap_command", spec=spec, launch=LAUNCH) != launch:
-            yield "wrap_command is not pure: asked twice, it returned two launches"
-    yield from _of_an_empty_folder(info, spec, plugins)
+            yield "wrap_command is not pure: two calls returned different launches"
+    yield from _empty_folder(info, spec, plugins)
 
 
 def _wrapped(spec: RunSpec, launch: Launch, plugins: Plugins) -> Iterator[str]:
@@ -37,20 +37,20 @@ def _wrapped(spec: RunSpec, launch: Launch, plugins: Plugins) -> Iterator[str]:
     if broken:
         return
     if [phase.role for phase in launch.phases] != [phase.role for phase in LAUNCH.phases]:
-        yield "wrap_command changed the phases of the launch; a profiler goes around them, with prefixes"
+        yield "wrap_command changed the phases of the launch; a profiler must wrap them with prefixes"
     try:
         plugins.launcher("local").render(spec, launch, tuple(Wrapping() for _ in launch.phases), FOLDER)
     except UsageError as error:
-        yield f"no script can be made of its launch: {error}"
+        yield f"its launch cannot be rendered: {error}"
 
 
-def _of_an_empty_folder(info: PluginInfo, spec: RunSpec, plugins: Plugins) -> Iterator[str]:
-    """A profile that was asked for may be missing: that is a finding, not an exception."""
+def _empty_folder(info: PluginInfo, spec: RunSpec, plugins: Plugins) -> Iterator[str]:
+    """Check that a missing profile is a finding and not an exception."""
     with tempfile.TemporaryDirectory(prefix="llmbx-check-") as folder:
         for hook, type_ in (("analyze", Finding), ("figures", Figure)):
             try:
                 answers = plugins.ask(info.name, hook, spec=spec, run_dir=Path(folder)) or []
-            except UsageError:  # says in a line what is not there, which is as good
+            except UsageError:  # one line that names what is missing is accepted too
                 continue
             for answer in answers:
                 yield from all_typed(answer, type_, hook)

@@ -1,4 +1,4 @@
-"""What a plugin's grammar makes of a log, and what is measured of it."""
+"""Parse a log with a plugin's parser and measure it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..run.collect import collect
 
 @dataclasses.dataclass(frozen=True)
 class Parsed:
-    """Steps in the order of their numbers and events; `format` is the one that recognises the log best.
+    """Steps (ordered by number) and events of a log; `format` is the log format with the best match.
 
-    `figures` are measured where a specification was given.
+    `figures` is None without a specification.
     """
 
     steps: list[Step]
@@ -26,7 +26,7 @@ class Parsed:
 
 
 def parse_text(text: str, spec: RunSpec | None = None, plugin: str | None = None) -> Parsed:
-    """A log as its framework reads it: that of `spec`, or that of `plugin` where there is no specification."""
+    """Parse a log with the parser of the framework `plugin`, or of the framework of `spec`."""
     plugins = load()
     name = plugin or (spec.plugin if spec else "")
     framework = plugins.framework(name)
@@ -35,21 +35,21 @@ def parse_text(text: str, spec: RunSpec | None = None, plugin: str | None = None
     figures = None
     if spec is not None:
         figures = measure(spec, log.steps, framework.compute_flops(spec), first_number=first_step(parser))
-    return Parsed(log.steps, log.events, _recognised(text, plugins), figures)
+    return Parsed(log.steps, log.events, _best_format(text, plugins), figures)
 
 
 def clean_lines(text: str) -> list[str]:
-    """A log's text as the lines that a grammar gets."""
+    """Split a log's text into the lines that a parser gets."""
     reader = LineReader()
     return [*reader.feed(text.encode()), *reader.close()]
 
 
 def first_step(parser: LogParser) -> int | None:
-    """The number that the grammar says its framework gives the first step; None where it says nothing."""
+    """Return the number of the framework's first step as stated by the parser, or None."""
     return getattr(parser, "first_step", None)
 
 
-def _recognised(text: str, plugins: Plugins) -> str | None:
+def _best_format(text: str, plugins: Plugins) -> str | None:
     seen = {format_.name: format_.sniff(text) for format_ in plugins.log_formats()}
     best = max(seen, key=lambda name: seen[name], default=None)
     return best if best is not None and seen[best] else None

@@ -1,4 +1,4 @@
-"""The command as a user types it, in a place of the test's own."""
+"""Run llmbx commands in an isolated install."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUNS = "workloads/*/experiments/*/*/*/run.json"
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """A command that has ended. `folder` is that of the run that it made, None where it made none or several."""
+    """A command that has ended. `folder` is that of the run that it created; None if it created none or several."""
 
     exit_code: int
     stdout: str
@@ -28,15 +28,15 @@ class Done:
 
     @property
     def result(self) -> Result:
-        """The run's `result.json`. Fails with what the command said where there is none."""
+        """The run's `result.json`. Raises `AssertionError` with the command's stderr if there is none."""
         result = read_result(self._made())
         if result is None:
-            raise AssertionError(f"the run has no result; llmbx said: {self.stderr}")
+            raise AssertionError(f"the run has no result; stderr: {self.stderr}")
         return result
 
     @property
     def steps(self) -> list[Step]:
-        """Every step that the run's log showed."""
+        """The steps of the run's log."""
         return read_steps(self._made())
 
     @property
@@ -47,7 +47,7 @@ class Done:
 
     def _made(self) -> Path:
         if self.folder is None:
-            raise AssertionError(f"no run was made; llmbx ended with {self.exit_code}: {self.stderr}")
+            raise AssertionError(f"no run was created; llmbx ended with exit code {self.exit_code}: {self.stderr}")
         return self.folder
 
 
@@ -58,7 +58,10 @@ def command(
     timeout: float = 600,
     cwd: Path | None = None,
 ) -> Done:
-    """`llmbx ARGUMENTS` in a process of its own, ended after `timeout` seconds; `env` is set beside the place's own."""
+    """Run `llmbx ARGUMENTS` in its own process, with `env` added to the variables of `place`.
+
+    Raises `subprocess.TimeoutExpired` after `timeout` seconds.
+    """
     before = _runs(place)
     done = subprocess.run(
         [sys.executable, "-P", "-c", MAIN, *arguments],

@@ -1,4 +1,4 @@
-"""A small valid specification, for tests that need one and no catalog."""
+"""A small valid specification, for tests that do not need a catalog."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..model import ModelShape, Parallelism, RunSpec
 
 
 def sample_spec(**changes: Any) -> RunSpec:
-    """Two H100 ranks that train 20 steps with the window 11-18, with `changes` applied."""
+    """Return a run of 20 steps on two H100 ranks with the window 11-18, with `changes` applied."""
     base = RunSpec(
         plugin="toy",
         workload="line",

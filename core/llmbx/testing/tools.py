@@ -1,4 +1,4 @@
-"""A runtime's or launcher's part of the contract: every member of the interface, and pure plans, wrappings, scripts."""
+"""Check a plugin's runtimes and launchers: members of the interface, and pure plans, wrappings and scripts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAUNCH = Launch(nodes=1, ranks_per_node=2, gpus_per_rank=0, phases=(Phase(role="
 
 
 def tool_problems(info: PluginInfo, plugins: Plugins) -> Iterator[str]:
-    """What is wrong with the plugin's runtimes and launchers."""
+    """Yield the problems of the plugin's runtimes and launchers."""
     for hook, protocol, check in (
         ("register_runtimes", Runtime, _runtime),
         ("register_launchers", Launcher, _launcher),
@@ -36,7 +36,7 @@ def tool_problems(info: PluginInfo, plugins: Plugins) -> Iterator[str]:
 
 
 def _missing(tool: object, protocol: type) -> Iterator[str]:
-    """Members of the interface that are not there, and methods that cannot be called as llmbx calls them."""
+    """Yield missing members of the interface, and methods that cannot be called as llmbx calls them."""
     members, methods = public(protocol)
     for name in members:
         if not hasattr(tool, name):
@@ -50,33 +50,33 @@ def _missing(tool: object, protocol: type) -> Iterator[str]:
         try:
             inspect.signature(method).bind(*wanted)
         except TypeError as error:
-            yield f"has a method {name} that does not take ({', '.join(wanted)}): {error}"
+            yield f"has a method {name} that does not accept ({', '.join(wanted)}): {error}"
 
 
 def _runtime(runtime: Runtime) -> Iterator[str]:
-    yield from _why_not(runtime.available())
+    yield from _availability(runtime.available())
     spec, phase = sample_spec(runtime=runtime.name, gpu_type="cpu"), LAUNCH.phases[0]
     yield from ill_typed(runtime.plan(REQUEST, Path(INSTALL)), Image, "plan")
     wrapping = runtime.wrap(spec, LAUNCH, phase, IMAGE, FOLDER)
     yield from ill_typed(wrapping, Wrapping, "wrap")
     if runtime.wrap(spec, LAUNCH, phase, IMAGE, FOLDER) != wrapping:
-        yield "wrap is not pure: asked twice, it returned two wrappings"
+        yield "wrap is not pure: two calls returned different wrappings"
 
 
 def _launcher(launcher: Launcher) -> Iterator[str]:
-    yield from _why_not(launcher.available())
+    yield from _availability(launcher.available())
     if not launcher.poll_s > 0:
-        yield f"has a poll_s of {launcher.poll_s}, expected seconds above 0"
+        yield f"has a poll_s of {launcher.poll_s}, expected a number of seconds > 0"
     spec = sample_spec(launcher=launcher.name, gpu_type="cpu")
     script = launcher.render(spec, LAUNCH, (Wrapping(),), FOLDER)
     if not isinstance(script, str):
         yield f"render returned a {type(script).__name__}, expected a str"
     elif not script.startswith("#!"):
-        yield "renders a script whose first line names no interpreter"
+        yield "renders a script that does not start with #!"
     if launcher.render(spec, LAUNCH, (Wrapping(),), FOLDER) != script:
-        yield "render is not pure: asked twice, it returned two scripts"
+        yield "render is not pure: two calls returned different scripts"
 
 
-def _why_not(answer: object) -> Iterator[str]:
+def _availability(answer: object) -> Iterator[str]:
     if not (answer is None or isinstance(answer, str)):
-        yield f"available returned a {type(answer).__name__}, expected a line that says why not, or None"
+        yield f"available returned a {type(answer).__name__}, expected a str (the reason) or None"

@@ -1,4 +1,4 @@
-"""Whether a record that a plugin made holds what its fields say: records are checked when read, not when made."""
+"""Check the field types of records that a plugin made: records are validated when read, not when made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..model import Value
 
 
 def ill_typed(value: object, type_: type[Value], what: str) -> Iterator[str]:
-    """Why `value` is no well-typed `type_`; nothing where it is. `what` names its maker."""
+    """Yield why `value` is not a valid `type_`; nothing if it is. `what` names the function that returned it."""
     if not isinstance(value, type_):
         yield f"{what} returned a {type(value).__name__}, expected a {type_.__name__}"
         return
@@ -28,7 +28,7 @@ def ill_typed(value: object, type_: type[Value], what: str) -> Iterator[str]:
 
 
 def all_typed(values: object, type_: type[Value], what: str) -> Iterator[str]:
-    """The same for a list or tuple of records."""
+    """Yield the problems of a list or tuple of records."""
     if not isinstance(values, list | tuple):
         yield f"{what} returned a {type(values).__name__}, expected a list of {type_.__name__}"
         return
@@ -37,7 +37,7 @@ def all_typed(values: object, type_: type[Value], what: str) -> Iterator[str]:
 
 
 def public(protocol: type) -> tuple[list[str], list[str]]:
-    """The names of a protocol's plain members and of its methods."""
+    """Return the names of a protocol's attributes and of its methods."""
     members = [name for name in typing.get_type_hints(protocol) if not name.startswith("_")]
     methods = [name for name, value in vars(protocol).items() if callable(value) and not name.startswith("_")]
     return members, methods

@@ -82,7 +82,7 @@ def test_a_rank_killed_by_the_kernel_for_memory_is_out_of_memory(start: Start) -
     killed = {**exit_json(run), "oom_kills": 1}
     (run.folder / "exit.json").write_text(json.dumps(killed))
     status = run.status()
-    assert (status.verdict, status.reason) == ("out_of_memory", "the kernel killed 1 process(es) for memory")
+    assert (status.verdict, status.reason) == ("out_of_memory", "the kernel killed 1 process(es) because of memory")
 
 
 def test_a_rank_that_dies_takes_the_hanging_ones_with_it(start: Start) -> None:
@@ -130,11 +130,11 @@ def test_a_signal_to_the_script_stops_all_ranks_and_is_recorded(start: Start, na
     run.wait_until_gone()
 
 
-def test_a_rank_whose_keeper_is_killed_is_noticed(start: Start) -> None:
+def test_a_rank_whose_supervisor_is_killed_is_noticed(start: Start) -> None:
     run = start(make_launch("echo up; sleep 600", ranks=2))
     run.wait_for("up\nup")
-    keepers = [pid for pid in children(run) if "rank-1.log" in str(Path(f"/proc/{pid}/fd/1").readlink())]
-    os.kill(int(keepers[0]), signal.SIGKILL)
+    supervisors = [pid for pid in children(run) if "rank-1.log" in str(Path(f"/proc/{pid}/fd/1").readlink())]
+    os.kill(int(supervisors[0]), signal.SIGKILL)
     status = run.end()
     assert (status.exit_code, status.rank) == (137, 1)
     run.wait_until_gone()
@@ -161,7 +161,7 @@ def test_ranks_go_on_when_their_script_is_killed_and_can_still_be_cancelled(star
     wait_until(lambda: run.status().state == "lost")
     status = run.status()
     assert status.exit_code is None
-    assert "ended without a word" in status.reason
+    assert "ended without writing exit.json" in status.reason
 
 
 def test_usr1_reaches_every_rank_and_harms_none_that_does_not_know_it(start: Start) -> None:
@@ -320,7 +320,7 @@ def test_a_grace_that_no_script_counts_with_is_refused_before_the_start(
 ) -> None:
     monkeypatch.setenv("LLMBX_STOP_GRACE_S", grace)
     for action in (lambda: start(make_launch("true")), lambda: detached.stop("1", tmp_path)):
-        with pytest.raises(UsageError, match=f"LLMBX_STOP_GRACE_S='{grace}': expected a whole number of seconds"):
+        with pytest.raises(UsageError, match=f"LLMBX_STOP_GRACE_S='{grace}': expected an integer number of seconds"):
             action()
     monkeypatch.setenv("LLMBX_STOP_GRACE_S", "")
     assert detached.stop_grace_s(os.environ) == 10
@@ -441,5 +441,5 @@ def test_a_run_that_was_given_up_does_nothing(start: Start) -> None:
     again = run.launcher.submit(run.script, run.spec, run.folder)
     while run.launcher.status(again, run.folder).state == "running":
         time.sleep(0.05)
-    assert "this run was given up before it started" in run.batch
+    assert "this run was abandoned before it started" in run.batch
     assert not (run.folder / f"log-{run.spec.experiment}.out").exists()

@@ -210,11 +210,11 @@ def test_prefixes_stand_in_the_order_of_the_command_line() -> None:
 @pytest.mark.parametrize(
     ("phases", "says"),
     [
-        ((Phase(role="a/b", argv=("x",)),), "'a/b': a role is made of"),
+        ((Phase(role="a/b", argv=("x",)),), "'a/b': a role may contain only"),
         ((Phase(role="a", argv=("x",)), Phase(role="a", argv=("y",))), "two phases"),
         ((Phase(role="a", argv=()),), "its argv is empty"),
         ((Phase(role="a", argv=("x\0",)),), "NUL"),
-        ((Phase(role="a", argv=("x",), env={"A-B": "1"}),), "'A-B': a name is made of"),
+        ((Phase(role="a", argv=("x",), env={"A-B": "1"}),), "'A-B': a name may contain only"),
         ((Phase(role="a", argv=("x",), env={"A": "\0"}),), "NUL"),
     ],
 )
@@ -232,9 +232,9 @@ def test_files_stay_in_the_run_folder(name: str) -> None:
 
 
 def test_the_local_launcher_refuses_what_takes_slurm() -> None:
-    with pytest.raises(UsageError, match="the run takes 2 nodes and the launcher local has one machine"):
+    with pytest.raises(UsageError, match="the run needs 2 nodes, but the launcher local has only this machine"):
         local(make_launch("true", nodes=2))
-    with pytest.raises(UsageError, match="works through flags that the launcher local does not take"):
+    with pytest.raises(UsageError, match="needs flags that the launcher local does not support"):
         local(make_launch("true"), None, PYXIS)
 
 

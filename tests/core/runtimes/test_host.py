@@ -25,7 +25,7 @@ def test_the_named_python_is_taken_with_its_version(tmp_path: Path, monkeypatch:
 
 def test_a_python_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLMBX_PYTHON", "/nowhere/python")
-    with pytest.raises(InfraError, match="LLMBX_PYTHON names /nowhere/python, which cannot be run"):
+    with pytest.raises(InfraError, match="LLMBX_PYTHON=/nowhere/python is not an executable"):
         prepare(tmp_path)
     assert HostRuntime().check(tmp_path) is not None
 

@@ -63,5 +63,5 @@ def test_a_test_may_write_a_configuration_and_set_variables(
 
 def test_a_command_that_made_no_run_says_so() -> None:
     done = Done(2, "", "llmbx: no workload named 'lime'")
-    with pytest.raises(AssertionError, match="llmbx ended with 2: llmbx: no workload named 'lime'"):
+    with pytest.raises(AssertionError, match="llmbx ended with exit code 2: llmbx: no workload named 'lime'"):
         done.result  # noqa: B018 - what it raises is the test

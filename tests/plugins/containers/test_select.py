@@ -84,7 +84,7 @@ def test_an_image_that_was_asked_for_is_never_ignored(make_spec: MakeSpec, monke
         choose_runtime(spec, BOTH, LOCAL, runtimes("host", "venv"))
     assert choose_runtime(spec, BOTH, LOCAL, runtimes("host", "venv"), preview=True)[0] == "enroot"
     with pytest.raises(
-        UsageError, match=r"runtime venv \(--runtime\) uses no image: use --runtime enroot or apptainer or d"
+        UsageError, match=r"runtime venv \(--runtime\) does not use images: use --runtime enroot or apptainer or d"
     ):
         choose_runtime(spec.replace(runtime="venv"), BOTH, LOCAL, runtimes(*everything))
 

@@ -190,7 +190,7 @@ def test_a_folder_that_the_tool_cannot_name_is_refused(
     tool: str, folder: str, make_spec: MakeSpec, make_launch: MakeLaunch
 ) -> None:
     runtime, launch = TOOLS[tool], make_launch()
-    with pytest.raises(UsageError, match="cannot be mounted: its name holds"):
+    with pytest.raises(UsageError, match="cannot be mounted: its path contains"):
         runtime.wrap(make_spec(), launch, launch.phases[0], runtime.plan(REQUEST, INSTALL), Path(folder))
 
 

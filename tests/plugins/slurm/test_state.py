@@ -252,7 +252,7 @@ FAILED = {"exit_code": 143, "ended": 110.0}
         ("COMPLETING|1|N/A|n1|None", FAILED, None, ("running", None, "the allocation is ending")),
         ("TIMEOUT|1|112|n1|None", {"exit_code": 0, "ended": 110.0}, None, ("ended", None, "")),
         ("NODE_FAIL|1|112|n1|None", None, None, ("ended", "node_fail", "NODE_FAIL on one of n1")),
-        ("RUNNING|1|N/A|n1|None", None, None, ("lost", None, "its script ended without a word")),
+        ("RUNNING|1|N/A|n1|None", None, None, ("lost", None, "its script ended without writing exit.json")),
         ("RUNNING|1|N/A|n1|None", None, "login2", ("running", None, "runs on login2")),
         ("COMPLETED|1|112|n1|None", None, "login2",
          ("lost", None, "the allocation has ended, but the script did not write exit.json")),

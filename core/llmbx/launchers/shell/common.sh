@@ -1,4 +1,4 @@
-# What every run script does: enter and leave phases, and leave exit.json behind.
+# Functions of every run script: enter and leave phases, and write exit.json.
 phase='' phases='' rank=null node=null signal=null reason=null started=0 entered=0 ooms=null
 
 say() { printf '%(%Y-%m-%dT%H:%M:%S%z)T llmbx: %s\n' -1 "$*"; }
@@ -10,7 +10,7 @@ json() { # text -> JSON string
   printf '"%s"' "${text//[[:cntrl:]]/ }"
 }
 
-oom_kills() { # processes that the kernel has killed for memory since it was booted
+oom_kills() { # number of processes that the kernel has killed because of memory since boot
   local key value found=null
   while read -r key value; do [ "$key" = oom_kill ] && found=$value; done 2> /dev/null < /proc/vmstat
   echo "$found"
@@ -18,13 +18,13 @@ oom_kills() { # processes that the kernel has killed for memory since it was boo
 
 begin() {
   rm -f exit.json
-  # room for the last word is taken now, so that a full disk cannot swallow it
+  # reserve space for exit.json, so that it can be written even if the disk is full
   printf '%4096s\n' '' > .exit.json || { say "cannot write in $PWD"; exit 1; }
   say "starts as $job_id on $HOSTNAME"
-  # who gave the run up looks for the line above after it has made this file: one of the two sees the other
-  [ ! -e given-up ] || { say "this run was given up before it started"; exit 0; }
+  # llmbx creates this file to abandon a run and then searches for the line above, so one of the two sees the other
+  [ ! -e given-up ] || { say "this run was abandoned before it started"; exit 0; }
   started=$(now) ooms=$(oom_kills)
-  # a child that a signal meets before it has let go of these traps must not act for the script
+  # a child that gets a signal before it has reset these traps must not act for the script
   trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
   trap '[ "$BASHPID" != "$$" ] || asked HUP 1' HUP
   trap '[ "$BASHPID" != "$$" ] || asked INT 2' INT
@@ -36,7 +36,7 @@ finish() { # exit code
   trap '' HUP INT TERM USR1
   local where=null killed=null text
   [ -n "$phase" ] && where=$(json "$phase")
-  text=$(oom_kills) # which may not be told this time
+  text=$(oom_kills) # may be null this time
   [ "$ooms" = null ] || [ "$text" = null ] || killed=$((text - ooms))
   printf -v text '{"exit_code":%d,"phase":%s,"rank":%s,"node":%s,"signal":%s,"reason":%s,"job_id":%s,"host":%s,' \
     "$1" "$where" "$rank" "$node" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
@@ -68,14 +68,14 @@ enter() { # phase
   phase=$1 entered=$(now)
 }
 
-leave() { # whether it was skipped
+leave() { # true if the phase was skipped, else false
   phases+=",{\"role\":$(json "$phase"),\"skipped\":$1,\"started\":$entered,\"ended\":$(now)}"
   phase=
 }
 
 exists() { [ -e "$1" ] || compgen -G "$1" > /dev/null; }
 
-skipped_for() { # file that makes the phase unnecessary
+skipped_for() { # file whose existence makes the phase unnecessary
   [ -e "$1" ] || return 1
   say "phase $phase is skipped: $1 exists"
   leave true
@@ -86,7 +86,7 @@ needs() {
   for path; do exists "$path" || fail 1 "phase $phase needs $path, which does not exist"; done
 }
 
-forget() { # older files that could be taken for what the phase makes
+forget() { # remove older files that could be taken for output of the phase
   local path file
   for path; do
     [ ! -f "$path" ] || rm -f -- "$path"

@@ -1,13 +1,13 @@
-# The ranks are processes of this machine. Each has a keeper that reports its end; both are one process group.
+# The ranks are processes of this machine. Each has a supervisor that reports its end; both form one process group.
 set -m
 grace=${LLMBX_STOP_GRACE_S:-10} # seconds between TERM and KILL
 pids=() copies=() ticker=''
-exec 9<> <(:)         # events: a rank and its exit code, or a signal and its number, or a tick
+exec 9<> <(:)         # events: a rank and its exit code, a signal and its number, or a tick
 trap 'tell USR1' USR1 # the signal for stack dumps
 
 asked() { echo "$1 $2" >&9; } # signal, its number
 
-tick() { # now and then something to look around for, as long as the script lives
+tick() { # a periodic event while the script is alive, to detect killed supervisors
   while sleep 5 && kill -0 "$$" 2> /dev/null; do echo tick >&9; done
 }
 
@@ -17,8 +17,8 @@ free_port() {
   echo "$port"
 }
 
-keep_rank() { # rank, function that becomes it
-  trap '' USR1 # who does not know the signal for stack dumps must not die of it
+supervise_rank() { # rank, function that runs it
+  trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
   export LLMBX_RANK=$1 LLMBX_LOCAL_RANK=$1
   "$2" 8>&- 9>&-
   set -- "$1" $?
@@ -26,17 +26,17 @@ keep_rank() { # rank, function that becomes it
   exit "$2"
 }
 
-copy_lines() { # file, offset, process: what comes after the offset while the process lives, only in whole lines
+copy_lines() { # file, offset, process: copy complete lines after the offset while the process is alive
   LC_ALL=C tail -c "+$(($2 + 1))" -s 0.1 --pid="$3" -f "$1" 2> /dev/null |
     LC_ALL=C stdbuf -o 1M grep -a --line-buffered ''
 }
 
-tell() { # signal: to every rank and to all that it started
+tell() { # signal: send it to every rank and all its processes
   local n
   for n in "${!pids[@]}"; do kill -s "$1" -- "-${pids[n]}" 2> /dev/null; done
 }
 
-alive() { # process group: whether one process of it is more than a zombie
+alive() { # process group: true if it has a process that is not a zombie
   local group=$1 file line
   kill -0 -- "-$group" 2> /dev/null || return 1
   for file in /proc/[0-9]*/stat; do
@@ -54,7 +54,7 @@ any_left() {
   return 1
 }
 
-stop() { # what is left of the ranks; returns when all that they said is in the log
+stop() { # stop the remaining ranks; returns when all their output is in the log
   local end=$((SECONDS + grace))
   if any_left; then
     tell TERM
@@ -67,13 +67,13 @@ stop() { # what is left of the ranks; returns when all that they said is in the 
   wait "${copies[@]}"
 }
 
-next_end() { # sets n and status: which rank ended next, of those that are waited for, and how
+next_end() { # wait for the next rank to end; sets n (the rank) and status (its exit code)
   while read -r -u 9 n status; do
     case $n in
       tick)
         for n in "${!waiting[@]}"; do
           kill -0 "${pids[n]}" 2> /dev/null && continue
-          wait "${pids[n]}" # its keeper was killed and could not say
+          wait "${pids[n]}" # its supervisor was killed and did not report
           status=$?
           return
         done ;;
@@ -83,14 +83,14 @@ next_end() { # sets n and status: which rank ended next, of those that are waite
   done
 }
 
-run() { # number of ranks, function that becomes one
+run() { # number of ranks, function that runs one
   local n out size status clock waiting=()
   say "phase $phase: $1 rank(s)"
   export LLMBX_WORLD_SIZE=$1 LLMBX_LOCAL_WORLD_SIZE=$1 LLMBX_NODE_RANK=0
   export LLMBX_MASTER_ADDR=127.0.0.1 LLMBX_MASTER_PORT
   LLMBX_MASTER_PORT=$(free_port)
   pids=() copies=()
-  exec 8> >(exec cat) # lives as long as this script or a keeper, which hold its input open
+  exec 8> >(exec cat) # lives as long as this script or a supervisor, which keep its input open
   clock=$!
   tick 8>&- &
   ticker=$!
@@ -99,7 +99,7 @@ run() { # number of ranks, function that becomes one
     [ "$1" -gt 1 ] && out=rank-$n.log
     : >> "$out"
     size=$(stat -c %s "$out")
-    keep_rank "$n" "$2" >> "$out" 2>&1 < /dev/null &
+    supervise_rank "$n" "$2" >> "$out" 2>&1 < /dev/null &
     pids[n]=$! waiting[n]=$n
     [ "$1" -gt 1 ] || continue
     copy_lines "$out" "$size" "$clock" >> "$log" 8>&- 9>&- &

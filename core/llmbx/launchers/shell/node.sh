@@ -1,4 +1,4 @@
-# What this node is, for comparisons: where the job was submitted says nothing of it.
+# Describe this node, for comparisons: the machine that submitted the job may differ.
 {
   echo "host $LLMBX_NODE_NAME"
   echo "kernel $(uname -r)"

@@ -1,13 +1,13 @@
 #!/bin/bash
 # pretrain_toy_mini_bf16_1_tp1_pp1_cp1_vp1_mbs1_gbs1: 1 rank(s) here
-# It needs neither llmbx nor anything else of the machine that rendered it.
+# This script does not need llmbx or any other file of the machine that rendered it.
 set -u
 run_dir=/install/workloads/pretrain_toy/experiments/x/x_1/x
 log=log-pretrain_toy_mini_bf16_1_tp1_pp1_cp1_vp1_mbs1_gbs1.out
 job_id=$$
 mkdir -p "$run_dir" && cd "$run_dir" || exit 1
 
-# What every run script does: enter and leave phases, and leave exit.json behind.
+# Functions of every run script: enter and leave phases, and write exit.json.
 phase='' phases='' rank=null node=null signal=null reason=null started=0 entered=0 ooms=null
 
 say() { printf '%(%Y-%m-%dT%H:%M:%S%z)T llmbx: %s\n' -1 "$*"; }
@@ -19,7 +19,7 @@ json() { # text -> JSON string
   printf '"%s"' "${text//[[:cntrl:]]/ }"
 }
 
-oom_kills() { # processes that the kernel has killed for memory since it was booted
+oom_kills() { # number of processes that the kernel has killed because of memory since boot
   local key value found=null
   while read -r key value; do [ "$key" = oom_kill ] && found=$value; done 2> /dev/null < /proc/vmstat
   echo "$found"
@@ -27,13 +27,13 @@ oom_kills() { # processes that the kernel has killed for memory since it was boo
 
 begin() {
   rm -f exit.json
-  # room for the last word is taken now, so that a full disk cannot swallow it
+  # reserve space for exit.json, so that it can be written even if the disk is full
   printf '%4096s\n' '' > .exit.json || { say "cannot write in $PWD"; exit 1; }
   say "starts as $job_id on $HOSTNAME"
-  # who gave the run up looks for the line above after it has made this file: one of the two sees the other
-  [ ! -e given-up ] || { say "this run was given up before it started"; exit 0; }
+  # llmbx creates this file to abandon a run and then searches for the line above, so one of the two sees the other
+  [ ! -e given-up ] || { say "this run was abandoned before it started"; exit 0; }
   started=$(now) ooms=$(oom_kills)
-  # a child that a signal meets before it has let go of these traps must not act for the script
+  # a child that gets a signal before it has reset these traps must not act for the script
   trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
   trap '[ "$BASHPID" != "$$" ] || asked HUP 1' HUP
   trap '[ "$BASHPID" != "$$" ] || asked INT 2' INT
@@ -45,7 +45,7 @@ finish() { # exit code
   trap '' HUP INT TERM USR1
   local where=null killed=null text
   [ -n "$phase" ] && where=$(json "$phase")
-  text=$(oom_kills) # which may not be told this time
+  text=$(oom_kills) # may be null this time
   [ "$ooms" = null ] || [ "$text" = null ] || killed=$((text - ooms))
   printf -v text '{"exit_code":%d,"phase":%s,"rank":%s,"node":%s,"signal":%s,"reason":%s,"job_id":%s,"host":%s,' \
     "$1" "$where" "$rank" "$node" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
@@ -77,14 +77,14 @@ enter() { # phase
   phase=$1 entered=$(now)
 }
 
-leave() { # whether it was skipped
+leave() { # true if the phase was skipped, else false
   phases+=",{\"role\":$(json "$phase"),\"skipped\":$1,\"started\":$entered,\"ended\":$(now)}"
   phase=
 }
 
 exists() { [ -e "$1" ] || compgen -G "$1" > /dev/null; }
 
-skipped_for() { # file that makes the phase unnecessary
+skipped_for() { # file whose existence makes the phase unnecessary
   [ -e "$1" ] || return 1
   say "phase $phase is skipped: $1 exists"
   leave true
@@ -95,7 +95,7 @@ needs() {
   for path; do exists "$path" || fail 1 "phase $phase needs $path, which does not exist"; done
 }
 
-forget() { # older files that could be taken for what the phase makes
+forget() { # remove older files that could be taken for output of the phase
   local path file
   for path; do
     [ ! -f "$path" ] || rm -f -- "$path"
@@ -108,16 +108,16 @@ makes() {
   for path; do exists "$path" || fail 1 "phase $phase ended with exit code 0 but did not make $path"; done
 }
 
-# The ranks are processes of this machine. Each has a keeper that reports its end; both are one process group.
+# The ranks are processes of this machine. Each has a supervisor that reports its end; both form one process group.
 set -m
 grace=${LLMBX_STOP_GRACE_S:-10} # seconds between TERM and KILL
 pids=() copies=() ticker=''
-exec 9<> <(:)         # events: a rank and its exit code, or a signal and its number, or a tick
+exec 9<> <(:)         # events: a rank and its exit code, a signal and its number, or a tick
 trap 'tell USR1' USR1 # the signal for stack dumps
 
 asked() { echo "$1 $2" >&9; } # signal, its number
 
-tick() { # now and then something to look around for, as long as the script lives
+tick() { # a periodic event while the script is alive, to detect killed supervisors
   while sleep 5 && kill -0 "$$" 2> /dev/null; do echo tick >&9; done
 }
 
@@ -127,8 +127,8 @@ free_port() {
   echo "$port"
 }
 
-keep_rank() { # rank, function that becomes it
-  trap '' USR1 # who does not know the signal for stack dumps must not die of it
+supervise_rank() { # rank, function that runs it
+  trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
   export LLMBX_RANK=$1 LLMBX_LOCAL_RANK=$1
   "$2" 8>&- 9>&-
   set -- "$1" $?
@@ -136,17 +136,17 @@ keep_rank() { # rank, function that becomes it
   exit "$2"
 }
 
-copy_lines() { # file, offset, process: what comes after the offset while the process lives, only in whole lines
+copy_lines() { # file, offset, process: copy complete lines after the offset while the process is alive
   LC_ALL=C tail -c "+$(($2 + 1))" -s 0.1 --pid="$3" -f "$1" 2> /dev/null |
     LC_ALL=C stdbuf -o 1M grep -a --line-buffered ''
 }
 
-tell() { # signal: to every rank and to all that it started
+tell() { # signal: send it to every rank and all its processes
   local n
   for n in "${!pids[@]}"; do kill -s "$1" -- "-${pids[n]}" 2> /dev/null; done
 }
 
-alive() { # process group: whether one process of it is more than a zombie
+alive() { # process group: true if it has a process that is not a zombie
   local group=$1 file line
   kill -0 -- "-$group" 2> /dev/null || return 1
   for file in /proc/[0-9]*/stat; do
@@ -164,7 +164,7 @@ any_left() {
   return 1
 }
 
-stop() { # what is left of the ranks; returns when all that they said is in the log
+stop() { # stop the remaining ranks; returns when all their output is in the log
   local end=$((SECONDS + grace))
   if any_left; then
     tell TERM
@@ -177,13 +177,13 @@ stop() { # what is left of the ranks; returns when all that they said is in the 
   wait "${copies[@]}"
 }
 
-next_end() { # sets n and status: which rank ended next, of those that are waited for, and how
+next_end() { # wait for the next rank to end; sets n (the rank) and status (its exit code)
   while read -r -u 9 n status; do
     case $n in
       tick)
         for n in "${!waiting[@]}"; do
           kill -0 "${pids[n]}" 2> /dev/null && continue
-          wait "${pids[n]}" # its keeper was killed and could not say
+          wait "${pids[n]}" # its supervisor was killed and did not report
           status=$?
           return
         done ;;
@@ -193,14 +193,14 @@ next_end() { # sets n and status: which rank ended next, of those that are waite
   done
 }
 
-run() { # number of ranks, function that becomes one
+run() { # number of ranks, function that runs one
   local n out size status clock waiting=()
   say "phase $phase: $1 rank(s)"
   export LLMBX_WORLD_SIZE=$1 LLMBX_LOCAL_WORLD_SIZE=$1 LLMBX_NODE_RANK=0
   export LLMBX_MASTER_ADDR=127.0.0.1 LLMBX_MASTER_PORT
   LLMBX_MASTER_PORT=$(free_port)
   pids=() copies=()
-  exec 8> >(exec cat) # lives as long as this script or a keeper, which hold its input open
+  exec 8> >(exec cat) # lives as long as this script or a supervisor, which keep its input open
   clock=$!
   tick 8>&- &
   ticker=$!
@@ -209,7 +209,7 @@ run() { # number of ranks, function that becomes one
     [ "$1" -gt 1 ] && out=rank-$n.log
     : >> "$out"
     size=$(stat -c %s "$out")
-    keep_rank "$n" "$2" >> "$out" 2>&1 < /dev/null &
+    supervise_rank "$n" "$2" >> "$out" 2>&1 < /dev/null &
     pids[n]=$! waiting[n]=$n
     [ "$1" -gt 1 ] || continue
     copy_lines "$out" "$size" "$clock" >> "$log" 8>&- 9>&- &
@@ -242,9 +242,9 @@ cat > ./spec.json << 'END_OF_FILE' || unwritten ./spec.json
 END_OF_FILE
 cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
 #!/bin/sh
-# One rank of the phase "train": finds out which one it is and becomes the program.
+# Runs one rank of the phase "train": determines which rank it is and starts the program.
 cd "${0%/*}" || exit 1
-trap '' USR1 # who does not know the signal for stack dumps must not die of it
+trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
 LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
 LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
@@ -255,12 +255,12 @@ LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
 LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE%%[(,]*}
 LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
 export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
-[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # what this node is
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # describe this node
 set -- /bin/sh -c 'echo hello'
 exec "$@"
 END_OF_FILE
 cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
-# What this node is, for comparisons: where the job was submitted says nothing of it.
+# Describe this node, for comparisons: the machine that submitted the job may differ.
 {
   echo "host $LLMBX_NODE_NAME"
   echo "kernel $(uname -r)"

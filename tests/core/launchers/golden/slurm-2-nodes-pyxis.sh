@@ -20,14 +20,14 @@
 #SBATCH --segment=16
 #SBATCH --time=01:35:00
 # pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1: 16 rank(s) on 2 node(s)
-# It needs neither llmbx nor anything else of the machine that rendered it.
+# This script does not need llmbx or any other file of the machine that rendered it.
 set -u
 run_dir=/install/workloads/pretrain_toy/experiments/x/x_1/x
 log=log-pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1.out
 job_id=${SLURM_JOB_ID-}
 mkdir -p "$run_dir" && cd "$run_dir" || exit 1
 
-# What every run script does: enter and leave phases, and leave exit.json behind.
+# Functions of every run script: enter and leave phases, and write exit.json.
 phase='' phases='' rank=null node=null signal=null reason=null started=0 entered=0 ooms=null
 
 say() { printf '%(%Y-%m-%dT%H:%M:%S%z)T llmbx: %s\n' -1 "$*"; }
@@ -39,7 +39,7 @@ json() { # text -> JSON string
   printf '"%s"' "${text//[[:cntrl:]]/ }"
 }
 
-oom_kills() { # processes that the kernel has killed for memory since it was booted
+oom_kills() { # number of processes that the kernel has killed because of memory since boot
   local key value found=null
   while read -r key value; do [ "$key" = oom_kill ] && found=$value; done 2> /dev/null < /proc/vmstat
   echo "$found"
@@ -47,13 +47,13 @@ oom_kills() { # processes that the kernel has killed for memory since it was boo
 
 begin() {
   rm -f exit.json
-  # room for the last word is taken now, so that a full disk cannot swallow it
+  # reserve space for exit.json, so that it can be written even if the disk is full
   printf '%4096s\n' '' > .exit.json || { say "cannot write in $PWD"; exit 1; }
   say "starts as $job_id on $HOSTNAME"
-  # who gave the run up looks for the line above after it has made this file: one of the two sees the other
-  [ ! -e given-up ] || { say "this run was given up before it started"; exit 0; }
+  # llmbx creates this file to abandon a run and then searches for the line above, so one of the two sees the other
+  [ ! -e given-up ] || { say "this run was abandoned before it started"; exit 0; }
   started=$(now) ooms=$(oom_kills)
-  # a child that a signal meets before it has let go of these traps must not act for the script
+  # a child that gets a signal before it has reset these traps must not act for the script
   trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
   trap '[ "$BASHPID" != "$$" ] || asked HUP 1' HUP
   trap '[ "$BASHPID" != "$$" ] || asked INT 2' INT
@@ -65,7 +65,7 @@ finish() { # exit code
   trap '' HUP INT TERM USR1
   local where=null killed=null text
   [ -n "$phase" ] && where=$(json "$phase")
-  text=$(oom_kills) # which may not be told this time
+  text=$(oom_kills) # may be null this time
   [ "$ooms" = null ] || [ "$text" = null ] || killed=$((text - ooms))
   printf -v text '{"exit_code":%d,"phase":%s,"rank":%s,"node":%s,"signal":%s,"reason":%s,"job_id":%s,"host":%s,' \
     "$1" "$where" "$rank" "$node" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
@@ -97,14 +97,14 @@ enter() { # phase
   phase=$1 entered=$(now)
 }
 
-leave() { # whether it was skipped
+leave() { # true if the phase was skipped, else false
   phases+=",{\"role\":$(json "$phase"),\"skipped\":$1,\"started\":$entered,\"ended\":$(now)}"
   phase=
 }
 
 exists() { [ -e "$1" ] || compgen -G "$1" > /dev/null; }
 
-skipped_for() { # file that makes the phase unnecessary
+skipped_for() { # file whose existence makes the phase unnecessary
   [ -e "$1" ] || return 1
   say "phase $phase is skipped: $1 exists"
   leave true
@@ -115,7 +115,7 @@ needs() {
   for path; do exists "$path" || fail 1 "phase $phase needs $path, which does not exist"; done
 }
 
-forget() { # older files that could be taken for what the phase makes
+forget() { # remove older files that could be taken for output of the phase
   local path file
   for path; do
     [ ! -f "$path" ] || rm -f -- "$path"
@@ -222,9 +222,9 @@ begin
 
 cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
 #!/bin/sh
-# One rank of the phase "train": finds out which one it is and becomes the program.
+# Runs one rank of the phase "train": determines which rank it is and starts the program.
 cd "${0%/*}" || exit 1
-trap '' USR1 # who does not know the signal for stack dumps must not die of it
+trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
 LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
 LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
@@ -235,7 +235,7 @@ LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
 LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE%%[(,]*}
 LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
 export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
-[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # what this node is
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # describe this node
 set -- /bin/sh -c work
 node=$((LLMBX_LOCAL_RANK / 4))
 if command -v numactl > /dev/null && [ -d "/sys/devices/system/node/node$node" ]; then
@@ -244,7 +244,7 @@ fi
 exec "$@"
 END_OF_FILE
 cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
-# What this node is, for comparisons: where the job was submitted says nothing of it.
+# Describe this node, for comparisons: the machine that submitted the job may differ.
 {
   echo "host $LLMBX_NODE_NAME"
   echo "kernel $(uname -r)"
