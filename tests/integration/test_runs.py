@@ -292,7 +292,7 @@ def test_force_overrides_and_is_recorded(llmbx: Llmbx, only_run: Callable[[], Pa
         (["--plugin", "tyo", "line"], "did you mean 'toy'"),
         (["line", "--trace-subsystems", "COLL"], "--trace-subsystems is for nccltrace"),
         (["line", "--with", "nccltrace", "--trace-subsystems", "COL"], "did you mean 'COLL'?"),
-        (["line", "--from", "x"], "--from repeats a run as it was"),
+        (["line", "--from", "x"], "--from cannot be combined with a workload"),
         ([], "no workload specified"),
     ],
 )

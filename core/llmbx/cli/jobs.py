@@ -14,7 +14,7 @@ import click
 from ..errors import UsageError, did_you_mean
 from ..model import Scalar
 from .explicit_options import explicit_options
-from .options import place
+from .options import install_and_plugins
 from .output import format_option, print_rows
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def rebuild() -> None:
     """
     from .. import history
 
-    install, _ = place()
+    install, _ = install_and_plugins()
     began = time.monotonic()
     with _Progress() as progress:
         found = history.rebuild(install, progress)
@@ -121,7 +121,7 @@ def _change(run_name: str, add: tuple[str, ...] = (), remove: tuple[str, ...] = 
     from ..history import find_run
     from ..history.tags import change_tags, tags_of
 
-    install, _ = place()
+    install, _ = install_and_plugins()
     run = find_run(install, run_name)
     missing = [name for name in remove if name not in tags_of(run)]
     if missing:
@@ -164,7 +164,7 @@ def _lower(name: str, values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
 def _list(wanted: Selection, columns: str | None, format_: str) -> None:
     from ..history import list_runs
 
-    install, plugins = place()
+    install, plugins = install_and_plugins()
     names = _columns(columns) if columns or format_ != "json" else None
     wanted = _with_aliases(wanted, install, plugins)
     with _Progress() as progress:
@@ -198,13 +198,13 @@ def _write_json(documents: Sequence[str]) -> None:
 
 def _with_aliases(wanted: Selection, install: Install, plugins: Callable[[], Plugins]) -> Selection:
     """Replace aliases of workloads by their names. Plugins are loaded only for names that no run has."""
-    asked = wanted.equal.get("workload.name")
-    if not asked:
+    requested = wanted.equal.get("workload.name")
+    if not requested:
         return wanted
     from ..history import Selection, select
 
-    known = [bool(select(install, Selection(equal={"workload.name": (name,)}, limit=1))) for name in asked]
-    names = tuple(n if there else plugins().workload(str(n)).name for n, there in zip(asked, known, strict=True))
+    known = [bool(select(install, Selection(equal={"workload.name": (name,)}, limit=1))) for name in requested]
+    names = tuple(n if there else plugins().workload(str(n)).name for n, there in zip(requested, known, strict=True))
     changed: Selection = wanted.replace(equal={**wanted.equal, "workload.name": names})
     return changed
 
@@ -281,7 +281,7 @@ class _Progress:
     """Reports on stderr how many run folders have been read, once that takes more than a second."""
 
     def __init__(self) -> None:
-        self.began = self.said = time.monotonic()
+        self.began = self.printed = time.monotonic()
         self.open = False
 
     def __enter__(self) -> _Progress:
@@ -290,9 +290,9 @@ class _Progress:
     def __call__(self, done: int, of: int) -> None:
         now = time.monotonic()
         terminal = sys.stderr.isatty()
-        if now - self.began < 1 or now - self.said < (0.2 if terminal else 5):
+        if now - self.began < 1 or now - self.printed < (0.2 if terminal else 5):
             return
-        self.said = now
+        self.printed = now
         text = f"reading runs: {done} of {of} experiments, {now - self.began:.0f} s"
         click.echo(f"\r{text}" if terminal else f"llmbx: {text}", err=True, nl=not terminal)
         self.open = terminal

@@ -189,7 +189,7 @@ def _require_known(what: str, spec: RunSpec, known: Collection[str]) -> None:
         raise UsageError(f"{spec.origins[what]}: no {what} named '{name}'{did_you_mean(name, known)}")
 
 
-def place() -> tuple[Install, Callable[[], Plugins]]:
+def install_and_plugins() -> tuple[Install, Callable[[], Plugins]]:
     """The install and a function that loads the plugins: a verb that only reads files starts faster without them."""
     config, _ = load_config()
     return find_install(os.environ, config.install, config.install_file), load

@@ -87,9 +87,9 @@ def _found(path: Path) -> Path:
         return path
     from ..errors import UsageError
     from ..history import find_run
-    from .options import place
+    from .options import install_and_plugins
 
-    install, _ = place()
+    install, _ = install_and_plugins()
     try:
         return find_run(install, str(path)).path
     except UsageError as error:

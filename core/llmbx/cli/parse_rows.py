@@ -151,7 +151,7 @@ def _stored_steps(run: Run) -> list[Step]:
 
 
 def _steady(chosen: Row, row: Callable[[str | None], Row]) -> Steady | None:
-    """The measurement over the steady state; None if the window already is it, or there are too few steps."""
+    """The measurement over the steady state; None if that is already the window or there are too few steps."""
     if not chosen.valid or chosen.window_policy == "auto" or chosen.steps_seen < 2:
         return None
     auto = row("auto")

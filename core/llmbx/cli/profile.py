@@ -89,5 +89,5 @@ def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
     recipe = next((recipe for recipe in recipes if recipe.name == spec.recipe), None)
     if recipe is None:
         raise UsageError(f"the last run's recipe {spec.recipe} is no longer in the catalog: specify a workload")
-    asked = Request(workload=spec.workload, profile=True, steps=context.params.get("steps"), **profile)
-    return again(spec, recipe, asked, os.environ, here.plugins, first_number(spec, here.plugins)), run.record.run_id
+    requested = Request(workload=spec.workload, profile=True, steps=context.params.get("steps"), **profile)
+    return again(spec, recipe, requested, os.environ, here.plugins, first_number(spec, here.plugins)), run.record.run_id

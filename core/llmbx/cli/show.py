@@ -124,8 +124,8 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
 def _plugin_settings(spec: RunSpec) -> dict[str, Any]:
     """`plugin.field`, or `plugin.field.key` of a table, -> value."""
     found: dict[str, Any] = {}
-    for plugin, given in spec.plugin_settings.items():
-        for field, value in given.items():
+    for plugin, settings in spec.plugin_settings.items():
+        for field, value in settings.items():
             table = value if isinstance(value, dict) else {"": value}
             found |= {f"{plugin}.{field}.{key}".rstrip("."): one for key, one in table.items()}
     return found

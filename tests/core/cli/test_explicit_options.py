@@ -49,7 +49,7 @@ def test_the_other_verbs_name_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert said == "--limit cannot be combined with `jobs rebuild`"
 
 
-def test_a_plan_file_and_a_sweep_that_goes_on_take_nothing_else(
+def test_a_plan_file_and_a_resumed_sweep_accept_no_other_options(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     said = refusal(monkeypatch, tmp_path, cli.command, "a.toml", "--retries", "0", "--no-preflight", "--repeats", "2")

@@ -21,6 +21,6 @@ def test_a_time_is_finite_and_above_0(command: object, option: str, value: str) 
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "inf"])
-def test_a_budget_is_one(value: str) -> None:
+def test_a_budget_is_not_negative(value: str) -> None:
     done = CliRunner().invoke(sweep.command, ["line", "--max-gpu-hours", value])
     assert done.exit_code == 2 and "is not in the range x>=0" in done.output

@@ -32,7 +32,7 @@ def test_a_launcher_or_runtime_that_is_not_there_is_refused_by_show_too(
         CliRunner().invoke(show, ["line", f"--{key}", "nope"], catch_exceptions=False)
 
 
-def test_the_option_that_was_typed_is_the_one_that_is_named() -> None:
+def test_errors_name_the_option_that_was_used() -> None:
     asked = ["llama3.1", "--steps", "45-50", "--max-steps", "48", "--dry-run"]
     with pytest.raises(UsageError, match="--max-steps 48: the profiled steps 45-50 are after the last step"):
         CliRunner().invoke(profile, asked, catch_exceptions=False)
@@ -50,6 +50,6 @@ def test_the_option_that_was_typed_is_the_one_that_is_named() -> None:
         (nccl, ["x.log", "--html", ""], "--html"),
     ],
 )
-def test_the_name_of_a_file_to_write_is_not_empty(verb: click.Command, arguments: list[str], option: str) -> None:
+def test_the_path_of_an_output_file_is_not_empty(verb: click.Command, arguments: list[str], option: str) -> None:
     with pytest.raises(UsageError, match=f"{option} '': expected a path"):
         CliRunner().invoke(verb, arguments, catch_exceptions=False)

@@ -135,7 +135,7 @@ def test_a_figure_that_the_log_rounds_away_is_unknown(tmp_path: Path) -> None:
     assert (row.status, row.tflops_per_gpu_mean, row.tflops_source) == ("Success", None, None)
 
 
-def test_a_loss_that_is_not_finite_is_no_success(tmp_path: Path) -> None:
+def test_a_run_with_a_loss_that_is_not_finite_has_failed(tmp_path: Path) -> None:
     (row,) = rows(write(tmp_path / "log-a.out", more=", 100.0 TFLOPS, loss nan"))
     assert row.status == "Failed (the loss is not finite at step 1)"
 

@@ -34,12 +34,12 @@ def shell(text: str, tmp_path: Path, **environ: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("verb", ["list", "jobs", "run --help", "plugins"])
-def test_a_reader_that_went_away_had_all_it_wanted(verb: str, install: Path, tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(verb: str, install: Path, tmp_path: Path) -> None:
     code, _, errors = shell(f"llmbx {verb} | true", tmp_path)
     assert (code, errors.replace("nothing\n", "")) == (0, errors and "") or ("Traceback" not in errors and code == 0)
 
 
-def test_a_verbs_own_code_outlives_its_reader(install: Path, tmp_path: Path) -> None:
+def test_the_exit_code_is_the_same_with_a_closed_pipe(install: Path, tmp_path: Path) -> None:
     for wanted in (shell("llmbx show nothing", tmp_path), shell("llmbx show nothing | true", tmp_path)):
         assert wanted[0] == 2
 
@@ -56,7 +56,7 @@ def test_output_that_cannot_be_written_is_one_line_and_exit_4(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 @pytest.mark.parametrize("where", ["2>/dev/full", "2>&-"])
-def test_notes_that_nobody_gets_change_nothing(where: str, install: Path, tmp_path: Path) -> None:
+def test_an_unwritable_stderr_does_not_change_the_exit_code(where: str, install: Path, tmp_path: Path) -> None:
     assert shell(f"llmbx jobs --format json {where}", tmp_path) == (0, "[]\n", "")
     assert shell(f"llmbx show nothing {where}", tmp_path) == (2, "", "")
 

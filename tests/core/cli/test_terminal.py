@@ -56,7 +56,7 @@ PUBLISHED = Reference(
 @pytest.mark.parametrize(
     ("name", "result", "reference"), [("full", FULL, PUBLISHED), ("mini", MINI, None), ("failed", FAILED, None)]
 )
-def test_the_result_reads_well(
+def test_rendered_results(
     golden: Callable[[str, str], None], name: str, result: Result, reference: Reference | None
 ) -> None:
     text = render(result, "/data/llmbx/workloads/pretraining_grok1/experiments/x/x_1/x", reference)

@@ -32,7 +32,7 @@ def test_a_number_has_the_digits_that_its_interval_supports(
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True) | st.integers())
-def test_any_number_can_be_told(value: float) -> None:
+def test_any_number_can_be_formatted(value: float) -> None:
     text = words.number(value)
     assert text
     if math.isfinite(value) and abs(value) < 1e15:

@@ -88,7 +88,7 @@ def test_a_key_that_no_plugin_or_more_than_one_has_is_refused() -> None:
         check_keys(kinds, profile(slots=1))
 
 
-def test_a_run_keeps_what_was_given(make_spec: Any) -> None:
+def test_a_run_stores_explicit_settings(make_spec: Any) -> None:
     spec: RunSpec = make_spec(plugin_settings={"queue": {"slots": 4}})
     assert settings_of(spec, QueueSettings) == QueueSettings(slots=4)
     assert settings_of(make_spec(), QueueSettings) == QueueSettings()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.cli.options import place
+from llmbx.cli.options import install_and_plugins
 from llmbx.config.install import Install, find_install
 from llmbx.config.profiles import load_config
 from llmbx.errors import UsageError
@@ -51,9 +51,9 @@ def test_the_commands_use_this_order(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "llmbx.toml").write_text('install = "bench"\n')
     monkeypatch.setenv("LLMBX_CONFIG", str(tmp_path / "llmbx.toml"))
     monkeypatch.delenv("LLMB_INSTALL", raising=False)
-    assert place()[0].root == f"{tmp_path}/bench"
+    assert install_and_plugins()[0].root == f"{tmp_path}/bench"
     monkeypatch.setenv("LLMB_INSTALL", "/mine")
-    assert place()[0].root == "/mine"
+    assert install_and_plugins()[0].root == "/mine"
 
 
 HERE = {"LLMB_INSTALL": "/install"}

@@ -45,7 +45,7 @@ def plugins(toy: Toy) -> Plugins:
 @pytest.fixture
 def jobs(monkeypatch: pytest.MonkeyPatch, install: Install, plugins: Plugins) -> Jobs:
     """`jobs("--status", "failed")`: the verb, on this test's install."""
-    monkeypatch.setattr(module, "place", lambda: (install, lambda: plugins))
+    monkeypatch.setattr(module, "install_and_plugins", lambda: (install, lambda: plugins))
 
     def invoke(*arguments: str) -> Result:
         done = CliRunner().invoke(module.command, list(arguments))

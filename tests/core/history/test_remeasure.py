@@ -29,7 +29,7 @@ Call = Callable[..., Result]
 
 @pytest.fixture
 def parse(monkeypatch: pytest.MonkeyPatch, install: Install, plugins: Plugins) -> Call:
-    monkeypatch.setattr(options, "place", lambda: (install, lambda: plugins))
+    monkeypatch.setattr(options, "install_and_plugins", lambda: (install, lambda: plugins))
     monkeypatch.setattr(llmbx.plugins.manager, "load", lambda: plugins)
     monkeypatch.setattr(scan, "GRACE_S", -1.0)
 
