@@ -137,8 +137,8 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
 def log_formats() -> Sequence[LogFormat]:
     """Return the log formats that this plugin reads, each with a sniffer, a parser and its usual measuring window.
 
-    When: by `llmbx parse`, which calls the sniffer of every format and uses the format with the highest result. Called
-    for every plugin.
+    When: by `llmbx parse`, which calls the sniffer of every format and uses the format with the highest result.
+    Called for every plugin.
 
     Example::
 

@@ -37,7 +37,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("network_error", r"(?:OPAL|PMIX) ERROR|PMIX_ERR|client socket has (?:timed out|failed)"),
     ("out_of_memory", r"(?i:\b(?:cuda|hip)\b.{0,30}out of memory)|Out of memory: Killed|: Out Of Memory\b"),
     ("out_of_memory", r"EXHAUSTED: Out of memory|OutOfMemoryError|\boom[-_]kill|OOM Killed"),
-    ("out_of_memory", r"\w+stepd\S*: error: .*[Ee]xceeded (?:job |step )?memory limit"),
+    ("out_of_memory", r"stepd\S*: error: .*[Ee]xceeded (?:job |step )?memory limit"),
     ("out_of_memory", r"could not create a primitive"),  # oneDNN, when an allocation fails in it
     ("out_of_memory", r"DefaultCPUAllocator: |\bMemoryError\b|std::bad_alloc|Cannot allocate memory"),
     ("peer_lost", r"Connection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"),

@@ -14,7 +14,7 @@ from .. import hookspecs
 from ..errors import PluginError, did_you_mean
 from ..model import Value
 from .entry_points import entry_points
-from .isolation import ESCAPES, quiet, why
+from .isolation import PLUGIN_EXCEPTIONS, stdout_to_stderr, why
 
 GROUP = "llmbx"
 OWN = "llmbx"
@@ -80,12 +80,12 @@ def _register(
     if taken is not None:
         return info.replace(error=f"the name '{point.name}' is taken by {taken.distribution} {taken.version}")
     try:
-        with quiet():
+        with stdout_to_stderr():
             plugin = point.load()
         _check_version(plugin)
         manager.register(plugin, name=point.name)
         _check_hooks(manager, plugin)
-    except ESCAPES as error:
+    except PLUGIN_EXCEPTIONS as error:
         if manager.has_plugin(point.name):
             manager.unregister(name=point.name)
         return info.replace(error=str(error) if isinstance(error, PluginError) else why(error))

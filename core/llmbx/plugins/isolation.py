@@ -11,7 +11,7 @@ from typing import TextIO
 
 from ..errors import LlmbxError, PluginError, one_line
 
-ESCAPES = (Exception, SystemExit)
+PLUGIN_EXCEPTIONS = (Exception, SystemExit)
 """Exceptions of a plugin's code that must not end llmbx. KeyboardInterrupt comes from the user and is not caught."""
 
 
@@ -42,11 +42,11 @@ def isolated(what: str) -> Iterator[None]:
     `LlmbxError`s of the plugin are not changed.
     """
     try:
-        with quiet():
+        with stdout_to_stderr():
             yield
     except LlmbxError:
         raise
-    except ESCAPES as error:
+    except PLUGIN_EXCEPTIONS as error:
         raise failure(what, error) from error
 
 
@@ -63,7 +63,7 @@ _stdout = _Stdout()
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def stdout_to_stderr() -> Iterator[None]:
     """Redirect stdout to stderr meanwhile: stdout is reserved for the command's own output, which may be JSON."""
     with _stdout.lock:
         if _stdout.depth == 0:

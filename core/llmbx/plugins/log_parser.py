@@ -12,7 +12,7 @@ from ..codec import convert, validator
 from ..errors import LlmbxError, PluginError
 from ..logs.parser import LogFormat, LogParser, Record
 from ..model import Event, Step
-from .isolation import ESCAPES, failure, isolated
+from .isolation import PLUGIN_EXCEPTIONS, failure, isolated
 
 ALL, SOME = 4096, 16
 """The first `ALL` steps of a log are validated, then one in `SOME`."""
@@ -58,7 +58,7 @@ class CheckedParser:
                 raise
             except msgspec.ValidationError:
                 raise self._invalid("feed", record) from None
-            except ESCAPES as error:
+            except PLUGIN_EXCEPTIONS as error:
                 raise self._failure("feed", error) from error
 
     def close(self) -> list[Record]:
@@ -72,7 +72,7 @@ class CheckedParser:
             raise
         except msgspec.ValidationError:
             raise self._invalid("close", record) from None
-        except ESCAPES as error:
+        except PLUGIN_EXCEPTIONS as error:
             raise self._failure("close", error) from error
         return found
 
@@ -104,10 +104,10 @@ def _check(record: object) -> None:
 
 def _fault(record: object) -> str:
     """Describe what is wrong with a record."""
-    from .validation import describe_error, named
+    from .validation import describe_error, describe_type
 
     if not isinstance(record, Step | Event):
-        return f"{named(record)}, expected Steps and Events"
+        return f"{describe_type(record)}, expected Steps and Events"
     try:
         convert(asdict(record), type(record))
     except msgspec.ValidationError as error:

@@ -42,7 +42,7 @@ class ToolProxy:
         kind = _return_types(self._kind, method)
         if kind is None or (answer is None and type(None) in kind):
             return answer
-        return validation.value(what, kind[0], answer)
+        return validation.validate_value(what, kind[0], answer)
 
 
 @functools.cache

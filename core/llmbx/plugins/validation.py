@@ -59,10 +59,13 @@ def validate(what: str, hook: str, answer: Any) -> Any:
     if answer is None:
         return None
     if not many:
-        return value(what, kind, answer)
+        return validate_value(what, kind, answer)
     if isinstance(answer, str | bytes) or not isinstance(answer, Sequence):
-        raise PluginError(f"{what} returned {named(answer)}, expected a list of {kind.__name__}")
-    return [value(what, kind, item, f"a list with {named(item)}", f"a list of {kind.__name__}") for item in answer]
+        raise PluginError(f"{what} returned {describe_type(answer)}, expected a list of {kind.__name__}")
+    return [
+        validate_value(what, kind, item, f"a list with {describe_type(item)}", f"a list of {kind.__name__}")
+        for item in answer
+    ]
 
 
 @functools.cache
@@ -81,14 +84,14 @@ def without_none(annotation: Any) -> Any:
     return next(part for part in typing.get_args(annotation) if part is not type(None))
 
 
-def value(what: str, kind: Any, given: Any, got: str = "", expected: str = "") -> Any:
+def validate_value(what: str, kind: Any, given: Any, got: str = "", expected: str = "") -> Any:
     """Validate one value. Raises `PluginError` if it is not a valid `kind`.
 
     `got` and `expected` describe the actual and the expected value in an error about its type.
     """
     if typing.get_origin(kind) is type:
-        return _class(what, typing.get_args(kind)[0], given)
-    got, expected = got or named(given), expected or with_article(kind.__name__)
+        return _validate_class(what, typing.get_args(kind)[0], given)
+    got, expected = got or describe_type(given), expected or with_article(kind.__name__)
     if getattr(kind, "_is_protocol", False):
         missing = missing_members(kind, given)
         if missing:
@@ -99,10 +102,10 @@ def value(what: str, kind: Any, given: Any, got: str = "", expected: str = "") -
     return _validate_record(what, kind, given) if issubclass(kind, Value) else given
 
 
-def _class(what: str, base: type, given: Any) -> Any:
+def _validate_class(what: str, base: type, given: Any) -> Any:
     """Validate a class. Raises `PluginError` if it is not a subclass of `base` with fields of supported types."""
     if not (isinstance(given, type) and issubclass(given, base)):
-        raise PluginError(f"{what} returned {named(given)}, expected a subclass of {base.__name__}")
+        raise PluginError(f"{what} returned {describe_type(given)}, expected a subclass of {base.__name__}")
     if issubclass(given, Settings):
         try:
             fields(given)
@@ -126,7 +129,7 @@ def missing_members(protocol: type, given: Any) -> str:
     return ""
 
 
-def named(given: object) -> str:
+def describe_type(given: object) -> str:
     """Describe an object by its type: "an int", "None", "the class ToyParser"."""
     if given is None:
         return "None"
@@ -155,7 +158,7 @@ def _plain(given: object) -> object:
     for kind in (int, float, str):
         if isinstance(given, kind):
             return kind(given)
-    raise TypeError(f"it contains {named(given)}, expected plain values")
+    raise TypeError(f"it contains {describe_type(given)}, expected plain values")
 
 
 def describe_error(error: Exception) -> str:

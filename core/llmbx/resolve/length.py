@@ -37,7 +37,7 @@ def length(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Plu
     if steps < 1:
         raise UsageError(f"{option} {steps}: expected an integer >= 1")
     if profile and profile.stop > steps:
-        raise UsageError(f"{option} {steps}: the profiled steps {profile.start}-{profile.stop} are after the last step")
+        raise UsageError(f"{option} {steps}: the profiled steps {profile.start}-{profile.stop} end after the last step")
     measured = _window(layers, recipe)
     return {
         "steps": steps, "window": measured, "profile": profile, "trace": trace, "profilers": tuple(chosen),

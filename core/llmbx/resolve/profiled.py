@@ -68,7 +68,7 @@ def again(
     assert new is not None, "the caller requests a profile"
     steps = request.steps or max(recipe.profile_total_steps, new.stop)
     if new.stop > steps:
-        raise UsageError(f"--max-steps {steps}: the profiled steps {new.start}-{new.stop} are after the last step")
+        raise UsageError(f"--max-steps {steps}: the profiled steps {new.start}-{new.stop} end after the last step")
     before = {spec.profile.tool if spec.profile else None, spec.trace.tool if spec.trace else None, new.tool}
     layers.note("steps", steps, "--max-steps" if request.steps else "a profiled run's length")
     return spec.replace(

@@ -13,7 +13,9 @@ from ..plugins.manager import Plugins
 from .verdict import Verdict
 
 
-def examine(spec: RunSpec, run_dir: Path, plugins: Plugins, verdict: Verdict) -> tuple[Verdict, tuple[str, ...]]:
+def analyze_artifacts(
+    spec: RunSpec, run_dir: Path, plugins: Plugins, verdict: Verdict
+) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict after the profilers have analyzed the run's folder, and their warnings.
 
     A finding that is not a warning fails a run whose data is valid; any other run already has a cause.
@@ -27,7 +29,7 @@ def examine(spec: RunSpec, run_dir: Path, plugins: Plugins, verdict: Verdict) ->
     return Verdict(status="failed", data_valid=True, cause=cause), warnings
 
 
-def slow_down(
+def profiling_overhead(
     spec: RunSpec, steps: Sequence[Step], measured_s: float | None, first_number: int | None = None
 ) -> tuple[str, ...]:
     """Return one line on how much longer profiled steps took than measured ones, or nothing if it is unknown.

@@ -13,7 +13,7 @@ from ..logs.lines import read_lines
 from ..logs.parser import LogParser, Record
 from ..logs.restarts import RESTARTED
 from ..model import Event, Step, Value
-from ..plugins.isolation import quiet
+from ..plugins.isolation import stdout_to_stderr
 from ..plugins.log_parser import as_checked
 
 
@@ -76,10 +76,10 @@ def merge(earlier: Step, later: Step) -> Step:
 
 def collect(parser: LogParser, lines: Iterable[str]) -> Log:
     """Parse clean `lines` (see `llmbx.logs.lines`) into a log."""
-    collector, grammar = Collector(), as_checked(parser)
-    with quiet():
-        grammar.read(lines, collector.add)
-        for record in grammar.close():
+    collector, checked = Collector(), as_checked(parser)
+    with stdout_to_stderr():
+        checked.read(lines, collector.add)
+        for record in checked.close():
             collector.add(record)
     return collector.log()
 

@@ -20,7 +20,7 @@ from ..record.first_step import elapsed
 from ..record.folder import RESULT, Record, Run, pretty, read_result, read_run, write_steps
 from ..record.host import alive, is_me
 from ..resolve.numbering import first_number
-from .artifacts import examine, slow_down
+from .artifacts import analyze_artifacts, profiling_overhead
 from .collect import Log, collect_file
 from .infrastructure import infrastructure_cause, refusals
 from .recovery import recover
@@ -143,8 +143,8 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     first = first_number(spec, plugins)
     verdict = judge(spec, status, log.steps, log.events, last_line(run.log), refusal, first)
     figures = measure(spec, log.steps, flops, first_number=first)
-    verdict, notes = examine(spec, run.path, plugins, _require_steps(verdict, figures, spec))
-    notes += slow_down(spec, log.steps, figures.step_time_s.median, first)
+    verdict, notes = analyze_artifacts(spec, run.path, plugins, _require_steps(verdict, figures, spec))
+    notes += profiling_overhead(spec, log.steps, figures.step_time_s.median, first)
     result = build_result(run.record, status, figures).replace(
         status=verdict.status,
         data_valid=verdict.data_valid,

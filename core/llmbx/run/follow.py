@@ -14,7 +14,7 @@ from ..logs.lines import LineReader
 from ..logs.parser import LogParser
 from ..logs.restarts import RESTARTED
 from ..model import Event, JobStatus, Step
-from ..plugins.isolation import quiet
+from ..plugins.isolation import stdout_to_stderr
 from ..plugins.log_parser import as_checked
 from ..record import first_step
 from ..record.folder import Run
@@ -49,7 +49,7 @@ class Follower:
         self._begin()
 
     def _begin(self) -> None:
-        self.grammar = as_checked(self.make_parser())
+        self.parser = as_checked(self.make_parser())
         self.lines = LineReader()
         self.offset = 0
         self.last_growth = time.monotonic()
@@ -81,15 +81,15 @@ class Follower:
         """Read the rest, including an unfinished last line."""
         self.read()
         self._feed(self.lines.close())
-        with quiet():
-            rest = self.grammar.close()
+        with stdout_to_stderr():
+            rest = self.parser.close()
         for record in rest:
             self._report(record)
 
     def _feed(self, lines: list[str]) -> None:
         found: list[Step | Event] = []
-        with quiet():
-            self.grammar.read(lines, found.append)
+        with stdout_to_stderr():
+            self.parser.read(lines, found.append)
         for record in found:
             self._report(record)
 

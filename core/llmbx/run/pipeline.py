@@ -15,7 +15,7 @@ from ..launchers.base import Unreachable
 from ..launchers.script import SCRIPT
 from ..logs.restarts import RESTARTED
 from ..model import Event, Image, ImageRequest, Job, JobStatus, Result, RunSpec
-from ..plugins.isolation import ESCAPES
+from ..plugins.isolation import PLUGIN_EXCEPTIONS
 from ..plugins.manager import Plugins
 from ..record.folder import Record, Run, claim_folder, new_record, read_result, read_run, write_record
 from ..runtimes.base import Progress, Runtime
@@ -26,7 +26,7 @@ from .follow import Sink, follow
 from .hub import require_access
 from .launch import render, with_cache, write_files
 from .recovery import recover
-from .retry import again
+from .retry import start_next_attempt
 
 
 def start(
@@ -142,7 +142,7 @@ def close(run: Run, context: RunContext, status: JobStatus, report: Callable[[st
     if cause is None:
         return known or write(ended)
     try:
-        after = again(ended, context, cause)
+        after = start_next_attempt(ended, context, cause)
     except BaseException as error:
         conclude_unstarted(read_run(run.path), context.plugins, error)
         raise
@@ -168,7 +168,7 @@ def _follow(run: Run, context: RunContext, sink: Sink) -> JobStatus:
             raise
         context.launcher.cancel(run.record.job, run.path)
         return _cancelled(context.launcher.status(run.record.job, run.path))
-    except ESCAPES as error:
+    except PLUGIN_EXCEPTIONS as error:
         if context.launcher.attended and run.record.job is not None:
             _break_off(run, run.record.job, context, error)
         raise

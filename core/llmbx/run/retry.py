@@ -17,7 +17,7 @@ from .finalize import Ended
 from .launch import render, write_files
 
 
-def again(ended: Ended, context: RunContext, cause: str) -> Run:
+def start_next_attempt(ended: Ended, context: RunContext, cause: str) -> Run:
     """Move the attempt's files to `attempts/N` and start the next attempt, without the node that failed.
 
     This process owns the run until the new job is recorded, so that if it dies, the end of the old attempt is not taken

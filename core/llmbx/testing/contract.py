@@ -8,7 +8,7 @@ from ..errors import LlmbxError
 from ..plugins.discovery import HOOKS, PluginInfo
 from ..plugins.manager import Plugins, load
 from .framework import framework_problems
-from .grammar import grammar_problems
+from .log_parser import parser_problems
 from .profiler import profiler_problems
 from .tools import tool_problems
 
@@ -47,7 +47,7 @@ def _problems(info: PluginInfo, plugins: Plugins, log: str | None) -> Iterator[s
         yield "it implements no hook"
     parts = (
         ("register_workloads", framework_problems(info, plugins)),
-        ("parse_log", grammar_problems(info.name, plugins, log)),
+        ("parse_log", parser_problems(info.name, plugins, log)),
         ("wrap_command", profiler_problems(info, plugins)),
         ("", tool_problems(info, plugins)),
     )

@@ -34,9 +34,9 @@ def test_a_launcher_or_runtime_that_is_not_there_is_refused_by_show_too(
 
 def test_errors_name_the_option_that_was_used() -> None:
     asked = ["llama3.1", "--steps", "45-50", "--max-steps", "48", "--dry-run"]
-    with pytest.raises(UsageError, match="--max-steps 48: the profiled steps 45-50 are after the last step"):
+    with pytest.raises(UsageError, match="--max-steps 48: the profiled steps 45-50 end after the last step"):
         CliRunner().invoke(profile, asked, catch_exceptions=False)
-    with pytest.raises(UsageError, match="--steps 48: the profiled steps 45-50 are after the last step"):
+    with pytest.raises(UsageError, match="--steps 48: the profiled steps 45-50 end after the last step"):
         CliRunner().invoke(show, ["llama3.1", "--steps", "48"], env={"ENABLE_PROFILE": "1"}, catch_exceptions=False)
 
 

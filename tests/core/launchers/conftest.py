@@ -1,4 +1,4 @@
-"""Runs of tiny shell programs through the launchers: a spec, a launch, and the way from there to a job's end."""
+"""Fixtures: small shell programs run through the launchers, from a specification to the end of the job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...patience import PATIENCE_S
 
 
 def make_spec(**changes: Any) -> RunSpec:
-    """A small run, with whatever a test wants different; `sbatch` and `srun` are options of Slurm."""
+    """A small run with the given changes; `sbatch` and `srun` are options of Slurm."""
     shape = ModelShape(
         layers=2, hidden_size=8, ffn_hidden_size=16, heads=2, query_groups=2, vocab_size=32, sequence_length=16
     )
@@ -60,7 +60,7 @@ class LocalRun:
         return int(self.job.job_id.split("-")[0])
 
     def status(self) -> JobStatus:
-        """How it stands now."""
+        """The current status."""
         return self.launcher.status(self.job, self.folder)
 
     def end(self, timeout_s: float = PATIENCE_S) -> JobStatus:
@@ -79,7 +79,7 @@ class LocalRun:
             time.sleep(0.05)
 
     def wait_for(self, text: str, name: str | None = None, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until the main log (or the named file) holds `text`."""
+        """Wait until the main log (or the named file) contains `text`."""
         path = self.folder / (name or f"log-{self.spec.experiment}.out")
         deadline = time.monotonic() + timeout_s
         while not (path.is_file() and text in path.read_text()):
@@ -93,7 +93,7 @@ class LocalRun:
 
     @property
     def batch(self) -> str:
-        """What the script itself said."""
+        """The output of the script itself."""
         path = self.folder / f"sbatch_{self.spec.experiment}.out"
         return path.read_text() if path.is_file() else ""
 

@@ -1,4 +1,4 @@
-"""Real local runs: tiny shell programs as ranks, started, stopped and found again the way llmbx does it."""
+"""Real local runs with small shell programs as ranks: start, stop and recovery."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Start = Callable[..., LocalRun]
 
 @pytest.fixture(autouse=True)
 def _nothing_ignored() -> Iterator[None]:
-    """A script cannot hear what was ignored when it was started, as SIGHUP is where the tests run under nohup."""
+    """A script cannot trap signals that were ignored when it was started, for example SIGHUP under nohup."""
     known = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGTERM)}
     yield
     for number, handler in known.items():
@@ -43,7 +43,7 @@ def exit_json(run: LocalRun) -> dict[str, object]:
 
 
 def children(run: LocalRun) -> set[str]:
-    """The processes that the script itself has started and not ended."""
+    """The living child processes of the script."""
     return set(Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split())
 
 
@@ -111,7 +111,7 @@ def test_a_rank_that_ignores_term_is_killed_after_the_grace(start: Start) -> Non
     run.wait_until_gone()
 
 
-def test_what_ranks_say_while_they_are_stopped_reaches_the_log(start: Start) -> None:
+def test_output_of_ranks_while_they_are_stopped_reaches_the_log(start: Start) -> None:
     saves = 'trap "echo saved-$LLMBX_RANK; exit 0" TERM; '
     program = saves + '[ "$LLMBX_RANK" = 0 ] && sleep 0.7 && exit 9; while :; do sleep 0.1; done'
     run = start(make_launch(program, ranks=3))
@@ -149,7 +149,7 @@ def test_cancel_stops_everything(start: Start) -> None:
     run.wait_until_gone()
 
 
-def test_ranks_go_on_when_their_script_is_killed_and_can_still_be_cancelled(start: Start) -> None:
+def test_ranks_continue_when_their_script_is_killed_and_can_still_be_cancelled(start: Start) -> None:
     run = start(make_launch("echo up; while [ ! -e go ]; do sleep 0.05; done; echo late; sleep 600", ranks=2))
     run.wait_for("up\nup")
     os.kill(run.pid, signal.SIGKILL)
@@ -164,7 +164,7 @@ def test_ranks_go_on_when_their_script_is_killed_and_can_still_be_cancelled(star
     assert "ended without writing exit.json" in status.reason
 
 
-def test_usr1_reaches_every_rank_and_harms_none_that_does_not_know_it(start: Start) -> None:
+def test_usr1_reaches_every_rank_and_does_not_kill_ranks_without_a_handler(start: Start) -> None:
     lines = ("import faulthandler, signal, time", "faulthandler.register(signal.SIGUSR1)", "print('up', flush=True)")
     program = "\n".join([*lines, "time.sleep(600)"])
     knows = shell_phase('[ "$LLMBX_RANK" = 0 ] && exec "$0" -c "$1"; echo up; sleep 2; echo unharmed')
@@ -229,7 +229,7 @@ def test_phases_run_in_order_with_a_barrier_between(start: Start) -> None:
     ]  # fmt: skip
 
 
-def test_a_phase_whose_product_is_there_is_skipped(start: Start) -> None:
+def test_a_phase_whose_output_exists_is_skipped(start: Start) -> None:
     run = start(make_launch(*three_phases(), ranks=2, files={"cache/profile": b"known\n"}))  # type: ignore[arg-type]
     assert run.end().exit_code == 0
     assert sorted(run.log.splitlines()) == ["train 0", "train 1"]
@@ -244,7 +244,7 @@ def test_a_phase_without_what_it_needs_does_not_start(start: Start) -> None:
     assert not (run.folder / f"log-{run.spec.experiment}.out").exists()
 
 
-def test_a_phase_that_did_not_make_its_product_stops_the_run(start: Start) -> None:
+def test_a_phase_without_its_output_stops_the_run(start: Start) -> None:
     first = shell_phase("true", "collect", makes=("profile",))
     run = start(make_launch(first, shell_phase("echo trained"), files={"profile": b"from an earlier attempt\n"}))
     status = run.end()
@@ -315,7 +315,7 @@ def test_secrets_reach_the_ranks_but_not_the_script(start: Start, monkeypatch: p
 
 
 @pytest.mark.parametrize("grace", ["x", "-1", "1.5", "nan"])
-def test_a_grace_that_no_script_counts_with_is_refused_before_the_start(
+def test_an_invalid_grace_period_is_rejected_before_the_start(
     grace: str, start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LLMBX_STOP_GRACE_S", grace)
@@ -381,7 +381,7 @@ def test_a_recycled_process_id_is_not_the_job(start: Start) -> None:
 
 
 @pytest.mark.parametrize(("place", "state"), [({"host": "elsewhere"}, "running"), ({"boot_id": "older"}, "lost")])
-def test_a_job_is_judged_only_where_and_while_its_process_ids_mean_something(
+def test_process_ids_are_used_only_on_their_host_until_it_is_restarted(
     start: Start, place: dict[str, str], state: str
 ) -> None:
     run = start(make_launch("sleep 600"))
@@ -394,7 +394,7 @@ def test_a_job_is_judged_only_where_and_while_its_process_ids_mean_something(
     assert run.status().state == "running"
 
 
-def test_an_older_word_is_not_taken_for_the_new_jobs(start: Start) -> None:
+def test_an_older_exit_file_is_not_taken_for_the_new_jobs(start: Start) -> None:
     run = start(make_launch("sleep 600"))
     (run.folder / "exit.json").write_bytes(b'{"exit_code":0,"started":1,"ended":2,"job_id":"1","host":"h"}')
     run.launcher.cancel(run.job, run.folder)
@@ -404,7 +404,7 @@ def test_an_older_word_is_not_taken_for_the_new_jobs(start: Start) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a disk of its own that can be filled takes root to mount")
-def test_a_full_disk_cannot_swallow_the_last_word(tmp_path: Path) -> None:
+def test_exit_json_is_written_on_a_full_disk(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], check=True)
@@ -419,7 +419,7 @@ def test_a_full_disk_cannot_swallow_the_last_word(tmp_path: Path) -> None:
         subprocess.run(["umount", disk], check=True)
 
 
-def test_a_run_is_found_again_although_nobody_wrote_down_its_id(start: Start) -> None:
+def test_a_run_without_a_recorded_job_id_is_found(start: Start) -> None:
     run = start(make_launch("echo up; while [ ! -e go ]; do sleep 0.05; done; exit 3"))
     run.wait_for("up")
     job = run.launcher.find({run.folder: run.spec})[run.folder]
@@ -432,7 +432,7 @@ def test_a_run_is_found_again_although_nobody_wrote_down_its_id(start: Start) ->
     assert run.launcher.find({run.folder.parent: run.spec}) == {}
 
 
-def test_a_run_that_was_given_up_does_nothing(start: Start) -> None:
+def test_an_abandoned_run_does_nothing(start: Start) -> None:
     run = start(make_launch("echo up"))
     run.end()
     (run.folder / "given-up").touch()

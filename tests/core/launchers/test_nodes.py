@@ -1,4 +1,4 @@
-"""What nodes say of themselves: by the shim, run for real beside a stand-in of nvidia-smi, and read back."""
+"""Facts of nodes: written by the real shim with a fake nvidia-smi, and read back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def start(folder: Path, path: str, **env: str) -> None:
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> str:
-    """A PATH with the stand-in first."""
+    """A PATH with the fake nvidia-smi first."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "nvidia-smi").write_text(STAND_IN.format(query=",".join(QUERY)))
@@ -42,7 +42,7 @@ def stand_in(tmp_path: Path) -> str:
     return f"{tools}:{os.environ['PATH']}"
 
 
-def test_the_first_rank_of_each_node_writes_down_what_it_is(tmp_path: Path, stand_in: str) -> None:
+def test_the_first_rank_of_each_node_describes_it(tmp_path: Path, stand_in: str) -> None:
     start(tmp_path, stand_in, LLMBX_NODE_RANK="0", OMP_NUM_THREADS="1")
     start(tmp_path, stand_in, LLMBX_NODE_RANK="10", SLURMD_NODENAME="n10")
     start(tmp_path, stand_in, LLMBX_NODE_RANK="2", LLMBX_LOCAL_RANK="1")

@@ -1,4 +1,4 @@
-"""What a launch carries: enough to run where llmbx is not installed."""
+"""The payload of a launch is sufficient to run without an installed llmbx."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def write(folder: Path, files: dict[str, bytes]) -> None:
         (folder / name).write_bytes(content)
 
 
-def test_a_program_runs_with_what_it_carries(package: str, make_spec: Spec, tmp_path: Path) -> None:
-    """Also beside an installed llmbx, which it does not touch."""
+def test_a_program_runs_with_its_payload(package: str, make_spec: Spec, tmp_path: Path) -> None:
+    """It also works with an installed llmbx, which is not used."""
     folder = tmp_path / "run"
     write(folder, carried(make_spec(), package, more={"extra": {"name": "more"}}))
     for isolation in (["-S"], []):
@@ -55,7 +55,7 @@ def test_a_program_runs_with_what_it_carries(package: str, make_spec: Spec, tmp_
         assert str(folder) in done.stdout and (folder / "seen.json").is_file()
 
 
-def test_the_specification_is_handed_over_whole(package: str, make_spec: Spec) -> None:
+def test_the_specification_is_passed_completely(package: str, make_spec: Spec) -> None:
     spec = make_spec(settings={"rate": 0.5}, tags=("a b",))
     job = json.loads(carried(spec, package, more={"extra": None})["spec.json"])
     assert job.pop("extra", "missing") is None

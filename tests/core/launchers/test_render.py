@@ -1,4 +1,4 @@
-"""What the launchers render, as text: golden files, and the rules that keep a value from breaking a script."""
+"""Rendering of launcher scripts: golden files, and quoting of values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PYXIS = Wrapping(
 
 
 def pgle() -> tuple[Phase, ...]:
-    """Three phases as profile-guided compilation has them."""
+    """The three phases of profile-guided compilation."""
     collect = shell_phase("collect", "collect", skip_if="/cache/profile.pbtxt", makes=("nsys_profile/*.nsys-rep",))
     collect = collect.replace(prefixes=(Prefix(argv=NSYS, ranks="first"),), env={"XLA_FLAGS": "--a --b=1"})
     convert = shell_phase(
@@ -112,7 +112,7 @@ def test_golden(golden: Golden, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_rendered_scripts_are_sound_bash(name: str, tmp_path: Path) -> None:
+def test_rendered_scripts_are_valid_bash(name: str, tmp_path: Path) -> None:
     script = tmp_path / name
     script.write_text(CASES[name]())
     subprocess.run(["bash", "-n", script], check=True)
@@ -160,7 +160,7 @@ def test_ranks_are_bound_to_their_numa_node_where_that_and_numactl_are(
 
 
 def ranks_of(selector: str, world: int) -> list[int]:
-    """The ranks that a selector names, as the shell itself judges its condition."""
+    """The ranks of a selector, as the shell evaluates its condition."""
     condition = rank_condition(selector, world) or "true"
     loop = f'LLMBX_RANK=0; while [ "$LLMBX_RANK" -lt {world} ]; do if {condition}; then echo "$LLMBX_RANK"; fi; '
     text = loop + "LLMBX_RANK=$((LLMBX_RANK + 1)); done"
@@ -194,12 +194,12 @@ def test_rank_selectors(selector: str, ranks: list[int]) -> None:
         ("1,", "got ''"),
     ],
 )
-def test_rank_selectors_that_name_nothing(selector: str, says: str) -> None:
+def test_invalid_rank_selectors(selector: str, says: str) -> None:
     with pytest.raises(UsageError, match=re.escape(says)):
         rank_condition(selector, 16)
 
 
-def test_prefixes_stand_in_the_order_of_the_command_line() -> None:
+def test_prefixes_have_the_order_of_the_command_line() -> None:
     prefixes = (Prefix(argv=("outer",)), Prefix(argv=("inner",), local_first=True))
     phase = Phase(role="train", argv=("program",), prefixes=prefixes)
     text = render_shim(phase, make_launch(phase, ranks=2))
@@ -218,7 +218,7 @@ def test_prefixes_stand_in_the_order_of_the_command_line() -> None:
         ((Phase(role="a", argv=("x",), env={"A": "\0"}),), "NUL"),
     ],
 )
-def test_launches_that_no_script_can_be_made_of(phases: tuple[Phase, ...], says: str) -> None:
+def test_invalid_launches_are_rejected(phases: tuple[Phase, ...], says: str) -> None:
     launch = make_launch(*phases)
     for render in (local, slurm):
         with pytest.raises(UsageError, match=re.escape(says)):
@@ -231,7 +231,7 @@ def test_files_stay_in_the_run_folder(name: str) -> None:
         local(make_launch("true", files={name: b"x\n"}))
 
 
-def test_the_local_launcher_refuses_what_takes_slurm() -> None:
+def test_the_local_launcher_rejects_what_needs_slurm() -> None:
     with pytest.raises(UsageError, match="the run needs 2 nodes, but the launcher local has only this machine"):
         local(make_launch("true", nodes=2))
     with pytest.raises(UsageError, match="needs flags that the launcher local does not support"):
@@ -244,7 +244,7 @@ def header(**changes: object) -> list[str]:
     return [line.removeprefix("#SBATCH --") for line in lines if line.startswith("#SBATCH")]
 
 
-def test_a_benchmark_on_gpus_takes_whole_nodes_unless_told_otherwise() -> None:
+def test_a_benchmark_on_gpus_takes_whole_nodes_by_default() -> None:
     whole = {"gpus": 16, "gpu_type": "h100", "mini": False}
     assert {"exclusive", "mem=0", "no-requeue"} <= set(header(**whole))
     assert not {"exclusive", "mem=0"} & set(header(gpus=16))

@@ -1,4 +1,4 @@
-"""Third parties' packages as an installer leaves them, and the command beside them."""
+"""Fixtures: third-party packages as an installer writes them, and the llmbx command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A folder that Python finds packages in before all others."""
+    """A folder at the front of Python's search path."""
     folder = tmp_path / "site"
     folder.mkdir()
     return folder
@@ -46,7 +46,7 @@ def package(site: Path) -> Package:
 
 @pytest.fixture
 def loaded(site: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Plugins]:
-    """`loaded()`: every plugin there is, loaded in this process."""
+    """`loaded()`: load all plugins in this process."""
     before = set(sys.modules)
 
     def make() -> Plugins:
@@ -62,7 +62,7 @@ def loaded(site: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Plugins]
 
 @pytest.fixture
 def llmbx(site: Path, tmp_path: Path) -> Llmbx:
-    """`llmbx("list", VARIABLE="x")`: the command as a user calls it."""
+    """`llmbx("list", VARIABLE="x")`: run the command as a user does."""
 
     def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         environ = {

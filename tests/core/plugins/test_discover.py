@@ -1,4 +1,4 @@
-"""What a third party's package may do wrong before it is asked anything: it is named, and harms no other."""
+"""Loading of broken third-party plugins: each is reported and does not affect the others."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ def register_workloads():
 """
 
 
-def test_a_name_that_is_taken_leaves_the_first_plugin_in_its_place(
-    package: Package, loaded: Callable[[], Plugins]
-) -> None:
+def test_of_two_plugins_with_one_name_the_first_is_kept(package: Package, loaded: Callable[[], Plugins]) -> None:
     package("other", EMPTY, plugins=("nemo",))
     found = loaded()
     errors = [(info.distribution, info.error) for info in found.infos if info.name == "nemo"]
@@ -34,7 +32,7 @@ def test_a_name_that_is_taken_leaves_the_first_plugin_in_its_place(
 
 
 @pytest.mark.parametrize("code", ["import sys; sys.exit(3)", EMPTY.replace("return []", "raise SystemExit(3)")])
-def test_a_plugin_that_exits_is_set_aside(package: Package, loaded: Callable[[], Plugins], code: str) -> None:
+def test_a_plugin_that_exits_is_disabled(package: Package, loaded: Callable[[], Plugins], code: str) -> None:
     package("leaver", code)
     found = loaded()
     assert found.workloads
@@ -42,7 +40,7 @@ def test_a_plugin_that_exits_is_set_aside(package: Package, loaded: Callable[[],
     assert info.name == "leaver" and "SystemExit: 3" in str(info.error)
 
 
-def test_what_a_plugin_prints_does_not_get_into_the_answer(package: Package, llmbx: Llmbx) -> None:
+def test_output_of_a_plugin_is_not_part_of_stdout(package: Package, llmbx: Llmbx) -> None:
     package("chatty", "print('at import')\n" + EMPTY.replace("return []", "print('in a hook'); return []"))
     done = llmbx("list", "--format", "json")
     assert json.loads(done.stdout)
@@ -50,7 +48,7 @@ def test_what_a_plugin_prints_does_not_get_into_the_answer(package: Package, llm
 
 
 @pytest.mark.parametrize("code", ["1 / 0", EMPTY.replace("return []", "1 / 0")])
-def test_tracebacks_are_for_those_who_ask(package: Package, llmbx: Llmbx, code: str) -> None:
+def test_tracebacks_are_printed_on_request(package: Package, llmbx: Llmbx, code: str) -> None:
     package("faulty", code)
     plain, debug = llmbx("list"), llmbx("list", LLMBX_DEBUG="1")
     assert plain.returncode == debug.returncode == 0 and plain.stdout == debug.stdout

@@ -1,4 +1,4 @@
-"""`llmbx plugins` and `llmbx doctor` say of every plugin what is wrong with it, whichever hook it is."""
+"""`llmbx plugins` and `llmbx doctor` report the errors of every plugin, in whichever hook they occur."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def {hook}():
 
 @pytest.mark.parametrize("hook", ["register_workloads", "log_formats", "register_runtimes", "register_launchers"])
 @pytest.mark.parametrize("answer", ["1 / 0", "[object()]"])
-def test_a_plugin_that_fails_when_it_is_asked_is_listed_as_broken(
+def test_a_plugin_that_fails_in_a_hook_is_listed_as_broken(
     package: Package, llmbx: Llmbx, hook: str, answer: str
 ) -> None:
     package("odd", CODE.format(hook=hook, answer=answer))
@@ -28,7 +28,7 @@ def test_a_plugin_that_fails_when_it_is_asked_is_listed_as_broken(
     assert row["status"].startswith("broken: plugin 'odd'") and hook in row["status"]
 
 
-def test_doctor_asks_before_it_lists(package: Package, llmbx: Llmbx) -> None:
+def test_doctor_calls_hooks_before_it_lists(package: Package, llmbx: Llmbx) -> None:
     package("odd", CODE.format(hook="register_runtimes", answer="[object()]"))
     package("idle", "def register_workloads(): return []")
     done = llmbx("doctor", "--format", "json", PATH="/nowhere")
@@ -37,7 +37,7 @@ def test_doctor_asks_before_it_lists(package: Package, llmbx: Llmbx) -> None:
     assert rows["idle"]["state"] == "ok" and "no hook" in rows["idle"]["detail"]
 
 
-def test_a_plugin_without_a_hook_is_told(package: Package, llmbx: Llmbx) -> None:
+def test_a_plugin_without_a_hook_is_reported(package: Package, llmbx: Llmbx) -> None:
     package("idle", "def register_workloads(): return []")
     says = "it implements no hook: mark its functions with @llmbx.hookimpl"
     done = llmbx("plugins", "--format", "json")
@@ -45,7 +45,7 @@ def test_a_plugin_without_a_hook_is_told(package: Package, llmbx: Llmbx) -> None
     assert f"llmbx: plugin 'idle' (llmbx-idle): {says}" in done.stderr
 
 
-def test_doctor_goes_on_after_a_runtime_that_fails(package: Package, llmbx: Llmbx) -> None:
+def test_doctor_continues_after_a_runtime_that_fails(package: Package, llmbx: Llmbx) -> None:
     package(
         "odd",
         """

@@ -1,4 +1,4 @@
-"""The wall around a plugin's log grammar: what it raises or yields is told with the plugin's name."""
+"""Wrapped log parsers: their exceptions and invalid records are reported with the plugin's name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llmbx.run.collect import collect
 
 
 class Saying:
-    """A grammar that answers what a test wants."""
+    """A log parser that returns what a test wants."""
 
     def __init__(self, feed: Callable[[], Any], close: Callable[[], Any] = list) -> None:
         self._feed, self._close = feed, close
@@ -49,7 +49,7 @@ def fails(error: BaseException) -> Callable[[], Any]:
         (lambda: [Event(kind="x", text="", facts={"a": []})], "yielded an invalid Event: facts[...]: expected"),
     ],
 )
-def test_a_wrong_grammar_is_named(feed: Callable[[], Any], says: str) -> None:
+def test_an_invalid_record_names_the_plugin(feed: Callable[[], Any], says: str) -> None:
     for parser in (Saying(feed), Saying(list, feed)):
         with pytest.raises(PluginError) as error:
             collect(CheckedParser(parser, "plugin 'odd'"), ["a line"])
@@ -57,14 +57,14 @@ def test_a_wrong_grammar_is_named(feed: Callable[[], Any], says: str) -> None:
         assert str(error.value).startswith("plugin 'odd': ") and expected in str(error.value)
 
 
-def test_steps_far_into_a_log_are_looked_into_now_and_then() -> None:
+def test_late_steps_of_a_log_are_validated_now_and_then() -> None:
     numbers = iter(range(10**6))
     late = Saying(lambda: [Step(number=(number := next(numbers)), loss=1.0 if number < 5000 else "1")])
     with pytest.raises(PluginError, match="yielded an invalid Step: loss"):
         collect(CheckedParser(late, "plugin 'odd'"), ["a line"] * 5100)
 
 
-def test_a_grammars_own_error_and_what_the_lines_raise_pass() -> None:
+def test_own_errors_and_exceptions_of_the_lines_pass() -> None:
     def lines() -> Iterator[str]:
         yield "one"
         raise OSError("the disk")
@@ -80,7 +80,7 @@ def test_its_prints_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "seen\n")
 
 
-def test_a_sniffer_that_fails_is_told_once_and_sees_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sniffer_that_fails_is_reported_once_and_matches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     format_ = wrap_log_format(LogFormat("odd", "Odd", lambda text: 1 // 0, lambda: 1 // 0), "plugin 'odd'")
     assert (format_.sniff("a"), format_.sniff("b")) == (0, 0)
     assert capsys.readouterr().err.count("plugin 'odd': log format 'odd' failed to recognize logs: ZeroDivision") == 1

@@ -1,4 +1,4 @@
-"""Runs of a framework that is wrong: told in a line, stopped, concluded; the other runs' data is kept."""
+"""Runs of a faulty framework plugin: reported in one line, stopped and finalized; other runs are not affected."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def result(install: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_formula_that_fails_costs_the_mfu_and_not_the_measurement(package: Package, run: Run, tmp_path: Path) -> None:
+def test_without_a_working_formula_only_the_mfu_is_missing(package: Package, run: Run, tmp_path: Path) -> None:
     package("odd", CODE + "\n@hookimpl\ndef compute_flops(spec):\n    return 1 / 0\n")
     done = run("run", "--plugin", "odd", "line")
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
@@ -51,7 +51,7 @@ def test_a_formula_that_fails_costs_the_mfu_and_not_the_measurement(package: Pac
     assert any("plugin 'odd' failed in compute_flops: ZeroDivisionError" in line for line in found["warnings"])
 
 
-def test_a_grammar_that_fails_has_the_run_stopped_and_concluded(package: Package, run: Run, tmp_path: Path) -> None:
+def test_a_run_whose_log_parser_fails_is_stopped_and_finalized(package: Package, run: Run, tmp_path: Path) -> None:
     package("odd", CODE + "\n@hookimpl\ndef parse_log(spec):\n    return Broken()\n")
     done = run("run", "--plugin", "odd", "line", "--steps", "100000")
     says = "plugin 'odd': feed of its log parser failed: KeyError: 'no step'"

@@ -1,4 +1,4 @@
-"""Windows against the numbers that a run's log will have."""
+"""Whether a run reaches a window, depending on how its log numbers steps."""
 
 from __future__ import annotations
 

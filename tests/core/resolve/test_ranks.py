@@ -28,14 +28,14 @@ def test_selectors_become_numbers(selector: str, world: int, stages: int, chosen
     assert choose(selector, world, stages) == chosen
 
 
-def test_seed_is_the_recipes_own_as_far_as_there_are_ranks() -> None:
+def test_seed_is_the_recipes_selector_without_missing_ranks() -> None:
     assert choose("seed", 128, 2, "0-8") == "0-8"
     assert choose("seed", 4, 1, "0-8") == "all"
     assert choose("seed,last", 64, 2, "0") == "0,32"
 
 
 @pytest.mark.parametrize("selector", ["", "middle", "0-", "7-3", "-1", "0,,1", "0-8x", "16", "0-16"])
-def test_what_is_no_rank_of_the_run_is_refused(selector: str) -> None:
+def test_invalid_ranks_are_rejected(selector: str) -> None:
     with pytest.raises(UsageError, match="ranks"):
         choose(selector, 16, 4)
 
@@ -44,7 +44,7 @@ def test_what_is_no_rank_of_the_run_is_refused(selector: str) -> None:
 @given(
     st.integers(1, 300).flatmap(lambda world: st.tuples(st.just(world), st.sets(st.integers(0, world - 1), min_size=1)))
 )
-def test_numbers_and_their_spelling_agree(case: tuple[int, set[int]]) -> None:
+def test_spell_is_the_inverse_of_numbers(case: tuple[int, set[int]]) -> None:
     world, chosen = case
     assert numbers(spell(chosen), world) == tuple(sorted(chosen))
     assert numbers(choose(spell(chosen), world, 1), world) == tuple(sorted(chosen))

@@ -1,4 +1,4 @@
-"""From a request to a specification: what files and the environment say, for the toy's workload."""
+"""Resolving a request with configuration files and environment, for the workload of the toy plugin."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from llmbx.resolve import resolve
 
 
 def spec(workload: str = "line", environ: Mapping[str, str] | None = None, **asked: Any) -> RunSpec:
-    """What is meant by this request; `cluster` holds the members of the default cluster profile."""
+    """Resolve a request; `cluster` has the members of the default cluster profile."""
     cluster = Cluster(**asked.pop("cluster", {}))
     config = Config(default_cluster="c", clusters={"c": cluster})
     return resolve(Request(workload=workload, **asked), load(), config, {"c": "llmbx.toml"}, environ or {})
 
 
 @pytest.mark.parametrize(("key", "typed"), [("line", "fit_line"), ("line", "line"), ("fit_line", "line")])
-def test_a_profiles_time_limit_of_a_workload_holds_whichever_of_its_names_is_typed(key: str, typed: str) -> None:
+def test_a_profiles_time_limit_applies_to_a_workload_and_its_aliases(key: str, typed: str) -> None:
     limits = {"default": 60, "other": 10, key: 5}
     assert spec(typed, cluster={"walltime_minutes": limits}).walltime_minutes == 5
 
 
-def test_what_is_false_in_a_profile_is_left_out_of_srun_and_sbatch() -> None:
+def test_false_values_of_a_profile_are_omitted_from_srun_and_sbatch() -> None:
     options = {"overlap": False, "exact": True, "wait": 0, "mpi": "none"}
     flat = spec(cluster={"plugin_keys": {"srun": options, "sbatch": options}}).plugin_settings
     own = spec(cluster={"plugin_keys": {"slurm": {"srun": options, "sbatch": options}}}).plugin_settings
@@ -37,13 +37,13 @@ def test_what_is_false_in_a_profile_is_left_out_of_srun_and_sbatch() -> None:
 
 
 @pytest.mark.parametrize("asked", [{}, {"size": "mini"}, {"gpu_type": "h100"}, {"gpu_type": "h100", "gpus": 3}])
-def test_an_unknown_recipe_is_the_first_that_is_told(asked: dict[str, Any]) -> None:
+def test_an_unknown_recipe_is_reported_first(asked: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=r"line has no recipe 'plane' \(did you mean 'plain'\?\)"):
         spec(recipe="plane", **asked)
 
 
 @pytest.mark.parametrize("name", RANK_VARIABLES)
-def test_which_rank_a_process_is_cannot_be_exported(name: str) -> None:
+def test_rank_variables_cannot_be_exported(name: str) -> None:
     with pytest.raises(UsageError, match=f"^--env: {name} is reserved: llmbx or the launcher sets it for every rank"):
         spec(env={name: "3"})
     with pytest.raises(UsageError, match=f"^cluster 'c' in llmbx.toml: {name} is reserved"):

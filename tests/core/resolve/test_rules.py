@@ -1,4 +1,4 @@
-"""The common rules of a run: each broken one is found, and says what would be right."""
+"""The common rules of a run: each violation is found, with a fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records to a log: steps completed by later records, the last attempt alone, events where they belong."""
+"""Collecting records into a log: merging steps, selecting the last attempt, assigning events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llmbx.run.collect import Collector, collect, collect_file
 
 
 class Words:
-    """A grammar for the tests: `N TIME`, `N loss L`, `start`, `boom`."""
+    """A log parser for the tests: `N TIME`, `N loss L`, `start`, `boom`."""
 
     def __init__(self) -> None:
         self.attempts = Attempts()
@@ -73,7 +73,7 @@ def test_a_skipped_step_stays_skipped() -> None:
     assert collector.log().steps == [Step(number=1, skipped=True, time_s=2.0)]
 
 
-def test_the_log_is_known_at_any_time() -> None:
+def test_the_log_is_available_at_any_time() -> None:
     collector = Collector()
     assert collector.log().steps == []
     collector.add(Step(number=1, time_s=2.0))
@@ -89,12 +89,12 @@ def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert [step.number for step in collect_file(Words(), tmp_path / "log.out").steps] == [1, 2]
 
 
-def test_a_grammar_may_count_attempts_without_telling() -> None:
+def test_a_parser_may_count_attempts_without_restart_events() -> None:
     collector = Collector()
     for step in (Step(number=1), Step(number=2), Step(number=1, attempt=1), Step(number=2, time_s=9.0)):
         collector.add(step)
     assert (collector.log().steps, collector.log().attempts) == ([Step(number=1, attempt=1)], 2)
 
 
-def test_a_path_that_no_file_can_have_is_an_empty_log(tmp_path: Path) -> None:
+def test_a_path_with_too_long_a_name_is_an_empty_log(tmp_path: Path) -> None:
     assert collect_file(Words(), tmp_path / ("x" * 300)).steps == []

@@ -1,4 +1,4 @@
-"""Gated repositories: refused before the start, with the page where access is asked for."""
+"""Access to gated repositories is checked before the start; errors name the page to request access."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def hub() -> Iterator[str]:
         server.shutdown()
 
 
-def test_access_is_proved(hub: str) -> None:
+def test_access_is_checked(hub: str) -> None:
     assert require_access(["meta/open"], {"HF_ENDPOINT": hub, "HF_TOKEN": "good"}) is None
 
 
@@ -54,14 +54,14 @@ def test_no_access_names_the_page(hub: str, repository: str, token: str, said: s
         require_access([repository], {"HF_ENDPOINT": hub, "HF_TOKEN": token})
 
 
-def test_an_ill_or_absent_hub_is_infrastructure(hub: str) -> None:
+def test_a_failing_or_absent_hub_is_an_infrastructure_error(hub: str) -> None:
     with pytest.raises(InfraError, match="returned HTTP 500"):
         require_access(["meta/ill"], {"HF_ENDPOINT": hub})
     with pytest.raises(InfraError, match="cannot be reached"):
         require_access(["meta/open"], {"HF_ENDPOINT": "http://127.0.0.1:1"})
 
 
-def test_offline_asks_nobody() -> None:
+def test_offline_sends_no_request() -> None:
     assert require_access(["meta/open"], {"HF_ENDPOINT": "http://127.0.0.1:1", "HF_HUB_OFFLINE": "1"}) is None
 
 

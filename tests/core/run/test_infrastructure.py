@@ -1,4 +1,4 @@
-"""What the infrastructure is to blame for, and what the application."""
+"""Classification of failures as infrastructure or application failures."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def cause(*kinds: str, text: str = "it failed", steps: bool = False, status: Job
 
 
 @pytest.mark.parametrize("kinds", [("network_error",), ("nccl_error",), ("port_in_use",), ("nccl_error", "peer_lost")])
-def test_what_fails_to_connect_before_the_first_step_is_the_infrastructures(kinds: tuple[str, ...]) -> None:
+def test_connection_errors_before_the_first_step_are_infrastructure_failures(kinds: tuple[str, ...]) -> None:
     assert cause(*kinds) == "it failed"
     assert cause(*kinds, steps=True) is None  # by then another rank's death looks the same
 
 
 @pytest.mark.parametrize("kind", ["exception", "out_of_memory", "import_error", "killed", "disk_full", "config_error"])
-def test_what_the_application_may_have_caused_is_not(kind: str) -> None:
+def test_failures_that_the_application_may_have_caused_are_not(kind: str) -> None:
     assert cause(kind) is None
     assert cause(kind, "network_error") is None
 
 
-def test_wrong_use_of_nccl_is_the_applications() -> None:
+def test_wrong_use_of_nccl_is_an_application_failure() -> None:
     assert cause("nccl_error", text="NCCL error: ncclInvalidArgument: datatype") is None
 
 
@@ -48,19 +48,19 @@ def test_a_gpu_that_reports_its_memory_broken() -> None:
     assert cause("gpu_error", text="CUDA error: an illegal memory access was encountered") is None
 
 
-def test_the_schedulers_word() -> None:
+def test_failures_reported_by_the_scheduler() -> None:
     status = JobStatus(state="ended", verdict="node_fail", node="n4")
     assert infrastructure_cause(status, result("node_fail", cause="n4 failed"), Log(steps=STEPS), []) == "n4 failed"
     for word in ("cancelled", "timeout", "out_of_memory", "lost"):
         assert infrastructure_cause(FAILED.replace(verdict=word), result(word), Log(), []) is None
 
 
-def test_data_that_is_whole_is_never_worth_another_attempt() -> None:
+def test_a_run_with_valid_data_is_never_retried() -> None:
     status = JobStatus(state="ended", verdict="node_fail")
     assert infrastructure_cause(status, result("node_fail", data_valid=True), Log(steps=STEPS), []) is None
 
 
-def test_a_failure_without_any_sign_is_nobodys() -> None:
+def test_a_failure_without_evidence_has_no_infrastructure_cause() -> None:
     assert cause() is None
 
 
@@ -92,8 +92,6 @@ def test_a_container_that_did_not_start(tmp_path: Path, pattern: str, line: str)
         ("", "FATAL:   anything"),
     ],
 )
-def test_what_follows_a_failure_and_a_program_that_the_image_lacks_are_no_failed_start(
-    tmp_path: Path, pattern: str, line: str
-) -> None:
+def test_consequences_and_missing_programs_are_not_failed_starts(tmp_path: Path, pattern: str, line: str) -> None:
     (tmp_path / "log-x.out").write_text(line + "\n")
     assert refusals(pattern, tmp_path) == []

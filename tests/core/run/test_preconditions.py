@@ -1,4 +1,4 @@
-"""What is missing here is found before the start: room for a checkpoint, a checkpoint to resume from."""
+"""Checks before the start: disk space for a checkpoint, a checkpoint to load."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ WHOLE = [Step(number=k, total=20, time_s=0.1, loss=1.0) for k in range(1, 21)]
 OK = JobStatus(state="ended", exit_code=0)
 
 
-def test_completed_takes_exit_code_last_step_and_finite_loss(make_spec: Make) -> None:
+def test_completed_requires_exit_code_last_step_and_finite_loss(make_spec: Make) -> None:
     verdict = judge(make_spec(), OK, WHOLE, [])
     assert (verdict.status, verdict.data_valid, verdict.cause) == ("completed", True, None)
 
@@ -27,7 +27,7 @@ def test_steps_counted_from_zero_without_a_total(make_spec: Make) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_the_last_of_the_steps_that_were_asked_for_counts_and_not_the_logs_word(make_spec: Make, first: int) -> None:
+def test_the_last_requested_step_counts_and_not_the_one_announced_by_the_log(make_spec: Make, first: int) -> None:
     for total in (None, 5, 19, 20):
         log = [Step(number=first + k, time_s=0.1, total=total) for k in range(20)]
         assert judge(make_spec(), OK, log, [], first=first).status == "completed"
@@ -37,7 +37,7 @@ def test_the_last_of_the_steps_that_were_asked_for_counts_and_not_the_logs_word(
     assert judge(make_spec(), OK, announced, []).status == "failed", "5 of 5, where 20 were asked for"
 
 
-def test_a_run_that_loads_a_checkpoint_ends_where_its_log_says(make_spec: Make) -> None:
+def test_a_run_that_loads_a_checkpoint_ends_at_the_step_stated_in_its_log(make_spec: Make) -> None:
     loaded = make_spec(checkpoint=CheckpointSpec(load="/weights"))
     assert judge(loaded, OK, [Step(number=7, total=7, time_s=0.1)], [], first=1).status == "completed"
     assert judge(loaded, OK, [Step(number=7, total=8, time_s=0.1)], [], first=1).status == "failed"
@@ -63,7 +63,7 @@ def test_a_loss_that_is_not_finite_fails_whatever_the_exit_code(make_spec: Make,
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_gradient_that_no_later_loss_vouches_for_fails(make_spec: Make, bad: float) -> None:
+def test_a_non_finite_gradient_at_the_last_step_fails(make_spec: Make, bad: float) -> None:
     last = judge(make_spec(), OK, [*WHOLE[:-1], WHOLE[-1].replace(grad_norm=bad)], [])
     assert (last.status, last.data_valid) == ("failed", False)
     assert "the gradient norm is not finite at step 20, the last" in str(last.cause)
@@ -90,7 +90,7 @@ def test_a_crashed_teardown_keeps_valid_data(make_spec: Make) -> None:
     )
 
 
-def test_out_of_memory_is_told_apart_and_named_with_its_rank(make_spec: Make) -> None:
+def test_out_of_memory_has_its_own_status_and_names_the_rank(make_spec: Make) -> None:
     event = Event(kind="out_of_memory", text="CUDA out of memory. Tried to allocate 2 GiB", rank=5, fatal=True)
     noise = Event(kind="exception", text="RuntimeError: connection closed by peer", rank=0, fatal=True)
     verdict = judge(make_spec(), JobStatus(state="ended", exit_code=1, rank=0), WHOLE[:3], [noise, event])
@@ -108,7 +108,7 @@ def test_a_rank_that_the_kernel_killed_for_memory_is_not_just_killed(make_spec: 
 
 
 @pytest.mark.parametrize("known", ["timeout", "node_fail", "preempted", "cancelled", "out_of_memory"])
-def test_the_launchers_own_word_is_taken(make_spec: Make, known: str) -> None:
+def test_the_status_of_the_launcher_is_used(make_spec: Make, known: str) -> None:
     status = JobStatus(state="ended", exit_code=1, verdict=known, reason="because")
     verdict = judge(make_spec(), status, WHOLE[:5], [])
     assert (verdict.status, verdict.cause) == (known, "because")
@@ -125,13 +125,13 @@ def test_a_lost_job_is_lost(make_spec: Make) -> None:
     assert judge(make_spec(), JobStatus(state="lost"), WHOLE[:5], []).status == "lost"
 
 
-def test_the_end_of_the_log_explains_what_nothing_else_does(make_spec: Make) -> None:
+def test_the_last_log_line_is_the_cause_if_nothing_else_is_known(make_spec: Make) -> None:
     status = JobStatus(state="ended", exit_code=2, rank=0)
     verdict = judge(make_spec(), status, [], [], "llmbx: this image has no driver")
     assert str(verdict.cause).endswith("its log ends with: llmbx: this image has no driver")
 
 
-def test_the_container_tools_own_word_comes_before_the_end_of_the_log(make_spec: Make) -> None:
+def test_the_message_of_the_container_tool_precedes_the_last_log_line(make_spec: Make) -> None:
     status, spec = JobStatus(state="ended", exit_code=1), make_spec(runtime="pyxis")
     verdict = judge(spec, status, [], [], "child 5 failed", "failed to create container filesystem")
     assert str(verdict.cause).endswith("exit code 1; pyxis: failed to create container filesystem")

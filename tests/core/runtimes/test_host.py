@@ -1,4 +1,4 @@
-"""The host runtime takes the Python that is named, and says when it cannot."""
+"""The host runtime uses the configured Python and reports if it does not work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def prepare(tmp_path: Path) -> tuple[str, dict[str, str]]:
     return image.python, image.versions
 
 
-def test_the_named_python_is_taken_with_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configured_python_is_used_with_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLMBX_PYTHON", sys.executable)
     assert prepare(tmp_path) == (sys.executable, {"python": sys.version.split()[0]})
     assert HostRuntime().check(tmp_path) is None
@@ -36,7 +36,7 @@ def test_without_any_python_it_is_not_available(tmp_path: Path, monkeypatch: pyt
     assert HostRuntime().available() == "python3 is not on PATH; set LLMBX_PYTHON"
 
 
-def test_a_python_that_fails_says_its_own_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_message_of_a_failing_python_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "python3"
     broken.write_text("#!/bin/sh\necho 'python3: command not found in this version' >&2\nexit 127\n")
     broken.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The check of a plugin: it lets good ones pass, and names each way in which one can be wrong."""
+"""The check of a plugin: valid plugins pass, and each kind of problem is reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plugin_named(name: str) -> Any:
 
 @pytest.fixture
 def check(monkeypatch: pytest.MonkeyPatch) -> Checked:
-    """`check(build_command=…)`: what is found in the toy with other hooks; one of None is left out."""
+    """`check(build_command=…)`: the problems of the toy plugin with other hooks; None removes a hook."""
 
     def checked(log: str | None = None, base: Any = toy, **hooks: Any) -> list[str]:
         module = types.ModuleType("altered")
@@ -56,15 +56,15 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Checked:
 
 
 @pytest.mark.parametrize("name", [info.name for info in load().infos])
-def test_every_plugin_here_keeps_the_contract(name: str) -> None:
+def test_every_plugin_here_meets_the_contract(name: str) -> None:
     assert_plugin_ok(name)
 
 
-def test_the_altered_toy_is_good_as_long_as_nothing_is_altered(check: Checked) -> None:
+def test_the_toy_without_changes_meets_the_contract(check: Checked) -> None:
     assert check(LOG) == []
 
 
-def test_a_name_that_nobody_has(check: Checked) -> None:
+def test_an_unknown_name(check: Checked) -> None:
     assert "no entry point 'tyo' in the group llmbx (known: " in check_plugin("tyo")[0]
     with pytest.raises(AssertionError, match="plugin 'tyo' breaks the contract:"):
         assert_plugin_ok("tyo")
@@ -81,7 +81,7 @@ def test_a_hook_without_its_mark(check: Checked) -> None:
     ]
 
 
-def test_a_workload_that_no_catalog_file_could_hold(check: Checked) -> None:
+def test_an_invalid_workload(check: Checked) -> None:
     (line,) = toy.register_workloads()
     (recipe,) = line.recipes
     row = recipe.rows[0].replace(gpus=("3-8",))
@@ -127,12 +127,12 @@ def _launch(**changes: Any) -> Any:
         ({"prefixes": (Prefix(argv=("time",), ranks="7"),)}, "there is no rank 7"),
     ],
 )
-def test_a_launch_that_cannot_be(check: Checked, changes: dict[str, Any], said: str) -> None:
+def test_an_invalid_launch(check: Checked, changes: dict[str, Any], said: str) -> None:
     found = check(build_command=_launch(**changes))
     assert len(found) == 1 and said in found[0], found
 
 
-def test_a_launch_that_is_another_each_time(check: Checked) -> None:
+def test_a_launch_that_differs_in_each_call(check: Checked) -> None:
     count = iter(range(1000))
 
     @hookimpl
@@ -142,7 +142,7 @@ def test_a_launch_that_is_another_each_time(check: Checked) -> None:
     assert "build_command is not pure" in check(build_command=build_command)[0]
 
 
-def test_flops_that_no_sample_takes(check: Checked) -> None:
+def test_invalid_flops(check: Checked) -> None:
     @hookimpl
     def compute_flops(spec: RunSpec) -> Flops:
         return Flops(full=0.0, causal=float("nan"), formula="")
@@ -152,7 +152,7 @@ def test_flops_that_no_sample_takes(check: Checked) -> None:
 
 
 class Careless:
-    """Trusts every line."""
+    """Expects every line to be complete."""
 
     def feed(self, line: str) -> list[Any]:
         if "loss" not in line:
@@ -163,7 +163,7 @@ class Careless:
         return []
 
 
-def test_a_grammar_that_a_cut_line_breaks(check: Checked) -> None:
+def test_a_parser_that_fails_on_a_cut_line(check: Checked) -> None:
     parse_log = hookimpl(lambda spec: Careless())
     parse_log.__name__ = "parse_log"
     found = check(LOG, parse_log=parse_log)

@@ -1,4 +1,4 @@
-"""`llmbx.testing` as a third party's test-suite uses it, and what it costs those who do not."""
+"""`llmbx.testing` in the test suite of a third party, and its absence in other test suites."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def test_a_third_partys_test_suite(tmp_path: Path) -> None:
     assert "8 passed" in done.stdout
 
 
-def test_who_does_not_ask_for_it_does_not_load_it() -> None:
+def test_it_is_loaded_only_on_request() -> None:
     assert not [p for p in importlib.metadata.entry_points(group="pytest11") if p.value.startswith("llmbx")]
 
 
-def test_nothing_of_the_users_reaches_a_test(
+def test_settings_of_the_user_do_not_reach_a_test(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     (tmp_path / "llmbx.toml").write_text('default_cluster = "mine"\n[clusters.mine]\nlauncher = "slurm"\n')
@@ -61,7 +61,7 @@ def test_a_test_may_write_a_configuration_and_set_variables(
     assert (spec.launcher, spec.gpus) == ("slurm", 4)
 
 
-def test_a_command_that_made_no_run_says_so() -> None:
+def test_a_command_without_a_run_is_reported() -> None:
     done = Done(2, "", "llmbx: no workload named 'lime'")
     with pytest.raises(AssertionError, match="llmbx ended with exit code 2: llmbx: no workload named 'lime'"):
         done.result  # noqa: B018 - what it raises is the test

@@ -1,4 +1,4 @@
-"""Runtimes and launchers of third parties: behind a wall, registered once, without taking another's name."""
+"""Third-party runtimes and launchers: wrapped in proxies, registered once, with unique names."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def having(**plugins: object) -> Plugins:
     return Plugins(registry, [])
 
 
-def test_what_a_launcher_raises_or_answers_wrongly_is_told(tmp_path: Path) -> None:
+def test_exceptions_and_invalid_values_of_a_launcher_are_reported(tmp_path: Path) -> None:
     launcher = having(odd=Odd(Launcher())).launcher("odd")
     with pytest.raises(PluginError, match="plugin 'odd': cancel of launcher 'odd' failed: ConnectionError: no answer"):
         launcher.cancel(JOB, tmp_path)
@@ -78,7 +78,7 @@ def test_what_a_launcher_raises_or_answers_wrongly_is_told(tmp_path: Path) -> No
         launcher.dump_stacks(JOB, tmp_path)
 
 
-def test_a_launcher_keeps_its_members_and_prints_nothing_into_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_launcher_keeps_its_members_and_its_output_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     launcher = having(odd=Odd(Launcher())).launcher("odd")
     assert (launcher.name, launcher.attended, launcher.available()) == ("odd", True, None)
     assert getattr(launcher, "check", None) is None
@@ -86,7 +86,7 @@ def test_a_launcher_keeps_its_members_and_prints_nothing_into_the_answer(capsys:
     assert capsys.readouterr() == ("", "looking\n")
 
 
-def test_the_launcher_for_another_place_is_behind_the_wall_too(make_spec: Make, tmp_path: Path) -> None:
+def test_the_launcher_inside_an_allocation_is_wrapped_too(make_spec: Make, tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="cancel of launcher 'odd' failed"):
         placed(having(odd=Odd(Launcher())).launcher("odd"), make_spec()).cancel(JOB, tmp_path)
 
@@ -98,7 +98,7 @@ def test_runtimes_are_registered_once() -> None:
     assert odd.asked == 1
 
 
-def test_the_names_of_core_are_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_names_of_core_are_reserved(capsys: pytest.CaptureFixture[str]) -> None:
     plugins = having(odd=Odd(HostRuntime()), other=Odd(LocalLauncher()))
     wrong: Any = (plugins.runtime("host").wrap, "plugin 'local'"), (plugins.launcher("local").cancel, "'local'")
     for method, owner in wrong:
@@ -117,7 +117,7 @@ def test_a_collision_of_third_parties_names_both(capsys: pytest.CaptureFixture[s
     assert "plugin 'three': the launcher 'odd' is already registered by itself" in told
 
 
-def test_two_workloads_of_one_name_in_a_plugin_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_workloads_of_one_name_in_a_plugin_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     import llmbx_maxtext.plugin as maxtext
 
     class Twice:

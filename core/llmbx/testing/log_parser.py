@@ -21,7 +21,7 @@ MOST = 200
 """Distinct lines of a log that are cut; more would take minutes."""
 
 
-def grammar_problems(name: str, plugins: Plugins, log: str | None) -> Iterator[str]:
+def parser_problems(name: str, plugins: Plugins, log: str | None) -> Iterator[str]:
     """Yield the problems of the plugin's parser and formats. `log` is the text of a log that it must read."""
     parser = plugins.framework(name).parse_log(None)
     missing = [method for method in ("feed", "close") if not callable(getattr(parser, method, None))]

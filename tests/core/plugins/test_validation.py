@@ -1,4 +1,4 @@
-"""What a hook may answer: anything else is one line that names the plugin, the hook and what was expected."""
+"""Validation of hook return values: errors name the plugin, the hook and the expected type."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Grammar:
 
 
 def having(hook: str, answer: Any) -> Plugins:
-    """A plugin `odd` whose hook gives this answer."""
+    """A plugin `odd` whose hook returns this value."""
     arguments = {"spec": "self, spec", "image": "self, spec, image", "launch": "self, spec, launch",
                  "run": "self, spec, run_dir", "": "self"}  # fmt: skip
     kind = {"check_spec": "spec", "prepare_image": "spec", "build_command": "image", "wrap_command": "launch",
@@ -54,7 +54,7 @@ def ask(hook: str, answer: Any, spec: RunSpec) -> Any:
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_every_hook_says_what_it_returns(hook: str) -> None:
+def test_every_hook_has_a_return_type(hook: str) -> None:
     kind = return_type(hook)[1]
     assert isinstance(typing.get_origin(kind) or kind, type)
 
@@ -96,20 +96,20 @@ def test_every_hook_says_what_it_returns(hook: str) -> None:
         ("register_launchers", [Grammar], "expected a list of Launcher: this is the class"),
     ],
 )  # fmt: skip
-def test_a_wrong_answer_is_told(make_spec: Make, hook: str, answer: Any, says: str) -> None:
+def test_an_invalid_value_is_reported(make_spec: Make, hook: str, answer: Any, says: str) -> None:
     with pytest.raises(PluginError) as error:
         ask(hook, answer, make_spec())
     assert str(error.value).startswith(f"plugin 'odd': {hook} returned ") and says in str(error.value)
     assert "\n" not in str(error.value) and error.value.exit_code == 2
 
 
-def test_a_required_answer_that_is_not_there_is_told(make_spec: Make) -> None:
+def test_a_missing_required_value_is_reported(make_spec: Make) -> None:
     odd = Framework(having("prepare_image", None), "odd")
     with pytest.raises(PluginError, match="'odd': prepare_image returned nothing, expected an ImageRequest"):
         odd.prepare_image(make_spec())
 
 
-def test_right_answers_pass_as_they_are_and_lists_become_tuples(make_spec: Make) -> None:
+def test_valid_values_pass_and_lists_become_tuples(make_spec: Make) -> None:
     listed = LAUNCH.replace(phases=[PHASE.replace(argv=["python", "train.py"])], files={"a": b"\xff"})
     assert ask("build_command", listed, make_spec()) == LAUNCH.replace(files={"a": b"\xff"})
     assert ask("wrap_command", None, make_spec()) is None
