@@ -290,7 +290,7 @@ def test_force_overrides_and_is_recorded(llmbx: Llmbx, only_run: Callable[[], Pa
         (["line", "--launcher", "slrum"], "did you mean 'slurm'"),
         (["line", "--cluster", "eos"], "no cluster named 'eos'"),
         (["--plugin", "tyo", "line"], "did you mean 'toy'"),
-        (["line", "--trace-subsystems", "COLL"], "--trace-subsystems is for nccltrace"),
+        (["line", "--trace-subsystems", "COLL"], "--trace-subsystems is an option of nccltrace"),
         (["line", "--with", "nccltrace", "--trace-subsystems", "COL"], "did you mean 'COLL'?"),
         (["line", "--from", "x"], "--from cannot be combined with a workload"),
         ([], "no workload specified"),
