@@ -182,7 +182,6 @@ def __getattr__(name: str) -> Any:
     found = getattr(module, original, None)
     if found is None:
         found = importlib.import_module(f"{package}.{original}" if package != "." else f".{original}", __package__)
-    globals()[name] = found
     return found
 
 
