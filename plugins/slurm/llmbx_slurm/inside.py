@@ -41,8 +41,7 @@ class InsideLauncher(SlurmLauncher):
         """Render the run script. Raises `UsageError` if the allocation is too small for the launch."""
         if launch.nodes > len(self.allocation.hosts):
             raise UsageError(
-                f"the run needs {launch.nodes} nodes, but only {len(self.allocation.hosts)} are available in "
-                f"{self.allocation}"
+                f"the run needs {launch.nodes} nodes, but {self.allocation} has only {len(self.allocation.hosts)}"
             )
         check_cpus(self.allocation, launch.world_size, spec)
         return render.render(spec, launch, wrappings, run_dir, self.allocation)

@@ -361,7 +361,7 @@ def test_an_image_without_python_is_named(
     for _ in range(2):
         code, _, err = end(prepare(reference, "--runtime", tool, "--check"))
         assert code == 2 and last_line(err) == (
-            f"llmbx: the image {reference} has no python3 on its PATH, with which llmbx starts programs"
+            f"llmbx: the image {reference} has no python3 on its PATH, which llmbx needs to start programs"
         )
     forget(daemons, reference)
 

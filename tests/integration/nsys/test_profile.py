@@ -97,11 +97,11 @@ def test_a_capture_that_never_starts_fails_the_run(profile: Llmbx, install: Path
     ("arguments", "says"),
     [
         (["line", "--steps", "50-45"], "expected A-B with A < B"),
-        (["line", "--steps", "4-9", "--max-steps", "6"], "beyond the end"),
+        (["line", "--steps", "4-9", "--max-steps", "6"], "end after the last step"),
         (["line", "--ranks", "3"], "there is no rank 3"),
         (["line", "--tool", "nsyss"], "did you mean 'nsys'?"),
         (["--dtype", "fp8"], "--dtype needs a workload"),
-        ([], "no run yet"),
+        ([], "there is no run to repeat"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(

@@ -124,7 +124,7 @@ def test_whoever_follows_a_run_goes_on_with_its_attempts(
 
 def test_retries_need_somebody_who_follows(llmbx: Llmbx, env: dict[str, str]) -> None:
     done = llmbx(*LINE, "--retries", "1", "--detach", env=env)
-    assert done.returncode == 2 and "--retries needs somebody who follows the run" in done.stderr
+    assert done.returncode == 2 and "--retries cannot be combined with --detach" in done.stderr
 
 
 def test_runs_of_a_sweep_are_tried_again(llmbx: Llmbx, env: dict[str, str], install: Path, read_result: Result) -> None:

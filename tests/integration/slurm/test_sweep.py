@@ -134,7 +134,7 @@ def test_a_job_that_comes_after_it_was_given_up_does_nothing(
     assert (done.returncode, rows(done)[0]["n"]) == (0, 1), done.stderr
     (tmp_path / "now").touch()
     given_up = next(folder for folder, _ in records(install) if (folder / "given-up").exists())
-    wait_until(lambda: any("was given up" in file.read_text() for file in given_up.glob("sbatch_*.out")))
+    wait_until(lambda: any("was abandoned" in file.read_text() for file in given_up.glob("sbatch_*.out")))
     assert set(trained(install).values()) == {1}
     again = llmbx("sweep", "--resume", "--format", "json", env=env)
     assert (again.returncode, rows(again)[0]["n"]) == (0, 1) and len(records(install)) == 2
