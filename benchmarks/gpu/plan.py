@@ -124,9 +124,9 @@ def _profile(scale: Scale) -> list[Job]:
 
 
 def _pgle(scale: Scale) -> list[Job]:
-    found, road = case(PAIRED["maxtext"]), "cpu-standin" if scale.rehearse else "jax"
+    found, mode = case(PAIRED["maxtext"]), "cpu-standin" if scale.rehearse else "jax"
     without = replace(training(found, scale), name="pgle-off")
-    return [without, replace(training(found, scale, "--set", f"pgle={road}"), name=f"pgle-{road}")]
+    return [without, replace(training(found, scale, "--set", f"pgle={mode}"), name=f"pgle-{mode}")]
 
 
 def _nccl(scale: Scale) -> list[Job]:

@@ -78,7 +78,7 @@ def test_a_row_for_one_gpu_is_cut_from_the_real_size_by_layers_and_experts_only(
         assert f"{small.model.experts} of its {full.model.experts} experts" in small.title
     spec = resolved(workload, size, dtype=dtype, gpu_type="h200", gpus=1)
     assert (spec.proxy, spec.mini, spec.recipe, spec.parallelism.dp) == (True, False, "one-gpu", 1)
-    assert spec.peak is not None and spec.doubts == ()
+    assert spec.peak is not None and spec.findings == ()
 
 
 def test_recomputing_layers_costs_less_memory(estimate: ModuleType) -> None:

@@ -26,7 +26,7 @@ MARK = b'"""The part of a package that travels with a launch."""\n'
 """Makes a folder a regular package; Python would prefer an installed package to a folder without this file."""
 
 
-def carried(
+def payload_files(
     spec: RunSpec, package: str, programs: Sequence[str] = ("train.py",), more: Mapping[str, Any] | None = None
 ) -> dict[str, bytes]:
     """Return the files of the payload by their path in the run folder.

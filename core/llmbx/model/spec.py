@@ -181,7 +181,7 @@ class RunSpec(Value, frozen=True):
     """Rules overridden by `--force`."""
     corrected: tuple[str, ...] = ()
     """Corrections that the catalog makes to its source."""
-    doubts: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """Findings made while resolving, for example a scale that is not in the catalog."""
     origins: dict[str, str] = {}
     """Origin of each value, by field."""

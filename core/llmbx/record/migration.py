@@ -6,6 +6,9 @@ from typing import Any
 
 from ..model.run_folder import OLD_SPEC, OLD_TRACE
 
+RENAMED = {"doubts": "findings"}
+"""Fields of a specification that have a new name, by the old one."""
+
 
 def migrate(data: Any) -> Any:
     """Convert every specification in the plain data of a record or sweep to the current format."""
@@ -23,7 +26,7 @@ def _spec(spec: Any) -> Any:
     for old, (plugin, field) in OLD_SPEC.items():
         if spec.get(old):
             plugin_settings.setdefault(plugin, {})[field] = spec[old]
-    rest = {key: value for key, value in spec.items() if key not in OLD_SPEC}
+    rest = {RENAMED.get(key, key): value for key, value in spec.items() if key not in OLD_SPEC}
     if isinstance(trace := rest.get("trace"), dict):
         moved = {new: _text(trace[old]) for old, new in OLD_TRACE.items() if trace.get(old)}
         plugin_settings[trace.get("tool", "")] = moved

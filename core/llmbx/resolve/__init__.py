@@ -72,14 +72,14 @@ def resolve(
         install=install,
         peak=hardware.peak(target["gpu_type"], target["dtype"], gpus),
         corrected=(row.note,) if row.note else (),
-        doubts=choice.findings,
+        findings=choice.findings,
     )
     return _complete(spec, layers, plugins)
 
 
 def _complete(spec: RunSpec, layers: Layers, plugins: Plugins) -> RunSpec:
     """Set the values that depend on several others. Raises `UsageError` if the run cannot be started."""
-    spec = spec.replace(doubts=(*spec.doubts, *without_profile(layers, spec.profile)))
+    spec = spec.replace(findings=(*spec.findings, *without_profile(layers, spec.profile)))
     first = first_number(spec, plugins) if needs_first_number(spec.window, spec.steps) else None
     spec = with_reachable_window(spec, layers, first)
     if spec.profile and not spec.profile.keep_secrets:

@@ -32,11 +32,20 @@ def common_findings(spec: RunSpec, here: bool = True) -> list[Finding]:
     by it are not checked; nor are those that use DP if it is not an integer.
     """
     if impossible := _positive(spec):
-        return [*spec.doubts, *impossible]
+        return [*spec.findings, *impossible]
     topology = _topology(spec)
     batches = [] if topology else _batches(spec)
     local = _local_ranks(spec, os.cpu_count() or 1) if here else []
-    return [*spec.doubts, *local, *topology, *_nodes(spec), *batches, *_heads(spec), *_pipeline(spec), *_experts(spec)]
+    return [
+        *spec.findings,
+        *local,
+        *topology,
+        *_nodes(spec),
+        *batches,
+        *_heads(spec),
+        *_pipeline(spec),
+        *_experts(spec),
+    ]
 
 
 def _positive(spec: RunSpec) -> list[Finding]:

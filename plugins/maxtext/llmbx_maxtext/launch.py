@@ -85,9 +85,9 @@ def collect_stage(profile: Profile) -> Stage:
     JAX's automatic PGLE profiles by itself and does not support another profiler at the same time.
     """
     cache = compilation_cache("collect", profile)
-    if profile.road == "jax":
+    if profile.mode == "jax":
         return Stage(role="collect", steps=COLLECT_STEPS, compilation_cache=cache)
-    tool = "xplane" if profile.road == CPU_STANDIN else "nsys"
+    tool = "xplane" if profile.mode == CPU_STANDIN else "nsys"
     span = ProfileSpec(start=COLLECT_START, stop=COLLECT_STOP, ranks="first", tool=tool)
     return Stage(role="collect", steps=COLLECT_STEPS, profile=span, compilation_cache=cache)
 
@@ -124,7 +124,7 @@ def environment(spec: RunSpec, release: Release, stage: Stage, profile: Profile 
 
 def files(spec: RunSpec, release: Release, profile: Profile | None) -> dict[str, bytes]:
     """Return the files for the run folder: the specification, and the code that runs inside the image."""
-    return payload.carried(spec, __package__, PROGRAMS, {"program": release, "pgle": profile})
+    return payload.payload_files(spec, __package__, PROGRAMS, {"program": release, "pgle": profile})
 
 
 def mounts(spec: RunSpec, profile: Profile | None) -> tuple[Mount, ...]:
@@ -142,7 +142,7 @@ def _tool(image: Image, role: str, profile: Profile) -> Phase:
 
 
 def _collect_capture(profile: Profile) -> Capture | None:
-    if profile.road != "nsys":
+    if profile.mode != "nsys":
         return None
     output = profile.capture.removesuffix(".nsys-rep")
     return Capture(start=COLLECT_START, stop=COLLECT_STOP, tool="nsys", required=True, output=output)

@@ -6,7 +6,7 @@ table of costs (`convert`), and the measured run is compiled with it (`measure`)
 cached profile of an earlier run: a valid profile makes `collect` and `convert` unnecessary, a damaged one is moved
 away. Between phases all ranks wait for each other.
 
-Modes (called `road` in specifications and release files): `nsys` profiles with Nsight Systems and converts with JAX's
+Modes: `nsys` profiles with Nsight Systems and converts with JAX's
 `pgo_nsys_converter` (MaxText Llama 2 recipe); with `jax`, JAX profiles and recompiles by itself, and the compiled
 programs are cached; `cpu-standin` works like `nsys`, but with JAX's own profiler and a converter of llmbx's own, to
 test the phases without a GPU.
@@ -58,14 +58,14 @@ KEY = "key.json"
 class Profile(Value, frozen=True):
     """Location and identity of the PGLE profile of a run.
 
-    `road` is the PGLE mode. `folder` is in the install folder, where later runs find it, or in the run folder if there
+    `mode` is the PGLE mode. `folder` is in the install folder, where later runs find it, or in the run folder if there
     is no install folder. `content` is the file or folder in it. `digest` is the hash of `facts`: image, model, mesh,
     arguments and XLA flags. `capture` is what the collect phase writes, relative to the run folder. `timed` are the
     steps [first, last) of the collect phase whose time is stored with the profile: after the warm-up, before the
     profiled steps.
     """
 
-    road: str
+    mode: str
     folder: str
     content: str
     digest: str
@@ -95,7 +95,7 @@ def profile_of(spec: RunSpec, image: Image, release: Release) -> Profile | None:
     traces = f"maxtext/{spec.experiment}-collect/tensorboard/plugins/profile"
     captures = {"jax": f"pgle/{EXECUTABLES}", CPU_STANDIN: traces}
     return Profile(
-        road=mode,
+        mode=mode,
         folder=f"{spec.install}/pgle/{digest}" if spec.install else f"pgle/{digest}",
         content=EXECUTABLES if mode == "jax" else COSTS,
         digest=digest,
@@ -109,7 +109,7 @@ def profile_facts(spec: RunSpec, image: Image, release: Release, mode: str) -> d
     """Return what identifies a profile: if any of it changes, the compiled program or its timing changes, too."""
     stage = Stage(role="", steps=0)
     return {
-        "road": mode,
+        "mode": mode,
         "image": image.digest or image.reference,
         "release": release.name,
         "gpus": f"{spec.gpus} x {spec.gpu_type}",
@@ -127,16 +127,16 @@ def phase_flags(role: str, profile: Profile | None) -> tuple[str, ...]:
     The latency-hiding scheduler is off while costs are collected, because it would hide them. JAX's automatic PGLE
     finds compiled programs by their flags, so both phases have the same flags in this mode.
     """
-    if role == "collect" and profile and profile.road != "jax":
+    if role == "collect" and profile and profile.mode != "jax":
         return (f"{SCHEDULER}false", NO_ASYNC)
-    if role == "measure" and profile and profile.road != "jax":
+    if role == "measure" and profile and profile.mode != "jax":
         return (f"{SCHEDULER}true", f"{PROFILE}{profile.path}")
     return (f"{SCHEDULER}true",)
 
 
 def phase_env(role: str, profile: Profile | None) -> dict[str, str]:
     """Return the JAX variables of a phase that differ between phases."""
-    if profile is None or profile.road != "jax":
+    if profile is None or profile.mode != "jax":
         return {}
     if role == "collect":
         return {"JAX_ENABLE_PGLE": "true", "JAX_PGLE_PROFILING_RUNS": str(JAX_RUNS)}
@@ -148,6 +148,6 @@ def compilation_cache(role: str, profile: Profile) -> str:
 
     It is empty (no cache) except in mode `jax`: in the other modes JAX's cache key does not depend on the profile.
     """
-    if profile.road != "jax":
+    if profile.mode != "jax":
         return ""
     return profile.capture if role == "collect" else profile.path

@@ -22,7 +22,7 @@ class Release(Value, frozen=True):
 
     It is started as `module`, or as the file `program` if it is a source tree; `config` is relative to the package, or
     a path. Images with a date from `since` to before `until` contain it. `arguments`, `shape`, `profile` and `flags`
-    are templates for the values of `arguments.values`; a template whose value is None is left out. `roads` are the
+    are templates for the values of `arguments.values`; a template whose value is None is left out. `modes` are the
     supported PGLE modes, the default one first. `flops_convention` is the convention of the TFLOP/s that it prints.
     """
 
@@ -31,7 +31,7 @@ class Release(Value, frozen=True):
     since: str
     config: str
     converter: str
-    roads: tuple[str, ...]
+    modes: tuple[str, ...]
     flops_convention: Convention
     arguments: tuple[str, ...]
     shape: tuple[str, ...]
@@ -85,9 +85,9 @@ def image_day(reference: str) -> str | None:
 
 
 def pgle_mode(spec: RunSpec) -> str:
-    """Return the PGLE mode of the run: "off", or one of the release's `roads`."""
+    """Return the PGLE mode of the run: "off", or one of the release's `modes`."""
     mode = str(spec.settings.get("pgle", "off"))
-    return release_of(spec).roads[0] if mode == BY_IMAGE else mode
+    return release_of(spec).modes[0] if mode == BY_IMAGE else mode
 
 
 def _named(name: str) -> Release:

@@ -93,9 +93,9 @@ def _pgle(spec: RunSpec, release: Release) -> Iterator[Finding]:
     mode = pgle_mode(spec)
     if mode == OFF:
         return
-    if mode not in release.roads:
+    if mode not in release.modes:
         problem = f"{release.title} does not support PGLE mode '{mode}'"
-        yield Finding(rule="pgle", problem=problem, fix=f"use --set pgle={' or '.join(release.roads)}")
+        yield Finding(rule="pgle", problem=problem, fix=f"use --set pgle={' or '.join(release.modes)}")
     if mode != "jax" and any(character.isspace() for character in spec.install or ""):
         problem = f"the install path contains a space, and XLA splits its flags at spaces: {spec.install}"
         fix = "use an install folder (LLMB_INSTALL) without spaces, or --set pgle=off"
@@ -112,7 +112,7 @@ def _pgle(spec: RunSpec, release: Release) -> Iterator[Finding]:
 def _profile(spec: RunSpec) -> Iterator[Finding]:
     profile, seed = spec.profile, bool(spec.settings.get("seed_profile"))
     if profile is None:
-        if seed and any(found.rule == "gpu_metrics" for found in spec.doubts):
+        if seed and any(found.rule == "gpu_metrics" for found in spec.findings):
             yield Finding(
                 rule="profile", problem=NO_GPU_METRICS, fix="unset ENABLE_GPU_METRICS, or profile with pgle=off"
             )

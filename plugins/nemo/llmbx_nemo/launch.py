@@ -48,7 +48,7 @@ def launch(spec: RunSpec, image: Image) -> Launch:
         ranks_per_node=spec.gpus // spec.nodes,
         gpus_per_rank=0 if spec.gpu_type == "cpu" else 1,
         phases=(phase,),
-        files=payload.carried(spec, __package__, more={"published": published} if published else None),
+        files=payload.payload_files(spec, __package__, more={"published": published} if published else None),
         mounts=(Mount(source=spec.checkpoint.load, read_only=True),) if spec.checkpoint.load else (),
         ranks_per_numa_node=ranks_per_socket(spec),
     )

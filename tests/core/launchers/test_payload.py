@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from llmbx.launchers.payload import carried
+from llmbx.launchers.payload import payload_files
 from llmbx.model import RunSpec
 
 Spec = Callable[..., RunSpec]
@@ -44,7 +44,7 @@ def write(folder: Path, files: dict[str, bytes]) -> None:
 def test_a_program_runs_with_its_payload(package: str, make_spec: Spec, tmp_path: Path) -> None:
     """It also works with an installed llmbx, which is not used."""
     folder = tmp_path / "run"
-    write(folder, carried(make_spec(), package, more={"extra": {"name": "more"}}))
+    write(folder, payload_files(make_spec(), package, more={"extra": {"name": "more"}}))
     for isolation in (["-S"], []):
         done = subprocess.run(
             [sys.executable, *isolation, "code/train.py"], cwd=folder, env={"PATH": os.environ["PATH"]},
@@ -57,7 +57,7 @@ def test_a_program_runs_with_its_payload(package: str, make_spec: Spec, tmp_path
 
 def test_the_specification_is_passed_completely(package: str, make_spec: Spec) -> None:
     spec = make_spec(settings={"rate": 0.5}, tags=("a b",))
-    job = json.loads(carried(spec, package, more={"extra": None})["spec.json"])
+    job = json.loads(payload_files(spec, package, more={"extra": None})["spec.json"])
     assert job.pop("extra", "missing") is None
     assert msgspec.convert(job, RunSpec) == spec
 
@@ -65,7 +65,7 @@ def test_the_specification_is_passed_completely(package: str, make_spec: Spec) -
 @pytest.mark.parametrize("package", ["llmbx_nemo", "llmbx_maxtext"])
 def test_a_plugins_programs_find_all_that_they_import(package: str, make_spec: Spec) -> None:
     programs = ("train.py", "pgle.py") if package == "llmbx_maxtext" else ("train.py",)
-    files = carried(make_spec(), package, programs)
+    files = payload_files(make_spec(), package, programs)
     modules = {name.removeprefix("code/").removesuffix(".py").replace("/", ".") for name in files}
     sources = [ast.parse(content) for name, content in files.items() if name.endswith(".py")]
     wanted: set[str] = set()

@@ -42,6 +42,15 @@ def test_what_a_trace_recorded_is_a_setting_of_its_plugin(make_spec: Callable[..
     assert spec.plugin_settings == {"nccltrace": given}
 
 
+def test_what_version_1_called_doubts_are_findings(make_spec: Callable[..., RunSpec], tmp_path: Path) -> None:
+    found = {"rule": "scale", "problem": "no such scale", "fix": "use --gpus 1024", "warning": True}
+    data = old(make_spec(), scheduler={}, doubts=[found])
+    del data["spec"]["findings"]  # type: ignore[attr-defined]
+    (tmp_path / "run.json").write_text(json.dumps(data))
+    (finding,) = read_run(tmp_path).record.spec.findings
+    assert (finding.rule, finding.problem, finding.warning) == ("scale", "no such scale", True)
+
+
 def test_a_record_that_is_wrong_in_another_way_says_how(make_spec: Callable[..., RunSpec], tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(old(make_spec(), scheduler={}, surprise=1)))
     with pytest.raises(LlmbxError, match="not a record that this version of llmbx can read"):

@@ -102,8 +102,8 @@ def test_query_groups_may_be_fewer_than_tp() -> None:
 
 
 def test_all_findings_come_at_once_with_those_of_resolving_first() -> None:
-    doubt = Finding(rule="gpus", problem="no such scale", fix="use --gpus 1024")
-    broken = spec(doubts=(doubt,), gpus_per_node=6, shape={"heads": 4, "query_groups": 4}, global_batch_size=7)
+    finding = Finding(rule="gpus", problem="no such scale", fix="use --gpus 1024")
+    broken = spec(findings=(finding,), gpus_per_node=6, shape={"heads": 4, "query_groups": 4}, global_batch_size=7)
     assert [f.rule for f in common_findings(broken)] == ["gpus", "gpus_per_node", "gbs", "heads"]
 
 

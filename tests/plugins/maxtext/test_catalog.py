@@ -51,7 +51,7 @@ def test_every_scale_of_the_tables_resolves_to_its_row(cluster: Spec, dtype: str
         assert found.gradient_accumulation == 1 and found.parallelism.dp == gpus
         assert (found.steps, found.window, found.recipe, found.walltime_minutes) == (50, "last", "pgle-25.01", 60)
         assert found.model.sequence_length == 4096 and found.nodes == gpus / 8
-        assert not found.doubts
+        assert not found.findings
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp8"])
@@ -103,7 +103,7 @@ def test_the_worked_example_exists() -> None:
 @pytest.mark.parametrize("gpus", [64, 128, 256, 512, 1024, 2048])
 def test_a100_runs_bf16_at_every_scale(cluster: Spec, gpus: int) -> None:
     found = cluster("bf16", gpus, "a100")
-    assert not found.doubts and found.parallelism.fsdp == min(gpus, 256 if gpus <= 256 else 128)
+    assert not found.findings and found.parallelism.fsdp == min(gpus, 256 if gpus <= 256 else 128)
 
 
 def test_the_recipes_variables_are_exported(cluster: Spec) -> None:

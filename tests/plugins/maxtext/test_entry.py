@@ -22,7 +22,7 @@ COSTS = 'costs { name: "fusion.1" cost_us: 12.5 }\ncosts { name: "all-gather.2" 
 def facts(tmp_path: Path) -> dict[str, Any]:
     """The entry `pgle` of `spec.json` for a profile that does not exist yet."""
     return {
-        "road": "nsys",
+        "mode": "nsys",
         "folder": str(tmp_path / "pgle" / "0123"),
         "content": "costs.pbtxt",
         "digest": "0123",
@@ -192,7 +192,7 @@ def builds(folder: Path, *names: str) -> None:
 
 def test_jaxs_programs_count_when_one_was_built_twice(facts: dict[str, Any], tmp_path: Path) -> None:
     """JAX stores the program compiled with costs next to the one compiled to collect them."""
-    facts |= {"road": "jax", "content": "executables", "capture": str(tmp_path / "made")}
+    facts |= {"mode": "jax", "content": "executables", "capture": str(tmp_path / "made")}
     builds(tmp_path / "made", "jit_train_step", "jit_train_step", "jit_init")
     assert pgle.convert(facts) == 0 and profile_cache.problem(facts) is None
     assert len(list((Path(facts["folder"]) / "executables").iterdir())) == 3
@@ -202,7 +202,7 @@ def test_jaxs_programs_count_when_one_was_built_twice(facts: dict[str, Any], tmp
 def test_jaxs_programs_without_costs_are_not_a_valid_profile(
     facts: dict[str, Any], tmp_path: Path, names: tuple[str, ...]
 ) -> None:
-    facts |= {"road": "jax", "content": "executables", "capture": str(tmp_path / "made")}
+    facts |= {"mode": "jax", "content": "executables", "capture": str(tmp_path / "made")}
     builds(tmp_path / "made", *names)
     assert pgle.convert(facts) == 1 and not Path(facts["folder"]).exists()
 
@@ -216,13 +216,13 @@ def trace(tmp_path: Path, *events: dict[str, Any]) -> str:
 
 def test_the_stand_in_makes_costs_of_the_longest_times(facts: dict[str, Any], tmp_path: Path) -> None:
     events = [{"name": "x", "dur": dur, "args": {"hlo_op": "dot.1"}} for dur in (1.5, 9.5, 3.0)]
-    facts |= {"road": "cpu-standin", "capture": trace(tmp_path, *events, {"name": "python"})}
+    facts |= {"mode": "cpu-standin", "capture": trace(tmp_path, *events, {"name": "python"})}
     assert pgle.convert(facts) == 0
     assert (Path(facts["folder"]) / "costs.pbtxt").read_text() == 'costs { name: "dot.1" cost_us: 9.5 }\n'
 
 
 def test_the_stand_in_finds_nothing(facts: dict[str, Any], tmp_path: Path) -> None:
-    facts |= {"road": "cpu-standin", "capture": trace(tmp_path, {"name": "python"})}
+    facts |= {"mode": "cpu-standin", "capture": trace(tmp_path, {"name": "python"})}
     assert pgle.convert(facts) == 1
 
 

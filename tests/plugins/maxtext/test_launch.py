@@ -226,7 +226,7 @@ def test_automatic_pgle_uses_the_same_flags_in_both_phases(cluster: Spec) -> Non
 def test_the_images_date_selects_the_pgle_mode(cluster: Spec, reference: str, mode: str) -> None:
     found = launch(cluster("bf16", 64, image=reference), ENROOT.replace(reference=reference))
     job = json.loads(found.files["spec.json"])
-    assert job["pgle"]["road"] == mode and job["program"]["name"] == {"nsys": "2024.12", "jax": "0.2"}[mode]
+    assert job["pgle"]["mode"] == mode and job["program"]["name"] == {"nsys": "2024.12", "jax": "0.2"}[mode]
 
 
 def test_names_that_only_the_newer_maxtext_has(cluster: Spec) -> None:

@@ -33,7 +33,7 @@ def test_fp8_on_a100_is_refused_with_the_reason(cluster: Spec) -> None:
     run = cluster("fp8", 64, "a100")
     (found,) = findings(run)
     assert found.rule == "dtype" and "tensor cores" in found.problem and "--dtype bf16" in found.fix
-    assert rules(list(run.doubts)) == ["dtype"]
+    assert rules(list(run.findings)) == ["dtype"]
 
 
 @pytest.mark.parametrize("letter", ["pp", "cp", "vp", "etp", "rl", "ol"])
@@ -124,7 +124,7 @@ def test_gpu_metrics_are_refused_with_the_reason(cluster: Spec) -> None:
 def test_gpu_metrics_without_a_profile_cause_a_warning(cluster: Spec) -> None:
     plain = cluster("bf16", 64, gpu_metrics=True)
     assert findings(plain) == []
-    (warning,) = plain.doubts
+    (warning,) = plain.findings
     assert warning.warning and "nothing is profiled" in warning.problem
 
 
@@ -161,7 +161,7 @@ def test_every_choice_of_the_catalog_is_a_release_or_pgle_mode(spec: Spec) -> No
 
     for workload in workloads():
         assert set(workload.settings["maxtext"].choices) == {"by-image", *releases()}
-        modes = {mode for release in releases().values() for mode in release.roads}
+        modes = {mode for release in releases().values() for mode in release.modes}
         assert set(workload.settings["pgle"].choices) == {"by-image", "off", *modes}
 
 

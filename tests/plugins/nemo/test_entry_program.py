@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import llmbx_nemo
 from llmbx.entry import rank
-from llmbx.launchers.payload import carried
+from llmbx.launchers.payload import payload_files
 from llmbx.model import ImageSource, RunSpec
 from llmbx_nemo.entry import checkpoints, config, train
 
@@ -60,7 +60,7 @@ def test_the_program_stops_with_status_2_before_anything_else_when_its_driver_is
 ) -> None:
     """It is started as in a run folder: with a copy of the code, and without an installed llmbx."""
     spec = make_spec(driver="nemo2", image=ImageSource(reference="nvcr.io#nvidia/nemo:25.04.00", source="test"))
-    for name, content in carried(spec, "llmbx_nemo").items():
+    for name, content in payload_files(spec, "llmbx_nemo").items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
     argv = [sys.executable, "-S", "code/train.py"]

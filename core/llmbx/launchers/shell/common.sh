@@ -26,9 +26,9 @@ begin() {
   started=$(now) ooms=$(oom_kills)
   # a child that gets a signal before it has reset these traps must not act for the script
   trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
-  trap '[ "$BASHPID" != "$$" ] || asked HUP 1' HUP
-  trap '[ "$BASHPID" != "$$" ] || asked INT 2' INT
-  trap '[ "$BASHPID" != "$$" ] || asked TERM 15' TERM
+  trap '[ "$BASHPID" != "$$" ] || forward HUP 1' HUP
+  trap '[ "$BASHPID" != "$$" ] || forward INT 2' INT
+  trap '[ "$BASHPID" != "$$" ] || forward TERM 15' TERM
 }
 
 finish() { # exit code
@@ -60,7 +60,7 @@ interrupted() { # signal, its number
   trap '' HUP INT TERM
   signal=\"$1\"
   say "got SIG$1, stopping the ranks"
-  stop
+  stop_ranks
   finish $((128 + $2))
 }
 

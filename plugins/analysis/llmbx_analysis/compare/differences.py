@@ -69,7 +69,7 @@ LOCAL = "local"
 
 IGNORED = re.compile(
     r"run_id|created|command|commands\..*|findings|owner\..*|job\..*|prepare_s|attempt|group|repeats|sweep\..*|sweep|"
-    r"spec\.(origins\..*|tags|install|folder|plugin|doubts|corrected|peak\..*|checkpoint_facts.*|gated_tokenizer|secrets|"
+    r"spec\.(origins\..*|tags|install|folder|plugin|findings|corrected|peak\..*|checkpoint_facts.*|gated_tokenizer|secrets|"
     r"stall_timeout_s|walltime_minutes|image\..*|image|minimum.*|accept_image_change|mini|proxy|flops_convention)|"
     r"image\.(path|python|versions\..*)|host\.(load.*|hostname|nodes)|"
     r"environment\.(_|PWD|OLDPWD|SHLVL|TERM.*|PS\d|SSH_.*|XDG_.*|DISPLAY|LS_COLORS|PYTEST_.*|COLUMNS|LINES|HIST.*|TMUX.*|"

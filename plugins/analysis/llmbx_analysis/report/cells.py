@@ -25,7 +25,7 @@ IGNORED: dict[str, Any] = {
     "install": None,
     "walltime_minutes": None,
     "stall_timeout_s": None,
-    "doubts": (),
+    "findings": (),
     "accept_image_change": False,
 }
 """Fields of a specification that do not make a different configuration, with the values that replace them."""

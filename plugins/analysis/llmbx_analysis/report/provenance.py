@@ -28,7 +28,7 @@ UNITS = {
 """Units of values that are stored without one, by name."""
 
 HIDDEN = {
-    "origins", "doubts", "install", "plugin", "folder", "checkpoint_facts", "peak", "secrets", "image", "corrected",
+    "origins", "findings", "install", "plugin", "folder", "checkpoint_facts", "peak", "secrets", "image", "corrected",
     "forced", "tags", "profilers", "model", "parallelism", "accept_image_change", "mini", "proxy",
 }  # fmt: skip
 """Fields of a specification that are shown elsewhere or not at all."""
@@ -41,7 +41,7 @@ def configuration(cell: Cell) -> Section:
     rows = tuple((name, _with_unit(name, value), _origin(spec, name)) for name, value in settings(spec).items())
     corrected = tuple(f"corrected: {line}" for line in spec.corrected)
     forced = (f"rules overridden with --force: {', '.join(spec.forced)}",) if spec.forced else ()
-    warnings = tuple(f"{finding.problem}; {finding.fix}" for finding in spec.doubts)
+    warnings = tuple(f"{finding.problem}; {finding.fix}" for finding in spec.findings)
     return Section(
         name="configuration",
         title="Configuration",

@@ -52,15 +52,15 @@ def convert(profile: dict[str, Any]) -> int:
     """Convert, validate and publish the profile. If it is invalid, print an error and return 1."""
     made = profile_cache.build_folder(profile)
     try:
-        fault = CONVERTERS[profile["road"]](profile, made / profile["content"])
+        fault = CONVERTERS[profile["mode"]](profile, made / profile["content"])
         number = profile_cache.count(profile, made / profile["content"])
         if fault or not number:
-            say(f"error: cannot create a PGLE profile: {fault or EMPTY[profile['road']]}")
+            say(f"error: cannot create a PGLE profile: {fault or EMPTY[profile['mode']]}")
             return 1
         profile_cache.publish(profile, made, collect_time(profile, Path.cwd()))
     finally:
         shutil.rmtree(made, ignore_errors=True)
-    what = "compiled programs" if profile["road"] == "jax" else "operations with a cost"
+    what = "compiled programs" if profile["mode"] == "jax" else "operations with a cost"
     say(f"PGLE profile {profile['folder']}: {number} {what}")
     return 0
 

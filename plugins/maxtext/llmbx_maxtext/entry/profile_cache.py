@@ -49,7 +49,7 @@ def count(profile: dict[str, Any], content: Path) -> int:
 
     JAX stores a program that was compiled with costs next to the first build of the same program.
     """
-    if profile["road"] != "jax":
+    if profile["mode"] != "jax":
         return len(COST.findall(content.read_bytes())) if content.is_file() else 0
     names = [file.name for file in content.iterdir()] if content.is_dir() else []
     builds = Counter(match["module"] for name in names if (match := PROGRAM.fullmatch(name)))

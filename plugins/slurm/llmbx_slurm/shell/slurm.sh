@@ -15,7 +15,7 @@ archive_previous_start() { # moves the files of an earlier start of a requeued j
   done
 }
 
-asked() { interrupted "$1" "$2"; } # signal, its number
+forward() { interrupted "$1" "$2"; } # signal, its number
 
 first_address() { # address of the job's first node, as configured in Slurm
   local first address
@@ -24,7 +24,7 @@ first_address() { # address of the job's first node, as configured in Slurm
   echo "${address:-$first}"
 }
 
-stop() {
+stop_ranks() {
   [ -n "$step" ] || return 0
   kill -s TERM "$step" 2> /dev/null
   wait "$step"

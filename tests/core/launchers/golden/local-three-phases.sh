@@ -35,9 +35,9 @@ begin() {
   started=$(now) ooms=$(oom_kills)
   # a child that gets a signal before it has reset these traps must not act for the script
   trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
-  trap '[ "$BASHPID" != "$$" ] || asked HUP 1' HUP
-  trap '[ "$BASHPID" != "$$" ] || asked INT 2' INT
-  trap '[ "$BASHPID" != "$$" ] || asked TERM 15' TERM
+  trap '[ "$BASHPID" != "$$" ] || forward HUP 1' HUP
+  trap '[ "$BASHPID" != "$$" ] || forward INT 2' INT
+  trap '[ "$BASHPID" != "$$" ] || forward TERM 15' TERM
 }
 
 finish() { # exit code
@@ -69,7 +69,7 @@ interrupted() { # signal, its number
   trap '' HUP INT TERM
   signal=\"$1\"
   say "got SIG$1, stopping the ranks"
-  stop
+  stop_ranks
   finish $((128 + $2))
 }
 
@@ -113,9 +113,9 @@ set -m
 grace=${LLMBX_STOP_GRACE_S:-10} # seconds between TERM and KILL
 pids=() copies=() ticker=''
 exec 9<> <(:)         # events: a rank and its exit code, a signal and its number, or a tick
-trap 'tell USR1' USR1 # the signal for stack dumps
+trap 'signal_ranks USR1' USR1 # the signal for stack dumps
 
-asked() { echo "$1 $2" >&9; } # signal, its number
+forward() { echo "$1 $2" >&9; } # signal, its number
 
 tick() { # a periodic event while the script is alive, to detect killed supervisors
   while sleep 5 && kill -0 "$$" 2> /dev/null; do echo tick >&9; done
@@ -141,7 +141,7 @@ copy_lines() { # file, offset, process: copy complete lines after the offset whi
     LC_ALL=C stdbuf -o 1M grep -a --line-buffered ''
 }
 
-tell() { # signal: send it to every rank and all its processes
+signal_ranks() { # signal: send it to every rank and all its processes
   local n
   for n in "${!pids[@]}"; do kill -s "$1" -- "-${pids[n]}" 2> /dev/null; done
 }
@@ -164,12 +164,12 @@ any_left() {
   return 1
 }
 
-stop() { # stop the remaining ranks; returns when all their output is in the log
+stop_ranks() { # stop the remaining ranks; returns when all their output is in the log
   local end=$((SECONDS + grace))
   if any_left; then
-    tell TERM
+    signal_ranks TERM
     while any_left && ((SECONDS < end)); do sleep 0.1; done
-    tell KILL
+    signal_ranks KILL
   fi
   kill -- "-$ticker" 2> /dev/null
   wait "${pids[@]}" 2> /dev/null
@@ -221,13 +221,13 @@ run() { # number of ranks, function that runs one
     ((status == 0)) || failed "$n" "$status"
   done
   any_left && say "phase $phase left processes behind, stopping them"
-  stop
+  stop_ranks
 }
 
 failed() { # rank, exit code
   rank=$1
   say "phase $phase: rank $1 ended with exit code $2"
-  stop
+  stop_ranks
   finish "$2"
 }
 

@@ -37,9 +37,9 @@ begin() {
   started=$(now) ooms=$(oom_kills)
   # a child that gets a signal before it has reset these traps must not act for the script
   trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
-  trap '[ "$BASHPID" != "$$" ] || asked HUP 1' HUP
-  trap '[ "$BASHPID" != "$$" ] || asked INT 2' INT
-  trap '[ "$BASHPID" != "$$" ] || asked TERM 15' TERM
+  trap '[ "$BASHPID" != "$$" ] || forward HUP 1' HUP
+  trap '[ "$BASHPID" != "$$" ] || forward INT 2' INT
+  trap '[ "$BASHPID" != "$$" ] || forward TERM 15' TERM
 }
 
 finish() { # exit code
@@ -71,7 +71,7 @@ interrupted() { # signal, its number
   trap '' HUP INT TERM
   signal=\"$1\"
   say "got SIG$1, stopping the ranks"
-  stop
+  stop_ranks
   finish $((128 + $2))
 }
 
@@ -127,7 +127,7 @@ archive_previous_start() { # moves the files of an earlier start of a requeued j
   done
 }
 
-asked() { interrupted "$1" "$2"; } # signal, its number
+forward() { interrupted "$1" "$2"; } # signal, its number
 
 first_address() { # address of the job's first node, as configured in Slurm
   local first address
@@ -136,7 +136,7 @@ first_address() { # address of the job's first node, as configured in Slurm
   echo "${address:-$first}"
 }
 
-stop() {
+stop_ranks() {
   [ -n "$step" ] || return 0
   kill -s TERM "$step" 2> /dev/null
   wait "$step"
