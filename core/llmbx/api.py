@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from .logs.restarts import RESTARTED as RESTARTED
     from .logs.restarts import Attempts as Attempts
     from .logs.signatures import Signatures as Signatures
+    from .measure import formulas as formulas
     from .measure import intervals as intervals
     from .measure import series as series
     from .measure import stats as stats

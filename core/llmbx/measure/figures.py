@@ -1,8 +1,4 @@
-"""Compute the metrics of a run from its steps: window, step time, TFLOP/s, tokens/s, MFU. No input or output.
-
-tokens/s = sequence length x global batch size / step time; days for 1T tokens = 1e12 / (tokens/s) / 86400; MFU = global
-batch size x model FLOPs / (step time x GPUs x peak). These are the formulas of the recipes.
-"""
+"""Compute the metrics of a run from its steps: window, step time, TFLOP/s, tokens/s, MFU. No input or output."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ..model import RunSpec, Step, Value
 from ..model.flops import Flops
 from ..model.result import FlopsPerSample, Loss, Mfu, StepTime, Tflops, Window
-from . import series, stats
+from . import formulas, series, stats
 from .window import choose
 
 ROUNDED = 0.005
@@ -56,7 +52,8 @@ def measure(
     window, measured = choose(steps, policy or spec.window, hidden)
     times = [step.time_s for step in measured if step.time_s is not None]
     step_time = StepTime(**stats.summary(times))
-    rate = spec.tokens_per_step / step_time.mean if step_time.mean else None
+    length, batch, seconds = spec.model.sequence_length, spec.global_batch_size, step_time.mean
+    rate = formulas.tokens_per_s(length, batch, seconds) if seconds else None
     tflops, warnings = _tflops(spec, measured, flops)
     return Figures(
         window=window,
@@ -66,8 +63,8 @@ def measure(
         tflops_per_gpu=tflops,
         tokens_per_s=rate,
         tokens_per_s_per_gpu=rate / spec.gpus if rate else None,
-        mfu=_mfu(spec, step_time.mean, flops),
-        days_per_1t_tokens=1e12 / rate / 86400 if rate else None,
+        mfu=_mfu(spec, seconds, flops),
+        days_per_1t_tokens=formulas.days_per_1t_tokens(rate) if rate else None,
         loss=_loss(steps),
         peak_memory_gb=_memory(steps),
         flops_per_sample=FlopsPerSample(full=flops.full, causal=flops.causal) if flops else FlopsPerSample(),
@@ -94,8 +91,8 @@ def profiled_numbers(spec: RunSpec, steps: Sequence[Step], first_number: int | N
 
 
 def achieved_tflops(spec: RunSpec, step_time_s: float, flops: Flops) -> float:
-    """Model TFLOP/s per GPU of one step: FLOPs per sample (in the recipe's convention) x GBS / (time x GPUs)."""
-    return flops.by(spec.flops_convention) * spec.global_batch_size / (step_time_s * spec.gpus) / 1e12
+    """Model TFLOP/s per GPU of a step of this run, in its recipe's convention."""
+    return formulas.tflops_per_gpu(flops.by(spec.flops_convention), spec.global_batch_size, step_time_s, spec.gpus)
 
 
 def _tflops(spec: RunSpec, measured: Sequence[Step], flops: Flops | None) -> tuple[Tflops, tuple[str, ...]]:
@@ -134,9 +131,9 @@ def _mfu(spec: RunSpec, step_time_s: float | None, flops: Flops | None) -> Mfu:
     peak = spec.peak
     if peak and not (math.isfinite(peak.tflops) and peak.tflops > 0):
         peak = None  # the record of an older llmbx may contain such a peak, and its run still needs a result
-    value = achieved_tflops(spec, step_time_s, flops) / peak.tflops if step_time_s and flops and peak else None
+    tflops = achieved_tflops(spec, step_time_s, flops) if step_time_s and flops else None
     return Mfu(
-        value=value,
+        value=formulas.mfu(tflops, peak.tflops) if tflops is not None and peak else None,
         formula=flops.formula if flops else None,
         convention=spec.flops_convention if flops else None,
         peak_tflops=peak.tflops if peak else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from llmbx.api import Convention, Flops, ModelShape, Reference, Value
+from llmbx.api import Convention, Flops, ModelShape, Reference, Value, formulas
 
 Formula = Callable[[ModelShape], Flops | None]
 """Computes the model FLOPs of one sample for a model shape."""
@@ -48,11 +48,7 @@ def model_flops(terms: Terms, formula: Formula) -> float | None:
 
 
 def compute(field: str, terms: Terms, formula: Formula) -> float | None:
-    """Compute a figure from the terms; None if a term that it needs is unknown.
-
-    tokens/s = sequence length x batch / step time; days = 1e12 / (tokens/s) / 86400; MFU = batch x FLOPs / (step time x
-    GPUs x peak); TFLOP/s per GPU = MFU x peak. These are the formulas of the recipes.
-    """
+    """Compute a figure from the terms; None if a term that it needs is unknown."""
     if field == "model_flops":
         return model_flops(terms, formula)
     if not terms.batch or not terms.step_time_s:
@@ -60,10 +56,10 @@ def compute(field: str, terms: Terms, formula: Formula) -> float | None:
     if field in ("tokens_per_s", "days_per_1t_tokens"):
         if not terms.sequence_length:
             return None
-        rate = terms.sequence_length * terms.batch / terms.step_time_s
-        return rate if field == "tokens_per_s" else 1e12 / rate / 86400
+        rate = formulas.tokens_per_s(terms.sequence_length, terms.batch, terms.step_time_s)
+        return rate if field == "tokens_per_s" else formulas.days_per_1t_tokens(rate)
     flops = model_flops(terms, formula)
     if flops is None or (field == "mfu" and not terms.peak_tflops):
         return None
-    tflops = terms.batch * flops / terms.step_time_s / terms.gpus / 1e12
-    return tflops / terms.peak_tflops if field == "mfu" and terms.peak_tflops else tflops
+    tflops = formulas.tflops_per_gpu(flops, terms.batch, terms.step_time_s, terms.gpus)
+    return formulas.mfu(tflops, terms.peak_tflops) if field == "mfu" and terms.peak_tflops else tflops

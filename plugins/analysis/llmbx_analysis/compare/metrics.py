@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from llmbx.api import Convention, Reference, Result
+from llmbx.api import Convention, Reference, Result, formulas
 
 from .comparison import Metric
 from .measured import Measured
@@ -70,10 +70,10 @@ def in_convention(result: Result, convention: Convention, figure: Figure) -> flo
     w, time = result.workload, result.step_time_s.mean
     if not (flops and w.global_batch_size and w.gpus and time):
         return None
-    tflops = flops * w.global_batch_size / time / w.gpus / 1e12
+    tflops = formulas.tflops_per_gpu(flops, w.global_batch_size, time, w.gpus)
     if figure == "tflops_per_gpu":
         return tflops
-    return tflops / result.mfu.peak_tflops if result.mfu.peak_tflops else None
+    return formulas.mfu(tflops, result.mfu.peak_tflops) if result.mfu.peak_tflops else None
 
 
 def metric(name: str, unit: str, better: Better, a: float | None, b: float | None, note: str | None = None) -> Metric:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llmbx.api import Fact, Result, hardware, intervals, stats, words
+from llmbx.api import Fact, Result, formulas, hardware, intervals, stats, words
 
 from ..compare.measured import step_time, times
 from .cells import Cell, RunData
@@ -154,7 +154,7 @@ def _flops_formula(result: Result, time: intervals.Interval | None) -> str:
 def _days(results: Sequence[Result], time: intervals.Interval) -> Fact:
     last = results[-1]
     per_second = _at_mean_step_time(last.tokens_per_s, last, time)
-    value = 1e12 / per_second / 86400 if per_second else None
+    value = formulas.days_per_1t_tokens(per_second) if per_second else None
     rate = f"{words.number(per_second)} tokens/s" if per_second else "tokens/s"
     note = None
     if value is None:
