@@ -39,7 +39,7 @@ CONTRASTS = """() => {
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
     if (!walker.currentNode.data.trim() || element.matches("script, style")) continue;
-    if (element.closest('[class*=" behind_"]')) continue;  // the halo of the words that follow
+    if (element.closest('[class*=" label_halo_"]')) continue;  // the halo of the words that follow
     const style = getComputedStyle(element);
     if (!element.getClientRects().length) continue;
     const ink = paint(element.closest("svg") ? style.fill : style.color);
