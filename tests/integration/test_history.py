@@ -50,4 +50,4 @@ def test_where_no_cache_can_be_written_the_listing_says_so_once(llmbx: Llmbx, in
     assert llmbx("run", "line", "--set", "fault=exit").returncode == 1
     done = llmbx("jobs", "--workload", "line", "--format", "json", env={"XDG_CACHE_HOME": "/proc/none"})
     assert [run["status"] for run in json.loads(done.stdout)] == ["failed"]
-    assert done.stderr.count("cannot be used") == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.count("cannot use the history index") == 1 and done.stderr.count("\n") == 1
