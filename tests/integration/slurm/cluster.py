@@ -227,15 +227,17 @@ class Cluster:
     def _database(self) -> None:
         """MariaDB on a socket and a port of loopback; whoever runs the tests is its administrator."""
         data, me = self.folder / "database", user()
+        temporary = self.folder / "database-tmp"  # a server that starts deletes every temporary table in its folder
+        temporary.mkdir(exist_ok=True)
         self.call(
-            "mariadb-install-db", "--no-defaults", f"--user={me}", f"--datadir={data}", "--skip-test-db",
-            "--auth-root-authentication-method=socket", f"--auth-root-socket-user={me}",
+            "mariadb-install-db", "--no-defaults", f"--user={me}", f"--datadir={data}", f"--tmpdir={temporary}",
+            "--skip-test-db", "--auth-root-authentication-method=socket", f"--auth-root-socket-user={me}",
         )  # fmt: skip
         log = (self.folder / "database.log").open("w")
         subprocess.Popen(
             ["mariadbd", "--no-defaults", f"--user={me}", f"--datadir={data}", f"--socket={self.folder}/database.sock",
              f"--pid-file={self.folder}/database.pid", "--bind-address=127.0.0.1", f"--port={self.accounting + 1}",
-             "--innodb-buffer-pool-size=64M"],
+             f"--tmpdir={temporary}", "--innodb-buffer-pool-size=64M"],
             env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
         log.close()
