@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from ..model import Reference, Result, RunSpec, Workload
+from ..model.workload import Kind
+
+KINDS = get_args(Kind)
 
 
 def nearest_row(spec: RunSpec, workload: Workload) -> Reference | None:
     """The published result for the run's size, dtype, GPU type and scale with the fewest differences; None if there is
     none.
 
-    Among equals, rows of a table are preferred to worked examples, which sources round and copy from older releases.
+    Among equals, rows of the recipe's tables are preferred to its worked examples, which sources round and copy from
+    older releases, and both to figures that were published elsewhere.
     """
     wanted = (spec.size, spec.dtype, spec.gpu_type, spec.gpus)
     found = [r for r in workload.references if (r.size, r.dtype, r.gpu_type, r.gpus) == wanted]
-    return min(found, key=lambda r: (r.step_time_s is None, len(differences(spec, r)), r.kind != "table"), default=None)
+    return min(
+        found, key=lambda r: (r.step_time_s is None, len(differences(spec, r)), KINDS.index(r.kind)), default=None
+    )
 
 
 def exact_row(spec: RunSpec, workload: Workload) -> Reference | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError, did_you_mean
 from ..model import Convention, Example, Reference, Value
+from ..model.workload import Kind
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -17,6 +18,7 @@ COLUMNS = (
     "step_time_s",
     "step_time_std_s",
     "tokens_per_s",
+    "tokens_per_s_per_gpu",
     "days_per_1t_tokens",
     "tflops_per_gpu",
     "tflops_per_gpu_std",
@@ -41,7 +43,8 @@ class ReferenceTable(Value, frozen=True):
     scale.
 
     Numbers are written as printed; `mfu_percent` is in percent. `peak_tflops` and `model_flops` are the values that the
-    source computes the MFU with. `disputed` maps a scale to the reason why its column is disputed.
+    source computes the MFU with. `disputed` maps a scale to the reason why its column is disputed. Without
+    `step_time_s` the step time is computed from `tokens_per_s_per_gpu`, `global_batch_size` and `sequence_length`.
     """
 
     source: str
@@ -50,7 +53,7 @@ class ReferenceTable(Value, frozen=True):
     gpu_type: str
     gpus: tuple[int, ...]
     recipe: str | None = None
-    kind: Literal["table", "example"] = "table"
+    kind: Kind = "table"
     convention: Convention = "full"
     peak_tflops: float | None = None
     model_flops: float | None = None
@@ -58,6 +61,7 @@ class ReferenceTable(Value, frozen=True):
     step_time_s: tuple[float, ...] = ()
     step_time_std_s: tuple[float, ...] = ()
     tokens_per_s: tuple[float, ...] = ()
+    tokens_per_s_per_gpu: tuple[float, ...] = ()
     mfu_percent: tuple[float, ...] = ()
     days_per_1t_tokens: tuple[float, ...] = ()
     tflops_per_gpu: tuple[float, ...] = ()
@@ -112,6 +116,8 @@ def _references(table: ReferenceTable, place: str) -> list[Reference]:
         value = getattr(table, key)
         for figure in value if isinstance(value, tuple) else () if value is None else (value,):
             _check_figure(figure, f"{place}.{key}", zero=key.endswith(("std_s", "gpu_std")))
+    if table.tokens_per_s_per_gpu and not table.step_time_s and not (table.global_batch_size and table.sequence_length):
+        raise UsageError(f"{place}: global_batch_size and sequence_length are required to compute the step time")
     for scale in table.disputed:
         if scale not in map(str, table.gpus):
             raise UsageError(f"{place}.disputed: the table has no scale '{scale}'")
@@ -134,6 +140,10 @@ def _reference(table: ReferenceTable, index: int) -> Reference:
     figures: dict[str, Any] = {key: getattr(table, key)[index] for key in COLUMNS if getattr(table, key)}
     if table.mfu_percent:
         figures["mfu"] = round(table.mfu_percent[index] / 100, 6)
+    if "step_time_s" not in figures and "tokens_per_s_per_gpu" in figures:
+        tokens = figures["global_batch_size"] * table.sequence_length
+        figures["step_time_s"] = tokens / (figures["tokens_per_s_per_gpu"] * table.gpus[index])
+        figures["step_time_from"] = "tokens_per_s_per_gpu"
     return Reference(
         source=table.source,
         size=table.size,

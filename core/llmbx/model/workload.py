@@ -226,13 +226,18 @@ class Setting(Value, frozen=True):
     """Whether the value may be None."""
 
 
+Kind = Literal["table", "example", "other"]
+"""Kinds of published results, in the order in which one is chosen for a comparison."""
+
+
 class Reference(Value, frozen=True):
     """A published result. Unknown fields are None; `mfu` is a fraction.
 
-    `kind` distinguishes a row of a performance table from a worked example or a sample of a tool's output.
+    `kind`: a row of the recipe's performance tables, a worked example or a sample of its tool's output, or a figure for
+    the same work from another page or release.
     `peak_tflops` and `model_flops` (of one sample) are the values that the source computes `mfu` with.
     `sequence_length` (tokens) is needed only if no workload of the catalog defines it. `disputed` says why the row is
-    disputed.
+    disputed. `step_time_from` names the printed figure that `step_time_s` was computed from; None if it was printed.
     """
 
     source: str
@@ -240,10 +245,12 @@ class Reference(Value, frozen=True):
     dtype: str
     gpu_type: str
     gpus: int
-    kind: Literal["table", "example"] = "table"
+    kind: Kind = "table"
     step_time_s: float | None = None
     step_time_std_s: float | None = None
+    step_time_from: str | None = None
     tokens_per_s: float | None = None
+    tokens_per_s_per_gpu: float | None = None
     mfu: float | None = None
     days_per_1t_tokens: float | None = None
     tflops_per_gpu: float | None = None

@@ -43,6 +43,13 @@ def test_a_table_comes_before_a_worked_example(spec: RunSpec) -> None:
         assert slow(spec, workload(*rows), 6.5)
 
 
+def test_a_figure_from_elsewhere_comes_last(spec: RunSpec) -> None:
+    example, other = row(6.6, kind="example"), row(5.3, kind="other")
+    for rows in ((other, example), (example, other)):
+        assert exact_row(spec, workload(*rows)) == example
+    assert exact_row(spec, workload(other)) == other
+
+
 def test_the_rows_own_recipe_batch_and_length_come_first(spec: RunSpec) -> None:
     other, own = row(5.0, recipe="old"), row(6.0, recipe="plain", kind="example")
     assert nearest_row(spec, workload(other, own)) == own

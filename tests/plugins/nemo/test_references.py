@@ -152,6 +152,35 @@ def test_every_published_value_is_stored_as_printed(workload: str) -> None:
     )
 
 
+# Llama 3.1 on nemo:25.09, per GPU, of the framework's performance summary for that image.
+SUMMARY = {
+    ("8b", "gb200", 8): (31357, 1614),
+    ("8b", "b200", 8): (29994, 1544),
+    ("70b", "gb200", 64): (3986, 1791),
+    ("70b", "h100", 64): (1619, 727),
+    ("405b", "gb200", 128): (729, 1840),
+    ("405b", "h100", 1024): (302, 763),
+}
+
+
+def test_the_summary_of_the_image_fills_rows_that_the_recipe_prints_no_figures_for() -> None:
+    rows = {(r.size, r.gpu_type, r.gpus): r for r in load("llama3.1") if r.kind == "other" and r.recipe == "mbridge"}
+    assert {key: (r.tokens_per_s_per_gpu, r.tflops_per_gpu) for key, r in rows.items()} == SUMMARY
+    plugins = load_plugins()
+    for (size, gpu_type, gpus), (rate, tflops) in SUMMARY.items():
+        request = Request(workload="llama3.1", size=size, dtype="fp8", gpu_type=gpu_type, gpus=gpus, recipe="mbridge")
+        spec = resolve(request, plugins, Config(), {}, {})
+        found = exact_row(spec, plugins.workload("llama3.1", "nemo"))
+        assert found is not None and found.step_time_s is not None
+        seconds = spec.global_batch_size * 8192 / (rate * gpus)
+        if (size, gpu_type) == ("405b", "gb200"):
+            assert (found.kind, found.step_time_s) == ("example", 5.741470)  # the recipe's own figure comes first
+        else:
+            assert (found.step_time_from, found.step_time_s) == ("tokens_per_s_per_gpu", pytest.approx(seconds))
+        flops = plugins.framework("nemo").compute_flops(spec)
+        assert flops.causal * spec.global_batch_size / seconds / gpus / 1e12 == pytest.approx(tflops, rel=2e-3)
+
+
 def test_the_number_of_values_is_that_of_the_tables() -> None:
     assert {w: len(printed(w)) for w in TABLES} == {"llama3.1": 34, "llama4": 8, "grok1": 8}
 
@@ -192,7 +221,7 @@ def test_every_value_has_a_source_and_a_row_of_the_catalog(workload: str) -> Non
     for reference in catalog.references:
         assert reference.recipe is not None
         recipe = recipes[reference.recipe]
-        assert reference.source.startswith(recipe.title)
+        assert reference.source.startswith(recipe.title) or reference.kind == "other"
         assert reference.convention == recipe.flops_convention
 
 
@@ -224,7 +253,8 @@ def test_tokens_and_days_follow_from_step_time_and_batch(workload: str) -> None:
 def test_a_run_of_every_published_row_is_compared_with_the_table(workload: str) -> None:
     plugins = load_plugins()
     for (size, dtype, gpu_type, gpus), figures in printed(workload).items():
-        recipe = next(r.recipe for r in load(workload) if (r.size, r.dtype, r.gpu_type) == (size, dtype, gpu_type))
+        tables = [r for r in load(workload) if r.kind == "table"]
+        recipe = next(r.recipe for r in tables if (r.size, r.dtype, r.gpu_type) == (size, dtype, gpu_type))
         request = Request(workload=workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus, recipe=recipe)
         spec = resolve(request, plugins, Config(), {}, {})
         found = exact_row(spec, plugins.workload(workload, "nemo"))
@@ -247,6 +277,7 @@ def test_contradictory_values_are_marked() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ("tokens_per_s_per_gpu = [1.0, 2.0]", "global_batch_size and sequence_length are required"),
         ("step_time_s = [1.0]", r"at tables\[0\]\.step_time_s: 1 values for 2 scales"),
         ("step_time = [1.0, 2.0]", r"at tables\[0\]: unknown key 'step_time' \(did you mean 'step_time_s'\?\)"),
         ('disputed = { 16 = "why" }', r"at tables\[0\]\.disputed: the table has no scale '16'"),

@@ -93,4 +93,4 @@ def _audit_workload(workload: Workload, plugins: Plugins, config: Config, tolera
 
 
 def _tables(cases: Sequence[Case]) -> list[Case]:
-    return [case for case in cases if case.reference.kind == "table"]
+    return [case for case in cases if case.reference.kind != "example"]

@@ -14,8 +14,6 @@ from .explain import MATCH, Candidates, explain
 from .findings import Disputed, ExampleDispute, difference_percent
 from .terms import CELLS, Case, compute
 
-FIELDS = (*CELLS, "tflops_per_gpu")
-
 
 def disputed_examples(
     examples: Sequence[Example],
@@ -41,7 +39,7 @@ def disputed_examples(
 
 def _check_figures(case: Case, candidates: Candidates, tolerance: float) -> Iterator[ExampleDispute]:
     """Figures of an example that do not follow from its own step time."""
-    for field in FIELDS:
+    for field in CELLS:
         found = dispute(case, field, candidates, tolerance)
         if found is not None:
             yield _from_cell(found, "formula" if field in ("mfu", "tflops_per_gpu") else "arithmetic")

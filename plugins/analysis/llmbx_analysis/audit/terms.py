@@ -10,7 +10,7 @@ from llmbx.api import Convention, Flops, ModelShape, Reference, Value, formulas
 Formula = Callable[[ModelShape], Flops | None]
 """Computes the model FLOPs of one sample for a model shape."""
 
-CELLS = ("tokens_per_s", "mfu", "days_per_1t_tokens")
+CELLS = ("tokens_per_s", "mfu", "days_per_1t_tokens", "tflops_per_gpu")
 """Columns of a performance table that are computed from its step time."""
 
 

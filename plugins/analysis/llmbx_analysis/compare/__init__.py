@@ -88,6 +88,8 @@ def compare_published(
     measured_change = intervals.change(figure, side.step_time_s)
     verdict, reason = decide_verdict(measured_change, tolerance)
     warnings = tuple(f"published figure disputed: {text}" for text in disputed)
+    if reference.step_time_from:
+        warnings += (f"the source prints no step time: it was computed from {reference.step_time_from}",)
     return Comparison(
         verdict=verdict,
         reason=reason,
