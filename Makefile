@@ -7,7 +7,7 @@ PYTEST  := LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python -m pytest
 CORES   := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell expr $(CORES) + 1)
 
-.PHONY: test unit lint release clean
+.PHONY: test unit lint docs docs-release release clean
 
 test: unit
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/integration
@@ -19,11 +19,26 @@ unit: $(VENV)/.ready
 lint: $(VENV)/.ready
 	$(PYTEST) tests/test_house.py $(PYTEST_ARGS)
 
+# The documentation as a site in build/site; dead links are errors.
+docs: $(TEST)/docs/.ready
+	NO_MKDOCS_2_WARNING=1 $(TEST)/docs/bin/mkdocs build --strict
+
+# Add this version to the sites of all versions, as a commit on the local branch gh-pages.
+docs-release: docs
+	PATH="$(abspath $(TEST)/docs/bin):$$PATH" NO_MKDOCS_2_WARNING=1 mike deploy --update-aliases \
+	  "$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' core/llmbx/__init__.py)" latest
+	PATH="$(abspath $(TEST)/docs/bin):$$PATH" mike set-default latest
+
 # sdist and wheel in dist/, the wheel installed in an empty environment, every entry point loaded.
 release: $(VENV)/.ready
 	rm -rf dist
 	$(VENV)/bin/python -m build --outdir dist .
 	tests/release.sh "$(VENV)/bin/python" dist/*.whl
+
+$(TEST)/docs/.ready: docs/requirements.txt
+	$(PYTHON) -m venv $(TEST)/docs
+	$(TEST)/docs/bin/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	touch $@
 
 # A real install of the package and of the tests' third-party plugin: what is tested is what a user gets.
 $(VENV)/.ready: pyproject.toml $(shell find core plugins tests/fixtures/toy -type f -not -name '*.pyc' 2>/dev/null)
