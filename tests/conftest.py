@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from llmbx.model import RunSpec
 
-pytest_plugins = ["llmbx.testing", "tests.groups"]
+pytest_plugins = ["llmbx.testing", "tests.groups", "tests.proven"]
 
 # The toy's tests are a third party's: tests/core/testing runs them as such.
 collect_ignore = ["fixtures"]

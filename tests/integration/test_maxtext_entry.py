@@ -213,7 +213,7 @@ def test_jaxs_own_pgle_is_not_believed_without_a_gpu(start: Start) -> None:
     assert "PGLE collected an empty trace" in found.text and found.log.steps == []
 
 
-def test_llama2_trains(start: Start) -> None:
+def test_llama2_trains(start: Start, record_property: Callable[[str, object], None]) -> None:
     """FSDP over four forced devices: the real MaxText, its own log line, and FLOPs that agree with ours."""
     found = start("llama2", gpus=4, steps=12)
     assert found.status.exit_code == 0, found.text
@@ -228,13 +228,17 @@ def test_llama2_trains(start: Start) -> None:
     assert step.tflops_per_gpu * TERA / step.tokens_per_s_per_gpu == pytest.approx(flops, rel=rounding + 1e-3)
     seen = json.loads((found.folder / "seen.json").read_text())
     assert seen["versions"]["maxtext"] == "0.2.5" and seen["affinity"] and seen["environment"]["JAX_PLATFORMS"] == "cpu"
+    proven = {"claim": "trains", "workload": "llama2", "version": "MaxText 0.2.5", "ranks": 1, "split": "FSDP 4"}
+    record_property("proves", proven)
 
 
-def test_a_mixture_of_experts_trains(start: Start) -> None:
+def test_a_mixture_of_experts_trains(start: Start, record_property: Callable[[str, object], None]) -> None:
     found = start("mixtral", gpus=4, steps=8, settings={"ep": "2"})
     assert found.status.exit_code == 0, found.text
     assert [step.number for step in found.log.steps] == list(range(8))
     assert "moe_lb_loss" in found.text and found.log.steps[-1].loss is not None
+    proven = {"claim": "trains", "workload": "mixtral", "version": "MaxText 0.2.5", "ranks": 1, "split": "EP 2 FSDP 2"}
+    record_property("proves", proven)
 
 
 def test_maxtext_itself_goes_through_pgle(start: Start) -> None:

@@ -25,6 +25,7 @@ from .test_nemo_entry import resolved
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Train = Callable[..., Path]
+Proves = Callable[[str, object], None]
 
 VOCABULARY = 1024
 LINE = re.compile(r"iteration (\d+)/\d+ .*?global_batch_size: (\d+) .*?reduced_train_loss: (\S+)")
@@ -76,7 +77,9 @@ def final(folder: Path) -> dict[str, Any]:
         ("2.3.1", "llama3.1"), ("2.3.1", "grok1"), ("2.3.1", "llama4"),
     ],
 )  # fmt: skip
-def test_minis_train_on_the_versions_inside_the_images(version: str, workload: str, train: Train) -> None:
+def test_minis_train_on_the_versions_inside_the_images(
+    version: str, workload: str, train: Train, record_property: Proves
+) -> None:
     folder = train(version, workload)
     found = losses(folder)
     assert len(found) == 4 and found == pytest.approx([math.log(VOCABULARY)] * 4, abs=0.1)
@@ -87,6 +90,7 @@ def test_minis_train_on_the_versions_inside_the_images(version: str, workload: s
     assert values["connected.config.params_dtype"] == "torch.float32"
     experts = {"grok1": 8, "llama4": 16}.get(workload)
     assert values["connected.config.num_moe_experts"] == experts
+    record_property("proves", {"claim": "trains", "workload": workload, "version": f"NeMo {version}", "ranks": 1})
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,9 @@ def test_minis_train_on_the_versions_inside_the_images(version: str, workload: s
         ("grok1", {}),
     ],
 )  # fmt: skip
-def test_parallel_minis_are_built_for_real(workload: str, letters: dict[str, int], train: Train) -> None:
+def test_parallel_minis_are_built_for_real(
+    workload: str, letters: dict[str, int], train: Train, record_property: Proves
+) -> None:
     more = [word for letter, degree in letters.items() for word in ("--set", f"{letter}={degree}")]
     folder = train("2.3.1", workload, "--size", "mini", "--gpus", "2", *more)
     assert losses(folder) == pytest.approx([math.log(VOCABULARY)] * 4, abs=0.1)
@@ -105,6 +111,9 @@ def test_parallel_minis_are_built_for_real(workload: str, letters: dict[str, int
     built = {letter: values[f"connected.config.{name}_parallel_size"] or 1 for letter, name in names.items()}
     assert built == {"tp": 1, "pp": 1, "vp": 1, "ep": 1} | letters
     assert values["connected.data_parallel_size"] == (1 if {"tp", "pp"} & letters.keys() else 2)
+    split = " ".join(f"{letter.upper()} {degree}" for letter, degree in letters.items()) or "DP 2"
+    proven = {"claim": "trains", "workload": workload, "version": "NeMo 2.3.1", "ranks": 2, "split": split}
+    record_property("proves", proven)
 
 
 def test_a_checkpoint_is_saved_and_resumed_as_the_recipe_does(train: Train) -> None:

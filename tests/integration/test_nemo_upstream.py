@@ -105,13 +105,21 @@ def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> dict[s
 
 
 @pytest.mark.parametrize(("recipe", "name"), ROWS)
-def test_the_final_configuration_is_upstreams(recipe: str, name: str, ours: Ours) -> None:
+def test_the_final_configuration_is_upstreams(
+    recipe: str, name: str, ours: Ours, record_property: Callable[[str, object], None]
+) -> None:
     data = published(*recipe.rsplit("-", 1))
     assert data and all(entry.reason for entry in data.permitted)
     found = ours(recipe)[name]
     assert len(found) > 500
     differing = differences(upstream(recipe, name), found)
     assert {k: pair for k, pair in differing.items() if not data.permits(k, there=pair[1] is not ...)} == {}
+    framework, version = VERSIONS[recipe]
+    workload, _, recipe_name = recipe.rpartition("-")
+    record_property("proves", {
+        "claim": "equals", "workload": workload, "recipe": recipe_name, "row": name, "fields": len(found),
+        "version": f"{'Megatron-Bridge' if framework is BRIDGE else 'NeMo'} {version}",
+    })  # fmt: skip
 
 
 @pytest.mark.parametrize("recipe", sorted(UPSTREAM))

@@ -21,6 +21,7 @@ from .test_nemo_entry import nemo_python
 
 __all__ = ["nemo_python"]
 
+Proves = Callable[[str, object], None]
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Train = Callable[..., Path]
 
@@ -68,13 +69,17 @@ def seen_version(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("workload", ["grok1", "llama3.1", "llama4"])
-def test_minis_train_on_every_images_version_and_print_the_same_losses(workload: str, train: Train) -> None:
+def test_minis_train_on_every_images_version_and_print_the_same_losses(
+    workload: str, train: Train, record_property: Proves
+) -> None:
     own = losses(train(OWN, workload))
     assert len(own) == 4 and own[-1] < own[0]
     for version in BRIDGE:
         folder = train(version, workload)
         assert seen_version(folder) == version
         assert losses(folder) == pytest.approx(own, abs=2e-5), version
+        proven = {"claim": "trains", "workload": workload, "version": f"Megatron-Bridge {version}", "ranks": 1}
+        record_property("proves", proven)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +93,7 @@ def test_minis_train_on_every_images_version_and_print_the_same_losses(workload:
     ],
 )
 def test_parallel_minis_are_built_for_real_on_the_oldest_version(
-    workload: str, letters: tuple[str, ...], train: Train
+    workload: str, letters: tuple[str, ...], train: Train, record_property: Proves
 ) -> None:
     more = [word for letter in letters for word in ("--set", letter)]
     old, own = (
@@ -96,6 +101,9 @@ def test_parallel_minis_are_built_for_real_on_the_oldest_version(
     )
     assert len(own) == 4 and own[-1] < own[0]
     assert old == pytest.approx(own, abs=2e-5)
+    split = " ".join(letters).upper().replace("=", " ")
+    proven = {"claim": "trains", "workload": workload, "version": "Megatron-Bridge 0.1.0rc3", "ranks": 2}
+    record_property("proves", {**proven, "split": split})
 
 
 def test_checkpoints_and_profiles_of_a_version_without_callbacks(train: Train) -> None:
