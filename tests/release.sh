@@ -18,6 +18,10 @@ for point in points:
 packages = sorted({point.module.partition(".")[0] for point in points})
 assert all((resources.files(package) / "py.typed").is_file() for package in packages), packages
 assert any(str(path).endswith("licenses/LICENSE") for path in dist.files or ()), "no license in the wheel"
-print(f"llmbx {dist.version}: {len(points)} entry points of {len(packages)} packages load")
+tag = next(line for line in (dist.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: "))
+from llmbx_nccltrace import native_engine
+assert not tag.endswith("-any"), "the wheel has no C scanner: build it on a machine with gcc or clang"
+assert native_engine.load(), f"the C scanner does not load ({tag})"
+print(f"llmbx {dist.version}: {len(points)} entry points of {len(packages)} packages load; {tag}")
 END
 "$folder/venv/bin/llmbx" --version

@@ -1,6 +1,6 @@
 """Alternative engines that llmbx does not use. Each only counts calls by operation, size, data type and ranks.
 
-They require numba, numpy, polars or duckdb. `compare.py --python` runs all of them.
+They require numba, numpy, polars, pyarrow or duckdb. `compare.py --python` runs all of them.
 
     python benchmarks/nccl/alternatives.py numba nccl.log
 """
@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 BLOCK = 1 << 22
+FIELDS = 24
+"""Fields of a collective's line, separated by spaces, if it has no label."""
+
 LINE = r"NCCL INFO (\w+): opCount \S+ sendbuff \S+ recvbuff \S+ count (\d+) datatype (\d+) op \d+ root \d+ comm \S+ \[nranks=(\d+)\]"  # noqa: E501
 
 
@@ -116,6 +119,61 @@ def with_polars(path: Path) -> int:
     return int(groups.group_by(["1", "2", "3", "4"]).len().collect(engine="streaming")["len"].sum())
 
 
+def with_polars_columns(path: Path) -> int:
+    """Count by columns: read the log as a CSV file with spaces, which ignores lines with another number of fields."""
+    import polars as pl
+
+    names = [f"f{number}" for number in range(FIELDS)]
+    lines = pl.scan_csv(
+        path, has_header=False, separator=" ", quote_char=None, schema=dict.fromkeys(names, pl.String),
+        missing_columns="insert", truncate_ragged_lines=True,
+    ).filter(pl.col("f5") == "opCount", pl.col(names[-1]).is_not_null())  # fmt: skip
+    groups = lines.group_by(["f4", "f12", "f14", "f21"]).len().collect(engine="streaming")
+    return int(groups["len"].sum())
+
+
+def with_pyarrow(path: Path) -> int:
+    """Count by columns in the same way, in blocks, and a group-by for each."""
+    import pyarrow as pa
+    from pyarrow import compute, csv
+
+    names = [f"f{number}" for number in range(FIELDS)]
+    keys = ["f4", "f12", "f14", "f21"]
+    reader = csv.open_csv(
+        path,
+        csv.ReadOptions(column_names=names, block_size=BLOCK),
+        csv.ParseOptions(delimiter=" ", quote_char=False, invalid_row_handler=lambda row: "skip"),
+        csv.ConvertOptions(include_columns=[*keys, "f5"], column_types=dict.fromkeys(names, pa.string())),
+    )
+    groups = []
+    for block in reader:
+        calls = pa.table(block.filter(compute.equal(block["f5"], "opCount")))
+        groups.append(calls.group_by(keys).aggregate([([], "count_all")]))
+    total = pa.concat_tables(groups).group_by(keys).aggregate([("count_all", "sum")])
+    return int(compute.sum(total["count_all_sum"]).as_py())
+
+
+def with_pyarrow_regex(path: Path) -> int:
+    """Count with the regular expression of `with_polars`, by RE2, and a group-by for each block."""
+    import pyarrow as pa
+    from pyarrow import compute, csv
+
+    named = LINE.replace(r"(\w+)", r"(?P<op>\w+)").replace(r"count (\d+)", r"count (?P<n>\d+)")
+    named = named.replace(r"datatype (\d+)", r"datatype (?P<d>\d+)").replace(r"nranks=(\d+)", r"nranks=(?P<r>\d+)")
+    reader = csv.open_csv(
+        path,
+        csv.ReadOptions(column_names=["line"], block_size=BLOCK),
+        csv.ParseOptions(delimiter="\x01", quote_char=False),
+        csv.ConvertOptions(column_types={"line": pa.string()}),
+    )
+    total = 0
+    for block in reader:
+        found = compute.extract_regex(block["line"], named).drop_null()
+        calls = pa.Table.from_struct_array(found).group_by(["op", "n", "d", "r"]).aggregate([([], "count_all")])
+        total += compute.sum(calls["count_all"]).as_py() or 0
+    return total
+
+
 def with_duckdb(path: Path) -> int:
     """Count with the same operations in SQL."""
     import duckdb
@@ -131,7 +189,15 @@ def with_duckdb(path: Path) -> int:
     return int(row[0]) if row else 0
 
 
-ENGINES = {"numba": with_numba, "numpy": with_numpy, "polars": with_polars, "duckdb": with_duckdb}
+ENGINES = {
+    "numba": with_numba,
+    "numpy": with_numpy,
+    "pyarrow": with_pyarrow,
+    "pyarrow, regex": with_pyarrow_regex,
+    "polars": with_polars_columns,
+    "polars, regex": with_polars,
+    "duckdb": with_duckdb,
+}
 
 if __name__ == "__main__":
     print(ENGINES[sys.argv[1]](Path(sys.argv[2])))

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 COMMAND = "from llmbx_nccltrace.cli import command; command()"
-ALTERNATIVES = ("numba", "numpy", "polars", "duckdb")
+ALTERNATIVES = ("numba", "numpy", "pyarrow", "pyarrow, regex", "polars", "polars, regex", "duckdb")
 
 
 class Run(NamedTuple):
@@ -38,7 +38,7 @@ def commands(log: Path, python: str | None) -> dict[str, list[str]]:
         "grep -c": ["grep", "-c", ": opCount ", str(log)],
         "regex, 2 processes": [sys.executable, str(HERE / "regex_counter.py"), str(log), "--processes", "2"],
         "llmbx nccl": [*llmbx, "--engine", "native"],
-        "llmbx nccl, no compiler": [*llmbx, "--engine", "python"],
+        "llmbx nccl, python": [*llmbx, "--engine", "python"],
     }
     if python:
         found["regex, 1 process"] = [sys.executable, str(HERE / "regex_counter.py"), str(log), "--processes", "1"]
@@ -72,7 +72,9 @@ def main() -> None:
     parser.add_argument("log", type=Path)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--megabytes", type=float, default=1080, help="size of the generated log")
-    parser.add_argument("--python", help="an interpreter with numba, numpy, polars and duckdb; also compare with these")
+    parser.add_argument(
+        "--python", help="an interpreter with numba, numpy, pyarrow, polars and duckdb; also compare with these"
+    )
     options = parser.parse_args()
     if not options.log.exists():
         make = [sys.executable, str(HERE / "generate.py"), str(options.log), "--megabytes", str(options.megabytes)]
@@ -87,7 +89,7 @@ def main() -> None:
 
 
 def report(log: Path, first: dict[str, Run], runs: dict[str, list[Run]]) -> None:
-    """Print one row per program. The first run of each, which may compile, has its own column."""
+    """Print one row per program. The first run of each, in which numba compiles, has its own column."""
     size, load = log.stat().st_size, os.getloadavg()[0]
     print(f"{log.name}: {size / 1e6:,.0f} MB, generated. {os.cpu_count()} cores, load {load:.1f}")
     floor = min(r.seconds for r in runs["grep -c"])

@@ -30,7 +30,7 @@ def read_report(
     logs = find_logs(paths)
     counts, used = read_logs(logs, engine)
     if engine == "auto" and used == "python" and counts.lines > _MANY_LINES:
-        note("no C compiler found; install gcc or clang to read large logs several times faster")
+        note("this installation has no compiled scanner; reinstall llmbx with gcc or clang to read large logs faster")
     if _is_empty(counts):
         where = logs[0] if len(logs) == 1 else f"{len(logs)} files"
         raise UsageError(f"{where}: no NCCL lines found. Set NCCL_DEBUG=INFO (llmbx run … --with nccltrace)")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "native", "python"]),
     default="auto",
     show_default=True,
-    help="native compiles a C scanner once and caches it; auto uses it for large logs.",
+    help="native is a compiled C scanner, which auto uses if it is installed; python is slower.",
 )
 @click.option("--html", "page", type=output.Target(), metavar="FILE", help="Also write an HTML page.")
 def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, page: Path | None) -> None:

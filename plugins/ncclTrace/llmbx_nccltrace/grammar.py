@@ -14,18 +14,22 @@ FIGURES = re.compile(
 RECORD = re.compile(rb"([A-Za-z]\w*+): opCount [^ ]++ sendbuff [^ ]++ recvbuff [^ ]++ " + FIGURES.pattern)
 """A collective's record (NCCL's `src/enqueue.cc`), up to `[nranks=8]`; what follows may be truncated."""
 
+_SOURCE = rb"[^\s:]+:\d+ (?:\([^)\s]*\) )?"  # file, line and function in front of NCCL INFO or WARN
+
 CLEAN = re.compile(
-    rb"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[\d.,]*+\] )?((?:\[[^]\n]*+\])?[^[]*+\[\d++\] "
-    rb"NCCL INFO [A-Za-z]\w*+): opCount [^ ]++ sendbuff [^ ]++ recvbuff [^ ]++ (count [^[]*+\[nranks=\d++\]) stream "
-    rb"[^ \n]++(?: task [^ ]++ globalrank [^ \n]++)?+\n",
+    rb"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[\d.,]*+\] )?((?:\[[^]\n]*+\](?! (?:" + _SOURCE + rb")?NCCL ))?+"
+    rb"[^[]*+\[\d++\] NCCL INFO [A-Za-z]\w*+): opCount [^ ]++ sendbuff [^ ]++ recvbuff [^ ]++ "
+    rb"(count [^[]*+\[nranks=\d++\]) stream [^ \n]++(?: task [^ ]++ globalrank [^ \n]++)?+\n",
     re.MULTILINE,
 )
-"""Approximately, a line that is exactly one record. Groups: the text before `: opCount`, and `count` to nranks."""
+"""Approximately, a line that is exactly one record. Groups: the text before `: opCount`, and `count` to nranks.
+
+A label in brackets may precede the record, but no header of another message.
+"""
 
 COUNTED = b": opCount "
 """Occurs once in every collective's record; text that contains it and does not match `RECORD` was truncated."""
 
-_SOURCE = rb"[^\s:]+:\d+ (?:\([^)\s]*\) )?"
 _HEADER = re.compile(
     rb"(?:(?P<host>[^\s:]+):(?P<pid>\d+):\d+ )?\[(?P<device>-?\d+)\] "
     rb"(?P<source>" + _SOURCE + rb")?NCCL (?P<level>INFO|WARN) "

@@ -1,21 +1,18 @@
-"""The native engine: compiled `scan.c` counts the clean lines, `Reader` reads the others."""
+"""The native engine: the compiled `scan.c` counts the clean lines, `Reader` reads the others."""
 
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 from .blocks import Blocks, Chunk
-from .compiler import shared_object
 from .counts import Caller, LogCounts
 from .definitions import ELEMENT_BYTES, PER_RANK_COUNT
 from .reader import Reader
 
-SOURCE = Path(__file__).with_name("scan.c")
+LIBRARY = Path(__file__).with_name("libscan.so")
+"""`scan.c`, compiled when the wheel was built (`build_scanner.py`); missing if there was no C compiler."""
 
 # Array sizes and return codes of scan.c, in the same order.
 OPERATIONS, CALLERS, KINDS, IRREGULAR, PROCESS, NAME = 1 << 15, 1 << 13, 16, 1024, 96, 16
@@ -47,16 +44,10 @@ class _State(ctypes.Structure):
     )  # fmt: skip
 
 
-@contextmanager
-def scanner(environ: Mapping[str, str] = os.environ) -> Iterator[ctypes.CDLL | None]:
-    """Yield the compiled scanner, or None if it cannot be compiled or loaded."""
-    with shared_object(SOURCE, environ) as path:
-        yield _load(path) if path else None
-
-
-def _load(path: Path) -> ctypes.CDLL | None:
+def load() -> ctypes.CDLL | None:
+    """Load the compiled scanner; None if this installation has none that works here."""
     try:
-        found = ctypes.CDLL(str(path))
+        found = ctypes.CDLL(str(LIBRARY))
     except OSError:
         return None
     found.scan.restype = ctypes.c_uint64

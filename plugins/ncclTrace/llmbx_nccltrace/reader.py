@@ -67,7 +67,8 @@ class Reader:
             self._remember(head, self.qualify(found_messages[0].process))
         for process, level, text in found_messages:
             if level == b"WARN":
-                self.counts.add_error(self.qualify(process), _decoded(text))
+                if warning := _decoded(text):  # empty if another writer interrupted it
+                    self.counts.add_error(self.qualify(process), warning)
                 if COUNTED in text:  # another writer's record without its header, inside the warning
                     self._records(b"", text)
             elif level:

@@ -12,6 +12,7 @@
 #include <string.h>
 
 enum { OPS = 1 << 15, CALLERS = 1 << 13, KINDS = 16, IRREGULAR = 1024, PROCESS = 96, NAME = 16, LABEL = 64 };
+static const uint64_t LARGEST = (uint64_t)1 << 40; /* bytes of a message; with larger ones, the sums could overflow */
 enum { READ_IRREGULAR = 1, OPS_FULL = 2, CALLERS_FULL = 3 };
 
 typedef struct {
@@ -237,15 +238,15 @@ static int kind(State *s, const char *name) { /* index of the operation's name, 
 
 /* Count one record. Returns 0, or the code of a full table (nothing is counted), or -1 if the line is irregular. */
 static int counted(State *s, const Record *r) {
-  uint64_t bytes = r->datatype < 16 ? s->sizes[r->datatype] : 0;
+  uint64_t size = r->datatype < 16 ? s->sizes[r->datatype] : 0, bytes = size * r->count;
   int k = kind(s, r->name);
-  if (!bytes || k == KINDS) return -1;
+  if (!size || k == KINDS || bytes > LARGEST) return -1;
+  if (!memcmp(r->name, s->per_rank_count[0], NAME) || !memcmp(r->name, s->per_rank_count[1], NAME)) bytes *= r->nranks;
+  if (bytes > LARGEST) return -1;
   Operation *o = operation(s, r);
   if (!o) return OPS_FULL;
   Caller *c = caller(s, r);
   if (!c) return CALLERS_FULL;
-  bytes *= r->count;
-  if (!memcmp(r->name, s->per_rank_count[0], NAME) || !memcmp(r->name, s->per_rank_count[1], NAME)) bytes *= r->nranks;
   o->calls++, c->calls[k]++, s->calls++;
   c->bytes += bytes, s->bytes += bytes;
   return 0;

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -19,7 +18,7 @@ from .counts import LogCounts, append
 Engine = Literal["auto", "native", "python"]
 
 SMALL = 8 << 20
-"""Logs of at most this many bytes are read in pure Python: compiling would take longer."""
+"""Logs of at most this many bytes are read in one thread: starting more, or processes, would take longer."""
 
 CHUNK_BYTES = 32 << 20
 """Minimum bytes per chunk of a file."""
@@ -30,36 +29,34 @@ Count = Callable[[Chunk], LogCounts]
 def read_logs(paths: Sequence[Path], engine: Engine = "auto", workers: int | None = None) -> tuple[LogCounts, str]:
     """Return the counts of the logs and the name of the engine used. Memory does not grow with their size.
 
-    `auto` uses the native engine for large logs if there is a C compiler; `native` requires one. Raises `InfraError` if
-    it is missing or a log cannot be read.
+    `auto` uses the native engine if it is installed; `native` requires it. Raises `InfraError` if it is missing or a
+    log cannot be read.
     """
     count = workers or min(_cores(), 8)
     chunks = list(_chunks(paths, count))
-    with _counter(engine, sum(_size(path) for path in paths)) as (name, counter):
-        total = LogCounts()
-        try:
-            for counts in _count_all(name, counter, chunks, count):
-                append(total, counts)
-        except (OSError, EOFError, zlib.error) as error:
-            where = getattr(error, "filename", None) or (paths[0] if len(paths) == 1 else "a log")
-            raise InfraError(f"cannot read {where}: {getattr(error, 'strerror', None) or error}") from error
+    name, counter = _counter(engine)
+    total = LogCounts()
+    try:
+        for counts in _count_all(name, counter, chunks, count):
+            append(total, counts)
+    except (OSError, EOFError, zlib.error) as error:
+        where = getattr(error, "filename", None) or (paths[0] if len(paths) == 1 else "a log")
+        raise InfraError(f"cannot read {where}: {getattr(error, 'strerror', None) or error}") from error
     return total, name
 
 
-@contextmanager
-def _counter(engine: Engine, size: int) -> Iterator[tuple[str, Count]]:
-    if engine == "python" or (engine == "auto" and size <= SMALL):
-        yield "python", python_engine.count
-        return
-    from . import native_engine
+def _counter(engine: Engine) -> tuple[str, Count]:
+    if engine != "python":
+        from . import native_engine
 
-    with native_engine.scanner(os.environ) as compiled:
-        if compiled:
-            yield "native", partial(native_engine.count, compiled)
-        elif engine == "native":
-            raise InfraError("no C compiler found: install gcc or clang, or use --engine python (slower)")
-        else:
-            yield "python", python_engine.count
+        if library := native_engine.load():
+            return "native", partial(native_engine.count, library)
+        if engine == "native":
+            raise InfraError(
+                "this installation of llmbx has no compiled scanner: reinstall it with a C compiler (gcc, clang), "
+                "or use --engine python (slower)"
+            )
+    return "python", python_engine.count
 
 
 def _count_all(name: str, counter: Count, chunks: list[Chunk], workers: int) -> Iterable[LogCounts]:
@@ -67,13 +64,12 @@ def _count_all(name: str, counter: Count, chunks: list[Chunk], workers: int) -> 
 
     The native scanner releases the GIL, so it runs in threads; the Python engine needs processes.
     """
-    if workers == 1 or len(chunks) == 1:
+    if workers == 1 or len(chunks) == 1 or sum((s.stop or _size(s.path)) - s.start for s in chunks) <= SMALL:
         yield from map(counter, chunks)
         return
     import concurrent.futures as futures
 
-    large = sum((s.stop or _size(s.path)) - s.start for s in chunks) > SMALL
-    kind = futures.ProcessPoolExecutor if name == "python" and large else futures.ThreadPoolExecutor
+    kind = futures.ThreadPoolExecutor if name == "native" else futures.ProcessPoolExecutor
     with kind(min(workers, len(chunks))) as pool:
         yield from pool.map(counter, chunks)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,12 +19,16 @@ Read = Callable[..., Report]
 Count = Callable[..., LogCounts]
 
 
-@pytest.fixture(scope="session")
-def scanner() -> Iterator[object]:
+@pytest.fixture(scope="session", autouse=True)
+def scanner() -> object:
     """The compiled scanner; required, since these tests compare both engines."""
-    with native_engine.scanner(os.environ) as found:
-        assert found is not None, "these tests need a C compiler"
-        yield found
+    found, library = native_engine.load(), native_engine.LIBRARY
+    assert found is not None, f"these tests need {library}: install a C compiler (gcc or clang), then llmbx again"
+    source = library.with_name("scan.c")  # is there in an editable installation
+    if source.exists():
+        current = source.stat().st_mtime <= library.stat().st_mtime
+        assert current, f"{library} is older than scan.c: run pip install -e . again"
+    return found
 
 
 @pytest.fixture(params=["native", "python"])

@@ -29,7 +29,7 @@ COLLS = st.builds(
     host=st.sampled_from(["node1", "node2", "dgx-01", "ip-10-0-0-1", None]),
     pid=st.sampled_from([7, 4711, 4712, 4194304]),
     dev=st.integers(0, 15),
-    count=st.integers(0, 10**13),
+    count=st.integers(0, 10**7) | st.integers(0, 10**13),
     dtype=st.integers(0, 11),
     comm=ADDRESSES,
     nranks=st.integers(1, 4096),
@@ -70,6 +70,10 @@ def damaged(draw: st.DrawFn) -> str:
 @example(text="node1:4:4 [0] a.cc:1 NCCL WARN refused" + coll() + "\n", block=400, cuts=[])
 @example(text="node1:4:4 [0] a.cc:1 NCCL WARN " + coll(host=None) + "\n", block=400, cuts=[])
 @example(text="node1:4711:4720 [0] misc/socket.cc:50 NCCL WARN " + coll()[17:] + "\n", block=400, cuts=[])
+@example(text=head() + "\n" + head().replace("INFO", "WARN") + coll() + "\n", block=400, cuts=[])
+@example(text="[0] NCCL WARN " + coll() + "\n" + "[0] a.cc:1 NCCL WARN refused " + coll() + "\n", block=400, cuts=[])
+@example(text="[0] NCCL INFO Using network IB " + coll() + "\n", block=400, cuts=[])
+@example(text=coll("AllGather", count=10**13, nranks=9_999_999) + "\n", block=400, cuts=[])
 @example(text=coll()[35:60] + " " + coll(host="node2") + "\n", block=400, cuts=[])
 @example(text="\n".join([coll(), opened(0, 8), coll(), opened(0, 4, identity="0xb"), coll()]), block=400, cuts=[250])
 def test_engines_agree_with_a_simple_parser(

@@ -87,6 +87,13 @@ def test_errors_name_rank_and_host_once(read: Read) -> None:
     assert "rank 2 (node1, pid 102): socketStartConnect: Connect to 10.0.0.2<45763> failed (2 times)" in report.warnings
 
 
+def test_a_warning_that_another_process_interrupts(read: Read) -> None:
+    """Without its text it is not reported, and the record behind it is counted."""
+    report = read("[0] NCCL WARN " + coll(), "[0] a.cc:1 NCCL WARN refused " + coll(), head() + "Using network IB")
+    assert [(operation.op, operation.calls) for operation in report.operations] == [("AllReduce", 2)]
+    assert [(e.text, e.times) for e in report.errors] == [("refused", 1)]
+
+
 def test_the_watchdog_of_the_framework_is_an_error(read: Read) -> None:
     report = read(
         coll(), "[rank14]:[E218 04:54:23] [PG ID 12 Rank 0] Timeout at NCCL work: 151, last enqueued NCCL work: 152"
