@@ -61,9 +61,9 @@ def command(
     Repeated options are ORed, repeated --tag options are ANDed.
 
     Columns are the fields of result.json by dotted name (step_time_s.mean, mfu.value, timing.queue_s, window.first …),
-    the short names step_time_s, mfu, gpus, gbs, tp …, and created, tags, group, folder, age. --where supports
-    comparisons, and, or, not, in, parentheses and + - * /; strings are quoted. Missing values match only `!=` and
-    `== None`.
+    the short names step_time_s, mfu, gpus, gbs, tp …, and created, tags, group, folder, age. --where is an SQL
+    condition: comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, parentheses and + - * /; strings are quoted.
+    'text' IN COLUMN finds a tag or a part of a text. Missing values match only `!=` and `IS NULL`.
 
     \b
     Examples:

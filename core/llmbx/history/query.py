@@ -25,7 +25,7 @@ class Selection(Value, frozen=True):
     """Filters, order and limit of a query.
 
     `equal` maps columns to their accepted values (any of them), all of `tags` must be present, `since` and `until` are
-    epoch seconds, `where` is a condition (see `where`). `sort` is a comma-separated list of columns; a leading `-`
+    epoch seconds, `where` is an SQL condition (see `where`). `sort` is a comma-separated list of columns; a leading `-`
     sorts in descending order, and missing values come last. `limit` is the maximum number of runs, None for all.
     """
 

@@ -1,13 +1,16 @@
-"""Translate the condition of `--where`, in Python syntax, into SQL with bound values. No part of it is executed.
+"""Check the SQL condition of `--where` and bind its strings. SQLite parses it.
 
-Allowed are column names, numbers, quoted strings, True, False, None; comparisons (also chained, `in` and `not in`),
-`and`, `or`, `not`; + - * / and parentheses. Missing values match only `!=` and `== None`.
+Only columns, literals and operators are passed on, so that a condition cannot call a function, name another table,
+contain a query or a second statement, or take long. Differences from plain SQL: names of columns contain dots, `=` and
+`!=` also compare missing values, `/` never truncates, a string that is compared with a date is a date, and
+`'text' IN column` finds a tag or a substring.
 """
 
 from __future__ import annotations
 
-import ast
-import warnings
+import contextlib
+import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..errors import UsageError, did_you_mean
@@ -19,172 +22,140 @@ from .timespec import parse_time
 MAX_LENGTH = 2000
 """Maximum length of a condition in characters."""
 
-MAX_NODES = 400
-"""Maximum number of syntax nodes in a condition; SQLite limits the depth to 1000."""
+_TEXT = r"""'(?:[^']|'')*'|"(?:[^"]|"")*\""""
+_NAME = r"[^\W\d][\w.]*"
+_TOKEN = re.compile(rf"""\s*(?:
+    (?P<contained>(?P<part>{_TEXT}|{_NAME})\s+(?P<absent>not\s+)?in\s+(?P<whole>{_NAME}))
+  | (?P<text>{_TEXT})
+  | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))
+  | (?P<name>{_NAME})
+  | (?P<sign><=|>=|==|!=|<>|[-+*/%<>=(),])
+  | (?P<end>\Z)
+)""", re.VERBOSE | re.IGNORECASE)  # fmt: skip
+_WORDS = {"AND", "OR", "NOT", "NULL", "NONE", "TRUE", "FALSE", "IS", "IN", "LIKE", "GLOB", "BETWEEN"}
+_SQL = {"=": "IS", "==": "IS", "!=": "IS NOT", "<>": "IS NOT", "/": "* 1.0 /", "NONE": "NULL"}
+_COMPARISONS = {"<", "<=", ">", ">=", "IS", "IS NOT", "IN", "LIKE", "GLOB", "BETWEEN"}
+_ADVICE = {**dict.fromkeys("&|", "use AND and OR to combine conditions"), "[": "write a list in parentheses",
+           **dict.fromkeys("'\"", "the closing quote is missing"),
+           **dict.fromkeys("0123456789", "a string needs quotes")}  # fmt: skip
 
-_COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "IS", ast.NotEq: "IS NOT",
-            ast.Is: "IS", ast.IsNot: "IS NOT"}  # fmt: skip
-_ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-_SUMS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
+class Token(NamedTuple):
+    """A part of the condition as it was written, and its SQL, bound values and kind of value."""
 
-class Term(NamedTuple):
-    """A part of the condition: SQL, its bound values, and its kind (None: compatible with every kind)."""
-
+    shown: str
     sql: str
     values: tuple[Scalar, ...] = ()
-    kind: str | None = None
+    kind: str = ""
 
 
 def condition(text: str) -> tuple[str, tuple[Scalar, ...]]:
-    """The SQL of a condition and its values. Raises `UsageError` if the condition is invalid."""
+    """The SQL of a condition, in parentheses, and its values. Raises `UsageError` if the condition is invalid."""
     if len(text) > MAX_LENGTH:
-        raise UsageError(f"--where: longer than {MAX_LENGTH} characters")
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(text.strip(), mode="eval")
-        if sum(1 for _ in ast.walk(tree)) > MAX_NODES:
-            raise _wrong(f"more than {MAX_NODES} terms")
-        term = _truth(tree.body)
-    except SyntaxError as error:
-        raise _wrong(_syntax(text, error)) from None
-    except (ValueError, RecursionError, MemoryError):
-        raise _wrong("too deeply nested, or not valid text") from None
-    return term.sql, term.values
+        raise _wrong(f"longer than {MAX_LENGTH} characters")
+    tokens = [token for clause in _clauses(_tokens(text)) for token in _checked(clause)]
+    sql = " ".join(token.sql for token in tokens)
+    values = tuple(value for token in tokens for value in token.values)
+    _parse(sql, values)
+    return f"({sql})", values
 
 
-def _syntax(text: str, error: SyntaxError) -> str:
-    bare = text.replace("==", "").replace("<=", "").replace(">=", "").replace("!=", "")
-    if "=" in bare:
-        return "use == for equality"
-    if "&&" in text or "||" in text:
-        return "use `and` and `or` to combine conditions"
-    return f"{error.msg or 'invalid syntax'} at character {error.offset or 1}: {' '.join(text.split())[:60]}"
+def _tokens(text: str) -> Iterator[Token]:
+    place = 0
+    while (found := _TOKEN.match(text, place)) and found.lastgroup != "end":
+        place = found.end()
+        yield _token(found)
+    if not found:
+        rest = text[place:].split()[0][:40]
+        raise _wrong(f"unexpected {rest!r}: {_ADVICE.get(rest[0], 'not part of a condition')}")
 
 
-def _truth(node: ast.expr) -> Term:
-    """A term that is true or false."""
-    if isinstance(node, ast.BoolOp):
-        word = " AND " if isinstance(node.op, ast.And) else " OR "
-        return _joined(word, [_truth(part) for part in node.values])
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = _truth(node.operand)
-        return Term(f"(NOT coalesce({inner.sql}, 0))", inner.values, "flag")
-    if isinstance(node, ast.Compare):
-        sides = [node.left, *node.comparators]
-        steps = zip(sides, node.ops, sides[1:], strict=False)
-        return _joined(" AND ", [_compared(a, op, b) for a, op, b in steps])
-    term = _term(node)
-    if term.kind not in ("flag", None) or term.values == (None,):
-        raise _wrong(f"`{ast.unparse(node)}` is not a condition: compare it with a value")
-    return term
+def _token(found: re.Match[str]) -> Token:
+    shown = found[found.lastgroup or 0]
+    if found.lastgroup == "contained":
+        return _contained(found)
+    if found.lastgroup in ("text", "name"):
+        return _operand(shown)
+    return Token(shown, _SQL.get(shown, shown), (), "number" if found.lastgroup == "number" else "")
 
 
-def _joined(word: str, parts: list[Term]) -> Term:
-    values = tuple(value for part in parts for value in part.values)
-    return Term(f"({word.join(part.sql for part in parts)})", values, "flag")
+def _contained(found: re.Match[str]) -> Token:
+    """`'text' [NOT] IN column` as one token: whether the tags, or the text, contain it."""
+    part, whole = _operand(found["part"]), _operand(found["whole"])
+    if part.kind != "text" or whole.kind not in ("text", "words"):
+        raise _wrong(f"`{found['contained']}`: expected a string, IN, and a list in parentheses, tags or a text column")
+    word = f"' ' || {part.sql} || ' '" if whole.kind == "words" else part.sql
+    sign = "=" if found["absent"] else ">"
+    return Token(found["contained"], f"(coalesce(instr({whole.sql}, {word}), 0) {sign} 0)", part.values)
 
 
-def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr) -> Term:
-    if isinstance(op, ast.In | ast.NotIn):
-        found = _contained(left, right)
-        return Term(f"(NOT coalesce({found.sql}, 0))", found.values, "flag") if isinstance(op, ast.NotIn) else found
-    a, b = _matched(_term(left), _term(right), f"{ast.unparse(left)} and {ast.unparse(right)}")
-    if "words" in (a.kind, b.kind):
-        raise _wrong("tags cannot be compared: use `'accepted' in tags`")
-    if isinstance(op, _ORDER) and (None,) in (a.values, b.values):
-        raise _wrong("None has no order: use == or !=")
-    return Term(f"({a.sql} {_COMPARE[type(op)]} {b.sql})", (*a.values, *b.values), "flag")
-
-
-def _contained(left: ast.expr, right: ast.expr) -> Term:
-    """`x in (…)`, a tag in `tags`, or a substring of a text column."""
-    if isinstance(right, ast.Tuple | ast.List | ast.Set):
-        ones = [_compared(left, ast.Eq(), item) for item in right.elts]
-        return _joined(" OR ", ones) if ones else Term("(0)", (), "flag")
-    inside, whole = _term(left), _term(right)
-    if whole.kind == "words" and inside.kind == "text":
-        return _has(inside, whole)
-    if whole.kind == "text" and inside.kind == "text":
-        return Term(f"(instr({whole.sql}, {inside.sql}) > 0)", (*whole.values, *inside.values), "flag")
-    raise _wrong(f"`in` cannot search `{ast.unparse(right)}`: expected a list, tags, or a text column")
-
-
-def _has(tag: Term, tags: Term) -> Term:
-    return Term(f"(instr({tags.sql}, ' ' || {tag.sql} || ' ') > 0)", (*tags.values, *tag.values), "flag")
-
-
-def _matched(a: Term, b: Term, what: str) -> tuple[Term, Term]:
-    """Both sides with the same kind: a date in quotes becomes epoch seconds. Raises `UsageError` for kinds that cannot
-    be compared.
-    """
-    if a.kind == "date" and b.kind == "text":
-        b = _as_time(b)
-    if b.kind == "date" and a.kind == "text":
-        a = _as_time(a)
-    kinds = {"number" if term.kind in ("count", "date") else term.kind for term in (a, b)} - {None}
-    if kinds == {"words", "text"} or len(kinds) < 2:
-        return a, b
-    raise _wrong(f"{what} cannot be compared: one is {_name(a.kind)}, the other {_name(b.kind)}")
-
-
-def _as_time(term: Term) -> Term:
-    if len(term.values) != 1:
-        raise _wrong("compare a date with a date in quotes")
-    text = term.values[0]
-    return Term("?", (parse_time(str(text), "--where"),), "date")
-
-
-def _name(kind: str | None) -> str:
-    return {"text": "a string", "flag": "a boolean", "words": "a list of tags"}.get(kind or "", "a number")
-
-
-def _term(node: ast.expr) -> Term:
-    """A term with a value."""
-    if isinstance(node, ast.Constant):
-        return _constant(node.value)
-    if isinstance(node, ast.Name | ast.Attribute):
-        return _column(node)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _number(node.operand)
-        return Term(f"(- {inner.sql})", inner.values, "number")
-    if isinstance(node, ast.BinOp) and type(node.op) in _SUMS:
-        a, b = _number(node.left), _number(node.right)
-        left = f"1.0 * {a.sql}" if isinstance(node.op, ast.Div) else a.sql
-        return Term(f"({left} {_SUMS[type(node.op)]} {b.sql})", (*a.values, *b.values), "number")
-    if isinstance(node, ast.Compare | ast.BoolOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
-        return _truth(node)
-    raise _wrong(f"`{ast.unparse(node)[:60]}` is not supported: use columns, numbers, quoted strings and comparisons")
-
-
-def _number(node: ast.expr) -> Term:
-    term = _term(node)
-    if term.kind not in ("number", "count", "date"):
-        raise _wrong(f"`{ast.unparse(node)}` is not a number")
-    return term
-
-
-def _constant(value: object) -> Term:
-    if value is None:
-        return Term("?", (None,))
-    if isinstance(value, bool):
-        return Term("?", (value,), "flag")
-    if isinstance(value, int) and abs(value) >= 2**63:
-        value = float(value) if abs(value) < 10**300 else float("inf")
-    if isinstance(value, int | float):
-        return Term("?", (value,), "number")
-    if isinstance(value, str) and value.isprintable():
-        return Term("?", (value,), "text")
-    raise _wrong(f"`{str(value)[:40]}` is neither a number nor a printable string")
-
-
-def _column(node: ast.Name | ast.Attribute) -> Term:
-    name = ast.unparse(node)
-    column = full_name(name)
+def _operand(shown: str) -> Token:
+    """The token of a string, in quotes of either kind, or of a column or word."""
+    if shown[0] in "'\"":
+        value = shown[1:-1].replace(shown[0] * 2, shown[0])
+        if shown[0] == '"' and full_name(value):
+            raise _wrong(f"{shown} is a column: write {value}, or '{value}' for the string")
+        return Token(shown, "?", (value,), "text")
+    word = shown.upper()
+    if word in _WORDS:
+        return Token(shown, _SQL.get(word, word))
+    column = full_name(shown)
     if column is None:
-        word = f"; a string needs quotes: '{name}'" if isinstance(node, ast.Name) else ""
-        raise _wrong(f"no column named '{name}'{hint(name)}{word}")
-    return Term(quoted(column), (), COLUMNS[column])
+        quotes = f"; a string needs quotes: '{shown}'" if "." not in shown else ""
+        raise _wrong(f"no column named '{shown}'{hint(shown)}{quotes}")
+    return Token(shown, quoted(column), (), COLUMNS[column])
+
+
+def _clauses(tokens: Iterable[Token]) -> Iterator[list[Token]]:
+    """The tokens split at each AND and OR, which are clauses of their own, but not at the AND of BETWEEN."""
+    clause: list[Token] = []
+    between = False
+    for token in tokens:
+        if token.sql == "OR" or (token.sql == "AND" and not between):
+            yield clause
+            yield [token]
+            clause = []
+        else:
+            clause.append(token)
+        between = token.sql == "BETWEEN" or (between and token.sql != "AND")
+    yield clause
+
+
+def _checked(clause: list[Token]) -> list[Token]:
+    """A clause with its dates as epoch seconds. Raises `UsageError` for what SQL takes for something else."""
+    shown = " ".join(token.shown for token in clause)
+    comparisons = sum(token.sql in _COMPARISONS for token in clause)
+    if comparisons > 1:
+        raise _wrong(f"`{shown}` compares twice: write `8 <= gpus AND gpus < 64`")
+    kinds = {token.kind for token in clause} - {""}
+    if "words" in kinds:
+        raise _wrong("tags cannot be compared: use `'accepted' IN tags`")
+    if "date" in kinds:
+        return [_date(token) if token.sql == "?" else token for token in clause]
+    if "text" in kinds and kinds != {"text"}:
+        raise _wrong(f"`{shown}` compares a string with a number")
+    if comparisons or not kinds:
+        return clause
+    if kinds != {"flag"}:
+        raise _wrong(f"`{shown}` is not a condition: compare it with a value")
+    return [token._replace(sql=f"({token.sql} IS TRUE)") if token.kind else token for token in clause]
+
+
+def _date(token: Token) -> Token:
+    return token._replace(values=(parse_time(str(token.values[0]), "--where"),))
+
+
+def _parse(sql: str, values: tuple[Scalar, ...]) -> None:
+    """Raise `UsageError` if SQLite rejects the condition alone, or nested in a longer one as a query has it."""
+    import sqlite3
+
+    row = ", ".join(f"NULL AS {quoted(name)}" for name in COLUMNS)
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        for nested in (sql, f"1 AND (1 AND (1 AND ({sql})))"):
+            try:
+                db.execute(f"SELECT 1 FROM (SELECT {row}) WHERE {nested}", values)
+            except (sqlite3.Error, UnicodeError) as error:
+                raise _wrong(f"SQLite cannot parse it: {error}") from None
 
 
 def hint(name: str) -> str:
@@ -194,4 +165,4 @@ def hint(name: str) -> str:
 
 
 def _wrong(why: str) -> UsageError:
-    return UsageError(f"--where: {why}")
+    return UsageError(f"--where: {' '.join(why.split())}")
