@@ -112,14 +112,12 @@ def _tflops(spec: RunSpec, measured: Sequence[Step], flops: Flops | None) -> tup
 
 def _rounded_away(measured: Sequence[Step], printed: Sequence[float]) -> bool:
     resolution = max((step.tflops_resolution or 0.0) for step in measured)
-    return resolution > ROUNDED * (sum(printed) / len(printed))
+    return resolution > ROUNDED * (stats.mean(printed) or 0)
 
 
 def _cross_check(spec: RunSpec, printed: Sequence[float], ours: Sequence[float]) -> tuple[str, ...]:
-    if not ours:
-        return ()
-    theirs, own = sum(printed) / len(printed), sum(ours) / len(ours)
-    if abs(theirs - own) <= DISAGREE * own:
+    theirs, own = stats.mean(printed), stats.mean(ours)
+    if theirs is None or own is None or abs(theirs - own) <= DISAGREE * own:
         return ()
     return (
         f"the log's {theirs:.1f} TFLOP/s per GPU differ by {100 * (theirs / own - 1):+.1f} % from the computed "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Literal
 
 from ..model import Value
@@ -130,7 +131,7 @@ def change_of_repeats(a: Sequence[float], b: Sequence[float], level: float = LEV
     if not a or not b or len(a) + len(b) < 3:
         return None
     logs = [[math.log(value) for value in values] for values in (a, b)]
-    means = [math.fsum(values) / len(values) for values in logs]
+    means = [fmean(values) for values in logs]
     squares = math.fsum((v - m) ** 2 for values, m in zip(logs, means, strict=True) for v in values)
     dof = len(a) + len(b) - 2
     half = math.sqrt(squares / dof * (1 / len(a) + 1 / len(b))) * quantile((1 + level) / 2, dof)

@@ -55,5 +55,7 @@ def _best_format(framework_lines: list[FrameworkLine], formats: Sequence[LogForm
 
 def usual_calls(found: Sequence[StepCalls]) -> int | None:
     """Return the median calls per step, excluding the first, which includes start-up; None for fewer than two steps."""
-    later = sorted(step.calls for step in found[1:])
-    return later[len(later) // 2] if later else None
+    from statistics import median_high
+
+    later = [step.calls for step in found[1:]]
+    return median_high(later) if later else None

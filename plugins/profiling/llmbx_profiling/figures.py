@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import fmean
 
-from llmbx.api import Figure
+from llmbx.api import Figure, stats
 
 from .analysis.model import Analysis, Step
 from .names import FOLDER
@@ -46,8 +47,8 @@ def figures_of_analysis(analysis: Analysis) -> list[Figure]:
 def _mean(values: Iterable[float | None]) -> float | None:
     every = list(values)
     known = [value for value in every if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(every) else None
+    return stats.mean(known) if len(known) == len(every) else None
 
 
 def _duration(steps: Sequence[Step]) -> float:
-    return sum(step.duration_s for step in steps) / len(steps)
+    return fmean(step.duration_s for step in steps)

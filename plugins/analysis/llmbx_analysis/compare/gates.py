@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 from llmbx.api import Figure, Plugins, UsageError, did_you_mean, intervals
 
@@ -86,7 +87,7 @@ def _figure(name: str, run: Measured, plugins: Plugins) -> Figure:
 
 def _interval(side: Sequence[Figure], level: float) -> intervals.Interval:
     """The interval over the runs if there are several, else over the steps of the run."""
-    means = [math.fsum(figure.values) / len(figure.values) for figure in side]
+    means = [fmean(figure.values) for figure in side]
     found = intervals.over_repeats(means, level) if len(side) > 1 else intervals.over_steps(side[0].values, level)
     return found or intervals.exact(means[-1], level)
 

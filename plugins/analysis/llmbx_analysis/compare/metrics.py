@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from llmbx.api import Convention, Reference, Result, formulas
+from llmbx.api import Convention, Reference, Result, formulas, stats
 
 from .comparison import Metric
 from .measured import Measured
@@ -124,4 +123,4 @@ def _percent(value: float | None) -> float | None:
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+    return stats.mean(known) if len(known) == len(values) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from llmbx.api import Axis, Chart, Column, Fact, Point, Scalar, Section, Series, Table
+from llmbx.api import Axis, Chart, Column, Fact, Point, Scalar, Section, Series, Table, stats
 from llmbx.api import series as step_series
 
 from .model import Analysis, Step
@@ -121,7 +121,8 @@ def _chart(name: str, title: str, x: Axis, groups: Sequence[tuple[int, list[Step
 def _mean(steps: Sequence[Step], read: Read) -> float | None:
     values = [read(step) for step in steps]
     known = [value for value in values if value is not None]
-    return 1e3 * sum(known) / len(known) if known and len(known) == len(values) else None
+    mean = stats.mean(known) if len(known) == len(values) else None
+    return None if mean is None else 1e3 * mean
 
 
 def _tables(analysis: Analysis) -> list[Table]:
