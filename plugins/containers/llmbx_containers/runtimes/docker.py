@@ -22,7 +22,7 @@ from llmbx.api import (
 
 from ..naming import is_file, parse_reference
 from .container import ARCHIVE, PYTHON, Container, archive, wanted_reference
-from .docker_store import daemon_host, listens
+from .docker_store import daemon_host, refusal
 
 RUN_LABEL = "org.llmbx.run"
 """Label of every container with the run's folder, to find leftover containers."""
@@ -64,9 +64,10 @@ class DockerRuntime(Container):
         if not shutil.which("docker"):
             return "docker is not on PATH"
         host = daemon_host()
-        if host.startswith("unix://") and not listens(host.removeprefix("unix://")):
-            return f"the Docker daemon is not running (cannot connect to {host})"
-        return None
+        refused = refusal(host.removeprefix("unix://")) if host.startswith("unix://") else None
+        if isinstance(refused, PermissionError):
+            return f"no permission to use the Docker daemon at {host}: ask for membership in the group of its socket"
+        return f"the Docker daemon is not running (cannot connect to {host})" if refused else None
 
     def plan(self, request: ImageRequest, install: Path) -> Image:
         """The image with the reference that the daemon uses."""

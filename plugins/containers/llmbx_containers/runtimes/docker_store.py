@@ -1,17 +1,16 @@
-"""Query, pull, save and load images of the Docker daemon.
+"""Query, pull, save and load images of the Docker daemon, through the Docker SDK.
 
-Queries are sent directly over the daemon's socket: importing the Docker SDK takes a tenth of a second, twice the time
-budget of a warm start.
+The SDK is imported when the daemon is first queried: it takes as long to import as all of llmbx.
 """
 
 from __future__ import annotations
 
-import http.client
-import json
+import contextlib
 import os
 import socket
 import time
-import urllib.parse
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,30 +40,34 @@ def daemon_host() -> str:
     return os.environ.get("DOCKER_HOST") or SOCKET
 
 
-def listens(path: str) -> bool:
-    """Whether a daemon accepts connections at the Unix socket `path`."""
+def refusal(path: str) -> OSError | None:
+    """Why no daemon accepts connections at the Unix socket `path`; None if one does."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(2)
         try:
             client.connect(path)
-        except OSError:
-            return False
-    return True
+        except OSError as error:
+            return error
+    return None
 
 
 def stored(name: str) -> Stored | None:
     """The image `name` (reference or id) in the daemon, or None. Raises `InfraError` if the daemon does not respond."""
-    host = daemon_host()
-    found = _inspect_socket(host.removeprefix("unix://"), name) if host.startswith("unix://") else _inspect_sdk(name)
-    if found is None:
-        return None
+    with _explained(f"the Docker daemon at {daemon_host()}"):
+        import docker.errors
+
+        try:
+            found = _client(daemon_host()).images.get(name).attrs
+        except docker.errors.ImageNotFound:
+            return None
     digests = dict(entry.split("@", 1) for entry in found.get("RepoDigests") or () if "@" in entry)
     return Stored(id=found["Id"], digests=digests)
 
 
 def data_root() -> Path | None:
     """The daemon's data folder, or None if it is not visible on this machine."""
-    root = Path(str(_client(60).info().get("DockerRootDir") or "/nowhere"))
+    with _explained(f"the Docker daemon at {daemon_host()}"):
+        root = Path(str(_client(daemon_host()).info().get("DockerRootDir") or "/nowhere"))
     return root if root.is_dir() else None
 
 
@@ -97,7 +100,7 @@ def _pull(reference: Reference, digest: str, deadline: float, limit: str, pull_p
     from ..images.tool import explain
 
     repository = f"{reference.registry}/{reference.repository}"
-    client = _client(deadline - time.monotonic())
+    client = _connect(deadline - time.monotonic())
     for message in client.api.pull(repository, tag=digest, stream=True, decode=True):
         if "error" in message:
             raise explain("docker pull", [str(message["error"])], _STORE)
@@ -109,25 +112,15 @@ def _pull(reference: Reference, digest: str, deadline: float, limit: str, pull_p
 
 def save(name: str, archive: Path) -> None:
     """Save the image `name` with its tag as a Docker archive. Raises `InfraError` if Docker fails."""
-    import docker.errors
-
-    try:
-        with archive.open("wb") as file:
-            for chunk in _client(3600).images.get(name).save(named=name):
-                file.write(chunk)
-    except docker.errors.DockerException as error:
-        raise InfraError(f"docker save {name}: {error}") from error
+    with _explained(f"docker save {name}"), archive.open("wb") as file:
+        for chunk in _connect(3600).images.get(name).save(named=name):
+            file.write(chunk)
 
 
 def load(archive: Path) -> str:
     """Load a Docker archive and return the image's id. Raises `InfraError` unless it contains exactly one image."""
-    import docker.errors
-
-    try:
-        with archive.open("rb") as content:
-            images = _client(3600).images.load(content)
-    except docker.errors.DockerException as error:
-        raise InfraError(f"docker load {archive}: {error}") from error
+    with _explained(f"docker load {archive}"), archive.open("rb") as content:
+        images = _connect(3600).images.load(content)
     if len(images) != 1:
         raise InfraError(f"{archive} contains {len(images)} images: expected an archive with one image")
     return str(images[0].id)
@@ -154,52 +147,47 @@ class PullProgress:
             self._progress(f"docker pull: {words.size(current)} of {words.size(total)}")
 
 
-def _client(timeout_s: float) -> docker.DockerClient:
+def _connect(timeout_s: float) -> docker.DockerClient:
     import docker
 
     return docker.from_env(timeout=max(1, int(timeout_s)))
 
 
-def _inspect_sdk(name: str) -> dict[str, Any] | None:
+@cache
+def _client(host: str) -> docker.DockerClient:
+    """A client for queries of the daemon at `host`, which a process opens once."""
+    return _connect(60)
+
+
+@contextlib.contextmanager
+def _explained(title: str) -> Iterator[None]:
+    """Turn errors of the SDK and its HTTP library into an `InfraError` with one line. It raises `ValueError` if
+    DOCKER_HOST is not an address.
+    """
     import docker.errors
+    import requests
+    import urllib3.exceptions
 
     try:
-        found: dict[str, Any] = _client(60).images.get(name).attrs
-    except docker.errors.ImageNotFound:
-        return None
-    except docker.errors.DockerException as error:
-        raise InfraError(f"the Docker daemon at {daemon_host()}: {error}") from error
-    return found
+        yield
+    except docker.errors.APIError as error:
+        raise InfraError(f"{title} returned {error.status_code}: {_line(error.explanation or error)}") from error
+    except (
+        docker.errors.DockerException,
+        requests.RequestException,
+        urllib3.exceptions.HTTPError,
+        ValueError,
+    ) as error:
+        raise InfraError(f"{title}: {_reason(error)}") from error
 
 
-def _inspect_socket(path: str, name: str) -> dict[str, Any] | None:
-    connection = _Connection(path)
-    try:
-        connection.request("GET", f"/images/{urllib.parse.quote(name)}/json", headers={"Host": "docker"})
-        response = connection.getresponse()
-        body = response.read()
-    except OSError as error:
-        raise InfraError(f"the Docker daemon at {path} does not respond: {error.strerror or error}") from error
-    finally:
-        connection.close()
-    if response.status == 404:
-        return None
-    if response.status != 200:
-        raise InfraError(
-            f"the Docker daemon at {path} returned {response.status}: {body.decode(errors='replace')[:200]}"
-        )
-    found: dict[str, Any] = json.loads(body)
-    return found
+def _reason(error: BaseException) -> str:
+    """The reason of the operating system, which the SDK nests in its own errors; else the innermost error's message."""
+    inner = error.__cause__ or error.__context__
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return _reason(inner) if inner else _line(error)
 
 
-class _Connection(http.client.HTTPConnection):
-    """HTTP connection over a Unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=60)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+def _line(message: object) -> str:
+    return " ".join(str(message).split())
