@@ -77,7 +77,7 @@ def values() -> str:
         (
             "The run",
             "model/spec.py",
-            ("RunSpec", "ProfileSpec", "TraceSpec", "CheckpointSpec", "PreflightSpec", "Peak", "Finding"),
+            ("RunSpec", "ProfileSpec", "TraceSpec", "CheckpointSpec", "Peak", "Finding"),
         ),
         ("The image", "model/image.py", ("ImageRequest", "Environment", "Image")),
         ("The launch", "model/launch.py", ("Launch", "Phase", "Prefix", "Capture", "Mount", "Wrapping")),

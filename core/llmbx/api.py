@@ -119,7 +119,6 @@ if TYPE_CHECKING:
     from .model import Point as Point
     from .model import Positive as Positive
     from .model import Prefix as Prefix
-    from .model import PreflightSpec as PreflightSpec
     from .model import Profiler as Profiler
     from .model import ProfileSpec as ProfileSpec
     from .model import Recipe as Recipe

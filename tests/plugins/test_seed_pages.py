@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from llmbx.api import settings_of
 from llmbx.cli.run import command
 from llmbx.model import RunSpec
 from llmbx.testing import resolve_spec
+from llmbx_profiling.settings import NsysSettings
 
 NAMES = {"-w": "workload", "-s": "size", "--dtype": "dtype", "--scale": "gpus"}
 
@@ -81,8 +83,9 @@ def test_additional_parameters_of_the_scheduler(given: str, options: dict[str, s
 def test_llama31_on_megatron_bridge_profiled() -> None:
     line = "GPU_TYPE=gb200 llmb-run single -w pretrain_llama3.1 -s 405b --dtype fp8 --scale 128 -p"
     for metrics in (False, True):
-        profile = typed(f"ENABLE_GPU_METRICS=true {line}" if metrics else line).profile
-        assert profile and (profile.start, profile.stop, profile.ranks, profile.gpu_metrics) == (45, 50, "all", metrics)
+        spec = typed(f"ENABLE_GPU_METRICS=true {line}" if metrics else line)
+        assert spec.profile and (spec.profile.start, spec.profile.stop, spec.profile.ranks) == (45, 50, "all")
+        assert settings_of(spec, NsysSettings).gpu_metrics == metrics
     moved = typed(f"RUN_CONF_PROFILE_START_STEP=20 RUN_CONF_PROFILE_STOP_STEP=25 {line}").profile
     assert moved and (moved.start, moved.stop) == (20, 25)
 

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import click
 
+from .plugin_options import SEPARATOR
 
-def explicit_options(context: click.Context, names: Iterable[str] | None = None) -> list[str]:
-    """The long spellings of the options set on the command line; with `names`, only those of these parameters."""
+
+def explicit_options(
+    context: click.Context, names: Iterable[str] | None = None, except_plugins: Collection[str] = ()
+) -> list[str]:
+    """The long spellings of the options set on the command line; with `names`, only those of these parameters.
+
+    The options of `except_plugins` are left out.
+    """
     wanted = None if names is None else set(names)
     return [
         _spelling(parameter)
         for parameter in context.command.get_params(context)
         if (wanted is None or _belongs(parameter.name or "", wanted))
+        and (parameter.name or "").partition(SEPARATOR)[0] not in except_plugins
         and context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
     ]
 
 
 def _belongs(name: str, wanted: set[str]) -> bool:
     """Whether `wanted` contains the parameter. `plugin_settings` stands for the parameters of all plugins."""
-    return name in wanted or ("__" in name and "plugin_settings" in wanted)
+    return name in wanted or (SEPARATOR in name and "plugin_settings" in wanted)
 
 
 def _spelling(parameter: click.Parameter) -> str:

@@ -89,9 +89,6 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
         metavar="N",
         help="Retry infrastructure failures up to N times.  [default: 0]",
     ),
-    "preflight": click.option(
-        "--preflight/--no-preflight", default=None, help="Health-check all nodes before launch. Default: above 64 GPUs."
-    ),
     "tags": click.option("--tag", "tags", multiple=True, help="Tag to add to the run. Can be repeated."),
     "wrappers": click.option(
         "--with", "wrappers", multiple=True, metavar="PROFILER", help="Profiler to wrap the run in. Can be repeated."

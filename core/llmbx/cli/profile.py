@@ -15,10 +15,10 @@ from ..model import Result, RunSpec
 from .explicit_options import explicit_options
 from .flow import once, preview, worst_exit_code
 from .options import World, run_options, world
-from .plugin_options import RunCommand
+from .plugin_options import RunCommand, pop_settings
 
 _ALWAYS = ("steps", "force")
-"""Options of the run that are also accepted without a workload."""
+"""Options of the run that are also accepted without a workload, besides those of profilers that record steps."""
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,7 +29,6 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--steps", "profile_steps", metavar="A-B", help="Steps to profile: A to B-1, counted from 0.")
 @click.option("--ranks", "profile_ranks", metavar="RANKS",
               help="seed (the recipe's), all, first,mid,last (pipeline stages), 0-8 …  [default: seed]")  # fmt: skip
-@click.option("--gpu-metrics", is_flag=True, default=None, help="Sample GPU counters on one rank per node.")
 @click.option(
     "--tool",
     "profile_tool",
@@ -78,7 +77,8 @@ def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
 
     context = click.get_current_context()
     about_the_run = set(Request.__struct_fields__) - {*_ALWAYS, *profile}
-    if others := explicit_options(context, about_the_run):
+    recorders = {name for name in here.plugins.profilers() if here.plugins.profiler(name).takes_steps}
+    if others := explicit_options(context, about_the_run, except_plugins=recorders):
         needs = "needs" if len(others) == 1 else "need"
         raise UsageError(f"{', '.join(others)} {needs} a workload; without one, the last run is repeated unchanged")
     if not select(here.install, Selection(limit=1)):
@@ -89,5 +89,8 @@ def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
     recipe = next((recipe for recipe in recipes if recipe.name == spec.recipe), None)
     if recipe is None:
         raise UsageError(f"the last run's recipe {spec.recipe} is no longer in the catalog: specify a workload")
-    requested = Request(workload=spec.workload, profile=True, steps=context.params.get("steps"), **profile)
+    requested = Request(
+        workload=spec.workload, profile=True, steps=context.params.get("steps"),
+        plugin_settings=pop_settings({**context.params}), **profile,
+    )  # fmt: skip
     return again(spec, recipe, requested, os.environ, here.plugins, first_number(spec, here.plugins)), run.record.run_id

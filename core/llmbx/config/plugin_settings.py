@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from ..errors import UsageError, did_you_mean
-from ..model import RunSpec, Value
+from ..model import Finding, RunSpec, Value
 from ..model.settings import Field, Settings, fields
 from ..toml_file import convert
 from .profiles import Profile
@@ -69,6 +69,13 @@ class SettingsExtras(typing.Protocol):
     @classmethod
     def check_layers(cls, layers: Sequence[Layer], walltime_minutes: int | None) -> list[Layer]:
         """Check and filter the layers. Raises `UsageError` for contradictions, also with `--walltime`."""
+
+    @classmethod
+    def unused(cls, spec: RunSpec) -> Sequence[Finding]:
+        """Return findings about this plugin's settings of a run that does not use the plugin.
+
+        `spec.origins` has the origin of `PLUGIN.FIELD`. Raises `UsageError` if the run must not start.
+        """
 
 
 def check_keys(kinds: Mapping[str, type[Settings]], profile: Profile) -> None:

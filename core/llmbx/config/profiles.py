@@ -12,6 +12,9 @@ from ..model import Natural, Positive, Value
 
 FILE = "llmbx.toml"
 
+PROFILE_ORIGIN = "cluster '"
+"""Start of the origin of every value from a cluster profile."""
+
 
 class Cluster(Value, frozen=True):
     """One cluster profile: default values of every run that uses it.
@@ -26,7 +29,6 @@ class Cluster(Value, frozen=True):
     gpus_per_node: Positive | None = None
     launcher: str | None = None
     runtime: str | None = None
-    preflight: bool | None = None
     walltime_minutes: dict[str, Positive] = {}
     retries: Natural | None = None
     env: dict[str, str] = {}
@@ -60,7 +62,7 @@ class Profile(Value, frozen=True):
     @property
     def origin(self) -> str:
         """The profile as the origin of a value, as printed by `llmbx show`."""
-        return f"cluster '{self.name}' in {self.file}"
+        return f"{PROFILE_ORIGIN}{self.name}' in {self.file}"
 
 
 def files(environ: Mapping[str, str], cwd: Path) -> list[Path]:

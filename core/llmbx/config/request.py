@@ -46,12 +46,10 @@ class Request(Value, frozen=True):
     walltime_minutes: int | None = None
     stall_timeout_s: float | None = None
     retries: int | None = None
-    preflight: bool | None = None
     profile: bool | None = None
     profile_steps: str | None = None
     profile_ranks: str | None = None
     profile_tool: str | None = None
-    gpu_metrics: bool | None = None
     keep_secrets: bool | None = None
     checkpoint: bool | None = None
     load_checkpoint: str | None = None
@@ -66,7 +64,6 @@ VARIABLES: dict[str, tuple[type, tuple[str, ...]]] = {
     "profile": (bool, ("ENABLE_PROFILE",)),
     "profile_start": (int, ("RUN_CONF_PROFILE_START_STEP", "PROFILE_START_STEP")),
     "profile_stop": (int, ("RUN_CONF_PROFILE_STOP_STEP", "PROFILE_STOP_STEP")),
-    "gpu_metrics": (bool, ("ENABLE_GPU_METRICS",)),
     "checkpoint": (bool, ("ENABLE_CHECKPOINT",)),
     "load_checkpoint": (str, ("LOAD_CHECKPOINT_PATH",)),
 }

@@ -72,11 +72,15 @@ class LauncherExtras(Protocol):
     """The command whose flags `Wrapping.launcher_flags` may contain. A runtime that works through flags of a launcher
     checks it for the command that it needs.
     """
-    checks_nodes: bool
-    """Whether it runs the node checks of `RunSpec.preflight`."""
 
     def claims(self, nodes: int, on_gpus: bool, environ: Mapping[str, str]) -> str | None:
         """Return why this launcher is the default for a run, or None. The first to claim the run is used."""
+
+    def defaults(self, spec: RunSpec) -> Mapping[str, tuple[Any, str]]:
+        """Return values of its plugin's settings that follow from the run: field -> (value, reason).
+
+        They are used for fields that are not set, recorded, and shown with the reason as origin.
+        """
 
     def check_spec(self, spec: RunSpec, environ: Mapping[str, str]) -> None:
         """Raise `UsageError` for settings that this launcher cannot use. Called before the run has a folder."""

@@ -10,7 +10,7 @@ from .profiler import Profiler
 from .result import Result
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
 from .settings import Option, Settings
-from .spec import CheckpointSpec, Finding, Peak, PreflightSpec, ProfileSpec, RunSpec, TraceSpec
+from .spec import CheckpointSpec, Finding, Peak, ProfileSpec, RunSpec, TraceSpec
 from .step import Event, Step
 from .workload import (
     Checkpointing,
@@ -63,7 +63,6 @@ __all__ = [
     "Point",
     "Positive",
     "Prefix",
-    "PreflightSpec",
     "ProfileSpec",
     "Profiler",
     "Recipe",

@@ -19,8 +19,6 @@ class ProfileSpec(Value, frozen=True):
     """Name of the profiler's plugin."""
     ranks: str = "first"
     """Profiled ranks: "all", or numbers, ranges and words ("0,32,48-51", "first"; see `llmbx.resolve.ranks`)."""
-    gpu_metrics: bool = False
-    """Whether hardware counters of the GPUs are sampled."""
     name: str = "profile_{job}_{node}_{rank}"
     """File name of a rank's profile (see `Recipe.profile_name`)."""
     keep_secrets: bool = False
@@ -41,13 +39,6 @@ class CheckpointSpec(Value, frozen=True):
     """Whether the last step writes a checkpoint."""
     load: str | None = None
     """Folder to resume from (the parent of `weights/`)."""
-
-
-class PreflightSpec(Value, frozen=True):
-    """Checks of every node before the framework starts."""
-
-    repositories: tuple[str, ...] = ()
-    """Gated repositories that the ranks read."""
 
 
 class Peak(Value, frozen=True):
@@ -149,8 +140,6 @@ class RunSpec(Value, frozen=True):
     """Seconds without log output after which the run is aborted."""
     retries: int = 0
     """Maximum number of retries after an infrastructure failure."""
-    preflight: PreflightSpec | None = None
-    """Node checks to run before the framework starts, if any."""
     profile: ProfileSpec | None = None
     """Profiled steps and ranks; None: the run is not profiled."""
     trace: TraceSpec | None = None
@@ -165,6 +154,8 @@ class RunSpec(Value, frozen=True):
     """Known properties of the size's checkpoints."""
     gated_tokenizer: str | None = None
     """Gated repository of the tokenizer."""
+    repositories: tuple[str, ...] = ()
+    """Gated model-hub repositories that the ranks read; from the framework's `ImageRequest`, once it is known."""
     install: str | None = None
     """Install folder, for files that a framework caches between runs; None: nothing is cached."""
     peak: Peak | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model.run_folder import OLD_SPEC, OLD_TRACE
+from ..model.run_folder import MOVED, OLD_SPEC, OLD_TRACE
 
 RENAMED = {"doubts": "findings"}
 """Fields of a specification that have a new name, by the old one."""
@@ -22,10 +22,13 @@ def migrate(data: Any) -> Any:
 def _spec(spec: Any) -> Any:
     if not isinstance(spec, dict):
         return spec
-    plugin_settings: dict[str, dict[str, Any]] = {}
+    plugin_settings: dict[str, dict[str, Any]] = {
+        name: {**own} for name, own in spec.get("plugin_settings", {}).items()
+    }
     for old, (plugin, field) in OLD_SPEC.items():
         if spec.get(old):
             plugin_settings.setdefault(plugin, {})[field] = spec[old]
+    spec = _without_moved(spec, plugin_settings)
     rest = {RENAMED.get(key, key): value for key, value in spec.items() if key not in OLD_SPEC}
     if isinstance(trace := rest.get("trace"), dict):
         moved = {new: _text(trace[old]) for old, new in OLD_TRACE.items() if trace.get(old)}
@@ -33,7 +36,22 @@ def _spec(spec: Any) -> Any:
         rest["trace"] = {key: value for key, value in trace.items() if key not in OLD_TRACE}
     if isinstance(origins := rest.get("origins"), dict):
         rest["origins"] = {_place(place): origin for place, origin in origins.items()}
-    return {"plugin_settings": plugin_settings, **rest}
+    return {**rest, "plugin_settings": plugin_settings}
+
+
+def _without_moved(spec: dict[str, Any], plugin_settings: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Move the node check and the GPU metrics of a specification to `plugin_settings`; return the other members."""
+    rest, profile = dict(spec), spec.get("profile")
+    if (check := rest.pop("preflight", None)) is not None:
+        rest["repositories"] = check.get("repositories", [])
+    switches = {"preflight": check is not None, "gpu_metrics": False}
+    if isinstance(profile, dict):
+        rest["profile"] = {key: value for key, value in profile.items() if key != "gpu_metrics"}
+        switches["gpu_metrics"] = bool(profile.get("gpu_metrics"))
+    for old, (plugin, field) in MOVED.items():
+        if switches[old]:
+            plugin_settings.setdefault(plugin, {})[field] = True
+    return rest
 
 
 def _text(value: Any) -> Any:
@@ -41,5 +59,7 @@ def _text(value: Any) -> Any:
 
 
 def _place(place: str) -> str:
+    if place in MOVED:
+        return ".".join(MOVED[place])
     old, dot, key = place.partition(".")
     return ".".join((*OLD_SPEC[old], key)) if dot and old in OLD_SPEC else place

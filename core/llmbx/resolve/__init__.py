@@ -9,21 +9,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..catalog import hardware, workloads
-from ..config.plugin_settings import check_keys, join
 from ..config.profiles import Config, Profile, choose_profile
 from ..config.request import Request
 from ..config.settings import SHAPE, read_settings
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..model import RANK_VARIABLES, CheckpointSpec, Recipe, Row, RunSpec, Scalar, Size, Workload
 from ..plugins.manager import Plugins
 from ..secrets import secret_names
-from .layers import Layers
+from .layers import Layers, join_plugin_settings
 from .length import length, with_reachable_window
 from .numbering import first_number, needs_first_number
 from .place import place
-from .profiled import without_profile
 from .shape import shape
-from .startable import check_startable
+from .startable import check_settings_used, check_startable, with_launcher_defaults
 from .target import target_of
 
 
@@ -44,7 +42,7 @@ def resolve(
     workload = plugins.workload(request.workload, request.plugin)
     profile = choose_profile(config, cluster_files, request.cluster)
     layers = Layers(request, environ, profile)
-    layers.plugin_settings = _plugin_settings(layers, plugins)
+    layers.plugin_settings = join_plugin_settings(layers, plugins)
     target = target_of(layers, workload, gpus)
     choice = workloads.choose(workload, **target, recipe=request.recipe)
     recipe, row = choice.recipe, choice.row
@@ -79,23 +77,15 @@ def resolve(
 
 def _complete(spec: RunSpec, layers: Layers, plugins: Plugins) -> RunSpec:
     """Set the values that depend on several others. Raises `UsageError` if the run cannot be started."""
-    spec = spec.replace(findings=(*spec.findings, *without_profile(layers, spec.profile)))
+    spec = with_launcher_defaults(spec, layers, plugins)
     first = first_number(spec, plugins) if needs_first_number(spec.window, spec.steps) else None
     spec = with_reachable_window(spec, layers, first)
     if spec.profile and not spec.profile.keep_secrets:
         spec = spec.replace(secrets=())
     spec = spec.replace(origins=dict(sorted(layers.origins.items())))
-    _require_profilers(spec, plugins)
+    spec = spec.replace(findings=(*spec.findings, *check_settings_used(spec, plugins)))
     check_startable(spec, plugins, layers.environ)
     return spec
-
-
-def _require_profilers(spec: RunSpec, plugins: Plugins) -> None:
-    """Raise `UsageError` for an option of a profiler that the run does not use."""
-    for name in [name for name in spec.plugin_settings if name in plugins.profilers() and name not in spec.profilers]:
-        for place_, origin in spec.origins.items():
-            if place_.startswith(f"{name}.") and origin.startswith("--"):
-                raise UsageError(f"{origin} is an option of {name}, which is not enabled: add --with {name}")
 
 
 def _of_catalog(workload: Workload, recipe: Recipe, size: Size) -> dict[str, Any]:
@@ -123,25 +113,6 @@ def _of_cluster(profile: Profile | None, request: Request) -> dict[str, Any]:
         "mounts": (*profile.cluster.mounts, *request.mounts),
         "setup": profile.cluster.setup,
     }
-
-
-def _plugin_settings(layers: Layers, plugins: Plugins) -> dict[str, dict[str, Any]]:
-    """Return every plugin's settings that were set. Raises `UsageError` for a key or option that no plugin has."""
-    requested, profile = layers.request.plugin_settings, layers.profile
-    for name in requested:
-        if name not in plugins.settings:
-            raise UsageError(f"unknown key '{name}': no plugin has settings of this name"
-                             f"{did_you_mean(name, plugins.settings)}")  # fmt: skip
-    if profile is not None:
-        check_keys(plugins.settings, profile)
-    found: dict[str, dict[str, Any]] = {}
-    for name, kind in plugins.settings.items():
-        joined = join(kind, profile, layers.environ, requested.get(name, {}), layers.request.walltime_minutes)
-        for place_, origin in joined.origins.items():
-            layers.note(f"{name}.{place_}", None, origin)
-        if joined.values:
-            found[name] = joined.values
-    return found
 
 
 def _settings(

@@ -1,12 +1,15 @@
-"""Look up values in options, environment and cluster profile, and record their origins."""
+"""Look up values in options, environment and cluster profile, also those of plugins, and record their origins."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from ..config.plugin_settings import check_keys, join
 from ..config.profiles import Profile
 from ..config.request import Request, from_environ
+from ..errors import UsageError, did_you_mean
+from ..plugins.manager import Plugins
 
 
 class Layers:
@@ -35,3 +38,26 @@ class Layers:
         """Record that `field` came from `origin`, and return the value."""
         self.origins[field] = origin
         return value
+
+
+def join_plugin_settings(layers: Layers, plugins: Plugins) -> dict[str, dict[str, Any]]:
+    """Return every plugin's settings that were set. Raises `UsageError` for a key or option that no plugin has."""
+    requested, profile = layers.request.plugin_settings, layers.profile
+    for name in requested:
+        if name not in plugins.settings:
+            raise UsageError(f"unknown key '{name}': no plugin has settings of this name"
+                             f"{did_you_mean(name, plugins.settings)}")  # fmt: skip
+    if profile is not None:
+        check_keys(plugins.settings, profile)
+    found = {name: settings_of_plugin(layers, name, plugins) for name in plugins.settings}
+    return {name: values for name, values in found.items() if values}
+
+
+def settings_of_plugin(layers: Layers, name: str, plugins: Plugins) -> dict[str, Any]:
+    """Return one plugin's settings that were set, and record their origins as `plugin.field`."""
+    request = layers.request
+    options = request.plugin_settings.get(name, {})
+    joined = join(plugins.settings[name], layers.profile, layers.environ, options, request.walltime_minutes)
+    for place, origin in joined.origins.items():
+        layers.note(f"{name}.{place}", None, origin)
+    return joined.values

@@ -7,16 +7,13 @@ from typing import Any
 
 from ..catalog import hardware, workloads
 from ..errors import UsageError
-from ..model import ImageSource, PreflightSpec, Recipe, Workload
+from ..model import ImageSource, Recipe, Workload
 from ..plugins.manager import Plugins
 from .layers import Layers
 from .length import profilers_of
 
 LOCAL = "local"
 """The launcher that is part of core."""
-
-PREFLIGHT_GPUS = 64
-"""Above this many GPUs the nodes are checked before the framework starts, unless the user says otherwise."""
 
 
 def place(
@@ -27,7 +24,7 @@ def place(
     recipe: Recipe,
     plugins: Plugins,
 ) -> dict[str, Any]:
-    """Resolve GPUs per node, launcher, runtime, image, time limits, retries and node checks.
+    """Resolve GPUs per node, launcher, runtime, image, time limits and retries.
 
     Raises `UsageError` for an invalid value.
     """
@@ -56,20 +53,7 @@ def place(
         "walltime_minutes": _walltime(layers, workload, recipe, target, own_limit, plugins),
         "stall_timeout_s": layers.request.stall_timeout_s,
         "retries": layers.find("retries") or 0,
-        "preflight": _preflight(layers, launcher, target, plugins),
     }
-
-
-def _preflight(layers: Layers, name: str, target: Mapping[str, Any], plugins: Plugins) -> PreflightSpec | None:
-    """Return the node checks, if requested or if the run has so many GPUs that one bad node is likely."""
-    requested: bool | None = layers.find("preflight")
-    able = [one.name for one in plugins.launchers().values() if getattr(one, "checks_nodes", False)]
-    if requested and name not in able:
-        fix = f"--launcher {' or '.join(able)}" if able else "a launcher that can check nodes"
-        raise UsageError(f"--preflight requires {fix}")
-    if requested is None and name in able and target["gpu_type"] != "cpu" and target["gpus"] > PREFLIGHT_GPUS:
-        requested = bool(layers.note("preflight", True, f"the run has more than {PREFLIGHT_GPUS} GPUs"))
-    return PreflightSpec() if requested else None
 
 
 def choose_launcher(plugins: Plugins, nodes: int, on_gpus: bool, environ: Mapping[str, str]) -> tuple[str, str]:

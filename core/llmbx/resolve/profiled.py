@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from ..config.profiles import PROFILE_ORIGIN
 from ..config.request import Request
 from ..errors import UsageError
-from ..model import Finding, ProfileSpec, Recipe, RunSpec
+from ..model import ProfileSpec, Recipe, RunSpec
 from ..plugins.manager import Plugins
 from . import ranks
-from .layers import Layers
+from .layers import Layers, settings_of_plugin
 from .numbering import reaches
-
-GPU_METRICS = "gpu_metrics"
-"""The rule of the finding that GPU metrics were requested without a profile."""
+from .startable import check_settings_used
 
 DEFAULT_RANKS = "seed"
 """The recipe's ranks (often all), so that a profile covers the same ranks as with the recipe's own launch script."""
@@ -33,7 +33,6 @@ def profile(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Pl
         stop=stop,
         ranks=chosen,
         tool=request.profile_tool or default_tool(plugins),
-        gpu_metrics=bool(layers.find("gpu_metrics")),
         name=recipe.profile_name,
         keep_secrets=bool(request.keep_secrets),
     )
@@ -45,14 +44,6 @@ def default_tool(plugins: Plugins) -> str:
         if plugins.profiler(name).takes_steps:
             return name
     raise UsageError("no installed profiler records steps: install a plugin that provides one")
-
-
-def without_profile(layers: Layers, profile_: ProfileSpec | None) -> tuple[Finding, ...]:
-    """Return a warning if profile options were set (for example by a variable) but nothing is profiled."""
-    if profile_ is not None or not layers.find("gpu_metrics"):
-        return ()
-    problem = f"{layers.origins['gpu_metrics']} requests GPU metrics, but nothing is profiled"
-    return (Finding(rule=GPU_METRICS, problem=problem, fix="add --profile, or unset it", warning=True),)
 
 
 def again(
@@ -71,15 +62,44 @@ def again(
         raise UsageError(f"--max-steps {steps}: the profiled steps {new.start}-{new.stop} end after the last step")
     before = {spec.profile.tool if spec.profile else None, spec.trace.tool if spec.trace else None, new.tool}
     layers.note("steps", steps, "--max-steps" if request.steps else "a profiled run's length")
-    return spec.replace(
+    profilers = (*(name for name in spec.profilers if name not in before), new.tool)
+    changed: RunSpec = spec.replace(
         profile=new,
         trace=None,
         secrets=spec.secrets if new.keep_secrets else (),
-        profilers=(*(name for name in spec.profilers if name not in before), new.tool),
+        profilers=profilers,
         steps=steps,
         window=spec.window if reaches(spec.window, steps, first) else "auto",
-        origins={**spec.origins, **layers.origins},
+        **_settings_again(spec, profilers, layers, plugins),
     )
+    found = check_settings_used(changed, plugins)
+    return changed if not found else changed.replace(findings=(*spec.findings, *found))
+
+
+def _settings_again(
+    spec: RunSpec, profilers: tuple[str, ...], layers: Layers, plugins: Plugins
+) -> dict[str, dict[str, Any]]:
+    """Return plugin settings and origins for a repeated run with these profilers.
+
+    Profilers that record steps have the settings of this command and of the earlier run's cluster profile, not the
+    options and variables of then. Settings of other profilers are left out if the run does not use them any more.
+    """
+    settings, origins = dict(spec.plugin_settings), dict(spec.origins)
+    for name in [name for name in plugins.settings if name in plugins.profilers()]:
+        records = plugins.profiler(name).takes_steps
+        if name in profilers and not records:
+            continue
+        kept = {}
+        for field, value in settings.pop(name, {}).items():
+            places = [place for place in origins if f"{place}.".startswith(f"{name}.{field}.")]
+            if records and all(origins[place].startswith(PROFILE_ORIGIN) for place in places):
+                kept[field] = value
+            else:
+                origins = {place: origin for place, origin in origins.items() if place not in places}
+        own = settings_of_plugin(layers, name, plugins) if records else {}
+        if values := {**kept, **own}:
+            settings[name] = values
+    return {"plugin_settings": settings, "origins": {**origins, **layers.origins}}
 
 
 def _steps(layers: Layers, recipe: Recipe) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Reject what no script can express, before a run has a folder: variable names, mounts, launcher settings."""
+"""Checks by the chosen plugins before a run has a folder: defaults, unused settings, what no script can express."""
 
 from __future__ import annotations
 
@@ -6,9 +6,60 @@ from collections.abc import Mapping
 
 from ..errors import UsageError
 from ..launchers.script import check_variable
-from ..model import RunSpec
+from ..model import Finding, RunSpec
 from ..plugins.manager import Plugins
 from ..runtimes.container_env import parse_mount
+from ..runtimes.select import AUTO
+from .layers import Layers
+
+
+def with_launcher_defaults(spec: RunSpec, layers: Layers, plugins: Plugins) -> RunSpec:
+    """Return the spec with the launcher's defaults for settings that are not set (see `LauncherExtras.defaults`)."""
+    defaults = getattr(plugins.launchers().get(spec.launcher), "defaults", None)
+    if defaults is None:
+        return spec
+    name = plugins.settings_of(spec.launcher)
+    values = dict(spec.plugin_settings.get(name, {}))
+    for field, (value, reason) in defaults(spec).items():
+        if field not in values:
+            values[field] = layers.note(f"{name}.{field}", value, reason)
+    changed: RunSpec = spec.replace(plugin_settings={**spec.plugin_settings, name: values}) if values else spec
+    return changed
+
+
+def check_settings_used(spec: RunSpec, plugins: Plugins) -> list[Finding]:
+    """Return what plugins report about settings of theirs that are set for a run that does not use them.
+
+    Raises `UsageError` for an option of a profiler or framework that the run does not use. Options of other launchers
+    and runtimes are ignored unless the plugin reports them (`SettingsExtras.unused`).
+    """
+    found: list[Finding] = []
+    for name, values in spec.plugin_settings.items():
+        if _is_used(name, spec, plugins):
+            continue
+        places = {place.removeprefix(f"{name}."): origin
+                  for place, origin in spec.origins.items() if place.startswith(f"{name}.")}  # fmt: skip
+        given = (one for place, one in places.items() if values.get(place.partition(".")[0]))
+        option = next((one for one in given if one.startswith("--")), None)
+        if option and (why_not := _why_not(name, spec, plugins)):
+            raise UsageError(f"{option} is an option of {name}, {why_not}")
+        if unused := getattr(plugins.settings.get(name), "unused", None):
+            found += unused(spec)
+    return found
+
+
+def _is_used(name: str, spec: RunSpec, plugins: Plugins) -> bool:
+    """Whether the plugin is the run's framework, one of its profilers, or provides its launcher or runtime."""
+    runtimes = [one for key, one in plugins.runtimes().items() if spec.runtime in (key, AUTO)]
+    tools = [*runtimes, plugins.launchers().get(spec.launcher)]
+    return name in {spec.plugin, *spec.profilers, *(getattr(tool, "plugin", None) for tool in tools)}
+
+
+def _why_not(name: str, spec: RunSpec, plugins: Plugins) -> str:
+    if name in plugins.profilers():
+        enable = f"use `llmbx profile --tool {name}`" if plugins.profiler(name).takes_steps else f"add --with {name}"
+        return f"which is not enabled: {enable}"
+    return f"but {spec.workload} is a workload of {spec.plugin}" if name in plugins.frameworks() else ""
 
 
 def check_startable(spec: RunSpec, plugins: Plugins, environ: Mapping[str, str]) -> None:

@@ -37,10 +37,9 @@ def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = Fal
     request = framework.prepare_image(spec)
     launcher = placed(plugins.launcher(spec.launcher), spec)
     name, reason = choose_runtime(spec, request, launcher, plugins.runtimes(), preview)
-    if spec.preflight:
-        spec = spec.replace(preflight=spec.preflight.replace(repositories=request.repositories))
     origin = spec.origins.get("runtime", "") if spec.runtime == name else reason
-    spec = spec.replace(runtime=name, origins={**spec.origins, "runtime": origin})
+    origins = {**spec.origins, "runtime": origin}
+    spec = spec.replace(runtime=name, repositories=request.repositories, origins=origins)
     return spec, RunContext(plugins, framework, plugins.runtime(name), launcher, install)
 
 

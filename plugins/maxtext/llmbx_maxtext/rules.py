@@ -112,7 +112,7 @@ def _pgle(spec: RunSpec, release: Release) -> Iterator[Finding]:
 def _profile(spec: RunSpec) -> Iterator[Finding]:
     profile, seed = spec.profile, bool(spec.settings.get("seed_profile"))
     if profile is None:
-        if seed and any(found.rule == "gpu_metrics" for found in spec.findings):
+        if seed and _samples_gpus(spec):
             yield Finding(
                 rule="profile", problem=NO_GPU_METRICS, fix="unset ENABLE_GPU_METRICS, or profile with pgle=off"
             )
@@ -126,9 +126,11 @@ def _profile(spec: RunSpec) -> Iterator[Finding]:
     if seed:
         problem = "a profile cannot be combined with --set seed_profile, which profiles the run as the recipe does"
         yield Finding(rule="profile", problem=problem, fix="leave --set seed_profile out")
-    if profile.gpu_metrics and (seed or pgle_mode(spec) == "nsys"):
+    if profile.tool == "nsys" and _samples_gpus(spec) and (seed or pgle_mode(spec) == "nsys"):
         fix = "leave --gpu-metrics out, or profile with --set pgle=off"
         yield Finding(rule="profile", problem=NO_GPU_METRICS, fix=fix)
-    elif profile.gpu_metrics and profile.tool == "xplane":
-        problem = "GPU metrics are sampled by nsys, not by JAX's profiler"
-        yield Finding(rule="profile", problem=problem, fix="use --tool nsys, or leave --gpu-metrics out")
+
+
+def _samples_gpus(spec: RunSpec) -> bool:
+    """Whether the settings of the profiler nsys request GPU counters."""
+    return bool(spec.plugin_settings.get("nsys", {}).get("gpu_metrics"))

@@ -216,7 +216,4 @@ def _profile(spec: RunSpec) -> list[Finding]:
     elif tool != "nsys" and not bridge:
         problem = f"recipe {spec.recipe} runs on NeMo 2, which can be profiled only with nsys, not with {tool}"
         found.append(Finding(rule="profile", problem=problem, fix="use --tool nsys"))
-    if profile.gpu_metrics and tool == "torch":
-        problem = "GPU metrics are sampled by nsys, not by PyTorch's profiler"
-        found.append(Finding(rule="profile", problem=problem, fix="use --tool nsys, or leave --gpu-metrics out"))
     return found

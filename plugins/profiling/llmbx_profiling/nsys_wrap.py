@@ -11,6 +11,7 @@ from llmbx.api import ranks as rank_lists
 
 from .host_nsys import LIBRARIES, HostNsys
 from .names import DOMAIN, FOLDER, fill_template, glob_pattern, nsys_output
+from .settings import samples_gpus
 
 TOOL = "nsys"
 MANIFEST = f"{FOLDER}/asked.json"
@@ -122,7 +123,7 @@ def _wrap_phase(
     spec: RunSpec, launch: Launch, phase: Phase, expected: ExpectedFiles, command: tuple[str, str]
 ) -> Phase:
     metrics: tuple[int, ...] = ()
-    if spec.profile and spec.profile.gpu_metrics and spec.gpu_type != "cpu" and phase.capture is None:
+    if samples_gpus(spec) and phase.capture is None:
         metrics = first_of_each_node(expected.ranks, launch.ranks_per_node)
     plain = [rank for rank in expected.ranks if rank not in metrics]
     # A profile contains the environment of every process on the machine, so secrets are removed from all ranks.

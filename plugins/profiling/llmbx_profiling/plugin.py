@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Figure, Finding, Launch, Profiler, RunSpec, Section, hookimpl
+from llmbx.api import Figure, Finding, Launch, Profiler, RunSpec, Section, Settings, hookimpl
+
+
+@hookimpl
+def register_settings() -> type[Settings]:
+    """Register the settings of nsys."""
+    from .settings import NsysSettings
+
+    return NsysSettings
 
 
 @hookimpl
@@ -17,9 +25,12 @@ def register_profiler() -> Profiler:
 @hookimpl
 def check_spec(spec: RunSpec) -> Sequence[Finding]:
     """Check the free disk space for the profile, and for a local run that nsys is installed."""
-    from .pre_run import findings
+    import os
 
-    return findings(spec)
+    from .pre_run import findings
+    from .settings import tool_environ
+
+    return findings(spec, tool_environ(spec, os.environ))
 
 
 @hookimpl
@@ -30,16 +41,21 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch:
     from .host_nsys import find_host_nsys
     from .nsys_tools import command
     from .nsys_wrap import wrap
+    from .settings import tool_environ
 
-    return wrap(spec, launch, command(os.environ), find_host_nsys(spec, os.environ))[0]
+    environ = tool_environ(spec, os.environ)
+    return wrap(spec, launch, command(environ), find_host_nsys(spec, environ))[0]
 
 
 @hookimpl
 def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
     """Check that every requested rank wrote its profile, and summarize small profiles."""
-    from .post_run import findings
+    import os
 
-    return findings(run_dir)
+    from .post_run import findings
+    from .settings import tool_environ
+
+    return findings(run_dir, tool_environ(spec, os.environ))
 
 
 @hookimpl

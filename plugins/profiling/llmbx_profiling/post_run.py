@@ -21,15 +21,15 @@ MAX_ANALYZED_BYTES = 64_000_000
 ANALYSIS = f"{FOLDER}/analysis.json"
 
 
-def findings(run_dir: Path) -> list[Finding]:
+def findings(run_dir: Path, environ: Mapping[str, str] = os.environ) -> list[Finding]:
     """Return all findings on the profiles of the run in `run_dir`. Writes `analysis.json` next to the profiles."""
-    found = collect(run_dir, os.environ)
+    found = collect(run_dir, environ)
     found_before = [finding for phase in found for finding in phase.findings]
     files = [file for phase in found for file in phase.files]
     if not files:
         return found_before
     size = sum(file.stat().st_size for file in files)
-    if size > MAX_ANALYZED_BYTES or nsys_tools.find(os.environ) is None:
+    if size > MAX_ANALYZED_BYTES or nsys_tools.find(environ) is None:
         why = f"{format_bytes(size)} of profiles" if size > MAX_ANALYZED_BYTES else "nsys not found on this machine"
         return [
             *found_before,
@@ -37,7 +37,7 @@ def findings(run_dir: Path) -> list[Finding]:
                 "profile_unread", f"the profiles were not analyzed ({why})", f"to analyze them: llmbx nsys {run_dir}"
             ),
         ]
-    return [*found_before, *_analyze(run_dir, files)]
+    return [*found_before, *_analyze(run_dir, files, environ)]
 
 
 def sections(run_dir: Path) -> tuple[Section, ...]:
@@ -54,13 +54,13 @@ def sections(run_dir: Path) -> tuple[Section, ...]:
     return (section(analysis),)
 
 
-def _analyze(run_dir: Path, files: Sequence[Path]) -> list[Finding]:
+def _analyze(run_dir: Path, files: Sequence[Path], environ: Mapping[str, str]) -> list[Finding]:
     from msgspec import json
 
     from .analysis.analyze import analyze
 
     try:
-        analysis = analyze(files)
+        analysis = analyze(files, environ=environ)
     except LlmbxError as error:
         return [_finding("profile_unread", str(error), f"to retry: llmbx nsys {run_dir}", warning=False)]
     unmarked = [

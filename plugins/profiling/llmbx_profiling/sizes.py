@@ -8,6 +8,8 @@ from pathlib import Path
 
 from llmbx.api import RunSpec, ranks
 
+from .settings import samples_gpus
+
 BASE = 200_000
 """Bytes of a report without any GPU activity: 0.13 MB written by nsys 2022.4, 0.19 MB by 2023.4 (measured)."""
 
@@ -41,7 +43,7 @@ def estimate(spec: RunSpec) -> tuple[int, int]:
     layers = -(-spec.model.layers // spec.parallelism.pp) + spec.recompute_layers / 2
     kernels = layers * KERNELS * spec.gradient_accumulation * (2 if spec.model.experts else 1)
     total = len(chosen) * (BASE + steps * kernels * PER_KERNEL)
-    if profile.gpu_metrics:
+    if samples_gpus(spec):
         total += len({rank // spec.gpus_per_node for rank in chosen}) * steps * SECONDS * METRICS
     return len(chosen), int(total)
 

@@ -32,6 +32,7 @@ from .commands import call, environment
 from .evidence import Evidence, read_evidence, read_step_evidence
 from .find import find_jobs
 from .params import check_params, check_srun
+from .preflight import ABOVE_GPUS
 from .settings import sbatch_options, srun_options, with_option
 from .state import PENDING, VERDICTS, Queue, SlurmState
 
@@ -59,7 +60,6 @@ class SlurmLauncher:
     summary = "a job submitted with sbatch, one srun per phase"
     flag_syntax = "srun"
     remote = True
-    checks_nodes = True
     attended = False
     poll_s = 2.0
 
@@ -88,6 +88,12 @@ class SlurmLauncher:
         if on_gpus and shutil.which("sbatch") and not shutil.which("nvidia-smi"):
             return "this machine has no GPU, and Slurm is available"
         return None
+
+    def defaults(self, spec: RunSpec) -> Mapping[str, tuple[Any, str]]:
+        """The node check is the default for large runs on GPUs."""
+        if spec.gpu_type == "cpu" or spec.gpus <= ABOVE_GPUS:
+            return {}
+        return {"preflight": (True, f"the run has more than {ABOVE_GPUS} GPUs")}
 
     def check_spec(self, spec: RunSpec, environ: Mapping[str, str]) -> None:
         """Raise `UsageError` for invalid options of srun, and of sbatch unless llmbx runs inside a job."""

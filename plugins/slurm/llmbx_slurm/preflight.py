@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llmbx.api import PREFLIGHT, Launch, Phase, RunSpec, UsageError, Wrapping, hardware, script
+from llmbx.api import PREFLIGHT, Launch, Phase, RunSpec, UsageError, Wrapping, hardware, script, settings_of
+
+from .settings import SlurmSettings
 
 OUTPUT = "preflight.out"
+ABOVE_GPUS = 64
+"""Above this many GPUs the nodes are checked unless the user says otherwise: one bad node is then likely."""
+
 MINUTES = 10
 """Time limit of the step in minutes. It includes unpacking the image on every node."""
 
 
 def phase(spec: RunSpec, launch: Launch) -> Phase:
     """The phase of the node check: one task on each node, with the environment of the first phase."""
-    assert spec.preflight is not None
     expected = str(min(spec.gpus, spec.gpus_per_node))
     kind = (
         spec.gpu_type if spec.gpu_type in hardware.builtin() else "any"
     )  # the device name of a user-defined type is unknown
-    argv = ("/bin/sh", "preflight.sh", expected, kind, *spec.preflight.repositories)
+    argv = ("/bin/sh", "preflight.sh", expected, kind, *spec.repositories)
     return Phase(role=PREFLIGHT, argv=argv, env=launch.phases[0].env)
 
 
@@ -43,7 +47,7 @@ def script_blocks(
     `wrapping` is that of the first phase, so the check also verifies that the run's container starts. `srun` renders
     the command that starts a phase.
     """
-    if spec.preflight is None:
+    if not settings_of(spec, SlurmSettings).preflight:
         return [], []
     check = with_preflight(spec, launch)
     (one,) = check.phases

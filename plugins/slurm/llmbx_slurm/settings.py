@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
-from llmbx.api import Layer, Option, RunSpec, Scalar, Settings, UsageError, settings_of
+from llmbx.api import Finding, Layer, Option, RunSpec, Scalar, Settings, UsageError, settings_of
 
 from .params import from_environ, option_name, parse_params
 
-TABLES = ("sbatch", "srun", "gpus_per_node_flag")
+TABLES = ("sbatch", "srun", "gpus_per_node_flag", "preflight")
 """Fields that are not options of sbatch themselves."""
 
 
@@ -33,6 +33,17 @@ class SlurmSettings(Settings, frozen=True):
         dict[str, Scalar], Option(help="Any other option of sbatch.", name="--slurm-arg", metavar="KEY=VALUE")
     ] = {}
     srun: Annotated[dict[str, Scalar], Option(help="Options of srun.", name="", metavar="KEY=VALUE")] = {}
+    preflight: Annotated[
+        bool | None,
+        Option(help="Health-check all nodes before launch. Default: above 64 GPUs.", name="--preflight"),
+    ] = None
+
+    @classmethod
+    def unused(cls, spec: RunSpec) -> list[Finding]:
+        """Raise `UsageError` if a run on another launcher requests the node check; a profile's default is ignored."""
+        if settings_of(spec, cls).preflight and spec.origins["slurm.preflight"].startswith("--"):
+            raise UsageError("--preflight requires --launcher slurm")
+        return []
 
     @classmethod
     def read_environ(cls, environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:

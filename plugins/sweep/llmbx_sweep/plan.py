@@ -55,7 +55,6 @@ class Part(Value, frozen=True, rename={"with_": "with"}):
     walltime_minutes: Positive | None = None
     stall_timeout_s: Seconds | None = None
     retries: Natural | None = None
-    preflight: bool | None = None
     force: bool | None = None
 
 

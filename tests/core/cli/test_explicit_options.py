@@ -45,6 +45,10 @@ def test_options_that_do_not_change_the_run_are_accepted(monkeypatch: pytest.Mon
 def test_the_other_verbs_name_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = refusal(monkeypatch, tmp_path, profile.command, "--steps", "1-2", "--gpus", "2", "--dtype", "fp8")
     assert said == "--dtype, --gpus need a workload; without one, the last run is repeated unchanged"
+    accepted = ("--steps", "1-2", "--gpu-metrics", "--max-steps", "9")
+    assert "there is no run to repeat" in refusal(monkeypatch, tmp_path, profile.command, *accepted)
+    said = refusal(monkeypatch, tmp_path, profile.command, *accepted, "--slurm-account", "a")
+    assert said == "--slurm-account needs a workload; without one, the last run is repeated unchanged"
     said = refusal(monkeypatch, tmp_path, jobs.command, "-n", "3", "rebuild")
     assert said == "--limit cannot be combined with `jobs rebuild`"
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from llmbx.errors import UsageError
 from llmbx.launchers.local import LocalLauncher
 from llmbx.launchers.shim import rank_condition, render_shim
-from llmbx.model import Launch, Phase, Prefix, PreflightSpec, RunSpec, Wrapping
+from llmbx.model import Launch, Phase, Prefix, RunSpec, Wrapping
 from llmbx_slurm.allocation import Allocation
 from llmbx_slurm.inside import InsideLauncher
 from llmbx_slurm.launcher import SlurmLauncher
@@ -93,7 +93,7 @@ CASES: dict[str, Callable[[], str]] = {
         make_launch(shell_phase("work", env={"HF_HOME": "/hf"}), nodes=2, ranks=8),
         make_spec(
             gpus=16, gpu_type="h100", mini=False, launcher="slurm",
-            preflight=PreflightSpec(repositories=("meta-llama/Llama-3.1-8B",)),
+            preflight=True, repositories=("meta-llama/Llama-3.1-8B",),
         ),
         PYXIS,
     ),

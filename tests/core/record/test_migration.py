@@ -42,6 +42,28 @@ def test_what_a_trace_recorded_is_a_setting_of_its_plugin(make_spec: Callable[..
     assert spec.plugin_settings == {"nccltrace": given}
 
 
+def test_switches_of_tools_are_settings_of_their_plugins(make_spec: Callable[..., RunSpec], tmp_path: Path) -> None:
+    """Up to version 2, the node check and the GPU metrics were members of the specification."""
+    profile = {"start": 1, "stop": 2, "tool": "nsys", "gpu_metrics": True}
+    own = {"slurm": {"sbatch": {"account": "a"}}}
+    spec = make_spec(origins={"preflight": "--preflight", "gpu_metrics": "ENABLE_GPU_METRICS"})
+    data = old(spec, profile=profile, preflight={"repositories": ["team/model"]}, plugin_settings=own)
+    (tmp_path / "run.json").write_text(json.dumps(data))
+    spec = read_run(tmp_path).record.spec
+    assert spec.plugin_settings == {
+        "slurm": {"sbatch": {"account": "a"}, "preflight": True}, "nsys": {"gpu_metrics": True}
+    }  # fmt: skip
+    assert spec.origins == {"slurm.preflight": "--preflight", "nsys.gpu_metrics": "ENABLE_GPU_METRICS"}
+    assert spec.repositories == ("team/model",) and spec.profile is not None and spec.profile.start == 1
+
+
+def test_runs_without_these_switches_have_no_such_settings(make_spec: Callable[..., RunSpec], tmp_path: Path) -> None:
+    profile = {"start": 1, "stop": 2, "tool": "nsys", "gpu_metrics": False}
+    (tmp_path / "run.json").write_text(json.dumps(old(make_spec(), profile=profile, preflight=None)))
+    spec = read_run(tmp_path).record.spec
+    assert spec.plugin_settings == {} and spec.repositories == ()
+
+
 def test_what_version_1_called_doubts_are_findings(make_spec: Callable[..., RunSpec], tmp_path: Path) -> None:
     found = {"rule": "scale", "problem": "no such scale", "fix": "use --gpus 1024", "warning": True}
     data = old(make_spec(), scheduler={}, doubts=[found])

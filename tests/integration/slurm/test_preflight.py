@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.model import PreflightSpec, Wrapping
+from llmbx.model import Wrapping
 from llmbx.run.verdict import judge
 
 from .conftest import SlurmRun, make_launch, make_spec
@@ -43,7 +43,7 @@ def look(submit: Submit, tmp_path: Path) -> Callable[..., SlurmRun]:
         (bin_ / "nvidia-smi").write_text(STAND_IN.replace("FAULT", fault))
         (bin_ / "nvidia-smi").chmod(0o755)
         spec = make_spec(
-            gpus=6, gpu_type="h100", preflight=PreflightSpec(), sbatch={"nodelist": "n1,n2,n3"},
+            gpus=6, gpu_type="h100", preflight=True, sbatch={"nodelist": "n1,n2,n3"},
             setup=(f"export PATH={bin_}:$PATH",),
         )  # fmt: skip
         return submit(make_launch("echo training", nodes=3), spec, (Wrapping(argv=prefix),))

@@ -113,16 +113,20 @@ def test_profiles(cluster: Spec, spec: Spec) -> None:
     assert rules(findings(twice)) == ["profile"]
 
 
+METRICS = {"nsys": {"gpu_metrics": True}}
+VARIABLE = {"ENABLE_GPU_METRICS": "true"}
+
+
 def test_gpu_metrics_are_refused_with_the_reason(cluster: Spec) -> None:
-    (found,) = findings(cluster("bf16", 64, profile_steps="10-15", gpu_metrics=True))
+    (found,) = findings(cluster("bf16", 64, profile_steps="10-15", plugin_settings=METRICS))
     assert found.rule == "profile" and "sampling" in found.problem
-    assert findings(cluster("bf16", 64, profile_steps="10-15", gpu_metrics=True, settings={"pgle": "off"})) == []
-    (found,) = findings(cluster("bf16", 64, gpu_metrics=True, settings={"seed_profile": "true"}))
+    assert findings(cluster("bf16", 64, profile_steps="10-15", plugin_settings=METRICS, settings={"pgle": "off"})) == []
+    (found,) = findings(cluster("bf16", 64, environ=VARIABLE, settings={"seed_profile": "true"}))
     assert found.rule == "profile" and not found.warning and "sampling" in found.problem
 
 
 def test_gpu_metrics_without_a_profile_cause_a_warning(cluster: Spec) -> None:
-    plain = cluster("bf16", 64, gpu_metrics=True)
+    plain = cluster("bf16", 64, environ=VARIABLE)
     assert findings(plain) == []
     (warning,) = plain.findings
     assert warning.warning and "nothing is profiled" in warning.problem

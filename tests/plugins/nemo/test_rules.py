@@ -227,21 +227,20 @@ def test_all_findings_come_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("driver", "tool", "gpu_metrics", "expected"),
+    ("driver", "tool", "expected"),
     [
-        ("nemo2", "nsys", True, []),
-        ("nemo2", "torch", False, [("can be profiled only with nsys, not with torch", "use --tool nsys")]),
-        ("nemo2", "xplane", False, [("xplane profiles JAX programs", "use --tool nsys")]),
-        ("megatron-bridge", "nsys", True, []),
-        ("megatron-bridge", "torch", False, []),
-        ("megatron-bridge", "xplane", False, [("xplane profiles JAX programs", "use --tool nsys or torch")]),
-        ("megatron-bridge", "torch", True, [("GPU metrics are sampled by nsys", "use --tool nsys, or leave")]),
+        ("nemo2", "nsys", []),
+        ("nemo2", "torch", [("can be profiled only with nsys, not with torch", "use --tool nsys")]),
+        ("nemo2", "xplane", [("xplane profiles JAX programs", "use --tool nsys")]),
+        ("megatron-bridge", "nsys", []),
+        ("megatron-bridge", "torch", []),
+        ("megatron-bridge", "xplane", [("xplane profiles JAX programs", "use --tool nsys or torch")]),
     ],
 )
 def test_an_unsupported_profiler_is_rejected_before_the_run_starts(
-    driver: str, tool: str, gpu_metrics: bool, expected: list[tuple[str, str]]
+    driver: str, tool: str, expected: list[tuple[str, str]]
 ) -> None:
-    profile = ProfileSpec(start=45, stop=50, tool=tool, gpu_metrics=gpu_metrics)
+    profile = ProfileSpec(start=45, stop=50, tool=tool)
     spec = resolved("grok1", "314b", "bf16", "gb200", 256).replace(driver=driver, profile=profile)
     found = findings(spec)
     assert [finding.rule for finding in found] == ["profile"] * len(expected)

@@ -45,7 +45,7 @@ def test_more_ranks_steps_and_counters_are_larger(make_spec: MakeSpec) -> None:
     assert estimate(everyone)[0] == 256 and estimate(everyone)[1] == pytest.approx(size * 256 / 3, rel=0.01)
     longer = spec.replace(profile=spec.profile.replace(stop=51))
     assert estimate(longer)[1] == pytest.approx(2 * size, rel=0.01)
-    counters = spec.replace(profile=spec.profile.replace(gpu_metrics=True))
+    counters = spec.replace(plugin_settings={"nsys": {"gpu_metrics": True}})
     assert estimate(counters)[1] > size
 
 

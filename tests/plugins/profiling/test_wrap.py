@@ -32,6 +32,9 @@ def nsys_of(phase: Phase) -> list[Prefix]:
     return [prefix for prefix in phase.prefixes if "profile" in prefix.argv]
 
 
+METRICS = {"nsys": {"gpu_metrics": True}}
+
+
 def show(wrapped: Launch) -> str:
     """Return a text with the prefixes and outputs of every phase, and the expected files."""
     lines = []
@@ -50,9 +53,12 @@ def test_cpu(make_spec: MakeSpec, golden: Golden) -> None:
 
 def test_cluster_with_gpu_metrics(make_spec: MakeSpec, golden: Golden) -> None:
     profile = ProfileSpec(
-        tool="nsys", start=45, stop=50, ranks="0,8,9,28", gpu_metrics=True, name="{workload}-{size}_{job}_{node}_{rank}"
+        tool="nsys", start=45, stop=50, ranks="0,8,9,28", name="{workload}-{size}_{job}_{node}_{rank}"
     )
-    spec = make_spec(gpus=32, gpus_per_node=8, launcher="slurm", parallelism=Parallelism(pp=4, dp=8), profile=profile)
+    spec = make_spec(
+        gpus=32, gpus_per_node=8, launcher="slurm", parallelism=Parallelism(pp=4, dp=8), profile=profile,
+        plugin_settings=METRICS,
+    )  # fmt: skip
     golden("wrap-cluster.txt", show(wrap(spec, launch(4, 8))[0]))
 
 
@@ -65,8 +71,8 @@ def test_phases_with_their_own_capture(make_spec: MakeSpec, golden: Golden) -> N
         Phase(role="convert", argv=("convert",), ranks="first"),
         Phase(role="measure", argv=("python", "measure.py"), prefixes=(Prefix(argv=("nice",)),)),
     )
-    profile = ProfileSpec(tool="nsys", start=10, stop=15, ranks="0", name="run_{job}-perf", gpu_metrics=True)
-    spec = make_spec(gpus=16, launcher="slurm", profile=profile)
+    profile = ProfileSpec(tool="nsys", start=10, stop=15, ranks="0", name="run_{job}-perf")
+    spec = make_spec(gpus=16, launcher="slurm", profile=profile, plugin_settings=METRICS)
     wrapped = wrap(spec, launch(2, 8, *phases))[0]
     golden("wrap-pgle.txt", show(wrapped))
     assert all(len(nsys_of(phase)) <= 1 for phase in wrapped.phases)
@@ -91,7 +97,8 @@ def test_a_launch_without_profile_is_unchanged(make_spec: MakeSpec) -> None:
 @pytest.mark.parametrize("ranks", ["all", "0-7", "0,8,15", "3"])
 @pytest.mark.parametrize("metrics", [False, True])
 def test_every_requested_rank_gets_nsys_once(ranks: str, metrics: bool, make_spec: MakeSpec) -> None:
-    spec = make_spec(gpus=16, profile=ProfileSpec(tool="nsys", start=1, stop=2, ranks=ranks, gpu_metrics=metrics))
+    profile = ProfileSpec(tool="nsys", start=1, stop=2, ranks=ranks)
+    spec = make_spec(gpus=16, profile=profile, plugin_settings=METRICS if metrics else {})
     (phase,) = wrap(spec, launch(2, 8))[0].phases
     wrapped = [rank for prefix in nsys_of(phase) for rank in numbers(prefix.ranks, 16)]
     assert sorted(wrapped) == list(numbers(ranks, 16))

@@ -14,7 +14,7 @@ import pytest
 
 from llmbx.errors import UsageError
 from llmbx.launchers import script
-from llmbx.model import JobStatus, PreflightSpec, Result
+from llmbx.model import JobStatus, Result
 from llmbx.run.collect import Log
 from llmbx.run.infrastructure import infrastructure_cause
 from llmbx.run.verdict import judge
@@ -84,7 +84,7 @@ def test_power_caps_and_idle_clocks_are_no_fault_and_types_are_whole_words(check
 
 def test_a_gpu_type_of_the_users_own_has_any_name(check: Check) -> None:
     assert check("8", "any", NAME="Something Else") == ["gpus=8", "driver=550.54.15"]
-    (phase,) = preflight.with_preflight(make_spec(gpu_type="mine", preflight=PreflightSpec()), make_launch("x")).phases
+    (phase,) = preflight.with_preflight(make_spec(gpu_type="mine"), make_launch("x")).phases
     assert phase.argv[2:] == ("1", "any")
 
 
@@ -114,7 +114,7 @@ def test_a_bad_node_is_the_infrastructures_failure() -> None:
 
 
 def test_no_phase_of_a_framework_may_have_its_name() -> None:
-    spec = make_spec(preflight=PreflightSpec())
+    spec = make_spec()
     with pytest.raises(UsageError, match="phase 'preflight'"):
         preflight.with_preflight(spec, make_launch(shell_phase("true", "preflight")))
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from llmbx.api import settings_of
 from llmbx.config.plugin_settings import join
 from llmbx.config.profiles import Cluster, Profile
 from llmbx.errors import UsageError
+from llmbx.testing import resolve_spec
 from llmbx_slurm.launcher import SlurmLauncher
 from llmbx_slurm.settings import SlurmSettings, sbatch_options
 
@@ -54,3 +57,23 @@ def test_the_next_attempt_leaves_the_node_out() -> None:
     assert without is not None and sbatch_options(without)["exclude"] == "n1,n2"
     assert without.origins["slurm.sbatch.exclude"] == "n2 failed"
     assert launcher.without_node(make_spec(sbatch={"nodelist": "n1,n2"}), "n2") is None
+
+
+def test_the_node_check_is_the_default_of_large_jobs(tmp_path: Path) -> None:
+    def checks(gpus: int, environ: dict[str, str] | None = None, **options: Any) -> tuple[Any, str | None]:
+        spec = resolve_spec(
+            "llama3.1", plugin="nemo", size="405b", gpu_type="h100", dtype="bf16", gpus=gpus, environ=environ, **options
+        )
+        return settings_of(spec, SlurmSettings).preflight, spec.origins.get("slurm.preflight")
+
+    no, yes = {"slurm": {"preflight": False}}, {"slurm": {"preflight": True}}
+    assert checks(64) == (None, None) and checks(128) == (True, "the run has more than 64 GPUs")
+    assert checks(128, plugin_settings=no) == (False, "--preflight")
+    assert checks(64, plugin_settings=yes) == (True, "--preflight")
+    (tmp_path / "llmbx.toml").write_text('default_cluster = "c"\n[clusters.c]\npreflight = true\n')
+    environ = {"LLMBX_CONFIG": str(tmp_path / "llmbx.toml")}
+    assert checks(64, environ)[0] is True and str(checks(64, environ)[1]).startswith("cluster 'c' in ")
+    assert checks(64, environ, launcher="local")[0] is True, "a profile's default is harmless on another launcher"
+    assert checks(128, launcher="local") == (None, None)
+    with pytest.raises(UsageError, match=r"^--preflight requires --launcher slurm$"):
+        checks(64, launcher="local", plugin_settings=yes)

@@ -74,10 +74,11 @@ def test_a_part_can_override_with_false_zero_and_empty_lists(tmp_path: Path) -> 
     )
     part = "retries = 0\npreflight = false\nforce = false\ntags = []\nslurm = { exclusive = false, requeue = false }\n"
     own, whole = read_plan(write(tmp_path, f"{file}[[part]]\n{part}[[part]]\nname = 'b'\n"), KINDS)
-    assert (own.request.retries, own.request.preflight, own.request.force, own.request.tags) == (0, False, False, ())
-    assert own.request.plugin_settings == {"slurm": {"exclusive": False, "requeue": False}}
-    assert (whole.request.retries, whole.request.preflight, whole.request.force) == (2, True, True)
-    assert (whole.request.tags, whole.request.plugin_settings) == (("a",), {"slurm": {"exclusive": True}})
+    assert (own.request.retries, own.request.force, own.request.tags) == (0, False, ())
+    assert own.request.plugin_settings == {"slurm": {"preflight": False, "exclusive": False, "requeue": False}}
+    assert (whole.request.retries, whole.request.force) == (2, True)
+    assert whole.request.tags == ("a",)
+    assert whole.request.plugin_settings == {"slurm": {"preflight": True, "exclusive": True}}
 
 
 @pytest.mark.parametrize(

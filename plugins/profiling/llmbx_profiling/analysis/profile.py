@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from llmbx.api import Value
@@ -36,16 +36,16 @@ class FileProfile(Value, frozen=True):
     secrets: tuple[str, ...] = ()
 
 
-def read(path: Path) -> FileProfile:
-    """Read the profile at `path`; a report is first exported to a temporary folder."""
+def read(path: Path, environ: Mapping[str, str] = os.environ) -> FileProfile:
+    """Read the profile at `path`; a report is first exported to a temporary folder, with the nsys of `environ`."""
     if path.suffix != ".sqlite":
-        with export_sqlite(path, os.environ) as export:
-            return read(export)
+        with export_sqlite(path, environ) as export:
+            return read(export, environ)
     with open_profile(path) as database:
-        return _read(database)
+        return _read(database, environ)
 
 
-def _read(database: Database) -> FileProfile:
+def _read(database: Database, environ: Mapping[str, str]) -> FileProfile:
     steps = ranges.steps(database)
     lane_set = activity.read(database)
     cuts = windows.windows(database, steps, {key: lane_metrics.extent(item) for key, item in lane_set.lanes.items()})
@@ -61,7 +61,7 @@ def _read(database: Database) -> FileProfile:
         product=meta.get("EXPORT_PRODUCT_VERSION"),
         schema=meta.get("EXPORT_SCHEMA_VERSION"),
         notes=_notes(database, steps, lane_set.names),
-        secrets=secret_scan.secrets_in(database, os.environ),
+        secrets=secret_scan.secrets_in(database, environ),
     )
 
 
