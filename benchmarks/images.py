@@ -24,15 +24,15 @@ from llmbx.model import Image, ImageRequest, Launch, ModelShape, Parallelism, Ph
 from llmbx.plugins.manager import load
 from llmbx.run.pipeline import inspect_image
 from llmbx.runtimes.base import Runtime
-from llmbx_containers.images.limits import plain_http
 from llmbx_containers.naming import Reference, parse_reference
+from llmbx_containers.settings import ContainerSettings
 
 IMPORT_AIM, WARM_AIM_MS = 1.05, 50.0
 
 
 def bare_import(tool: str, reference: Reference, folder: Path) -> list[str]:
     """What a user would type to get the image."""
-    plain = plain_http(reference.registry)
+    plain = ContainerSettings().plain_http(reference.registry)
     if tool == "docker":
         return ["docker", "pull", "--quiet", reference.docker]
     if tool == "enroot":

@@ -107,7 +107,8 @@ def settings() -> str:
         for field in fields(kind):
             variables = ", ".join(f"`{name}`" for name in field.option.variables)
             option = f"`{field.spelling}`" if field.spelling else ""
-            name = "table" if field.kind is dict else field.kind.__name__
+            plain = "table" if field.kind is dict else field.kind.__name__
+            name = ", ".join(f"`{value}`" for value in field.choices) or plain
             rows.append(f"| `{field.name}` | {name} | {option} | {variables} | {field.option.help} |")
         parts += [f"## {plugin}", (inspect.getdoc(kind) or "").partition("\n")[0], "\n".join(rows)]
     return "\n\n".join(parts) + "\n"

@@ -171,12 +171,15 @@ class World:
 
     def launcher_settings(self, request: Request, launcher: str) -> dict[str, Any]:
         """The settings of the launcher's plugin for this request, from profile, environment and options."""
-        plugin = self.plugins.settings_of(launcher)
-        kind, profile = self.plugins.settings.get(plugin), None
+        return self.plugin_settings(self.plugins.settings_of(launcher), request)
+
+    def plugin_settings(self, plugin: str, request: Request | None = None) -> dict[str, Any]:
+        """The settings of a plugin without a run, from profile, environment and the options of `request`."""
+        kind = self.plugins.settings.get(plugin)
         if kind is None:
             return {}
-        profile = choose_profile(self.config, self.cluster_files, request.cluster)
-        return join(kind, profile, os.environ, request.plugin_settings.get(plugin, {})).values
+        profile = choose_profile(self.config, self.cluster_files, request.cluster if request else None)
+        return join(kind, profile, os.environ, request.plugin_settings.get(plugin, {}) if request else {}).values
 
 
 def _require_known(what: str, spec: RunSpec, known: Collection[str]) -> None:

@@ -73,7 +73,8 @@ def _option(kind: type[Settings], field: Field) -> click.Option:
     if field.kind is bool:
         no = f"--no-{field.spelling.removeprefix('--')}"
         return click.Option([f"{field.spelling}/{no}", name], default=None, help=help_)
-    return click.Option([field.spelling, name], type=TYPES[field.kind], metavar=metavar, help=help_)
+    values = click.Choice(field.choices) if field.choices else TYPES[field.kind]
+    return click.Option([field.spelling, name], type=values, metavar=metavar, help=help_)
 
 
 def _plugin(option: click.Option) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from ..errors import UsageError, did_you_mean
-from ..model import Finding, RunSpec, Value
+from ..model import Finding, ImageRequest, RunSpec, Value
 from ..model.settings import Field, Settings, fields
 from ..toml_file import convert
 from .profiles import Profile
@@ -31,9 +31,21 @@ class Joined(Value, frozen=True):
     origins: dict[str, str] = {}
 
 
-def settings_of(spec: RunSpec, kind: type[S]) -> S:
-    """The settings of a plugin stored in the specification of a run."""
-    return convert(spec.plugin_settings.get(kind.plugin, {}), kind, f"settings of {kind.plugin}")
+def settings_of(holder: RunSpec | ImageRequest, kind: type[S]) -> S:
+    """The settings of a plugin stored in the specification of a run, or those of a runtime in its image request."""
+    return convert(holder.plugin_settings.get(kind.plugin, {}), kind, f"settings of {kind.plugin}")
+
+
+def current_settings(spec: RunSpec, kind: type[Settings], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The settings of a plugin for something that is done now for a run, which may have been resolved earlier.
+
+    The variables of this process override recorded values, but not those of options.
+    """
+    recorded = spec.plugin_settings.get(kind.plugin, {})
+    options = {place.split(".")[1] for place, origin in spec.origins.items()
+               if place.startswith(f"{kind.plugin}.") and origin.startswith("--")}  # fmt: skip
+    now = join(kind, None, environ, {}).values
+    return {**recorded, **{name: value for name, value in now.items() if name not in options}}
 
 
 def join(
@@ -123,7 +135,9 @@ def _of_environ(kind: type[Settings], environ: Mapping[str, str]) -> tuple[Layer
     for field in fields(kind):
         for variable in field.option.variables:
             if text := environ.get(variable, "").strip():
-                found[field.name] = (_read(field, text, variable), variable)
+                value = _read(field, text, variable)
+                convert({field.name: value}, kind, f"{variable}={text!r}")
+                found[field.name] = (value, variable)
                 break
     if read := getattr(kind, "read_environ", None):
         found |= read(environ)
@@ -159,6 +173,8 @@ def _read(field: Field, text: str, variable: str) -> Any:
         if text.lower() in (*TRUE, *FALSE):
             return text.lower() in TRUE
         raise UsageError(f"{variable}={text!r}: expected true or false")
+    if field.choices and text not in field.choices:
+        raise UsageError(f"{variable}={text!r}: expected {', '.join(field.choices[:-1])} or {field.choices[-1]}")
     try:
         return field.kind(text)
     except ValueError:

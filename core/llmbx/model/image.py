@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .base import Value
 
 
@@ -47,6 +49,8 @@ class ImageRequest(Value, frozen=True):
     """Whether to accept an image whose digest has changed since it was first recorded. Set by core from
     `--accept-image-change`.
     """
+    plugin_settings: dict[str, dict[str, Any]] = {}
+    """Settings of the runtime's plugin, by plugin and field. Set by core; `settings_of` reads them."""
 
 
 class Image(Value, frozen=True):

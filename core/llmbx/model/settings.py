@@ -25,9 +25,10 @@ class Option(Value, frozen=True):
 class Settings(Value, frozen=True):
     """Base class of a plugin's settings, registered with the hook `register_settings`.
 
-    Every field has a default and an `Option` in its annotation. A field is a bool, int, float or str, one of them or
-    None, or a table (`dict[str, Scalar]`), whose option takes `KEY=VALUE` and can be repeated. A run stores explicitly
-    set values in `RunSpec.plugin_settings`; `llmbx.config.plugin_settings.settings_of` reads them as this record.
+    Every field has a default and an `Option` in its annotation. A field is a bool, int, float, str or `Literal` of
+    texts, one of them or None, or a table (`dict[str, Scalar]`), whose option takes `KEY=VALUE` and can be repeated.
+    Numbers may have limits (`Positive`, `Seconds`, any `msgspec.Meta`). A run stores explicitly set values in
+    `RunSpec.plugin_settings`; `llmbx.config.plugin_settings.settings_of` reads them as this record.
     """
 
     plugin: ClassVar[str] = ""
@@ -37,12 +38,16 @@ class Settings(Value, frozen=True):
 
 
 class Field(Value, frozen=True):
-    """One field of a settings class. `kind` is bool, int, float, str or dict; `spelling` is the option's name."""
+    """One field of a settings class.
+
+    `kind` is bool, int, float, str or dict; `spelling` is the option's name; `choices` are the values of a `Literal`.
+    """
 
     name: str
     kind: type
     option: Option
     spelling: str
+    choices: tuple[str, ...] = ()
 
 
 def fields(kind: type[Settings]) -> list[Field]:
@@ -58,8 +63,11 @@ def _field(kind: type[Settings], name: str, hint: Any) -> Field:
     plain = typing.get_args(hint)[0]
     union = typing.get_origin(plain) in (types.UnionType, typing.Union)
     parts = [part for part in typing.get_args(plain) if part is not type(None)] if union else [plain]
-    found = typing.get_origin(parts[0]) or parts[0]
+    bare = typing.get_args(parts[0])[0] if typing.get_origin(parts[0]) is typing.Annotated else parts[0]
+    choices = typing.get_args(bare) if typing.get_origin(bare) is typing.Literal else ()
+    found = str if choices and all(isinstance(one, str) for one in choices) else typing.get_origin(bare) or bare
     if found not in (bool, int, float, str, dict):
-        raise TypeError(f"{kind.__name__}.{name}: expected a bool, int, float, str or dict, not {plain}")
+        raise TypeError(f"{kind.__name__}.{name}: expected a bool, int, float, str, Literal or dict, not {plain}")
     default = f"--{kind.plugin}-{name.replace('_', '-')}"
-    return Field(name=name, kind=found, option=option, spelling=default if option.name is None else option.name)
+    spelling = default if option.name is None else option.name
+    return Field(name=name, kind=found, option=option, spelling=spelling, choices=choices)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..config.install import Install
+from ..config.plugin_settings import current_settings
 from ..errors import InfraError, LlmbxError, UsageError, one_line
 from ..launchers.base import Unreachable
 from ..launchers.script import SCRIPT
@@ -88,8 +89,12 @@ def _start(context: RunContext, record: Record, folder: Path, progress: Progress
 
 
 def wanted_image(spec: RunSpec, context: RunContext) -> ImageRequest:
-    """Return the framework's image request, with the user's `--accept-image-change`."""
-    request: ImageRequest = context.framework.prepare_image(spec).replace(accept_change=spec.accept_image_change)
+    """Return the framework's image request, with `--accept-image-change` and the settings of the runtime's plugin."""
+    plugin = getattr(context.runtime, "plugin", "")
+    kind = context.plugins.settings.get(plugin)
+    settings = {plugin: current_settings(spec, kind, os.environ)} if kind else {}
+    asked = context.framework.prepare_image(spec)
+    request: ImageRequest = asked.replace(accept_change=spec.accept_image_change, plugin_settings=settings)
     return request
 
 

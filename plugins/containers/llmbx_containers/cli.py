@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .images.build import Recipe
     from .images.inventory import Entry
+    from .settings import ContainerSettings
 
 COLUMNS = ("name", "reference", "kind", "size", "digest", "imported", "state")
 
@@ -47,7 +48,7 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
       llmbx image prepare grok1 --gpu-type h100 --gpus 512 --launcher slurm
       llmbx image prepare nvcr.io#nvidia/nemo:25.04.01 --runtime apptainer
     """
-    from .images.limits import TIMEOUT
+    from .settings import TIMEOUT
 
     if request is None:
         raise UsageError("missing argument: expected a workload, an image reference or an image file")
@@ -89,8 +90,9 @@ def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
     """
     from .images.inventory import select, verified
 
-    here = world().install
-    checked = [verified(entry, here.path, _report, offline) for entry in select(here.path, names)]
+    here = world()
+    registries, install = None if offline else _settings(here), here.install.path
+    checked = [verified(entry, install, _report, registries) for entry in select(install, names)]
     output.print_rows([_row(entry, format_) for entry in checked], COLUMNS, format_)
     sys.exit(0 if all(entry.state.startswith("ok") for entry in checked) else InfraError.exit_code)
 
@@ -264,6 +266,15 @@ def _for_python(environment: Environment, minor: str) -> Environment:
     return restricted
 
 
+def _settings(here: World, request: Request | None = None) -> ContainerSettings:
+    """The settings of this plugin without a run."""
+    from llmbx.api import toml_file
+
+    from .settings import ContainerSettings
+
+    return toml_file.convert(here.plugin_settings("containers", request), ContainerSettings, "settings of containers")
+
+
 def _build(runtime: str, environment: Environment, built: Image, of: Recipe, here: World) -> str:
     from .images.build import build_docker, build_file
 
@@ -272,7 +283,7 @@ def _build(runtime: str, environment: Environment, built: Image, of: Recipe, her
     maker = getattr(here.plugins.runtime(runtime), "file_tool", None)
     if maker is None:
         raise UsageError(f"--runtime {runtime}: images can be built only for docker and apptainer")
-    return str(build_file(environment, built, of, here.install.path, maker(), _report))
+    return str(build_file(environment, built, of, here.install.path, maker(), _report, _settings(here)))
 
 
 def _report(line: str) -> None:
@@ -285,13 +296,18 @@ def _wanted(request: Request, here: World) -> tuple[ImageRequest, str]:
 
     bare = request.workload
     if _is_image(bare):
-        image_request = ImageRequest(reference=bare, accept_change=request.accept_image_change)
-        return image_request, _container(request, here, bare)
+        name = _container(request, here, bare)
+        plugin = getattr(here.plugins.runtime(name), "plugin", "")
+        image_request = ImageRequest(
+            reference=bare, accept_change=request.accept_image_change,
+            plugin_settings={plugin: here.plugin_settings(plugin, request)},
+        )  # fmt: skip
+        return image_request, name
     from llmbx.api import context as run_context
+    from llmbx.api import pipeline
 
     spec, context = run_context.enter(here.resolve(request), here.plugins, here.install)
-    image_request = context.framework.prepare_image(spec)
-    return image_request.replace(accept_change=spec.accept_image_change), spec.runtime
+    return pipeline.wanted_image(spec, context), spec.runtime
 
 
 def _is_image(name: str) -> bool:

@@ -1,10 +1,18 @@
-"""The plugin `containers`: the runtimes docker, apptainer, enroot and pyxis."""
+"""The plugin `containers`: the runtimes docker, apptainer, enroot and pyxis, and their settings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import Runtime, hookimpl
+from llmbx.api import Runtime, Settings, hookimpl
+
+
+@hookimpl
+def register_settings() -> type[Settings]:
+    """Register the limits of image imports."""
+    from .settings import ContainerSettings
+
+    return ContainerSettings
 
 
 @hookimpl

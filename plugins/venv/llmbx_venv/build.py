@@ -22,7 +22,7 @@ from .interpreters import Interpreter
 from llmbx.api import locks
 from .pip_progress import PipProgress, complete_packages
 from .pip_tool import configured_options, explain_failure, pip_command, pip_environment, without_network
-from .uv_tool import UvProgress, added, uv_arguments, uv_command, uv_environment
+from .uv_tool import INSTALLER, UvProgress, added, uv_arguments, uv_command, uv_environment
 
 Builds = dict[str, tuple[str, str | None]]
 """By requirement with variants: the exact version that was chosen, and the extra index that provides it."""
@@ -45,11 +45,12 @@ class Tools(Value, frozen=True):
 
 
 def build(
-    environment: Environment, install: Path, interpreter: Interpreter, progress: Progress, offline: bool
-) -> store.Marker:
+    environment: Environment, install: Path, interpreter: Interpreter, progress: Progress, offline: bool,
+    installer: str | None = None,
+) -> store.Marker:  # fmt: skip
     """Build `environment` for `interpreter` in `install`, unless another process has built it in the meantime.
 
-    A build that was interrupted is resumed: pip's cache and installed packages are kept. Raises `InfraError` (network,
+    `installer` is the chosen one (see `uv_command`; None: the variable's). A build that was interrupted is resumed: pip's cache and installed packages are kept. Raises `InfraError` (network,
     disk, an unavailable package, a failed check) and `UsageError` (an install that is not writable).
     """
     paths = store.environment_paths(environment, install, interpreter.minor)
@@ -58,7 +59,7 @@ def build(
         with locks.held(paths.lock_file, f"it builds the environment {paths.label}", progress):
             marker = store.read_marker(paths)
             if marker is None:
-                marker = _Builder(environment, paths, interpreter, progress, offline).run(install / "wheels")
+                marker = _Builder(environment, paths, interpreter, progress, offline, installer).run(install / "wheels")
             store.set_link(paths)
     return marker
 
@@ -67,10 +68,11 @@ class _Builder:
     """One attempt to build one environment. The caller holds the lock."""
 
     def __init__(
-        self, environment: Environment, paths: store.EnvironmentPaths, interpreter: Interpreter, progress: Progress, offline: bool
-    ) -> None:
+        self, environment: Environment, paths: store.EnvironmentPaths, interpreter: Interpreter, progress: Progress,
+        offline: bool, installer: str | None = None,
+    ) -> None:  # fmt: skip
         self.environment, self.paths, self.interpreter = environment, paths, interpreter
-        self.progress, self.offline = progress, offline
+        self.progress, self.offline, self.installer = progress, offline, installer
         self.temporary = paths.folder / ".tmp"
         self.lines: list[str] = []
 
@@ -111,7 +113,7 @@ class _Builder:
         sources = ("--find-links", str(wheels)) if wheels.is_dir() else ()
         return Tools(
             pip=tuple(pip), env=env, pip_options=pip_options, sources=sources, wheels=str(wheels), offline=self.offline,
-            uv=uv_command(os.environ),
+            uv=uv_command({**os.environ, **({INSTALLER: self.installer} if self.installer else {})}),
         )  # fmt: skip
 
     def _choose_builds(self, tools: Tools) -> Builds:

@@ -1,11 +1,19 @@
-"""The plugin `venv`: the runtime `venv`."""
+"""The plugin `venv`: the runtime `venv` and its settings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from llmbx.api import hookimpl
-from llmbx.api import Runtime
+from llmbx.api import Runtime, Settings
+
+
+@hookimpl
+def register_settings() -> type[Settings]:
+    """Register the choice of the installer."""
+    from .settings import VenvSettings
+
+    return VenvSettings
 
 
 @hookimpl

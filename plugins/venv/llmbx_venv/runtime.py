@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from llmbx.api import UsageError
+from llmbx.api import UsageError, settings_of
 from llmbx.api import Environment, Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
 from . import store
 from llmbx.api import Offer, Progress
@@ -51,9 +51,11 @@ class VenvRuntime:
             return store.image(finished[0], environment, finished[1])
         from .build import build
         from .interpreters import find_interpreter
+        from .settings import VenvSettings
 
         interpreter = find_interpreter(preference(environment.pythons))
-        marker = build(environment, install, interpreter, progress, offline)
+        installer = settings_of(request, VenvSettings).installer
+        marker = build(environment, install, interpreter, progress, offline, installer)
         return store.image(store.environment_paths(environment, install, interpreter.minor), environment, marker)
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 
-from llmbx.config.plugin_settings import Joined, check_keys, join, settings_of
+from llmbx.config.plugin_settings import Joined, check_keys, current_settings, join, settings_of
 from llmbx.config.profiles import Cluster, Profile
 from llmbx.errors import UsageError
-from llmbx.model import RunSpec, Scalar
+from llmbx.model import ImageRequest, Natural, RunSpec, Scalar
 from llmbx.model.settings import Option, Settings, fields
 
 
@@ -24,6 +24,8 @@ class QueueSettings(Settings, frozen=True):
     eager: Annotated[bool, Option(help="Start at once.", variables=("EAGER",))] = False
     labels: Annotated[dict[str, Scalar], Option(help="A label.", name="--label")] = {}
     hidden: Annotated[float | None, Option(help="Only in a file.", name="")] = None
+    order: Annotated[Literal["first", "last"] | None, Option(help="Order.", variables=("ORDER",))] = None
+    patience: Annotated[Natural, Option(help="Patience.", variables=("PATIENCE",))] = 1
 
 
 def profile(**keys: Any) -> Profile:
@@ -63,6 +65,10 @@ def test_keys_of_a_plugin_may_stand_in_the_clusters_own_table() -> None:
         ({"queue": {"slots": "two"}}, {}, {}, "llmbx.toml: at clusters.c: at slots: Expected int"),
         ({"queue": 3}, {}, {}, "llmbx.toml: at clusters.c.queue: expected a table, got 3"),
         ({}, {"SLOTS": "two"}, {}, "SLOTS='two': expected an integer"),
+        ({}, {"ORDER": "lost"}, {}, "ORDER='lost': expected first or last"),
+        ({}, {"PATIENCE": "-1"}, {}, "PATIENCE='-1': at patience: Expected int >= 0"),
+        ({"queue": {"order": "lost"}}, {}, {}, r"clusters.c: at order: unknown value 'lost' \(did you mean 'last'\?\)"),
+        ({"queue": {"patience": -1}}, {}, {}, "clusters.c: at patience: Expected int >= 0"),
         ({}, {"EAGER": "perhaps"}, {}, "EAGER='perhaps': expected true or false"),
         ({}, {}, {"slotz": 1}, "settings of queue: unknown key 'slotz'"),
     ],
@@ -94,9 +100,19 @@ def test_a_run_stores_explicit_settings(make_spec: Any) -> None:
     assert settings_of(make_spec(), QueueSettings) == QueueSettings()
 
 
+def test_what_is_done_now_for_an_earlier_run_follows_the_variables_of_now(make_spec: Any) -> None:
+    origins = {"queue.name": "QUEUE", "queue.slots": "--queue-slots"}
+    spec: RunSpec = make_spec(plugin_settings={"queue": {"name": "old", "slots": 4}}, origins=origins)
+    assert current_settings(spec, QueueSettings, {}) == {"name": "old", "slots": 4}
+    now = {"QUEUE": "new", "SLOTS": "8", "EAGER": "yes"}
+    assert current_settings(spec, QueueSettings, now) == {"name": "new", "slots": 4, "eager": True}
+    request = ImageRequest(plugin_settings={"queue": {"slots": 4}})
+    assert settings_of(request, QueueSettings) == QueueSettings(slots=4)
+
+
 def test_options_have_the_plugins_name_unless_they_say_otherwise() -> None:
     assert [field.spelling for field in fields(QueueSettings)] == [
-        "--queue-name", "--queue-slots", "--queue-eager", "--label", ""
+        "--queue-name", "--queue-slots", "--queue-eager", "--label", "", "--queue-order", "--queue-patience"
     ]  # fmt: skip
 
 
@@ -109,5 +125,5 @@ def test_a_class_that_cannot_be_read_is_refused() -> None:
 
     with pytest.raises(TypeError, match=r"Bare\.size has no Option in its annotation"):
         fields(Bare)
-    with pytest.raises(TypeError, match=r"Odd\.sizes: expected a bool, int, float, str or dict"):
+    with pytest.raises(TypeError, match=r"Odd\.sizes: expected a bool, int, float, str, Literal or dict"):
         fields(Odd)

@@ -20,6 +20,7 @@ from llmbx.api import Environment, Image, InfraError, Progress, UsageError, Valu
 
 from ..naming import file_name, is_file, parse_reference
 from ..runtimes.container import built_reference
+from ..settings import ContainerSettings
 from .lockfile import STORE, remember
 from .stamps import Stamp, with_identity, write_stamp
 from .tool import Command, FileTool, run_import
@@ -124,15 +125,15 @@ def build_docker(environment: Environment, built: Image, of: Recipe, install: Pa
 
 
 def build_file(
-    environment: Environment, built: Image, of: Recipe, install: Path, tool: FileTool, progress: Progress
-) -> Path:
+    environment: Environment, built: Image, of: Recipe, install: Path, tool: FileTool, progress: Progress,
+    settings: ContainerSettings,
+) -> Path:  # fmt: skip
     """Build the SIF file of the image in the install and return its path. Raises `InfraError` if the build fails."""
-    from .limits import plain_http
     from .verify import require_intact, sha256_of_new
 
     reference = built_reference(environment)
     target = install / "images" / file_name(reference, tool.suffix)
-    plain = not is_file(of.base) and plain_http(parse_reference(of.base).registry)
+    plain = not is_file(of.base) and settings.plain_http(parse_reference(of.base).registry)
     with context(built, of, install) as folder:
         (folder / "image.def").write_text(definition(of), encoding="utf-8")
         output = folder / f"image{tool.suffix}"

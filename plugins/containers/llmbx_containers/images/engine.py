@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.api import Image, ImageRequest, InfraError, Progress, UsageError, disk_errors
+from llmbx.api import Image, ImageRequest, InfraError, Progress, UsageError, disk_errors, settings_of
 
 from ..naming import is_file, parse_reference
 from ..runtimes.container import BUILT, require_importable
+from ..settings import ContainerSettings
 from .lockfile import STORE, check_locked, read_lock, remember
 from .stamps import Stamp, current_stamp, with_identity, write_stamp
 from .tool import Command, FileTool, end_leftovers, run_import
@@ -136,15 +137,14 @@ def _create(wanted: FileRequest) -> Stamp:
 def _import(wanted: FileRequest) -> Stamp:
     """Look up the digest in the registry, check it and the disk space, and import exactly that digest."""
     from .disk import needed_bytes, require_space
-    from .limits import limits
     from .registry import look_up
     from .transient import retry
 
     require_importable(wanted.key, wanted.tool.name)
-    bounds = limits()
-    deadline = time.monotonic() + bounds.timeout_s
+    settings = settings_of(wanted.request, ContainerSettings)
+    deadline = time.monotonic() + settings.image_timeout_s
     reference = parse_reference(wanted.image.reference)
-    remote = retry(lambda: look_up(reference, bounds), wanted.title, bounds, deadline, wanted.progress)
+    remote = retry(lambda: look_up(reference, settings), wanted.title, settings, deadline, wanted.progress)
     _check_digest(wanted, remote.digest, None)
     if remote.layer_bytes is not None:
         require_space(wanted.path.parent, needed_bytes(remote.layer_bytes, packed_again=True), wanted.title)
@@ -155,12 +155,11 @@ def _write_file(wanted: FileRequest, digest: str, remote: RemoteImage | None = N
     """Have the tool write the file under a temporary name, then verify, stamp and rename it."""
     from llmbx.api import words
 
-    from .limits import limits
     from .transient import retry
     from .verify import require_intact, sha256_of_new
 
-    bounds = limits()
-    deadline = time.monotonic() + bounds.timeout_s
+    settings = settings_of(wanted.request, ContainerSettings)
+    deadline = time.monotonic() + settings.image_timeout_s
     much = f" ({words.size(remote.layer_bytes)} to download)" if remote and remote.layer_bytes else ""
     wanted.progress(f"{wanted.title}: importing {wanted.source or wanted.key}{much} with {wanted.tool.name}")
     with _scratch(wanted.path) as scratch:
@@ -171,7 +170,7 @@ def _write_file(wanted: FileRequest, digest: str, remote: RemoteImage | None = N
                 shutil.rmtree(rest) if rest.is_dir() else rest.unlink()
             run_import(_command(wanted, digest, output, scratch), scratch, wanted.title, deadline, wanted.progress)
 
-        retry(attempt, wanted.title, bounds, deadline, wanted.progress)
+        retry(attempt, wanted.title, settings, deadline, wanted.progress)
         require_intact(output)
         sha256 = sha256_of_new(output, wanted.progress)
         stamp = with_identity(_new_stamp(wanted, digest), output)
@@ -190,7 +189,8 @@ def _command(wanted: FileRequest, digest: str | None, output: Path, scratch: Pat
         assert wanted.tool.converting is not None
         return wanted.tool.converting(wanted.source, output, scratch)
     reference = parse_reference(wanted.image.reference).replace(digest=digest)
-    return wanted.tool.importing(reference, output, scratch)
+    plain = settings_of(wanted.request, ContainerSettings).plain_http(reference.registry)
+    return wanted.tool.importing(reference, output, scratch, plain)
 
 
 def _check_digest(wanted: FileRequest, digest: str | None, sha256: str | None) -> None:

@@ -13,6 +13,7 @@ from llmbx.api import InfraError, LlmbxError, Progress, UsageError, Value, did_y
 
 from ..naming import is_file, parse_reference
 from ..runtimes.container import BUILT
+from ..settings import ContainerSettings
 from .lockfile import read_lock
 from .stamps import Stamp, all_stamps, current_stamp, delete_stamp, read_stamp, with_identity, write_stamp
 
@@ -79,11 +80,14 @@ def older_than(found: Sequence[Entry], days: float) -> list[Entry]:
     return [entry for entry, path in dated if path.is_file() and path.stat().st_mtime < oldest]
 
 
-def verified(entry: Entry, install: Path, progress: Progress, offline: bool) -> Entry:
-    """Verify an image (completeness, sha256, and unless `offline` the tag's digest); returns it with its new state."""
+def verified(entry: Entry, install: Path, progress: Progress, registries: ContainerSettings | None) -> Entry:
+    """Verify an image (completeness, sha256, and the tag's digest); returns it with its new state.
+
+    With None instead of the settings of `registries`, no registry is queried.
+    """
     state = _store_state(entry) if entry.path is None else _file_state(entry, install, progress)
-    if state == "ok" and not offline and entry.reference and not is_file(entry.reference):
-        state = _registry_state(entry, install)
+    if state == "ok" and registries and entry.reference and not is_file(entry.reference):
+        state = _registry_state(entry, install, registries)
     checked: Entry = entry.replace(state=state)
     return checked
 
@@ -187,15 +191,14 @@ def _store_state(entry: Entry) -> str:
         return f"unknown: {error}"
 
 
-def _registry_state(entry: Entry, install: Path) -> str:
-    from .limits import limits
+def _registry_state(entry: Entry, install: Path, settings: ContainerSettings) -> str:
     from .registry import look_up
 
     locked = read_lock(install).images.get(entry.reference or "")
     if locked is None or locked.digest is None or (entry.reference or "").startswith(BUILT):
         return "ok"
     try:
-        now = look_up(parse_reference(entry.reference or ""), limits()).digest
+        now = look_up(parse_reference(entry.reference or ""), settings).digest
     except LlmbxError as error:
         return f"ok, but the registry could not be checked: {error}"
     return "ok" if now == locked.digest else f"re-pushed: local digest {locked.digest}, registry digest {now}"

@@ -19,8 +19,8 @@ from typing import Any
 from llmbx.api import InfraError, UsageError, Value
 
 from ..naming import Reference
+from ..settings import ContainerSettings
 from .credentials import Login, login_for
-from .limits import Limits, plain_http
 from .transient import TransientError
 
 _INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
@@ -41,13 +41,13 @@ class RemoteImage(Value, frozen=True):
     layer_bytes: int | None = None
 
 
-def look_up(reference: Reference, limits: Limits) -> RemoteImage:
+def look_up(reference: Reference, settings: ContainerSettings) -> RemoteImage:
     """Look up `reference` in its registry.
 
     Raises `UsageError` if the image does not exist, `TransientError` for failures worth a retry, and `InfraError` for
     others, such as a missing login.
     """
-    session = _Session(reference, limits)
+    session = _Session(reference, settings)
     body, digest = session.manifest(reference.digest or reference.tag)
     if reference.digest and digest != reference.digest:
         raise InfraError(f"{reference.registry} returned the wrong image for {reference.docker}: got {digest}")
@@ -63,10 +63,10 @@ def look_up(reference: Reference, limits: Limits) -> RemoteImage:
 class _Session:
     """Requests to one repository of one registry; keeps the authorization."""
 
-    def __init__(self, reference: Reference, limits: Limits) -> None:
-        self.reference, self.limits = reference, limits
+    def __init__(self, reference: Reference, settings: ContainerSettings) -> None:
+        self.reference, self.settings = reference, settings
         host = "registry-1.docker.io" if reference.registry == "docker.io" else reference.registry
-        scheme = "http" if plain_http(reference.registry) else "https"
+        scheme = "http" if settings.plain_http(reference.registry) else "https"
         self.base = f"{scheme}://{host}/v2/{reference.repository}/manifests/"
         self.authorization: str | None = None
 
@@ -90,7 +90,7 @@ class _Session:
         if authorization or self.authorization:
             request.add_unredirected_header("Authorization", authorization or self.authorization or "")
         try:
-            with urllib.request.urlopen(request, timeout=self.limits.response_s) as response:
+            with urllib.request.urlopen(request, timeout=self.settings.registry_timeout_s) as response:
                 body: bytes = response.read(_LARGEST_MANIFEST)
                 return body
         except urllib.error.HTTPError:

@@ -43,14 +43,14 @@ class Command(Value, frozen=True):
 class FileTool:
     """A container tool whose images are files.
 
-    `importing(reference, output, scratch)` creates the file `output` from an image in a registry, `converting(archive,
-    output, scratch)` from a Docker archive (None: not supported). `starting(file)` is the prefix of a program's argv
-    that runs it in the image.
+    `importing(reference, output, scratch, plain_http)` creates the file `output` from an image in a registry (with
+    `plain_http` without TLS), `converting(archive, output, scratch)` from a Docker archive (None: not supported).
+    `starting(file)` is the prefix of a program's argv that runs it in the image.
     """
 
     name: str
     suffix: str
-    importing: Callable[[Reference, Path, Path], Command]
+    importing: Callable[[Reference, Path, Path, bool], Command]
     starting: Callable[[Path], Command]
     converting: Callable[[Path, Path, Path], Command] | None = None
 
@@ -155,7 +155,7 @@ class _Clock:
     def tick(self) -> None:
         now = time.monotonic()
         if now >= self.deadline:
-            from .limits import TIMEOUT
+            from ..settings import TIMEOUT
 
             spent = f"{now - self.began:.0f} s"
             raise InfraError(f"{self.title}: timed out after {spent}; set {TIMEOUT} to allow more time")

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from llmbx.api import InfraError, Progress
 
-from .limits import Limits
+from ..settings import ContainerSettings
 
 T = TypeVar("T")
 
@@ -37,22 +37,22 @@ def is_transient(text: str) -> bool:
     return bool(_TRANSIENT.search(text))
 
 
-def retry(action: Callable[[], T], what: str, limits: Limits, deadline: float, progress: Progress) -> T:
-    """Call `action` and return its value; retry after a `TransientError`, at most `limits.retries` times.
+def retry(action: Callable[[], T], what: str, settings: ContainerSettings, deadline: float, progress: Progress) -> T:
+    """Call `action` and return its value; retry after a `TransientError`, at most `settings.image_retries` times.
 
-    The pause starts at `limits.backoff_s` seconds and doubles; no retry starts after `deadline` (monotonic seconds).
-    Raises `InfraError` with the number of attempts after the last failure.
+    The pause starts at `settings.image_backoff_s` seconds and doubles; no retry starts after `deadline` (monotonic
+    seconds). Raises `InfraError` with the number of attempts after the last failure.
     """
-    pause = limits.backoff_s
-    for attempt in range(1, limits.retries + 2):
+    pause, retries = settings.image_backoff_s, settings.image_retries
+    for attempt in range(1, retries + 2):
         try:
             return action()
         except TransientError as error:
             wait = min(LONGEST_PAUSE_S, max(pause, error.after_s or 0.0))
-            if attempt > limits.retries or time.monotonic() + wait >= deadline:
+            if attempt > retries or time.monotonic() + wait >= deadline:
                 times = "1 attempt" if attempt == 1 else f"{attempt} attempts"
                 raise InfraError(f"{what}: {error} (after {times})") from error
-            progress(f"{what}: {error}; retrying in {wait:g} s (attempt {attempt + 1} of {limits.retries + 1})")
+            progress(f"{what}: {error}; retrying in {wait:g} s (attempt {attempt + 1} of {retries + 1})")
             time.sleep(wait)
             pause *= 2
     raise AssertionError("unreachable")

@@ -64,11 +64,9 @@ class ApptainerRuntime(Container):
 
         return FileTool(self.tool, SUFFIX, self._import, self._start, self._convert)
 
-    def _import(self, reference: Reference, output: Path, scratch: Path) -> Command:
-        from ..images.limits import plain_http
-
-        plain = ("--no-https",) if plain_http(reference.registry) else ()
-        return self._build(plain, f"docker://{reference.docker}", output, scratch, reference.registry)
+    def _import(self, reference: Reference, output: Path, scratch: Path, plain_http: bool) -> Command:
+        options = ("--no-https",) if plain_http else ()
+        return self._build(options, f"docker://{reference.docker}", output, scratch, reference.registry)
 
     def _convert(self, source: Path, output: Path, scratch: Path) -> Command:
         return self._build((), f"docker-archive:{source}", output, scratch)

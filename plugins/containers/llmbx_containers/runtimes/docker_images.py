@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.api import Image, ImageRequest, InfraError, UsageError, disk_errors
+from llmbx.api import Image, ImageRequest, InfraError, UsageError, disk_errors, settings_of
 
 from ..images.lockfile import STORE, check_locked, read_lock, remember
 from ..images.stamps import Stamp, current_stamp, read_stamp, with_identity, write_stamp
 from ..naming import Reference, file_name, parse_reference
+from ..settings import ContainerSettings
 from .container import archive, require_importable
 from .docker_store import Stored, daemon_host, load, pull, stored
 
@@ -80,12 +81,11 @@ def _pull(reference: Reference, request: ImageRequest, install: Path, progress: 
     """Look up the digest in the registry, check it, and have the daemon pull exactly that digest."""
     from llmbx.api import words
 
-    from ..images.limits import limits
     from ..images.registry import look_up
     from ..images.transient import retry
 
-    bounds, name = limits(), reference.docker
-    title, deadline = f"image {name}", time.monotonic() + bounds.timeout_s
+    bounds, name = settings_of(request, ContainerSettings), reference.docker
+    title, deadline = f"image {name}", time.monotonic() + bounds.image_timeout_s
     remote = retry(lambda: look_up(reference, bounds), title, bounds, deadline, progress)
     _check_digest(request, install, name, remote.digest)
     much = f" ({words.size(remote.layer_bytes)} to download)" if remote.layer_bytes else ""

@@ -80,9 +80,9 @@ def pull(reference: Reference, digest: str, timeout_s: float, progress: Progress
     import requests
     import urllib3.exceptions
 
-    from ..images.limits import TIMEOUT
     from ..images.tool import explain
     from ..images.transient import TransientError
+    from ..settings import TIMEOUT
 
     deadline = time.monotonic() + timeout_s
     limit = f"docker pull: timed out after {timeout_s:.0f} s; set {TIMEOUT} to allow more time"

@@ -105,15 +105,14 @@ def file_tool() -> FileTool:
     return FileTool("enroot", SUFFIX, import_command, _start)
 
 
-def import_command(reference: Reference, output: Path, scratch: Path) -> Command:
+def import_command(reference: Reference, output: Path, scratch: Path, plain_http: bool) -> Command:
     """The import command of the recipes, but by digest.
 
     enroot keeps its own temporary folder for unpacking, because overlays need a local disk.
     """
-    from ..images.limits import plain_http
     from ..images.tool import Command
 
-    env = default_variables(ENROOT_ALLOW_HTTP="y") if plain_http(reference.registry) else {}
+    env = default_variables(ENROOT_ALLOW_HTTP="y") if plain_http else {}
     source = "docker://" + reference.enroot.removeprefix("docker.io#")  # enroot's default registry has another name
     return Command(argv=("enroot", "import", "--output", str(output), source), env=dict(env))
 

@@ -12,6 +12,7 @@ from llmbx_containers.images.tool import Command
 from llmbx_containers.naming import parse_reference
 from llmbx_containers.runtimes.apptainer import ApptainerRuntime
 from llmbx_containers.runtimes.enroot import file_tool
+from llmbx_containers.settings import ContainerSettings
 from llmbx_slurm.launcher import SlurmLauncher
 
 SHA = "sha256:" + "ab" * 32
@@ -34,7 +35,8 @@ def test_the_commands_that_import(
         scratch = Path("/images/.x.partial")
         for reference in REFERENCES:
             digested = parse_reference(reference).replace(digest=SHA)
-            lines.append(text_of(tool.importing(digested, scratch / f"image{tool.suffix}", scratch)))
+            plain = ContainerSettings().plain_http(digested.registry)
+            lines.append(text_of(tool.importing(digested, scratch / f"image{tool.suffix}", scratch, plain)))
         if tool.converting:
             lines.append(text_of(tool.converting(Path("/my/app.tar"), scratch / f"image{tool.suffix}", scratch)))
         lines.append(text_of(tool.starting(Path(f"/images/x{tool.suffix}"))))
@@ -43,7 +45,8 @@ def test_the_commands_that_import(
 
 def test_a_users_own_folders_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("APPTAINER_TMPDIR", "/fast")
-    command = ApptainerRuntime("apptainer").file_tool().importing(parse_reference("a.b/c:1"), Path("/o"), Path("/s"))
+    tool = ApptainerRuntime("apptainer").file_tool()
+    command = tool.importing(parse_reference("a.b/c:1"), Path("/o"), Path("/s"), False)
     assert "APPTAINER_TMPDIR" not in command.env and command.env["APPTAINER_CACHEDIR"] == "/s/cache"
 
 

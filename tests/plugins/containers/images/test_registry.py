@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
+from llmbx.config.plugin_settings import join
 from llmbx.errors import InfraError, UsageError
-from llmbx_containers.images.limits import Limits, limits, plain_http
 from llmbx_containers.images.registry import RemoteImage, look_up
 from llmbx_containers.images.transient import TransientError, is_transient, retry
 from llmbx_containers.naming import parse_reference
+from llmbx_containers.settings import ContainerSettings
 
-QUICK = Limits(retries=3, backoff_s=0.01, response_s=5)
+QUICK = ContainerSettings(image_retries=3, image_backoff_s=0.01, registry_timeout_s=5)
 CONFIG = "sha256:" + "c" * 64
 IMAGE = json.dumps({"config": {"digest": CONFIG}, "layers": [{"size": 100}, {"size": 23}]}).encode()
 
@@ -176,11 +177,11 @@ def test_transient_failures_are_recognized(text: str, transient: bool) -> None:
 
 
 def test_limits_are_the_users() -> None:
-    assert limits({}) == Limits()
-    assert limits({"LLMBX_IMAGE_TIMEOUT_S": "10", "LLMBX_IMAGE_RETRIES": "0"}) == Limits(timeout_s=10, retries=0)
+    given = {"LLMBX_IMAGE_TIMEOUT_S": "10", "LLMBX_IMAGE_RETRIES": "0"}
+    assert join(ContainerSettings, None, given, {}).values == {"image_timeout_s": 10.0, "image_retries": 0}
     for bad in ("x", "-1", "nan"):
-        with pytest.raises(UsageError, match="LLMBX_IMAGE_BACKOFF_S"):
-            limits({"LLMBX_IMAGE_BACKOFF_S": bad})
+        with pytest.raises(UsageError, match=f"^LLMBX_IMAGE_BACKOFF_S='{bad}': "):
+            join(ContainerSettings, None, {"LLMBX_IMAGE_BACKOFF_S": bad}, {})
 
 
 @pytest.mark.parametrize(
@@ -194,4 +195,4 @@ def test_limits_are_the_users() -> None:
     ],
 )
 def test_only_loopback_and_named_registries_are_spoken_to_without_tls(registry: str, plain: bool) -> None:
-    assert plain_http(registry, {"LLMBX_HTTP_REGISTRIES": "other:1, in.house:5000"}) is plain
+    assert ContainerSettings(http_registries="other:1, in.house:5000").plain_http(registry) is plain

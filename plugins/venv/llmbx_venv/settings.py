@@ -1,0 +1,21 @@
+"""Settings of the environments that llmbx builds."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from llmbx.api import Option, Settings
+
+from .uv_tool import INSTALLER
+
+
+class VenvSettings(Settings, frozen=True):
+    """The table `[clusters.NAME.venv]`."""
+
+    plugin: ClassVar[str] = "venv"
+
+    installer: Annotated[
+        Literal["auto", "pip", "uv"] | None,
+        Option(help="Tool that builds environments. auto: uv if installed, and pip if uv fails. [default: auto]", name="",
+               variables=(INSTALLER,)),
+    ] = None  # fmt: skip

@@ -1,0 +1,79 @@
+"""The settings of a runtime's plugin reach it with the image request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llmbx.api import settings_of
+from llmbx.config.install import Install
+from llmbx.errors import UsageError
+from llmbx.model import ImageRequest, RunSpec
+from llmbx.plugins.manager import load
+from llmbx.run.context import enter
+from llmbx.run.pipeline import wanted_image
+from llmbx.testing import resolve_spec
+from llmbx_containers.settings import ContainerSettings
+from llmbx_venv import build
+from llmbx_venv.runtime import VenvRuntime
+
+TOML = """
+default_cluster = "c"
+[clusters.c.containers]
+image_retries = 7
+http_registries = "in.house:5000"
+[clusters.c.venv]
+installer = "pip"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> dict[str, str]:
+    """The environment of a command whose cluster profile has settings of two runtimes."""
+    (tmp_path / "llmbx.toml").write_text(TOML)
+    return {"LLMBX_CONFIG": str(tmp_path / "llmbx.toml")}
+
+
+def request_of(spec: RunSpec, tmp_path: Path) -> ImageRequest:
+    install = Install(root=str(tmp_path), origin="test")
+    return wanted_image(*enter(spec, load(), install, preview=True))
+
+
+def test_profile_and_variables_reach_the_container_runtimes(
+    config: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = resolve_spec("grok1", plugin="nemo", runtime="apptainer", size="mini", gpu_type="cpu", environ=config)
+    request = request_of(spec, tmp_path)
+    assert request.plugin_settings.keys() == {"containers"}
+    settings = settings_of(request, ContainerSettings)
+    assert (settings.image_retries, settings.image_timeout_s) == (7, 7200)
+    assert settings.plain_http("in.house:5000") and not settings.plain_http("nvcr.io")
+    monkeypatch.setenv("LLMBX_IMAGE_RETRIES", "1")
+    repeated = settings_of(request_of(spec, tmp_path), ContainerSettings)
+    assert (repeated.image_retries, repeated.http_registries) == (1, "in.house:5000")
+
+
+def test_the_installer_of_the_profile_builds_the_environment(
+    config: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[Any] = []
+
+    class Stop(Exception):
+        pass
+
+    def record(environ: dict[str, str]) -> None:
+        chosen.append(environ.get("LLMBX_INSTALLER"))
+        raise Stop
+
+    monkeypatch.setattr(build, "uv_command", record)
+    spec = resolve_spec("grok1", plugin="nemo", runtime="venv", size="mini", gpu_type="cpu", environ=config)
+    with pytest.raises(Stop):
+        VenvRuntime().prepare(request_of(spec, tmp_path), tmp_path, lambda line: None)
+    assert chosen == ["pip"]
+
+
+def test_a_wrong_installer_is_refused_before_the_run(config: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match=r"^LLMBX_INSTALLER='conda': expected auto, pip or uv$"):
+        resolve_spec("grok1", plugin="nemo", size="mini", gpu_type="cpu", environ={"LLMBX_INSTALLER": "conda"})
