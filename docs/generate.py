@@ -19,6 +19,10 @@ from llmbx.plugins.manager import load
 
 HERE = Path(__file__).parent
 
+for _info in load().infos:
+    if _info.distribution != "llmbx" and not _info.error:
+        load().manager.unregister(name=_info.name)  # the pages are about llmbx, whatever else is installed here
+
 
 def commands() -> str:
     """The help text of every command, as printed in a terminal."""

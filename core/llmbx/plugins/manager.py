@@ -19,7 +19,7 @@ from ..launchers.base import Launcher
 from ..logs.parser import LogFormat, LogParser
 from ..model import Finding, Image, ImageRequest, Launch, Profiler, RunGroup, RunSpec, Section, Workload
 from ..model.flops import Flops
-from ..model.settings import Settings
+from ..model.settings import Settings, fields
 from ..runtimes.base import Runtime
 from . import proxy
 from .discovery import PluginInfo, discover
@@ -116,7 +116,7 @@ class Plugins:
 
     def ask_all(self) -> None:
         """Call the hooks that are called of all plugins, so that `broken` includes plugins that fail there."""
-        _ = self.workloads
+        _ = self.workloads, self.settings
         self.log_formats()
         self.runtimes()
         self.launchers()
@@ -190,6 +190,8 @@ class Plugins:
                 if kind is not None and kind.plugin != name:
                     raise PluginError(f"plugin '{name}': the settings class {kind.__name__} has plugin="
                                       f"'{kind.plugin}'")  # fmt: skip
+                if kind is not None:
+                    _check_options(name, kind, found)
             except LlmbxError as error:
                 self._disable(name, str(error))
                 continue
@@ -282,6 +284,14 @@ def duplicate(names: Iterable[str]) -> str | None:
     """Return the first name that occurs more than once, or None."""
     counts = collections.Counter(names)
     return next((name for name, count in counts.items() if count > 1), None)
+
+
+def _check_options(name: str, kind: type[Settings], others: dict[str, type[Settings]]) -> None:
+    """Raise `PluginError` if the class has an option that one of the `others` has too."""
+    spellings = {field.spelling for field in fields(kind) if field.spelling}
+    for owner, other in others.items():
+        if taken := spellings & {field.spelling for field in fields(other)}:
+            raise PluginError(f"plugin '{name}': the option {min(taken)} already belongs to plugin '{owner}'")
 
 
 @functools.cache

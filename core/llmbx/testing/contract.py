@@ -29,6 +29,7 @@ def check_plugin(name: str, log: str | None = None) -> list[str]:
     nothing is written outside a temporary folder.
     """
     plugins = load()
+    _ = plugins.settings  # a plugin whose settings class is invalid is disabled here
     info = next((info for info in plugins.infos if info.name == name), None)
     if info is None:
         known = ", ".join(info.name for info in plugins.infos)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ..model import RunSpec
-from .isolation import CHANGES, Isolated
+from .isolation import Isolated, without_changes
 from .preview import Preview, render_spec, resolve_spec
 from .reading import Parsed, parse_text
 from .running import Done, command
@@ -20,7 +20,8 @@ from .running import Done, command
 def llmbx_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Isolated:
     """An isolated install, home and configuration; their variables are also set in the test's process."""
     place = Isolated(tmp_path / "llmbx").make()
-    for name in [name for name in os.environ if name.startswith(CHANGES)]:
+    kept = without_changes(os.environ)
+    for name in [name for name in os.environ if name not in kept]:
         monkeypatch.delenv(name)
     for name, value in place.variables().items():
         monkeypatch.setenv(name, value)
