@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from .measure import series as series
     from .measure import stats as stats
     from .measure import window as window
+    from .model import JOB_NAME as JOB_NAME
     from .model import PREFLIGHT as PREFLIGHT
     from .model import Axis as Axis
     from .model import Capture as Capture

@@ -20,7 +20,8 @@ QUERY = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 class GpuType(Value, frozen=True):
     """One GPU type.
 
-    `gpus_per_node` is None if the size of a node is not fixed; `match` holds regular expressions for product names. The
+    `gpus_per_node` is None if the size of a node is not fixed; `nvlink_domain_nodes` is the number of nodes that NVLink
+    connects, None without NVLink between nodes; `match` holds regular expressions for product names. The
     peak of a dtype that is not in `peaks` is unknown (never taken from another GPU).
     """
 
@@ -28,6 +29,7 @@ class GpuType(Value, frozen=True):
     title: str
     memory_gb: float | None = None
     gpus_per_node: int | None = None
+    nvlink_domain_nodes: int | None = None
     match: tuple[str, ...] = ()
     peaks: dict[str, Peak] = {}
 
@@ -38,6 +40,7 @@ class GpuTable(Value, frozen=True):
     title: str | None = None
     memory_gb: float | None = None
     gpus_per_node: int | None = None
+    nvlink_domain_nodes: int | None = None
     match: tuple[str, ...] | None = None
     peaks: dict[str, float] = {}
     source: str | None = None
@@ -148,6 +151,7 @@ def _overlay(base: GpuType, table: GpuTable, place: str) -> GpuType:
         title=title,
         memory_gb=base.memory_gb if table.memory_gb is None else table.memory_gb,
         gpus_per_node=base.gpus_per_node if table.gpus_per_node is None else table.gpus_per_node,
+        nvlink_domain_nodes=table.nvlink_domain_nodes or base.nvlink_domain_nodes,
         match=base.match if table.match is None else table.match,
         peaks={**base.peaks, **peaks},
     )

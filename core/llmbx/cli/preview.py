@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from ..launchers.script import quoted
 from ..model import Finding, Image, Mount, Phase, RunSpec
 from ..record.folder import pretty
 from ..run.launch import Rendered
@@ -32,8 +32,8 @@ def preview(
     ]
     for phase, wrapping in zip(launch.phases, rendered.wrappings, strict=True):
         lines += ["", f"phase {phase.role} ({'every rank' if phase.ranks == 'all' else 'first rank only'})"]
-        lines += [f"  argv      {shlex.join([*wrapping.argv, *phase.argv])}"]
-        lines += [f"  flags     {shlex.join(wrapping.launcher_flags)}"] if wrapping.launcher_flags else []
+        lines += [f"  argv      {_command((*wrapping.argv, *phase.argv))}"]
+        lines += [f"  flags     {_command(wrapping.launcher_flags)}"] if wrapping.launcher_flags else []
         lines += [f"  env       {name}={text}" for name, text in _environment(phase)]
     lines += ["", *_mounts((*launch.mounts, *map(parse_mount, spec.mounts))), *_origins(spec)]
     lines += [f"note: {finding.problem}; {finding.fix}" for finding in found]
@@ -70,6 +70,10 @@ def abridged(script: str) -> Iterator[str]:
         elif line == marker:
             yield line
             marker = ""
+
+
+def _command(words: Iterable[str]) -> str:
+    return " ".join(map(quoted, words))
 
 
 def _walltime(spec: RunSpec) -> str:

@@ -19,7 +19,7 @@ S = TypeVar("S", bound=Settings)
 class Layer(Value, frozen=True):
     """A plugin's settings from one source. The keys of `origins` are fields, or `field.key` for tables."""
 
-    source: Literal["profile", "environment", "options"]
+    source: Literal["recipe", "profile", "environment", "options"]
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
 
@@ -65,6 +65,24 @@ def join(
     if check_layers := getattr(kind, "check_layers", None):
         layers = check_layers(layers, walltime_minutes)
     return merged(layers)
+
+
+def with_defaults(
+    kind: type[Settings], explicit: Mapping[str, Any], defaults: Mapping[str, Any], origin: str
+) -> Joined:
+    """Add a recipe's defaults to the settings that are set; the origins are those of the values that were added.
+
+    Raises `UsageError`, with `origin`, for an invalid default.
+    """
+    layer = Layer(source="recipe", values=dict(defaults), origins=dict.fromkeys(_places(defaults), origin))
+    normalize = getattr(kind, "normalize", None)
+    layer = normalize(layer) if normalize else layer
+    convert(layer.values, kind, origin)
+    known = set(_places(explicit))
+    return Joined(
+        values=merged([layer, Layer(source="options", values=dict(explicit))]).values,
+        origins={place: origin for place, origin in layer.origins.items() if place not in known},
+    )
 
 
 class SettingsExtras(typing.Protocol):

@@ -76,14 +76,14 @@ class LauncherExtras(Protocol):
     def claims(self, nodes: int, on_gpus: bool, environ: Mapping[str, str]) -> str | None:
         """Return why this launcher is the default for a run, or None. The first to claim the run is used."""
 
-    def defaults(self, spec: RunSpec) -> Mapping[str, tuple[Any, str]]:
-        """Return values of its plugin's settings that follow from the run: field -> (value, reason).
-
-        They are used for fields that are not set, recorded, and shown with the reason as origin.
-        """
-
     def check_spec(self, spec: RunSpec, environ: Mapping[str, str]) -> None:
         """Raise `UsageError` for settings that this launcher cannot use. Called before the run has a folder."""
+
+    def complete_spec(self, spec: RunSpec) -> RunSpec:
+        """Return the specification with the settings of this launcher's plugin that depend on the rest of the run.
+
+        Raises `UsageError` for an invalid setting.
+        """
 
     def time_limit(self, settings: Mapping[str, Any], origins: Mapping[str, str]) -> tuple[int | None, str] | None:
         """Return the time limit in its plugin's settings in minutes (None: unlimited), with its origin; None if unset.

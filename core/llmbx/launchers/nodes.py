@@ -27,12 +27,16 @@ _LARGEST = 1 << 20
 
 
 class Node(Value, frozen=True):
-    """One node, with the facts of each GPU by the names in `FACTS`. Unknown facts are omitted."""
+    """One node, with the facts of each GPU by the names in `FACTS`. Unknown facts are omitted.
+
+    `numa` is what determined the NUMA node of the ranks: "GPU", "recipe", or "off" with the reason; None: unknown.
+    """
 
     host: str | None = None
     kernel: str | None = None
     cpu: str | None = None
     cores: int | None = None
+    numa: str | None = None
     gpus: tuple[dict[str, Scalar], ...] = ()
 
 
@@ -67,6 +71,7 @@ def parse_node(text: str) -> Node:
         kernel=facts.get("kernel"),
         cpu=facts.get("cpu"),
         cores=int(cores) if cores.isascii() and cores.isdigit() and len(cores) < 7 else None,
+        numa=facts.get("numa"),
         gpus=tuple(gpu for gpu in gpus if gpu),
     )
 
@@ -87,7 +92,7 @@ def parse_gpu(line: str) -> dict[str, Scalar]:
 def shared_facts(nodes: Sequence[Node]) -> dict[str, Scalar]:
     """Combine the facts of a run's nodes: one value if all agree, else each value with its number of nodes or GPUs."""
     found: dict[str, Scalar] = {}
-    for name, member in (("system", "kernel"), ("cpu", "cpu"), ("cores", "cores")):
+    for name, member in (("system", "kernel"), ("cpu", "cpu"), ("cores", "cores"), ("numa_binding", "numa")):
         found[name] = _joined([getattr(node, member) for node in nodes], "node")
     gpus = [gpu for node in nodes for gpu in node.gpus]
     for name in FACTS:

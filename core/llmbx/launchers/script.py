@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 
 from ..errors import UsageError
-from ..model import RANK_VARIABLES, Launch, Phase, RunSpec, Wrapping
+from ..model import JOB_NAME, RANK_VARIABLES, Launch, Phase, RunSpec, Wrapping
 from ..model.run_folder import batch_name as batch_name  # for authors of launchers
 from ..model.run_folder import log_name as log_name
 from ..secrets import is_secret
@@ -23,6 +23,10 @@ SCRIPT = "run.sh"
 
 EXIT = "exit.json"
 """The file that the script writes when it ends (see `exits`)."""
+
+PLANNED = "_TIMESTAMP"
+"""End of the name of a run's folder in a script that is written in advance (`--emit-script`). Each start of such a
+script makes a folder of its own, with a timestamp instead."""
 
 GIVEN_UP = "given-up"
 """A file in the run folder of an abandoned run; a script that finds it exits without starting anything."""
@@ -60,10 +64,30 @@ def setting(name: str, value: str) -> str:
     return f"{name}={shlex.quote(value)}"
 
 
-def head(title: str, run_dir: Path, spec: RunSpec, job_id: str) -> str:
-    """Return the first lines after the interpreter and the scheduler's options; `job_id` is a shell word."""
+def quoted(word: str) -> str:
+    """Return `word` as a shell word, with the script's variable `job_name` in place of `JOB_NAME`."""
+    if JOB_NAME not in word:
+        return shlex.quote(word)
+    return '"$job_name"'.join(shlex.quote(part) if part else "" for part in word.split(JOB_NAME))
+
+
+def planned(run_dir: Path) -> bool:
+    """Whether `run_dir` is the folder of a script that is written in advance, without a timestamp."""
+    return run_dir.parent.name.endswith(PLANNED)
+
+
+def head(title: str, run_dir: Path, spec: RunSpec, job_id: str, output: str = "") -> str:
+    """Return the first lines after the interpreter and the scheduler's options; `job_id` is a shell word.
+
+    A script that is written in advance continues as a copy of itself in a new folder; `output` is the file there that
+    gets the output of the copy (empty: it stays where it is).
+    """
     lines = [f"# {title}", "# This script does not need llmbx or any other file of the machine that rendered it."]
-    lines += ["set -u", setting("run_dir", str(run_dir)), setting("log", log_name(spec)), f"job_id={job_id}"]
+    lines += ["set -u", setting("run_dir", str(run_dir))]
+    if planned(run_dir):
+        into = f' >> "$folder/"{shlex.quote(output)} 2>&1' if output else ""
+        lines.append(shell("claim.sh").replace("INTO", into).rstrip("\n"))
+    lines += [setting("log", log_name(spec)), f"job_id={job_id}"]
     return "\n".join([*lines, 'mkdir -p "$run_dir" && cd "$run_dir" || exit 1'])
 
 
@@ -130,13 +154,13 @@ def forget_ranks() -> str:
 
 def rank_function(spec: RunSpec, phase: Phase, wrapping: Wrapping, start: Sequence[str] = ()) -> str:
     """Return the bash function that runs one rank of the phase or, with the command `start`, all ranks."""
-    words = [shlex.quote(word) for word in (*start, *wrapping.argv)]
-    command = _folded([*(["exec"] if start else []), *words, "/bin/sh", f'"$run_dir"/{shim_name(phase)}'])
+    words = [quoted(word) for word in (*start, *wrapping.argv)]
+    command = folded([*(["exec"] if start else []), *words, "/bin/sh", f'"$run_dir"/{shim_name(phase)}'])
     body = [*exports(environment(spec, phase, wrapping)), command]
     return "\n".join([f"{function_name(phase)}() {{", *(f"  {line}" for line in body), "}"])
 
 
-def _folded(words: Sequence[str], width: int = 110) -> str:
+def folded(words: Sequence[str], width: int = 110) -> str:
     """Join quoted words into one command over several lines."""
     lines = [words[0]]
     for word in words[1:]:

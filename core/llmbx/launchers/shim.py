@@ -32,10 +32,28 @@ _NODE = f"""\
 """
 
 _NUMA = """\
-node=$((LLMBX_LOCAL_RANK / {ranks}))
-if command -v numactl > /dev/null && [ -d "/sys/devices/system/node/node$node" ]; then
+# Bind the rank to the NUMA node of its GPU or, if the machine does not tell which one it is, to the recipe's.
+gpu_bus() { # PCI address of the rank's GPU; its domain has the eight digits of nvidia-smi, not the four of Linux
+  gpu=${CUDA_VISIBLE_DEVICES:-$LLMBX_LOCAL_RANK}
+  case $gpu in *,*) gpu=$(echo "$gpu" | cut -d , -f $((LLMBX_LOCAL_RANK + 1))) ;; esac
+  timeout 30 nvidia-smi --id="$gpu" --query-gpu=pci.bus_id --format=csv,noheader 2> /dev/null | tr A-F a-f
+}
+can_bind() { # NUMA node: true if it has cores and numactl can bind the rank to it
+  cores=''
+  { read -r cores < "/sys/devices/system/node/node$1/cpulist"; } 2> /dev/null
+  [ -n "$cores" ] && numactl "--cpunodebind=$1" "--membind=$1" true 2> /dev/null
+}
+node='' by=GPU bus=$(gpu_bus)
+{ read -r node < "/sys/bus/pci/devices/${bus#????}/numa_node"; } 2> /dev/null
+can_bind "$node" || { by=recipe node=$((LLMBX_LOCAL_RANK / RANKS)); can_bind "$node"; } || by=''
+if [ -n "$by" ]; then
   set -- numactl "--cpunodebind=$node" "--membind=$node" "$@"
+else
+  why='numactl cannot bind them'
+  command -v numactl > /dev/null || why='numactl is not installed'
+  [ "$LLMBX_RANK" -ne 0 ] || echo "llmbx: warning: the ranks are not bound to NUMA nodes: $why"
 fi
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || echo "numa ${by:-off: $why}" >> "node-$LLMBX_NODE_RANK.txt"
 """
 
 
@@ -50,7 +68,7 @@ def render_shim(phase: Phase, launch: Launch) -> str:
     world = phase_ranks(phase, launch)
     lines += [_prefix(prefix, world) for prefix in reversed(phase.prefixes)]
     if launch.ranks_per_numa_node:
-        lines.append(_NUMA.format(ranks=launch.ranks_per_numa_node))
+        lines.append(_NUMA.replace("RANKS", str(launch.ranks_per_numa_node)))
     return "".join([*lines, 'exec "$@"\n'])
 
 

@@ -5,7 +5,7 @@ from .figure import Figure
 from .flops import Flops
 from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner, RunGroup
-from .launch import PREFLIGHT, RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
+from .launch import JOB_NAME, PREFLIGHT, RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .profiler import Profiler
 from .result import Result
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
@@ -29,6 +29,7 @@ from .workload import (
 )
 
 __all__ = [
+    "JOB_NAME",
     "PREFLIGHT",
     "RANK_VARIABLES",
     "Axis",

@@ -30,6 +30,12 @@ PREFLIGHT = "preflight"
 """Role of the phase that checks the nodes before the framework starts; `exit.json` names it if a check fails."""
 
 
+JOB_NAME = "{job_name}"
+"""Stands for the name of the job, such as `llmbx-4711-0`, in `Wrapping.launcher_flags` and `Wrapping.cleanup`. Every
+start of a job has a name of its own; the launcher inserts it when the script runs.
+"""
+
+
 class Prefix(Value, frozen=True):
     """Command-line prefix of a rank. Several prefixes are listed in the order of the command line, outermost first."""
 
@@ -118,8 +124,8 @@ class Launch(Value, frozen=True):
     mounts: tuple[Mount, ...] = ()
     """Mounts that the ranks need in addition to the run folder."""
     ranks_per_numa_node: int | None = None
-    """Ranks per NUMA node: each rank is bound to the cores and memory of NUMA node (local rank // this) if numactl is
-    installed. None: no binding.
+    """Each rank is bound to the cores and memory of the NUMA node of its GPU; if the machine does not tell which one it
+    is, of NUMA node (local rank // this). None: no binding.
     """
 
     @property
@@ -134,6 +140,10 @@ class Wrapping(Value, frozen=True):
     argv: tuple[str, ...] = ()
     """Command-line prefix of the rank shim."""
     launcher_flags: tuple[str, ...] = ()
-    """Flags for the launcher's command, for containers that the scheduler starts."""
+    """Flags for the launcher's command, for containers that the scheduler starts; may contain `JOB_NAME`."""
+    cleanup: tuple[str, ...] = ()
+    """Command that removes on each node, at the end of the job, what the flags left there; may contain `JOB_NAME`. The
+    launcher runs it outside the container and ignores its errors.
+    """
     host_env: dict[str, str] = {}
     """Variables set outside the container."""

@@ -160,6 +160,8 @@ class RunSpec(Value, frozen=True):
     """Install folder, for files that a framework caches between runs; None: nothing is cached."""
     peak: Peak | None = None
     """Dense peak for the MFU, if known."""
+    nvlink_domain_nodes: int | None = None
+    """Nodes that NVLink connects, if the GPU type has NVLink between nodes."""
     cluster: str | None = None
     """Name of the cluster profile."""
     plugin_settings: dict[str, dict[str, Any]] = {}

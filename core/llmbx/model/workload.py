@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from .base import Scalar, Value
 
@@ -178,6 +178,8 @@ class Recipe(Value, frozen=True):
     """Environment variables exported to the ranks."""
     exports: tuple[Exports, ...] = ()
     """Environment variables for some of the runs; applied in order, after `env`."""
+    launchers: dict[str, dict[str, Any]] = {}
+    """Defaults for the settings of launchers, by the name of the launcher's plugin."""
 
 
 class Checkpointing(Value, frozen=True):

@@ -21,7 +21,7 @@ from .length import length, with_reachable_window
 from .numbering import first_number, needs_first_number
 from .place import place
 from .shape import shape
-from .startable import check_settings_used, check_startable, with_launcher_defaults
+from .startable import check_settings_used, check_startable, with_launcher_settings
 from .target import target_of
 
 
@@ -72,12 +72,12 @@ def resolve(
         corrected=(row.note,) if row.note else (),
         findings=choice.findings,
     )
-    return _complete(spec, layers, plugins)
+    return _complete(spec, layers, plugins, recipe)
 
 
-def _complete(spec: RunSpec, layers: Layers, plugins: Plugins) -> RunSpec:
+def _complete(spec: RunSpec, layers: Layers, plugins: Plugins, recipe: Recipe) -> RunSpec:
     """Set the values that depend on several others. Raises `UsageError` if the run cannot be started."""
-    spec = with_launcher_defaults(spec, layers, plugins)
+    spec = with_launcher_settings(spec, layers, plugins, recipe)
     first = first_number(spec, plugins) if needs_first_number(spec.window, spec.steps) else None
     spec = with_reachable_window(spec, layers, first)
     if spec.profile and not spec.profile.keep_secrets:

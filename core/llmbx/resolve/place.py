@@ -28,10 +28,10 @@ def place(
 
     Raises `UsageError` for an invalid value.
     """
-    default = hardware.gpu(target["gpu_type"], gpus).gpus_per_node
+    gpu = hardware.gpu(target["gpu_type"], gpus)
     per_node = layers.find("gpus_per_node")
     if per_node is None:
-        per_node = layers.note("gpus_per_node", default or target["gpus"], f"{target['gpu_type']} nodes")
+        per_node = layers.note("gpus_per_node", gpu.gpus_per_node or target["gpus"], f"{target['gpu_type']} nodes")
     if per_node < 1:
         raise UsageError(f"GPUs per node: expected an integer >= 1, got {per_node}")
     per_node = min(per_node, target["gpus"])
@@ -46,6 +46,7 @@ def place(
     own_limit = _time_limit(plugins, launcher, layers)
     return {
         "gpus_per_node": per_node,
+        "nvlink_domain_nodes": gpu.nvlink_domain_nodes,
         "launcher": launcher,
         "runtime": layers.find("runtime") or layers.note("runtime", "auto", "default"),
         "image": source,

@@ -13,7 +13,7 @@ from ..plugins.manager import Plugins
 from . import ranks
 from .layers import Layers, settings_of_plugin
 from .numbering import reaches
-from .startable import check_settings_used
+from .startable import check_settings_used, completed
 
 DEFAULT_RANKS = "seed"
 """The recipe's ranks (often all), so that a profile covers the same ranks as with the recipe's own launch script."""
@@ -72,6 +72,7 @@ def again(
         window=spec.window if reaches(spec.window, steps, first) else "auto",
         **_settings_again(spec, profilers, layers, plugins),
     )
+    changed = completed(changed, plugins)
     found = check_settings_used(changed, plugins)
     return changed if not found else changed.replace(findings=(*spec.findings, *found))
 

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..config.plugin_settings import with_defaults
 from ..errors import UsageError
 from ..launchers.script import check_variable
-from ..model import Finding, RunSpec
+from ..model import Finding, Recipe, RunSpec
 from ..plugins.manager import Plugins
 from ..runtimes.container_env import parse_mount
 from ..runtimes.select import AUTO
 from .layers import Layers
 
 
-def with_launcher_defaults(spec: RunSpec, layers: Layers, plugins: Plugins) -> RunSpec:
-    """Return the spec with the launcher's defaults for settings that are not set (see `LauncherExtras.defaults`)."""
-    defaults = getattr(plugins.launchers().get(spec.launcher), "defaults", None)
-    if defaults is None:
+def with_launcher_settings(spec: RunSpec, layers: Layers, plugins: Plugins, recipe: Recipe) -> RunSpec:
+    """Add the recipe's defaults for the settings of the run's launcher, and let the launcher complete them."""
+    if spec.launcher not in plugins.launchers():
         return spec
     name = plugins.settings_of(spec.launcher)
-    values = dict(spec.plugin_settings.get(name, {}))
-    for field, (value, reason) in defaults(spec).items():
-        if field not in values:
-            values[field] = layers.note(f"{name}.{field}", value, reason)
-    changed: RunSpec = spec.replace(plugin_settings={**spec.plugin_settings, name: values}) if values else spec
+    kind, defaults = plugins.settings.get(name), recipe.launchers.get(name)
+    if kind is not None and defaults:
+        joined = with_defaults(kind, spec.plugin_settings.get(name, {}), defaults, f"recipe {recipe.name}")
+        layers.origins |= {f"{name}.{place}": origin for place, origin in joined.origins.items()}
+        spec = spec.replace(plugin_settings={**spec.plugin_settings, name: joined.values})
+    spec = completed(spec.replace(origins=layers.origins), plugins)
+    layers.origins = dict(spec.origins)
+    return spec
+
+
+def completed(spec: RunSpec, plugins: Plugins) -> RunSpec:
+    """Let the run's launcher set what depends on the rest of the run (see `LauncherExtras.complete_spec`)."""
+    complete = getattr(plugins.launchers().get(spec.launcher), "complete_spec", None)
+    changed: RunSpec = spec if complete is None else complete(spec)
     return changed
 
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from ..files import write_atomic
-from ..launchers.script import SCRIPT
+from ..launchers.script import PLANNED, SCRIPT
 from ..model import Image, Launch, RunSpec, Wrapping
 from ..plugins.manager import Plugins
 from .context import RunContext
@@ -44,7 +44,7 @@ def plan(spec: RunSpec, context: RunContext) -> tuple[Image, Path, Rendered]:
     image = context.runtime.plan(context.framework.prepare_image(spec), context.install.path)
     spec = with_cache(spec, context)
     name = spec.experiment
-    folder = context.install.experiments(spec.folder) / name / f"{name}_TIMESTAMP" / name
+    folder = context.install.experiments(spec.folder) / name / f"{name}{PLANNED}" / name
     return image, folder, render(spec, context, image, folder)
 
 

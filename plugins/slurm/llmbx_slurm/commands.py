@@ -29,6 +29,8 @@ _HINTS = {
     ("reservation",): "see `scontrol show reservation` and correct reservation",
     ("node name",): "see `sinfo -N` and correct nodelist or exclude",
     ("node count", "more nodes"): "the partition is too small for this run: see `sinfo -s`",
+    ("segment",): "the cluster's Slurm or topology does not take this --segment (Slurm 24.05 and newer with the plugin "
+    "topology/block do): omit it with --slurm-segment none, or set a number of nodes",
     ("unrecognized option",): "this cluster's Slurm does not support the option: remove it",
     ("unable to contact", "socket timed out", "connection refused", "establish a configuration"): _NO_CONTROLLER,
 }

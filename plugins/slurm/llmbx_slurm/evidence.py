@@ -18,6 +18,7 @@ _NODE = re.compile(r"^srun: error: (?:Node failure on|Aborting.*node failure on)
 _LAUNCH = re.compile(
     r"^srun: error: Task launch for StepId=\S+ failed on node (?P<node>\S+): (?P<what>.+)$", re.MULTILINE
 )
+_WAITED = re.compile(r"^srun: First task exited (?P<seconds>\d+)s ago$", re.MULTILINE)
 _SRUN = re.compile(r"^srun: (?:error|fatal): (?P<what>.+)$", re.MULTILINE)
 _MEMORY = re.compile(
     r"slurmstepd(?:-(?P<node>[^\s:]+))?: error: (?:StepId=\S+ )?(?P<what>[Ee]xceeded \S*\s?memory limit.*)"
@@ -32,6 +33,9 @@ _DUE = (
     ),
     (re.compile(r"\*\*\* (?:JOB|STEP) .* CANCELLED AT"), "cancelled"),
 )
+
+
+_HUNG = "srun ended the ranks that were still running {seconds} s after the first rank had ended (--wait)"
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -83,12 +87,13 @@ def find_evidence(text: str) -> Evidence:
     if launch_failure and verdict is None:
         what = f"failed to start the ranks: {launch_failure['what'].strip()}"
         return Evidence(node=launch_failure["node"], what=what, verdict="node_fail")
+    waited = _WAITED.search(text)
     for match in _TASK.finditer(text):
         ranks = match["ranks"]
         return Evidence(
             rank=int(ranks) if ranks.isdigit() else None,
             node=match["node"],
-            what=match["what"].strip(),
+            what=_HUNG.format(**waited.groupdict()) if waited else match["what"].strip(),
             verdict=verdict,
         )
     messages = _SRUN.findall(text)

@@ -26,13 +26,12 @@ from llmbx.api import (
     secrets,
 )
 
-from . import render, time_limit
+from . import complete, render, time_limit
 from .allocation import JOB
 from .commands import call, environment
 from .evidence import Evidence, read_evidence, read_step_evidence
 from .find import find_jobs
 from .params import check_params, check_srun
-from .preflight import ABOVE_GPUS
 from .settings import sbatch_options, srun_options, with_option
 from .state import PENDING, VERDICTS, Queue, SlurmState
 
@@ -89,17 +88,15 @@ class SlurmLauncher:
             return "this machine has no GPU, and Slurm is available"
         return None
 
-    def defaults(self, spec: RunSpec) -> Mapping[str, tuple[Any, str]]:
-        """The node check is the default for large runs on GPUs."""
-        if spec.gpu_type == "cpu" or spec.gpus <= ABOVE_GPUS:
-            return {}
-        return {"preflight": (True, f"the run has more than {ABOVE_GPUS} GPUs")}
-
     def check_spec(self, spec: RunSpec, environ: Mapping[str, str]) -> None:
         """Raise `UsageError` for invalid options of srun, and of sbatch unless llmbx runs inside a job."""
         check_srun(srun_options(spec), f"cluster '{spec.cluster}'")
         if not environ.get(JOB):
             check_params(sbatch_options(spec), spec.origins)
+
+    def complete_spec(self, spec: RunSpec) -> RunSpec:
+        """The specification with the settings that depend on the rest of the run. Raises `UsageError` if invalid."""
+        return complete.complete(spec)
 
     def time_limit(self, settings: Mapping[str, Any], origins: Mapping[str, str]) -> tuple[int | None, str] | None:
         """The time limit in the sbatch options, in minutes (None: no limit), and its origin; None if not set.

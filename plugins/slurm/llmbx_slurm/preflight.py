@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from llmbx.api import PREFLIGHT, Launch, Phase, RunSpec, UsageError, Wrapping, hardware, script, settings_of
 
 from .settings import SlurmSettings
+from .steps import Start
 
 OUTPUT = "preflight.out"
 ABOVE_GPUS = 64
@@ -39,9 +38,7 @@ def with_preflight(spec: RunSpec, launch: Launch) -> Launch:
     )  # fmt: skip
 
 
-def script_blocks(
-    spec: RunSpec, launch: Launch, wrapping: Wrapping, srun: Callable[[RunSpec, Launch, Phase, Wrapping], list[str]]
-) -> tuple[list[str], list[str]]:
+def script_blocks(spec: RunSpec, launch: Launch, wrapping: Wrapping, srun: Start) -> tuple[list[str], list[str]]:
     """The shell functions of the node check, and the lines that run it after the script's setup; empty if disabled.
 
     `wrapping` is that of the first phase, so the check also verifies that the run's container starts. `srun` renders
@@ -51,8 +48,6 @@ def script_blocks(
         return [], []
     check = with_preflight(spec, launch)
     (one,) = check.phases
-    start = srun(spec, check, one, wrapping)
-    # If an option occurs twice, srun uses the last value.
-    start += ["--kill-on-bad-exit=0", f"--output={OUTPUT}", f"--time={MINUTES}"]
+    start = srun(spec, check, one, wrapping, {"output": OUTPUT, "time": str(MINUTES)})
     functions = [script.shell("preflight_all.sh", __package__), script.rank_function(spec, one, wrapping, start)]
     return functions, [script.files(check), f"check_nodes {launch.nodes}"]

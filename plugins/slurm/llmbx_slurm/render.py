@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 
 from llmbx.api import Launch, Phase, RunSpec, Wrapping, phase_ranks, script, secrets
 
-from . import preflight
+from . import preflight, steps
 from .allocation import STEP_OPTIONS, Allocation
 from .params import check_params, check_srun
 from .settings import sbatch_options, srun_options
 
 PORTS = (10000, 20000)
 """First rendezvous port, and number of ports: below the ephemeral ports of Linux (32768 and up)."""
+
+AUXILIARY = {"kill-on-bad-exit": "0", "wait": "0"}
+"""Options of the steps besides the phases: a slow or failed node does not end the tasks of the others."""
 
 LITERAL = "\\"
 """Prefix of a file name that disables Slurm's `%` patterns in the name and its folder (sbatch(1))."""
@@ -30,28 +34,30 @@ def render(
     pairs = list(zip(launch.phases, wrappings, strict=True))
     title = f"{spec.experiment}: {launch.world_size} rank(s) on {launch.nodes} node(s)"
     job_id = allocation.job_id if allocation else "${SLURM_JOB_ID-}"
-    options = [] if allocation else header(spec, launch)
+    options = [] if allocation else header(spec, launch, script.planned(run_dir))
+    head = script.head(title, run_dir, spec, job_id, script.batch_name(spec))
 
-    def start(of: RunSpec, what: Launch, phase: Phase, how: Wrapping) -> list[str]:
-        return srun(of, what, phase, how, allocation)
-
+    start = functools.partial(_auxiliary, allocation)
     functions, check = preflight.script_blocks(spec, launch, wrappings[0], start)
+    boost, set_boost = steps.vboost(spec, launch, start)
+    name = steps.job_name(wrappings, in_allocation=allocation is not None)
     blocks = [
-        "\n".join(
-            ["#!/bin/bash", *options, script.head(title, run_dir, spec, job_id), *_allocation_variables(allocation)]
-        ),
+        "\n".join(["#!/bin/bash", *options, head, *_allocation_variables(allocation), *name]),
         script.shell("common.sh"),
         script.shell("slurm.sh", __package__),
         *(
-            script.rank_function(spec, phase, wrapping, start(spec, launch, phase, wrapping))
+            script.rank_function(spec, phase, wrapping, srun(spec, launch, phase, wrapping, allocation))
             for phase, wrapping in pairs
         ),
         *functions,
+        *boost,
+        *steps.cleanup(spec, launch, wrappings, start),
         "archive_previous_start\nbegin",
         script.files(launch),
         *script.setup(spec),
         rendezvous("SLURM_JOB_ID" if allocation is None else "$$"),
         *check,
+        *set_boost,
         script.phases(launch),
     ]
     return "\n".join(block.rstrip("\n") + "\n" for block in blocks)
@@ -65,19 +71,28 @@ def _allocation_variables(allocation: Allocation | None) -> list[str]:
     return [*script.exports(known)]
 
 
-def header(spec: RunSpec, launch: Launch) -> list[str]:
-    """The `#SBATCH` lines: options derived from the launch, then the user's options in alphabetical order."""
+def header(spec: RunSpec, launch: Launch, in_advance: bool = False) -> list[str]:
+    """The `#SBATCH` lines: options derived from the launch, then the user's options in alphabetical order.
+
+    A script that is written `in_advance` can be submitted several times; until it has made its folder, its output goes
+    to a file with the job's id in the folder of the submission.
+    """
     user_options = sbatch_options(spec)
     check_params(user_options, spec.origins)
     options = {
         "job-name": spec.experiment,
         "nodes": str(launch.nodes),
         "ntasks-per-node": str(launch.ranks_per_node),
-        "output": LITERAL + script.batch_name(spec),
+        "output": _numbered(script.batch_name(spec)) if in_advance else LITERAL + script.batch_name(spec),
         "open-mode": "append",
         **dict(sorted(_options(spec, launch, user_options).items())),
     }
     return [f"#SBATCH {_directive(name, value)}" for name, value in options.items()]
+
+
+def _numbered(name: str) -> str:
+    """The name of a job's output file with the job's id, as a pattern of sbatch."""
+    return f"{name.replace('%', '%%').removesuffix('.out')}_%j.out"
 
 
 def _options(spec: RunSpec, launch: Launch, user_options: Mapping[str, str]) -> dict[str, str]:
@@ -133,9 +148,13 @@ def _quoted(value: str) -> str:
 
 
 def srun(
-    spec: RunSpec, launch: Launch, phase: Phase, wrapping: Wrapping, allocation: Allocation | None = None
-) -> list[str]:
-    """The srun argv that starts the ranks of one phase, without the runtime's command."""
+    spec: RunSpec, launch: Launch, phase: Phase, wrapping: Wrapping, allocation: Allocation | None = None,
+    changes: Mapping[str, str] | None = None,
+) -> list[str]:  # fmt: skip
+    """The srun argv that starts the ranks of one phase, without the runtime's command.
+
+    `changes` are options that replace those of a phase and those of the user.
+    """
     first = phase.ranks == "first"
     options = {
         "export": "ALL",
@@ -155,8 +174,17 @@ def srun(
     set_by_wrapping = {flag.partition("=")[0].removeprefix("--") for flag in wrapping.launcher_flags}
     after = {name: value for name, value in profile_options.items() if name in set_by_wrapping}
     options |= {name: value for name, value in profile_options.items() if name not in set_by_wrapping}
+    options |= changes or {}
     # If an option occurs twice, srun uses the last value.
     return ["srun", *_flags(options), *label, *wrapping.launcher_flags, *_flags(after)]
+
+
+def _auxiliary(
+    allocation: Allocation | None, spec: RunSpec, launch: Launch, phase: Phase, wrapping: Wrapping,
+    changes: Mapping[str, str],
+) -> list[str]:  # fmt: skip
+    """The srun argv of a step besides the phases."""
+    return srun(spec, launch, phase, wrapping, allocation, {**AUXILIARY, **changes})
 
 
 def _flags(options: Mapping[str, str]) -> list[str]:

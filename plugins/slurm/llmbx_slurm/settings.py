@@ -9,7 +9,7 @@ from llmbx.api import Finding, Layer, Option, RunSpec, Scalar, Settings, UsageEr
 
 from .params import from_environ, option_name, parse_params
 
-TABLES = ("sbatch", "srun", "gpus_per_node_flag", "preflight")
+TABLES = ("sbatch", "srun", "gpus_per_node_flag", "preflight", "vboost")
 """Fields that are not options of sbatch themselves."""
 
 
@@ -27,7 +27,18 @@ class SlurmSettings(Settings, frozen=True):
     nodelist: Annotated[str | None, Option(help="Nodes to run on.")] = None
     exclude: Annotated[str | None, Option(help="Nodes to exclude.")] = None
     gres: Annotated[str | None, Option(help="Generic resources per node, for example gpu:8.")] = None
-    segment: Annotated[int | None, Option(help="Nodes per segment (block topologies).")] = None
+    segment: Annotated[
+        str | None,
+        Option(
+            help="Nodes per segment (block topologies): a number, none, auto (the largest divisor of the number of "
+            "nodes that an NVLink domain holds) or auto-if-larger (auto for runs larger than an NVLink domain).",
+            metavar="N",
+        ),
+    ] = None
+    vboost: Annotated[
+        int | None,
+        Option(help="Level of nvidia-smi's boost slider, set on every node before the start; 0 leaves it as it is."),
+    ] = None
     gpus_per_node_flag: Annotated[bool, Option(help="Pass --gpus-per-node to sbatch.", name="")] = False
     sbatch: Annotated[
         dict[str, Scalar], Option(help="Any other option of sbatch.", name="--slurm-arg", metavar="KEY=VALUE")

@@ -17,7 +17,7 @@ from ...patience import PATIENCE_S
 
 
 def make_spec(**changes: Any) -> RunSpec:
-    """A small run with the given changes; `sbatch`, `srun` and `preflight` are settings of Slurm."""
+    """A small run with the given changes; `sbatch`, `srun`, `preflight` and `vboost` are settings of Slurm."""
     shape = ModelShape(
         layers=2, hidden_size=8, ffn_hidden_size=16, heads=2, query_groups=2, vocab_size=32, sequence_length=16
     )
@@ -27,7 +27,7 @@ def make_spec(**changes: Any) -> RunSpec:
         "parallelism": Parallelism(), "micro_batch_size": 1, "global_batch_size": 1, "gradient_accumulation": 1,
         "steps": 5, "window": "auto", "runtime": "host", "launcher": "local",
     }  # fmt: skip
-    options = {key: changes.pop(key) for key in ("sbatch", "srun", "preflight") if key in changes}
+    options = {key: changes.pop(key) for key in ("sbatch", "srun", "preflight", "vboost") if key in changes}
     if options:
         changes["plugin_settings"] = {"slurm": options}
     return RunSpec(**{**values, **changes})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from llmbx.errors import UsageError
 from llmbx.launchers.local import LocalLauncher
 from llmbx.launchers.shim import rank_condition, render_shim
-from llmbx.model import Launch, Phase, Prefix, RunSpec, Wrapping
+from llmbx.model import JOB_NAME, Launch, Phase, Prefix, RunSpec, Wrapping
 from llmbx_slurm.allocation import Allocation
 from llmbx_slurm.inside import InsideLauncher
 from llmbx_slurm.launcher import SlurmLauncher
@@ -42,6 +41,15 @@ PYXIS = Wrapping(
 )
 
 
+NAMED = Wrapping(
+    launcher_flags=("--container-image=/install/images/a.sqsh", f"--container-name={JOB_NAME}"),
+    cleanup=("enroot", "remove", "--force", f"pyxis_{JOB_NAME}"),
+)
+
+IN_ADVANCE = RUN_DIR.parent.parent / "x_TIMESTAMP" / "x"
+"""The run folder of a script that is written before it is known when it starts."""
+
+
 def pgle() -> tuple[Phase, ...]:
     """The three phases of profile-guided compilation."""
     collect = shell_phase("collect", "collect", skip_if="/cache/profile.pbtxt", makes=("nsys_profile/*.nsys-rep",))
@@ -58,10 +66,10 @@ def local(launch: Launch, spec: RunSpec | None = None, *wrappings: Wrapping) -> 
     return LocalLauncher().render(spec or make_spec(gpus=launch.world_size), launch, wraps, RUN_DIR)
 
 
-def slurm(launch: Launch, spec: RunSpec | None = None, *wrappings: Wrapping) -> str:
+def slurm(launch: Launch, spec: RunSpec | None = None, *wrappings: Wrapping, run_dir: Path = RUN_DIR) -> str:
     wraps = wrappings or tuple(Wrapping() for _ in launch.phases)
     spec = spec or make_spec(gpus=launch.world_size, launcher="slurm")
-    return SlurmLauncher().render(spec, launch, wraps, RUN_DIR)
+    return SlurmLauncher().render(spec, launch, wraps, run_dir)
 
 
 def inside(launch: Launch, spec: RunSpec, allocation: Allocation) -> str:
@@ -98,6 +106,15 @@ CASES: dict[str, Callable[[], str]] = {
         PYXIS,
     ),
     "slurm-three-phases.sh": lambda: slurm(make_launch(*pgle(), nodes=2, ranks=1), make_spec(gpus=2, launcher="slurm")),
+    "slurm-in-advance.sh": lambda: slurm(
+        make_launch(*pgle(), nodes=2, ranks=1),
+        make_spec(gpus=2, launcher="slurm", vboost=1, srun={"wait": "60"}),
+        *(NAMED for _ in range(3)),
+        run_dir=IN_ADVANCE,
+    ),
+    "local-in-advance.sh": lambda: LocalLauncher().render(
+        make_spec(), make_launch("echo hello"), (Wrapping(),), IN_ADVANCE
+    ),
     "slurm-inside.sh": lambda: inside(
         make_launch(shell_phase("work"), shell_phase("last", "last", ranks="first"), nodes=2, ranks=4),
         make_spec(gpus=8, sbatch={"account": "not here", "gpus-per-node": "4", "cpus-per-task": "2"}),
@@ -135,28 +152,6 @@ def test_the_shim_is_portable_shell(tmp_path: Path) -> None:
     shim.write_text(render_shim(launch.phases[0], launch))
     for shell in ("sh", "bash"):
         subprocess.run([shell, "-n", shim], check=True)
-
-
-BOUND = "numactl --cpunodebind=0 --membind=0 echo done"
-
-
-@pytest.mark.parametrize(("there", "local", "expected"), [(True, 3, BOUND), (True, 4000, "done"), (False, 3, "done")])
-def test_ranks_are_bound_to_their_numa_node_where_that_and_numactl_are(
-    tmp_path: Path, there: bool, local: int, expected: str
-) -> None:
-    launch = make_launch(Phase(role="train", argv=("echo", "done")), ranks=8, ranks_per_numa_node=4)
-    shim = tmp_path / "rank.sh"
-    shim.write_text(render_shim(launch.phases[0], launch))
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for tool in ("sh", "echo"):
-        (tools / tool).symlink_to(shutil.which(tool) or tool)
-    if there:
-        (tools / "numactl").write_text('#!/bin/sh\necho numactl "$@"\n')
-        (tools / "numactl").chmod(0o755)
-    variables = {"PATH": str(tools), "SLURM_LOCALID": str(local), "SLURM_PROCID": "13"}
-    done = subprocess.run(["/bin/sh", shim], env=variables, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == expected
 
 
 def ranks_of(selector: str, world: int) -> list[int]:

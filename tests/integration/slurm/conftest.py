@@ -37,7 +37,7 @@ def slurm() -> Iterator[Any]:
 
 
 def make_spec(**changes: Any) -> RunSpec:
-    """A small run on two nodes with two ranks each; `sbatch`, `srun` and `preflight` are settings of Slurm."""
+    """A small run on two nodes with two ranks each; `sbatch`, `srun`, `preflight`, `vboost`: settings of Slurm."""
     shape = ModelShape(
         layers=2, hidden_size=8, ffn_hidden_size=16, heads=2, query_groups=2, vocab_size=32, sequence_length=16
     )
@@ -47,7 +47,7 @@ def make_spec(**changes: Any) -> RunSpec:
         "parallelism": Parallelism(), "micro_batch_size": 1, "global_batch_size": 1, "gradient_accumulation": 1,
         "steps": 5, "window": "auto", "runtime": "host", "launcher": "slurm",
     }  # fmt: skip
-    options = {key: changes.pop(key) for key in ("sbatch", "srun", "preflight") if key in changes}
+    options = {key: changes.pop(key) for key in ("sbatch", "srun", "preflight", "vboost") if key in changes}
     if options:
         changes["plugin_settings"] = {"slurm": options}
     return RunSpec(**{**values, **changes})

@@ -227,7 +227,7 @@ def test_walltime_replaces_the_time_option_of_the_cluster_profile() -> None:
     config = Config(clusters={"c": Cluster(plugin_keys={"slurm": {"sbatch": {"time": "8:00:00"}}})})
     assert spec("llama3.1", config=config, cluster="c", **SCALE).walltime_minutes == 480
     run = spec("llama3.1", config=config, cluster="c", walltime_minutes=30, **SCALE)
-    assert run.walltime_minutes == 30 and "sbatch" not in run.plugin_settings["slurm"]
+    assert run.walltime_minutes == 30 and "time" not in run.plugin_settings["slurm"]["sbatch"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Comparison with upstream's launch: environment, nodes, ranks and NUMA binding of every executed configuration."""
+"""Comparison with upstream's launch: environment, nodes, ranks, NUMA binding, segment and step of every executed
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +56,16 @@ def test_nodes_ranks_and_numa_binding_are_upstreams(recipe: str, name: str) -> N
     launched = json.dumps({key: value for key, value in upstream.items() if key.startswith("launch.")})
     divisor = re.search(r"SLURM_LOCALID/(\d+)", launched)
     assert found.ranks_per_numa_node == (int(divisor[1]) if divisor else None)
+
+
+@pytest.mark.parametrize(("recipe", "name"), ROWS)
+def test_segment_wait_and_boost_slider_are_upstreams(recipe: str, name: str) -> None:
+    spec, upstream = resolved(recipe, name)
+    slurm = spec.plugin_settings["slurm"]
+    segment = upstream["launch.segment"]
+    assert slurm.get("sbatch", {}).get("segment") == (None if segment is None else str(segment))
+    assert slurm["srun"] == {"wait": "60"}, "NeMo-Run's srun"
+    assert slurm.get("vboost") == (1 if spec.driver == "nemo2" else None), "NeMo 2's PerfEnvPlugin"
 
 
 def test_numa_binding_can_be_switched_off_and_is_not_for_cpus() -> None:

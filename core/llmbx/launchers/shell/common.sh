@@ -45,8 +45,11 @@ finish() { # exit code
   say "ended with exit code $1"
   printf '%s' "$text" 1<> .exit.json
   mv -f .exit.json exit.json
+  at_end
   exit "$1"
 }
+
+at_end() { :; } # a launcher's work after the end of the run
 
 fail() { # exit code, why
   reason=$(json "$2")

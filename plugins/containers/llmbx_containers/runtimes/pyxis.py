@@ -5,10 +5,25 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from llmbx.api import Finding, Image, ImageRequest, Launch, Launcher, Phase, Progress, RunSpec, Wrapping, container_env
+from llmbx.api import (
+    JOB_NAME,
+    Finding,
+    Image,
+    ImageRequest,
+    Launch,
+    Launcher,
+    Phase,
+    Progress,
+    RunSpec,
+    Wrapping,
+    container_env,
+)
 
 from .container import Container, planned_file, require_tool
 from .enroot import SUFFIX, EnrootRuntime, file_tool
+
+_REMOVE = ("enroot", "remove", "--force", f"pyxis_{JOB_NAME}")
+"""Removes a named container: Pyxis gives it this name in enroot (pyxis_slurmstepd.c)."""
 
 
 class PyxisRuntime(Container):
@@ -52,7 +67,11 @@ class PyxisRuntime(Container):
         return ensure_file(FileRequest(image, request, install, file_tool(), progress, offline))
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
-        """The srun flags of one rank, as in the recipes: writable, without the home folder, PMIx."""
+        """The srun flags of one rank, as in the recipes: writable, without the home folder, PMIx.
+
+        The container has a name of the job's own, so that each node unpacks the image only once for all steps of the
+        job. Pyxis keeps named containers after the job, unless it is configured otherwise: the job removes them.
+        """
         mounts = container_env.mounts(spec, launch, phase, run_dir, ":,")
         flags = (
             f"--container-image={image.path or image.reference}",
@@ -62,8 +81,9 @@ class PyxisRuntime(Container):
             "--no-container-mount-home",
             "--container-writable",
             "--mpi=pmix",
+            f"--container-name={JOB_NAME}",
         )
-        return Wrapping(launcher_flags=flags)
+        return Wrapping(launcher_flags=flags, cleanup=_REMOVE)
 
     def check(self, install: Path) -> Finding | None:
         """Check whether srun has the plugin, without starting a job on the cluster."""

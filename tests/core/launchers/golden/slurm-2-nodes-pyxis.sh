@@ -74,8 +74,11 @@ finish() { # exit code
   say "ended with exit code $1"
   printf '%s' "$text" 1<> .exit.json
   mv -f .exit.json exit.json
+  at_end
   exit "$1"
 }
+
+at_end() { :; } # a launcher's work after the end of the run
 
 fail() { # exit code, why
   reason=$(json "$2")
@@ -237,10 +240,28 @@ LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
 export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 [ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # describe this node
 set -- /bin/sh -c work
-node=$((LLMBX_LOCAL_RANK / 4))
-if command -v numactl > /dev/null && [ -d "/sys/devices/system/node/node$node" ]; then
+# Bind the rank to the NUMA node of its GPU or, if the machine does not tell which one it is, to the recipe's.
+gpu_bus() { # PCI address of the rank's GPU; its domain has the eight digits of nvidia-smi, not the four of Linux
+  gpu=${CUDA_VISIBLE_DEVICES:-$LLMBX_LOCAL_RANK}
+  case $gpu in *,*) gpu=$(echo "$gpu" | cut -d , -f $((LLMBX_LOCAL_RANK + 1))) ;; esac
+  timeout 30 nvidia-smi --id="$gpu" --query-gpu=pci.bus_id --format=csv,noheader 2> /dev/null | tr A-F a-f
+}
+can_bind() { # NUMA node: true if it has cores and numactl can bind the rank to it
+  cores=''
+  { read -r cores < "/sys/devices/system/node/node$1/cpulist"; } 2> /dev/null
+  [ -n "$cores" ] && numactl "--cpunodebind=$1" "--membind=$1" true 2> /dev/null
+}
+node='' by=GPU bus=$(gpu_bus)
+{ read -r node < "/sys/bus/pci/devices/${bus#????}/numa_node"; } 2> /dev/null
+can_bind "$node" || { by=recipe node=$((LLMBX_LOCAL_RANK / 4)); can_bind "$node"; } || by=''
+if [ -n "$by" ]; then
   set -- numactl "--cpunodebind=$node" "--membind=$node" "$@"
+else
+  why='numactl cannot bind them'
+  command -v numactl > /dev/null || why='numactl is not installed'
+  [ "$LLMBX_RANK" -ne 0 ] || echo "llmbx: warning: the ranks are not bound to NUMA nodes: $why"
 fi
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || echo "numa ${by:-off: $why}" >> "node-$LLMBX_NODE_RANK.txt"
 exec "$@"
 END_OF_FILE
 cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh

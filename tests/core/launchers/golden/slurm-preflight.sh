@@ -62,8 +62,11 @@ finish() { # exit code
   say "ended with exit code $1"
   printf '%s' "$text" 1<> .exit.json
   mv -f .exit.json exit.json
+  at_end
   exit "$1"
 }
+
+at_end() { :; } # a launcher's work after the end of the run
 
 fail() { # exit code, why
   reason=$(json "$2")
@@ -242,10 +245,9 @@ check_nodes() { # number of nodes
 
 rank_preflight() {
   export HF_HOME=/hf
-  exec srun --export=ALL --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
-    '--output=\log-pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --label \
-    '--container-image=/install/images/a b.sqsh' --container-env=NCCL_DEBUG,LLMBX_RANK --mpi=pmix \
-    --kill-on-bad-exit=0 --output=preflight.out --time=10 /bin/sh "$run_dir"/rank-preflight.sh
+  exec srun --export=ALL --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 --output=preflight.out \
+    --open-mode=append --wait=0 --time=10 --label '--container-image=/install/images/a b.sqsh' \
+    --container-env=NCCL_DEBUG,LLMBX_RANK --mpi=pmix /bin/sh "$run_dir"/rank-preflight.sh
 }
 
 archive_previous_start
