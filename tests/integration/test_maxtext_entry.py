@@ -83,8 +83,12 @@ class Start:
         self.folder = folder
         self.image = Image(kind="venv", reference="maxtext-cpu", python=python, digest="sha256:test")
 
-    def __call__(self, workload: str, small: bool = False, env: Mapping[str, str] = {}, **asked: Any) -> Ended:
-        spec = resolved(workload, self.folder / "install", **asked)
+    def __call__(
+        self, workload: str, small: bool = False, env: Mapping[str, str] = {}, variables: Mapping[str, str] = {},
+        **asked: Any,
+    ) -> Ended:  # fmt: skip
+        """`env` is the environment of the launcher, `variables` are those of `--env`."""
+        spec = resolved(workload, self.folder / "install", env=dict(variables), **asked)
         folder = self.folder / f"run-{time.time_ns()}"
         folder.mkdir()
         made, launcher = launch(spec, self.image), LocalLauncher()
@@ -294,6 +298,16 @@ def test_an_argument_that_maxtext_does_not_know_is_told(start: Start) -> None:
     found = start("llama2", steps=5, settings={"extra": "stepz=3"})
     assert found.status.exit_code in (1, 2)
     assert [event.kind for event in found.log.events if event.fatal][:1] == ["config_error"]
+
+
+def test_a_flag_that_xla_does_not_know_ends_the_run_before_the_training_in_one_line(start: Start) -> None:
+    found = start(
+        "llama2", small=True, gpus=2, steps=3, settings={"processes": "2"}, variables={"XLA_FLAGS": "--xla_no_such=1"}
+    )
+    assert found.status.exit_code == 2 and found.log.steps == []
+    (event,) = [event for event in found.log.events if event.fatal]
+    assert "--xla_no_such=1: remove your own flags from XLA_FLAGS" in event.text
+    assert "Traceback" not in found.text and "Aborted" not in found.script
 
 
 def test_an_image_without_maxtext_is_told_in_one_line(start: Start, tmp_path: Path) -> None:

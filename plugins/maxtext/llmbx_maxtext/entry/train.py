@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import rank, seen
-from llmbx_maxtext.entry import profile_cache, ranges
+from llmbx_maxtext.entry import profile_cache, ranges, xla_flags
 
 PACKAGES = ("maxtext", "jax", "jaxlib", "flax", "optax")
 """Packages whose versions are part of a result."""
@@ -31,6 +31,8 @@ def main(argv: Sequence[str]) -> None:
     this = rank.this()
     if missing := missing_program(spec):
         rank.stop(missing)
+    if this.first and (refused := xla_flags.problem()):
+        rank.stop(refused)
     if phase == "measure" and (fault := profile_cache.problem(spec["pgle"], thorough=False)):
         rank.stop(f"invalid PGLE profile {spec['pgle']['folder']}: {fault}")
     rank.say_where(this)
