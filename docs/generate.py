@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -115,7 +116,32 @@ def settings() -> str:
             name = ", ".join(f"`{value}`" for value in field.choices) or plain
             rows.append(f"| `{field.name}` | {name} | {option} | {variables} | {field.option.help} |")
         parts += [f"## {plugin}", (inspect.getdoc(kind) or "").partition("\n")[0], "\n".join(rows)]
+    parts.append("## Settings of frameworks")
+    parts.append(
+        "The workloads of a framework declare these settings. `--set KEY=VALUE` sets one; the table "
+        "`[clusters.NAME.PLUGIN]` of a cluster profile sets it for every workload that has the key. Recipes override the "
+        "defaults, the profile overrides the recipe, and `--set` overrides both. The model's shape, parallelism and batch "
+        "sizes (`tp`, `gbs` …) can only be set with `--set`."
+    )
+    for plugin in load().set_keys:
+        rows = ["| key | default | workloads | meaning |", "|---|---|---|---|", *_set_keys(plugin)]
+        parts += [f"### {plugin}", "\n".join(rows)]
     return "\n\n".join(parts) + "\n"
+
+
+def _set_keys(plugin: str) -> Iterator[str]:
+    """A row for each setting of a framework: the declarations of several workloads are one row if they are equal."""
+    workloads = [workload for workload in load().workloads if workload.plugin == plugin]
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for workload in workloads:
+        for key, setting in workload.settings.items():
+            choices = f" ({', '.join(f'`{choice}`' for choice in setting.choices)})" if setting.choices else ""
+            text = str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
+            default = f"`{text}`" if text else ""
+            found.setdefault((key, default + choices, setting.help), []).append(workload.name)
+    for (key, default, meaning), names in sorted(found.items()):
+        where = "all" if len(names) == len(workloads) else ", ".join(sorted(names))
+        yield f"| `{key}` | {default} | {where} | {meaning} |"
 
 
 PAGES = {

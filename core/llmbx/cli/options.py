@@ -179,7 +179,8 @@ class World:
         if kind is None:
             return {}
         profile = choose_profile(self.config, self.cluster_files, request.cluster if request else None)
-        return join(kind, profile, os.environ, request.plugin_settings.get(plugin, {}) if request else {}).values
+        options, set_keys = request.plugin_settings.get(plugin, {}) if request else {}, self.plugins.set_keys
+        return join(kind, profile, os.environ, options, set_keys=set_keys.get(plugin, ())).values
 
 
 def _require_known(what: str, spec: RunSpec, known: Collection[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from ..errors import UsageError, did_you_mean
@@ -50,15 +50,16 @@ def current_settings(spec: RunSpec, kind: type[Settings], environ: Mapping[str, 
 
 def join(
     kind: type[Settings], profile: Profile | None, environ: Mapping[str, str], options: Mapping[str, Any],
-    walltime_minutes: int | None = None,
+    walltime_minutes: int | None = None, set_keys: Collection[str] = (),
 ) -> Joined:  # fmt: skip
     """Join the settings of one plugin: the command line overrides the environment, which overrides the profile.
 
-    Tables are joined key by key. The settings class may have the methods of `SettingsExtras`. Raises `UsageError`, with
-    the origin, for an unknown key or a value of the wrong type.
+    Tables are joined key by key. `set_keys` are keys of `--set` of a framework, which its table may also have. The
+    settings class may have the methods of `SettingsExtras`. Raises `UsageError`, with the origin, for an unknown key or
+    a value of the wrong type.
     """
     layers = []
-    for layer, place in (_of_profile(kind, profile), _of_environ(kind, environ), _of_options(kind, options)):
+    for layer, place in (_of_profile(kind, profile, set_keys), _of_environ(kind, environ), _of_options(kind, options)):
         normalize = getattr(kind, "normalize", None)
         layers.append(normalize(layer) if normalize else layer)
         convert(layers[-1].values, kind, place)
@@ -108,9 +109,14 @@ class SettingsExtras(typing.Protocol):
         """
 
 
-def check_keys(kinds: Mapping[str, type[Settings]], profile: Profile) -> None:
-    """Raise `UsageError` for a key of the profile that is unknown to core and plugins, or that several plugins have."""
-    owners: dict[str, list[str]] = {}
+def check_keys(
+    kinds: Mapping[str, type[Settings]], profile: Profile, set_keys: Mapping[str, Collection[str]] | None = None
+) -> None:
+    """Raise `UsageError` for a key of the profile that is unknown to core and plugins, or that several plugins have.
+
+    `set_keys` are the keys of `--set` by framework; they may be in the framework's table.
+    """
+    owners: dict[str, list[str]] = {name: [name] for name in set_keys or {} if name not in kinds}
     for plugin, kind in kinds.items():
         owners.setdefault(plugin, []).append(plugin)
         for name in kind.__struct_fields__:
@@ -123,6 +129,18 @@ def check_keys(kinds: Mapping[str, type[Settings]], profile: Profile) -> None:
         if len(owners[key]) > 1:
             tables = " or ".join(f"[clusters.{profile.name}.{plugin}]" for plugin in owners[key])
             raise UsageError(f"{place}: the key '{key}' belongs in {tables}")
+    for plugin, keys in (set_keys or {}).items():
+        _check_table(profile, plugin, [*keys, *getattr(kinds.get(plugin), "__struct_fields__", ())], place)
+
+
+def _check_table(profile: Profile, plugin: str, known: Collection[str], place: str) -> None:
+    """Raise `UsageError` if a framework's table in the profile is none, or has an unknown key."""
+    table = profile.cluster.plugin_keys.get(plugin, {})
+    if not isinstance(table, dict):
+        raise UsageError(f"{place}.{plugin}: expected a table, got {table!r}")
+    for key in table:
+        if key not in known:
+            raise UsageError(f"{place}.{plugin}: unknown key '{key}'{did_you_mean(key, known)}")
 
 
 def merged(layers: Sequence[Layer]) -> Joined:
@@ -136,7 +154,7 @@ def merged(layers: Sequence[Layer]) -> Joined:
     return Joined(values={name: value for name, value in values.items() if value not in (None, {})}, origins=origins)
 
 
-def _of_profile(kind: type[Settings], profile: Profile | None) -> tuple[Layer, str]:
+def _of_profile(kind: type[Settings], profile: Profile | None, set_keys: Collection[str]) -> tuple[Layer, str]:
     """The plugin's settings in the profile (its own table and keys in the cluster's table), and their place."""
     if profile is None:
         return Layer(source="profile"), ""
@@ -144,7 +162,8 @@ def _of_profile(kind: type[Settings], profile: Profile | None) -> tuple[Layer, s
     table = found.get(kind.plugin, {})
     if not isinstance(table, dict):
         raise UsageError(f"{place}.{kind.plugin}: expected a table, got {table!r}")
-    values = {**{name: found[name] for name in kind.__struct_fields__ if name in found}, **table}
+    own = {key: value for key, value in table.items() if key in kind.__struct_fields__ or key not in set_keys}
+    values = {**{name: found[name] for name in kind.__struct_fields__ if name in found}, **own}
     return Layer(source="profile", values=values, origins=dict.fromkeys(_places(values), profile.origin)), place
 
 

@@ -1,9 +1,10 @@
-"""Parse `--set KEY=VALUE`: known keys, their types, and suggestions for misspelled keys."""
+"""Parse `--set KEY=VALUE` and the keys of a framework in a profile: types, and suggestions for misspelled keys."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from ..errors import UsageError, did_you_mean
 from ..model import Scalar, Setting, Workload
@@ -31,61 +32,75 @@ def read_settings(pairs: Mapping[str, str], workload: Workload) -> dict[str, Sca
     for raw, text in pairs.items():
         key = raw if raw in workload.settings else ALIASES.get(raw.lower(), raw.lower())
         if key in ("fsdp", "cg"):
-            typed[key] = _switch(raw, text)
+            typed[key] = _switch(f"--set {raw}", text)
         elif key in LETTERS or key in BATCH or key in SWITCHES or key in SHAPE:
-            typed[key] = _whole(raw, text)
+            typed[key] = _whole(f"--set {raw}", text)
         elif key in workload.settings:
-            typed[key] = _like(raw, text, workload.settings[key])
+            typed[key] = _like(f"--set {raw}", text, workload.settings[key])
         else:
             known = [*LETTERS, *BATCH, *SWITCHES, *SHAPE, *workload.settings]
             raise UsageError(f"--set {raw}: unknown key for {workload.name}{did_you_mean(raw, known)}")
     return typed
 
 
-def _switch(key: str, text: str) -> bool | int:
+def of_profile(values: Mapping[str, Any], workload: Workload, place: str) -> dict[str, Scalar]:
+    """The workload's settings in its framework's table of a cluster profile, typed; keys of others are left out.
+
+    `place` is the table. Raises `UsageError` for an invalid value.
+    """
+    found: dict[str, Scalar] = {}
+    for key, value in values.items():
+        if setting := workload.settings.get(key):
+            if not isinstance(value, bool | int | float | str):
+                raise UsageError(f"{place}.{key}: expected a value like {setting.default!r}, got {value!r}")
+            found[key] = _like(f"{place}.{key}", str(value).lower() if isinstance(value, bool) else str(value), setting)
+    return found
+
+
+def _switch(place: str, text: str) -> bool | int:
     lowered = text.lower()
     if lowered in ("true", "yes", "on"):
         return True
     if lowered in ("false", "no", "off"):
         return False
-    return _whole(key, text)
+    return _whole(place, text)
 
 
-def _whole(key: str, text: str) -> int:
+def _whole(place: str, text: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise UsageError(f"--set {key}={text}: expected an integer") from None
+        raise UsageError(f"{place}={text}: expected an integer") from None
     if value < 0:
-        raise UsageError(f"--set {key}={text}: expected an integer >= 0")
+        raise UsageError(f"{place}={text}: expected an integer >= 0")
     return value
 
 
-def _like(key: str, text: str, setting: Setting) -> Scalar:
-    value = _typed(key, text, setting)
+def _like(place: str, text: str, setting: Setting) -> Scalar:
+    value = _typed(place, text, setting)
     if setting.choices and value not in setting.choices:
         choices = [str(c) for c in setting.choices]
-        raise UsageError(f"--set {key}={text}: invalid value{did_you_mean(text, choices)}")
+        raise UsageError(f"{place}={text}: invalid value{did_you_mean(text, choices)}")
     return value
 
 
-def _typed(key: str, text: str, setting: Setting) -> Scalar:
+def _typed(place: str, text: str, setting: Setting) -> Scalar:
     if setting.optional and text.lower() in ("none", "null", ""):
         return None
     kind = type(setting.default)
     if kind is bool:
-        value = _switch(key, text)
+        value = _switch(place, text)
         return bool(value)
     if kind in (int, float):
-        return _number(key, text, kind)
+        return _number(place, text, kind)
     return text
 
 
-def _number(key: str, text: str, kind: type[int] | type[float]) -> int | float:
+def _number(place: str, text: str, kind: type[int] | type[float]) -> int | float:
     try:
         value = kind(text)
     except ValueError:
-        raise UsageError(f"--set {key}={text}: expected {'an integer' if kind is int else 'a number'}") from None
+        raise UsageError(f"{place}={text}: expected {'an integer' if kind is int else 'a number'}") from None
     if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"--set {key}={text}: expected a finite number")
+        raise UsageError(f"{place}={text}: expected a finite number")
     return value

@@ -143,6 +143,14 @@ class Plugins:
                 self._disable(plugin, f"plugin '{plugin}' has two workloads named '{twice}'")
         return all_
 
+    @functools.cached_property
+    def set_keys(self) -> dict[str, set[str]]:
+        """The keys of `--set` that the workloads of each framework declare."""
+        found: dict[str, set[str]] = {}
+        for workload in self.workloads:
+            found.setdefault(workload.plugin, set()).update(workload.settings)
+        return found
+
     def workload(self, name: str, plugin: str | None = None) -> Workload:
         """Return the workload of that name or alias. Raises `UsageError` if no plugin or several plugins have it."""
         if plugin is not None:

@@ -11,7 +11,7 @@ from typing import Any
 from ..catalog import hardware, workloads
 from ..config.profiles import Config, Profile, choose_profile
 from ..config.request import Request
-from ..config.settings import SHAPE, read_settings
+from ..config.settings import SHAPE, of_profile, read_settings
 from ..errors import UsageError
 from ..model import RANK_VARIABLES, CheckpointSpec, Recipe, Row, RunSpec, Scalar, Size, Workload
 from ..plugins.manager import Plugins
@@ -118,11 +118,18 @@ def _of_cluster(profile: Profile | None, request: Request) -> dict[str, Any]:
 def _settings(
     workload: Workload, recipe: Recipe, row: Row, typed: Mapping[str, Scalar], layers: Layers
 ) -> dict[str, Scalar]:
-    """Return the framework's own settings: declared defaults, overridden by the recipe, the row, then `--set`."""
+    """Return the framework's own settings: declared defaults, then the recipe, the row, the cluster profile, `--set`.
+
+    Each overrides those before it.
+    """
     merged: dict[str, Scalar] = {}
     declared = {key: setting.default for key, setting in workload.settings.items()}
     chosen = {key: value for key, value in typed.items() if key in workload.settings}
-    layered = ((declared, "default"), (recipe.settings, f"recipe {recipe.name}"), (row.settings, "recipe row"))
+    layered = [(declared, "default"), (recipe.settings, f"recipe {recipe.name}"), (row.settings, "recipe row")]
+    if profile := layers.profile:
+        place_ = f"{profile.file}: at clusters.{profile.name}.{workload.plugin}"
+        table = profile.cluster.plugin_keys.get(workload.plugin, {})
+        layered.append((of_profile(table, workload, place_), profile.origin))
     for values, origin in (*layered, (chosen, "--set")):
         for key, value in values.items():
             merged[key] = layers.note(f"settings.{key}", value, origin)

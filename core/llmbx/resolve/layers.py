@@ -48,7 +48,7 @@ def join_plugin_settings(layers: Layers, plugins: Plugins) -> dict[str, dict[str
             raise UsageError(f"unknown key '{name}': no plugin has settings of this name"
                              f"{did_you_mean(name, plugins.settings)}")  # fmt: skip
     if profile is not None:
-        check_keys(plugins.settings, profile)
+        check_keys(plugins.settings, profile, plugins.set_keys)
     found = {name: settings_of_plugin(layers, name, plugins) for name in plugins.settings}
     return {name: values for name, values in found.items() if values}
 
@@ -56,8 +56,12 @@ def join_plugin_settings(layers: Layers, plugins: Plugins) -> dict[str, dict[str
 def settings_of_plugin(layers: Layers, name: str, plugins: Plugins) -> dict[str, Any]:
     """Return one plugin's settings that were set, and record their origins as `plugin.field`."""
     request = layers.request
-    options = request.plugin_settings.get(name, {})
-    joined = join(plugins.settings[name], layers.profile, layers.environ, options, request.walltime_minutes)
+    kind, options, set_keys = (
+        plugins.settings[name],
+        request.plugin_settings.get(name, {}),
+        plugins.set_keys.get(name, ()),
+    )
+    joined = join(kind, layers.profile, layers.environ, options, request.walltime_minutes, set_keys)
     for place, origin in joined.origins.items():
         layers.note(f"{name}.{place}", None, origin)
     return joined.values

@@ -58,6 +58,14 @@ def test_keys_of_a_plugin_may_stand_in_the_clusters_own_table() -> None:
     assert joined({"slots": 2, "queue": {"name": "a"}}).values == {"slots": 2, "name": "a"}
 
 
+def test_the_table_of_a_framework_may_also_have_keys_of_set() -> None:
+    of_cluster = profile(queue={"slots": 2, "rate": 0.1}, other={"rate": 1})
+    assert join(QueueSettings, of_cluster, {}, {}, set_keys=("rate",)).values == {"slots": 2}
+    check_keys({"queue": QueueSettings}, of_cluster, {"queue": {"rate"}, "other": {"rate"}})
+    with pytest.raises(UsageError, match=r"at clusters.c.other: unknown key 'rate' \(did you mean 'rates'\?\)"):
+        check_keys({"queue": QueueSettings}, of_cluster, {"queue": {"rate"}, "other": {"rates"}})
+
+
 @pytest.mark.parametrize(
     ("own", "environ", "options", "says"),
     [

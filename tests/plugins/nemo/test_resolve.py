@@ -267,3 +267,34 @@ def test_an_impossible_scale_is_rejected() -> None:
         spec("grok1", gpus=99999999999)
     with pytest.raises(UsageError, match="JOB_TOTAL_GPUS 1000001: expected at most"):
         spec("grok1", {"JOB_TOTAL_GPUS": "1000001"}, gpu_type="gb200")
+
+
+def of_cluster(table: Any, **options: Any) -> RunSpec:
+    return spec(
+        "llama3.1", config=Config(clusters={"c": Cluster(plugin_keys={"nemo": table})}), cluster="c", **SCALE, **options
+    )
+
+
+def test_a_cluster_profile_sets_settings_of_the_framework() -> None:
+    found = of_cluster({"numa_binding": False, "distributed_timeout_minutes": 30})
+    assert (found.settings["numa_binding"], found.settings["distributed_timeout_minutes"]) == (False, 30)
+    assert found.origins["settings.numa_binding"].startswith("cluster 'c' in ")
+    assert spec("llama3.1", **SCALE).settings["distributed_timeout_minutes"] == 10
+    chosen = of_cluster({"distributed_timeout_minutes": 30}, settings={"distributed_timeout_minutes": "5"})
+    assert chosen.settings["distributed_timeout_minutes"] == 5
+    assert chosen.origins["settings.distributed_timeout_minutes"] == "--set"
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"numa_bindings": True}, r"at clusters.c.nemo: unknown key 'numa_bindings' \(did you mean 'numa_binding'\?\)"),
+        ({"attention": "flush"}, r"at clusters.c.nemo.attention=flush: invalid value \(did you mean 'flash'\?\)"),
+        ({"numa_binding": []}, r"at clusters.c.nemo.numa_binding: expected a value like False, got \[\]"),
+        ({"tp": 4}, r"at clusters.c.nemo: unknown key 'tp'"),
+        (3, r"at clusters.c.nemo: expected a table, got 3"),
+    ],
+)
+def test_a_wrong_setting_of_the_framework_in_a_profile_is_refused(table: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        of_cluster(table)
