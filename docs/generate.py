@@ -119,9 +119,9 @@ def settings() -> str:
     parts.append("## Settings of frameworks")
     parts.append(
         "The workloads of a framework declare these settings. `--set KEY=VALUE` sets one; the table "
-        "`[clusters.NAME.PLUGIN]` of a cluster profile sets it for every workload that has the key. Recipes override the "
-        "defaults, the profile overrides the recipe, and `--set` overrides both. The model's shape, parallelism and batch "
-        "sizes (`tp`, `gbs` …) can only be set with `--set`."
+        "`[clusters.NAME.PLUGIN]` of a cluster profile sets it for every workload that has the key. Recipes override "
+        "the defaults, the profile overrides the recipe, and `--set` overrides both. The model's shape, parallelism "
+        "and batch sizes (`tp`, `gbs` …) can only be set with `--set`."
     )
     for plugin in load().set_keys:
         rows = ["| key | default | workloads | meaning |", "|---|---|---|---|", *_set_keys(plugin)]

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable
 
 import click
 
-from .plugin_options import SEPARATOR
+SEPARATOR = "__"
+"""Separates plugin and field in the name of a parameter."""
 
 
 def explicit_options(

@@ -9,9 +9,7 @@ import click
 from ..config.request import parse_pairs
 from ..model.settings import Field, Settings, fields
 from ..plugins.manager import load
-
-SEPARATOR = "__"
-"""Separates plugin and field in the name of a parameter."""
+from .explicit_options import SEPARATOR
 
 TYPES = {bool: click.BOOL, int: click.INT, float: click.FLOAT, str: click.STRING}
 

@@ -14,7 +14,7 @@ OLD_SPEC = {"scheduler": ("slurm", "sbatch"), "srun": ("slurm", "srun")}
 """Members that a specification had up to version 1 of the record -> the plugin and field that have their values now."""
 
 MOVED = {"preflight": ("slurm", "preflight"), "gpu_metrics": ("nsys", "gpu_metrics")}
-"""Members that a specification or its `profile` had up to version 2 -> the plugin and field that have them now."""
+"""Members that a specification or its `profile` had in earlier records -> the plugin and field that have them now."""
 
 OLD_TRACE = {"subsystems": "trace_subsystems", "file_per_rank": "trace_file_per_rank"}
 """Members that `RunSpec.trace` had then -> the setting of the tracing plugin that has their values now."""

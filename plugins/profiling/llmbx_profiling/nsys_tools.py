@@ -12,8 +12,7 @@ from pathlib import Path
 
 from llmbx.api import InfraError
 
-VARIABLE = "LLMBX_NSYS"
-"""Environment variable with the nsys command, on this machine and for the ranks, if it is not on PATH."""
+from .settings import VARIABLE
 
 
 def command(environ: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from llmbx.api import ranks as rank_lists
 from . import nsys_tools
 from .host_nsys import HOST_RUNTIMES
 from .nsys_wrap import TOOL
+from .settings import VARIABLE
 from .sizes import estimate, format_bytes, free_space
 
 MIN_PARALLEL_VERSION = (2023, 4)
@@ -59,7 +60,7 @@ def _tool(spec: RunSpec, environ: Mapping[str, str]) -> list[Finding]:
             Finding(
                 rule="profiler_missing",
                 problem=f"nsys is not on PATH ({nsys_tools.command(environ)})",
-                fix=f"install Nsight Systems, or set {nsys_tools.VARIABLE} to its command",
+                fix=f"install Nsight Systems, or set {VARIABLE} to its command",
             )
         ]
     ranks = len(rank_lists.numbers(spec.profile.ranks, spec.gpus)) if spec.profile else 1

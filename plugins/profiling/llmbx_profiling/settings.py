@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar
 
 from llmbx.api import Finding, Option, RunSpec, Settings, settings_of
 
-from .nsys_tools import VARIABLE
+VARIABLE = "LLMBX_NSYS"
+"""Environment variable with the nsys command, on this machine and for the ranks, if it is not on PATH."""
 
 METRICS_VARIABLE = "ENABLE_GPU_METRICS"
 """The recipes' variable."""

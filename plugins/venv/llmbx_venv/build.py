@@ -22,7 +22,8 @@ from .interpreters import Interpreter
 from llmbx.api import locks
 from .pip_progress import PipProgress, complete_packages
 from .pip_tool import configured_options, explain_failure, pip_command, pip_environment, without_network
-from .uv_tool import INSTALLER, UvProgress, added, uv_arguments, uv_command, uv_environment
+from .settings import INSTALLER
+from .uv_tool import UvProgress, added, uv_arguments, uv_command, uv_environment
 
 Builds = dict[str, tuple[str, str | None]]
 """By requirement with variants: the exact version that was chosen, and the extra index that provides it."""

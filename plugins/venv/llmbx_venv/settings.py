@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from llmbx.api import Option, Settings
 
-from .uv_tool import INSTALLER
+INSTALLER = "LLMBX_INSTALLER"
+"""The variable that selects the installer: `pip`, `uv`, or `auto`."""
 
 
 class VenvSettings(Settings, frozen=True):

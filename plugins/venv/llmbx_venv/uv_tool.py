@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 from llmbx.api import UsageError
 from llmbx.api import Progress
 
-INSTALLER = "LLMBX_INSTALLER"
-"""The variable that selects the installer: `pip`, `uv`, or `auto`."""
+from .settings import INSTALLER
 
 _DOWNLOAD = re.compile(r"\s*(Downloading|Building) (\S+)(?: \(([\d.]+ ?[kMG]i?B)\))?")
 _DONE = re.compile(r"\s*(?:Downloaded|Built) (\S+)")

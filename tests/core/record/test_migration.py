@@ -43,7 +43,7 @@ def test_what_a_trace_recorded_is_a_setting_of_its_plugin(make_spec: Callable[..
 
 
 def test_switches_of_tools_are_settings_of_their_plugins(make_spec: Callable[..., RunSpec], tmp_path: Path) -> None:
-    """Up to version 2, the node check and the GPU metrics were members of the specification."""
+    """In earlier records the node check and the GPU metrics are members of the specification."""
     profile = {"start": 1, "stop": 2, "tool": "nsys", "gpu_metrics": True}
     own = {"slurm": {"sbatch": {"account": "a"}}}
     spec = make_spec(origins={"preflight": "--preflight", "gpu_metrics": "ENABLE_GPU_METRICS"})
