@@ -48,22 +48,18 @@ def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, pag
 
         load().write_sections(page, "NCCL trace", (section(report),))
     if format_ == "json":
-        from llmbx.api import output
-
         output.print_json(report)
     elif format_ == "csv":
-        from llmbx.api import output
+        from msgspec.structs import asdict
 
-        from .render import OPERATIONS, vars_of
+        from .render import OPERATIONS
 
-        click.echo(output.to_csv([vars_of(row) for row in report.operations], OPERATIONS), nl=False)
+        click.echo(output.to_csv([asdict(row) for row in report.operations], OPERATIONS), nl=False)
     else:
         _print_tables(report, top)
 
 
 def _print_tables(report: Report, top: int) -> None:
-    from llmbx.api import output
-
     from .render import headline, sections
 
     for line in headline(report):

@@ -40,10 +40,12 @@ def check_spec(spec: RunSpec) -> Sequence[Finding]:
 @hookimpl
 def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
     """Enable NCCL logging if the run is traced."""
-    from .settings import trace_settings
+    from llmbx.api import settings_of
+
+    from .settings import TraceSettings
     from .trace import enable_tracing
 
-    return enable_tracing(trace_settings(spec), launch) if spec.trace else None
+    return enable_tracing(settings_of(spec, TraceSettings), launch) if spec.trace else None
 
 
 @hookimpl

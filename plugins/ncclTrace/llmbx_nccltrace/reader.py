@@ -59,11 +59,12 @@ class Reader:
                 self.counts.add_framework_line(line[:_TEXT].decode("utf-8", "replace"), *self.totals())
             return
         head, found, text = line.partition(b" NCCL INFO ")
-        if found and b"NCCL " not in text and (process := self._processes_by_header.get(head)):
+        simple = found and b"NCCL " not in text and b"\x1b" not in line and not text.startswith(b"[")
+        if simple and (process := self._processes_by_header.get(head)):
             self._info(process, text)
             return
         found_messages = list(messages(line))
-        if found and len(found_messages) == 1 and found_messages[0].level == b"INFO":
+        if simple and len(found_messages) == 1 and found_messages[0].level == b"INFO":
             self._remember(head, self.qualify(found_messages[0].process))
         for process, level, text in found_messages:
             if level == b"WARN":
@@ -77,7 +78,7 @@ class Reader:
                 self._headerless(text)
 
     def _remember(self, head: bytes, process: bytes) -> None:
-        if len(self._processes_by_header) < _MAX_CACHED and b"\x1b" not in head:
+        if len(self._processes_by_header) < _MAX_CACHED:
             self._processes_by_header[head] = process
 
     def _headerless(self, text: bytes) -> None:

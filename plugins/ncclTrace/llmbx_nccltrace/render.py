@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import asdict
+
 from .formatting import format_bytes, plural
-from .report import Communicator, Report
+from .report import Communicator, Operation, Report
 from .steps import usual_calls
 
 Row = Mapping[str, Any]
@@ -67,7 +69,7 @@ def sections(report: Report, top: int) -> Iterator[Section]:
         top,
     )
     choices = [
-        {**vars_of(c), "from_bytes": format_bytes(c.from_bytes), "to_bytes": format_bytes(c.to_bytes)}
+        {**asdict(c), "from_bytes": format_bytes(c.from_bytes), "to_bytes": format_bytes(c.to_bytes)}
         for c in report.tuning or ()
     ]
     yield _limit(
@@ -77,13 +79,8 @@ def sections(report: Report, top: int) -> Iterator[Section]:
     yield _limit("steps", ("step", "calls", "messages"), steps, top)
 
 
-def _operation(row: Any) -> Row:
-    return {**vars_of(row), "message_bytes": format_bytes(row.message_bytes)}
-
-
-def vars_of(record: Any) -> dict[str, Any]:
-    """Return the fields of a record by name."""
-    return {name: getattr(record, name) for name in record.__struct_fields__}
+def _operation(row: Operation) -> Row:
+    return {**asdict(row), "message_bytes": format_bytes(row.message_bytes)}
 
 
 def _limit(title: str, columns: tuple[str, ...], rows: Sequence[Row], top: int) -> Section:

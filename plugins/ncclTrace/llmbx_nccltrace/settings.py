@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from llmbx.api import Option, RunSpec, Settings, settings_of
+from llmbx.api import Option, Settings
 
 DEFAULT = "INIT,COLL,NET"
 """The subsystems that the recipes record."""
@@ -28,8 +28,3 @@ class TraceSettings(Settings, frozen=True):
     def subsystems(self) -> tuple[str, ...]:
         """The names of the subsystems, in upper case."""
         return tuple(name.strip() for name in (self.trace_subsystems or DEFAULT).upper().split(","))
-
-
-def trace_settings(spec: RunSpec) -> TraceSettings:
-    """Return the trace settings of this run."""
-    return settings_of(spec, TraceSettings)

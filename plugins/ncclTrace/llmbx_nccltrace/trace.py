@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from llmbx.api import Finding, Launch, Phase, RunSpec, did_you_mean
+from llmbx.api import Finding, Launch, RunSpec, did_you_mean, settings_of
 
 from .definitions import SUBSYSTEMS
-from .settings import TraceSettings, trace_settings
+from .settings import TraceSettings
 
 FOLDER = "nccl_trace"
 """Folder of the files of `trace_file_per_rank`, relative to the run folder, the working directory of the ranks."""
@@ -36,14 +36,11 @@ def enable_tracing(trace: TraceSettings, launch: Launch) -> Launch:
     variables = environment(trace)
     chosen = max((index for index, phase in enumerate(launch.phases) if phase.ranks == "all"), default=None)
     phases = tuple(
-        _add_variables(phase, variables) if index == chosen else phase for index, phase in enumerate(launch.phases)
+        phase.replace(env={**phase.env, **variables}) if index == chosen else phase
+        for index, phase in enumerate(launch.phases)
     )
     files = {**launch.files, f"{FOLDER}/README": README} if trace.trace_file_per_rank else launch.files
     return launch.replace(phases=phases, files=files)
-
-
-def _add_variables(phase: Phase, variables: dict[str, str]) -> Phase:
-    return phase.replace(env={**phase.env, **variables})
 
 
 def expected_bytes(spec: RunSpec) -> int:
@@ -62,7 +59,7 @@ def expected_bytes(spec: RunSpec) -> int:
 
 def check_trace(spec: RunSpec) -> list[Finding]:
     """Return warnings about the size of the trace, and an error for each unknown NCCL subsystem."""
-    size, found = expected_bytes(spec), _unknown(trace_settings(spec))
+    size, found = expected_bytes(spec), _unknown(settings_of(spec, TraceSettings))
     if spec.gpu_type == "cpu":
         found.append(_warning("NCCL is not used on CPUs, so the trace will be empty", "trace a run on GPUs"))
     elif size > LARGE:

@@ -74,6 +74,14 @@ def damaged(draw: st.DrawFn) -> str:
 @example(text="[0] NCCL WARN " + coll() + "\n" + "[0] a.cc:1 NCCL WARN refused " + coll() + "\n", block=400, cuts=[])
 @example(text="[0] NCCL INFO Using network IB " + coll() + "\n", block=400, cuts=[])
 @example(text=coll("AllGather", count=10**13, nranks=9_999_999) + "\n", block=400, cuts=[])
+@example(
+    text=" NCCL INFO x " + coll() + "\n NCCL INFO [rank3] Watchdog caught collective operation timeout\n",
+    block=400,
+    cuts=[100],
+)
+@example(
+    text="".join(head() + text + "\n" for text in ("a", "[3] " + coll()[len(head()) :], "b")), block=400, cuts=[20]
+)
 @example(text=coll()[35:60] + " " + coll(host="node2") + "\n", block=400, cuts=[])
 @example(text="\n".join([coll(), opened(0, 8), coll(), opened(0, 4, identity="0xb"), coll()]), block=400, cuts=[250])
 def test_engines_agree_with_a_simple_parser(
