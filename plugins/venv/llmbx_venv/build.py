@@ -107,7 +107,7 @@ class _Builder:
             raise InfraError(f"{self.interpreter.path} -m venv failed: {output[-1]}")
 
     def _tools(self, wheels: Path) -> Tools:
-        pip = pip_command(self.interpreter.path, str(self.paths.python))
+        pip = pip_command(str(self.paths.python))
         env = pip_environment(os.environ, self.temporary)
         pip_options = configured_options(pip, env)
         env = without_network(env, pip_options) if self.offline else env

@@ -6,13 +6,14 @@ import importlib.metadata
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from llmbx.api import InfraError
+
+from .uv_tool import uv_command
 
 _UNWANTED = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_DRY_RUN", "VIRTUAL_ENV")
 _REASONS = re.compile(
@@ -24,29 +25,35 @@ _NO_NETWORK = re.compile(r"Retrying \(Retry|ProxyError|SSLError|ConnectionError|
 _OLDEST: dict[tuple[int, ...], tuple[int, ...]] = {(): (22, 3), (3, 12): (23, 2), (3, 13): (24, 1)}
 """Minimum version of pip by Python version: `--python` was added in 22.3; 3.12 and 3.13 according to pip's changelog."""
 
+_BUNDLED = """
+import ensurepip, pathlib
+folders = pathlib.Path(ensurepip.__file__).parent / "_bundled", pathlib.Path("/usr/share/python-wheels")
+print(*(wheel for folder in folders for wheel in folder.glob("pip-*.whl")), sep="\\n")
+"""
+"""Program that prints the wheels of pip that an interpreter has, which run without being installed. Debian has moved them."""
+
 _SOURCES = ("index-url", "extra-index-url", "find-links", "no-index")
 _CONNECTION = ("cert", "trusted-host", "proxy")
 
 
-def pip_command(base_python: str, venv_python: str) -> list[str]:
-    """The argv prefix of a pip that installs into the environment of `venv_python`.
+def pip_command(venv_python: str) -> list[str]:
+    """The argv prefix of a pip that installs into the environment of `venv_python`, which contains no pip itself.
 
-    In order of preference: llmbx's own pip, the pip of the interpreter `base_python`, a pip from ensurepip, a pip
-    installed by uv. Raises `InfraError` if none is available.
+    In order of preference: llmbx's own pip, the pip of the interpreter that the environment was created with, the wheel
+    that its ensurepip has, a pip that uv downloads. Raises `InfraError` if none is available.
     """
     needed = _oldest_pip(venv_python)
     if importlib.util.find_spec("pip") and _numbers(importlib.metadata.version("pip")) >= needed:
         return [sys.executable, "-m", "pip", "--python", venv_python]
-    output = _output([base_python, "-m", "pip", "--version"]).split()
-    if len(output) > 1 and _numbers(output[1]) >= needed:
-        return [base_python, "-m", "pip", "--python", venv_python]
-    own = [venv_python, "-m", "pip"]
-    if _output([*own, "--version"]) or _succeeds([venv_python, "-m", "ensurepip", "--default-pip"]):
-        return own
-    if (uv := shutil.which("uv")) and _succeeds([uv, "pip", "install", "--python", venv_python, "pip"]):
-        return own
+    base = str(Path(venv_python).resolve())
+    uv = uv_command({"PATH": os.environ.get("PATH", "")}) or "uv"
+    wheels = [[base, f"{wheel}/pip"] for wheel in _output([base, "-c", _BUNDLED]).splitlines()]
+    for pip in ([base, "-m", "pip"], *wheels, [uv, "tool", "run", "--python", base, "pip"]):
+        output = _output([*pip, "--version"]).split()
+        if len(output) > 1 and _numbers(output[1]) >= needed:
+            return [*pip, "--python", venv_python]
     raise InfraError(
-        f"no pip >= {'.'.join(map(str, needed))} was found for {base_python}: install one into llmbx's environment "
+        f"no pip >= {'.'.join(map(str, needed))} was found for {base}: install one into llmbx's environment "
         "(`python -m ensurepip`, or `uv pip install pip`)"
     )
 
@@ -120,14 +127,3 @@ def _output(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
-
-
-def _succeeds(argv: Sequence[str]) -> bool:
-    try:
-        return subprocess.run(argv, capture_output=True, timeout=120, check=False, env=_clean()).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-
-
-def _clean() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in _UNWANTED}

@@ -24,7 +24,7 @@ def gather(environment: Environment, install: Path, folder: Path, progress: Prog
     paths, marker = _finished(environment, install)
     temporary = folder / ".tmp"
     temporary.mkdir(parents=True)
-    base = pip_command(str(paths.python.resolve()), str(paths.python))
+    base = pip_command(str(paths.python))
     env, own = pip_environment(os.environ, temporary), install / "wheels"
     pip = [*base, "wheel", "--no-deps", "--wheel-dir", str(folder)]
     pip += ["--find-links", str(own)] if own.is_dir() else []
