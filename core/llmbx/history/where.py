@@ -124,14 +124,16 @@ def _clauses(tokens: Iterable[Token]) -> Iterator[list[Token]]:
 def _checked(clause: list[Token]) -> list[Token]:
     """A clause with its dates as epoch seconds. Raises `UsageError` for what SQL takes for something else."""
     shown = " ".join(token.shown for token in clause)
-    comparisons = sum(token.sql in _COMPARISONS for token in clause)
-    if comparisons > 1:
+    comparisons = [token.sql for token in clause if token.sql in _COMPARISONS]
+    if len(comparisons) > 1:
         raise _wrong(f"`{shown}` compares twice: write `8 <= gpus AND gpus < 64`")
+    if any(token.sql == "NULL" for token in clause) and not {"IS", "IS NOT"} & {*comparisons}:
+        raise _wrong(f"`{shown}` is never true: only =, !=, IS and IS NOT compare with NULL")
+    if any(token.kind == "date" for token in clause):
+        clause = [_date(token) if token.sql == "?" else token for token in clause]
     kinds = {token.kind for token in clause} - {""}
     if "words" in kinds:
         raise _wrong("tags cannot be compared: use `'accepted' IN tags`")
-    if "date" in kinds:
-        return [_date(token) if token.sql == "?" else token for token in clause]
     if "text" in kinds and kinds != {"text"}:
         raise _wrong(f"`{shown}` compares a string with a number")
     if comparisons or not kinds:
@@ -142,7 +144,7 @@ def _checked(clause: list[Token]) -> list[Token]:
 
 
 def _date(token: Token) -> Token:
-    return token._replace(values=(parse_time(str(token.values[0]), "--where"),))
+    return token._replace(values=(parse_time(str(token.values[0]), "--where"),), kind="date")
 
 
 def _parse(sql: str, values: tuple[Scalar, ...]) -> None:
