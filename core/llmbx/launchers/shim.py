@@ -39,19 +39,21 @@ gpu_bus() { # PCI address of the rank's GPU; its domain has the eight digits of 
   timeout 30 nvidia-smi --id="$gpu" --query-gpu=pci.bus_id --format=csv,noheader 2> /dev/null | tr A-F a-f
 }
 can_bind() { # NUMA node: true if it has cores and numactl can bind the rank to it
-  cores=''
-  { read -r cores < "/sys/devices/system/node/node$1/cpulist"; } 2> /dev/null
+  cores=$(cat "/sys/devices/system/node/node$1/cpulist" 2> /dev/null) # dash's read gets nothing from this file
   [ -n "$cores" ] && numactl "--cpunodebind=$1" "--membind=$1" true 2> /dev/null
 }
-node='' by=GPU bus=$(gpu_bus)
-{ read -r node < "/sys/bus/pci/devices/${bus#????}/numa_node"; } 2> /dev/null
+by=GPU bus=$(gpu_bus)
+node=$(cat "/sys/bus/pci/devices/${bus#????}/numa_node" 2> /dev/null)
 can_bind "$node" || { by=recipe node=$((LLMBX_LOCAL_RANK / RANKS)); can_bind "$node"; } || by=''
 if [ -n "$by" ]; then
   set -- numactl "--cpunodebind=$node" "--membind=$node" "$@"
 else
-  why='numactl cannot bind them'
+  why='numactl may not bind it'
+  [ -n "$cores" ] || why="there is no NUMA node $node with cores"
   command -v numactl > /dev/null || why='numactl is not installed'
-  [ "$LLMBX_RANK" -ne 0 ] || echo "llmbx: warning: the ranks are not bound to NUMA nodes: $why"
+  case "$LLMBX_RANK $LLMBX_NODE_RANK $cores" in # the first rank, and those of the first node that lack their NUMA node
+    '0 '* | *' 0 ') echo "llmbx: warning: rank $LLMBX_RANK is not bound to a NUMA node: $why" ;;
+  esac
 fi
 [ "$LLMBX_LOCAL_RANK" -ne 0 ] || echo "numa ${by:-off: $why}" >> "node-$LLMBX_NODE_RANK.txt"
 """

@@ -38,7 +38,7 @@ class Node:
     def __init__(self, folder: Path) -> None:
         self.folder, self.tools, self.shim = folder, folder / "bin", folder / "rank.sh"
         self.tools.mkdir()
-        for tool in ("sh", "echo", "cut", "tr", "timeout", "uname"):
+        for tool in ("sh", "echo", "cat", "cut", "tr", "timeout", "uname"):
             (self.tools / tool).symlink_to(shutil.which(tool) or tool)
         for number, cores in enumerate(("0-35", "36-71", "")):
             self.write(f"sys/devices/system/node/node{number}/cpulist", f"{cores}\n")
@@ -99,14 +99,26 @@ def test_without_nvidia_smi_the_formula_of_the_recipe_decides(node: Node) -> Non
     assert (node.starts(3), node.starts(4)) == (bound(0), bound(1))
 
 
+def test_a_rank_is_bound_to_a_numa_node_of_this_machine(tmp_path: Path) -> None:
+    real = Node(tmp_path)
+    real.has("numactl", NUMACTL)
+    real.shim.write_text(real.shim.read_text().replace(f"{tmp_path}/sys/", "/sys/"))
+    assert real.starts(0) == bound(0)
+
+
 def test_a_rank_that_cannot_be_bound_runs_unbound_with_one_warning(node: Node) -> None:
     node.write("forbidden", "")  # as in a container that does not allow set_mempolicy
-    warning = "llmbx: warning: the ranks are not bound to NUMA nodes: "
-    assert node.starts(0) == f"{warning}numactl cannot bind them\ndone"
+    warning = "llmbx: warning: rank 0 is not bound to a NUMA node: "
+    assert node.starts(0) == f"{warning}numactl may not bind it\ndone"
     assert node.starts(1) == "done"
-    assert node.starts(4000) == "done"
     (node.tools / "numactl").unlink()
     assert node.starts(0) == f"{warning}numactl is not installed\ndone"
+
+
+def test_ranks_without_their_numa_node_say_so_on_the_first_node(node: Node) -> None:
+    told = "llmbx: warning: rank 12 is not bound to a NUMA node: there is no NUMA node 3 with cores"
+    assert node.starts(12) == f"{told}\ndone"
+    assert node.starts(12, SLURM_NODEID="1") == "done"
 
 
 def test_the_node_file_says_what_the_ranks_were_bound_by(node: Node) -> None:
