@@ -29,8 +29,15 @@ _HINTS = {
     ("reservation",): "see `scontrol show reservation` and correct reservation",
     ("node name",): "see `sinfo -N` and correct nodelist or exclude",
     ("node count", "more nodes"): "the partition is too small for this run: see `sinfo -s`",
-    ("segment",): "the cluster's Slurm or topology does not take this --segment (Slurm 24.05 and newer with the plugin "
-    "topology/block do): omit it with --slurm-segment none, or set a number of nodes",
+    (
+        "'--segment",
+    ): "this cluster's Slurm has no segments (24.05 and newer with the plugin topology/block have): omit the "
+    "option with --slurm-segment none",
+    (
+        "topology configuration is not available",
+        "segment",
+    ): "no blocks of nodes for this number of nodes per segment: see "
+    "`scontrol show topology`, and set another with --slurm-segment N, or none",
     ("unrecognized option",): "this cluster's Slurm does not support the option: remove it",
     ("unable to contact", "socket timed out", "connection refused", "establish a configuration"): _NO_CONTROLLER,
 }
