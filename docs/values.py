@@ -83,6 +83,11 @@ def values() -> str:
         ("The launch", "model/launch.py", ("Launch", "Phase", "Prefix", "Capture", "Mount", "Wrapping")),
         ("Profilers", "model/profiler.py", ("Profiler",)),
         ("Settings of a plugin", "model/settings.py", ("Settings", "Option")),
+        (
+            "The final configuration",
+            "model/configuration.py",
+            ("ExpectedConfiguration", "Permitted", "ConfigurationProgram"),
+        ),
         ("The job", "model/job.py", ("Job", "JobStatus", "RunGroup")),
         ("The log", "model/step.py", ("Step", "Event")),
     ):

@@ -100,7 +100,12 @@ INTERNAL = {
 
 
 def test_every_variable_of_llmbx_is_in_the_guide() -> None:
-    sources = [path for folder in ("core", "plugins") for path in (ROOT / folder).rglob("*") if path.suffix not in (".pyc", ".so")]
+    sources = [
+        path
+        for folder in ("core", "plugins")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix not in (".pyc", ".so")
+    ]
     text = "\n".join(path.read_text() for path in sources if path.is_file())
     used = set(re.findall(r"\bLLMBX_[A-Z0-9_]*[A-Z0-9]\b", text))
     tables = re.findall(r"^\| (`LLMBX_[^|]*) \|", (ROOT / "docs/guide.md").read_text(), re.MULTILINE)

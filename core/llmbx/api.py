@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from . import secrets as secrets
     from . import suggestions as suggestions
     from . import toml_file as toml_file
+    from .catalog import configuration as configuration
     from .catalog import environments as environments
     from .catalog import hardware as hardware
     from .catalog import matching as matching
@@ -96,10 +97,12 @@ if TYPE_CHECKING:
     from .model import Chart as Chart
     from .model import CheckpointSpec as CheckpointSpec
     from .model import Column as Column
+    from .model import ConfigurationProgram as ConfigurationProgram
     from .model import Convention as Convention
     from .model import Environment as Environment
     from .model import Event as Event
     from .model import Example as Example
+    from .model import ExpectedConfiguration as ExpectedConfiguration
     from .model import Fact as Fact
     from .model import Figure as Figure
     from .model import Finding as Finding
@@ -116,6 +119,7 @@ if TYPE_CHECKING:
     from .model import Option as Option
     from .model import Parallelism as Parallelism
     from .model import Peak as Peak
+    from .model import Permitted as Permitted
     from .model import Phase as Phase
     from .model import Point as Point
     from .model import Positive as Positive

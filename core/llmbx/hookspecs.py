@@ -23,7 +23,20 @@ if TYPE_CHECKING:
     from .config.install import Install
     from .launchers.base import Launcher
     from .logs.parser import LogFormat, LogParser
-    from .model import Figure, Finding, Image, ImageRequest, Launch, Profiler, RunGroup, RunSpec, Section, Workload
+    from .model import (
+        ConfigurationProgram,
+        ExpectedConfiguration,
+        Figure,
+        Finding,
+        Image,
+        ImageRequest,
+        Launch,
+        Profiler,
+        RunGroup,
+        RunSpec,
+        Section,
+        Workload,
+    )
     from .model.flops import Flops
     from .model.settings import Settings
     from .runtimes.base import Runtime
@@ -175,6 +188,42 @@ def compute_flops(spec: RunSpec) -> Flops | None:
         @hookimpl
         def compute_flops(spec):
             return Flops(full=6.0 * parameters * tokens, causal=6.0 * parameters * tokens, formula="6ND")
+    """
+
+
+@hookspec(firstresult=True)
+def expect_configuration(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration | None:
+    """Return upstream's final configuration for this run, and the permitted differences.
+
+    When: by `llmbx catalog diff`, and after a run has ended; `run_dir` is the folder of a run, or None for a
+    configuration that was built without one. Called for the run's framework. A record, even an empty one, declares that
+    rank 0 of every run writes its final configuration to `configs/final.json`: a completed run without this file, or
+    with a difference that is not permitted, is not comparable. Return None if the framework does not write one.
+
+    Example::
+
+        @hookimpl
+        def expect_configuration(spec, run_dir):
+            values = json.loads((UPSTREAM / f"{spec.size}.json").read_text())
+            paths = Permitted(keys=("data.path",), reason="the data is generated")
+            return ExpectedConfiguration(upstream=values, source="toy 1.0, train.sh", permitted=(paths,))
+    """
+
+
+@hookspec(firstresult=True)
+def configuration_program(spec: RunSpec) -> ConfigurationProgram | None:
+    """Return the program that builds the final configuration of this run on a CPU, without training.
+
+    When: by `llmbx catalog diff`. Called for the run's framework. Return None if the configuration cannot be built
+    without training; the final configuration of a run can still be compared. Raise `UsageError` to say why.
+
+    Example::
+
+        @hookimpl
+        def configuration_program(spec):
+            environment = load_environment(LOCKS / "toy-cpu.toml")
+            files = {"spec.json": msgspec.json.encode(spec), "build.py": BUILD}
+            return ConfigurationProgram(environment=environment, argv=("build.py",), files=files)
     """
 
 

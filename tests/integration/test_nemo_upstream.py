@@ -1,8 +1,8 @@
 """The job that upstream runs: every value that training would start with, against upstream's own programs.
 
-`fixtures/upstream/WORKLOAD-RECIPE.json` holds the final configurations of upstream's launches, executed. Here the entry
-makes the same ones with the versions inside the recipes' images. What differs has to stand, with a reason, in
-`llmbx_nemo/published/WORKLOAD-RECIPE.toml`.
+`llmbx_nemo/upstream/WORKLOAD-RECIPE.json` holds the final configurations of upstream's launches, executed. Here they
+are compared as `llmbx catalog diff` does, with the versions inside the recipes' images. What differs has to stand, with
+a reason, in `llmbx_nemo/published/WORKLOAD-RECIPE.toml`.
 """
 
 from __future__ import annotations
@@ -11,120 +11,98 @@ import functools
 import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from llmbx.launchers.payload import CODE
-from llmbx.model import Image
-from llmbx_nemo.launch import launch
+from llmbx.catalog.configuration import compare_configurations, compared_fields, configuration_key, not_permitted
+from llmbx.model import ImageRequest, RunSpec
+from llmbx.run.configuration import FinalConfiguration, read_final
 from llmbx_nemo.published import published
+from llmbx_nemo.upstream import expected, program, upstream
+from llmbx_venv.runtime import VenvRuntime
 
-from .nemo_versions import BRIDGE, NEMO2, overlay
-from .test_nemo2 import nemo2_python
-from .test_nemo_entry import nemo_python, resolved
+from .test_nemo_entry import resolved
 
-__all__ = ["nemo2_python", "nemo_python"]
+Llmbx = Callable[..., subprocess.CompletedProcess[str]]
+Ours = Callable[[str], dict[str, FinalConfiguration]]
 
-Values = dict[str, dict[str, Any]]
-Ours = Callable[[str], Values]
-
-UPSTREAM = {
-    path.stem: json.loads(path.read_text())
-    for path in sorted((Path(__file__).parents[1] / "fixtures/upstream").glob("*.json"))
-}
-VERSIONS = {
-    "llama3.1-mbridge": (BRIDGE, "0.1.0rc3"),
-    "llama3.1-nemo2": (NEMO2, "2.2.1"),
-    "grok1-nemo2": (NEMO2, "2.3.0"),
-    "llama4-nemo2": (NEMO2, "2.3.1"),
+RECIPES = {
+    "llama3.1-mbridge": {"megatron-bridge": "0.1.0rc3", "megatron-core": "0.14.0"},
+    "llama3.1-nemo2": {"nemo-toolkit": "2.2.1", "megatron-core": "0.11.0"},
+    "grok1-nemo2": {"nemo-toolkit": "2.3.0", "megatron-core": "0.12.0"},
+    "llama4-nemo2": {"nemo-toolkit": "2.3.1", "megatron-core": "0.12.1"},
 }
 """The versions inside each recipe's image."""
 
-ROWS = [(recipe, name) for recipe, content in UPSTREAM.items() for name in sorted(content["configurations"])]
-ELSEWHERE = ("launch.", "process_env.", "__version__")
-"""Keys that are not of the configuration: the launch, the process's environment, the package's version."""
+TITLES = {"megatron-bridge": "Megatron-Bridge", "nemo-toolkit": "NeMo"}
 
 
-def upstream(recipe: str, name: str) -> dict[str, Any]:
-    """Upstream's values of a configuration (size/dtype/GPU type/GPUs)."""
-    return {**UPSTREAM[recipe]["common"], **UPSTREAM[recipe]["configurations"][name]}
+def names(recipe: str) -> list[str]:
+    """The configurations of a recipe whose values upstream's programs gave."""
+    found = upstream(*recipe.rsplit("-", 1))
+    assert found
+    return sorted(found["configurations"])
 
 
-def files(recipe: str, name: str) -> dict[str, bytes]:
-    """What the launch of this row carries to the rank."""
+def spec_of(recipe: str, name: str) -> RunSpec:
+    """The run that a configuration (size/dtype/GPU type/GPUs) belongs to."""
     workload, _, asked = recipe.rpartition("-")
     size, dtype, gpu_type, gpus = name.split("/")
-    row = {"size": size, "dtype": dtype, "gpu_type": gpu_type, "gpus": int(gpus), "recipe": asked}
-    image = Image(kind="container", reference="test", python="python3")
-    return dict(launch(resolved(workload, **row, launcher="slurm"), image).files)
+    spec = resolved(workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=int(gpus), recipe=asked, launcher="slurm")
+    assert configuration_key(spec) == name
+    return spec
 
 
 @pytest.fixture(scope="module")
-def ours(request: pytest.FixtureRequest, shared_install: Path, tmp_path_factory: pytest.TempPathFactory) -> Ours:
-    """`ours(recipe)`: what the entry makes of every configuration, with the versions inside the image."""
+def ours(shared_install: Path, tmp_path_factory: pytest.TempPathFactory) -> Ours:
+    """`ours(recipe)`: what llmbx makes of every configuration; the framework is imported once for all of them."""
 
     @functools.cache
-    def make(recipe: str) -> Values:
-        framework, version = VERSIONS[recipe]
-        python = request.getfixturevalue("nemo_python" if framework is BRIDGE else "nemo2_python")
-        carried = {name: files(recipe, name) for name in UPSTREAM[recipe]["configurations"]}
-        folder = tmp_path_factory.mktemp("rank")
-        for path, content in next(iter(carried.values())).items():
+    def make(recipe: str) -> dict[str, FinalConfiguration]:
+        folder = tmp_path_factory.mktemp("built")
+        programs = {name: program(spec_of(recipe, name)) for name in names(recipe)}
+        first = next(iter(programs.values()))
+        image = VenvRuntime().prepare(ImageRequest(environment=first.environment), shared_install, print)
+        for path, content in first.files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
-        env = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(
-                map(str, [overlay(framework, version, shared_install.parent), folder / CODE])
-            ),
-            "CUDA_VISIBLE_DEVICES": "",
-            "TORCHDYNAMO_DISABLE": "1",
-            "HF_HUB_OFFLINE": "1",
-        }
-        specs = {name: json.loads(content["spec.json"]) for name, content in carried.items()}
+        for name, found in programs.items():
+            (folder / name).mkdir(parents=True)
+            (folder / name / "spec.json").write_bytes(found.files["spec.json"])
         done = subprocess.run(
-            [python, "-m", "llmbx_nemo.entry.configure"], input=json.dumps(specs), env=env, capture_output=True,
-            text=True, check=False,
+            [image.python, *first.argv, *(f"{name}/spec.json" for name in programs)], cwd=folder,
+            env={**os.environ, **first.env}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
-        found: Values = json.loads(done.stdout)
-        assert not {name: values["error"] for name, values in found.items() if "error" in values}
-        return found
+        final = {name: read_final(folder / name) for name in programs}
+        return {name: found for name, found in final.items() if found}
 
     return make
 
 
-def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Upstream's and our value of every key in which they differ; ... where one has none."""
-    keys = [key for key in expected.keys() | found.keys() if not key.startswith(ELSEWHERE)]
-    pairs = {key: (expected.get(key, ...), found.get(key, ...)) for key in keys}
-    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-
-
-@pytest.mark.parametrize(("recipe", "name"), ROWS)
+@pytest.mark.parametrize(("recipe", "name"), [(recipe, name) for recipe in RECIPES for name in names(recipe)])
 def test_the_final_configuration_is_upstreams(
     recipe: str, name: str, ours: Ours, record_property: Callable[[str, object], None]
 ) -> None:
-    data = published(*recipe.rsplit("-", 1))
-    assert data and all(entry.reason for entry in data.permitted)
-    found = ours(recipe)[name]
-    assert len(found) > 500
-    differing = differences(upstream(recipe, name), found)
-    assert {k: pair for k, pair in differing.items() if not data.permits(k, there=pair[1] is not ...)} == {}
-    framework, version = VERSIONS[recipe]
+    found, wanted = ours(recipe)[name], expected(spec_of(recipe, name), None)
+    assert RECIPES[recipe].items() <= found.versions.items()
+    assert compared_fields(found.final, wanted) > 500
+    differing = compare_configurations(found.final, wanted)
+    assert [each.row() for each in not_permitted(differing)] == []
+    framework, version = next(iter(RECIPES[recipe].items()))
     workload, _, recipe_name = recipe.rpartition("-")
     record_property("proves", {
-        "claim": "equals", "workload": workload, "recipe": recipe_name, "row": name, "fields": len(found),
-        "version": f"{'Megatron-Bridge' if framework is BRIDGE else 'NeMo'} {version}",
+        "claim": "equals", "workload": workload, "recipe": recipe_name, "row": name,
+        "fields": compared_fields(found.final, wanted), "version": f"{TITLES[framework]} {version}",
     })  # fmt: skip
 
 
-@pytest.mark.parametrize("recipe", sorted(UPSTREAM))
+@pytest.mark.parametrize("recipe", RECIPES)
 def test_every_row_of_a_recipe_is_compared(recipe: str) -> None:
-    """Both ends of the scale of each row."""
+    """Both ends of the scale of each row; every permitted difference has a reason."""
     from llmbx.catalog.scales import scales
     from llmbx_nemo.workloads import workloads
 
@@ -138,4 +116,33 @@ def test_every_row_of_a_recipe_is_compared(recipe: str) -> None:
         for gpu in row.gpu_types
         for count in (scales(row.gpus)[0], scales(row.gpus)[-1])
     }
-    assert ends == set(UPSTREAM[recipe]["configurations"])
+    assert ends == set(names(recipe))
+    data = published(name, wanted)
+    assert data and all(entry.reason for entry in data.permitted)
+
+
+def test_the_verb_compares_a_configuration(llmbx: Llmbx, shared_install: Path) -> None:
+    asked = ("llama4", "--dtype", "fp8", "--gpu-type", "h100", "--gpus", "512")
+    done = llmbx("catalog", "diff", *asked, "--format", "json", install=shared_install)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["configuration"] == "400b/fp8/h100/512" and found["differences"] == []
+    assert "data.tokenizer" in [row["key"] for row in found["permitted"]]
+    name = "connected.config.tensor_model_parallel_size"
+    assert found["final"][name] == found["upstream"][name] == 4
+
+
+def test_another_configuration_than_upstreams_is_exit_code_1(llmbx: Llmbx, shared_install: Path) -> None:
+    asked = ("llama3.1", "--size", "405b", "--gpu-type", "gb200", "--gpus", "512", "--set", "lr=0.5")
+    done = llmbx("catalog", "diff", *asked, "--format", "json", install=shared_install)
+    assert done.returncode == 1, done.stderr
+    differing = {row["key"]: row["final"] for row in json.loads(done.stdout)["differences"]}
+    assert differing == {"optimizer.lr": 0.5}
+
+
+def test_a_mini_is_built_without_upstreams_values(llmbx: Llmbx, shared_install: Path) -> None:
+    done = llmbx("catalog", "diff", "grok1", "--format", "json", install=shared_install)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["configuration"], found["upstream"], found["differences"]) == ("mini/fp32/cpu/1", None, [])
+    assert found["final"]["model.num_layers"] and "upstream's configuration is not known" in done.stderr

@@ -74,7 +74,8 @@ def needed(spec: RunSpec, package: str) -> ImageRequest:
 def lock_digest(environment: Environment) -> str:
     """sha256 (hex) of everything that determines the installed packages; the sizes are not included."""
     e = environment
-    return hashlib.sha256(msgspec.json.encode([e.name, e.steps, e.no_deps, e.variants, e.check])).hexdigest()
+    base = [lock_digest(e.base)] if e.base else []
+    return hashlib.sha256(msgspec.json.encode([e.name, e.steps, e.no_deps, e.variants, e.check, *base])).hexdigest()
 
 
 def pins(environment: Environment) -> dict[str, str]:

@@ -26,7 +26,9 @@ MISSING = "(cannot be loaded)"
 _FIRST_LINE = re.compile(r'"""([^"\\\n]+)(?:"""|\n)')
 """A docstring without escapes at the beginning of a module."""
 
-ORDER = ("run", "profile", "list", "show", "jobs", "status", "logs", "cancel", "parse", "doctor", "plugins")
+ORDER = (
+    "run", "profile", "list", "show", "catalog", "jobs", "status", "logs", "cancel", "parse", "doctor", "plugins",
+)  # fmt: skip
 """The order of core's verbs in `--help`; the verbs of plugins follow in alphabetical order."""
 
 EPILOG = """\b

@@ -1,6 +1,7 @@
 """Frozen records passed between the parts of llmbx and its plugins. Imports nothing of llmbx outside this folder."""
 
 from .base import Natural, Positive, Scalar, Seconds, Value
+from .configuration import FINAL, ConfigurationProgram, ExpectedConfiguration, Permitted
 from .figure import Figure
 from .flops import Flops
 from .image import Environment, Image, ImageRequest
@@ -29,6 +30,7 @@ from .workload import (
 )
 
 __all__ = [
+    "FINAL",
     "JOB_NAME",
     "PREFLIGHT",
     "RANK_VARIABLES",
@@ -38,10 +40,12 @@ __all__ = [
     "CheckpointSpec",
     "Checkpointing",
     "Column",
+    "ConfigurationProgram",
     "Convention",
     "Environment",
     "Event",
     "Example",
+    "ExpectedConfiguration",
     "Exports",
     "Fact",
     "Figure",
@@ -60,6 +64,7 @@ __all__ = [
     "Owner",
     "Parallelism",
     "Peak",
+    "Permitted",
     "Phase",
     "Point",
     "Positive",

@@ -32,6 +32,10 @@ class Environment(Value, frozen=True):
     """Packages whose versions are recorded for every run (empty: all locked packages)."""
     variant_mb: dict[str, tuple[int, int]] = {}
     """Build -> download size and size on disk (megabytes) of the whole environment with that build of `variants`."""
+    base: Environment | None = None
+    """Environment whose packages can be imported, too; packages of this environment replace those of the base. Only for
+    `ConfigurationProgram`, because images are built from one environment.
+    """
 
 
 class ImageRequest(Value, frozen=True):

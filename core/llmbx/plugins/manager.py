@@ -17,7 +17,19 @@ from ..config.install import Install
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat, LogParser
-from ..model import Finding, Image, ImageRequest, Launch, Profiler, RunGroup, RunSpec, Section, Workload
+from ..model import (
+    ConfigurationProgram,
+    ExpectedConfiguration,
+    Finding,
+    Image,
+    ImageRequest,
+    Launch,
+    Profiler,
+    RunGroup,
+    RunSpec,
+    Section,
+    Workload,
+)
 from ..model.flops import Flops
 from ..model.settings import Settings, fields
 from ..runtimes.base import Runtime
@@ -52,6 +64,10 @@ class Framework:
     def prepare_image(self, spec: RunSpec) -> ImageRequest:
         """Return the image or environment that the run needs (see `hookspecs.prepare_image`)."""
         request: ImageRequest = self._call("prepare_image", ImageRequest, spec=spec)
+        if request.environment is not None and request.environment.base is not None:
+            raise PluginError(
+                f"plugin '{self.name}': prepare_image: an environment with a base cannot be used for runs"
+            )
         return request
 
     def build_command(self, spec: RunSpec, image: Image) -> Launch:
@@ -67,6 +83,18 @@ class Framework:
         """Return the FLOPs of one sample, or None if the plugin has no formula (see `hookspecs.compute_flops`)."""
         answer: Flops | None = self._plugins.ask(self.name, "compute_flops", spec=spec)
         return answer
+
+    def expect_configuration(self, spec: RunSpec, run_dir: Path | None = None) -> ExpectedConfiguration | None:
+        """Return upstream's final configuration, or None (see `hookspecs.expect_configuration`)."""
+        found: ExpectedConfiguration | None = self._plugins.ask(
+            self.name, "expect_configuration", spec=spec, run_dir=run_dir
+        )
+        return found
+
+    def configuration_program(self, spec: RunSpec) -> ConfigurationProgram | None:
+        """Return the program that builds the final configuration (see `hookspecs.configuration_program`)."""
+        found: ConfigurationProgram | None = self._plugins.ask(self.name, "configuration_program", spec=spec)
+        return found
 
     def _call(self, hook: str, kind: type, **arguments: Any) -> Any:
         answer = self._plugins.ask(self.name, hook, **arguments)

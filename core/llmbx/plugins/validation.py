@@ -17,7 +17,21 @@ from ..config.install import Install
 from ..errors import PluginError
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat, LogParser
-from ..model import Figure, Finding, Image, ImageRequest, Launch, Profiler, RunGroup, RunSpec, Section, Value, Workload
+from ..model import (
+    ConfigurationProgram,
+    ExpectedConfiguration,
+    Figure,
+    Finding,
+    Image,
+    ImageRequest,
+    Launch,
+    Profiler,
+    RunGroup,
+    RunSpec,
+    Section,
+    Value,
+    Workload,
+)
 from ..model.flops import Flops
 from ..model.settings import Settings, fields
 from ..runtimes.base import Runtime
@@ -25,6 +39,8 @@ from ..runtimes.base import Runtime
 _NAMES = {
     kind.__name__: kind
     for kind in (
+        ConfigurationProgram,
+        ExpectedConfiguration,
         Figure,
         Finding,
         Flops,

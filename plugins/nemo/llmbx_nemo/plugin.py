@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING
 from llmbx.api import hookimpl
 
 if TYPE_CHECKING:
-    from llmbx.api import Finding, Flops, Image, ImageRequest, Launch, LogFormat, LogParser, RunSpec, Workload
+    from pathlib import Path
+
+    from llmbx.api import (
+        ConfigurationProgram,
+        ExpectedConfiguration,
+        Finding,
+        Flops,
+        Image,
+        ImageRequest,
+        Launch,
+        LogFormat,
+        LogParser,
+        RunSpec,
+        Workload,
+    )
 
 
 @hookimpl
@@ -65,3 +79,19 @@ def compute_flops(spec: RunSpec) -> Flops:
     from .flops import compute
 
     return compute(spec.model)
+
+
+@hookimpl
+def expect_configuration(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
+    """Return the configuration of upstream's launch, if it is known."""
+    from .upstream import expected
+
+    return expected(spec, run_dir)
+
+
+@hookimpl
+def configuration_program(spec: RunSpec) -> ConfigurationProgram:
+    """Build the configuration with the versions in the run's image."""
+    from .upstream import program
+
+    return program(spec)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from importlib import resources
 from typing import Any
 
-from llmbx.api import RunSpec, Value, toml_file
+from llmbx.api import Permitted, RunSpec, Value, toml_file
 
 
 class Rule(Value, frozen=True):
@@ -30,22 +29,6 @@ class Rule(Value, frozen=True):
             and spec.gpu_type in (self.gpu_types or (spec.gpu_type,))
             and self.fsdp in (None, bool(spec.parallelism.fsdp))
         )
-
-
-class Permitted(Value, frozen=True):
-    """Fields (or whole sections, or patterns) in which llmbx differs from upstream on purpose.
-
-    With `absent`, the difference is permitted only if the installed version lacks the field.
-    """
-
-    keys: tuple[str, ...]
-    reason: str
-    absent: bool = False
-
-    def covers(self, key: str, there: bool) -> bool:
-        """Whether a difference in `key` is permitted; `there` states whether llmbx's configuration has the key."""
-        named = any(key.startswith(f"{each}.") or fnmatchcase(key, each) for each in self.keys)
-        return named and not (self.absent and there)
 
 
 class Precision(Value, frozen=True):

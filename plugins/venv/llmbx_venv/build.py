@@ -29,6 +29,10 @@ Builds = dict[str, tuple[str, str | None]]
 """By requirement with variants: the exact version that was chosen, and the extra index that provides it."""
 
 
+BASE = "llmbx_base.pth"
+"""File in site-packages with the path of the base's packages; Python adds it to its path at start."""
+
+
 class Tools(Value, frozen=True):
     """The installers of one build, and their settings.
 
@@ -51,16 +55,19 @@ def build(
 ) -> store.Marker:  # fmt: skip
     """Build `environment` for `interpreter` in `install`, unless another process has built it in the meantime.
 
-    `installer` is the chosen one (see `uv_command`; None: the variable's). A build that was interrupted is resumed: pip's cache and installed packages are kept. Raises `InfraError` (network,
-    disk, an unavailable package, a failed check) and `UsageError` (an install that is not writable).
+    `installer` is the chosen one (see `uv_command`; None: the variable's). A build that was interrupted is resumed:
+    pip's cache and installed packages are kept. Raises `InfraError` (network, disk, an unavailable package, a failed
+    check) and `UsageError` (an install that is not writable).
     """
+    if environment.base and store.complete(environment.base, install, interpreter.minor) is None:
+        build(environment.base, install, interpreter, progress, offline, installer)
     paths = store.environment_paths(environment, install, interpreter.minor)
     with _writing(paths):
         Path(paths.venvs).mkdir(parents=True, exist_ok=True)
         with locks.held(paths.lock_file, f"it builds the environment {paths.label}", progress):
             marker = store.read_marker(paths)
             if marker is None:
-                marker = _Builder(environment, paths, interpreter, progress, offline, installer).run(install / "wheels")
+                marker = _Builder(environment, paths, interpreter, progress, offline, installer).run(install)
             store.set_link(paths)
     return marker
 
@@ -77,22 +84,31 @@ class _Builder:
         self.temporary = paths.folder / ".tmp"
         self.lines: list[str] = []
 
-    def run(self, wheels: Path) -> store.Marker:
+    def run(self, install: Path) -> store.Marker:
         """Create the virtual environment, install every step, run the check, and write the marker."""
         _end_leftovers(self.paths.folder)
         self._make_venv()
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.temporary.mkdir()
-        tools = self._tools(wheels)
+        tools = self._tools(install / "wheels")
         builds = self._choose_builds(tools)
         self._report_plan(builds)
         self._require_space(builds)
         store.drop_broken_packages(self.paths.site)
         for number in range(len(self.environment.steps)):
             self._install(number, builds, tools)
+        base = self._join_base(install)
         self._check()
         shutil.rmtree(self.temporary, ignore_errors=True)
-        return self._mark(builds)
+        return self._mark(builds, base)
+
+    def _join_base(self, install: Path) -> dict[str, str]:
+        """Put the base's packages after this environment's on the path; return their versions by name."""
+        base = self.environment.base and store.complete(self.environment.base, install, self.interpreter.minor)
+        if not base:
+            return {}
+        (self.paths.site / BASE).write_text(f"{base[0].site}\n", encoding="utf-8")
+        return base[1].packages
 
     def _make_venv(self) -> None:
         if (self.paths.folder / "pyvenv.cfg").is_file() and self.paths.python.exists():
@@ -232,8 +248,8 @@ class _Builder:
             last = next((line.strip() for line in reversed(output) if line.strip()), "no error output")
             raise InfraError(f"environment {self.paths.label} was installed but its check failed: {last}")
 
-    def _mark(self, builds: Builds) -> store.Marker:
-        packages = store.installed_packages(self.paths.site)
+    def _mark(self, builds: Builds, base: Mapping[str, str]) -> store.Marker:
+        packages = {**base, **store.installed_packages(self.paths.site)}
         marker = store.Marker(
             name=self.environment.name,
             lock=self.paths.lock,

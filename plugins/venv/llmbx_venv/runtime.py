@@ -101,7 +101,6 @@ def _environment(request: ImageRequest) -> Environment:
 def _finished(environment: Environment, install: Path) -> tuple[store.EnvironmentPaths, store.Marker] | None:
     """A complete build of exactly this lock, preferably for the running interpreter's version."""
     for minor in preference(environment.pythons):
-        paths = store.environment_paths(environment, install, minor)
-        if marker := store.read_marker(paths):
-            return paths, marker
+        if found := store.complete(environment, install, minor):
+            return found
     return None

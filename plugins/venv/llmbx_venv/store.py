@@ -89,6 +89,15 @@ def read_marker(paths: EnvironmentPaths) -> Marker | None:
     return marker if marker.lock == paths.lock and paths.python.exists() else None
 
 
+def complete(environment: Environment, install: Path, minor: str) -> tuple[EnvironmentPaths, Marker] | None:
+    """The paths and the marker of an environment that is complete for the interpreter `minor`, with its base."""
+    paths = environment_paths(environment, install, minor)
+    marker = read_marker(paths)
+    if marker is None or (environment.base and complete(environment.base, install, minor) is None):
+        return None
+    return paths, marker
+
+
 def image(paths: EnvironmentPaths, environment: Environment, marker: Marker | None) -> Image:
     """The environment as an `Image`; without digest and versions if it is not built yet (`marker` is None)."""
     if marker is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import llmbx_nemo
 from llmbx.model import Image, RunSpec
 from llmbx.testing import resolve_spec
 from llmbx_nemo.launch import environment, launch
@@ -18,7 +19,7 @@ from llmbx_nemo.published import published
 
 UPSTREAM = {
     path.stem: json.loads(path.read_text())
-    for path in sorted((Path(__file__).parents[2] / "fixtures/upstream").glob("*.json"))
+    for path in sorted((Path(llmbx_nemo.__path__[0], "upstream")).glob("*.json"))
 }
 """Upstream's values by recipe (WORKLOAD-RECIPE)."""
 

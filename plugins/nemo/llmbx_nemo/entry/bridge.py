@@ -8,8 +8,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from llmbx.entry import seen
-from llmbx_nemo.entry import checkpoints, config, execution, final, patches, published, stubs
+from llmbx.entry import final, seen
+from llmbx_nemo.entry import checkpoints, config, execution, patches, published, stubs
 from llmbx_nemo.entry.execution import Host, Spec
 from llmbx_nemo.entry.settings import CHECKPOINTS, CONFIG_FILE, settings
 
@@ -82,7 +82,7 @@ def pretrain(spec: Spec, host: Host, finished: Any) -> None:
         # the configuration is final here: precision, overlap and parallelism have been applied
         state = kwargs["state"] if "state" in kwargs else args[0]
         if os.environ["RANK"] == "0":
-            final.write(state.cfg, seen.versions(final.PACKAGES))
+            final.write(state.cfg, seen.versions(execution.PACKAGES))
         return train(*args, **kwargs)
 
     bridge._pretrain = recorded

@@ -1,8 +1,8 @@
 """Build the configuration that a run would train with, without a GPU and without training.
 
-`python -m llmbx_nemo.entry.configure` reads `{name: spec.json}` from stdin and writes `{name: {key: value}}` to stdout,
-or `{name: {"error": …}}`, with keys and values as in `configs/final.json`. All specifications must have the same
-driver. The frameworks see an installed Transformer Engine and the GPU type of the specification.
+`python code/configure.py [SPEC ...]` reads specifications (`spec.json` by default) and writes for each of them
+`configs/final.json` in the folder of the file, as a run does. All specifications must have the same driver. For a
+specification with GPUs the frameworks see an installed Transformer Engine and its GPU type.
 """
 
 from __future__ import annotations
@@ -12,26 +12,28 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from llmbx_nemo.entry import fake_te
+from llmbx.entry import final, seen
+from llmbx_nemo.entry import execution, fake_te
 from llmbx_nemo.entry.execution import Host, Spec
 
 Flat = dict[str, Any]
 
 
-def main() -> None:
-    """Write the configuration of every specification on stdin."""
-    specs: dict[str, Spec] = json.load(sys.stdin)
-    out, sys.stdout = sys.stdout, sys.stderr
-    (driver,) = {spec["driver"] for spec in specs.values()}
+def main(arguments: list[str]) -> int:
+    """Write the configuration of every specification. Returns 1 if one of them could not be built."""
+    specs = {path: json.loads(path.read_bytes()) for path in map(Path, arguments or ["spec.json"])}
+    ((driver, gpus),) = {(spec["driver"], spec["gpu_type"] != "cpu") for spec in specs.values()}
     os.environ.setdefault("WORLD_SIZE", "1")
-    build = prepare(driver)
-    json.dump({name: in_subprocess(build, spec) for name, spec in specs.items()}, out)
+    build = prepare(driver, gpus)
+    failed = [path for path, spec in specs.items() if not in_subprocess(build, spec, path.parent)]
+    return 1 if failed else 0
 
 
-def prepare(driver: str) -> Callable[[Spec], Flat]:
-    """Import the driver's framework with a fake Transformer Engine.
+def prepare(driver: str, gpus: bool) -> Callable[[Spec], Flat]:
+    """Import the driver's framework, for runs with GPUs with a fake Transformer Engine.
 
     Returns the function that builds a configuration.
     """
@@ -39,16 +41,13 @@ def prepare(driver: str) -> Callable[[Spec], Flat]:
         from llmbx_nemo.entry import nemo2
 
         nemo2.prepare()
+    else:
+        from llmbx_nemo.entry import bridge
+
+        bridge.prepare()
+    if gpus:
         fake_te.install(driver)
-        return nemo2_configuration
-    from llmbx_nemo.entry import bridge
-
-    bridge.prepare()
-    fake_te.install(driver)
-    from megatron.bridge.training import comm_overlap
-
-    comm_overlap.HAVE_TE = True
-    return bridge_configuration
+    return nemo2_configuration if driver == "nemo2" else bridge_configuration
 
 
 def bridge_configuration(spec: Spec) -> Flat:
@@ -56,7 +55,7 @@ def bridge_configuration(spec: Spec) -> Flat:
     from megatron.bridge.training import pretrain
     from megatron.bridge.training.gpt_step import forward_step
 
-    from llmbx_nemo.entry import bridge, final
+    from llmbx_nemo.entry import bridge
 
     found: Flat = {}
 
@@ -78,32 +77,29 @@ def nemo2_configuration(spec: Spec) -> Flat:
 def host(spec: Spec) -> Host:
     """Return a host with the ranks of the specification, and set this process's GPU type and rank variables."""
     os.environ["WORLD_SIZE"], os.environ["RANK"] = str(spec["gpus"]), "0"
-    fake_te.set_gpu_type(spec["gpu_type"])
-    return Host(cuda=True, te=True, world=spec["gpus"])
+    gpus = spec["gpu_type"] != "cpu"
+    if gpus:
+        fake_te.set_gpu_type(spec["gpu_type"])
+    return Host(cuda=gpus, te=gpus, world=spec["gpus"])
 
 
-def in_subprocess(build: Callable[[Spec], Flat], spec: Spec) -> Flat:
-    """Build the configuration in a child process. Returns it, or `{"error": …}`.
+def in_subprocess(build: Callable[[Spec], Flat], spec: Spec, folder: Path) -> bool:
+    """Build and write the configuration in a child process; its error is printed to stderr. Returns whether it could.
 
     A child process is needed because the frameworks modify their modules' tuned buffers in place.
     """
-    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reader)
+        code = 1
         try:
-            found = build(spec)
-        except BaseException as error:
-            found = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()[-3000:]}
-        with os.fdopen(writer, "w", encoding="utf-8") as pipe:
-            json.dump(found, pipe)
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, encoding="utf-8") as pipe:
-        found = json.load(pipe)
-    os.waitpid(child, 0)
-    return dict(found)
+            final.write_flat(build(spec), seen.versions(execution.PACKAGES), folder)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

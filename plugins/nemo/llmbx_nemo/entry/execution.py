@@ -12,6 +12,9 @@ from typing import Any
 
 from llmbx_nemo.entry import shapes
 
+PACKAGES = ("megatron-bridge", "megatron-core", "nemo-toolkit", "torch", "transformer-engine")
+"""Packages whose versions are written with the final configuration."""
+
 Spec = dict[str, Any]
 Fields = dict[str, Any]
 

@@ -56,6 +56,10 @@ def install(driver: str) -> None:
     for module, names in ((rope_utils, ROTARY), (moe_utils, ROUTING)):
         for name in names:
             setattr(module, name, object())
+    if driver == "megatron-bridge":
+        from megatron.bridge.training import comm_overlap
+
+        comm_overlap.HAVE_TE = True
 
 
 def adam() -> Any:

@@ -13,8 +13,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from llmbx.entry import rank, seen
-from llmbx_nemo.entry import execution, final, nemo2_cpu, nemo2_final, nemo2_recipe, patches, stubs
+from llmbx.entry import final, rank, seen
+from llmbx_nemo.entry import execution, nemo2_cpu, nemo2_final, nemo2_recipe, patches, stubs
 from llmbx_nemo.entry.config import ConfigError
 from llmbx_nemo.entry.execution import Host, Spec
 
@@ -100,7 +100,7 @@ def recorder(before: nemo2_final.Flat) -> Any:
 
             size = AppState().data_parallel_size
             after = nemo2_final.connected(pl_module.config, pl_module.optim.config, trainer.strategy.ddp_config, size)
-            final.write_flat({**before, **after}, seen.versions(final.PACKAGES))
+            final.write_flat({**before, **after}, seen.versions(execution.PACKAGES))
 
     return Recorder()
 

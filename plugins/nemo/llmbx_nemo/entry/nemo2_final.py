@@ -17,7 +17,7 @@ import inspect
 from collections.abc import Collection
 from typing import Any
 
-from llmbx_nemo.entry import final
+from llmbx.entry import final
 from llmbx_nemo.entry.nemo2_recipe import kind
 
 STATE = {"timers", "store", "megatron_callbacks"}

@@ -17,9 +17,6 @@ from typing import Any
 FILE = "configs/final.json"
 """Relative to the run folder."""
 
-PACKAGES = ("megatron-bridge", "megatron-core", "nemo-toolkit", "torch", "transformer-engine")
-"""Packages whose versions are written with the configuration."""
-
 
 def write(configuration: Any, versions: dict[str, str], folder: Path = Path()) -> None:
     """Flatten and write the configuration, with the versions of the packages."""

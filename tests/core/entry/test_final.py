@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from llmbx_nemo.entry import final
+from llmbx.entry import final
 
 
 class Kind(enum.Enum):

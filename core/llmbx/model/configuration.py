@@ -1,0 +1,59 @@
+"""The framework's final configuration: what upstream's is, which differences are permitted, and how to build it."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any
+
+from .base import Value
+from .image import Environment
+
+FINAL = "configs/final.json"
+"""File to which rank 0 writes the final configuration, relative to the run folder: `{"versions": {name: version},
+"final": {key: value}}` with flat, dotted keys."""
+
+
+class Permitted(Value, frozen=True):
+    """Fields in which a configuration may differ from upstream's, and why."""
+
+    keys: tuple[str, ...]
+    """Keys, whole sections, or patterns with `*`."""
+    reason: str
+    """Why the difference is intended."""
+    absent: bool = False
+    """Whether the difference is permitted only if the configuration lacks the key."""
+
+    def covers(self, key: str, there: bool = True) -> bool:
+        """Return whether a difference in `key` is permitted; `there`: whether the configuration has the key."""
+        named = any(key.startswith(f"{each}.") or fnmatchcase(key, each) for each in self.keys)
+        return named and not (self.absent and there)
+
+
+class ExpectedConfiguration(Value, frozen=True):
+    """What the final configuration of a run is compared with."""
+
+    upstream: dict[str, Any] | None = None
+    """Upstream's value by flat key; None if upstream's configuration is not known."""
+    source: str | None = None
+    """Where upstream's values come from, as a reader would cite it."""
+    other: tuple[str, ...] = ()
+    """Beginnings of keys that do not belong to the configuration (the launch, for example) and are not compared."""
+    permitted: tuple[Permitted, ...] = ()
+    """Permitted differences."""
+
+
+class ConfigurationProgram(Value, frozen=True):
+    """A program that builds the final configuration on a CPU, without training.
+
+    It is started in a temporary folder with `files` and writes a JSON object to the file `configs/final.json` there, in
+    the format of a run's. A non-zero exit code is an error; the last line of its stderr is shown.
+    """
+
+    environment: Environment
+    """The Python environment, with the framework's version in the run's image."""
+    argv: tuple[str, ...]
+    """Arguments of the environment's interpreter."""
+    files: dict[str, bytes] = {}
+    """Content by path, relative to the folder."""
+    env: dict[str, str] = {}
+    """Environment variables, in addition to those of llmbx."""

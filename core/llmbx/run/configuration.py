@@ -1,0 +1,126 @@
+"""The framework's final configuration: read it from a run, build it without training, and use it as evidence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..catalog.configuration import compare_configurations, not_permitted
+from ..errors import InfraError, LlmbxError, PluginError, UsageError
+from ..files import write_atomic
+from ..model import FINAL, ConfigurationProgram, Image, ImageRequest, Result, RunSpec, Value
+from ..plugins.manager import Plugins
+from ..record.folder import Run
+from ..runtimes.base import Progress
+
+UNVERIFIED = "configuration not verified"
+"""Begins the warning about a run whose final configuration is not known."""
+
+NAMED = 3
+"""Number of fields that are named if a configuration differs from upstream's."""
+
+
+class FinalConfiguration(Value, frozen=True):
+    """A final configuration by flat key, and the versions of the packages that made it."""
+
+    final: dict[str, Any]
+    versions: dict[str, str] = {}
+
+
+def read_final(folder: Path) -> FinalConfiguration | None:
+    """Read the final configuration in a folder; None if there is none. Raises `LlmbxError` for a damaged file."""
+    path = folder / FINAL
+    try:
+        found = json.loads(path.read_bytes())
+        return FinalConfiguration(final=dict(found["final"]), versions=dict(found.get("versions") or {}))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise LlmbxError(f"{path}: not a final configuration: {type(error).__name__}: {error}") from None
+
+
+def build_final(spec: RunSpec, plugins: Plugins, install: Path, progress: Progress) -> FinalConfiguration:
+    """Build the final configuration of a run on this machine's CPU, without training.
+
+    Raises `UsageError` if the framework cannot do this, `InfraError` if the environment cannot be built or the program
+    fails.
+    """
+    program = plugins.framework(spec.plugin).configuration_program(spec)
+    if program is None:
+        raise UsageError(
+            f"plugin '{spec.plugin}' cannot build a configuration without training: use --run with a run's id"
+        )
+    image = _environment(program, plugins, install, progress)
+    with tempfile.TemporaryDirectory(prefix="llmbx-configuration-") as folder:
+        for name, content in program.files.items():
+            write_atomic(Path(folder, name), content, durable=False)
+        _start(program, image, Path(folder))
+        found = read_final(Path(folder))
+    if found is None:
+        raise PluginError(f"plugin '{spec.plugin}': its configuration program wrote no {FINAL}")
+    return found
+
+
+def _environment(program: ConfigurationProgram, plugins: Plugins, install: Path, progress: Progress) -> Image:
+    """Prepare the program's environment. Raises `UsageError` if no installed runtime builds environments."""
+    request = ImageRequest(environment=program.environment)
+    for runtime in plugins.runtimes().values():
+        if hasattr(runtime, "gather_wheels"):
+            return runtime.prepare(request, install, progress)
+    raise UsageError("no runtime that builds environments is installed: enable one, or use --run with a run's id")
+
+
+def _start(program: ConfigurationProgram, image: Image, folder: Path) -> None:
+    """Run the program. Raises `InfraError` with the last line of its stderr."""
+    env = {**os.environ, **program.env}
+    done = subprocess.run(
+        [image.python, *program.argv], cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        errors="replace", check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no error message"]
+        raise InfraError(f"the configuration cannot be built in {image.reference}: {lines[-1].strip()}")
+
+
+def with_evidence(result: Result, run: Run, plugins: Plugins) -> Result:
+    """Return the result with what the run's final configuration says about it.
+
+    A completed run is not comparable if its framework writes its final configuration and this one did not, or if the
+    configuration differs from upstream's in a field in which it may not.
+    """
+    spec = run.record.spec
+    if result.status != "completed":
+        return result
+    try:
+        expected = plugins.framework(spec.plugin).expect_configuration(spec, run.path)
+        final = read_final(run.path) if expected else None
+    except LlmbxError as error:
+        return _doubted(result, f"{UNVERIFIED}: {error}")
+    if expected is None:
+        return result
+    if final is None:
+        return _doubted(result, f"{UNVERIFIED}: the run wrote no {FINAL}")
+    differing = [found.key for found in not_permitted(compare_configurations(final.final, expected))]
+    if not differing:
+        return result
+    reason = f"the configuration differs from upstream's in {_named(differing)}"
+    return result.replace(comparable=False, not_comparable_because=(*result.not_comparable_because, reason))
+
+
+def _doubted(result: Result, warning: str) -> Result:
+    """Return the result with a warning that is also a reason why it is not comparable."""
+    changed: Result = result.replace(
+        comparable=False,
+        not_comparable_because=(*result.not_comparable_because, warning),
+        warnings=(*result.warnings, warning),
+    )
+    return changed
+
+
+def _named(keys: list[str]) -> str:
+    more = len(keys) - NAMED
+    return ", ".join(keys[:NAMED]) + (f" and {more} more" if more > 0 else "")

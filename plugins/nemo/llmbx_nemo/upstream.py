@@ -1,0 +1,83 @@
+"""Upstream's final configurations, and the program that builds llmbx's.
+
+`upstream/WORKLOAD-RECIPE.json` has the values of upstream's launches, executed: `common` to all configurations, and
+`configurations` by size/dtype/GPU type/GPUs. `source` says which programs were executed.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from llmbx.api import ConfigurationProgram, ExpectedConfiguration, Permitted, RunSpec, configuration, payload
+
+from .image_versions import environment_of
+from .launch import CPU_ENV
+from .published import overlay, published
+
+OTHER = ("launch.", "process_env.", "__version__")
+"""Keys that are not of the configuration: the launch, the process's environment, the package's version."""
+
+PROGRAM = "configure.py"
+
+ENV = {**CPU_ENV, "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": ""}
+"""Environment of the program, which needs neither a GPU nor the network."""
+
+
+@functools.cache
+def upstream(workload: str, recipe: str) -> Mapping[str, Any] | None:
+    """Return the contents of the file of a recipe, or None if upstream's configurations are not known."""
+    path = resources.files(__package__) / "upstream" / f"{workload}-{recipe}.json"
+    found: dict[str, Any] | None = json.loads(path.read_bytes()) if path.is_file() else None
+    return found
+
+
+def upstream_values(spec: RunSpec) -> dict[str, Any] | None:
+    """Return upstream's value by key for the configuration of a run; None if it is not known."""
+    found = upstream(spec.workload, spec.recipe)
+    own = found and found["configurations"].get(configuration.configuration_key(spec))
+    return {**found["common"], **own} if found and own else None
+
+
+def expected(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
+    """Return upstream's configuration and the permitted differences.
+
+    For a run, these include the values that depend on the machine and on the options of the run.
+    """
+    data, values = published(spec.workload, spec.recipe), upstream_values(spec)
+    found = upstream(spec.workload, spec.recipe)
+    permitted = data.permitted if data else ()
+    return ExpectedConfiguration(
+        upstream=values,
+        source=found["source"] if found and values else None,
+        other=OTHER,
+        permitted=(*permitted, *of_run(spec, values or {})) if run_dir else permitted,
+    )
+
+
+def of_run(spec: RunSpec, values: Mapping[str, Any]) -> Iterator[Permitted]:
+    """Differences that are permitted in a run: what the machine and the run's own options decide."""
+    yield from MACHINE
+    if spec.steps != values.get("train.train_iters", values.get("trainer.max_steps")):
+        yield LENGTH
+
+
+MACHINE = ()
+LENGTH = Permitted(
+    keys=("train.train_iters", "trainer.max_steps"), reason="the number of steps was chosen for this run"
+)
+
+
+def program(spec: RunSpec) -> ConfigurationProgram:
+    """Return the program that builds the configuration in the version of the run's image."""
+    found = overlay(spec)
+    return ConfigurationProgram(
+        environment=environment_of(spec),
+        argv=(f"{payload.CODE}/{PROGRAM}",),
+        files=payload.payload_files(spec, __package__, (PROGRAM,), {"published": found} if found else None),
+        env=ENV,
+    )

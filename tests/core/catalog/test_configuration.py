@@ -1,0 +1,87 @@
+"""Comparison of a final configuration with upstream's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llmbx.catalog.configuration import compare_configurations, compared_fields, configuration_key, not_permitted
+from llmbx.model import ExpectedConfiguration, Permitted
+from llmbx.testing import sample_spec
+
+UPSTREAM: dict[str, Any] = {
+    "launch.nodes": 2,
+    "log.dir": "$CWD/log",
+    "model.layers": 32,
+    "model.rope": None,
+    "optim.lr": 1.0,
+    "profile.ranks": [0],
+    "profile.start": 45,
+}
+EXPECTED = ExpectedConfiguration(
+    upstream=UPSTREAM,
+    other=("launch.",),
+    permitted=(
+        Permitted(keys=("log.*",), reason="another folder"),
+        Permitted(keys=("profile",), reason="profiled on request only"),
+        Permitted(keys=("model.rope",), reason="the version lacks it", absent=True),
+    ),
+)
+
+
+def differing(**changes: Any) -> dict[str, tuple[Any, Any, str | None]]:
+    """The differences of a configuration that is upstream's but for changes; ... removes a key."""
+    names = {name.replace("__", "."): value for name, value in changes.items()}
+    final = {key: value for key, value in {**UPSTREAM, **names}.items() if value is not ...}
+    found = compare_configurations(final, EXPECTED)
+    assert [each.key for each in found] == sorted(each.key for each in found)
+    return {each.key: (each.upstream, each.final, each.reason) for each in found}
+
+
+def test_equal_values_are_no_difference() -> None:
+    assert differing() == {}
+    assert differing(optim__lr=1) == {}, "JSON has one kind of number"
+    assert differing(launch__nodes=4, launch__env="x") == {}, "the launch is not compared"
+
+
+def test_a_difference_has_both_values() -> None:
+    assert differing(model__layers=16) == {"model.layers": ((32,), (16,), None)}
+    assert differing(model__layers=...) == {"model.layers": ((32,), (), None)}
+    assert differing(model__heads=None) == {"model.heads": ((), (None,), None)}, "null is a value, a missing key is not"
+
+
+@pytest.mark.parametrize(("name", "value"), [("optim__lr", True), ("profile__ranks", [False]), ("model__rope", 0)])
+def test_a_truth_value_is_not_a_number(name: str, value: object) -> None:
+    assert len(differing(**{name: value})) == 1
+
+
+def test_a_permitted_difference_has_its_reason() -> None:
+    assert differing(log__dir=None)["log.dir"][2] == "another folder"
+    removed = differing(profile__ranks=..., profile__start=..., profile=None)
+    assert [reason for _, _, reason in removed.values()] == ["profiled on request only"] * 3
+
+
+def test_a_field_may_be_missing_but_not_differ() -> None:
+    assert differing(model__rope=...)["model.rope"][2] == "the version lacks it"
+    assert differing(model__rope=1)["model.rope"][2] is None
+
+
+def test_what_is_not_permitted_is_left() -> None:
+    found = compare_configurations({**UPSTREAM, "log.dir": 1, "model.layers": 1}, EXPECTED)
+    assert [each.key for each in not_permitted(found)] == ["model.layers"]
+    assert found[0].row() == {"key": "log.dir", "upstream": "$CWD/log", "final": 1, "reason": "another folder"}
+    assert compare_configurations({}, EXPECTED)[-1].row() == {
+        "key": "profile.start", "upstream": 45, "reason": "profiled on request only",
+    }  # fmt: skip
+
+
+def test_without_upstreams_values_nothing_is_compared() -> None:
+    unknown = ExpectedConfiguration()
+    assert compare_configurations({"a": 1}, unknown) == [] and compared_fields({"a": 1}, unknown) == 0
+    assert compared_fields({"a": 1}, EXPECTED) == 7
+
+
+def test_a_configuration_is_named_by_size_dtype_gpu_type_and_gpus() -> None:
+    spec = sample_spec(size="8b", dtype="fp8", gpu_type="h100", gpus=8)
+    assert configuration_key(spec) == "8b/fp8/h100/8"

@@ -1,0 +1,105 @@
+"""`llmbx catalog diff`, and final configurations as evidence, with a third party's framework."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Llmbx, Package
+
+TOY = Path(__file__).parents[2] / "fixtures/toy/src"
+
+CODE = """
+from llmbx import hookimpl
+from llmbx.api import ConfigurationProgram, ExpectedConfiguration, Permitted, UsageError
+from llmbx_toy import plugin as toy
+from llmbx_toy.plugin import check_spec, compute_flops, log_formats, parse_log, register_workloads
+from llmbx_toy.plugin import build_command, prepare_image
+
+BUILD = b'''
+import json, os, pathlib
+rate = json.load(open("spec.json"))["rate"]
+if rate == 9:
+    raise SystemExit("toy: no rate of 9")
+pathlib.Path("configs").mkdir()
+final = {"rate": rate, "points": 64, "log": os.environ["TOY_LOG"]}
+pathlib.Path("configs/final.json").write_text(json.dumps({"final": final, "versions": {"toy": "1"}}))
+'''
+
+@hookimpl
+def expect_configuration(spec, run_dir):
+    log = Permitted(keys=("log",), reason="another folder")
+    return ExpectedConfiguration(upstream={"rate": 0.1, "points": 64, "log": "/upstream"}, permitted=(log,))
+"""
+
+BUILDS = """
+@hookimpl
+def configuration_program(spec):
+    environment = prepare_image(spec).environment
+    files = {"spec.json": json.dumps(spec.settings).encode(), "build.py": BUILD}
+    return ConfigurationProgram(environment=environment, argv=("build.py",), files=files, env={"TOY_LOG": "/here"})
+"""
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def install(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One install for all tests: the environment is built once."""
+    return tmp_path_factory.mktemp("install")
+
+
+@pytest.fixture
+def command(llmbx: Llmbx, site: Path, install: Path) -> Command:
+    """`command("catalog", "diff", "line")`, with this machine's Python as the framework's environment."""
+    environ = {"PYTHONPATH": f"{site}:{TOY}", "LLMBX_PYTHON": sys.executable, "LLMB_INSTALL": str(install)}
+    return lambda *arguments: llmbx(*arguments, **environ)
+
+
+@pytest.fixture
+def diff(package: Package, command: Command) -> Command:
+    """`diff("--format", "json")`: the verb, with a framework that builds its configuration."""
+    package("odd", "import json\n" + CODE + BUILDS)
+    return lambda *arguments: command("catalog", "diff", "--plugin", "odd", "line", *arguments)
+
+
+def test_the_final_configuration_is_built_and_compared(diff: Command) -> None:
+    done = diff("--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "configuration": "mini/fp32/cpu/1",
+        "final": {"rate": 0.1, "points": 64, "log": "/here"},
+        "upstream": {"rate": 0.1, "points": 64, "log": "/upstream"},
+        "differences": [],
+        "permitted": [{"key": "log", "upstream": "/upstream", "final": "/here", "reason": "another folder"}],
+    }
+    assert "line mini/fp32/cpu/1: 3 fields compared: 0 differ, 1 more differ as permitted" in done.stderr
+
+
+def test_a_difference_that_is_not_permitted_is_exit_code_1(diff: Command) -> None:
+    done = diff("--set", "rate=0.5", "--format", "csv")
+    assert done.returncode == 1, done.stderr
+    rate, log = csv.DictReader(io.StringIO(done.stdout))
+    assert rate == {"key": "rate", "upstream": "0.1", "final": "0.5", "permitted_because": ""}
+    assert log["permitted_because"] == "another folder"
+    assert diff("--set", "rate=0.5").stdout.splitlines()[1].split() == ["rate", "0.1", "0.5", "-"]
+
+
+def test_a_program_that_fails_is_one_line_and_exit_code_4(diff: Command) -> None:
+    done = diff("--set", "rate=9")
+    assert done.returncode == 4 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1] == "llmbx: the configuration cannot be built in toy: toy: no rate of 9"
+
+
+def test_a_framework_that_builds_none_says_so(package: Package, command: Command) -> None:
+    package("odd", CODE)
+    done = command("catalog", "diff", "--plugin", "odd", "line")
+    assert done.returncode == 2 and "plugin 'odd' cannot build a configuration without training" in done.stderr
+    assert command("catalog", "diff").returncode == 2
