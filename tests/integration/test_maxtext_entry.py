@@ -225,6 +225,9 @@ def test_llama2_trains(start: Start, record_property: Callable[[str, object], No
     losses = [step.loss or 0.0 for step in found.log.steps]
     assert losses[0] > losses[-1] > 0 and losses[0] == pytest.approx(7.5, abs=0.3)  # ln 1024 = 6.9 and a little more
     assert "Num_devices: 4, shape (1, 1, 1, 4," in found.text
+    evidence = json.loads((found.folder / "configs/final.json").read_text())
+    assert evidence["versions"]["maxtext"] == "0.2.5" and len(evidence["final"]) > 500
+    assert (evidence["final"]["steps"], evidence["final"]["ici_fsdp_parallelism"]) == (12, 4)
     flops = compute(found.spec.model).causal / found.spec.model.sequence_length
     step = max(found.log.steps, key=lambda step: step.tflops_per_gpu or 0)
     assert step.tflops_per_gpu and step.tokens_per_s_per_gpu

@@ -140,9 +140,14 @@ def test_another_configuration_than_upstreams_is_exit_code_1(llmbx: Llmbx, share
     assert differing == {"optimizer.lr": 0.5}
 
 
-def test_a_mini_is_built_without_upstreams_values(llmbx: Llmbx, shared_install: Path) -> None:
-    done = llmbx("catalog", "diff", "grok1", "--format", "json", install=shared_install)
+@pytest.mark.parametrize(
+    ("workload", "field", "value"), [("grok1", "model.num_moe_experts", 8), ("llama2", "decoder_block", "LLAMA2")]
+)
+def test_a_mini_is_built_without_upstreams_values(
+    workload: str, field: str, value: object, llmbx: Llmbx, shared_install: Path
+) -> None:
+    done = llmbx("catalog", "diff", workload, "--format", "json", install=shared_install)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["configuration"], found["upstream"], found["differences"]) == ("mini/fp32/cpu/1", None, [])
-    assert found["final"]["model.num_layers"] and "upstream's configuration is not known" in done.stderr
+    assert str(found["final"][field]).endswith(str(value)) and "upstream's configuration is not known" in done.stderr

@@ -108,7 +108,7 @@ def _require_same(run_id: str, spec: RunSpec, request: Request, here: World) -> 
     """Raise `UsageError` if the options beside `--run` name another configuration than the run's."""
     if request.settings:
         raise UsageError("--set cannot be combined with --run: the configuration of a run is what it was")
-    workload = here.plugins.workload(request.workload, request.plugin)
+    workload = here.plugins.workload(request.workload, request.plugin or spec.plugin)
     named = request.replace(workload=workload.name)
     for field in SELECTED:
         wanted = getattr(named, field)

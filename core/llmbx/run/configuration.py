@@ -36,7 +36,9 @@ def read_final(folder: Path) -> FinalConfiguration | None:
     path = folder / FINAL
     try:
         found = json.loads(path.read_bytes())
-        return FinalConfiguration(final=dict(found["final"]), versions=dict(found.get("versions") or {}))
+        if not isinstance(found["final"], dict):
+            raise TypeError("'final' is not an object")
+        return FinalConfiguration(final=found["final"], versions=dict(found.get("versions") or {}))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -22,6 +22,7 @@ from ..record.host import alive, is_me
 from ..resolve.numbering import first_number
 from .artifacts import analyze_artifacts, profiling_overhead
 from .collect import Log, collect_file
+from .configuration import with_evidence
 from .infrastructure import infrastructure_cause, refusals
 from .recovery import recover
 from .verdict import Verdict, judge
@@ -154,7 +155,8 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
         phase_step_time_s=_phases(run.record, log, figures),
     )
     timing = result.timing.replace(first_step_s=first_step.seconds(run, status.started, status.ended))
-    return Ended(run=run, status=status, log=log, result=result.replace(timing=timing))
+    result = with_evidence(result.replace(timing=timing), run, plugins)
+    return Ended(run=run, status=status, log=log, result=result)
 
 
 def _assess_without_log(run: Run, status: JobStatus) -> Ended:

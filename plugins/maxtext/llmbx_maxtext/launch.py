@@ -27,7 +27,7 @@ from .pgle import (
 )
 from .releases import Release, release_of
 
-PROGRAMS = ("train.py", "pgle.py")
+PROGRAMS = ("train.py", "pgle.py", "configure.py")
 """The programs of this package that are started inside the environment or image."""
 
 RANK_ZERO = ("0", "first", "first,mid,last")

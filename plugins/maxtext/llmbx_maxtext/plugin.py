@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING
 from llmbx.api import hookimpl
 
 if TYPE_CHECKING:
-    from llmbx.api import Finding, Flops, Image, ImageRequest, Launch, LogFormat, LogParser, RunSpec, Workload
+    from pathlib import Path
+
+    from llmbx.api import (
+        ConfigurationProgram,
+        ExpectedConfiguration,
+        Finding,
+        Flops,
+        Image,
+        ImageRequest,
+        Launch,
+        LogFormat,
+        LogParser,
+        RunSpec,
+        Workload,
+    )
 
 
 @hookimpl
@@ -65,3 +79,19 @@ def compute_flops(spec: RunSpec) -> Flops:
     from .flops import compute
 
     return compute(spec.model)
+
+
+@hookimpl
+def expect_configuration(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
+    """Declare that every run writes its configuration. Upstream's is not known."""
+    from llmbx.api import ExpectedConfiguration
+
+    return ExpectedConfiguration()
+
+
+@hookimpl
+def configuration_program(spec: RunSpec) -> ConfigurationProgram:
+    """Build the configuration with MaxText's package."""
+    from .configuration import program
+
+    return program(spec)

@@ -11,9 +11,18 @@ import json
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from llmbx.api import ConfigurationProgram, ExpectedConfiguration, Permitted, RunSpec, configuration, payload
+from llmbx.api import (
+    ConfigurationProgram,
+    ExpectedConfiguration,
+    Permitted,
+    RunSpec,
+    Value,
+    configuration,
+    payload,
+    toml_file,
+)
 
 from .image_versions import environment_of
 from .launch import CPU_ENV
@@ -55,21 +64,33 @@ def expected(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
         upstream=values,
         source=found["source"] if found and values else None,
         other=OTHER,
-        permitted=(*permitted, *of_run(spec, values or {})) if run_dir else permitted,
+        permitted=(*permitted, *of_run(spec, steps_of(values or {}))) if run_dir else permitted,
     )
 
 
-def of_run(spec: RunSpec, values: Mapping[str, Any]) -> Iterator[Permitted]:
-    """Differences that are permitted in a run: what the machine and the run's own options decide."""
-    yield from MACHINE
-    if spec.steps != values.get("train.train_iters", values.get("trainer.max_steps")):
-        yield LENGTH
+def steps_of(values: Mapping[str, Any]) -> int | None:
+    """Return the number of steps of a configuration, or None if it is not known."""
+    return next((values[key] for key in ("train.train_iters", "trainer.max_steps") if key in values), None)
 
 
-MACHINE = ()
-LENGTH = Permitted(
-    keys=("train.train_iters", "trainer.max_steps"), reason="the number of steps was chosen for this run"
-)
+class RunDifference(Value, frozen=True):
+    """Fields in which the configuration of a run may differ: always, or only if the run uses an option."""
+
+    keys: tuple[str, ...]
+    reason: str
+    option: Literal["steps", "checkpoint", "load"] | None = None
+
+
+def of_run(spec: RunSpec, steps: int | None) -> Iterator[Permitted]:
+    """Differences that are permitted in a run: what the machine and the run's options decide.
+
+    `steps` is the number of steps of upstream's launch.
+    """
+    used = {"steps": spec.steps != steps, "checkpoint": spec.checkpoint.save, "load": spec.checkpoint.load is not None}
+    file = toml_file.read_toml(resources.files(__package__) / "run_differences.toml", dict[str, list[RunDifference]])
+    for found in file.get(spec.driver, ()):
+        if found.option is None or used[found.option]:
+            yield Permitted(keys=found.keys, reason=found.reason)
 
 
 def program(spec: RunSpec) -> ConfigurationProgram:

@@ -103,3 +103,82 @@ def test_a_framework_that_builds_none_says_so(package: Package, command: Command
     done = command("catalog", "diff", "--plugin", "odd", "line")
     assert done.returncode == 2 and "plugin 'odd' cannot build a configuration without training" in done.stderr
     assert command("catalog", "diff").returncode == 2
+
+
+WRITES = """
+@hookimpl
+def build_command(spec, image):
+    launch = toy.build_command(spec, image)
+    train = launch.files["train.py"].replace(b"import faulthandler", b'''import faulthandler, json, os, pathlib
+if os.environ["LLMBX_RANK"] == "0":
+    settings = json.loads(pathlib.Path("spec.json").read_text())["settings"]
+    final = {"rate": settings["rate"], "points": 64, "log": "/run"} if settings["fault"] != "chatty" else []
+    pathlib.Path("configs").mkdir()
+    pathlib.Path("configs/final.json").write_text(json.dumps({"final": final}))
+''', 1)
+    return launch.replace(files={**launch.files, "train.py": train})
+"""
+MINI = ["a mini is a small proxy of the workload, not the workload", "measured on CPU"]
+
+
+@pytest.fixture
+def result(command: Command) -> Callable[..., dict[str, Any]]:
+    """`result("--set", …)`: the result of a completed run of the framework `odd`."""
+
+    def run(*arguments: str) -> dict[str, Any]:
+        done = command("run", "--plugin", "odd", "line", *arguments, "--format", "json")
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        assert (found["status"], found["data_valid"], found["comparable"]) == ("completed", True, False)
+        return found
+
+    return run
+
+
+Run = Callable[..., dict[str, Any]]
+
+
+def doubts(result: dict[str, Any]) -> list[str]:
+    """The warnings about the configuration; the machine's noise gives others."""
+    return [warning for warning in result["warnings"] if "configuration" in warning]
+
+
+def test_a_run_whose_configuration_is_upstreams_is_evidence(package: Package, result: Run, command: Command) -> None:
+    package("odd", CODE + WRITES)
+    found = result()
+    assert found["not_comparable_because"] == MINI and doubts(found) == []
+    done = command("catalog", "diff", "--run", found["run_id"], "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["permitted"][0]["final"] == "/run"
+    done = command("catalog", "diff", "line", "--size", "mini", "--gpus", "4", "--run", found["run_id"])
+    assert done.returncode == 2 and "the gpus of this run is 1, not 4" in done.stderr
+
+
+def test_a_run_with_another_configuration_is_not_comparable(package: Package, result: Run, command: Command) -> None:
+    package("odd", CODE + WRITES)
+    found = result("--set", "rate=0.2")
+    assert found["not_comparable_because"] == [*MINI, "the configuration differs from upstream's in rate"]
+    assert command("catalog", "diff", "--run", found["run_id"]).returncode == 1
+
+
+def test_a_run_without_the_declared_configuration_is_not_verified(
+    package: Package, result: Run, command: Command
+) -> None:
+    package("odd", CODE)
+    found = result()
+    warning = "configuration not verified: the run wrote no configs/final.json"
+    assert doubts(found) == [warning] and found["not_comparable_because"] == [*MINI, warning]
+    done = command("catalog", "diff", "--run", found["run_id"])
+    assert done.returncode == 2 and f"{found['run_id']} has no configs/final.json" in done.stderr
+
+
+def test_a_damaged_configuration_is_not_verified(package: Package, result: Run) -> None:
+    package("odd", CODE + WRITES)
+    (warning,) = doubts(result("--set", "fault=chatty"))
+    assert warning.startswith("configuration not verified: ") and "not a final configuration" in warning
+
+
+def test_a_framework_that_declares_nothing_is_not_judged(package: Package, result: Run) -> None:
+    package("odd", CODE.partition("@hookimpl")[0])
+    found = result()
+    assert doubts(found) == [] and found["not_comparable_because"] == MINI

@@ -18,10 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import rank, seen
-from llmbx_maxtext.entry import profile_cache, ranges, xla_flags
-
-PACKAGES = ("maxtext", "jax", "jaxlib", "flax", "optax")
-"""Packages whose versions are part of a result."""
+from llmbx_maxtext.entry import configuration, profile_cache, ranges, xla_flags
 
 
 def main(argv: Sequence[str]) -> None:
@@ -38,15 +35,16 @@ def main(argv: Sequence[str]) -> None:
     rank.say_where(this)
     if this.first:
         rank.say(f"phase {phase} begins ({this.world} rank{'s' if this.world > 1 else ''})")
-        seen.write(folder, PACKAGES)
+        seen.write(folder, configuration.PACKAGES)
     if this.world > 1:
         join(spec, this)
     if phase != "collect" and "profiler=nsys" in arguments:
         ranges.mark(cuda=spec["gpu_type"] != "cpu")
+    watched = folder if this.first else None
     if this.world == 1:
-        run_trainer(spec["program"], arguments)
+        run_trainer(spec["program"], arguments, watched)
     else:
-        run_trainer_or_exit(spec["program"], arguments)
+        run_trainer_or_exit(spec["program"], arguments, watched)
 
 
 def missing_program(spec: dict[str, Any]) -> str | None:
@@ -83,8 +81,15 @@ def devices(spec: dict[str, Any], this: rank.Rank, env: Mapping[str, str]) -> li
     return [0] if len(visible) == 1 else [this.local]
 
 
-def run_trainer(program: dict[str, Any], arguments: Sequence[str]) -> None:
-    """Run MaxText's trainer in this process, as `python -m MODULE CONFIG …` or `python FILE CONFIG …` would."""
+def run_trainer(program: dict[str, Any], arguments: Sequence[str], folder: Path | None = None) -> None:
+    """Run MaxText's trainer in this process, as `python -m MODULE CONFIG …` or `python FILE CONFIG …` would.
+
+    MaxText's final configuration is written to `folder`, if one is given.
+    """
+    if not program["module"]:
+        sys.path[0] = str(Path(program["program"]).parent)
+    if folder:
+        configuration.record(program, folder)
     if program["module"]:
         package = importlib.util.find_spec(program["module"].split(".")[0])
         assert package is not None and package.submodule_search_locations
@@ -92,18 +97,17 @@ def run_trainer(program: dict[str, Any], arguments: Sequence[str]) -> None:
         sys.argv = [program["module"], str(config), *arguments]
         runpy.run_module(program["module"], run_name="__main__", alter_sys=True)
     else:
-        sys.path[0] = str(Path(program["program"]).parent)
         sys.argv = [program["program"], program["config"], *arguments]
         runpy.run_path(program["program"], run_name="__main__")
 
 
-def run_trainer_or_exit(program: dict[str, Any], arguments: Sequence[str]) -> None:
+def run_trainer_or_exit(program: dict[str, Any], arguments: Sequence[str], folder: Path | None = None) -> None:
     """Like `run_trainer`, but exit at once after a failure.
 
     Otherwise JAX would wait for minutes at exit for the other ranks, which wait for this one.
     """
     try:
-        run_trainer(program, arguments)
+        run_trainer(program, arguments, folder)
     except SystemExit as end:
         if not end.code:
             raise
