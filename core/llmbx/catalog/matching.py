@@ -30,6 +30,19 @@ def exact_row(spec: RunSpec, workload: Workload) -> Reference | None:
     return row if row is not None and not spec.proxy and not differences(spec, row) else None
 
 
+def why_no_figure(spec: RunSpec, workload: Workload) -> str | None:
+    """Why no published step time is for exactly the work of the run, in one line; None if there is one."""
+    row = nearest_row(spec, workload)
+    if spec.mini:
+        return "a mini is not comparable with published figures"
+    if row is None or row.step_time_s is None:
+        return f"no published figures for {spec.workload} {spec.size} {spec.dtype} on {spec.gpus} x {spec.gpu_type}"
+    if spec.proxy:
+        return "a proxy is not comparable with published figures"
+    found = differences(spec, row)
+    return f"the published figures are those of another job: {'; '.join(found)}" if found else None
+
+
 def too_slow(result: Result, spec: RunSpec, workload: Workload, allowed: float) -> bool:
     """Whether the step time exceeds the published one by more than the fraction `allowed`; False if there is none."""
     row, seconds = exact_row(spec, workload), result.step_time_s.mean

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from ..catalog.hardware import how_to_set_peak
-from ..catalog.matching import exact_row
+from ..catalog.matching import exact_row, why_no_figure
 from ..config.request import Request
-from ..model import Finding, RunSpec
+from ..model import Finding, RunSpec, Workload
 from .options import World, run_options, world
 from .output import cell, format_option, print_json, print_rows
 from .plugin_options import RunCommand
@@ -50,7 +50,7 @@ def describe(spec: RunSpec, here: World) -> dict[str, Any]:
         **_layout(spec),
         **_flops_and_peak(spec, here),
         **_placement(spec),
-        "reference": exact_row(spec, here.plugins.workload(spec.workload, spec.plugin)),
+        **_published(spec, here.plugins.workload(spec.workload, spec.plugin)),
         "corrected": spec.corrected,
         "findings": _findings(spec, here),
         "origins": spec.origins,
@@ -91,6 +91,10 @@ def _flops_and_peak(spec: RunSpec, here: World) -> dict[str, Any]:
     }
 
 
+def _published(spec: RunSpec, workload: Workload) -> dict[str, Any]:
+    return {"reference": exact_row(spec, workload), "no_reference_because": why_no_figure(spec, workload)}
+
+
 def _placement(spec: RunSpec) -> dict[str, Any]:
     names = ("environment", "runtime", "launcher", "walltime_minutes", "settings", "env", "plugin_settings")
     image = spec.image.reference if spec.image else None
@@ -109,13 +113,16 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
                                  "recompute_layers", "offload_layers", "steps", "window")},
         "flops_per_sample": _flops_text(facts["flops_per_sample"]),
         "peak_tflops": _peak_text(spec),
+        "published": _published_text(facts),
         **{k: facts[k] for k in ("runtime", "launcher", "walltime_minutes")},
         **{f"settings.{key}": value for key, value in spec.settings.items()},
         **{f"env.{key}": value for key, value in spec.env.items()},
         **_plugin_settings(spec),
     }  # fmt: skip
+    published = facts["no_reference_because"] or facts["reference"].source
+    origins = {**spec.origins, "published": published}
     return [
-        {"setting": key, "value": cell(value), "origin": spec.origins.get(key, "")}
+        {"setting": key, "value": cell(value), "origin": origins.get(key, "")}
         for key, value in shown.items()
         if value is not None
     ]
@@ -141,6 +148,14 @@ def _peak_text(spec: RunSpec) -> str:
     if spec.peak is None:
         return how_to_set_peak(spec.gpu_type, spec.dtype)
     return f"{spec.peak.tflops:g} ({spec.peak.name}; {spec.peak.source})"
+
+
+def _published_text(facts: dict[str, Any]) -> str:
+    row = facts["reference"]
+    if facts["no_reference_because"]:
+        return "none: compare with a run of your own (--baseline)"
+    tflops = f", {row.tflops_per_gpu:g} TFLOP/s per GPU" if row.tflops_per_gpu else ""
+    return f"{row.step_time_s:g} s per step{tflops}"
 
 
 def _findings(spec: RunSpec, here: World) -> list[Finding]:

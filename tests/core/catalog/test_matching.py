@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from llmbx.catalog.matching import differences, exact_row, nearest_row, too_slow
+from llmbx.catalog.matching import differences, exact_row, nearest_row, too_slow, why_no_figure
 from llmbx.measure.figures import measure
 from llmbx.model import JobStatus, Recipe, Reference, RunSpec, Step, Workload
 from llmbx.record.folder import Record
@@ -83,3 +83,23 @@ def test_a_changed_model_and_a_profiled_run_are_no_measure(spec: RunSpec) -> Non
     assert exact_row(spec.replace(proxy=True), workload(row(1.0))) is None
     assert not slow(spec.replace(proxy=True), workload(row(1.0)), 99.0)
     assert not slow(spec.replace(gpu_type="cpu"), workload(row(1.0, gpu_type="cpu")), 99.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "changes", "says"),
+    [
+        ((row(),), {}, None),
+        ((), {}, "no published figures for line 1b bf16 on 2 x h100"),
+        ((row(None),), {}, "no published figures for line 1b bf16 on 2 x h100"),
+        ((row(recipe="old"),), {}, "another job: the recipe differs"),
+        ((row(),), {"mini": True}, "a mini is not comparable"),
+        ((row(),), {"proxy": True}, "a proxy is not comparable"),
+    ],
+)
+def test_a_run_without_a_published_figure_says_why(
+    rows: tuple[Reference, ...], changes: dict[str, bool], says: str | None, spec: RunSpec
+) -> None:
+    of = workload(*rows)
+    found = why_no_figure(spec.replace(**changes), of)
+    assert found is None if says is None else says in (found or "")
+    assert (exact_row(spec.replace(**changes), of) is not None) or found

@@ -58,7 +58,8 @@ def published(spec: RunSpec, workload: Workload) -> Reference:
     if found is None or found.step_time_s is None:
         rows = [r for r in workload.references if r.step_time_s is not None]
         what = f"{spec.workload} {spec.size} {spec.dtype} on {spec.gpus} x {spec.gpu_type}"
-        raise UsageError(f"--reference: no published figures for {what}{_available_rows(spec, rows)}")
+        available = _available_rows(spec, rows)
+        raise UsageError(f"--reference: no published figures for {what}{available}: use --baseline TAG instead")
     return found
 
 

@@ -389,7 +389,8 @@ def test_without_a_published_row_the_available_rows_are_listed(
     toy.references = (row.replace(dtype="fp8"),)
     shelf.put(noise(2, 1.0))
     with pytest.raises(
-        UsageError, match=r"no published figures for line 1b bf16 on 8 x h100 \(published: 1b fp8 on 8 x h"
+        UsageError,
+        match=r"no published figures for line 1b bf16 on 8 x h100 \(published: 1b fp8 on .*\): use --baseline TAG",
     ):
         compare("--reference")
     shelf.put(noise(2, 1.0), size="mini", mini=True)

@@ -1,0 +1,45 @@
+"""What `llmbx show` says about published figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from llmbx.cli.show import command
+
+LLAMA = ("nemo", "llama3.1", "--size", "405b", "--launcher", "local", "--runtime", "host")
+MEASURED = (*LLAMA, "--dtype", "fp8", "--gpu-type", "h100", "--gpus", "512")
+NOT_MEASURED = (*LLAMA, "--dtype", "fp8", "--gpu-type", "gb200", "--gpus", "512")
+
+
+def shown(*arguments: str) -> str:
+    done = CliRunner().invoke(command, list(arguments))
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("asked", "value", "origin"),
+    [
+        (MEASURED, "12.37 s per step", "Llama 3.1 recipe"),
+        (
+            NOT_MEASURED,
+            "none: compare with a run of your own (--baseline)",
+            "no published figures for llama3.1 405b fp8",
+        ),
+        ((*MEASURED, "--set", "gbs=1024"), "none: compare", "another job: the global batch size differs (256 was"),
+    ],
+)
+def test_a_row_says_whether_it_has_a_published_figure(asked: tuple[str, ...], value: str, origin: str) -> None:
+    rows = {row["setting"]: row for row in csv.DictReader(io.StringIO(shown(*asked, "--format", "csv")))}
+    assert value in rows["published"]["value"] and origin in rows["published"]["origin"]
+
+
+def test_json_has_the_figure_or_the_reason() -> None:
+    found, missing = (json.loads(shown(*asked, "--format", "json")) for asked in (MEASURED, NOT_MEASURED))
+    assert found["reference"]["step_time_s"] == 12.37 and found["no_reference_because"] is None
+    assert missing["reference"] is None and "on 512 x gb200" in missing["no_reference_because"]
