@@ -44,17 +44,22 @@ def quantile(probability: float, dof: float) -> float:
 
 def _tail(x: float, dof: float) -> float:
     """P(T > x) for x >= 0, accurate for small probabilities."""
-    return 0.5 * beta(dof / (dof + x * x), dof / 2, 0.5)
+    return 0.5 * beta(dof / (dof + x * x), x * x / (dof + x * x), dof / 2, 0.5)
 
 
-def beta(x: float, a: float, b: float) -> float:
-    """The regularized incomplete beta function I_x(a, b) for 0 <= x <= 1."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+def beta(x: float, rest: float, a: float, b: float) -> float:
+    """The regularized incomplete beta function I_x(a, b) for 0 <= x <= 1.
+
+    `rest` is 1 - x. The caller computes it, because the subtraction loses digits if x is close to 1.
+    """
+    if x <= 0 or rest <= 0:
+        return float(rest <= 0)
+    log_x = math.log(x) if x < 0.5 else math.log1p(-rest)
+    log_rest = math.log(rest) if rest < 0.5 else math.log1p(-x)
+    front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * log_x + b * log_rest
     if x < (a + 1) / (a + b + 2):
         return math.exp(front) * _fraction(x, a, b) / a
-    return 1 - math.exp(front) * _fraction(1 - x, b, a) / b
+    return 1 - math.exp(front) * _fraction(rest, b, a) / b
 
 
 def _fraction(x: float, a: float, b: float) -> float:
