@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from checks import checks
 from fields import interface
 from values import values
 
@@ -145,7 +146,7 @@ def _set_keys(plugin: str) -> Iterator[str]:
 
 
 PAGES = {
-    "api.md": api, "settings.md": settings,
+    "api.md": api, "settings.md": settings, "checks.md": checks,
     "commands.md": commands, "hooks.md": hooks, "tools.md": tools, "values.md": values,
 }  # fmt: skip
 

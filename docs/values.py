@@ -33,7 +33,16 @@ KINDS = {
 
 OTHERS = {
     "note": "printed to the user immediately",
-    "restarted": "training restarts in this log: earlier steps and events are ignored",
+    "restarted": "training restarts in this log: earlier steps and events are ignored; with the fact "
+    "`phase`, the next phase of the launch begins",
+    "finished": "training has ended; failures after it are a crashed teardown",
+    "fact": "what the log states; `facts` may have `global_batch_size`, `micro_batch_size`, `microbatches`, "
+    "`sequence_length`, `layers`, `hidden_size`, `vocab_size`, `world_size` (ranks or devices), `dtype`, `backend` and "
+    "`parameters` (with their `resolution`, and `local` if they are those of one rank), which the checks compare with "
+    "the specification ([checks.md](checks.md))",
+    "config_fallback": "the framework did not find the configuration `asked` and took `used`",
+    "validation": "a validation `loss`",
+    "checkpoint_loaded": "the training continues from a checkpoint",
     "phase_time": "step time of a phase that is not measured; `facts` has `role` and `step_time_s`",
     "interrupted": "Ctrl-C",
     "timeout": "the time limit of the scheduler was reached",
@@ -89,7 +98,7 @@ def values() -> str:
             ("ExpectedConfiguration", "Permitted", "ConfigurationProgram"),
         ),
         ("The job", "model/job.py", ("Job", "JobStatus", "RunGroup")),
-        ("The log", "model/step.py", ("Step", "Event")),
+        ("The log", "model/step.py", ("Step", "Event", "Prints")),
     ):
         parts += [f"## {title}", records(module, *names)]
     for name in ("LogParser", "LogFormat"):

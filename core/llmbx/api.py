@@ -124,6 +124,7 @@ if TYPE_CHECKING:
     from .model import Point as Point
     from .model import Positive as Positive
     from .model import Prefix as Prefix
+    from .model import Prints as Prints
     from .model import Profiler as Profiler
     from .model import ProfileSpec as ProfileSpec
     from .model import Recipe as Recipe

@@ -37,7 +37,8 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
 
     The default window is that of the log's recipe (iterations 35-44 or 11-44, or the last step), for a run of llmbx
     the one it was started with. The steady state (window auto) is shown in a second table. A log that ends before its
-    window is `Failed (N iterations)`.
+    window is `Failed (N iterations)`. The checks of a run (docs/checks.md) are made of every log; those that compare it
+    with what was asked for need a run of llmbx.
 
     Runs of llmbx are measured again from their steps.jsonl; their stored results change only with --save.
 
@@ -70,8 +71,9 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
     elif rows:
         click.echo(table(rows, full_names), nl=False)
     for row in rows:
-        if row.cause and format_ == "table":
-            click.echo(f"llmbx: {row.experiment}: {row.cause}", err=True)
+        for line in (row.cause, *row.warnings) if format_ == "table" else ():
+            if line:
+                click.echo(f"llmbx: {row.experiment}: {line}", err=True)
     if not any(row.valid for row in rows):
         what = f"none of {len(rows)} logs contains a valid measurement" if rows else "no training log found"
         click.echo(f"llmbx: {what} in {', '.join(str(path) for path in paths or (DEFAULT,))}", err=True)

@@ -10,18 +10,20 @@ from typing import Any, Literal
 
 from msgspec.structs import asdict
 
+from ..checks import first, run_checks, texts
 from ..errors import InfraError, LlmbxError
 from ..logs.find import LogFile, sniff
-from ..logs.parser import LogFormat
+from ..logs.parser import LogFormat, LogParser
 from ..measure import stats
 from ..measure.figures import ROUNDED, Figures
 from ..measure.intervals import over_steps
 from ..measure.window import choose
-from ..model import Event, Step, Value
-from ..model.result import Tflops, Window
-from ..record.folder import RESULT, Run, read_run, read_steps
+from ..model import Event, Result, Step, Value
+from ..model.result import CheckOutcome, Tflops, Window
+from ..record.folder import RESULT, Run, read_result, read_run, read_steps
 from ..run.collect import Log, collect_file
-from ..run.verdict import PRIORITY, invalid_because
+from ..run.evidence import gather
+from ..run.verdict import PRIORITY, reached_end
 
 SUCCESS = "Success"
 
@@ -62,7 +64,7 @@ class Row(Value, frozen=True):
     is how it was chosen. `step_time_cv` is the standard deviation divided by the mean. `step_time_interval_s` is the
     95 % confidence interval of the mean, which accounts for the correlation of consecutive steps; it is None unless
     requested. `cause` is the line of the log that explains a failure. `steady` is the measurement over the steady
-    state if the window is the recipe's.
+    state if the window is the recipe's. `checks` has the checks that found something or were not possible.
     """
 
     path: str
@@ -90,11 +92,17 @@ class Row(Value, frozen=True):
     cause: str | None = None
     unit: Literal["s", "ms"] = "s"
     steady: Steady | None = None
+    checks: tuple[CheckOutcome, ...] = ()
 
     @property
     def valid(self) -> bool:
         """Whether the log contains a valid measurement."""
         return self.status == SUCCESS
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Findings that leave the measurement valid, one line each."""
+        return tuple(line for kind in ("failed", "not comparable", "warning") for line in texts(self.checks, kind))
 
 
 def parse_logs(
@@ -118,20 +126,52 @@ def parse_log(
     path = Path(log.path)
     try:
         format_ = sniff(path, formats) if path.exists() else None
-        read = collect_file(format_.parser(), path) if format_ else Log()
+        parser = format_.parser() if format_ else None
+        read = collect_file(parser, path) if parser else Log()
     except OSError as error:
         raise InfraError(f"{path}: cannot be read: {error.strerror}") from None
     if format_ is None and log.run_dir is None and not path.name.startswith("log"):
         return None
     run = _run(log)
     row: Callable[[str | None], Row]
+    figures, logged = None, read.steps
     if run is not None and measure is not None:
         read = read.replace(steps=_stored_steps(run) or read.steps)
         row = partial(_measured_row, log, format_, read, run, measure, intervals)
+        figures = measure(run, read.steps, window)
     else:
         row = partial(_plain_row, log, format_, read, intervals)
-    chosen = row(window)
+    chosen = _checked(row(window), run, read.replace(steps=logged or read.steps), parser, figures)
     return chosen if window is not None else chosen.replace(steady=_steady(chosen, row))
+
+
+def _checked(row: Row, run: Run | None, read: Log, parser: LogParser | None, figures: Figures | None) -> Row:
+    """The row with the outcomes of the checks; a finding that makes the data invalid is the reason of a failure.
+
+    If the log is gone, they are those of the run's result.
+    """
+    result = _result(run)
+    outcomes = _outcomes(run, result, read, parser, figures) if parser else result.checks if result else ()
+    invalid = first(outcomes, "invalid")
+    failed: Row = row.replace(checks=outcomes, status=f"Failed ({invalid.text})" if invalid else row.status)
+    return failed.replace(cause=_cause(read.events)) if invalid and row.valid else failed
+
+
+def _outcomes(
+    run: Run | None, result: Result | None, read: Log, parser: LogParser, figures: Figures | None
+) -> tuple[CheckOutcome, ...]:
+    number = getattr(parser, "first_step", None)
+    ended = run is not None and result is not None and result.exit_code == 0
+    well = ended and run is not None and reached_end(run.record.spec, read.steps, number)
+    known = run if figures is not None else None
+    return run_checks(gather(known, read, getattr(parser, "prints", None), figures, first=number, ended_well=well))
+
+
+def _result(run: Run | None) -> Result | None:
+    try:
+        return read_result(run.path) if run is not None else None
+    except LlmbxError:
+        return None
 
 
 def _run(log: LogFile) -> Run | None:
@@ -242,9 +282,6 @@ def _row(log: LogFile, format_: LogFormat | None, read: Log, window: Window, mea
 
 
 def _status(steps: Sequence[Step], measured: int) -> str:
-    broken = invalid_because(steps)
-    if broken is not None:
-        return f"Failed ({broken})"
     return SUCCESS if measured else f"Failed ({len(steps)} iterations)"
 
 

@@ -14,7 +14,8 @@ class LogParser(Protocol):
     """An incremental parser for one log format.
 
     It should also have the attribute `first_step`, the number that the framework gives the first step (0 or 1): without
-    it, profiled steps are counted from the first step in the log.
+    it, profiled steps are counted from the first step in the log. With the attribute `prints`, a `Prints`, it states
+    what the format prints: without it, a missing loss or last line is not noticed.
     """
 
     def feed(self, line: str) -> Iterable[Record]:

@@ -68,18 +68,14 @@ def measure(
         loss=_loss(steps),
         peak_memory_gb=_memory(steps),
         flops_per_sample=FlopsPerSample(full=flops.full, causal=flops.causal) if flops else FlopsPerSample(),
-        warnings=(*warnings, *_gaps(window, steps, len(times)), *series.warnings(measured)),
+        warnings=(*warnings, *_gaps(window, len(times)), *series.warnings(measured)),
     )
 
 
-def _gaps(window: Window, steps: Sequence[Step], measured: int) -> Iterator[str]:
-    """Warnings about steps missing from an explicit window, skipped steps, and gradient norms that are not finite."""
+def _gaps(window: Window, measured: int) -> Iterator[str]:
+    """Warnings about steps missing from an explicit window."""
     if measured and window.policy not in ("last", "auto") and window.span is not None and measured < window.span:
         yield f"only {measured} of the {window.span} steps of the window {window.policy} could be measured"
-    if skipped := [step.number for step in steps if step.skipped]:
-        yield f"the optimizer skipped {len(skipped)} of {len(steps)} steps (first: {skipped[0]}); they are not measured"
-    if bad := [step.number for step in steps if not finite(step.grad_norm)]:
-        yield f"the gradient norm was not finite in {len(bad)} of {len(steps)} steps (first: {bad[0]})"
 
 
 def profiled_numbers(spec: RunSpec, steps: Sequence[Step], first_number: int | None = None) -> frozenset[int]:

@@ -12,7 +12,7 @@ from .result import Result
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
 from .settings import Option, Settings
 from .spec import CheckpointSpec, Finding, Peak, ProfileSpec, RunSpec, TraceSpec
-from .step import Event, Step
+from .step import Event, Prints, Step
 from .workload import (
     Checkpointing,
     Convention,
@@ -69,6 +69,7 @@ __all__ = [
     "Point",
     "Positive",
     "Prefix",
+    "Prints",
     "ProfileSpec",
     "Profiler",
     "Recipe",

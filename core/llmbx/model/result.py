@@ -107,10 +107,19 @@ class Timing(Value, frozen=True):
     total_s: float | None = None
 
 
+class CheckOutcome(Value, frozen=True):
+    """A check (docs/checks.md) that found something, or that was not possible; `text` says what, or why not."""
+
+    check: str
+    outcome: Literal["failed", "invalid", "not comparable", "warning", "not possible"]
+    text: str
+
+
 class Result(Value, frozen=True):
     """Measured outcome of one run.
 
     `phase_step_time_s` is set for runs that train in several phases: mean or median seconds per step, by phase.
+    `checks` has the checks that found something or were not possible; the others passed.
     """
 
     run_id: str
@@ -146,4 +155,5 @@ class Result(Value, frozen=True):
     timing: Timing = Timing()
     gpu_hours: float | None = None
     phase_step_time_s: dict[str, float] = {}
+    checks: tuple[CheckOutcome, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -28,6 +28,8 @@ class Step(Value, frozen=True):
     """Learning rate."""
     global_batch_size: int | None = None
     """Samples in the step."""
+    consumed_samples: int | None = None
+    """Samples consumed since the start of the training, this step included."""
     tokens: int | None = None
     """Tokens in the step, over all GPUs."""
     peak_memory_bytes: int | None = None
@@ -36,6 +38,8 @@ class Step(Value, frozen=True):
     """Whether the optimizer skipped the step; skipped steps are not measured."""
     attempt: int = 0
     """Number of restarts of the training before this step in the same log, from 0."""
+    printed_at: float | None = None
+    """Time printed on the step's line, in seconds. Only differences have a meaning: the log has no time zone."""
 
 
 class Event(Value, frozen=True):
@@ -51,3 +55,18 @@ class Event(Value, frozen=True):
     """Whether it explains a failure."""
     facts: dict[str, str | int | float] = {}
     """Further values, by name."""
+
+
+class Prints(Value, frozen=True):
+    """What a log format prints, so that a missing value is a fault and not a property of the format."""
+
+    fields: tuple[str, ...] = ()
+    """Fields of `Step` that the line of every step has."""
+    finished: bool = False
+    """Whether the framework prints a line when training has ended (an event of kind `finished`)."""
+    every_rank: bool = False
+    """Whether every rank prints every step: the times of a step differ, its loss does not."""
+    cross_entropy: bool = False
+    """Whether the loss is the mean cross entropy over the vocabulary in nats, about ln(vocabulary) at first."""
+    zero_loss: bool = False
+    """Whether the loss may be 0 because the data makes it so."""

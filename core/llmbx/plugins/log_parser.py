@@ -11,7 +11,7 @@ from msgspec.structs import asdict, astuple, fields
 from ..codec import convert, validator
 from ..errors import LlmbxError, PluginError
 from ..logs.parser import LogFormat, LogParser, Record
-from ..model import Event, Step
+from ..model import Event, Prints, Step
 from .isolation import PLUGIN_EXCEPTIONS, failure, isolated
 
 ALL, SOME = 4096, 16
@@ -30,6 +30,12 @@ class CheckedParser:
         """The number of the first step in the framework's log, or None if the parser does not state it."""
         number = getattr(self._parser, "first_step", None)
         return number if isinstance(number, int) else None
+
+    @property
+    def prints(self) -> Prints | None:
+        """What the format prints, or None if the parser does not state it."""
+        found = getattr(self._parser, "prints", None)
+        return found if isinstance(found, Prints) else None
 
     def feed(self, line: str) -> list[Record]:
         """Return the records of one clean line."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from ..checks.base import Conflict
 from ..logs.lines import read_lines
 from ..logs.parser import LogParser, Record
 from ..logs.restarts import RESTARTED
@@ -16,18 +17,24 @@ from ..model import Event, Step, Value
 from ..plugins.isolation import stdout_to_stderr
 from ..plugins.log_parser import as_checked
 
+MAX_CONFLICTS = 32
+"""Maximum number of conflicts that are kept."""
+
 
 class Log(Value, frozen=True):
     """Steps (ordered by number) and events of the last attempt in a log.
 
     `attempts` is the number of attempts in the log; `earlier` has the events of all attempts before the last one.
-    Steps of earlier attempts are never mixed in.
+    Steps of earlier attempts are never mixed in. `after` has the events that follow the first line of the last step.
+    `conflicts` has the numbers of steps that the log has twice, with another time or loss.
     """
 
     steps: list[Step] = []
     events: list[Event] = []
     attempts: int = 1
     earlier: list[Event] = []
+    after: list[Event] = []
+    conflicts: list[Conflict] = []
 
 
 class Collector:
@@ -37,7 +44,9 @@ class Collector:
         self._steps: dict[int, Step] = {}
         self._events: list[Event] = []
         self._earlier: list[Event] = []
+        self._conflicts: list[Conflict] = []
         self._attempt = 0
+        self._before = 0
 
     def add(self, record: Record) -> None:
         """Add one record. A later record of a step completes the earlier one; a new attempt discards earlier steps."""
@@ -49,12 +58,24 @@ class Collector:
             self._begin(attempt)
         if attempt == self._attempt:
             known = self._steps.get(number)
-            self._steps[number] = record if known is None else merge(known, record)
+            if known is None:
+                self._steps[number], self._before = record, len(self._events)
+                return
+            if len(self._conflicts) < MAX_CONFLICTS:
+                self._conflicts += conflicts(known, record)
+            self._steps[number] = merge(known, record)
 
     def log(self) -> Log:
         """Return the log collected so far."""
         steps = [self._steps[number] for number in sorted(self._steps)]
-        return Log(steps=steps, events=[*self._events], attempts=self._attempt + 1, earlier=[*self._earlier])
+        return Log(
+            steps=steps,
+            events=[*self._events],
+            attempts=self._attempt + 1,
+            earlier=[*self._earlier],
+            after=self._events[self._before :],
+            conflicts=[*self._conflicts],
+        )
 
     def _add_event(self, event: Event) -> None:
         if event.kind == RESTARTED:
@@ -64,6 +85,17 @@ class Collector:
     def _begin(self, attempt: int) -> None:
         self._earlier += self._events
         self._events, self._steps, self._attempt = [], {}, attempt
+        self._conflicts, self._before = [], 0
+
+
+def conflicts(earlier: Step, later: Step) -> list[Conflict]:
+    """Return the times and losses of one step that are not the same in two records."""
+    found = []
+    for name in ("time_s", "loss"):
+        first, second = getattr(earlier, name), getattr(later, name)
+        if first is not None and second is not None and first != second and first == first and second == second:
+            found.append(Conflict(number=earlier.number, field=name, first=first, second=second))
+    return found
 
 
 def merge(earlier: Step, later: Step) -> Step:

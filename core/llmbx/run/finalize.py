@@ -23,6 +23,7 @@ from ..resolve.numbering import first_number
 from .artifacts import analyze_artifacts, profiling_overhead
 from .collect import Log, collect_file
 from .configuration import with_evidence
+from .evidence import decide, gather, with_outcomes
 from .infrastructure import infrastructure_cause, refusals
 from .recovery import recover
 from .verdict import Verdict, judge
@@ -138,13 +139,17 @@ def last_line(log: Path) -> str | None:
 def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     """Compute figures and verdict of an ended run, without writing anything."""
     spec = run.record.spec
-    log = read_log(run, plugins)
+    parser = plugins.framework(spec.plugin).parse_log(spec)
+    log = collect_file(parser, run.log)
     refusal = next(iter(_refusals(run, plugins) if not log.steps else ()), None)
     flops, faults = formula(spec, plugins)
     first = first_number(spec, plugins)
     verdict = judge(spec, status, log.steps, log.events, last_line(run.log), refusal, first)
     figures = measure(spec, log.steps, flops, first_number=first)
-    verdict, notes = analyze_artifacts(spec, run.path, plugins, _require_steps(verdict, figures, spec))
+    verdict = _require_steps(verdict, figures, spec)
+    found = gather(run, log, parser.prints, figures, first=first, ended_well=verdict.status == "completed")
+    verdict, outcomes = decide(verdict, found)
+    verdict, notes = analyze_artifacts(spec, run.path, plugins, verdict)
     notes += profiling_overhead(spec, log.steps, figures.step_time_s.median, first)
     result = build_result(run.record, status, figures).replace(
         status=verdict.status,
@@ -155,7 +160,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
         phase_step_time_s=_phases(run.record, log, figures),
     )
     timing = result.timing.replace(first_step_s=first_step.seconds(run, status.started, status.ended))
-    result = with_evidence(result.replace(timing=timing), run, plugins)
+    result = with_evidence(with_outcomes(result.replace(timing=timing), outcomes), run, plugins)
     return Ended(run=run, status=status, log=log, result=result)
 
 

@@ -16,7 +16,7 @@ from ..logs.restarts import RESTARTED
 from ..model import Event, JobStatus, Step
 from ..plugins.isolation import stdout_to_stderr
 from ..plugins.log_parser import as_checked
-from ..record import first_step
+from ..record import arrivals, first_step
 from ..record.folder import Run
 
 POLL_S = 0.2
@@ -55,10 +55,15 @@ class Follower:
         self.last_growth = time.monotonic()
         self._first: Callable[[float], None] | None = self.note_first
         self._was_read = False
+        self._newest: int | None = None
+        self.arrivals: list[arrivals.Pair] = []
 
     def read(self) -> None:
         """Read new lines if the log exists. A new file in its place belongs to another attempt."""
+        known = self._newest
         self._read()
+        if self._was_read and self._newest is not None and self._newest != known:
+            arrivals.add(self.arrivals, self._newest, time.time())
         self._was_read = True
 
     def _read(self) -> None:
@@ -98,6 +103,7 @@ class Follower:
             if self._first and self._was_read:
                 self._first(time.time())
             self._first = None
+            self._newest = record.number if self._newest is None else max(self._newest, record.number)
             self.sink.step(record)
         else:
             self.sink.event(record)
@@ -132,6 +138,7 @@ def follow(
             status, polled = _poll(run, launcher, status), now()
             sink.status(status)
     follower.close()
+    arrivals.note(run, follower.arrivals)
     return status
 
 
@@ -164,5 +171,6 @@ def _stop(run: Run, launcher: Launcher, follower: Follower, ended: JobStatus) ->
         time.sleep(STACK_GRACE_S)
     launcher.cancel(run.record.job, run.path)
     follower.close()
+    arrivals.note(run, follower.arrivals)
     final = launcher.status(run.record.job, run.path)
     return ended.replace(exit_code=final.exit_code, started=final.started or ended.started)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-from ..measure.figures import finite
+from ..checks.loss import broken
 from ..model import Event, JobStatus, RunSpec, Step, Value
 from ..model.launch import PREFLIGHT
 from ..model.result import Status
@@ -46,10 +46,10 @@ def judge(
     A run is completed if the process succeeded, the last expected step was seen, and every loss is finite. A run with
     complete data whose teardown failed is `data_valid`, with its exit code and cause.
     """
-    broken = invalid_because(steps)
-    whole = reached_end(spec, steps, first) and broken is None
-    if broken is not None:
-        return Verdict(status=_status(job, events, "failed"), data_valid=False, cause=broken)
+    diverged = broken(steps)
+    whole = reached_end(spec, steps, first) and diverged is None
+    if diverged is not None:
+        return Verdict(status=_status(job, events, "failed"), data_valid=False, cause=diverged)
     if job.verdict is not None:
         return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=_known_cause(job, events))
     if job.phase == PREFLIGHT:
@@ -66,22 +66,6 @@ def judge(
     if whole:
         cause = f"after the last step: {cause}"
     return Verdict(status=_status(job, events, "failed"), data_valid=whole, cause=cause)
-
-
-def invalid_because(steps: Sequence[Step]) -> str | None:
-    """Return why the data of these steps is invalid, in a few words; None if it is valid.
-
-    A gradient that is not finite shows in the loss of the next step, unless the optimizer skipped it. For the last
-    step only the gradient norm shows it.
-    """
-    bad = next((step for step in steps if not finite(step.loss)), None)
-    if bad is not None:
-        return f"the loss is not finite at step {bad.number}"
-    if steps and not finite(steps[-1].grad_norm):
-        return f"the gradient norm is not finite at step {steps[-1].number}, the last"
-    if steps and all(step.skipped for step in steps):
-        return f"the optimizer skipped all of the {len(steps)} steps"
-    return None
 
 
 def reached_end(spec: RunSpec, steps: Sequence[Step], first: int | None = None) -> bool:

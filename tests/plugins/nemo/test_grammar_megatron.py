@@ -106,7 +106,7 @@ def test_the_interleavings_that_users_reported() -> None:
         assert printed and step.time_s == pytest.approx(float(printed[1]) / 1000)
         assert step.tflops_per_gpu == pytest.approx(WORK / step.time_s, abs=0.08)
     assert [e.kind for e in log.events] == ["config_fallback", "fact", "fact", "finished"]
-    assert log.events[1].facts == {"parameters": 8.03e9}
+    assert log.events[1].facts == {"parameters": 8.03e9, "resolution": 1e7}
     assert log.events[2].facts == {"peak_memory_bytes": 116_450_000_000, "iteration": 1}
     assert log.steps[0].peak_memory_bytes == 116_450_000_000
     assert log.events[0].facts["used"] == "LLAMA3_8B_PRETRAIN_CONFIG_B200_BF16_V1"

@@ -145,7 +145,7 @@ def test_events_besides_steps() -> None:
     ).events
     assert [(e.kind, e.facts) for e in events] == [
         ("checkpoint_loaded", {"seconds": 9.712}),
-        ("fact", {"parameters": 8_000_000_000}),
+        ("fact", {"parameters": 8_000_000_000, "resolution": 1e8, "local": 1}),
         ("checkpoint_saved", {"iteration": 50, "seconds": 4.389}),
         ("finished", {}),
         ("segfault", {"after": "finished"}),

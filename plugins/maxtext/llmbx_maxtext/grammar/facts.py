@@ -1,6 +1,7 @@
 """Events in MaxText's log: versions, parameters, estimated memory, fatal errors, and llmbx's own lines.
 
-Kinds of event: `fact` (`jax`, `jaxlib`, `parameters`, `estimated_memory_gb`), `note` (the state of a PGLE profile),
+Kinds of event: `fact` (`jax`, `jaxlib`, `parameters`, `estimated_memory_gb`, and what `Config param` lines state: the
+batch, the sequence, the layers, the devices, the data type), `note` (the state of a PGLE profile),
 `phase_time` (the step time of the run that collected the profile), and the fatal ones `nan`, `config_error` and `entry`
 (the entry script could not start the run or convert the profile).
 """
@@ -23,20 +24,63 @@ _RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]
     ("config_error", True, re.compile(r"MAXTEXT CONFIG ERROR: .+"), lambda m: {}),
     ("fact", False, re.compile(r"System Information: (?P<what>Jax|Jaxlib) Version: (?P<version>\S+)"),
      lambda m: {m["what"].lower(): m["version"]}),
-    ("fact", False, re.compile(r"number parameters: (?P<billions>[\d.]+) billion"),
-     lambda m: {"parameters": round(float(m["billions"]) * 1e9)}),
+    ("fact", False, re.compile(r"number parameters: (?P<billions>\d+\.(?P<decimals>\d+)) billion"),
+     lambda m: {"parameters": round(float(m["billions"]) * 1e9), "resolution": 1e9 * 10.0 ** -len(m["decimals"])}),
+    ("fact", False, re.compile(r"\bNum_devices: (?P<count>\d+), shape"), lambda m: {"world_size": int(m["count"])}),
+    ("fact", False, re.compile(r"System Information: Jax Backend: (?P<backend>\w+)"),
+     lambda m: {"backend": m["backend"]}),
     ("fact", False, re.compile(r"\[train\] Total estimated memory size: (?P<gb>[\d.]+) GB"),
      lambda m: {"estimated_memory_gb": float(m["gb"])}),
 )  # fmt: skip
 
-_SIGNS = ("llmbx: ", "Aborting", "CONFIG ERROR", "number param", "Version:", "estimated memory")
+_SIGNS = (
+    "llmbx: ", "Aborting", "CONFIG ERROR", "number param", "Version:", "estimated memory", "Config param ",
+    "Num_devices", "Jax Backend",
+)  # fmt: skip
+
+_NUMBERS = {
+    "global_batch_size_to_train_on": "global_batch_size",
+    "max_target_length": "sequence_length",
+    "num_decoder_layers": "layers",
+    "emb_dim": "hidden_size",
+    "vocab_size": "vocab_size",
+}
+_PARAM = re.compile(rf"Config param (?P<name>{'|'.join(_NUMBERS)}|dtype|quantization): (?P<value>\S*)\s*$")
+_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 
-def find(text: str, rank: int | None) -> list[Event]:
-    """Return the event of a line, if any."""
-    if not any(sign in text for sign in _SIGNS):
+class Found:
+    """Finds the events of one attempt. What every rank prints alike is reported once; another value, too."""
+
+    def __init__(self) -> None:
+        self._stated: set[tuple[str, str]] = set()
+        self._dtype = ""
+
+    def find(self, text: str, rank: int | None) -> list[Event]:
+        """Return the event of a line, if any."""
+        if not any(sign in text for sign in _SIGNS):
+            return []
+        if "Config param " in text:
+            return self._param(text, rank)
+        for kind, fatal, pattern, facts in _RULES:
+            if match := pattern.search(text):
+                return [Event(kind=kind, text=match[0].strip()[:500], rank=rank, fatal=fatal, facts=facts(match))]
         return []
-    for kind, fatal, pattern, facts in _RULES:
-        if match := pattern.search(text):
-            return [Event(kind=kind, text=match[0].strip()[:500], rank=rank, fatal=fatal, facts=facts(match))]
-    return []
+
+    def _param(self, text: str, rank: int | None) -> list[Event]:
+        match = _PARAM.search(text)
+        if match is None or (match["name"], match["value"]) in self._stated:
+            return []
+        self._stated.add((match["name"], match["value"]))
+        facts = self._value(match["name"], match["value"])
+        return [Event(kind="fact", text=match[0].strip()[:500], rank=rank, facts=facts)] if facts else []
+
+    def _value(self, name: str, value: str) -> Facts:
+        """Return the fact of a configuration value. `quantization`, printed after `dtype`, decides the data type."""
+        if name == "dtype":
+            self._dtype = _DTYPES.get(value, value)
+            return {}
+        if name == "quantization":
+            found = "fp8" if "fp8" in value else self._dtype if value in ("", "None") else value
+            return {"dtype": found} if found else {}
+        return {_NUMBERS[name]: int(value)} if value.isdigit() else {}

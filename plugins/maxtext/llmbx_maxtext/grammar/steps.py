@@ -18,11 +18,12 @@ import re
 import statistics
 from collections.abc import Mapping
 
-from llmbx.api import CUT, RESTARTED, Event, Signatures, Step, split_label
+from llmbx.api import CUT, RESTARTED, Event, Prints, Signatures, Step, split_label
 from llmbx.api import LogRecord as Record
 
 from ..pgle import COLLECT_START, WARM
-from .facts import Facts, find
+from .facts import Facts, Found
+from .stamps import seconds_of
 
 RESOLUTION = 0.001
 """MaxText prints three decimals."""
@@ -52,12 +53,17 @@ _PHASE = re.compile(r"llmbx: phase (?P<role>[\w-]+) begins")
 
 
 class MaxTextParser:
-    """Incremental parser. `last` is the run's last step, `untimed` are steps whose printed time is invalid."""
+    """Incremental parser. `last` is the run's last step, `untimed` are steps whose printed time is invalid.
+
+    Synthetic data is the same in every step, so that the model learns it by heart: its loss may become 0.000.
+    """
 
     first_step = 0
+    prints = Prints(fields=("loss",), every_rank=True, cross_entropy=True, zero_loss=True)
 
     def __init__(self, last: int | None = None, untimed: frozenset[int] = frozenset()) -> None:
         self._last, self._untimed = last, untimed
+        self._found = Found()
         self._signatures = Signatures()
         self._attempt = 0
         self._highest: int | None = None
@@ -76,7 +82,7 @@ class MaxTextParser:
                 found += self._step(int(head["number"]), _values(line[head.end() : end], cut), line)
         if "llmbx: phase " in line and (begun := _PHASE.search(line)):
             found += self._begin(begun["role"], line)
-        return [*found, *find(split_label(line)[2], split_label(line)[1]), *self._signatures.feed(line)]
+        return [*found, *self._found.find(split_label(line)[2], split_label(line)[1]), *self._signatures.feed(line)]
 
     def close(self) -> list[Record]:
         """Return the step time of a collect phase that no other phase follows."""
@@ -89,15 +95,15 @@ class MaxTextParser:
         stamp = _STAMP.search(line)
         if self._restarts(number, stamp[1] if stamp else None):
             self._attempt, self._highest, self._stamp = self._attempt + 1, None, None
-            self._signatures = Signatures()
+            self._signatures, self._found = Signatures(), Found()
             found.append(Event(kind=RESTARTED, text=line.strip(), facts={"attempt": self._attempt}))
         if self._highest is None or number >= self._highest:
             self._highest, self._stamp = number, stamp[1] if stamp else self._stamp
         if number == self._last:
             self._signatures.finished()
-        return [*found, self._record(number, values)]
+        return [*found, self._record(number, values, stamp[1] if stamp else None)]
 
-    def _record(self, number: int, values: Mapping[str, float]) -> Step:
+    def _record(self, number: int, values: Mapping[str, float], stamp: str | None) -> Step:
         timed = values if number not in self._untimed else {}
         return Step(
             number=number,
@@ -111,6 +117,7 @@ class MaxTextParser:
             learning_rate=values.get("learning_rate"),
             tokens=int(values["tokens"]) if math.isfinite(values.get("tokens", math.nan)) else None,
             attempt=self._attempt,
+            printed_at=seconds_of(stamp) if stamp else None,
         )
 
     def _restarts(self, number: int, stamp: str | None) -> bool:
@@ -123,8 +130,9 @@ class MaxTextParser:
         found: list[Record] = self._summary()
         if self._highest is not None:
             self._attempt, self._highest = self._attempt + 1, None
-            self._signatures = Signatures()
-            found.insert(0, Event(kind=RESTARTED, text=line.strip(), facts={"attempt": self._attempt}))
+            self._signatures, self._found = Signatures(), Found()
+            facts: Facts = {"attempt": self._attempt, "phase": role}
+            found.insert(0, Event(kind=RESTARTED, text=line.strip(), facts=facts))
         self._phase = role
         return [*found, Event(kind="phase", text=line.strip(), facts={"role": role})]
 

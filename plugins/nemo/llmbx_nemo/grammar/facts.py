@@ -1,8 +1,8 @@
 """Events in the frameworks' logs: end of training, checkpoints, parameter counts, memory, failed validations.
 
 Kinds of event: `finished`, `checkpoint_saved` and `checkpoint_loaded` (with those of `iteration`, `path` and `seconds`
-that the line contains), `fact` (`parameters`, `peak_memory_bytes`), `config_fallback`, `nan` and `unexpected_result`
-(`iteration`).
+that the line contains), `fact` (`parameters`, `peak_memory_bytes`, `world_size`, `microbatches`), `config_fallback`,
+`validation` (`loss`), `nan` and `unexpected_result` (`iteration`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from llmbx.api import Event
+
+from .fields import NUMBER
 
 Facts = dict[str, str | int | float]
 Rule = tuple[str, re.Pattern[str], Callable[[re.Match[str]], Facts]]
@@ -37,6 +39,12 @@ def _saved(match: re.Match[str]) -> Facts:
     return {**iteration, "path": match["path"]} if match["path"] else iteration
 
 
+def _of_rank(match: re.Match[str]) -> Facts:
+    """Lightning counts the parameters of one rank, with one decimal (7.5 B)."""
+    unit = 1000 ** " KMBT".index(match["unit"])
+    return {"parameters": round(float(match["count"]) * unit), "resolution": 0.1 * unit, "local": 1}
+
+
 def _unexpected(match: re.Match[str]) -> Facts:
     return {"iteration": int(match["before"] or match["after"]), "result": match["result"], "message": match["message"]}
 
@@ -51,8 +59,10 @@ MEGATRON: tuple[Rule, ...] = (
          lambda m: {"seconds": float(m["most"]) / 1000}),
     rule("checkpoint_loaded", r"^\s*load-checkpoint \.*: \((?P<least>[\d.]+), (?P<most>[\d.]+)\)",
          lambda m: {"seconds": float(m["most"]) / 1000}),
-    rule("fact", r"Total number of parameters in billions: *(?P<billions>[\d.]+)",
-         lambda m: {"parameters": round(float(m["billions"]) * 1e9)}),
+    rule("fact", r"Total number of parameters in billions: *(?P<billions>\d+\.(?P<decimals>\d+))",
+         lambda m: {"parameters": round(float(m["billions"]) * 1e9), "resolution": 1e9 * 10.0 ** -len(m["decimals"])}),
+    rule("validation", rf"validation loss at iteration .*\blm loss value: (?P<loss>{NUMBER})",
+         lambda m: {"loss": float(m["loss"])}),
     rule("fact", r"number of parameters on \(tensor, pipeline\) model parallel rank "
          r"\((?P<tp>\d+), (?P<pp>\d+)\): (?P<count>\d+)",
          lambda m: {"rank_parameters": int(m["count"]), "tp_rank": int(m["tp"]), "pp_rank": int(m["pp"])}),
@@ -69,9 +79,12 @@ NEMO2: tuple[Rule, ...] = (
          lambda m: {"iteration": int(m["iteration"]), "seconds": float(m["seconds"])}),
     rule("checkpoint_loaded", r"Global Checkpoint Load : .*Time spent in load_checkpoint: (?P<seconds>[\d.]+)s",
          lambda m: {"seconds": float(m["seconds"])}),
-    rule("fact", r"^\s*(?P<count>[\d.]+) (?P<unit>[KMBT])\s+Total params",
-         lambda m: {"parameters": round(float(m["count"]) * 1000 ** (" KMBT".index(m["unit"])))}),
-    *(r for r in MEGATRON if r[0] in ("unexpected_result", "fact")),
+    rule("fact", r"^\s*(?P<count>[\d.]+) (?P<unit>[KMBT])\s+Total params", _of_rank),
+    rule("fact", r"All distributed processes registered. Starting with (?P<count>\d+) processes",
+         lambda m: {"world_size": int(m["count"])}),
+    rule("fact", r"setting number of microbatches to constant (?P<count>\d+)",
+         lambda m: {"microbatches": int(m["count"])}),
+    *(r for r in MEGATRON if r[0] in ("unexpected_result", "fact", "config_fallback")),
 )  # fmt: skip
 
 _MEMORY = re.compile(

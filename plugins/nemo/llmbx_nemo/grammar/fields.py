@@ -7,6 +7,7 @@ prefix that forms a valid field together with the new line.
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -59,7 +60,8 @@ class Reading:
     """A record as far as it has been read.
 
     `number` and `total` are the step and the number of steps in the header, `values` the texts of the values by short
-    name, `tail` the text that was not parsed. `epoch` is the header's group of that name, or 0 if the format has none.
+    name, `tail` the text that was not parsed. `epoch` and `stamp` are the header's groups of these names, or 0 and None
+    if the format has none.
     """
 
     number: int
@@ -68,6 +70,7 @@ class Reading:
     tail: str = ""
     complete: bool = False
     epoch: int = 0
+    stamp: str | None = None
 
 
 @dataclass
@@ -116,7 +119,8 @@ class RecordReader:
     def _begin(self, head: re.Match[str], body: str) -> Reading:
         total = head["total"]
         reading = Reading(int(head["number"]), int(total) if total.isdigit() else None)
-        reading.epoch = int(head.groupdict().get("epoch") or 0)
+        groups = head.groupdict()
+        reading.epoch, reading.stamp = int(groups.get("epoch") or 0), groups.get("stamp")
         self._fill(reading, body)
         return reading
 
@@ -185,7 +189,7 @@ class RecordReader:
 
         Returns None if a value other than `again` is known already: then `body` belongs to another record.
         """
-        more = Reading(reading.number, reading.total, epoch=reading.epoch)
+        more = Reading(reading.number, reading.total, epoch=reading.epoch, stamp=reading.stamp)
         self._fill(more, body)
         if any(name in reading.values and name != again for name in more.values):
             return None
@@ -227,3 +231,16 @@ def resolution(text: str | None) -> float | None:
     """
     parts = re.fullmatch(r"[-+]?\d+(?:\.(\d*))?(?:[eE]([-+]?\d+))?", text or "")
     return float(f"1e{int(parts[2] or 0) - len(parts[1] or '')}") if parts else None
+
+
+def seconds_of(stamp: str | None) -> float | None:
+    """Return the time `2026-11-21 10:30:11` in seconds; None for None, and if it is no time.
+
+    Only differences have a meaning: the log has no time zone.
+    """
+    if stamp is None:
+        return None
+    year, month, day = int(stamp[:4]), int(stamp[5:7]), int(stamp[8:10])
+    if not (year > 0 and 0 < month <= 12 and day):
+        return None
+    return float(calendar.timegm((year, month, day, int(stamp[11:13]), int(stamp[14:16]), int(stamp[17:19]))))

@@ -12,15 +12,17 @@ from __future__ import annotations
 import math
 import re
 
-from llmbx.api import Attempts, Event, Signatures, Step, split_label
+from llmbx.api import Attempts, Event, Prints, Signatures, Step, split_label
 from llmbx.api import LogRecord as Record
 
 from . import facts, steptime
-from .fields import Reading, RecordReader, Schema, integer, number, resolution, seconds
+from .configuration import Summary
+from .fields import Reading, RecordReader, Schema, integer, number, resolution, seconds, seconds_of
 from .pairing import Pair, Pairing
 
 SCHEMA = Schema(
-    header=r"(?: ?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] )?iteration\s+(?P<number>\d+)/\s*(?P<total>\d+|infinity)\s*\|",
+    header=r"(?: ?\[(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\] )?"
+    r"iteration\s+(?P<number>\d+)/\s*(?P<total>\d+|infinity)\s*\|",
     beginning=r"(?<=\d\d:\d\d\] )i|^ ?iteration ",
     keys={
         "elapsed time per iteration (ms)": "time",
@@ -69,6 +71,11 @@ class MegatronParser:
     """Incremental parser for the logs of Megatron-Bridge and Megatron-LM."""
 
     first_step = 1
+    prints = Prints(
+        fields=("loss", "grad_norm", "learning_rate", "global_batch_size", "consumed_samples"),
+        finished=True,
+        cross_entropy=True,
+    )
 
     def __init__(self) -> None:
         self._attempts = Attempts()
@@ -77,6 +84,7 @@ class MegatronParser:
         self._halves: dict[str, _Cut] = {}
         self._broken: dict[str, _Cut] = {}
         self._base = 0
+        self._summary = Summary()
         self._begin()
 
     def feed(self, line: str) -> list[Record]:
@@ -94,6 +102,8 @@ class MegatronParser:
             found += self._measures(line)
         if _may_be_fact(line):
             found += self._other(line)
+        if self._summary.open or "Configuration Summary (" in line:
+            found += self._summary.feed(split_label(line)[2])
         return [*found, *self._note(self._signatures.feed(line))]
 
     def close(self) -> list[Record]:
@@ -233,6 +243,7 @@ def _may_be_fact(line: str) -> bool:
         or "nexpected result" in line
         or "Starting training" in line
         or "falling back" in line
+        or "validation loss at" in line
     )
 
 
@@ -253,6 +264,8 @@ def _step(reading: Reading, attempt: int) -> Step:
         grad_norm=grad,
         learning_rate=number(values.get("lr")),
         global_batch_size=integer(values.get("batch")),
+        consumed_samples=integer(values.get("consumed")),
         skipped=bool(number(values.get("skipped")) or 0.0),
         attempt=attempt,
+        printed_at=seconds_of(reading.stamp),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from llmbx.api import Attempts, Event, Signatures, Step, split_label
+from llmbx.api import Attempts, Event, Prints, Signatures, Step, split_label
 from llmbx.api import LogRecord as Record
 
 from . import facts
@@ -41,6 +41,7 @@ class Nemo2Parser:
     """Incremental parser for the logs of NeMo 2."""
 
     first_step = 0
+    prints = Prints(fields=("loss", "learning_rate", "global_batch_size"), finished=True, cross_entropy=True)
 
     def __init__(self) -> None:
         self._attempts = Attempts()
@@ -91,6 +92,9 @@ def _may_be_fact(line: str) -> bool:
         or "Total params" in line
         or "GLOBAL_RANK: 0," in line
         or "nexpected result" in line
+        or "processes registered" in line
+        or "number of microbatches" in line
+        or "falling back" in line
     )
 
 
@@ -108,6 +112,7 @@ def _step(reading: Reading, attempt: int) -> Step:
         grad_norm=number(values.get("grad")),
         learning_rate=number(values.get("lr")),
         global_batch_size=integer(values.get("batch")),
+        consumed_samples=integer(values.get("consumed")),
         peak_memory_bytes=integer(values.get("memory")),
         attempt=attempt,
     )

@@ -1,0 +1,86 @@
+"""The parts of a check: its description, what it reads, and what it may answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Literal
+
+from ..measure.figures import Figures
+from ..model import Event, Prints, RunSpec, Step, Value
+
+Effect = Literal["failed", "invalid", "not comparable", "warning"]
+"""What a finding does to a run: `failed` keeps valid data and fails the run; `invalid` takes the data away, too."""
+
+
+class Conflict(Value, frozen=True):
+    """A step that a log has twice, with two values of `field` (time_s or loss)."""
+
+    number: int
+    field: str
+    first: float
+    second: float
+
+
+class Arrival(Value, frozen=True):
+    """When the line of a step was read from the growing log, in epoch seconds."""
+
+    number: int
+    at: float
+
+
+class Evidence(Value, frozen=True):
+    """Everything that the checks read. It is the last attempt's; values that are not known are None.
+
+    `first` is the framework's number of the first step. `earlier` are the events of earlier attempts in the same log,
+    `after` those that follow the first line of the last step. `ended_well` is whether the process succeeded and the
+    last step was seen. `gpus` are the product names of the GPUs that the first rank saw.
+    """
+
+    steps: tuple[Step, ...]
+    events: tuple[Event, ...] = ()
+    earlier: tuple[Event, ...] = ()
+    after: tuple[Event, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()
+    spec: RunSpec | None = None
+    prints: Prints | None = None
+    figures: Figures | None = None
+    first: int | None = None
+    ended_well: bool = False
+    gpus: tuple[str, ...] | None = None
+
+    def printed(self, field: str) -> bool:
+        """Whether the line of every step has this field of `Step`."""
+        return self.prints is not None and field in self.prints.fields
+
+    @property
+    def resumed(self) -> bool:
+        """Whether the training continues from a checkpoint."""
+        loads = any(event.kind == "checkpoint_loaded" for event in self.events)
+        return loads or (self.spec is not None and self.spec.checkpoint.load is not None)
+
+
+class NotPossible(Value, frozen=True):
+    """The answer of a check whose input is missing, with the reason."""
+
+    reason: str
+
+
+Answer = str | NotPossible | None
+"""What a check found, in one line; why it was not possible; or None if it passed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One rule. `reads` says what it looks at, `means` what a finding means, `do` what to do about it."""
+
+    id: str
+    reads: str
+    means: str
+    do: str
+    effect: Effect
+    test: Callable[[Evidence], Answer]
+
+
+NO_SPEC = NotPossible(reason="the log is not that of a run of llmbx, so nothing is known about what was asked for")

@@ -1,0 +1,76 @@
+"""Did it end as the framework ends? The last line, and failures that an exit code of 0 hides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..logs.signatures import FINISHED
+from ..model import Event
+from .base import NO_SPEC, Answer, Check, Evidence, NotPossible
+
+CRASHES = ("out_of_memory", "gpu_error", "nccl_error", "segfault", "exception", "killed", "rank_exit")
+"""Kinds of event after the last step that are a crashed teardown, the most telling first."""
+
+BROKEN = ("out_of_memory", "gpu_error", "nccl_error", "network_error", "segfault", "killed")
+"""Kinds of event before the last step that a training survives only by chance."""
+
+BEFORE = "the training did not reach its end; its cause is already known"
+
+
+def last_line(evidence: Evidence) -> Answer:
+    """The framework's last line is missing."""
+    if evidence.spec is None:
+        return NO_SPEC
+    if evidence.prints is None or not evidence.prints.finished:
+        return NotPossible(reason="the format has no last line")
+    if not evidence.ended_well:
+        return NotPossible(reason=BEFORE)
+    if any(event.kind == FINISHED for event in evidence.events):
+        return None
+    return "the framework's last line is missing: it was ended before it had finished"
+
+
+def crash(evidence: Evidence) -> Answer:
+    """A failure after the last step."""
+    if evidence.spec is None:
+        return NO_SPEC
+    if not evidence.ended_well:
+        return NotPossible(reason=BEFORE)
+    found = _first(evidence.after, CRASHES)
+    return f"after the last step: {_line(found)}" if found else None
+
+
+def failure_inside(evidence: Evidence) -> Answer:
+    """A failure of the machine before the last step."""
+    inside = evidence.events[: len(evidence.events) - len(evidence.after)]
+    found = _first(inside, BROKEN)
+    return f"the log has a failure before the last step: {_line(found)}" if found and evidence.ended_well else None
+
+
+def _first(events: Sequence[Event], kinds: Sequence[str]) -> Event | None:
+    fatal = [event for event in events if event.fatal and event.kind in kinds]
+    return min(fatal, key=lambda event: kinds.index(event.kind), default=None)
+
+
+def _line(event: Event) -> str:
+    text = event.text if len(event.text) <= 300 else event.text[:297] + "…"
+    return f"rank {event.rank}: {text}" if event.rank is not None else text
+
+
+CHECKS = (
+    Check(
+        "last-line", "The line that the framework prints when training has ended, if its format has one.",
+        "The process ended with 0, but not through the end of the framework: its teardown crashed. The data is kept.",
+        "Read the end of the log and the exit codes of the ranks.", "failed", last_line,
+    ),
+    Check(
+        "crash-at-end", "Failures in the log after the last step: out of memory, an illegal access, NCCL, Xid, a "
+        "traceback.", "The teardown crashed, although the exit code is 0. The data is kept.",
+        "Read the end of the log; check the GPU named there.", "failed", crash,
+    ),
+    Check(
+        "failure-inside", "Failures of GPU, memory and network in the log before the last step.",
+        "The training went on, but a GPU or the network may be damaged.", "Check the node before the next run.",
+        "warning", failure_inside,
+    ),
+)  # fmt: skip

@@ -1,0 +1,263 @@
+"""Did it train? Loss, gradient norm, learning rate and skipped steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..measure import stats
+from ..measure.figures import finite
+from ..model import Step
+from .base import Answer, Check, Evidence, NotPossible
+
+MOST = 0.8
+"""Least share of the steps that must have a value which the format always prints; other lines may be damaged."""
+
+START = (0.7, 1.5)
+"""The first loss as a multiple of ln(vocabulary). Measured in real minis: 1.00 to 1.09."""
+
+ALWAYS = ("loss", "learning_rate", "global_batch_size")
+"""Fields of which a log without any is that of a rank which prints times only."""
+
+FEW = 8
+"""Fewer steps show no trend of the loss."""
+
+CONSTANT = 10
+"""So many losses are never all equal by chance, even if only four digits are printed."""
+
+RISE = 0.05
+"""The loss rises if the mean of its last quarter is larger by this fraction than that of its first quarter."""
+
+
+def missing(evidence: Evidence) -> Answer:
+    """A loss that the format always prints is not there."""
+    return _missing(evidence, "loss", "loss")
+
+
+def not_finite(evidence: Evidence) -> Answer:
+    """A loss is NaN or infinite."""
+    bad = next((step for step in evidence.steps if not finite(step.loss)), None)
+    return f"the loss is not finite at step {bad.number}" if bad else None
+
+
+def negative(evidence: Evidence) -> Answer:
+    """A loss is below zero."""
+    bad = next((step for step in evidence.steps if step.loss is not None and step.loss < 0), None)
+    return f"the loss is negative at step {bad.number} ({bad.loss:g})" if bad else None
+
+
+def zero(evidence: Evidence) -> Answer:
+    """A loss is zero, and not because of the data."""
+    if evidence.prints is not None and evidence.prints.zero_loss:
+        return NotPossible(reason="the loss of this data may be 0")
+    bad = next((step for step in evidence.steps if step.loss == 0), None)
+    return f"the loss is 0 at step {bad.number}" if bad else None
+
+
+def broken(steps: Sequence[Step]) -> str | None:
+    """Why steps that end with a loss or gradient which is not finite, or that were all skipped, are invalid."""
+    evidence = Evidence(steps=tuple(steps))
+    found = [test(evidence) for test in (not_finite, gradient_last, all_skipped)] if steps else []
+    return next((answer for answer in found if isinstance(answer, str)), None)
+
+
+def start(evidence: Evidence) -> Answer:
+    """The first loss is far from ln(vocabulary)."""
+    if evidence.spec is None:
+        return NotPossible(reason="the size of the vocabulary is not known")
+    if evidence.prints is None or not evidence.prints.cross_entropy:
+        return NotPossible(reason="the loss is not known to be a cross entropy over the vocabulary")
+    if evidence.resumed:
+        return NotPossible(reason="the training continues from a checkpoint")
+    first = evidence.steps[0]
+    if first.number != evidence.first or not first.loss or not math.isfinite(first.loss):
+        return NotPossible(reason="the log has no loss of the first step")
+    expected = math.log(evidence.spec.model.vocab_size)
+    if START[0] * expected <= first.loss <= START[1] * expected:
+        return None
+    return (
+        f"the first loss is {first.loss:.4g}, but an untrained model with a vocabulary of "
+        f"{evidence.spec.model.vocab_size} has about {expected:.4g}"
+    )
+
+
+def constant(evidence: Evidence) -> Answer:
+    """Every loss is the same."""
+    losses = _losses(evidence.steps)
+    if len(losses) < CONSTANT:
+        return NotPossible(reason=f"fewer than {CONSTANT} steps have a loss")
+    same = len(set(losses)) == 1 and losses[0] != 0
+    return f"the loss is {losses[0]:g} in all of {len(losses)} steps" if same else None
+
+
+def rising(evidence: Evidence) -> Answer:
+    """The loss is higher at the end than at the start."""
+    losses = [loss for loss in _losses(evidence.steps) if math.isfinite(loss)]
+    if len(losses) < FEW:
+        return NotPossible(reason=f"fewer than {FEW} steps have a loss")
+    if evidence.resumed:
+        return NotPossible(reason="the training continues from a checkpoint")
+    quarter = len(losses) // 4
+    begin, end = losses[:quarter], losses[-quarter:]
+    before, after = sum(begin) / quarter, sum(end) / quarter
+    spread = max(stats.sample_std(begin) or 0.0, stats.sample_std(end) or 0.0)
+    if after - before <= RISE * abs(before) + 2 * spread:
+        return None
+    return f"the loss rises from {before:.4g} to {after:.4g} (means of the first and the last {quarter} steps)"
+
+
+def validation(evidence: Evidence) -> Answer:
+    """A validation loss is negative or not finite."""
+    found = [float(e.facts["loss"]) for e in evidence.events if e.kind == "validation" and "loss" in e.facts]
+    if not found:
+        return NotPossible(reason="the log has no validation loss")
+    bad = next((loss for loss in found if not math.isfinite(loss) or loss < 0), None)
+    return f"a validation loss is {bad}" if bad is not None else None
+
+
+def gradient_missing(evidence: Evidence) -> Answer:
+    """A gradient norm that the format always prints is not there."""
+    return _missing(evidence, "grad_norm", "gradient norm")
+
+
+def gradient_zero(evidence: Evidence) -> Answer:
+    """Every gradient norm is zero."""
+    return _all_zero([step.grad_norm for step in evidence.steps], "gradient norm")
+
+
+def gradient_last(evidence: Evidence) -> Answer:
+    """The last gradient norm is NaN or infinite; no later loss would show it."""
+    last = evidence.steps[-1]
+    return None if finite(last.grad_norm) else f"the gradient norm is not finite at step {last.number}, the last"
+
+
+def gradient_not_finite(evidence: Evidence) -> Answer:
+    """A gradient norm before the last is NaN or infinite."""
+    bad = [step.number for step in evidence.steps if not finite(step.grad_norm)]
+    if not bad:
+        return None
+    return f"the gradient norm was not finite in {len(bad)} of {len(evidence.steps)} steps (first: {bad[0]})"
+
+
+def rate_missing(evidence: Evidence) -> Answer:
+    """A learning rate that the format always prints is not there."""
+    return _missing(evidence, "learning_rate", "learning rate")
+
+
+def rate_zero(evidence: Evidence) -> Answer:
+    """Every learning rate is zero."""
+    return _all_zero([step.learning_rate for step in evidence.steps], "learning rate")
+
+
+def all_skipped(evidence: Evidence) -> Answer:
+    """The optimizer skipped every step."""
+    every = all(step.skipped for step in evidence.steps)
+    return f"the optimizer skipped all of the {len(evidence.steps)} steps" if every else None
+
+
+def some_skipped(evidence: Evidence) -> Answer:
+    """The optimizer skipped steps."""
+    skipped = [step.number for step in evidence.steps if step.skipped]
+    if not skipped or len(skipped) == len(evidence.steps):
+        return None
+    return (
+        f"the optimizer skipped {len(skipped)} of {len(evidence.steps)} steps (first: {skipped[0]}); "
+        "they are not measured"
+    )
+
+
+def _missing(evidence: Evidence, field: str, name: str) -> Answer:
+    steps = [step for step in evidence.steps if not step.skipped]
+    have = sum(1 for step in steps if getattr(step, field) is not None)
+    if not evidence.printed(field):
+        return None if have else NotPossible(reason=f"the format does not print the {name}")
+    if have >= MOST * len(steps):
+        return None
+    if evidence.spec is None and not any(getattr(step, each) is not None for step in steps for each in ALWAYS):
+        return NotPossible(reason="the log has nothing but the times of its steps")
+    return f"{len(steps) - have} of {len(steps)} steps have no {name}, which this format always prints"
+
+
+def _all_zero(values: Sequence[float | None], name: str) -> Answer:
+    known = [value for value in values if value is not None]
+    if not known:
+        return NotPossible(reason=f"no step has a {name}")
+    return f"the {name} is 0 in all of {len(known)} steps" if not any(known) else None
+
+
+def _losses(steps: Sequence[Step]) -> list[float]:
+    return [step.loss for step in steps if step.loss is not None]
+
+
+CHECKS = (
+    Check(
+        "loss-missing", "The loss of each step, if the format always prints it.",
+        "Fewer than 80 % of the steps have one: nothing shows that the model was trained.",
+        "Look at the log: does another program write it, or is its format new?", "invalid", missing,
+    ),
+    Check(
+        "loss-not-finite", "Every loss.", "A NaN or infinite loss: training diverged, or a kernel is broken.",
+        "Repeat on other nodes; compare with bf16 or another image.", "invalid", not_finite,
+    ),
+    Check(
+        "loss-negative", "Every loss.", "A cross entropy is never negative: the number is damaged, or is no loss.",
+        "Look at the line of that step in the log.", "invalid", negative,
+    ),
+    Check(
+        "loss-zero", "Every loss, unless the data of the recipe makes it 0.",
+        "The labels are masked or empty, or no batch was read.", "Check the data set and the loss mask.", "invalid",
+        zero,
+    ),
+    Check(
+        "loss-start", "The loss of the first step, from 0.7 to 1.5 times ln(vocabulary).",
+        "An untrained model knows nothing about the next token, so its loss is about ln(vocabulary). Another value "
+        "means another vocabulary, loaded weights, or another loss.",
+        "Compare the vocabulary and the checkpoint in the framework's final configuration.", "invalid", start,
+    ),
+    Check(
+        "loss-constant", f"All losses, from {CONSTANT} steps on.", "A loss that never changes: no weight is updated.",
+        "Check the learning rate and the optimizer.", "invalid", constant,
+    ),
+    Check(
+        "loss-rising", f"The means of the first and the last quarter of the losses, from {FEW} steps on.",
+        "The loss rises by more than 5 % and twice its scatter: training diverges.",
+        "Check the learning rate, the precision and the nodes.", "invalid", rising,
+    ),
+    Check(
+        "validation-loss", "The validation losses in the log.", "A validation loss is NaN, infinite or negative.",
+        "As for loss-not-finite.", "invalid", validation,
+    ),
+    Check(
+        "gradient-missing", "The gradient norm of each step, if the format always prints it.",
+        "Fewer than 80 % of the steps have one.", "Check the version of the framework.", "warning", gradient_missing,
+    ),
+    Check(
+        "gradient-zero", "All gradient norms.", "Every gradient is 0: the model does not learn.",
+        "Check the data, the loss mask and frozen layers.", "invalid", gradient_zero,
+    ),
+    Check(
+        "gradient-last", "The gradient norm of the last step.",
+        "It is NaN or infinite, and no later loss would show it.", "As for loss-not-finite.", "invalid", gradient_last,
+    ),
+    Check(
+        "gradient-not-finite", "All gradient norms.", "Some are NaN or infinite; the loss survived.",
+        "Check the precision and the loss scale.", "warning", gradient_not_finite,
+    ),
+    Check(
+        "rate-missing", "The learning rate of each step, if the format always prints it.",
+        "Fewer than 80 % of the steps have one.", "Check the version of the framework.", "warning", rate_missing,
+    ),
+    Check(
+        "rate-zero", "All learning rates.", "Every learning rate is 0: no weight is updated.",
+        "Check the schedule of the learning rate.", "invalid", rate_zero,
+    ),
+    Check(
+        "all-skipped", "The steps that the optimizer skipped.", "It skipped all of them: nothing was trained.",
+        "Check the loss scale and the gradients.", "invalid", all_skipped,
+    ),
+    Check(
+        "some-skipped", "The steps that the optimizer skipped.", "They are left out of the measurement.",
+        "A few at the start are usual with a dynamic loss scale; otherwise check the gradients.", "warning",
+        some_skipped,
+    ),
+)  # fmt: skip

@@ -1,0 +1,256 @@
+"""Was it the job that was asked for? Batch, tokens, steps, ranks, model and dtype, as the log states them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from ..model import Event, ModelShape, RunSpec, Step
+from .base import NO_SPEC, Answer, Check, Evidence, NotPossible
+
+FACT = "fact"
+"""Kind of the events with which a grammar reports values that the log states."""
+
+FALLBACK = "config_fallback"
+"""Kind of the event that reports that the framework did not find the configuration asked for and took another one."""
+
+VOCABULARY = 0.05
+"""Frameworks pad the vocabulary, to a multiple of a few hundred."""
+
+ROUNDED = 0.05
+"""Relative tolerance of a number of parameters, besides the rounding of the log."""
+
+FAMILIES = ("fp32", "bf16", "fp16", "fp8", "nvfp4")
+"""Data types by which dtypes are compared: fp8_cs and fp8_mx are both fp8."""
+
+
+def batch(evidence: Evidence) -> Answer:
+    """A step has another number of samples than asked for."""
+    return _every_step(evidence, "global_batch_size", lambda spec: spec.global_batch_size, "samples")
+
+
+def tokens(evidence: Evidence) -> Answer:
+    """A step has another number of tokens than asked for."""
+    return _every_step(evidence, "tokens", lambda spec: spec.tokens_per_step, "tokens")
+
+
+def consumed(evidence: Evidence) -> Answer:
+    """The consumed samples do not grow by one batch a step."""
+    known = [step for step in evidence.steps if step.consumed_samples is not None]
+    if len(known) < 2:
+        return NotPossible(reason="fewer than two steps have the consumed samples")
+    for before, after in itertools.pairwise(known):
+        size = evidence.spec.global_batch_size if evidence.spec else after.global_batch_size
+        if size is None:
+            return NotPossible(reason="the size of the batch is not known")
+        grown = (after.consumed_samples or 0) - (before.consumed_samples or 0)
+        wanted = size * (after.number - before.number)
+        if grown != wanted:
+            span = f"from step {before.number} to step {after.number}"
+            return f"the consumed samples grow by {grown} {span}, not by {wanted}"
+    return None
+
+
+def steps(evidence: Evidence) -> Answer:
+    """The log announces another number of steps than asked for."""
+    spec = evidence.spec
+    if spec is None:
+        return NO_SPEC
+    if evidence.resumed:
+        return NotPossible(reason="the training continues from a checkpoint")
+    totals = [step.total for step in evidence.steps if step.total is not None]
+    if not totals or evidence.first is None:
+        return NotPossible(reason="the log does not announce the last step")
+    wanted = evidence.first + spec.steps - 1
+    last = max(max(totals), evidence.steps[-1].number)
+    return f"the log's last step is {last}, but {spec.steps} steps end with {wanted}" if last != wanted else None
+
+
+def ranks(evidence: Evidence) -> Answer:
+    """The framework runs on another number of GPUs (or devices) than asked for."""
+    return _stated(evidence, "world_size", lambda spec: spec.gpus, "GPUs")
+
+
+def stated_batch(evidence: Evidence) -> Answer:
+    """The framework's configuration has another global batch size."""
+    return _stated(evidence, "global_batch_size", lambda spec: spec.global_batch_size, "samples per step")
+
+
+def micro_batch(evidence: Evidence) -> Answer:
+    """The framework's configuration has another micro batch size or number of micro batches."""
+    sizes = _stated(evidence, "micro_batch_size", lambda spec: spec.micro_batch_size, "samples per forward pass")
+    number = _stated(evidence, "microbatches", lambda spec: spec.gradient_accumulation, "forward passes per step")
+    return sizes if isinstance(sizes, str) or not isinstance(number, str) else number
+
+
+def sequence(evidence: Evidence) -> Answer:
+    """The framework's configuration has another sequence length."""
+    return _stated(evidence, "sequence_length", lambda spec: spec.model.sequence_length, "tokens per sample")
+
+
+def layers(evidence: Evidence) -> Answer:
+    """The model has another number of layers."""
+    return _stated(evidence, "layers", lambda spec: spec.model.layers, "layers")
+
+
+def width(evidence: Evidence) -> Answer:
+    """The model has another hidden size."""
+    return _stated(evidence, "hidden_size", lambda spec: spec.model.hidden_size, "hidden units")
+
+
+def vocabulary(evidence: Evidence) -> Answer:
+    """The model has another vocabulary, apart from padding."""
+    return _stated(
+        evidence, "vocab_size", lambda spec: spec.model.vocab_size, "tokens in the vocabulary", tolerance=VOCABULARY
+    )
+
+
+def dtype(evidence: Evidence) -> Answer:
+    """The model is computed in another data type."""
+    if evidence.spec is None:
+        return NO_SPEC
+    asked = family(evidence.spec.dtype)
+    found = [event for event in _facts(evidence) if "dtype" in event.facts]
+    if not found or asked is None:
+        return NotPossible(reason="the log does not state the data type")
+    other = next((event for event in found if family(str(event.facts["dtype"])) != asked), None)
+    return f"the framework computes in {other.facts['dtype']}, not in {evidence.spec.dtype}" if other else None
+
+
+def parameters(evidence: Evidence) -> Answer:
+    """The model has another number of parameters than its shape."""
+    spec = evidence.spec
+    if spec is None:
+        return NO_SPEC
+    low, high = parameter_range(spec.model)
+    p = spec.parallelism
+    split = p.tp * p.pp * (p.ep or 1) > 1
+    stated = [event for event in _facts(evidence) if isinstance(event.facts.get("parameters"), int)]
+    found = [event for event in stated if not (split and event.facts.get("local"))]
+    if not found:
+        return NotPossible(reason="the log does not state the number of parameters")
+    for event in found:
+        count = int(event.facts["parameters"])
+        coarse = float(event.facts.get("resolution", 0.0)) + ROUNDED * count
+        if count and not low - coarse <= count <= high + coarse:
+            return (
+                f"the model has {count / 1e9:.3g} billion parameters; its shape has {low / 1e9:.3g} to {high / 1e9:.3g}"
+            )
+    return None
+
+
+def fallback(evidence: Evidence) -> Answer:
+    """The framework took another configuration than the one asked for."""
+    found = next((event for event in evidence.events if event.kind == FALLBACK), None)
+    if found is None:
+        return None
+    asked, used = found.facts.get("asked"), found.facts.get("used")
+    return f"the framework did not find the configuration {asked} and used {used}"
+
+
+def family(name: str) -> str | None:
+    """The data type in the name of a dtype (fp8 in fp8_cs); None for an unknown name."""
+    return next((known for known in FAMILIES if name.lower().startswith(known)), None)
+
+
+def parameter_range(model: ModelShape) -> tuple[float, float]:
+    """Least and largest number of parameters of a decoder of this shape.
+
+    The least has a tied output embedding and a feed-forward part of two matrices, the largest an untied one and three.
+    Biases and norms are less than 1 % of both.
+    """
+    attention = 2 * model.hidden_size**2 * (1 + model.query_groups / model.heads)
+    sparse = model.layers // (model.moe_layer_every or 1) if model.experts else 0
+    expert = (model.experts or 0) * (model.moe_ffn_hidden_size or model.ffn_hidden_size)
+    shared = model.shared_ffn_hidden_size or 0
+    units = (model.layers - sparse) * model.ffn_hidden_size + sparse * (expert + shared)
+    router = sparse * (model.experts or 0) * model.hidden_size
+    embedding = model.vocab_size * model.hidden_size
+    rest = model.layers * attention + router
+    low = rest + 2 * units * model.hidden_size + embedding
+    high = rest + 3 * (units + sparse * model.ffn_hidden_size) * model.hidden_size + 2 * embedding
+    return low, high
+
+
+def _every_step(evidence: Evidence, field: str, asked: Callable[[RunSpec], int], unit: str) -> Answer:
+    if evidence.spec is None:
+        return NO_SPEC
+    known: Sequence[Step] = [step for step in evidence.steps if getattr(step, field) is not None]
+    if not known:
+        return NotPossible(reason=f"the log does not print the {unit} of a step")
+    wanted = asked(evidence.spec)
+    bad = next((step for step in known if getattr(step, field) != wanted), None)
+    return f"step {bad.number} has {getattr(bad, field)} {unit}, not the {wanted} asked for" if bad else None
+
+
+def _stated(
+    evidence: Evidence, name: str, asked: Callable[[RunSpec], int], unit: str, tolerance: float = 0.0
+) -> Answer:
+    if evidence.spec is None:
+        return NO_SPEC
+    found = [event.facts[name] for event in _facts(evidence) if isinstance(event.facts.get(name), int)]
+    if not found:
+        return NotPossible(reason=f"the log does not state the {unit}")
+    wanted = asked(evidence.spec)
+    bad = next((value for value in found if abs(int(value) - wanted) > tolerance * wanted), None)
+    return f"the framework states {bad} {unit}, not the {wanted} asked for" if bad is not None else None
+
+
+def _facts(evidence: Evidence) -> list[Event]:
+    return [event for event in evidence.events if event.kind == FACT]
+
+
+OTHER_JOB = "Compare the specification (`llmbx show`) with the framework's configuration at the start of the log."
+
+CHECKS = (
+    Check(
+        "batch", "The global batch size of every step.",
+        "Another job: a step has more or fewer samples than asked for.", OTHER_JOB, "invalid", batch,
+    ),
+    Check(
+        "tokens", "The tokens of every step.", "Another job: another sequence length or batch.", OTHER_JOB, "invalid",
+        tokens,
+    ),
+    Check(
+        "consumed-samples", "How much the consumed samples grow from step to step.",
+        "A step reads more or fewer samples than its batch.", "Check the batch, and whether steps are missing.",
+        "invalid", consumed,
+    ),
+    Check(
+        "steps", "The last step that the log announces, and the last that it has.",
+        "Another job: more or fewer steps than asked for.", OTHER_JOB, "invalid", steps,
+    ),
+    Check(
+        "ranks", "The number of ranks or devices that the framework states.",
+        "Another job: GPUs are missing, or ranks train by themselves.", "Check the launcher and the nodes.", "invalid",
+        ranks,
+    ),
+    Check(
+        "stated-batch", "The global batch size in the framework's configuration.", "Another job.", OTHER_JOB, "invalid",
+        stated_batch,
+    ),
+    Check(
+        "micro-batch", "The micro batch size, and the forward passes per step.",
+        "The same samples, but another way to compute them: other speed and memory.", OTHER_JOB, "invalid", micro_batch,
+    ),
+    Check("sequence", "The sequence length in the configuration.", "Another job.", OTHER_JOB, "invalid", sequence),
+    Check("layers", "The number of layers in the configuration.", "Another model.", OTHER_JOB, "invalid", layers),
+    Check("hidden-size", "The hidden size in the configuration.", "Another model.", OTHER_JOB, "invalid", width),
+    Check(
+        "vocabulary", "The size of the vocabulary, within 5 % for padding.", "Another model.", OTHER_JOB, "invalid",
+        vocabulary,
+    ),
+    Check(
+        "parameters", "The number of parameters that the log states, against the model's shape.",
+        "Another model: layers, experts or widths differ.", OTHER_JOB, "invalid", parameters,
+    ),
+    Check(
+        "dtype", "The data type in the configuration.",
+        "Another job: the peak and the speed are those of another type.", OTHER_JOB, "invalid", dtype,
+    ),
+    Check(
+        "fallback", "Lines such as `not found; falling back to`.",
+        "The framework used another configuration than the one asked for.",
+        "Use an image that has the configuration, or compare the two.", "not comparable", fallback,
+    ),
+)  # fmt: skip

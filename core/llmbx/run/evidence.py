@@ -1,0 +1,87 @@
+"""Gather what the checks read about a run: its log, its figures, its specification and what the ranks saw."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from ..checks import first as first_finding
+from ..checks import run_checks, texts
+from ..checks.base import Arrival, Evidence
+from ..entry.seen import FILE as SEEN
+from ..measure.figures import Figures
+from ..model import Prints, Result, Step
+from ..model.result import CheckOutcome
+from ..record import arrivals
+from ..record.folder import Run
+from .collect import Log
+from .verdict import Verdict
+
+
+def gather(
+    run: Run | None,
+    log: Log,
+    prints: Prints | None,
+    figures: Figures | None = None,
+    *,
+    steps: Sequence[Step] | None = None,
+    first: int | None = None,
+    ended_well: bool = False,
+) -> Evidence:
+    """Return the evidence about a log. `run` is the run of llmbx that wrote it, if any.
+
+    `steps` replaces the log's own. `first` is the framework's number of the first step, if known. `ended_well` is
+    whether the process succeeded and the last step was seen.
+    """
+    return Evidence(
+        steps=tuple(log.steps if steps is None else steps),
+        events=tuple(log.events),
+        earlier=tuple(log.earlier),
+        after=tuple(log.after),
+        conflicts=tuple(log.conflicts),
+        arrivals=tuple(Arrival(number=number, at=at) for number, at in arrivals.of(run)) if run else (),
+        spec=run.record.spec if run else None,
+        prints=prints,
+        figures=figures,
+        first=first,
+        ended_well=ended_well,
+        gpus=seen_gpus(run) if run else None,
+    )
+
+
+def seen_gpus(run: Run) -> tuple[str, ...] | None:
+    """The product names of the GPUs that the first rank saw; None if it recorded nothing."""
+    try:
+        gpus = json.loads((run.path / SEEN).read_bytes())["gpus"]
+        return tuple(str(gpu["name"]) for gpu in gpus if gpu.get("name"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def decide(verdict: Verdict, evidence: Evidence) -> tuple[Verdict, tuple[CheckOutcome, ...]]:
+    """Apply the checks to the verdict: return the new verdict, and the outcomes of the checks.
+
+    The first finding that makes the data invalid is the cause of a run that would be completed; else the first one that
+    only fails it.
+    """
+    outcomes = run_checks(evidence)
+    invalid, failed = first_finding(outcomes, "invalid"), first_finding(outcomes, "failed")
+    found = invalid or failed
+    if found is None:
+        return verdict, outcomes
+    cause = verdict.cause or f"{found.text} (check {found.check})"
+    status = "failed" if verdict.status == "completed" else verdict.status
+    return verdict.replace(status=status, data_valid=verdict.data_valid and invalid is None, cause=cause), outcomes
+
+
+def with_outcomes(result: Result, outcomes: tuple[CheckOutcome, ...]) -> Result:
+    """The result with the outcomes of its checks: also as warnings, and as reasons not to compare it."""
+    severe = (*texts(outcomes, "invalid"), *texts(outcomes, "failed"))
+    reasons = (*result.not_comparable_because, *texts(outcomes, "not comparable"))
+    changed: Result = result.replace(
+        checks=outcomes,
+        not_comparable_because=reasons,
+        comparable=not reasons,
+        warnings=(*(text for text in severe if text != result.cause), *texts(outcomes, "warning"), *result.warnings),
+    )
+    return changed
