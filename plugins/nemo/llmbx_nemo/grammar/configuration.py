@@ -22,8 +22,9 @@ KEYS = {
 }
 """Section and key of the numbers that are facts, and the names of these."""
 
-_SECTION = re.compile(r"\[(?P<name>\w+)\](?: Non-default values|:)")
-_VALUE = re.compile(r"\s*(?P<key>\w+): (?P<value>\S+)")
+# A label may precede the text; `bf16: True` looks like one itself, so that no label is split off here.
+_SECTION = re.compile(r"\[(?P<name>\w+)\](?: Non-default values|:\s*$)")
+_VALUE = re.compile(r"(?:^|\s)(?P<key>\w+): (?P<value>\S+)")
 _END = re.compile(r"={20,}\s*$")
 
 
@@ -42,13 +43,13 @@ class Summary:
             self.open, self._section, self._lines, self._types = True, "", 0, set()
             return []
         self._lines += 1
-        if (_END.match(text) and self._section) or self._lines > LONGEST:
+        if (_END.search(text) and self._section) or self._lines > LONGEST:
             self.open = False
             return self._dtype()
-        if section := _SECTION.match(text):
+        if section := _SECTION.search(text):
             self._section = section["name"]
             return []
-        match = _VALUE.match(text)
+        match = _VALUE.search(text)
         return self._value(match["key"], match["value"], text) if match else []
 
     def _value(self, key: str, value: str, text: str) -> list[Event]:

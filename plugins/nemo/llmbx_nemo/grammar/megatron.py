@@ -103,7 +103,7 @@ class MegatronParser:
         if _may_be_fact(line):
             found += self._other(line)
         if self._summary.open or "Configuration Summary (" in line:
-            found += self._summary.feed(split_label(line)[2])
+            found += self._summary.feed(line)
         return [*found, *self._note(self._signatures.feed(line))]
 
     def close(self) -> list[Record]:

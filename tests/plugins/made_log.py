@@ -1,0 +1,207 @@
+"""Made-up logs of three frameworks for one training, which tests put faults into. The lines are those of real logs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+from llmbx.model import RunSpec
+from llmbx.testing import resolve_spec
+
+Numbers = dict[str, Any]
+
+
+@dataclasses.dataclass
+class Made:
+    """One training: the values of its steps, what the framework states, and further lines around the steps.
+
+    `arrivals` are the seconds at which the steps' lines are read, by number; `seen` the GPUs that the first rank saw.
+    """
+
+    spec: RunSpec
+    first: int
+    steps: list[Numbers]
+    stated: Numbers
+    before: list[str] = dataclasses.field(default_factory=list)
+    after: list[str] = dataclasses.field(default_factory=list)
+    inside: dict[int, list[str]] = dataclasses.field(default_factory=dict)
+    last_line: bool = True
+    arrivals: dict[int, float] = dataclasses.field(default_factory=dict)
+    seen: list[str] | None = None
+    exit_code: int = 0
+
+    def every(self, **values: Any) -> None:
+        """Set values of every step; a function gets the position of the step, from 0."""
+        for place, step in enumerate(self.steps):
+            step.update({name: value(place) if callable(value) else value for name, value in values.items()})
+
+    def at(self, place: int, **values: Any) -> None:
+        """Set values of the step at a position."""
+        self.steps[place].update(values)
+
+
+def made(name: str, time_s: float) -> Made:
+    """A clean training in this format, with steps of `time_s` seconds."""
+    spec, first = SPECS[name]()
+    start = math.log(spec.model.vocab_size)
+    steps = [
+        {
+            "number": first + k,
+            "time": time_s * (5.0 if k == 0 else 1 + 0.002 * math.sin(7 * k)),
+            "loss": start - 0.02 * k,
+            "grad": 3.0 / (k + 1) + 0.5,
+            "lr": 1e-6 * (k + 1),
+            "batch": spec.global_batch_size,
+            "consumed": spec.global_batch_size * (k + 1),
+            "tokens": spec.tokens_per_step,
+            "skipped": 0,
+            "nan": 0,
+            "total": first + spec.steps - 1,
+        }
+        for k in range(spec.steps)
+    ]
+    stated = {
+        "ranks": spec.gpus,
+        "microbatches": spec.gradient_accumulation,
+        "layers": spec.model.layers,
+        "hidden": spec.model.hidden_size,
+        "batch": spec.global_batch_size,
+        "micro": spec.micro_batch_size,
+        "length": spec.model.sequence_length,
+        "vocab": spec.model.vocab_size,
+        "dtype": spec.dtype,
+        "billions": PARAMETERS[name],
+        "backend": "gpu",
+    }
+    found = Made(spec, first, steps, stated)
+    found.arrivals = _arrivals(steps)
+    return found
+
+
+def _arrivals(steps: list[Numbers]) -> dict[int, float]:
+    now, found = 1.7e9, {}
+    for step in steps:
+        now += step["time"]
+        found[step["number"]] = now
+    return found
+
+
+def _spec(workload: str, **asked: Any) -> tuple[RunSpec, int]:
+    first = asked.pop("first")
+    return resolve_spec(workload, runtime="pyxis", launcher="slurm", **asked), first
+
+
+SPECS: dict[str, Callable[[], tuple[RunSpec, int]]] = {
+    "bridge": lambda: _spec("llama3.1", plugin="nemo", size="8b", gpu_type="b200", gpus=8, dtype="bf16", first=1),
+    "nemo2": lambda: _spec("llama4", plugin="nemo", size="400b", gpu_type="h100", gpus=512, dtype="bf16", first=0),
+    "maxtext": lambda: _spec(
+        "llama2", plugin="maxtext", size="70b", gpu_type="h100", gpus=64, dtype="bf16", first=0, window="11-44",
+        settings={"pgle": "off"},
+    ),
+}  # fmt: skip
+"""The run of each format, and the number of its first step."""
+
+PARAMETERS = {"bridge": 8.03, "nemo2": 400.7, "maxtext": 68.977}
+
+
+def text(log: Made) -> str:
+    """The log as its framework prints it."""
+    lines = {"megatron-bridge": _bridge, "nemo2": _nemo2}.get(log.spec.driver, _maxtext)(log)
+    return "\n".join(lines) + "\n"
+
+
+def _body(log: Made, line: Callable[[Numbers], str]) -> list[str]:
+    found = []
+    for place, step in enumerate(log.steps):
+        found += [line(step), *log.inside.get(place, [])]
+    return found
+
+
+def _bridge(log: Made) -> list[str]:
+    stated = log.stated
+    head = [
+        "=" * 70, "Configuration Summary (Non-Default Values vs Megatron Core)", "=" * 70, "",
+        "[optimizer] Non-default values (vs Mcore OptimizerConfig):", "  bf16: True  (Mcore default: False)",
+        "[model] Non-default values (vs Mcore TransformerConfig):",
+        f"  {stated['dtype']}: True  (Mcore default: False)" if stated["dtype"] != "fp32"
+        else "  autocast_dtype: torch.float32  (Mcore default: None)",
+        f"  hidden_size: {stated['hidden']}  (Mcore default: 0)",
+        f"  num_layers: {stated['layers']}  (Mcore default: 0)",
+        "[train]:", f"  global_batch_size: {stated['batch']}", f"  micro_batch_size: {stated['micro']}", "=" * 70,
+        "[after megatron is initialized] datetime: 2026-03-27 23:06:40 ", *log.before,
+        "Starting training loop at iteration 0",
+        f"Total number of parameters in billions: {stated['billions']:.2f}",
+    ]  # fmt: skip
+    tail = ["[after training is done] datetime: 2026-03-27 23:50:17 "] if log.last_line else []
+    return [*head, *_body(log, _bridge_line), *tail, *log.after]
+
+
+def _bridge_line(step: Numbers) -> str:
+    loss = f" lm loss: {step['loss']:.6E} |" if step["loss"] is not None else ""
+    grad = f" grad norm: {step['grad']:.3f} |" if step["grad"] is not None else ""
+    rate = f" learning rate: {step['lr']:.6E} |" if step["lr"] is not None else ""
+    return (
+        f" [2026-03-27 23:08:06] iteration {step['number']:8d}/{step['total']:8d} | consumed samples: "
+        f"{step['consumed']:12d} | elapsed time per iteration (ms): {1000 * step['time']:.1f} |{rate} "
+        f"global batch size: {step['batch']:5d} |{loss} loss scale: 1.0 |{grad} number of skipped iterations: {step['skipped']:3d} | "
+        f"number of nan iterations: {step['nan']:3d} |"
+    )
+
+
+def _nemo2(log: Made) -> list[str]:
+    stated = log.stated
+    head = [
+        "[NeMo I 2025-05-14 09:00:00 nemo_logging:393] Experiments will be logged at nemo_experiments/default",
+        "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/1",
+        f"All distributed processes registered. Starting with {stated['ranks']} processes",
+        "[NeMo I 2025-05-14 09:00:00 num_microbatches_calculator:228] setting number of microbatches to constant "
+        f"{stated['microbatches']}",
+        *log.before,
+    ]
+    tail = [f"`Trainer.fit` stopped: `max_steps={log.spec.steps}` reached."] if log.last_line else []
+    return [*head, *_body(log, _nemo2_line), *tail, *log.after]
+
+
+def _nemo2_line(step: Numbers) -> str:
+    fields = [
+        f"Training epoch 0, iteration {step['number']}/{step['total']}",
+        f"lr: {step['lr']:.4g}" if step["lr"] is not None else None,
+        f"global_batch_size: {step['batch']}",
+        f"global_step: {step['number']}",
+        f"reduced_train_loss: {step['loss']:.4g}" if step["loss"] is not None else None,
+        f"train_step_timing in s: {step['time']:.4g}",
+        f"consumed_samples: {step['consumed']}" if step["number"] else None,
+    ]
+    return " | ".join(field for field in fields if field is not None)
+
+
+ABSL = "I1121 07:20:25.853725 140349491260288 metric_logger.py:265] "
+
+
+def _maxtext(log: Made) -> list[str]:
+    stated = log.stated
+    dtypes = {"bf16": "bfloat16", "fp32": "float32", "fp8": "bfloat16"}
+    params = {
+        "dtype": dtypes[stated["dtype"]], "emb_dim": stated["hidden"],
+        "global_batch_size_to_train_on": stated["batch"], "max_target_length": stated["length"],
+        "num_decoder_layers": stated["layers"], "quantization": "fp8" if stated["dtype"] == "fp8" else "",
+        "vocab_size": stated["vocab"],
+    }  # fmt: skip
+    head = [
+        *(f"{ABSL}Config param {name}: {value}" for name, value in params.items()),
+        f"{ABSL}System Information: Jax Backend: {stated['backend']}",
+        f"{ABSL}Num_devices: {stated['ranks']}, shape (1, 1, 1, 64, 1)",
+        f"{ABSL}number parameters: {stated['billions']:.3f} billion",
+        *log.before,
+    ]
+    return [*head, *_body(log, _maxtext_line), *log.after]
+
+
+def _maxtext_line(step: Numbers) -> str:
+    loss = f", loss: {step['loss']:.3f}" if step["loss"] is not None else ""
+    return (
+        f"{ABSL}completed step: {step['number']}, seconds: {step['time']:.3f}, TFLOP/s/device: 400.000, "
+        f"Tokens/s/device: 1000.000, total_weights: {step['tokens']}{loss}"
+    )

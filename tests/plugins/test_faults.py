@@ -1,0 +1,110 @@
+"""Every fault in a training with exit code 0 changes the verdict, in every log format that can show it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from llmbx.checks import GROUPS
+from llmbx.model import Job, JobStatus, Result
+from llmbx.plugins.manager import Plugins, load
+from llmbx.record import arrivals
+from llmbx.record.folder import Run, new_record
+from llmbx.run.finalize import assess
+from llmbx.run.pipeline import exit_code
+
+from .faults import ALL, FAULTS
+from .made_log import Made, made, text
+
+Judge = Callable[[Made], Result]
+
+CASES = [(name, format_) for name, fault in FAULTS.items() for format_ in fault.formats]
+
+
+@pytest.fixture(scope="module")
+def plugins() -> Plugins:
+    return load()
+
+
+def clean(format_: str, plugins: Plugins) -> Made:
+    """A training at 40 % of the peak."""
+    spec = made(format_, 1.0).spec
+    flops = plugins.framework(spec.plugin).compute_flops(spec)
+    assert flops is not None and spec.peak is not None
+    work = flops.by(spec.flops_convention) * spec.global_batch_size
+    return made(format_, work / (0.4 * spec.peak.tflops * 1e12 * spec.gpus))
+
+
+@pytest.fixture
+def judge(tmp_path: Path, plugins: Plugins) -> Judge:
+    """The result of a run that left this log, and ended with exit code 0."""
+
+    def result(log: Made) -> Result:
+        job = Job(launcher="slurm", job_id="1", submitted=0.0)
+        record = new_record("run", log.spec, command=()).replace(job=job)
+        run = Run(folder=str(tmp_path), record=record)
+        run.log.write_text(text(log))
+        arrivals.note(run, sorted(log.arrivals.items()))
+        if log.seen is not None:
+            (tmp_path / "seen.json").write_text(json.dumps({"gpus": [{"name": name} for name in log.seen]}))
+        return assess(run, plugins, JobStatus(state="ended", exit_code=log.exit_code)).result
+
+    return result
+
+
+@pytest.mark.parametrize("format_", ALL)
+def test_a_clean_training_passes_every_check(format_: str, plugins: Plugins, judge: Judge) -> None:
+    found = judge(clean(format_, plugins))
+    assert [outcome for outcome in found.checks if outcome.outcome != "not possible"] == []
+    assert (found.status, found.data_valid, found.comparable, exit_code(found)) == ("completed", True, True, 0)
+    assert found.mfu.value == pytest.approx(0.4, rel=0.01)
+    assert not [line for line in found.warnings if "check" in line]
+
+
+def test_the_table_of_faults_has_every_check() -> None:
+    assert {fault.check for fault in FAULTS.values()} == {check.id for group in GROUPS.values() for check in group}
+    assert len(CASES) >= 80
+
+
+@pytest.mark.parametrize(("name", "format_"), CASES)
+def test_a_fault_changes_the_verdict(name: str, format_: str, plugins: Plugins, judge: Judge) -> None:
+    fault, log = FAULTS[name], clean(format_, plugins)
+    fault.change(log)
+    found = judge(log)
+    assert (fault.check, fault.effect) in {(outcome.check, outcome.outcome) for outcome in found.checks}
+    fails = fault.effect in ("failed", "invalid")
+    assert exit_code(found) == (1 if fails else 0)
+    assert found.status == ("failed" if fails else "completed")
+    assert found.data_valid is (fault.effect != "invalid")
+    assert found.comparable is (fault.effect != "not comparable")
+    said = {"invalid": (found.cause,), "failed": (found.cause,), "not comparable": found.not_comparable_because}
+    assert any(line for line in said.get(fault.effect, found.warnings))
+
+
+def test_a_loss_that_the_synthetic_data_makes_0_is_valid(plugins: Plugins, judge: Judge) -> None:
+    log = clean("maxtext", plugins)
+    log.every(loss=lambda k: max(0.0, math.log(32000) - k))
+    assert judge(log).data_valid
+    log.every(loss=0.0)
+    found = judge(log)
+    assert found.data_valid and "loss-zero" in [outcome.check for outcome in found.checks]
+
+
+def test_a_training_from_a_checkpoint_may_start_low(plugins: Plugins, judge: Judge) -> None:
+    log = clean("bridge", plugins)
+    log.every(loss=lambda k: 2.1 + 0.001 * (k % 7))
+    log.before.append(" successfully loaded checkpoint from /weights [ t 1/1, p 1/1 ] at iteration 0")
+    assert judge(log).data_valid
+
+
+def test_stamps_of_the_log_are_the_clock_of_a_run_that_nobody_followed(plugins: Plugins, judge: Judge) -> None:
+    log = clean("bridge", plugins)
+    log.arrivals = {}
+    found = judge(log)
+    assert "clock-short" in [outcome.check for outcome in found.checks if outcome.outcome == "invalid"], (
+        "every line has the same stamp"
+    )
