@@ -145,8 +145,8 @@ def _bridge_line(step: Numbers) -> str:
     return (
         f" [2026-03-27 23:08:06] iteration {step['number']:8d}/{step['total']:8d} | consumed samples: "
         f"{step['consumed']:12d} | elapsed time per iteration (ms): {1000 * step['time']:.1f} |{rate} "
-        f"global batch size: {step['batch']:5d} |{loss} loss scale: 1.0 |{grad} number of skipped iterations: {step['skipped']:3d} | "
-        f"number of nan iterations: {step['nan']:3d} |"
+        f"global batch size: {step['batch']:5d} |{loss} loss scale: 1.0 |{grad} "
+        f"number of skipped iterations: {step['skipped']:3d} | number of nan iterations: {step['nan']:3d} |"
     )
 
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 DIFFERENT = 1
 COLUMNS = ("key", "upstream", "final", "permitted_because")
-SELECTION = ("names", "workload", "plugin", "size", "dtype", "gpu_type", "gpus", "recipe", "settings")
+SELECTION = ("names", "workload", "plugin", "size", "dtype", "gpu_type", "gpus", "recipe", "steps", "settings")
 """The options of `llmbx run` that select a configuration."""
-SELECTED = ("plugin", "workload", "size", "dtype", "gpu_type", "gpus", "recipe")
+SELECTED = ("plugin", "workload", "size", "dtype", "gpu_type", "gpus", "recipe", "steps")
 """The fields of a specification that these options set, without `--set`."""
 
 

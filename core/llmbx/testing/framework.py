@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from ..catalog.hardware import builtin
 from ..catalog.scales import ANY, admits, scales
 from ..catalog.validation import check_workload
-from ..errors import LlmbxError, UsageError
+from ..errors import InfraError, LlmbxError, UsageError
 from ..model import Finding, Image, ImageRequest, Launch, Phase, Recipe, Row, RunSpec, Workload, Wrapping
 from ..plugins.discovery import PluginInfo
 from ..plugins.manager import Framework, Plugins
@@ -93,6 +93,7 @@ def _run(spec: RunSpec, framework: Framework, plugins: Plugins) -> Iterator[str]
     request = framework.prepare_image(spec)
     yield from ill_typed(request, ImageRequest, "prepare_image")
     yield from _flops(spec, framework)
+    yield from _configuration(spec, framework)
     launch = framework.build_command(spec, IMAGE)
     broken = [*ill_typed(launch, Launch, "build_command")] or [
         text for phase in launch.phases for text in ill_typed(phase, Phase, f"build_command, phase {phase.role!r},")
@@ -102,6 +103,17 @@ def _run(spec: RunSpec, framework: Framework, plugins: Plugins) -> Iterator[str]
         yield from _launch(spec, launch, plugins)
         if framework.build_command(spec, IMAGE) != launch:
             yield "build_command is not pure: two calls returned different launches"
+
+
+def _configuration(spec: RunSpec, framework: Framework) -> Iterator[str]:
+    expected = framework.expect_configuration(spec)
+    for entry in expected.permitted if expected else ():
+        if not entry.reason.strip():
+            yield f"expect_configuration: the permitted difference in {', '.join(entry.keys)} has no reason"
+    try:
+        framework.configuration_program(spec)
+    except (UsageError, InfraError):
+        return  # the plugin says why it cannot build this configuration
 
 
 def _flops(spec: RunSpec, framework: Framework) -> Iterator[str]:

@@ -12,8 +12,9 @@ import pytest
 import llmbx.builtin
 import llmbx_toy.plugin as toy
 from llmbx import hookimpl, hookspecs
+from llmbx.errors import UsageError
 from llmbx.launchers.local import LocalLauncher
-from llmbx.model import Image, Launch, Phase, Prefix, RunSpec
+from llmbx.model import ExpectedConfiguration, Image, Launch, Permitted, Phase, Prefix, RunSpec
 from llmbx.model.flops import Flops
 from llmbx.plugins.discovery import HOOKS, PluginInfo
 from llmbx.plugins.entry_points import entry_points
@@ -218,3 +219,16 @@ def test_tools_that_lack_a_part_of_the_interface(check: Checked) -> None:
         "launcher 'local' has a poll_s of 0, expected a number of seconds > 0",
         "launcher 'local' renders a script that does not start with #!",
     ]
+
+
+def test_a_permitted_difference_needs_a_reason(check: Checked) -> None:
+    @hookimpl
+    def expect_configuration(spec: RunSpec) -> ExpectedConfiguration:
+        return ExpectedConfiguration(permitted=(Permitted(keys=("log.dir",), reason=" "),))
+
+    @hookimpl
+    def configuration_program(spec: RunSpec) -> None:
+        raise UsageError("this release cannot be installed")
+
+    (found,) = check(expect_configuration=expect_configuration, configuration_program=configuration_program)
+    assert "expect_configuration: the permitted difference in log.dir has no reason" in found
