@@ -72,6 +72,15 @@ def test_a_release_without_that_module_is_not_recorded(tmp_path: Path, capsys: p
     )
 
 
+def test_a_configuration_that_cannot_be_written_does_not_stop_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = object()
+    assert configuration.recording(None, lambda argv: made, tmp_path)([]) is made
+    assert "the final configuration was not written: AttributeError" in "".join(capsys.readouterr())
+    assert not (tmp_path / "configs").exists()
+
+
 def test_the_program_builds_the_measured_phase_with_as_many_devices(cluster: Callable[..., RunSpec]) -> None:
     found = program(cluster("fp8", 64, settings={"maxtext": "0.2"}))
     assert found.environment.name == "maxtext-cpu" and found.argv[0] in found.files

@@ -30,12 +30,17 @@ def record(program: dict[str, Any], folder: Path) -> None:
 
 
 def recording(module: Any, initialize: Callable[..., Any], folder: Path) -> Callable[..., Any]:
-    """Return MaxText's function `initialize` with the recording."""
+    """Return MaxText's function `initialize` with the recording. A configuration that cannot be written is a message:
+    the run trains without it.
+    """
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
         made = initialize(*args, **kwargs)
         # releases before 2025 return nothing: the configuration is an attribute of the module
-        write(module.config if made is None else made, folder)
+        try:
+            write(module.config if made is None else made, folder)
+        except Exception as error:
+            rank.say(f"the final configuration was not written: {type(error).__name__}: {error}")
         return made
 
     return recorded

@@ -35,7 +35,15 @@ ROUTING = (
     "fused_sort_chunks_by_index_with_probs", "fused_unpermute",
 )  # fmt: skip
 
-CAPABILITIES = {"h100": (9, 0), "h200": (9, 0), "b200": (10, 0), "gb200": (10, 0), "b300": (10, 3), "gb300": (10, 3)}
+CAPABILITIES = {
+    "a100": (8, 0),
+    "h100": (9, 0),
+    "h200": (9, 0),
+    "b200": (10, 0),
+    "gb200": (10, 0),
+    "b300": (10, 3),
+    "gb300": (10, 3),
+}
 """Compute capability by GPU type. Some settings depend on it."""
 
 
@@ -70,7 +78,9 @@ def adam() -> Any:
 
 
 def set_gpu_type(gpu_type: str) -> None:
-    """Make torch report the compute capability of this GPU type."""
+    """Make torch report the compute capability of this GPU type. Raises `ValueError` for an unknown type."""
     import torch
 
+    if gpu_type not in CAPABILITIES:
+        raise ValueError(f"the compute capability of GPU type {gpu_type} is not known")
     torch.cuda.get_device_capability = lambda *_: CAPABILITIES[gpu_type]
