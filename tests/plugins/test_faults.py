@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from llmbx.checks import GROUPS
-from llmbx.model import Job, JobStatus, Result
+from llmbx.model import FINAL, Job, JobStatus, Result
 from llmbx.plugins.manager import Plugins, load
 from llmbx.record import arrivals
 from llmbx.record.folder import Run, new_record
@@ -51,6 +51,10 @@ def judge(tmp_path: Path, plugins: Plugins) -> Judge:
         arrivals.note(run, sorted(log.arrivals.items()))
         if log.seen is not None:
             (tmp_path / "seen.json").write_text(json.dumps({"gpus": [{"name": name} for name in log.seen]}))
+        expected = plugins.framework(log.spec.plugin).expect_configuration(log.spec, tmp_path)
+        assert expected, "the framework writes its final configuration"
+        (tmp_path / FINAL).parent.mkdir(exist_ok=True)
+        (tmp_path / FINAL).write_text(json.dumps({"final": expected.upstream or {}}))
         return assess(run, plugins, JobStatus(state="ended", exit_code=log.exit_code)).result
 
     return result
