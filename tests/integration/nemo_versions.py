@@ -8,12 +8,20 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from llmbx_nemo.image_versions import image_versions
 from llmbx_venv.uv_tool import uv_command
 
-BRIDGE: Mapping[str, str] = {"0.1.0rc3": "0.14.0", "0.2.0rc6": "0.15.0", "0.3.0": "0.16.0"}
+
+def cores(name: str) -> Mapping[str, str]:
+    """The version of Megatron-Core for each version of a framework that an image has."""
+    found = [dict(pin.split("==") for pin in image.packages) for image in image_versions()]
+    return {pins[name]: pins["megatron-core"] for pins in found if name in pins}
+
+
+BRIDGE = cores("megatron-bridge")
 """Megatron-Bridge and Megatron-Core as in nemo:25.09, 25.11 and 26.02."""
 
-NEMO2: Mapping[str, str] = {"2.2.1": "0.11.0", "2.3.0": "0.12.0", "2.3.1": "0.12.1"}
+NEMO2 = cores("nemo-toolkit")
 """NeMo and the Megatron-Core release nearest to that in nemo:25.02.01, 25.04.00 and 25.04.01."""
 
 
