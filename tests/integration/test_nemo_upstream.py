@@ -19,7 +19,8 @@ import pytest
 
 from llmbx.catalog.configuration import compare_configurations, compared_fields, configuration_key, not_permitted
 from llmbx.model import ImageRequest, RunSpec
-from llmbx.run.configuration import FinalConfiguration, read_final
+from llmbx.plugins.manager import load
+from llmbx.run.configuration import FinalConfiguration, launch_values, read_final
 from llmbx_nemo.published import published
 from llmbx_nemo.upstream import expected, program, upstream
 from llmbx_venv.runtime import VenvRuntime
@@ -78,7 +79,11 @@ def ours(shared_install: Path, tmp_path_factory: pytest.TempPathFactory) -> Ours
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
         final = {name: read_final(folder / name) for name in programs}
-        return {name: found for name, found in final.items() if found}
+        return {
+            name: found.replace(final={**found.final, **launch_values(spec_of(recipe, name), load())})
+            for name, found in final.items()
+            if found
+        }
 
     return make
 

@@ -16,12 +16,17 @@ from ..model import FINAL, ConfigurationProgram, Image, ImageRequest, Result, Ru
 from ..plugins.manager import Plugins
 from ..record.folder import Run
 from ..runtimes.base import Progress
+from ..secrets import is_secret
 
 UNVERIFIED = "configuration not verified"
 """Begins the warning about a run whose final configuration is not known."""
 
 NAMED = 3
 """Number of fields that are named if a configuration differs from upstream's."""
+
+
+NO_IMAGE = Image(kind="none", reference="none", python="python3")
+"""Image of a launch that is not started."""
 
 
 class FinalConfiguration(Value, frozen=True):
@@ -64,7 +69,23 @@ def build_final(spec: RunSpec, plugins: Plugins, install: Path, progress: Progre
         found = read_final(Path(folder))
     if found is None:
         raise PluginError(f"plugin '{spec.plugin}': its configuration program wrote no {FINAL}")
-    return found
+    both = {**found.final, **launch_values(spec, plugins)}
+    return FinalConfiguration(final=dict(sorted(both.items())), versions=found.versions)
+
+
+def launch_values(spec: RunSpec, plugins: Plugins) -> dict[str, Any]:
+    """Return what the framework's launch sets, as flat keys beside the configuration's: nodes, ranks and environment.
+
+    Secrets and llmbx's own variables are left out.
+    """
+    launch = plugins.framework(spec.plugin).build_command(spec, NO_IMAGE)
+    found = {name: value for phase in launch.phases for name, value in phase.env.items()}
+    variables = {name: value for name, value in found.items() if not (name.startswith("LLMBX_") or is_secret(name))}
+    return {
+        "launch.nodes": launch.nodes,
+        "launch.ntasks_per_node": launch.ranks_per_node,
+        **{f"launch.env.{name}": value for name, value in variables.items()},
+    }
 
 
 def _environment(program: ConfigurationProgram, plugins: Plugins, install: Path, progress: Progress) -> Image:

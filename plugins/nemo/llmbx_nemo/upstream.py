@@ -28,8 +28,14 @@ from .image_versions import environment_of
 from .launch import CPU_ENV
 from .published import overlay, published
 
-OTHER = ("launch.", "process_env.", "__version__")
-"""Keys that are not of the configuration: the launch, the process's environment, the package's version."""
+OTHER = (
+    "launch.argv", "launch.name", "launch.pre_cmds", "launch.segment", "launch.srun_args",
+    "launch.env.PYTHONUNBUFFERED", "process_env.", "__version__",
+)  # fmt: skip
+"""Keys that are not compared: how the launch is written, the process's environment, the package's version."""
+
+OTHER_IN_RUN = ("launch.", "process_env.", "__version__")
+"""Keys that the configuration of a run does not have."""
 
 PROGRAM = "configure.py"
 
@@ -63,7 +69,7 @@ def expected(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
     return ExpectedConfiguration(
         upstream=values,
         source=found["source"] if found and values else None,
-        other=OTHER,
+        other=OTHER_IN_RUN if run_dir else OTHER,
         permitted=(*permitted, *of_run(spec, steps_of(values or {}))) if run_dir else permitted,
     )
 

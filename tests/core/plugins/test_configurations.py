@@ -36,7 +36,8 @@ pathlib.Path("configs/final.json").write_text(json.dumps({"final": final, "versi
 @hookimpl
 def expect_configuration(spec, run_dir):
     log = Permitted(keys=("log",), reason="another folder")
-    return ExpectedConfiguration(upstream={"rate": 0.1, "points": 64, "log": "/upstream"}, permitted=(log,))
+    values = {"rate": 0.1, "points": 64, "log": "/upstream"}
+    return ExpectedConfiguration(upstream=values, permitted=(log,), other=("launch.",))
 """
 
 BUILDS = """
@@ -73,9 +74,10 @@ def diff(package: Package, command: Command) -> Command:
 def test_the_final_configuration_is_built_and_compared(diff: Command) -> None:
     done = diff("--format", "json")
     assert done.returncode == 0, done.stderr
+    launch = {"launch.nodes": 1, "launch.ntasks_per_node": 1}
     assert json.loads(done.stdout) == {
         "configuration": "mini/fp32/cpu/1",
-        "final": {"rate": 0.1, "points": 64, "log": "/here"},
+        "final": {"rate": 0.1, "points": 64, "log": "/here", **launch},
         "upstream": {"rate": 0.1, "points": 64, "log": "/upstream"},
         "differences": [],
         "permitted": [{"key": "log", "upstream": "/upstream", "final": "/here", "reason": "another folder"}],
