@@ -1,7 +1,7 @@
 """Lets the installed Megatron-Bridge validate configurations for GPUs, on a machine without one.
 
 Reads specifications (JSON, one a line) from standard input and prints one JSON object for each: what Megatron made of
-it, or `error`. Transformer Engine is reported as installed, with the parts that Megatron's own validation asks for; with the
+it, or `error`. Transformer Engine seems to be installed, with the parts that Megatron's own validation checks; with the
 argument `--without-te` it is absent, as it is.
 """
 
