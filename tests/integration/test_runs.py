@@ -109,6 +109,9 @@ def test_several_ranks_have_logs_of_their_own(llmbx: Llmbx, only_run: Callable[[
         ("exit", "failed", "exit code 7", False),
         ("short", "failed", "after step 10", False),
         ("crash_at_end", "failed", "after the last step", True),
+        ("frozen", "failed", "the loss is 1 in all of 20 steps (check loss-constant)", False),
+        ("batch", "failed", "states 1 samples per step, not the 4 asked for (check stated-batch)", False),
+        ("after", "failed", "after the last step: RuntimeError: the end is not the end (check crash-at-end)", True),
     ],
 )
 def test_a_failed_run_says_why(
@@ -120,6 +123,36 @@ def test_a_failed_run_says_why(
     assert (result["status"], result["data_valid"]) == (status, valid)
     assert cause in result["cause"]
     assert cause in " ".join(done.stdout.split())
+
+
+def test_two_ranks_that_train_by_themselves_are_two_writers(
+    llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result
+) -> None:
+    done = llmbx("run", "line", "--gpus", "2", "--set", "fault=twice")
+    result = read_result(only_run())
+    assert (done.returncode, result["status"], result["data_valid"]) == (1, "failed", False)
+    assert "two programs write into it (check two-writers)" in result["cause"]
+
+
+def test_steps_that_claim_more_time_than_passed_are_invalid(
+    llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result
+) -> None:
+    done = llmbx("run", "line", "--set", "fault=lies", "--set", "pace=0.25")
+    result = read_result(only_run())
+    assert (done.returncode, result["data_valid"]) == (1, False)
+    assert "passed between their lines (check clock-short)" in result["cause"]
+
+
+def test_a_result_that_the_job_writes_is_not_taken(
+    llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result
+) -> None:
+    done = llmbx("run", "line", "--set", "fault=plants")
+    folder = only_run()
+    result = read_result(folder)
+    assert (done.returncode, result["status"], result["steps_seen"]) == (0, "completed", 20)
+    assert result["run_id"] == folder.parent.name
+    assert "the job wrote a result.json of its own" in result["warnings"][-1]
+    assert json.loads((folder / "result.job.json").read_text())["run_id"] == "mine"
 
 
 def test_a_rank_that_dies_takes_the_hanging_others_down(

@@ -25,6 +25,7 @@ from .collect import Log, collect_file
 from .configuration import with_evidence
 from .evidence import decide, gather, with_outcomes
 from .infrastructure import infrastructure_cause, refusals
+from .own_result import left_result, own_result
 from .recovery import recover
 from .verdict import Verdict, judge
 
@@ -39,7 +40,7 @@ def finalize(run: Run, plugins: Plugins) -> Result | None:
 
     Safe to call from several processes at once: the first write wins, and all return the same result.
     """
-    known = read_result(run.path)
+    known = own_result(run.path)
     if known is not None:
         return known
     status = job_status(run, plugins)
@@ -72,7 +73,7 @@ def job_status(run: Run, plugins: Plugins) -> JobStatus:
 
 def conclude(run: Run, plugins: Plugins, status: JobStatus) -> Result:
     """Write the result of a run that never started, or whose end is known from `status` and not from the launcher."""
-    known = read_result(run.path)
+    known = own_result(run.path)
     if known is not None:
         return known
     try:
@@ -156,7 +157,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
         data_valid=verdict.data_valid,
         cause=verdict.cause,
         attempt=max(run.record.attempt, stored_attempts(run.path)),
-        warnings=(*figures.warnings, *faults, *notes, *_earlier(run)),
+        warnings=(*figures.warnings, *faults, *notes, *_earlier(run), *left_result(run.path)),
         phase_step_time_s=_phases(run.record, log, figures),
     )
     timing = result.timing.replace(first_step_s=first_step.seconds(run, status.started, status.ended))

@@ -18,7 +18,7 @@ from ..logs.restarts import RESTARTED
 from ..model import Event, Image, ImageRequest, Job, JobStatus, Result, RunSpec
 from ..plugins.isolation import PLUGIN_EXCEPTIONS
 from ..plugins.manager import Plugins
-from ..record.folder import Record, Run, claim_folder, new_record, read_result, read_run, write_record
+from ..record.folder import Record, Run, claim_folder, new_record, read_run, write_record
 from ..runtimes.base import Progress, Runtime
 from ..secrets import forget
 from .context import RunContext
@@ -26,6 +26,7 @@ from .finalize import Ended, assess, conclude, retry_cause, write
 from .follow import Sink, follow
 from .hub import require_access
 from .launch import render, with_cache, write_files
+from .own_result import own_result
 from .recovery import recover
 from .retry import start_next_attempt
 
@@ -141,8 +142,8 @@ def attend(run: Run, context: RunContext, sink: Sink) -> Result:
 
 def close(run: Run, context: RunContext, status: JobStatus, report: Callable[[str], None]) -> Result | Run:
     """Write and return the result of an ended run; or start its next attempt, `report` it, and return the run."""
+    known = own_result(run.path)
     ended = assess(run, context.plugins, status)
-    known = read_result(run.path)
     cause = None if known else retry_cause(ended, context.plugins)
     if cause is None:
         return known or write(ended)
