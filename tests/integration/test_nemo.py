@@ -183,3 +183,24 @@ def test_a_gated_tokenizer_stops_before_the_start(llmbx: Llmbx, install: Path) -
     assert done.returncode == 2
     assert "huggingface.co/meta-llama/Meta-Llama-3-70B" in done.stderr and "HF_TOKEN" in done.stderr
     assert not list(install.glob("workloads/**/log-*.out"))
+
+
+OTHER_TRAININGS = {
+    "step 1 has 2 samples, not the 4 asked for (check batch)": {"global_batch_size": 2},
+    "the framework computes in bf16, not in fp32 (check dtype)": {"dtype": "bf16"},
+}
+
+
+def test_another_training_than_the_one_asked_for_is_invalid(
+    train: Callable[..., Any], read_result: Result, tmp_path: Path
+) -> None:
+    """The ranks read another specification than the run's, and train without an error."""
+    _, folder = train("llama3.1", "--steps", "8", "--window", "auto")
+    assert read_result(folder)["data_valid"]
+    spec, other = json.loads((folder / "spec.json").read_text()), tmp_path / "other.json"
+    for cause, change in OTHER_TRAININGS.items():
+        other.write_text(json.dumps({**spec, **change}))
+        done, folder = train("llama3.1", "--steps", "8", "--window", "auto", "--env", f"LLMBX_SPEC={other}")
+        result = read_result(folder)
+        assert (done.returncode, result["status"], result["exit_code"], result["data_valid"]) == (1, "failed", 0, False)
+        assert result["cause"] == cause
