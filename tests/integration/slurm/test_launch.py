@@ -80,7 +80,7 @@ def test_srun_ends_the_ranks_that_do_not_end_with_the_others(submit: Submit) -> 
 
 
 def test_a_segment_that_slurm_does_not_take_is_one_clear_line(submit: Submit) -> None:
-    with pytest.raises(InfraError, match=r"sbatch: .*--segment.*omit it with --slurm-segment none"):
+    with pytest.raises(InfraError, match=r"sbatch: .*--segment.*omit the option with --slurm-segment none"):
         submit(make_launch("true"), make_spec(sbatch={"segment": "2"}))
 
 

@@ -337,8 +337,7 @@ def test_a_step_that_srun_could_not_make_is_told_in_its_words() -> None:
     ("text", "hint"),
     [
         ("sbatch: error: GPUs not found\n", "SBATCH_GPUS_PER_NODE"),
-        ("sbatch: unrecognized option '--segment=16'\nTry \"sbatch --help\" for more information\n",
-         "--slurm-segment none"),
+        ("sbatch: unrecognized option '--segment=16'\nTry \"sbatch --help\"\n", "--slurm-segment none"),
         ("sbatch: error: Batch job submission failed: Requested topology configuration is not available",
          "scontrol show topology"),
         ("sbatch: error: Cannot submit to this partition without GPU resources", "SBATCH_GRES"),
