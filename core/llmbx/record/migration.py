@@ -32,7 +32,8 @@ def _spec(spec: Any) -> Any:
     rest = {RENAMED.get(key, key): value for key, value in spec.items() if key not in OLD_SPEC}
     if isinstance(trace := rest.get("trace"), dict):
         moved = {new: _text(trace[old]) for old, new in OLD_TRACE.items() if trace.get(old)}
-        plugin_settings[trace.get("tool", "")] = moved
+        if moved:
+            plugin_settings.setdefault(trace.get("tool", ""), {}).update(moved)
         rest["trace"] = {key: value for key, value in trace.items() if key not in OLD_TRACE}
     if isinstance(origins := rest.get("origins"), dict):
         rest["origins"] = {_place(place): origin for place, origin in origins.items()}

@@ -33,7 +33,7 @@ class NsysSettings(Settings, frozen=True):
     @classmethod
     def unused(cls, spec: RunSpec) -> list[Finding]:
         """Return a warning if a variable requests GPU metrics, but nothing is profiled with nsys."""
-        if not settings_of(spec, cls).gpu_metrics or spec.origins["nsys.gpu_metrics"] != METRICS_VARIABLE:
+        if not settings_of(spec, cls).gpu_metrics or spec.origins.get("nsys.gpu_metrics") != METRICS_VARIABLE:
             return []
         problem = f"{METRICS_VARIABLE} requests GPU metrics, but nothing is profiled with nsys"
         fix = "use --tool nsys, or unset it" if spec.profile else "add --profile, or unset it"

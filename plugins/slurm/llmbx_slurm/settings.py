@@ -52,7 +52,7 @@ class SlurmSettings(Settings, frozen=True):
     @classmethod
     def unused(cls, spec: RunSpec) -> list[Finding]:
         """Raise `UsageError` if a run on another launcher requests the node check; a profile's default is ignored."""
-        if settings_of(spec, cls).preflight and spec.origins["slurm.preflight"].startswith("--"):
+        if settings_of(spec, cls).preflight and spec.origins.get("slurm.preflight", "").startswith("--"):
             raise UsageError("--preflight requires --launcher slurm")
         return []
 

@@ -54,6 +54,10 @@ def test_switches_of_tools_are_settings_of_their_plugins(make_spec: Callable[...
         "slurm": {"sbatch": {"account": "a"}, "preflight": True}, "nsys": {"gpu_metrics": True}
     }  # fmt: skip
     assert spec.origins == {"slurm.preflight": "--preflight", "nsys.gpu_metrics": "ENABLE_GPU_METRICS"}
+    own = {"nccltrace": {"trace_subsystems": "INIT"}}
+    traced = old(make_spec(), trace={"tool": "nccltrace"}, preflight=None, plugin_settings=own)
+    (tmp_path / "run.json").write_text(json.dumps(traced))
+    assert read_run(tmp_path).record.spec.plugin_settings == own, "settings of the trace are kept"
     assert spec.repositories == ("team/model",) and spec.profile is not None and spec.profile.start == 1
 
 
