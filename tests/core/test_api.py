@@ -11,14 +11,19 @@ import pluggy
 import pytest
 
 import llmbx.api
+import llmbx.api.verbs
 from llmbx import hookimpl, hookspecs
 from llmbx.errors import PluginError
 from llmbx.plugins.discovery import _check_hooks, _check_version
 
 
-@pytest.mark.parametrize("name", dir(llmbx.api))
-def test_every_public_name_can_be_imported(name: str) -> None:
-    assert getattr(llmbx.api, name) is not None
+@pytest.mark.parametrize("module", [llmbx.api, llmbx.api.verbs], ids=["api", "verbs"])
+def test_every_public_name_can_be_imported(module: types.ModuleType) -> None:
+    assert [name for name in dir(module) if getattr(module, name) is None] == []
+
+
+def test_a_name_is_public_in_one_place() -> None:
+    assert not set(dir(llmbx.api)) & set(dir(llmbx.api.verbs))
 
 
 def test_a_name_that_is_not_public_is_refused() -> None:

@@ -39,10 +39,10 @@ from llmbx.run.collect import collect_file
 from llmbx.run.finalize import finalize
 from llmbx_containers.images.lockfile import lock_path, read_lock
 
-from ..shelf import Shelf, install, noise, shelf, spec
+from ..run_factory import RunFactory, install, noise, run_factory, spec
 from .history.conftest import plugins, toy
 
-__all__ = ["install", "plugins", "shelf", "spec", "toy"]
+__all__ = ["install", "plugins", "run_factory", "spec", "toy"]
 
 ROOT = Path(__file__).parents[2]
 LOGS = [*sorted((ROOT / "tests/fixtures/logs").rglob("*.out")), *sorted(ROOT.glob("tests/plugins/*/fixtures/**/*.out"))]
@@ -164,21 +164,21 @@ def test_bytes_that_are_no_log(real: Plugins, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture
-def run(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(run_factory: RunFactory, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A whole run with everything that it leaves, beside a second one that stays whole."""
     monkeypatch.setattr(scan, "GRACE_S", -1.0)
-    made = shelf.put(noise(1, 1.0), tags=("accepted",))
+    made = run_factory.put(noise(1, 1.0), tags=("accepted",))
     end = {"exit_code": 0, "started": 1.0, "ended": 2.0, "job_id": "1", "host": "n1", "phases": []}
     (made.path / "exit.json").write_text(json.dumps(end))
     (made.path / "node-0.txt").write_text("host n1\ncores 64\ngpu H100, 550.1, 700.0, 1980, 2619, 1980\n")
     (made.path / TAGS).write_text('["accepted"]\n')
-    shelf.put(noise(2, 1.0), dtype="fp8")
+    run_factory.put(noise(2, 1.0), dtype="fp8")
     return made
 
 
 @pytest.mark.parametrize("name", ["run.json", RESULT, STEPS, "exit.json", "node-0.txt", TAGS])
 def test_what_a_run_leaves(
-    run: Run, name: str, shelf: Shelf, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+    run: Run, name: str, run_factory: RunFactory, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = run.path / name
     content = target.read_bytes()
@@ -190,21 +190,21 @@ def test_what_a_run_leaves(
     def check(change: Callable[[bytes], bytes]) -> None:
         target.write_bytes(change(content))
         os.utime(run.path.parents[1])
-        before = snapshot(shelf.install.path)
+        before = snapshot(run_factory.install.path)
         for read in (read_run, read_result, read_steps, read_exit, read_nodes, read_tags):
             with refused():
                 read(run.path)
         shared_facts(read_nodes(run.path))
         tags_of(run)
         with refused():
-            rows = list_runs(shelf.install, lambda: plugins, Selection(sort="-mfu"), None).documents
+            rows = list_runs(run_factory.install, lambda: plugins, Selection(sort="-mfu"), None).documents
             assert whole in {json.loads(row)["dtype"] for row in rows}
         with refused():
-            find_run(shelf.install, run.record.run_id)
+            find_run(run_factory.install, run.record.run_id)
         done = CliRunner().invoke(parse, [run.folder, "--window", "auto", "--format", "json"])
         assert isinstance(done.exception, LlmbxError | SystemExit | None), done.exception
         if name != RESULT:  # what looks unfinished is finalised
-            assert snapshot(shelf.install.path) == before
+            assert snapshot(run_factory.install.path) == before
 
     check()
 
@@ -288,14 +288,14 @@ bf16 = 1307
     check()
 
 
-def test_names_that_are_no_text_hide_nothing(run: Run, shelf: Shelf, plugins: Plugins) -> None:
+def test_names_that_are_no_text_hide_nothing(run: Run, run_factory: RunFactory, plugins: Plugins) -> None:
     """Folders in all places of an install whose names are bytes without meaning, or are no folders at all."""
-    base = shelf.install.path / "workloads"
+    base = run_factory.install.path / "workloads"
     for place in (base, base / "fit_line/experiments", run.path.parents[1], run.path.parents[0]):
         (Path(os.fsdecode(os.fsencode(place) + b"/\xff\xfe"))).mkdir()
         (place / "file").touch()
         (place / "loop").symlink_to(place)
         (place / "nowhere").symlink_to("/does/not/exist")
     shutil.copytree(run.path, Path(os.fsdecode(os.fsencode(run.path.parents[0]) + b"/\xfe")))
-    found = list_runs(Install(root=shelf.install.root, origin="test"), lambda: plugins, Selection(), ["run_id"])
+    found = list_runs(Install(root=run_factory.install.root, origin="test"), lambda: plugins, Selection(), ["run_id"])
     assert run.record.run_id in {row[0] for row in found.rows}

@@ -7,7 +7,7 @@ import time
 import click
 
 from ..errors import InfraError, UsageError
-from .options import world
+from .options import load_workspace
 
 WAIT_S = 60.0
 
@@ -23,16 +23,16 @@ def command(run_name: str) -> None:
     from ..history import find_run
     from ..run.finalize import finalize, launcher_of
 
-    here = world()
-    run = find_run(here.install, run_name)
-    known = finalize(run, here.plugins)
+    workspace = load_workspace()
+    run = find_run(workspace.install, run_name)
+    known = finalize(run, workspace.plugins)
     if known is not None:
         raise UsageError(f"{run.record.run_id} has already ended ({known.status})")
     if run.record.job is None:
         raise UsageError(f"{run.record.run_id} is still being prepared: press Ctrl-C where it was started")
-    launcher_of(run, here.plugins).cancel(run.record.job, run.path)
+    launcher_of(run, workspace.plugins).cancel(run.record.job, run.path)
     end = time.monotonic() + WAIT_S
-    while (result := finalize(run, here.plugins)) is None:
+    while (result := finalize(run, workspace.plugins)) is None:
         if time.monotonic() > end:
             raise InfraError(f"{run.record.run_id} is still running after {WAIT_S:.0f} s; check it with `llmbx status`")
         time.sleep(0.5)

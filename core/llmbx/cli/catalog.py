@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from .options import RUN_OPTIONS, World, build_request, world
+from .options import RUN_OPTIONS, Workspace, build_request, load_workspace
 from .output import format_option, print_json, print_rows
 
 if TYPE_CHECKING:
@@ -63,52 +63,52 @@ def diff(context: click.Context, /, run_name: str | None, format_: str, **argume
       llmbx catalog diff --run last
     """
     request = build_request(arguments) if arguments["names"] or arguments["workload"] else None
-    here = world()
+    workspace = load_workspace()
     if run_name is not None:
-        compared = _of_run(run_name, request, here)
+        compared = _of_run(run_name, request, workspace)
     elif request is not None:
-        compared = _built(request, here)
+        compared = _built(request, workspace)
     else:
         raise click.UsageError("no workload specified: `llmbx list` shows all workloads")
     if _report(*compared, format_):
         context.exit(DIFFERENT)
 
 
-def _built(request: Request, here: World) -> Compared:
+def _built(request: Request, workspace: Workspace) -> Compared:
     """The requested configuration, built here without training."""
     from ..run.configuration import build_final
 
-    spec = here.resolve(request)
-    expected = _expected(spec, here, None)
-    here.install.ensure()
-    found = build_final(spec, here.plugins, here.install.path, lambda line: click.echo(line, err=True))
+    spec = workspace.resolve(request)
+    expected = _expected(spec, workspace, None)
+    workspace.install.ensure()
+    found = build_final(spec, workspace.plugins, workspace.install.path, lambda line: click.echo(line, err=True))
     return spec, expected, found
 
 
-def _of_run(name: str, request: Request | None, here: World) -> Compared:
+def _of_run(name: str, request: Request | None, workspace: Workspace) -> Compared:
     """The configuration that a run trained with. Raises `UsageError` if it wrote none, or is not the requested one."""
     from ..history import find_run
     from ..model import FINAL
     from ..run.configuration import read_final
 
-    run = find_run(here.install, name)
+    run = find_run(workspace.install, name)
     spec = run.record.spec
     if request is not None:
-        _require_same(run.record.run_id, spec, request, here)
+        _require_same(run.record.run_id, spec, request, workspace)
     found = read_final(run.path)
     if found is None:
         raise UsageError(
             f"{run.record.run_id} has no {FINAL}: it has not begun to train, or its framework writes no final "
             "configuration; without --run the configuration is built here"
         )
-    return spec, _expected(spec, here, run.folder), found
+    return spec, _expected(spec, workspace, run.folder), found
 
 
-def _require_same(run_id: str, spec: RunSpec, request: Request, here: World) -> None:
+def _require_same(run_id: str, spec: RunSpec, request: Request, workspace: Workspace) -> None:
     """Raise `UsageError` if the options beside `--run` name another configuration than the run's."""
     if request.settings:
         raise UsageError("--set cannot be combined with --run: the configuration of a run is what it was")
-    workload = here.plugins.workload(request.workload, request.plugin or spec.plugin)
+    workload = workspace.plugins.workload(request.workload, request.plugin or spec.plugin)
     named = request.replace(workload=workload.name)
     for field in SELECTED:
         wanted = getattr(named, field)
@@ -117,12 +117,12 @@ def _require_same(run_id: str, spec: RunSpec, request: Request, here: World) -> 
             raise UsageError(f"--run {run_id}: the {what} of this run is {getattr(spec, field)}, not {wanted}")
 
 
-def _expected(spec: RunSpec, here: World, folder: str | None) -> ExpectedConfiguration:
+def _expected(spec: RunSpec, workspace: Workspace, folder: str | None) -> ExpectedConfiguration:
     from pathlib import Path
 
     from ..model import ExpectedConfiguration
 
-    framework = here.plugins.framework(spec.plugin)
+    framework = workspace.plugins.framework(spec.plugin)
     return framework.expect_configuration(spec, Path(folder) if folder else None) or ExpectedConfiguration()
 
 

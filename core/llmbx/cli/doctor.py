@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..errors import InfraError, one_line
-from .options import World, world
+from .options import Workspace, load_workspace
 from .output import format_option, print_rows
 
 COLUMNS = ("what", "name", "state", "detail", "fix")
@@ -26,9 +26,9 @@ def command(format_: str) -> None:
     here (not installed) or broken; for broken items the reason and a fix are shown. The exit code is 4 if anything is
     broken.
     """
-    here = world()
+    workspace = load_workspace()
     rows = [{"what": what, "name": name, "state": state, "detail": detail, "fix": fix}
-            for what, name, state, detail, fix in _lines(here)]  # fmt: skip
+            for what, name, state, detail, fix in _lines(workspace)]  # fmt: skip
     print_rows(rows, COLUMNS, format_)
     sys.exit(InfraError.exit_code if any(row["state"] == BROKEN for row in rows) else 0)
 
@@ -36,32 +36,32 @@ def command(format_: str) -> None:
 Line = tuple[str, str, str, str | None, str | None]
 
 
-def _lines(here: World) -> Iterator[Line]:
-    yield _install(here)
+def _lines(workspace: Workspace) -> Iterator[Line]:
+    yield _install(workspace)
     yield _gpus()
-    here.plugins.ask_all()
-    for info in here.plugins.infos:
+    workspace.plugins.ask_all()
+    for info in workspace.plugins.infos:
         state = BROKEN if info.error else OK
         fix = f"update or uninstall {info.distribution}" if info.error else None
         yield "plugin", info.name, state, info.error or info.warning or f"{info.distribution} {info.version}", fix
-    for runtime in here.plugins.runtimes().values():
-        yield _checked("runtime", runtime, here.install.path)
-    for launcher in here.plugins.launchers().values():
-        yield _checked("launcher", launcher, here.install.path)
+    for runtime in workspace.plugins.runtimes().values():
+        yield _checked("runtime", runtime, workspace.install.path)
+    for launcher in workspace.plugins.launchers().values():
+        yield _checked("launcher", launcher, workspace.install.path)
 
 
-def _install(here: World) -> Line:
+def _install(workspace: Workspace) -> Line:
     from ..errors import LlmbxError
-    from .words import size
+    from .formatting import size
 
     try:
-        here.install.ensure()
+        workspace.install.ensure()
     except LlmbxError as error:
-        return "install", here.install.root, BROKEN, str(error), "set LLMB_INSTALL to a writable folder"
+        return "install", workspace.install.root, BROKEN, str(error), "set LLMB_INSTALL to a writable folder"
     import shutil
 
-    free = shutil.disk_usage(here.install.path).free
-    return "install", here.install.root, OK, f"{size(free)} free ({here.install.origin})", None
+    free = shutil.disk_usage(workspace.install.path).free
+    return "install", workspace.install.root, OK, f"{size(free)} free ({workspace.install.origin})", None
 
 
 def _gpus() -> Line:

@@ -12,7 +12,7 @@ import click
 
 from ..errors import UsageError
 from ..model import Result, RunSpec
-from .options import World
+from .options import Workspace
 from .output import print_json
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Started:
     job_id: str | None
 
 
-def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None, format_: str) -> None:
+def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path | None, format_: str) -> None:
     """Print what would be started, or write its script to `emit_script`; start nothing."""
     from ..files import write_atomic
     from ..run.context import admit, enter, findings
@@ -36,7 +36,7 @@ def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None, f
     from .preview import as_json
     from .preview import preview as as_text
 
-    spec, context = enter(spec, here.plugins, here.install, preview=True)
+    spec, context = enter(spec, workspace.plugins, workspace.install, preview=True)
     found = findings(spec, context.framework)
     spec = admit(spec, found, force)
     image, folder, rendered = plan(spec, context)
@@ -49,7 +49,7 @@ def preview(spec: RunSpec, here: World, force: bool, emit_script: Path | None, f
 
 
 def once(
-    spec: RunSpec, here: World, *, force: bool = False, detach: bool = False, offline: bool = False,
+    spec: RunSpec, workspace: Workspace, *, force: bool = False, detach: bool = False, offline: bool = False,
     format_: str = "text", source: str | None = None, group: str | None = None,
 ) -> Result | Started:  # fmt: skip
     """Start one run, follow it until it ends and print its result; with `detach`, only start it and print its id.
@@ -64,12 +64,12 @@ def once(
 
     if detach and spec.retries and spec.origins.get("retries") == "--retries":
         raise UsageError("--retries cannot be combined with --detach: retrying needs a process that follows the run")
-    here.install.ensure()
-    spec, context = enter_here(spec, here, force)
-    found = [*findings(spec, context.framework), *site_findings(spec, here.install)]
+    workspace.install.ensure()
+    spec, context = enter_here(spec, workspace, force)
+    found = [*findings(spec, context.framework), *site_findings(spec, workspace.install)]
     spec = admit(spec, found, force)
     progress = Progress(spec)
-    for line in _opening(spec, here, context.launcher.summary):
+    for line in _opening(spec, workspace, context.launcher.summary):
         progress.note(line)
     for finding in found:
         progress.note(f"note: {finding.problem}; {finding.fix}")
@@ -91,7 +91,7 @@ def once(
         raise
     progress.close()
     if format_ == "text" or group is None:
-        _print(result, run.folder, here, spec, format_)
+        _print(result, run.folder, workspace, spec, format_)
     return result
 
 
@@ -103,40 +103,40 @@ def _print_started(started: Started, format_: str, alone: bool) -> None:
     click.echo(f"started job {started.job_id or '?'}; follow it: llmbx logs --follow {started.run_id}", err=True)
 
 
-def enter_here(spec: RunSpec, here: World, force: bool) -> tuple[RunSpec, RunContext]:
+def enter_here(spec: RunSpec, workspace: Workspace, force: bool) -> tuple[RunSpec, RunContext]:
     """The context of this run. Errors of the specification are reported before tools that are missing here."""
     from ..errors import InfraError
     from ..run.context import admit, enter, findings
 
     try:
-        return enter(spec, here.plugins, here.install)
+        return enter(spec, workspace.plugins, workspace.install)
     except InfraError:
-        admit(spec, findings(spec, here.plugins.framework(spec.plugin)), force)
+        admit(spec, findings(spec, workspace.plugins.framework(spec.plugin)), force)
         raise
 
 
-def _opening(spec: RunSpec, here: World, how: str) -> list[str]:
+def _opening(spec: RunSpec, workspace: Workspace, how: str) -> list[str]:
     where = "CPU" if spec.gpu_type == "cpu" else f"{spec.gpus} x {spec.gpu_type}"
     lines = [f"{spec.workload} {spec.size} {spec.dtype} on {where}, {spec.steps} steps, recipe {spec.recipe}, "
              f"runtime {spec.runtime}, launcher {spec.launcher}"]  # fmt: skip
-    if how != here.plugins.launcher(spec.launcher).summary:
+    if how != workspace.plugins.launcher(spec.launcher).summary:
         lines.append(how)
-    if here.install.origin == "default":
-        lines.append(f"artifacts are stored in {here.install.root} (set LLMB_INSTALL to change it)")
+    if workspace.install.origin == "default":
+        lines.append(f"artifacts are stored in {workspace.install.root} (set LLMB_INSTALL to change it)")
     if spec.mini:
         lines.append("this is a mini, not a benchmark: do not compare it with published results")
     lines += [f"note: {text}" for text in spec.corrected]
     return lines
 
 
-def _print(result: Result, folder: str, here: World, spec: RunSpec, format_: str) -> None:
+def _print(result: Result, folder: str, workspace: Workspace, spec: RunSpec, format_: str) -> None:
     from ..catalog.matching import differences, nearest_row
     from .terminal import render
 
     if format_ == "json":
         print_json(result)
         return
-    row = nearest_row(spec, here.plugins.workload(spec.workload, spec.plugin))
+    row = nearest_row(spec, workspace.plugins.workload(spec.workload, spec.plugin))
     unlike = differences(spec, row) if row is not None else []
     click.echo(render(result, folder, row, unlike), nl=False)
 
@@ -148,7 +148,7 @@ def interrupted(outcome: Result | Started) -> bool:
     return isinstance(outcome, Result) and exit_code(outcome) == 130
 
 
-def worst_exit_code(results: list[Result], spec: RunSpec, here: World, allowed: float) -> int:
+def worst_exit_code(results: list[Result], spec: RunSpec, workspace: Workspace, allowed: float) -> int:
     """The exit code for these results. `allowed` is the tolerated slowdown against the published figure."""
     from ..catalog.matching import too_slow
     from ..run.pipeline import exit_code
@@ -157,5 +157,5 @@ def worst_exit_code(results: list[Result], spec: RunSpec, here: World, allowed: 
     for code in (130, 4, 1):
         if code in codes:
             return code
-    workload = here.plugins.workload(spec.workload, spec.plugin)
+    workload = workspace.plugins.workload(spec.workload, spec.plugin)
     return 3 if any(too_slow(result, spec, workload, allowed) for result in results) else 0

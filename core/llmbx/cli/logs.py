@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from .options import world
+from .options import load_workspace
 from .streams import stdout_works
 
 POLL_S = 0.5
@@ -40,8 +40,8 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
     from ..errors import UsageError
     from ..history import find_run
 
-    here = world()
-    run = find_run(here.install, run_name)
+    workspace = load_workspace()
+    run = find_run(workspace.install, run_name)
     if following:
         sys.exit(_follow(run_name))
     path = run.log if rank is None else run.path / f"rank-{rank}.log"
@@ -66,21 +66,21 @@ def _follow(run_name: str) -> int:
     from .progress import Progress
     from .terminal import render
 
-    here = world()
-    run = find_run(here.install, run_name)
+    workspace = load_workspace()
+    run = find_run(workspace.install, run_name)
     progress = Progress(run.record.spec)
-    while (result := finalize(run, here.plugins)) is None:
-        if run.record.job is not None and may_take_over(run, launcher_of(run, here.plugins)):
-            result = attend(take_over(run), context_of(run, here.plugins, here.install), progress)
+    while (result := finalize(run, workspace.plugins)) is None:
+        if run.record.job is not None and may_take_over(run, launcher_of(run, workspace.plugins)):
+            result = attend(take_over(run), context_of(run, workspace.plugins, workspace.install), progress)
             break
         if run.record.job is not None:
-            parser = functools.partial(here.plugins.framework(run.record.spec.plugin).parse_log, run.record.spec)
-            follow(run, launcher_of(run, here.plugins), parser, progress)
-            result = finalize(run, here.plugins)
+            parser = functools.partial(workspace.plugins.framework(run.record.spec.plugin).parse_log, run.record.spec)
+            follow(run, launcher_of(run, workspace.plugins), parser, progress)
+            result = finalize(run, workspace.plugins)
         if result is not None:
             break
         time.sleep(POLL_S)  # It is being prepared, or the process that started it is about to retry it.
-        run = find_run(here.install, run.record.run_id)
+        run = find_run(workspace.install, run.record.run_id)
     progress.close()
     click.echo(render(result, run.folder), nl=False)
     return exit_code(result)

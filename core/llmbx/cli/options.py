@@ -152,7 +152,7 @@ def which_workload(names: tuple[str, ...], workload: str | None, plugin: str | N
 
 
 @dataclasses.dataclass(frozen=True)
-class World:
+class Workspace:
     """Plugins, configuration and install: the environment in which a verb runs."""
 
     plugins: Plugins
@@ -196,9 +196,9 @@ def install_and_plugins() -> tuple[Install, Callable[[], Plugins]]:
     return find_install(os.environ, config.install, config.install_file), load
 
 
-def world() -> World:
+def load_workspace() -> Workspace:
     """Load plugins and configuration. Prints a note if the obsolete variable `STAGE_PATH` is set."""
     if os.environ.get("STAGE_PATH"):
         click.echo(f"llmbx: note: {STAGE_PATH_NOTE}", err=True)
     config, cluster_files = load_config()
-    return World(load(), config, cluster_files, find_install(os.environ, config.install, config.install_file))
+    return Workspace(load(), config, cluster_files, find_install(os.environ, config.install, config.install_file))

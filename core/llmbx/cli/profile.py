@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..model import Result, RunSpec
 from .explicit_options import explicit_options
 from .flow import once, preview, worst_exit_code
-from .options import World, run_options, world
+from .options import Workspace, load_workspace, run_options
 from .plugin_options import RunCommand, pop_settings
 
 _ALWAYS = ("steps", "force")
@@ -55,21 +55,21 @@ def command(request: Request | None, dry_run: bool, detach: bool, offline: bool,
       llmbx profile llama3.1 --size 405b --gpu-type gb200 --gpus 256 --dtype fp8 --ranks first,last
       llmbx profile llama2 --tool xplane --max-steps 20 --steps 10-15
     """
-    here = world()
-    spec, source = _again(profile, here) if request is None else (_new(request, profile, here), None)
+    workspace = load_workspace()
+    spec, source = _again(profile, workspace) if request is None else (_new(request, profile, workspace), None)
     force = bool(click.get_current_context().params.get("force"))
     if dry_run:
-        preview(spec, here, force, None, format_)
+        preview(spec, workspace, force, None, format_)
         return
-    result = once(spec, here, force=force, detach=detach, offline=offline, format_=format_, source=source)
-    sys.exit(worst_exit_code([result] if isinstance(result, Result) else [], spec, here, allowed=0.0))
+    result = once(spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source)
+    sys.exit(worst_exit_code([result] if isinstance(result, Result) else [], spec, workspace, allowed=0.0))
 
 
-def _new(request: Request, profile: dict[str, Any], here: World) -> RunSpec:
-    return here.resolve(request.replace(profile=True, **profile))
+def _new(request: Request, profile: dict[str, Any], workspace: Workspace) -> RunSpec:
+    return workspace.resolve(request.replace(profile=True, **profile))
 
 
-def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
+def _again(profile: dict[str, Any], workspace: Workspace) -> tuple[RunSpec, str]:
     """The specification of the last run with profiling, and the run's id. Raises `UsageError` if there is none."""
     from ..history import Selection, find_run, select
     from ..resolve.numbering import first_number
@@ -77,15 +77,15 @@ def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
 
     context = click.get_current_context()
     about_the_run = set(Request.__struct_fields__) - {*_ALWAYS, *profile}
-    recorders = {name for name in here.plugins.profilers() if here.plugins.profiler(name).takes_steps}
+    recorders = {name for name in workspace.plugins.profilers() if workspace.plugins.profiler(name).takes_steps}
     if others := explicit_options(context, about_the_run, except_plugins=recorders):
         needs = "needs" if len(others) == 1 else "need"
         raise UsageError(f"{', '.join(others)} {needs} a workload; without one, the last run is repeated unchanged")
-    if not select(here.install, Selection(limit=1)):
+    if not select(workspace.install, Selection(limit=1)):
         raise UsageError("there is no run to repeat: specify a workload (see `llmbx list`)")
-    run = find_run(here.install, "last")
+    run = find_run(workspace.install, "last")
     spec = run.record.spec
-    recipes = here.plugins.workload(spec.workload, spec.plugin).recipes
+    recipes = workspace.plugins.workload(spec.workload, spec.plugin).recipes
     recipe = next((recipe for recipe in recipes if recipe.name == spec.recipe), None)
     if recipe is None:
         raise UsageError(f"the last run's recipe {spec.recipe} is no longer in the catalog: specify a workload")
@@ -93,4 +93,6 @@ def _again(profile: dict[str, Any], here: World) -> tuple[RunSpec, str]:
         workload=spec.workload, profile=True, steps=context.params.get("steps"),
         plugin_settings=pop_settings({**context.params}), **profile,
     )  # fmt: skip
-    return again(spec, recipe, requested, os.environ, here.plugins, first_number(spec, here.plugins)), run.record.run_id
+    return again(
+        spec, recipe, requested, os.environ, workspace.plugins, first_number(spec, workspace.plugins)
+    ), run.record.run_id

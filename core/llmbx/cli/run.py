@@ -16,7 +16,7 @@ from ..errors import UsageError
 from ..model import Result, RunSpec
 from .explicit_options import explicit_options
 from .flow import Started, interrupted, once, preview, worst_exit_code
-from .options import World, run_options, world
+from .options import Workspace, load_workspace, run_options
 from .output import Target, print_json
 from .plugin_options import RunCommand
 
@@ -76,21 +76,21 @@ def command(
     from .numbers import fraction
 
     allowed = fraction(tolerance, "--tolerance")
-    here = world()
-    spec = _spec(request, source, profile, here)
+    workspace = load_workspace()
+    spec = _spec(request, source, profile, workspace)
     force = bool(click.get_current_context().params.get("force"))
     if dry_run or emit_script:
-        preview(spec, here, force, emit_script, format_)
+        preview(spec, workspace, force, emit_script, format_)
         return
     group = f"repeat-{os.getpid()}-{int(time.time())}" if repeat > 1 else None
     start = partial(
-        once, spec, here, force=force, detach=detach, offline=offline, format_=format_, source=source, group=group
+        once, spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source, group=group
     )
     outcomes = _repeated(start, repeat, as_array=group is not None and format_ == "json")
     done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
     if len(done) > 1:
         _print_summary(done, to_stderr=format_ == "json")
-    sys.exit(worst_exit_code(done, spec, here, allowed))
+    sys.exit(worst_exit_code(done, spec, workspace, allowed))
 
 
 def _repeated(start: Callable[[], Result | Started], repeat: int, as_array: bool) -> list[Result | Started]:
@@ -108,24 +108,24 @@ def _repeated(start: Callable[[], Result | Started], repeat: int, as_array: bool
     return outcomes
 
 
-def _spec(request: Request | None, source: str | None, profile: bool | None, here: World) -> RunSpec:
+def _spec(request: Request | None, source: str | None, profile: bool | None, workspace: Workspace) -> RunSpec:
     if source is not None:
         if request is not None:
             raise UsageError("--from cannot be combined with a workload")
-        return _again(source, here)
+        return _again(source, workspace)
     if request is None:
         raise UsageError("no workload specified: `llmbx list` shows all workloads")
-    return here.resolve(request.replace(profile=profile) if profile else request)
+    return workspace.resolve(request.replace(profile=profile) if profile else request)
 
 
-def _again(source: str, here: World) -> RunSpec:
+def _again(source: str, workspace: Workspace) -> RunSpec:
     """The specification of an earlier run. Raises `UsageError` for options that would change it."""
     from ..history import find_run
 
     context = click.get_current_context()
     if others := explicit_options(context, set(Request.__struct_fields__) - {*_ALWAYS}):
         raise UsageError(f"--from cannot be combined with {', '.join(others)}")
-    spec = find_run(here.install, source).record.spec
+    spec = find_run(workspace.install, source).record.spec
     return spec.replace(accept_image_change=spec.accept_image_change or context.params["accept_image_change"])
 
 

@@ -10,7 +10,7 @@ from ..catalog.hardware import how_to_set_peak
 from ..catalog.matching import exact_row, why_no_figure
 from ..config.request import Request
 from ..model import Finding, RunSpec, Workload
-from .options import World, run_options, world
+from .options import Workspace, load_workspace, run_options
 from .output import cell, format_option, print_json, print_rows
 from .plugin_options import RunCommand
 
@@ -32,9 +32,9 @@ def command(request: Request | None, format_: str) -> None:
     """
     if request is None:
         raise click.UsageError("no workload specified: `llmbx list` shows all workloads")
-    here = world()
-    spec = here.resolve(request)
-    facts = describe(spec, here)
+    workspace = load_workspace()
+    spec = workspace.resolve(request)
+    facts = describe(spec, workspace)
     if format_ == "json":
         print_json(facts)
         return
@@ -43,16 +43,16 @@ def command(request: Request | None, format_: str) -> None:
         click.echo(f"{'note' if finding.warning else 'problem'}: {finding.problem}; {finding.fix}", err=True)
 
 
-def describe(spec: RunSpec, here: World) -> dict[str, Any]:
+def describe(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
     """The resolved run as the JSON object printed by `show --format json`."""
     return {
         **_target(spec),
         **_layout(spec),
-        **_flops_and_peak(spec, here),
+        **_flops_and_peak(spec, workspace),
         **_placement(spec),
-        **_published(spec, here.plugins.workload(spec.workload, spec.plugin)),
+        **_published(spec, workspace.plugins.workload(spec.workload, spec.plugin)),
         "corrected": spec.corrected,
-        "findings": _findings(spec, here),
+        "findings": _findings(spec, workspace),
         "origins": spec.origins,
     }
 
@@ -74,8 +74,8 @@ def _layout(spec: RunSpec) -> dict[str, Any]:
     }
 
 
-def _flops_and_peak(spec: RunSpec, here: World) -> dict[str, Any]:
-    flops, peak = here.plugins.framework(spec.plugin).compute_flops(spec), spec.peak
+def _flops_and_peak(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
+    flops, peak = workspace.plugins.framework(spec.plugin).compute_flops(spec), spec.peak
     return {
         "flops_per_sample": {
             "full": flops.full if flops else None,
@@ -158,7 +158,7 @@ def _published_text(facts: dict[str, Any]) -> str:
     return f"{row.step_time_s:g} s per step{tflops}"
 
 
-def _findings(spec: RunSpec, here: World) -> list[Finding]:
+def _findings(spec: RunSpec, workspace: Workspace) -> list[Finding]:
     from ..run.context import findings
 
-    return findings(spec, here.plugins.framework(spec.plugin))
+    return findings(spec, workspace.plugins.framework(spec.plugin))

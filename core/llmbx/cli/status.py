@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from .options import World, world
+from .options import Workspace, load_workspace
 from .output import print_json
 
 
@@ -19,8 +19,8 @@ def command(run_name: str, format_: str) -> None:
     RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last" (the default). A run that
     has ended in the meantime is finalized first.
     """
-    here = world()
-    facts = describe(run_name, here)
+    workspace = load_workspace()
+    facts = describe(run_name, workspace)
     if format_ == "json":
         print_json(facts)
         return
@@ -29,15 +29,15 @@ def command(run_name: str, format_: str) -> None:
             click.echo(f"{key.replace('_', ' '):<10} {value}")
 
 
-def describe(run_name: str, here: World) -> dict[str, Any]:
+def describe(run_name: str, workspace: Workspace) -> dict[str, Any]:
     """The status of the run as printed by `status --format json`."""
     from ..history import find_run
     from ..record.attempts import stored_attempts
     from ..run.finalize import finalize, job_status, read_log
 
-    run = find_run(here.install, run_name)
+    run = find_run(workspace.install, run_name)
     record = run.record
-    result = finalize(run, here.plugins)
+    result = finalize(run, workspace.plugins)
     facts: dict[str, Any] = {
         "run_id": record.run_id,
         "workload": record.spec.workload,
@@ -52,6 +52,6 @@ def describe(run_name: str, here: World) -> dict[str, Any]:
     }
     if result is not None:
         return {**facts, "step": result.steps_seen}
-    status = job_status(run, here.plugins)
-    seen = read_log(run, here.plugins).steps
+    status = job_status(run, workspace.plugins)
+    seen = read_log(run, workspace.plugins).steps
     return {**facts, "status": status.state, "reason": status.reason or None, "step": len(seen)}

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from ..catalog.hardware import how_to_set_peak
 from ..model import Reference, Result
 from ..model.result import Timing
+from .formatting import count
 from .progress import clock
-from .words import count
 
 WIDTH = 80
 LABEL = 17

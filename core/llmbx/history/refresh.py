@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..config.install import Install
 from ..errors import LlmbxError, PluginError
-from ..plugins.isolation import why
+from ..plugins.isolation import describe_error
 from ..record.folder import Run, read_result, read_run
 from .read import UNKNOWN
 from .scan import OPEN_RUNS, read_now, write
@@ -39,7 +39,7 @@ def current_status(run: Run, plugins: Plugins) -> tuple[str, str | None]:
         return (result.status, result.cause) if result else ("running", None)
     except Exception as error:
         # Its plugin is not installed here, or fails: one run must not prevent the others from being listed.
-        return UNKNOWN, why(error)
+        return UNKNOWN, describe_error(error)
 
 
 def refresh_all(db: sqlite3.Connection, install: Install, plugins: Plugins) -> None:

@@ -114,7 +114,7 @@ class LauncherExtras(Protocol):
         """
 
 
-def placed(launcher: Launcher, spec: RunSpec) -> Launcher:
+def launcher_here(launcher: Launcher, spec: RunSpec) -> Launcher:
     """Return the launcher for the place where llmbx runs: inside an allocation, one that uses its nodes.
 
     A launcher with allocations has the method `inside(spec)`. Raises `UsageError` if the allocation is too small.

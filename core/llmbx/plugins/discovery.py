@@ -14,7 +14,7 @@ from .. import hookspecs
 from ..errors import PluginError, did_you_mean
 from ..model import Value
 from .entry_points import entry_points
-from .isolation import PLUGIN_EXCEPTIONS, stdout_to_stderr, why
+from .isolation import PLUGIN_EXCEPTIONS, describe_error, stdout_to_stderr
 
 GROUP = "llmbx"
 OWN = "llmbx"
@@ -88,7 +88,7 @@ def _register(
     except PLUGIN_EXCEPTIONS as error:
         if manager.has_plugin(point.name):
             manager.unregister(name=point.name)
-        return info.replace(error=str(error) if isinstance(error, PluginError) else why(error))
+        return info.replace(error=str(error) if isinstance(error, PluginError) else describe_error(error))
     return info.replace(hooks=tuple(sorted(c.name for c in manager.get_hookcallers(plugin) or [])))
 
 

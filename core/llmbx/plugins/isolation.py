@@ -20,7 +20,7 @@ def debugging() -> bool:
     return os.environ.get("LLMBX_DEBUG", "") not in ("", "0")
 
 
-def why(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Describe an exception in one line; with LLMBX_DEBUG=1, print its traceback first."""
     if debugging():
         import traceback
@@ -32,7 +32,7 @@ def why(error: BaseException) -> str:
 def failure(what: str, error: BaseException) -> PluginError:
     """Return the `PluginError` for `error`; `what` names the plugin and the call that failed."""
     hint = "" if debugging() else " (LLMBX_DEBUG=1 shows the traceback)"
-    return PluginError(f"{what}: {why(error)}{hint}")
+    return PluginError(f"{what}: {describe_error(error)}{hint}")
 
 
 @contextmanager

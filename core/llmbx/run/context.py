@@ -6,7 +6,7 @@ import dataclasses
 
 from ..config.install import Install
 from ..errors import UsageError
-from ..launchers.base import Launcher, placed
+from ..launchers.base import Launcher, launcher_here
 from ..model import Finding, RunSpec
 from ..plugins.manager import Framework, Plugins
 from ..record.folder import Run
@@ -35,7 +35,7 @@ def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = Fal
 
     framework = plugins.framework(spec.plugin)
     request = framework.prepare_image(spec)
-    launcher = placed(plugins.launcher(spec.launcher), spec)
+    launcher = launcher_here(plugins.launcher(spec.launcher), spec)
     name, reason = choose_runtime(spec, request, launcher, plugins.runtimes(), preview)
     origin = spec.origins.get("runtime", "") if spec.runtime == name else reason
     origins = {**spec.origins, "runtime": origin}

@@ -6,7 +6,7 @@ import dataclasses
 
 from ..errors import UsageError
 from ..files import write_atomic
-from ..launchers.base import Launcher, placed
+from ..launchers.base import Launcher, launcher_here
 from ..launchers.script import SCRIPT
 from ..model import RunSpec
 from ..record.attempts import archive, next_folder
@@ -60,7 +60,7 @@ def without_node(spec: RunSpec, node: str | None, context: RunContext) -> tuple[
     if fewer is None:
         return spec, context.launcher
     try:
-        return fewer, placed(context.plugins.launcher(spec.launcher), fewer)
+        return fewer, launcher_here(context.plugins.launcher(spec.launcher), fewer)
     except UsageError:
         return spec, context.launcher
 

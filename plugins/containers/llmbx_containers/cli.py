@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.api import InfraError, RunCommand, UsageError, World, numbers, output, run_options, world
+from llmbx.api import InfraError, UsageError
+from llmbx.api.verbs import RunCommand, Workspace, load_workspace, numbers, output, run_options
 
 if TYPE_CHECKING:
-    from llmbx.api import Environment, Image, ImageRequest, Launcher, Profile, Request
+    from llmbx.api import Environment, Image, ImageRequest, Launcher
+    from llmbx.api.verbs import Profile, Request
 
     from .images.build import Recipe
     from .images.inventory import Entry
@@ -54,18 +56,18 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
         raise UsageError("missing argument: expected a workload, an image reference or an image file")
     if timeout is not None:
         os.environ[TIMEOUT] = str(timeout)
-    here = world()
-    here.install.ensure()
-    wanted, name = _wanted(request, here)
+    workspace = load_workspace()
+    workspace.install.ensure()
+    wanted, name = _wanted(request, workspace)
     wanted = wanted.replace(digest=digest) if digest else wanted
-    runtime = here.plugins.runtime(name)
-    if wanted.reference and (remote := _remote_launcher(request, here)):
-        sys.exit(_prepare_on_node(request, here, remote, wanted, name, timeout))
-    image = runtime.prepare(wanted, here.install.path, _report, offline)
+    runtime = workspace.plugins.runtime(name)
+    if wanted.reference and (remote := _remote_launcher(request, workspace)):
+        sys.exit(_prepare_on_node(request, workspace, remote, wanted, name, timeout))
+    image = runtime.prepare(wanted, workspace.install.path, _report, offline)
     if check:
-        from llmbx.api import pipeline
+        from llmbx.api.verbs import pipeline
 
-        pipeline.inspect_image(image, runtime, here.install)
+        pipeline.inspect_image(image, runtime, workspace.install)
     click.echo(_line(image))
 
 
@@ -75,8 +77,8 @@ def list_(format_: str) -> None:
     """List the images of this install and their state."""
     from .images.inventory import entries
 
-    here = world().install
-    output.print_rows([_row(entry, format_) for entry in entries(here.path)], COLUMNS, format_, empty="no images")
+    workspace = load_workspace().install
+    output.print_rows([_row(entry, format_) for entry in entries(workspace.path)], COLUMNS, format_, empty="no images")
 
 
 @command.command("verify")
@@ -90,8 +92,8 @@ def verify(names: tuple[str, ...], offline: bool, format_: str) -> None:
     """
     from .images.inventory import select, verified
 
-    here = world()
-    registries, install = None if offline else _settings(here), here.install.path
+    workspace = load_workspace()
+    registries, install = None if offline else _settings(workspace), workspace.install.path
     checked = [verified(entry, install, _report, registries) for entry in select(install, names)]
     output.print_rows([_row(entry, format_) for entry in checked], COLUMNS, format_)
     sys.exit(0 if all(entry.state.startswith("ok") for entry in checked) else InfraError.exit_code)
@@ -118,23 +120,23 @@ def prune(names: tuple[str, ...], days: float | None, dry_run: bool) -> None:
       llmbx image prune --older-than 90
       llmbx image prune nvidia+nemo+25.04.01.sqsh
     """
-    from llmbx.api import words
+    from llmbx.api.verbs import formatting
 
     from .images.inventory import delete_leftovers, entries, leftovers, older_than, remove, select
 
-    here = world().install
-    chosen = select(here.path, names) if names else []
-    inside = [entry for entry in entries(here.path) if Path(entry.path or "").parent == here.path / "images"]
+    workspace = load_workspace().install
+    chosen = select(workspace.path, names) if names else []
+    inside = [entry for entry in entries(workspace.path) if Path(entry.path or "").parent == workspace.path / "images"]
     chosen += [entry for entry in (older_than(inside, days) if days is not None else []) if entry not in chosen]
-    chosen += [entry for entry in entries(here.path) if entry.state.startswith("corrupt") and entry not in chosen]
-    for path in leftovers(here.path):
+    chosen += [entry for entry in entries(workspace.path) if entry.state.startswith("corrupt") and entry not in chosen]
+    for path in leftovers(workspace.path):
         click.echo(f"leftover {path.name}")
     for entry in chosen:
         click.echo(f"{entry.name} ({entry.state})")
     if dry_run:
         return
-    freed = delete_leftovers(here.path) + sum(remove(entry, here.path) for entry in chosen)
-    click.echo(f"{words.size(freed)} freed", err=True)
+    freed = delete_leftovers(workspace.path) + sum(remove(entry, workspace.path) for entry in chosen)
+    click.echo(f"{formatting.size(freed)} freed", err=True)
 
 
 @command.command("build", cls=RunCommand)
@@ -158,9 +160,9 @@ def build(request: Request | None, base: str | None, minor: str | None, print_: 
 
     if request is None or not request.runtime:
         raise UsageError("expected a workload and --runtime docker or apptainer")
-    here = world()
-    spec = here.resolve(request)
-    image_request = here.plugins.framework(spec.plugin).prepare_image(spec)
+    workspace = load_workspace()
+    spec = workspace.resolve(request)
+    image_request = workspace.plugins.framework(spec.plugin).prepare_image(spec)
     environment = image_request.environment
     if environment is None:
         raise UsageError(
@@ -168,16 +170,16 @@ def build(request: Request | None, base: str | None, minor: str | None, print_: 
         )
     environment = _for_python(environment, minor) if minor else environment
     image_request = image_request.replace(environment=environment)
-    builder, install = _builder(here), here.install.path
+    builder, install = _builder(workspace), workspace.install.path
     if print_:
         of = recipe(environment, builder.plan(image_request, install), base)
         click.echo(dockerfile(of) if request.runtime == "docker" else definition(of), nl=False)
         return
-    if reason := here.plugins.runtime(request.runtime).available():
+    if reason := workspace.plugins.runtime(request.runtime).available():
         raise InfraError(f"runtime {request.runtime}: {reason}")
-    here.install.ensure()
+    workspace.install.ensure()
     built = builder.prepare(image_request, install, _report, offline)
-    click.echo(_build(request.runtime, environment, built, recipe(environment, built, base), here))
+    click.echo(_build(request.runtime, environment, built, recipe(environment, built, base), workspace))
 
 
 @command.command("export")
@@ -199,13 +201,14 @@ def export(bundle: Path, names: tuple[str, ...], workloads: tuple[str, ...]) -> 
     """
     from tempfile import TemporaryDirectory
 
-    from llmbx.api import disk_errors, words
+    from llmbx.api import disk_errors
+    from llmbx.api.verbs import formatting
 
     from .images.bundle import export as write
     from .images.inventory import entries, select
 
-    here = world()
-    install = here.install.path
+    workspace = load_workspace()
+    install = workspace.install.path
     if not bundle.absolute().parent.is_dir():
         raise UsageError(f"{bundle}: folder {bundle.parent} does not exist: create it, or choose another one")
     chosen = select(install, names) if names else entries(install)
@@ -213,11 +216,11 @@ def export(bundle: Path, names: tuple[str, ...], workloads: tuple[str, ...]) -> 
         disk_errors(str(bundle)),
         TemporaryDirectory(prefix=f".{bundle.name}.wheels-", dir=bundle.absolute().parent) as folder,
     ):
-        wheels = [wheel for workload in workloads for wheel in _wheels(workload, Path(folder) / workload, here)]
+        wheels = [wheel for workload in workloads for wheel in _wheels(workload, Path(folder) / workload, workspace)]
         manifest = write(
             bundle.absolute(), chosen, install, _report, list({path.name: path for path in wheels}.values())
         )
-    click.echo(f"{bundle}  {len(manifest.members)} files, {words.size(bundle.stat().st_size)}")
+    click.echo(f"{bundle}  {len(manifest.members)} files, {formatting.size(bundle.stat().st_size)}")
 
 
 @command.command("import")
@@ -227,31 +230,31 @@ def import_(bundle: Path, accept_image_change: bool) -> None:
     """Import all files of a bundle into this install, without network access."""
     from .images.bundle import import_bundle
 
-    here = world()
-    here.install.ensure()
-    manifest = import_bundle(bundle, here.install.path, accept_image_change, _report)
+    workspace = load_workspace()
+    workspace.install.ensure()
+    manifest = import_bundle(bundle, workspace.install.path, accept_image_change, _report)
     for key, entry in manifest.locked.items():
         click.echo(f"{key}  {entry.digest or ''}".rstrip())
-    click.echo(f"{len(manifest.members)} files imported into {here.install.root}", err=True)
+    click.echo(f"{len(manifest.members)} files imported into {workspace.install.root}", err=True)
 
 
-def _wheels(workload: str, folder: Path, here: World) -> list[Path]:
+def _wheels(workload: str, folder: Path, workspace: Workspace) -> list[Path]:
     """Collect the wheels of a workload's environment in `folder`. Raises `UsageError` if it has no environment."""
-    from llmbx.api import Request
+    from llmbx.api.verbs import Request
 
-    spec = here.resolve(Request(workload=workload))
-    image_request = here.plugins.framework(spec.plugin).prepare_image(spec)
+    spec = workspace.resolve(Request(workload=workload))
+    image_request = workspace.plugins.framework(spec.plugin).prepare_image(spec)
     if image_request.environment is None:
         raise UsageError(f"{spec.workload} has no environment for {spec.gpu_type}: there are no wheels to export")
-    here.install.ensure()
-    builder = _builder(here)
-    builder.prepare(image_request, here.install.path, _report)
-    return [*builder.gather_wheels(image_request, here.install.path, folder, _report)]
+    workspace.install.ensure()
+    builder = _builder(workspace)
+    builder.prepare(image_request, workspace.install.path, _report)
+    return [*builder.gather_wheels(image_request, workspace.install.path, folder, _report)]
 
 
-def _builder(here: World) -> Any:
+def _builder(workspace: Workspace) -> Any:
     """The runtime that builds environments and gathers their wheels. Raises `UsageError` if no plugin has one."""
-    for runtime in here.plugins.runtimes().values():
+    for runtime in workspace.plugins.runtimes().values():
         if hasattr(runtime, "gather_wheels"):
             return runtime
     raise UsageError("no runtime that builds environments is available: enable the plugin venv")
@@ -266,47 +269,49 @@ def _for_python(environment: Environment, minor: str) -> Environment:
     return restricted
 
 
-def _settings(here: World, request: Request | None = None) -> ContainerSettings:
+def _settings(workspace: Workspace, request: Request | None = None) -> ContainerSettings:
     """The settings of this plugin without a run."""
     from llmbx.api import toml_file
 
     from .settings import ContainerSettings
 
-    return toml_file.convert(here.plugin_settings("containers", request), ContainerSettings, "settings of containers")
+    return toml_file.convert(
+        workspace.plugin_settings("containers", request), ContainerSettings, "settings of containers"
+    )
 
 
-def _build(runtime: str, environment: Environment, built: Image, of: Recipe, here: World) -> str:
+def _build(runtime: str, environment: Environment, built: Image, of: Recipe, workspace: Workspace) -> str:
     from .images.build import build_docker, build_file
 
     if runtime == "docker":
-        return build_docker(environment, built, of, here.install.path, _report)
-    maker = getattr(here.plugins.runtime(runtime), "file_tool", None)
+        return build_docker(environment, built, of, workspace.install.path, _report)
+    maker = getattr(workspace.plugins.runtime(runtime), "file_tool", None)
     if maker is None:
         raise UsageError(f"--runtime {runtime}: images can be built only for docker and apptainer")
-    return str(build_file(environment, built, of, here.install.path, maker(), _report, _settings(here)))
+    return str(build_file(environment, built, of, workspace.install.path, maker(), _report, _settings(workspace)))
 
 
 def _report(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _wanted(request: Request, here: World) -> tuple[ImageRequest, str]:
+def _wanted(request: Request, workspace: Workspace) -> tuple[ImageRequest, str]:
     """The image request and the runtime's name, for a workload, an image reference or an image file."""
     from llmbx.api import ImageRequest
 
     bare = request.workload
     if _is_image(bare):
-        name = _container(request, here, bare)
-        plugin = getattr(here.plugins.runtime(name), "plugin", "")
+        name = _container(request, workspace, bare)
+        plugin = getattr(workspace.plugins.runtime(name), "plugin", "")
         image_request = ImageRequest(
             reference=bare, accept_change=request.accept_image_change,
-            plugin_settings={plugin: here.plugin_settings(plugin, request)},
+            plugin_settings={plugin: workspace.plugin_settings(plugin, request)},
         )  # fmt: skip
         return image_request, name
-    from llmbx.api import context as run_context
-    from llmbx.api import pipeline
+    from llmbx.api.verbs import context as run_context
+    from llmbx.api.verbs import pipeline
 
-    spec, context = run_context.enter(here.resolve(request), here.plugins, here.install)
+    spec, context = run_context.enter(workspace.resolve(request), workspace.plugins, workspace.install)
     return pipeline.wanted_image(spec, context), spec.runtime
 
 
@@ -316,7 +321,7 @@ def _is_image(name: str) -> bool:
     return "/" in name or "#" in name or is_file(name)
 
 
-def _container(request: Request, here: World, name: str) -> str:
+def _container(request: Request, workspace: Workspace, name: str) -> str:
     """The runtime for an image without a workload: --runtime, else the cluster profile's, else the first available.
 
     Raises `InfraError` if no container tool is available.
@@ -327,13 +332,13 @@ def _container(request: Request, here: World, name: str) -> str:
 
     if request.runtime and request.runtime != AUTO:
         return request.runtime
-    profile = _profile(request, here)
+    profile = _profile(request, workspace)
     named = profile.cluster.runtime if profile else None
     if named and named in tools_for(name):
         return named
     reasons = []
     for runtime in tools_for(name):
-        reason = here.plugins.runtime(runtime).available()
+        reason = workspace.plugins.runtime(runtime).available()
         if reason is None:
             return runtime
         reasons.append(f"{runtime}: {reason}")
@@ -342,22 +347,22 @@ def _container(request: Request, here: World, name: str) -> str:
     )
 
 
-def _profile(request: Request, here: World) -> Profile | None:
-    from llmbx.api import profiles
+def _profile(request: Request, workspace: Workspace) -> Profile | None:
+    from llmbx.api.verbs import profiles
 
-    return profiles.choose_profile(here.config, here.cluster_files, request.cluster)
+    return profiles.choose_profile(workspace.config, workspace.cluster_files, request.cluster)
 
 
-def _remote_launcher(request: Request, here: World) -> Launcher | None:
+def _remote_launcher(request: Request, workspace: Workspace) -> Launcher | None:
     """The launcher of --launcher or the profile if it can run a command on a compute node, else None."""
-    profile = _profile(request, here)
+    profile = _profile(request, workspace)
     name = request.launcher or (profile.cluster.launcher if profile else None)
-    launcher = here.plugins.launcher(name) if name else None
+    launcher = workspace.plugins.launcher(name) if name else None
     return launcher if hasattr(launcher, "run_on_node") else None
 
 
 def _prepare_on_node(
-    request: Request, here: World, launcher: Any, wanted: ImageRequest, runtime: str, timeout: float | None
+    request: Request, workspace: Workspace, launcher: Any, wanted: ImageRequest, runtime: str, timeout: float | None
 ) -> int:
     import subprocess
 
@@ -368,19 +373,19 @@ def _prepare_on_node(
         timeout_s=timeout,
     )  # fmt: skip
     program = import_command(job, (str(Path(sys.argv[0]).absolute()),))
-    argv = launcher.run_on_node(program, "llmbx-image", here.launcher_settings(request, launcher.name))
+    argv = launcher.run_on_node(program, "llmbx-image", workspace.launcher_settings(request, launcher.name))
     click.echo(f"importing {wanted.reference} on a compute node", err=True)
-    code = subprocess.run(argv, env={**os.environ, "LLMB_INSTALL": here.install.root}, check=False).returncode
+    code = subprocess.run(argv, env={**os.environ, "LLMB_INSTALL": workspace.install.root}, check=False).returncode
     return code if code in (0, 2, 4, 130) else InfraError.exit_code
 
 
 def _row(entry: Entry, format_: str) -> dict[str, object]:
-    from llmbx.api import words
+    from llmbx.api.verbs import formatting
 
     row = {name: getattr(entry, name) for name in (*COLUMNS, "path")}
     if format_ == "table":
         row["name"] = entry.label
-        row["size"] = None if entry.size is None else words.size(entry.size)
+        row["size"] = None if entry.size is None else formatting.size(entry.size)
         row["digest"] = entry.digest[:19] if entry.digest else None
     return row
 

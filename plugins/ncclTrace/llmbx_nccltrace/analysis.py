@@ -43,6 +43,6 @@ def _is_empty(counts: LogCounts) -> bool:
 
 
 def _formats() -> Sequence[LogFormat]:
-    from llmbx.api import load_plugins as load
+    from llmbx.api.verbs import load_plugins as load
 
     return load().log_formats()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from llmbx.api import output
+from llmbx.api.verbs import output
 
 if TYPE_CHECKING:
     from .report import Report
@@ -42,7 +42,7 @@ def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, pag
 
     report = read_report(paths, engine, lambda text: click.echo(f"llmbx: {text}", err=True))
     if page is not None:
-        from llmbx.api import load_plugins as load
+        from llmbx.api.verbs import load_plugins as load
 
         from .sections import section
 

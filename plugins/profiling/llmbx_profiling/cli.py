@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from llmbx.api import output
+from llmbx.api.verbs import output
 
 
 @click.command("nsys")
@@ -29,14 +29,14 @@ def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) 
       llmbx nsys rank0.sqlite rank8.sqlite --format json
       llmbx nsys nsys_profile --html steps.html
     """
-    from llmbx.api import output
+    from llmbx.api.verbs import output
 
     from .analysis.analyze import analyze
     from .analysis.tables import STEP_COLUMNS, render, step_rows
 
     analysis = analyze(paths, top)
     if page is not None:
-        from llmbx.api import load_plugins as load
+        from llmbx.api.verbs import load_plugins as load
 
         from .analysis.sections import section
 

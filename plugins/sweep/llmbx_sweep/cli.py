@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.api import (
-    InfraError,
+from llmbx.api import InfraError, RunSpec, UsageError
+from llmbx.api.verbs import (
     RunCommand,
-    RunSpec,
-    UsageError,
-    World,
+    Workspace,
     explicit_options,
+    load_workspace,
     numbers,
     options,
     output,
     plugin_options,
-    world,
 )
 
 if TYPE_CHECKING:
@@ -106,47 +104,49 @@ def command(
       llmbx sweep plan.toml --max-jobs 500 --max-gpu-hours 2000
       llmbx sweep --resume
     """
-    from llmbx.api import numbers
+    from llmbx.api.verbs import numbers
 
     allowed = numbers.fraction(tolerance, "--tolerance")
-    here = world()
+    workspace = load_workspace()
     if resume is not None or show is not None:
-        sweep = _existing(here, str(resume or show), plan)
+        sweep = _existing(workspace, str(resume or show), plan)
         if resume is None or dry_run:
-            _print_results(sweep, _results(here, sweep), format_)
+            _print_results(sweep, _results(workspace, sweep), format_)
             return
     elif failed:
         raise UsageError("--failed requires --resume")
     else:
-        cells, name = _new_cells(here, plan, repeats, dry_run)
-        costs = [_cost(cell, here) for cell in cells]
+        cells, name = _new_cells(workspace, plan, repeats, dry_run)
+        costs = [_cost(cell, workspace) for cell in cells]
         if dry_run:
             _print_plan(cells, costs, format_)
             _require_below(costs, max_gpu_hours)
             return
         _require_below(costs, max_gpu_hours)
-        sweep = _create(here, name, cells, max_jobs)
-    results = _drive(here, sweep, max_jobs or sweep.max_jobs, failed, offline, resumed=resume is not None)
+        sweep = _create(workspace, name, cells, max_jobs)
+    results = _drive(workspace, sweep, max_jobs or sweep.max_jobs, failed, offline, resumed=resume is not None)
     _print_results(sweep, results, format_)
-    sys.exit(_exit_code(sweep, results, here, allowed))
+    sys.exit(_exit_code(sweep, results, workspace, allowed))
 
 
-def _existing(here: World, text: str, plan: dict[str, Any]) -> Sweep:
+def _existing(workspace: Workspace, text: str, plan: dict[str, Any]) -> Sweep:
     from . import store
 
     if explicit_options(click.get_current_context(), plan):
         raise UsageError("--resume and --show cannot be combined with a workload, a plan or options of the plan")
-    return store.find(here.install, text)
+    return store.find(workspace.install, text)
 
 
-def _new_cells(here: World, plan: dict[str, Any], repeats: int | None, dry_run: bool) -> tuple[tuple[Cell, ...], str]:
+def _new_cells(
+    workspace: Workspace, plan: dict[str, Any], repeats: int | None, dry_run: bool
+) -> tuple[tuple[Cell, ...], str]:
     from .cells import resolve_cells
 
-    requests, name = _read_plan(plan, repeats, here)
-    return resolve_cells(requests, lambda request: _check(request, here, dry_run)), name
+    requests, name = _read_plan(plan, repeats, workspace)
+    return resolve_cells(requests, lambda request: _check(request, workspace, dry_run)), name
 
 
-def _read_plan(plan: dict[str, Any], repeats: int | None, here: World) -> tuple[list[CellRequest], str]:
+def _read_plan(plan: dict[str, Any], repeats: int | None, workspace: Workspace) -> tuple[list[CellRequest], str]:
     """The cells of the plan and its name, from a plan file or from the options."""
     from .plan import expand, read_plan
 
@@ -154,7 +154,7 @@ def _read_plan(plan: dict[str, Any], repeats: int | None, here: World) -> tuple[
     if len(names) == 1 and names[0].endswith(".toml"):
         if others := explicit_options(click.get_current_context(), {"repeats", *plan} - {"names"}):
             raise UsageError(f"{', '.join(others)} cannot be combined with a plan file; set them in {names[0]}")
-        return read_plan(Path(names[0]), here.plugins.settings), Path(names[0]).stem
+        return read_plan(Path(names[0]), workspace.plugins.settings), Path(names[0]).stem
     if not names and not plan["workload"]:
         raise UsageError("no workload or plan given; `llmbx list` shows the workloads")
     part = _part(plan, repeats)
@@ -163,7 +163,7 @@ def _read_plan(plan: dict[str, Any], repeats: int | None, here: World) -> tuple[
 
 def _part(plan: dict[str, Any], repeats: int | None) -> Part:
     """The options as a part of a plan."""
-    from llmbx.api import parse_pairs, tags
+    from llmbx.api.verbs import parse_pairs, tags
 
     from .plan import Part
 
@@ -186,30 +186,30 @@ def _list(option: str, text: str) -> list[str]:
     return values
 
 
-def _check(cell: CellRequest, here: World, dry_run: bool) -> RunSpec:
+def _check(cell: CellRequest, workspace: Workspace, dry_run: bool) -> RunSpec:
     """Resolve a cell and run all checks that are possible before it is started."""
-    from llmbx.api import context, flow, launching, site_findings
+    from llmbx.api.verbs import context, flow, launching, site_findings
 
-    spec, force = here.resolve(cell.request), cell.request.force
+    spec, force = workspace.resolve(cell.request), cell.request.force
     if dry_run:
-        spec, rooms = context.enter(spec, here.plugins, here.install, preview=True)
+        spec, rooms = context.enter(spec, workspace.plugins, workspace.install, preview=True)
     else:
-        spec, rooms = flow.enter_here(spec, here, force)
+        spec, rooms = flow.enter_here(spec, workspace, force)
         if why := rooms.launcher.available():
             raise InfraError(why)
     found = context.findings(spec, rooms.framework)
-    spec = context.admit(spec, found if dry_run else [*found, *site_findings(spec, here.install)], force)
+    spec = context.admit(spec, found if dry_run else [*found, *site_findings(spec, workspace.install)], force)
     launching.plan(spec, rooms)
     return spec
 
 
-def _cost(cell: Cell, here: World) -> Cost:
-    from llmbx.api import matching
+def _cost(cell: Cell, workspace: Workspace) -> Cost:
+    from llmbx.api.verbs import matching
 
     from .cost import cost
 
     def published(spec: RunSpec) -> float | None:
-        found = matching.exact_row(spec, here.plugins.workload(spec.workload, spec.plugin))
+        found = matching.exact_row(spec, workspace.plugins.workload(spec.workload, spec.plugin))
         return found.step_time_s if found else None
 
     return cost(cell, published)
@@ -222,32 +222,34 @@ def _require_below(costs: list[Cost], limit: float | None) -> None:
         require_below(costs, limit)
 
 
-def _create(here: World, name: str, cells: tuple[Cell, ...], max_jobs: int | None) -> Sweep:
+def _create(workspace: Workspace, name: str, cells: tuple[Cell, ...], max_jobs: int | None) -> Sweep:
     from .store import MAX_JOBS, create
 
-    sweep = create(here.install, name, tuple(sys.argv[1:]), cells, max_jobs or MAX_JOBS)
+    sweep = create(workspace.install, name, tuple(sys.argv[1:]), cells, max_jobs or MAX_JOBS)
     click.echo(f"sweep {sweep.sweep_id}: {len(cells)} cells, {sweep.runs} runs", err=True)
     return sweep
 
 
-def _drive(here: World, sweep: Sweep, max_jobs: int, failed: bool, offline: bool, resumed: bool) -> dict[Slot, Result]:
+def _drive(
+    workspace: Workspace, sweep: Sweep, max_jobs: int, failed: bool, offline: bool, resumed: bool
+) -> dict[Slot, Result]:
     """Run the sweep to its end. Ctrl-C does not cancel submitted jobs; it prints how to resume."""
-    from llmbx.api import context
+    from llmbx.api.verbs import context
 
     from . import drive, start, state, store
     from .progress import SweepProgress
 
-    rooms = {cell.key: context.enter(cell.spec, here.plugins, here.install)[1] for cell in sweep.cells}
+    rooms = {cell.key: context.enter(cell.spec, workspace.plugins, workspace.install)[1] for cell in sweep.cells}
     launcher = rooms[sweep.cells[0].key].launcher
-    with store.locked(here.install, sweep):
+    with store.locked(workspace.install, sweep):
         progress = SweepProgress(sweep.runs)
-        current = state.wait_for_state(here.install, sweep, launcher, progress.note, failed)
+        current = state.wait_for_state(workspace.install, sweep, launcher, progress.note, failed)
         if current.done or current.running:
             counts = f"{len(current.done)} done, {len(current.running)} running, {len(current.missing)} to submit"
             progress.note(counts)
         starter = start.Starter(sweep, rooms)
         starter.prepare([key for key, _ in current.missing], progress.note, offline)
-        driver = drive.Driver(starter, current, launcher, here.plugins, progress, max_jobs, patient=resumed)
+        driver = drive.Driver(starter, current, launcher, workspace.plugins, progress, max_jobs, patient=resumed)
         try:
             return driver.run()
         except KeyboardInterrupt:
@@ -263,10 +265,10 @@ def _how_to_resume(sweep: Sweep, running: int, pending: int) -> str:
             f"results so far: llmbx sweep --show {sweep.sweep_id}")  # fmt: skip
 
 
-def _results(here: World, sweep: Sweep) -> dict[Slot, Result]:
+def _results(workspace: Workspace, sweep: Sweep) -> dict[Slot, Result]:
     from .state import results
 
-    return results(here.install, sweep)
+    return results(workspace.install, sweep)
 
 
 def _print_plan(cells: tuple[Cell, ...], costs: list[Cost], format_: str) -> None:
@@ -333,10 +335,10 @@ def _result_row(row: Summary) -> output.Row:
     }  # fmt: skip
 
 
-def _exit_code(sweep: Sweep, results: dict[Slot, Result], here: World, allowed: float) -> int:
+def _exit_code(sweep: Sweep, results: dict[Slot, Result], workspace: Workspace, allowed: float) -> int:
     """The exit code of the worst run, as for `run --repeat`."""
-    from llmbx.api import flow
+    from llmbx.api.verbs import flow
 
     specs = {cell.key: cell.spec for cell in sweep.cells}
-    codes = {flow.worst_exit_code([result], specs[key], here, allowed) for (key, _), result in results.items()}
+    codes = {flow.worst_exit_code([result], specs[key], workspace, allowed) for (key, _), result in results.items()}
     return next((code for code in (130, 4, 1, 3) if code in codes), 0)

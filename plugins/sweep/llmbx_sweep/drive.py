@@ -8,23 +8,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Protocol
 
-from llmbx.api import (
-    STACK_GRACE_S,
-    InfraError,
-    JobStatus,
-    Launcher,
-    LlmbxError,
-    Plugins,
-    Result,
-    Run,
-    RunContext,
-    Unreachable,
-    conclude,
-    pipeline,
-    records,
-    recovery,
-    retry,
-)
+from llmbx.api import InfraError, JobStatus, Launcher, LlmbxError, Result, Unreachable
+from llmbx.api.verbs import STACK_GRACE_S, Plugins, Run, RunContext, conclude, pipeline, records, recovery, retry
 
 from .start import Starter, SubmissionRejected, SubmissionUnknown
 from .state import Slot, SweepState

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from llmbx.api import hookimpl
 
 if TYPE_CHECKING:
-    from llmbx.api import Install, RunGroup
+    from llmbx.api import RunGroup
+    from llmbx.api.verbs import Install
 
 
 @hookimpl

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from llmbx.api import Result, Run, RunContext, pipeline
-from llmbx.api import RunProgress as Progress
+from llmbx.api import Result
+from llmbx.api.verbs import Run, RunContext, pipeline
+from llmbx.api.verbs import RunProgress as Progress
 
 from .state import Slot
 

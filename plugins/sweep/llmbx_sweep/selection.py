@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from llmbx.api import Install, Run, RunGroup, UsageError, records
+from llmbx.api import RunGroup, UsageError
+from llmbx.api.verbs import Install, Run, records
 
 from . import store
 from .state import Slot, runs_of, slot_of, slots

@@ -7,24 +7,8 @@ import threading
 import time
 from collections.abc import Mapping
 
-from llmbx.api import (
-    Image,
-    InfraError,
-    LlmbxError,
-    Progress,
-    Result,
-    Run,
-    RunContext,
-    RunSpec,
-    SweepMark,
-    Unreachable,
-    UsageError,
-    launching,
-    pipeline,
-    records,
-    script,
-    secrets,
-)
+from llmbx.api import Image, InfraError, LlmbxError, Progress, Result, RunSpec, Unreachable, UsageError, script, secrets
+from llmbx.api.verbs import Run, RunContext, SweepMark, launching, pipeline, records
 
 from .state import Slot
 from .store import Sweep

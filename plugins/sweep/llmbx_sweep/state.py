@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from llmbx.api import RECORD, Install, Launcher, LlmbxError, Result, Run, Unreachable, records, recovery
+from llmbx.api import Launcher, LlmbxError, Result, Unreachable
+from llmbx.api.verbs import RECORD, Install, Run, records, recovery
 
 from .cells import Cell
 from .store import Sweep

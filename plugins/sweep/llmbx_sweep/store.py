@@ -8,18 +8,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from llmbx.api import (
-    InfraError,
-    Install,
-    LlmbxError,
-    UsageError,
-    Value,
-    did_you_mean,
-    disk_errors,
-    records,
-    toml_file,
-    write_atomic,
-)
+from llmbx.api import InfraError, LlmbxError, UsageError, Value, did_you_mean, disk_errors, toml_file, write_atomic
+from llmbx.api.verbs import Install, records
 
 from .cells import Cell
 

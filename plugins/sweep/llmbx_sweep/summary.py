@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from llmbx.api import Result, Value, intervals, stats
+from llmbx.api import Result, Value, stats
+from llmbx.api.verbs import intervals
 
 from .cells import Cell
 from .state import Slot

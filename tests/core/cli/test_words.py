@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.cli import words
+from llmbx.cli import formatting
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from llmbx.cli import words
      (12, "12"), (2048, "2,048"), (float("nan"), "not finite"), (-4.5, "-4.5"), (1e21, "1e+21")],
 )  # fmt: skip
 def test_numbers(value: float, text: str) -> None:
-    assert words.number(value) == text
+    assert formatting.number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -28,25 +28,25 @@ def test_numbers(value: float, text: str) -> None:
 def test_a_number_has_the_digits_that_its_interval_supports(
     value: float, low: float | None, high: float | None, text: str
 ) -> None:
-    assert words.short(value, low, high) == text
+    assert formatting.short(value, low, high) == text
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True) | st.integers())
 def test_any_number_can_be_formatted(value: float) -> None:
-    text = words.number(value)
+    text = formatting.number(value)
     assert text
     if math.isfinite(value) and abs(value) < 1e15:
         assert math.isclose(float(text.replace(",", "")), value, rel_tol=6e-3, abs_tol=1e-300)
 
 
 def test_unknown_is_a_word_and_never_0() -> None:
-    assert words.text(None) == "unknown"
-    assert words.quantity(None, "s") == "unknown"
-    assert words.quantity(0.0, "s") == "0 s"
+    assert formatting.text(None) == "unknown"
+    assert formatting.quantity(None, "s") == "unknown"
+    assert formatting.quantity(0.0, "s") == "0 s"
 
 
 @pytest.mark.parametrize(
     ("text", "slug"), [("Grok1 314b, 8 × h100", "grok1-314b-8-h100"), ("×", "part"), ("a/../b", "a-b")]
 )
 def test_slugs_are_safe_as_file_names(text: str, slug: str) -> None:
-    assert words.slug(text) == slug
+    assert formatting.slug(text) == slug

@@ -1,4 +1,4 @@
-"""Runs on a shelf (as for comparisons), and `jobs` as a user calls it."""
+"""Finished runs (as for comparisons), and `jobs` as a user calls it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from llmbx.model import RunSpec
 from llmbx.plugins.manager import Plugins
 from llmbx_slurm import plugin as slurm
 
-from ...shelf import SHAPE, Shelf, Toy, install, shelf, spec
+from ...run_factory import SHAPE, RunFactory, Toy, install, run_factory, spec
 
-__all__ = ["Shelf", "install", "shelf", "spec"]
+__all__ = ["RunFactory", "install", "run_factory", "spec"]
 
 Jobs = Callable[..., Result]
 

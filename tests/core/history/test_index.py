@@ -20,7 +20,7 @@ from llmbx.history.tags import change_tags
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT, read_result, write_record, write_result
 
-from ...shelf import Shelf, noise
+from ...run_factory import RunFactory, noise
 
 
 def ids(install: Install, **wanted: Any) -> list[str]:
@@ -51,24 +51,24 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return seen
 
 
-def test_runs_are_found_newest_first_and_read_only_once(shelf: Shelf, reads: list[Path]) -> None:
-    made = [shelf.put(noise(seed, 1.0)).record.run_id for seed in range(4)]
-    assert ids(shelf.install) == made[::-1]
+def test_runs_are_found_newest_first_and_read_only_once(run_factory: RunFactory, reads: list[Path]) -> None:
+    made = [run_factory.put(noise(seed, 1.0)).record.run_id for seed in range(4)]
+    assert ids(run_factory.install) == made[::-1]
     assert len(reads) == 4
-    assert ids(shelf.install) == made[::-1]
+    assert ids(run_factory.install) == made[::-1]
     assert len(reads) == 4
-    shelf.put(noise(9, 1.0), dtype="fp8")
-    assert len(ids(shelf.install)) == 5
+    run_factory.put(noise(9, 1.0), dtype="fp8")
+    assert len(ids(run_factory.install)) == 5
     assert len(reads) == 5
 
 
 @pytest.mark.parametrize(
     "harm", ["deleted", "empty", "garbage", "cut", "middle", "schema", "newer", "tables", "folder"]
 )
-def test_a_damaged_index_is_rebuilt(shelf: Shelf, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
-    made = [shelf.put(noise(seed, 1.0)).record.run_id for seed in range(40)]
-    assert len(ids(shelf.install)) == 40
-    path = file_of(shelf.install)
+def test_a_damaged_index_is_rebuilt(run_factory: RunFactory, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made = [run_factory.put(noise(seed, 1.0)).record.run_id for seed in range(40)]
+    assert len(ids(run_factory.install)) == 40
+    path = file_of(run_factory.install)
     content = path.read_bytes()
     if harm == "deleted":
         path.unlink()
@@ -90,149 +90,151 @@ def test_a_damaged_index_is_rebuilt(shelf: Shelf, harm: str, capsys: pytest.Capt
             else:
                 db.execute(f"PRAGMA user_version = {0 if harm == 'schema' else 999}")
         db.close()
-    shelf.put(noise(50, 1.0))
-    assert ids(shelf.install)[1:] == made[::-1]
+    run_factory.put(noise(50, 1.0))
+    assert ids(run_factory.install)[1:] == made[::-1]
     assert capsys.readouterr().err == ""
 
 
 def test_without_a_writable_cache_the_folders_are_read_with_one_note(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_factory: RunFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = shelf.put(noise(1, 1.0)).record.run_id
+    made = run_factory.put(noise(1, 1.0)).record.run_id
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert ids(shelf.install) == ids(shelf.install) == [made]
+    assert ids(run_factory.install) == ids(run_factory.install) == [made]
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "cannot use the history index" in err and "(Not a directory): reading the run folders instead" in err
 
 
 def test_waiting_for_a_locked_index_times_out(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run_factory: RunFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = shelf.put(noise(1, 1.0)).record.run_id
-    ids(shelf.install)
+    made = run_factory.put(noise(1, 1.0)).record.run_id
+    ids(run_factory.install)
     from llmbx.history import index
 
     monkeypatch.setattr(index, "LOCK_TIMEOUT_S", 0.2)
-    with sqlite3.connect(file_of(shelf.install), isolation_level=None) as db:
+    with sqlite3.connect(file_of(run_factory.install), isolation_level=None) as db:
         db.execute("BEGIN EXCLUSIVE")
-        assert ids(shelf.install) == [made]
+        assert ids(run_factory.install) == [made]
         db.execute("ROLLBACK")
     db.close()
     assert "database is locked" in capsys.readouterr().err
 
 
 def test_each_install_has_an_index_of_its_own_by_its_resolved_path(
-    shelf: Shelf, tmp_path: Path, make_spec: Callable[..., Any]
+    run_factory: RunFactory, tmp_path: Path, make_spec: Callable[..., Any]
 ) -> None:
-    made = shelf.put(noise(1, 1.0)).record.run_id
+    made = run_factory.put(noise(1, 1.0)).record.run_id
     other = Install(root=str(tmp_path / "other" / "install"), origin="test")
-    (tmp_path / "link").symlink_to(shelf.install.root)
+    (tmp_path / "link").symlink_to(run_factory.install.root)
     linked = Install(root=str(tmp_path / "link"), origin="test")
-    assert file_of(linked) == file_of(shelf.install) != file_of(other)
-    assert (ids(shelf.install), ids(other), ids(linked)) == ([made], [], [made])
+    assert file_of(linked) == file_of(run_factory.install) != file_of(other)
+    assert (ids(run_factory.install), ids(other), ids(linked)) == ([made], [], [made])
     assert select(linked, Selection())[0].folder.startswith(str(tmp_path / "link"))
 
 
-def test_changes_to_the_folders_by_others_are_detected(shelf: Shelf) -> None:
-    a, b, c = (shelf.put(noise(seed, 1.0)) for seed in range(3))
-    far = shelf.put(noise(5, 1.0), dtype="fp8")
-    assert len(ids(shelf.install)) == 4
+def test_changes_to_the_folders_by_others_are_detected(run_factory: RunFactory) -> None:
+    a, b, c = (run_factory.put(noise(seed, 1.0)) for seed in range(3))
+    far = run_factory.put(noise(5, 1.0), dtype="fp8")
+    assert len(ids(run_factory.install)) == 4
     shutil.rmtree(b.path.parent)
-    assert ids(shelf.install) == [far.record.run_id, c.record.run_id, a.record.run_id]
+    assert ids(run_factory.install) == [far.record.run_id, c.record.run_id, a.record.run_id]
     shutil.rmtree(far.path.parents[1])
-    assert ids(shelf.install) == [c.record.run_id, a.record.run_id]
+    assert ids(run_factory.install) == [c.record.run_id, a.record.run_id]
     change_tags(a, add=["accepted"])
-    assert ids(shelf.install, tags=("accepted",)) == [a.record.run_id]
+    assert ids(run_factory.install, tags=("accepted",)) == [a.record.run_id]
     inner = a.path.rename(a.path.parent.parent.parent / "elsewhere")
     os.utime(a.path.parents[1])
-    assert ids(shelf.install) == [c.record.run_id]
+    assert ids(run_factory.install) == [c.record.run_id]
     inner.rename(a.path)
     os.utime(a.path.parents[1])
     moved = c.path.parents[1].rename(c.path.parents[2] / "renamed")
-    assert len(ids(shelf.install)) == 2
+    assert len(ids(run_factory.install)) == 2
     shutil.rmtree(moved.parent)
-    assert ids(shelf.install) == []
+    assert ids(run_factory.install) == []
 
 
-def test_a_run_without_a_result_is_checked_every_time(shelf: Shelf, plugins: Plugins, reads: list[Path]) -> None:
+def test_a_run_without_a_result_is_checked_every_time(
+    run_factory: RunFactory, plugins: Plugins, reads: list[Path]
+) -> None:
     """Its result may be written by another machine, without a change of the experiment folder's time."""
-    run = shelf.put(noise(1, 1.0))
+    run = run_factory.put(noise(1, 1.0))
     result = read_result(run.path)
     assert result is not None
     (run.path / RESULT).unlink()
-    first = select(shelf.install, Selection(equal={"status": ("unknown",)}))
+    first = select(run_factory.install, Selection(equal={"status": ("unknown",)}))
     assert [found.record.run_id for found in first] == [run.record.run_id]
     write_result(run.path, result)
-    assert ids(shelf.install, equal={"status": ("completed",)}) == [run.record.run_id]
+    assert ids(run_factory.install, equal={"status": ("completed",)}) == [run.record.run_id]
     before = len(reads)
-    assert ids(shelf.install, equal={"status": ("completed",)}) == [run.record.run_id]
+    assert ids(run_factory.install, equal={"status": ("completed",)}) == [run.record.run_id]
     assert len(reads) == before
 
 
 def test_a_folder_changed_recently_is_read_again(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[Path]
+    run_factory: RunFactory, monkeypatch: pytest.MonkeyPatch, reads: list[Path]
 ) -> None:
     """File system clocks can be coarse: a second run may get the same change time as the one already indexed."""
     monkeypatch.setattr(scan, "GRACE_S", 3600.0)
-    shelf.put(noise(1, 1.0))
-    assert len(ids(shelf.install)) == len(ids(shelf.install)) == 1
+    run_factory.put(noise(1, 1.0))
+    assert len(ids(run_factory.install)) == len(ids(run_factory.install)) == 1
     assert len(reads) == 2
 
 
-def test_listing_finalizes_a_run_that_has_ended(shelf: Shelf, plugins: Plugins) -> None:
-    run = shelf.put(noise(1, 1.0))
+def test_listing_finalizes_a_run_that_has_ended(run_factory: RunFactory, plugins: Plugins) -> None:
+    run = run_factory.put(noise(1, 1.0))
     (run.path / RESULT).unlink()
-    shelf.put(noise(2, 1.0))
-    found = list_runs(shelf.install, lambda: plugins, Selection(), ["run_id", "status", "cause"])
+    run_factory.put(noise(2, 1.0))
+    found = list_runs(run_factory.install, lambda: plugins, Selection(), ["run_id", "status", "cause"])
     assert found.rows[1] == (run.record.run_id, "lost", "llmbx ended before the run was started")
     assert found.rows[0][1] == "completed"
     assert (run.path / RESULT).is_file()
 
 
-def test_a_run_whose_plugin_is_missing_is_listed(shelf: Shelf, plugins: Plugins) -> None:
-    run = shelf.put(noise(1, 1.0), plugin="gone")
+def test_a_run_whose_plugin_is_missing_is_listed(run_factory: RunFactory, plugins: Plugins) -> None:
+    run = run_factory.put(noise(1, 1.0), plugin="gone")
     (run.path / RESULT).unlink()
-    found = list_runs(shelf.install, lambda: plugins, Selection(), ["status", "cause"])
+    found = list_runs(run_factory.install, lambda: plugins, Selection(), ["status", "cause"])
     ((status, cause),) = found.rows
     assert status == "unknown" and "no framework plugin named 'gone'" in str(cause)
 
 
-def test_damaged_records_and_results_do_not_hide_the_others(shelf: Shelf, plugins: Plugins) -> None:
-    good, bad, half = (shelf.put(noise(seed, 1.0)) for seed in range(3))
+def test_damaged_records_and_results_do_not_hide_the_others(run_factory: RunFactory, plugins: Plugins) -> None:
+    good, bad, half = (run_factory.put(noise(seed, 1.0)) for seed in range(3))
     (bad.path / "run.json").write_text("{]")
     (half.path / RESULT).write_text('{"status": ["no"], "step_time_s": 3, "workload": {"gpus": 1e300}}')
-    found = list_runs(shelf.install, lambda: plugins, Selection(), ["run_id", "status"])
+    found = list_runs(run_factory.install, lambda: plugins, Selection(), ["run_id", "status"])
     assert found.rows == ((half.record.run_id, "damaged"), (good.record.run_id, "completed"))
     ((folder, why),) = found.damaged
-    assert folder == str(bad.path.relative_to(shelf.install.path)) and "JSON is malformed" in why
+    assert folder == str(bad.path.relative_to(run_factory.install.path)) and "JSON is malformed" in why
     write_record(bad.path, bad.record)
     os.utime(bad.path.parents[1])
-    again = list_runs(shelf.install, lambda: plugins, Selection(), ["run_id"])
+    again = list_runs(run_factory.install, lambda: plugins, Selection(), ["run_id"])
     assert (len(again.rows), again.damaged) == (3, ())
 
 
-def test_rebuild_reads_everything_again(shelf: Shelf, reads: list[Path]) -> None:
-    run = shelf.put(noise(1, 1.0))
-    ids(shelf.install)
+def test_rebuild_reads_everything_again(run_factory: RunFactory, reads: list[Path]) -> None:
+    run = run_factory.put(noise(1, 1.0))
+    ids(run_factory.install)
     result = read_result(run.path)
     assert result is not None
     (run.path / RESULT).write_text((run.path / RESULT).read_text().replace('"completed"', '"cancelled"'))
-    assert ids(shelf.install, equal={"status": ("completed",)}) == [run.record.run_id]
+    assert ids(run_factory.install, equal={"status": ("completed",)}) == [run.record.run_id]
     seen: list[tuple[int, int]] = []
-    assert rebuild(shelf.install, lambda done, of: seen.append((done, of))) == 1
-    assert ids(shelf.install, equal={"status": ("cancelled",)}) == [run.record.run_id]
+    assert rebuild(run_factory.install, lambda done, of: seen.append((done, of))) == 1
+    assert ids(run_factory.install, equal={"status": ("cancelled",)}) == [run.record.run_id]
     assert len(reads) == 2
 
 
-def test_a_workload_folder_of_its_own_belongs_to_the_install(shelf: Shelf, tmp_path: Path) -> None:
-    shelf.put(noise(1, 1.0))
-    own = Install(root=shelf.install.root, origin="test", workload_root=str(tmp_path / "mine"))
-    made = Shelf(own, shelf.spec.replace(dtype="fp8")).put(noise(2, 1.0))
+def test_a_workload_folder_of_its_own_belongs_to_the_install(run_factory: RunFactory, tmp_path: Path) -> None:
+    run_factory.put(noise(1, 1.0))
+    own = Install(root=run_factory.install.root, origin="test", workload_root=str(tmp_path / "mine"))
+    made = RunFactory(own, run_factory.spec.replace(dtype="fp8")).put(noise(2, 1.0))
     assert made.folder.startswith(str(tmp_path / "mine"))
     assert len(ids(own)) == 2
-    assert len(ids(shelf.install)) == 1
+    assert len(ids(run_factory.install)) == 1
     assert find_run(own, made.record.run_id).folder == made.folder
 
 
@@ -263,12 +265,12 @@ for turn in range(6):
 """
 
 
-def test_many_processes_at_once_lose_nothing(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_processes_at_once_lose_nothing(run_factory: RunFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six processes create runs, tag one run and list runs in one experiment; one of them starts without an index."""
     monkeypatch.undo()
-    os.environ["XDG_CACHE_HOME"] = str(shelf.install.path.parent / "cache")
-    run = shelf.put(noise(1, 1.0))
-    command = [sys.executable, "-c", WRITER, shelf.install.root, str(run.path / "run.json")]
+    os.environ["XDG_CACHE_HOME"] = str(run_factory.install.path.parent / "cache")
+    run = run_factory.put(noise(1, 1.0))
+    command = [sys.executable, "-c", WRITER, run_factory.install.root, str(run.path / "run.json")]
     started = [
         subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for number in range(6)
@@ -277,22 +279,22 @@ def test_many_processes_at_once_lose_nothing(shelf: Shelf, monkeypatch: pytest.M
     assert [err for _, err in ended] == [""] * 6
     made = {line for out, _ in ended for line in out.split()}
     assert len(made) == 36
-    assert set(ids(shelf.install)) == {*made, run.record.run_id}
-    assert set(ids(shelf.install, tags=("mine",), equal={"status": ("completed",)})) == made
+    assert set(ids(run_factory.install)) == {*made, run.record.run_id}
+    assert set(ids(run_factory.install, tags=("mine",), equal={"status": ("completed",)})) == made
     wanted = tuple(f"w{number}-{turn}" for number in range(6) for turn in range(6))
-    assert ids(shelf.install, tags=wanted) == [run.record.run_id]
+    assert ids(run_factory.install, tags=wanted) == [run.record.run_id]
 
 
-def test_find_run_by_id_prefix_job_tag_and_folder(shelf: Shelf) -> None:
+def test_find_run_by_id_prefix_job_tag_and_folder(run_factory: RunFactory) -> None:
     from llmbx.errors import UsageError
     from llmbx.model import Job
     from llmbx.record.folder import Attempt
 
-    a = shelf.put(noise(1, 1.0), tags=("accepted",))
-    b = shelf.put(noise(2, 1.0), record={"job": Job(launcher="slurm", job_id="4711", submitted=1.0)})
-    install = shelf.install
+    a = run_factory.put(noise(1, 1.0), tags=("accepted",))
+    b = run_factory.put(noise(2, 1.0), record={"job": Job(launcher="slurm", job_id="4711", submitted=1.0)})
+    install = run_factory.install
     first = Attempt(number=0, job=Job(launcher="slurm", job_id="4712", submitted=1.0), status="node_fail")
-    c = shelf.put(noise(3, 1.0), record={"attempt": 1, "attempts": (first,)}, result={"attempt": 1})
+    c = run_factory.put(noise(3, 1.0), record={"attempt": 1, "attempts": (first,)}, result={"attempt": 1})
     last = max((a, b, c), key=lambda run: (run.record.created, run.record.run_id))
     assert find_run(install, "4712").record.run_id == c.record.run_id
     for text, run in (("last", last), (a.record.run_id, a), ("4711", b), ("tag:accepted", a), (b.folder, b)):

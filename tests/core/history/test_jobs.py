@@ -20,22 +20,22 @@ from llmbx.errors import UsageError
 from llmbx.history.index import index_path
 from llmbx.record.folder import RESULT
 
-from ...shelf import CREATED, Shelf, noise
+from ...run_factory import CREATED, RunFactory, noise
 from .conftest import Jobs
 
 Listed = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture
-def several(shelf: Shelf) -> list[str]:
+def several(run_factory: RunFactory) -> list[str]:
     """Six runs (oldest first): a plain, b fp8, c of 16 GPUs, d failed, e tagged, f the fastest, its MFU unknown."""
     made = [
-        shelf.put(noise(1, 1.0)),
-        shelf.put(noise(2, 1.1), dtype="fp8"),
-        shelf.put(noise(3, 1.2), gpus=16),
-        shelf.put(noise(4, 1.3), valid=False),
-        shelf.put(noise(5, 1.4), tags=("accepted", "night")),
-        shelf.put(noise(6, 0.9), peak=None),
+        run_factory.put(noise(1, 1.0)),
+        run_factory.put(noise(2, 1.1), dtype="fp8"),
+        run_factory.put(noise(3, 1.2), gpus=16),
+        run_factory.put(noise(4, 1.3), valid=False),
+        run_factory.put(noise(5, 1.4), tags=("accepted", "night")),
+        run_factory.put(noise(6, 0.9), peak=None),
     ]
     return [run.record.run_id for run in made]
 
@@ -78,9 +78,11 @@ def test_filters_and_order(several: list[str], listed: Listed, options: str, exp
     assert "".join(names[row["run_id"]] for row in listed(*words)) == expected
 
 
-def test_json_has_whole_runs_and_csv_the_columns(several: list[str], jobs: Jobs, listed: Listed, shelf: Shelf) -> None:
+def test_json_has_whole_runs_and_csv_the_columns(
+    several: list[str], jobs: Jobs, listed: Listed, run_factory: RunFactory
+) -> None:
     row = next(row for row in listed() if row["run_id"] == several[4])
-    folder = next(shelf.install.path.glob(f"workloads/*/experiments/*/{several[4]}/*"))
+    folder = next(run_factory.install.path.glob(f"workloads/*/experiments/*/{several[4]}/*"))
     result = json.loads((folder / RESULT).read_text())
     assert row["folder"] == str(folder)
     assert (row["step_time_s"], row["mfu"]) == (result["step_time_s"]["mean"], result["mfu"]["value"])
@@ -164,7 +166,9 @@ def test_rebuild_says_how_many(several: list[str], jobs: Jobs) -> None:
     assert jobs("rebuild").stdout.startswith("6 runs of ")
 
 
-def test_the_real_command_lists_without_loading_plugins(several: list[str], shelf: Shelf, cache_home: Path) -> None:
+def test_the_real_command_lists_without_loading_plugins(
+    several: list[str], run_factory: RunFactory, cache_home: Path
+) -> None:
     """Plugins take most of the start-up; with nothing to finalise no listing pays for them."""
     code = "import sys; sys.argv = ['llmbx', 'jobs', '--workload', 'line', '--format', 'json']\n" \
            "from llmbx.cli.main import cli\n" \
@@ -172,7 +176,7 @@ def test_the_real_command_lists_without_loading_plugins(several: list[str], shel
            "print([m for m in sys.modules if m.startswith('llmbx_') or m == 'rich'], file=sys.stderr)"  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-        env={"LLMB_INSTALL": shelf.install.root, "XDG_CACHE_HOME": str(cache_home), "LLMBX_CONFIG": "/dev/null"},
+        env={"LLMB_INSTALL": run_factory.install.root, "XDG_CACHE_HOME": str(cache_home), "LLMBX_CONFIG": "/dev/null"},
     )  # fmt: skip
     assert len(json.loads(done.stdout)) == 6
     assert done.stderr == "[]\n"

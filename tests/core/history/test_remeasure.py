@@ -20,9 +20,9 @@ from llmbx.model import ProfileSpec
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT, STEPS, Run, read_result
 
-from ...shelf import FLOPS, PEAK, Shelf, install, noise, plugins, shelf, spec, toy
+from ...run_factory import FLOPS, PEAK, RunFactory, install, noise, plugins, run_factory, spec, toy
 
-__all__ = ["install", "plugins", "shelf", "spec", "toy"]
+__all__ = ["install", "plugins", "run_factory", "spec", "toy"]
 
 Call = Callable[..., Result]
 
@@ -50,9 +50,9 @@ def one(done: Result) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("window", ["20-29", "last", "auto"])
-def test_another_window_is_exact_and_leaves_the_result_alone(shelf: Shelf, parse: Call, window: str) -> None:
+def test_another_window_is_exact_and_leaves_the_result_alone(run_factory: RunFactory, parse: Call, window: str) -> None:
     times = noise(1, 2.0)
-    run = shelf.put(times)
+    run = run_factory.put(times)
     before = {name: (run.path / name).read_bytes() for name in (RESULT, STEPS, "run.json")}
     row = one(parse(run.record.run_id, "--window", window, "--format", "json"))
     first, last = map(int, row["window"].split("-"))
@@ -60,24 +60,24 @@ def test_another_window_is_exact_and_leaves_the_result_alone(shelf: Shelf, parse
     assert (first, last) == {"20-29": (20, 29), "last": (49, 49), "auto": (1, 49)}[window]
     assert row["step_time_mean_s"] == pytest.approx(statistics.fmean(inside), rel=1e-12)
     assert row["step_time_std_s"] == (pytest.approx(statistics.stdev(inside), rel=1e-9) if len(inside) > 1 else None)
-    rate = shelf.spec.tokens_per_step / statistics.fmean(inside)
+    rate = run_factory.spec.tokens_per_step / statistics.fmean(inside)
     assert row["tokens_per_s"] == pytest.approx(rate)
     assert row["mfu"] == pytest.approx(FLOPS.full * 64 / statistics.fmean(inside) / 8 / PEAK.tflops / 1e12)
     assert {name: (run.path / name).read_bytes() for name in before} == before
 
 
-def test_profiled_steps_and_the_one_that_writes_the_profile_stay_out(shelf: Shelf, parse: Call) -> None:
+def test_profiled_steps_and_the_one_that_writes_the_profile_stay_out(run_factory: RunFactory, parse: Call) -> None:
     """Steps 20 to 23 are profiled, 24 waits for the file: all five take much longer."""
     times = [9.0 if 20 <= k <= 24 else 2.0 for k in range(50)]
-    run = shelf.put(times, profile=ProfileSpec(tool="nsys", start=20, stop=24))
+    run = run_factory.put(times, profile=ProfileSpec(tool="nsys", start=20, stop=24))
     for window in ("15-30", "auto", "20-25"):
         row = one(parse(run.folder, "--window", window, "--format", "json"))
         assert row["step_time_mean_s"] == 2.0, window
     assert parse(run.folder, "--window", "20-24").exit_code == 1
 
 
-def test_the_log_itself_is_not_needed_any_more(shelf: Shelf, parse: Call) -> None:
-    run = shelf.put(noise(1, 2.0))
+def test_the_log_itself_is_not_needed_any_more(run_factory: RunFactory, parse: Call) -> None:
+    run = run_factory.put(noise(1, 2.0))
     assert not run.log.exists()
     row = one(parse("last", "--format", "json"))
     assert (row["window"], row["steps_measured"], row["status"]) == ("11-44", 34, "Success")
@@ -86,10 +86,10 @@ def test_the_log_itself_is_not_needed_any_more(shelf: Shelf, parse: Call) -> Non
     assert "dropped as warm-up" in steady["window_reason"]
 
 
-def test_save_keeps_the_other_window(shelf: Shelf, parse: Call) -> None:
+def test_save_keeps_the_other_window(run_factory: RunFactory, parse: Call) -> None:
     times = noise(1, 2.0)
-    run = shelf.put(times, result={"warnings": ("the image was not verified",)})
-    assert [r.record.run_id for r in chosen(shelf, "window.first == 11")] == [run.record.run_id]
+    run = run_factory.put(times, result={"warnings": ("the image was not verified",)})
+    assert [r.record.run_id for r in chosen(run_factory, "window.first == 11")] == [run.record.run_id]
     done = parse(run.record.run_id, "--window", "20-29", "--save")
     assert f"saved in {run.path / RESULT}" in done.stderr
     result = read_result(run.path)
@@ -98,17 +98,17 @@ def test_save_keeps_the_other_window(shelf: Shelf, parse: Call) -> None:
     assert (result.steps_measured, result.steps_seen, result.status) == (10, 50, "completed")
     assert result.step_time_s.mean == pytest.approx(statistics.fmean(times[20:30]))
     assert "the image was not verified" in result.warnings
-    assert [r.record.run_id for r in chosen(shelf, "window.first == 20")] == [run.record.run_id]
+    assert [r.record.run_id for r in chosen(run_factory, "window.first == 20")] == [run.record.run_id]
 
 
-def chosen(shelf: Shelf, where: str) -> list[Run]:
-    return select(shelf.install, Selection(where=where))
+def chosen(run_factory: RunFactory, where: str) -> list[Run]:
+    return select(run_factory.install, Selection(where=where))
 
 
-def test_save_forgets_what_another_window_warned_of(shelf: Shelf, parse: Call) -> None:
+def test_save_forgets_what_another_window_warned_of(run_factory: RunFactory, parse: Call) -> None:
     times = noise(1, 2.0)
     times[30] = 6.0
-    run = shelf.put(times)
+    run = run_factory.put(times)
     before = read_result(run.path)
     assert before is not None and any("outlier step" in line for line in before.warnings)
     parse(run.record.run_id, "--window", "32-44", "--save")
@@ -125,8 +125,10 @@ def test_save_forgets_what_another_window_warned_of(shelf: Shelf, parse: Call) -
         (("some/where",), "some/where: no such file or folder"),
     ],
 )
-def test_what_cannot_be_done_is_said(shelf: Shelf, parse: Call, arguments: tuple[str, ...], why: str) -> None:
-    run = shelf.put(noise(1, 2.0))
+def test_what_cannot_be_done_is_said(
+    run_factory: RunFactory, parse: Call, arguments: tuple[str, ...], why: str
+) -> None:
+    run = run_factory.put(noise(1, 2.0))
     before = (run.path / RESULT).read_bytes()
     with pytest.raises(UsageError) as error:
         parse(*arguments)
@@ -134,18 +136,18 @@ def test_what_cannot_be_done_is_said(shelf: Shelf, parse: Call, arguments: tuple
     assert (run.path / RESULT).read_bytes() == before
 
 
-def test_a_run_that_goes_on_has_nothing_to_save(shelf: Shelf, parse: Call) -> None:
-    run = shelf.put(noise(1, 2.0))
+def test_a_run_that_goes_on_has_nothing_to_save(run_factory: RunFactory, parse: Call) -> None:
+    run = run_factory.put(noise(1, 2.0))
     (run.path / RESULT).unlink()
     run.log.write_text("")
     with pytest.raises(UsageError, match="is not the log of a finished run of llmbx"):
         parse(run.record.run_id, "--window", "auto", "--save")
 
 
-def test_damaged_steps_are_told(shelf: Shelf) -> None:
+def test_damaged_steps_are_told(run_factory: RunFactory) -> None:
     from llmbx.record.folder import read_steps
 
-    run = shelf.put(noise(1, 2.0))
+    run = run_factory.put(noise(1, 2.0))
     (run.path / STEPS).write_bytes(b'{"number": 1}\n{"number":\n')
     with pytest.raises(LlmbxError, match=r"steps\.jsonl: line 2 is not a valid step"):
         read_steps(run.path)

@@ -11,7 +11,7 @@ import pytest
 
 from llmbx import builtin, hookimpl, hookspecs
 from llmbx.errors import InfraError, PluginError
-from llmbx.launchers.base import placed
+from llmbx.launchers.base import launcher_here
 from llmbx.launchers.local import LocalLauncher
 from llmbx.model import Job, RunSpec
 from llmbx.plugins.manager import Plugins
@@ -88,7 +88,7 @@ def test_a_launcher_keeps_its_members_and_its_output_goes_to_stderr(capsys: pyte
 
 def test_the_launcher_inside_an_allocation_is_wrapped_too(make_spec: Make, tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="cancel of launcher 'odd' failed"):
-        placed(having(odd=Odd(Launcher())).launcher("odd"), make_spec()).cancel(JOB, tmp_path)
+        launcher_here(having(odd=Odd(Launcher())).launcher("odd"), make_spec()).cancel(JOB, tmp_path)
 
 
 def test_runtimes_are_registered_once() -> None:

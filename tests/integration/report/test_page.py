@@ -15,11 +15,11 @@ from llmbx_analysis.report.gather import ReportOptions, gather
 from llmbx_analysis.report.html import render
 from llmbx_analysis.report.palette import DARK, LIGHT
 
-from ...shelf import Shelf, noise, plugins, shelf, spec, toy
+from ...run_factory import RunFactory, noise, plugins, run_factory, spec, toy
 from ..conftest import Llmbx
 from .conftest import Open
 
-__all__ = ["plugins", "shelf", "spec", "toy"]
+__all__ = ["plugins", "run_factory", "spec", "toy"]
 
 CONTRASTS = """() => {
   const paint = (text) => { const [r, g, b, a] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a ?? 1]; };
@@ -57,11 +57,11 @@ def install(tmp_path: Path) -> Install:
 
 
 @pytest.fixture
-def page(shelf: Shelf, install: Install, plugins: Plugins, tmp_path: Path) -> Path:
+def page(run_factory: RunFactory, install: Install, plugins: Plugins, tmp_path: Path) -> Path:
     """Three scales, one with repeats, one that failed: what a user writes for a sweep."""
-    runs = [shelf.put(noise(k, 1.0 / k), gpus=8 * k) for k in (1, 2, 4)]
-    runs += [shelf.put([30.0, *noise(k, 1.0)[1:]]) for k in (5, 6)]
-    runs += [shelf.put(noise(7, 1.0, count=9), gpus=64, valid=False, result={"cause": "rank 3: gone"})]
+    runs = [run_factory.put(noise(k, 1.0 / k), gpus=8 * k) for k in (1, 2, 4)]
+    runs += [run_factory.put([30.0, *noise(k, 1.0)[1:]]) for k in (5, 6)]
+    runs += [run_factory.put(noise(7, 1.0, count=9), gpus=64, valid=False, result={"cause": "rank 3: gone"})]
     cells, _ = gather(runs, install, plugins, Config(), ReportOptions())
     path = tmp_path / "report.html"
     path.write_text(render(build(cells)))
@@ -69,9 +69,9 @@ def page(shelf: Shelf, install: Install, plugins: Plugins, tmp_path: Path) -> Pa
 
 
 @pytest.fixture
-def single(shelf: Shelf, install: Install, plugins: Plugins, tmp_path: Path) -> Path:
+def single(run_factory: RunFactory, install: Install, plugins: Plugins, tmp_path: Path) -> Path:
     """One valid run."""
-    cells, _ = gather([shelf.put(noise(1, 1.0))], install, plugins, Config(), ReportOptions())
+    cells, _ = gather([run_factory.put(noise(1, 1.0))], install, plugins, Config(), ReportOptions())
     path = tmp_path / "single.html"
     path.write_text(render(build(cells)))
     return path

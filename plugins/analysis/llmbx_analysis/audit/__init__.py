@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from llmbx.api import Config, Plugins, Reference, UsageError, Workload, hardware
+from llmbx.api import Reference, UsageError, Workload, hardware
+from llmbx.api.verbs import Config, Plugins
 
 from .cases import build_cases, candidates_of, find_workload, unresolved_names
 from .cells import TOLERANCE, count_published, count_recomputable, disputes
@@ -48,7 +49,7 @@ def audit_file(
     If the workload is unknown, only the values in the file are used. `warn` is called if some cells cannot be
     recomputed. Raises `UsageError` if the file cannot be read or if nothing in it can be recomputed.
     """
-    from llmbx.api import references
+    from llmbx.api.verbs import references
 
     published = references.load_published(path)
     owner = find_workload(published, str(path), workload, plugins)

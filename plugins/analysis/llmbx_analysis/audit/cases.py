@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from llmbx.api import (
-    Config,
-    LlmbxError,
-    Plugins,
-    Reference,
-    Request,
-    RunSpec,
-    UsageError,
-    Workload,
-    did_you_mean,
-    hardware,
-)
-from llmbx.api import references as reference_files
+from llmbx.api import LlmbxError, Reference, RunSpec, UsageError, Workload, did_you_mean, hardware
+from llmbx.api.verbs import Config, Plugins, Request
+from llmbx.api.verbs import references as reference_files
 
 from .explain import Candidates
 from .terms import Case, Formula, Terms
@@ -27,7 +17,7 @@ def resolve_row(
     recipe: str | None,
 ) -> RunSpec:  # fmt: skip
     """Resolve the run of a published row from the catalog alone, without environment variables or a cluster profile."""
-    from llmbx.api import resolve
+    from llmbx.api.verbs import resolve
 
     request = Request(
         workload=workload.name,

@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from llmbx.api import (
-    Config,
-    Parallelism,
-    Plugins,
-    Recipe,
-    Row,
-    RunSpec,
-    Scalar,
-    Workload,
-    common_findings,
-    scales,
-    workloads,
-)
+from llmbx.api import Parallelism, Recipe, Row, RunSpec, Scalar, Workload
+from llmbx.api.verbs import Config, Plugins, common_findings, scales, workloads
 
 from .cases import resolve_row
 from .findings import RowDispute

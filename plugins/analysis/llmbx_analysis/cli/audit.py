@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.api import output
+from llmbx.api.verbs import output
 
 if TYPE_CHECKING:
     from ..audit import Audit
@@ -40,8 +40,8 @@ def command(
       llmbx audit -w llama3.1 --tolerance 1%
       llmbx audit my_cluster.toml --workload grok1 --format json
     """
-    from llmbx.api import load_plugins as load
-    from llmbx.api import numbers, profiles
+    from llmbx.api.verbs import load_plugins as load
+    from llmbx.api.verbs import numbers, profiles
 
     from ..audit import audit_file, audit_workloads
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from llmbx.api import UsageError, World, output, world
+from llmbx.api import UsageError
+from llmbx.api.verbs import Workspace, load_workspace, output
 
 if TYPE_CHECKING:
     from ..compare import Comparison, Measured
@@ -63,20 +64,20 @@ def command(
       llmbx compare --baseline accepted --tolerance 2%
       llmbx compare last --reference --format json
     """
-    from llmbx.api import numbers
-    from llmbx.api import window as windows
+    from llmbx.api.verbs import numbers
+    from llmbx.api.verbs import window as windows
 
     allowed = numbers.fraction(tolerance, "--tolerance")
     policy = windows.check(window) if window is not None else None
     _check_usage(runs, baseline, reference, gate)
-    here = world()
-    chosen = _runs(runs or ("last",), here, policy, force, single)
+    workspace = load_workspace()
+    chosen = _runs(runs or ("last",), workspace, policy, force, single)
     if reference:
         from ..compare.published import compare_with_published
 
-        found = compare_with_published(chosen[-1], here.plugins, here.config, allowed, force=force)
+        found = compare_with_published(chosen[-1], workspace.plugins, workspace.config, allowed, force=force)
     else:
-        found = _compare(chosen, here, baseline, policy, allowed, force, gate)
+        found = _compare(chosen, workspace, baseline, policy, allowed, force, gate)
     _print(found, format_)
     if found.verdict == "slower":
         click.get_current_context().exit(SLOWER)
@@ -94,40 +95,42 @@ def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, g
         raise UsageError(f"compare takes two runs, or one with --baseline TAG or --reference; got {len(runs)}")
 
 
-def _runs(texts: tuple[str, ...], here: World, policy: str | None, force: bool, single: bool) -> list[list[Measured]]:
+def _runs(
+    texts: tuple[str, ...], workspace: Workspace, policy: str | None, force: bool, single: bool
+) -> list[list[Measured]]:
     """The runs of each side, with repeats. Two repeats of the same command are compared as single runs."""
-    from llmbx.api import history
+    from llmbx.api.verbs import history
 
     from ..compare.sides import baseline, with_repeats
 
     if sum(text.startswith(TAG) for text in texts) == 1 and len(texts) == 2:
-        (other,) = _runs(tuple(text for text in texts if not text.startswith(TAG)), here, policy, force, single)
+        (other,) = _runs(tuple(text for text in texts if not text.startswith(TAG)), workspace, policy, force, single)
         return [
-            baseline(here.install, text.removeprefix(TAG), other, here.plugins, policy)
+            baseline(workspace.install, text.removeprefix(TAG), other, workspace.plugins, policy)
             if text.startswith(TAG)
             else other
             for text in texts
         ]
-    named = [history.find_run(here.install, text) for text in texts]
+    named = [history.find_run(workspace.install, text) for text in texts]
     if len(named) == 2 and named[0].record.run_id == named[1].record.run_id:
         raise UsageError(f"cannot compare {named[0].record.run_id} with itself")
     groups = [run.record.group for run in named]
     alone = single or (len(groups) == 2 and groups[0] == groups[1])
-    return [with_repeats(here.install, run, here.plugins, policy, force, alone) for run in named]
+    return [with_repeats(workspace.install, run, workspace.plugins, policy, force, alone) for run in named]
 
 
 def _compare(
-    chosen: list[list[Measured]], here: World, tag: str | None, policy: str | None, allowed: float, force: bool,
-    name: str,
+    chosen: list[list[Measured]], workspace: Workspace, tag: str | None, policy: str | None, allowed: float,
+    force: bool, name: str,
 ) -> Comparison:  # fmt: skip
-    from llmbx.api import intervals
+    from llmbx.api.verbs import intervals
 
     from ..compare import Gate, compare_runs
     from ..compare.sides import baseline
 
     if tag is not None:
-        chosen = [baseline(here.install, tag, chosen[-1], here.plugins, policy), chosen[-1]]
-    gate = None if name == "step_time" else Gate(name, chosen[0], chosen[1], here.plugins, intervals.LEVEL)
+        chosen = [baseline(workspace.install, tag, chosen[-1], workspace.plugins, policy), chosen[-1]]
+    gate = None if name == "step_time" else Gate(name, chosen[0], chosen[1], workspace.plugins, intervals.LEVEL)
     return compare_runs(chosen[0], chosen[1], allowed, force=force, baseline=tag, gate=gate)
 
 

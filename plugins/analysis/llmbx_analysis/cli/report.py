@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from llmbx.api import UsageError, output, world
+from llmbx.api import UsageError
+from llmbx.api.verbs import load_workspace, output
 
 if TYPE_CHECKING:
     from ..report.build import Report
@@ -57,8 +58,8 @@ def command(
       llmbx report grok1_1795260605 --html scaling.html
       llmbx report last --baseline accepted --format markdown --svg plots
     """
-    from llmbx.api import numbers
-    from llmbx.api import window as windows
+    from llmbx.api.verbs import numbers
+    from llmbx.api.verbs import window as windows
 
     from ..report.build import build
     from ..report.gather import ReportOptions, gather
@@ -69,9 +70,9 @@ def command(
         baseline=baseline,
         tolerance=numbers.fraction(tolerance, "--tolerance"),
     )
-    here = world()
-    found = select_runs(here.install, runs or ("last",), single, here.plugins)
-    cells, notes = gather(found.runs, here.install, here.plugins, here.config, options)
+    workspace = load_workspace()
+    found = select_runs(workspace.install, runs or ("last",), single, workspace.plugins)
+    cells, notes = gather(found.runs, workspace.install, workspace.plugins, workspace.config, options)
     report = build(cells, title, (*found.notes, *notes))
     drawings_by_chart = _draw(report, drawings) if drawings is not None else {}
     _print(report, cells, format_, drawings_by_chart)
@@ -96,7 +97,7 @@ def _print(report: Report, cells: list[Cell], format_: str, drawings: dict[tuple
 
 def _summary(report: Report, cells: list[Cell]) -> None:
     """Print the summary: one run as at its end, several runs as a table."""
-    from llmbx.api import terminal
+    from llmbx.api.verbs import terminal
 
     if len(cells) == 1 and len(cells[0].runs) == 1:
         run = cells[0].newest

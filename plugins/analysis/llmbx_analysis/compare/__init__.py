@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from llmbx.api import Reference, RunSpec, UsageError, intervals, series
+from llmbx.api import Reference, RunSpec, UsageError
+from llmbx.api.verbs import intervals, series
 
 from .comparability import against_published, between_runs
 from .comparison import Comparison, Difference, Metric, Side, Verdict

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from llmbx.api import Convention, Reference, Result, RunSpec, matching
+from llmbx.api import Convention, Reference, Result, RunSpec
+from llmbx.api.verbs import matching
 
 from .measured import Measured
 from .metrics import in_convention

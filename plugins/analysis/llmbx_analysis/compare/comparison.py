@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from llmbx.api import Scalar, Value, intervals
+from llmbx.api import Scalar, Value
+from llmbx.api.verbs import intervals
 
 Verdict = Literal["faster", "same within noise", "slower"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from llmbx.api import RunRecord as Record
 from llmbx.api import RunSpec, Scalar, Value
+from llmbx.api.verbs import RunRecord as Record
 
 from .comparison import Difference
 from .machines import Machines

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from llmbx.api import Figure, Plugins, UsageError, did_you_mean, intervals
+from llmbx.api import Figure, UsageError, did_you_mean
+from llmbx.api.verbs import Plugins, intervals
 
 from .comparison import Metric, Verdict
 from .measured import Measured

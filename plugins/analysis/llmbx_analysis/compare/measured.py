@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from llmbx.api import Plugins, Result, Run, RunSpec, Step, UsageError, history, intervals, records, remeasure
-from llmbx.api import RunRecord as Record
+from llmbx.api import Result, RunSpec, Step, UsageError
+from llmbx.api.verbs import Plugins, Run, history, intervals, records, remeasure
+from llmbx.api.verbs import RunRecord as Record
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import Config, Plugins, Reference, RunSpec, UsageError
+from llmbx.api import Reference, RunSpec, UsageError
+from llmbx.api.verbs import Config, Plugins
 
 from ..audit import disputes_of
 from ..audit.cases import resolve_row

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from llmbx.api import intervals
+from llmbx.api.verbs import intervals
 
 from .comparison import Comparison, Difference, Metric, Side
 from .differences import NOTABLE

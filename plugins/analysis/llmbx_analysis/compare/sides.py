@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import Install, Plugins, Reference, Run, RunSpec, UsageError, Workload, did_you_mean, history, matching
+from llmbx.api import Reference, RunSpec, UsageError, Workload, did_you_mean
+from llmbx.api.verbs import Install, Plugins, Run, history, matching
 
 from .comparability import work_differences
 from .differences import same_setup

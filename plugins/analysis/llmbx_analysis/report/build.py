@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from llmbx.api import Column, Fact, Result, Scalar, Section, Table, Value, __version__, words
+from llmbx.api import Column, Fact, Result, Scalar, Section, Table, Value, __version__
+from llmbx.api.verbs import formatting
 
 from . import comparisons, provenance, scaling
 from .cells import Cell
@@ -95,7 +96,7 @@ def _several_cells(cells: Sequence[Cell]) -> Iterator[Section]:
     yield Section(name="what-differs", title="Differences", tables=(_differing_settings(cells),))
     for cell in cells[:MOST_CURVES]:
         yield Section(
-            name=f"steps-{words.slug(cell.name)}", title=f"Steps: {cell.name}", charts=curves(cell, cell.name)
+            name=f"steps-{formatting.slug(cell.name)}", title=f"Steps: {cell.name}", charts=curves(cell, cell.name)
         )
     for cell in cells:
         yield from _profiler_sections(cell, several=True)

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from llmbx.api import Reference, Result, Run, RunSpec, Section, Step, Value, words
-from llmbx.api import RunRecord as Record
+from llmbx.api import Reference, Result, RunSpec, Section, Step, Value
 from llmbx.api import nodes as node_facts
+from llmbx.api.verbs import Run, formatting
+from llmbx.api.verbs import RunRecord as Record
 
 from ..compare import Comparison, Measured
 from ..compare.differences import differences
@@ -151,5 +152,5 @@ def _difference_suffix(a: Record, b: Record) -> str:
 
 
 def _short(value: Any) -> str:
-    shown = "unset" if value is None else words.text(value)
+    shown = "unset" if value is None else formatting.text(value)
     return shown if len(shown) <= 30 else f"{shown[:29]}…"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import Column, Scalar, Section, Table, words
+from llmbx.api import Column, Scalar, Section, Table
+from llmbx.api.verbs import formatting
 
 from ..compare import NOTABLE, Comparison, Difference, Metric
 from .cells import Cell
@@ -74,7 +75,9 @@ def _tables(found: Comparison, of: str) -> list[Table]:
 
 
 def _metric(metric: Metric) -> tuple[Scalar, ...]:
-    sides = [f"{words.number(value)} {metric.unit}" if value is not None else None for value in (metric.a, metric.b)]
+    sides = [
+        f"{formatting.number(value)} {metric.unit}" if value is not None else None for value in (metric.a, metric.b)
+    ]
     return NAMES.get(metric.name, metric.name.replace("_", " ")), *sides, metric.change_percent, metric.note or ""
 
 
@@ -94,4 +97,4 @@ def _difference_table(title: str, found: Sequence[Difference], a: str, folded: b
 
 
 def _side(value: Scalar) -> str:
-    return "unset" if value is None else words.text(value)
+    return "unset" if value is None else formatting.text(value)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from llmbx.api import Axis, Chart, Point, Rule, Series, Span, Step, stats, words
-from llmbx.api import series as step_series
+from llmbx.api import Axis, Chart, Point, Rule, Series, Span, Step, stats
+from llmbx.api.verbs import formatting
+from llmbx.api.verbs import series as step_series
 
 from ..compare.measured import inside, times
 from .cells import Cell, RunData, is_time
@@ -39,7 +40,7 @@ def step_times(runs: Sequence[RunData], name: str = "", reference_lines: Sequenc
         return None
     valid = [s for s in runs if s.valid]
     means = [s.result.step_time_s.mean for s in valid if s.result.step_time_s.mean is not None]
-    rules = (Rule(name=f"mean {words.number(means[0])} s", y=means[0]),) if len(means) == 1 else ()
+    rules = (Rule(name=f"mean {formatting.number(means[0])} s", y=means[0]),) if len(means) == 1 else ()
     return Chart(
         name=_name("step-time", name),
         title="Step time" + (f": {name}" if name else ""),
@@ -60,7 +61,7 @@ def losses(runs: Sequence[RunData], name: str = "") -> Chart | None:
         return None
     ends = [(s.result.loss.first, s.result.loss.last) for s in runs]
     ranges = "; ".join(
-        f"from {words.number(a)} to {words.number(b)}" for a, b in ends if a is not None and b is not None
+        f"from {formatting.number(a)} to {formatting.number(b)}" for a, b in ends if a is not None and b is not None
     )
     return Chart(
         name=_name("loss", name),
@@ -87,9 +88,9 @@ def distribution(runs: Sequence[RunData], name: str = "") -> Chart | None:
         x=Axis(title="step time", unit="s"),
         y=Axis(title="steps", unit="steps", zero=True),
         series=(Series(name="measured steps", points=bars(seconds), marks="bars"),),
-        rules=(Rule(name=f"mean {words.number(mean)} s", x=mean),),
-        summary=f"{of}: median {words.number(median)} s, "
-        f"from {words.number(seconds[0])} to {words.number(seconds[-1])} s.",
+        rules=(Rule(name=f"mean {formatting.number(mean)} s", x=mean),),
+        summary=f"{of}: median {formatting.number(median)} s, "
+        f"from {formatting.number(seconds[0])} to {formatting.number(seconds[-1])} s.",
         formula="number of measured steps per bar; bar width by Freedman and Diaconis, 2 × IQR / n^(1/3)",
     )
 
@@ -139,7 +140,7 @@ def _reference_lines(cell: Cell) -> tuple[Rule, ...]:
         seconds = compared.a.step_time_s.mean if compared.a.step_time_s else None
         if own is not None and seconds is not None and own / FAR <= seconds <= own * FAR:
             label_text = "published" if compared.a.kind == "reference" else f"baseline {compared.a.label}"
-            found.append(Rule(name=f"{label_text} {words.number(seconds)} s", y=seconds))
+            found.append(Rule(name=f"{label_text} {formatting.number(seconds)} s", y=seconds))
     return tuple(found)
 
 
@@ -171,12 +172,11 @@ def _summary(runs: Sequence[RunData]) -> str:
     if result.step_time_s.mean is None:
         return f"Step time of the {result.steps_seen} steps in the log; none of them is in the measured window."
     window = f"steps {result.window.first} to {result.window.last}"
-    return (
-        f"Step time by step; the mean over the measured window ({window}) is {words.number(result.step_time_s.mean)} s."
-    )
+    mean = formatting.number(result.step_time_s.mean)
+    return f"Step time by step; the mean over the measured window ({window}) is {mean} s."
 
 
 def _name(kind: str, name: str) -> str:
-    from llmbx.api import words
+    from llmbx.api.verbs import formatting
 
-    return f"{kind}-{words.slug(name)}" if name else kind
+    return f"{kind}-{formatting.slug(name)}" if name else kind

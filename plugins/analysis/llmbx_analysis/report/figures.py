@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llmbx.api import Fact, Result, formulas, hardware, intervals, stats, words
+from llmbx.api import Fact, Result, formulas, hardware, stats
+from llmbx.api.verbs import formatting, intervals
 
 from ..compare.measured import step_time, times
 from .cells import Cell, RunData
@@ -92,10 +93,10 @@ def _rates(results: Sequence[Result], time: intervals.Interval) -> list[Fact]:
     note = None if tokens else "sequence length or global batch size is unknown"
     return [
         Fact(name="throughput", unit="tokens/s", note=note,
-             formula=f"{product} / step time {words.number(time.mean)} s",
+             formula=f"{product} / step time {formatting.number(time.mean)} s",
              **_value_or(rate, last.tokens_per_s)),
         Fact(name=f"throughput per {each}", unit=f"tokens/s/{each}",
-               formula=f"throughput / {words.count(w.gpus, each + 's')}", note=note,
+               formula=f"throughput / {formatting.count(w.gpus, each + 's')}", note=note,
                **_value_or(per, last.tokens_per_s_per_gpu)),
     ]  # fmt: skip
 
@@ -121,7 +122,7 @@ def _mfu(results: Sequence[Result], time: intervals.Interval) -> Fact:
         )
         return Fact(name="MFU", value=None, unit="%", note=why)
     peak = (
-        f"{words.number(last.mfu.peak_tflops)} TFLOP/s ({last.mfu.peak_name})"
+        f"{formatting.number(last.mfu.peak_tflops)} TFLOP/s ({last.mfu.peak_name})"
         if last.mfu.peak_tflops
         else "an unknown peak"
     )
@@ -146,16 +147,16 @@ def _flops_formula(result: Result, time: intervals.Interval | None) -> str:
     w, by = result.workload, result.mfu.convention
     flops = result.flops_per_sample.causal if by == "causal" else result.flops_per_sample.full
     sample = f"{flops:.4g} FLOPs per sample" if flops else "model FLOPs per sample"
-    seconds = f"{words.number(time.mean)} s" if time is not None else "step time"
+    seconds = f"{formatting.number(time.mean)} s" if time is not None else "step time"
     each = "ranks" if w.gpu_type == "cpu" else "GPUs"
-    return f"{sample} × global batch size {w.global_batch_size} / ({seconds} × {words.count(w.gpus, each)})"
+    return f"{sample} × global batch size {w.global_batch_size} / ({seconds} × {formatting.count(w.gpus, each)})"
 
 
 def _days(results: Sequence[Result], time: intervals.Interval) -> Fact:
     last = results[-1]
     per_second = _at_mean_step_time(last.tokens_per_s, last, time)
     value = formulas.days_per_1t_tokens(per_second) if per_second else None
-    rate = f"{words.number(per_second)} tokens/s" if per_second else "tokens/s"
+    rate = f"{formatting.number(per_second)} tokens/s" if per_second else "tokens/s"
     note = None
     if value is None:
         note = "the throughput is unknown"
@@ -222,7 +223,7 @@ def _timing(r: Result) -> list[Fact]:
         for name, value, formula in rows
     ]
     if r.gpu_hours is not None:
-        how = f"{r.workload.gpus} GPUs × {words.number(t.total_s or 0)} s / 3600"
+        how = f"{r.workload.gpus} GPUs × {formatting.number(t.total_s or 0)} s / 3600"
         found.append(Fact(name="GPU time", value=r.gpu_hours, unit="GPU-hours", formula=how))
     return found
 

@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import (
-    Config,
-    Install,
-    LlmbxError,
-    Plugins,
-    Reference,
-    Run,
-    RunSpec,
-    UsageError,
-    Value,
-    history,
-    nodes,
-    records,
-    remeasure,
-    tags,
-)
+from llmbx.api import LlmbxError, Reference, RunSpec, UsageError, Value, nodes
+from llmbx.api.verbs import Config, Install, Plugins, Run, history, records, remeasure, tags
 
 from ..compare import Comparison, compare_runs
 from ..compare.published import compare_with_published

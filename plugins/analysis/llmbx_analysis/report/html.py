@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmbx.api import Chart, Section, is_number, words
+from llmbx.api import Chart, Section, is_number
+from llmbx.api.verbs import formatting
 
 from . import draw, palette
 from .build import Report
@@ -41,7 +42,7 @@ def render(report: Report) -> str:
         script_hash=_hash(script),
         drawing=_drawing,
         values_table=values_table,
-        words=words,
+        formatting=formatting,
         is_number=is_number,
         series_color=_series_color,
         most_rows=MOST_ROWS,

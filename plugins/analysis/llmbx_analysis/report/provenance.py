@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from llmbx.api import Column, RunSpec, Scalar, Section, Table, nodes, secrets
-from llmbx.api import RunRecord as Record
-from llmbx.api import words as wording
+from llmbx.api.verbs import RunRecord as Record
+from llmbx.api.verbs import formatting as wording
 
 from .cells import Cell, RunData
 
@@ -65,7 +65,7 @@ def environment(cell: Cell) -> Section:
             _table("environment variables (secrets redacted)", secrets.redact(record.environment), folded=True)
         )
     if record.commands:
-        argv = {role: shlex.join(words) for role, words in record.commands.items()}
+        argv = {role: shlex.join(formatting) for role, formatting in record.commands.items()}
         tables.append(_table("command of one rank, by phase", argv, folded=True))
     return Section(name="environment", title="Environment", tables=tuple(tables))
 

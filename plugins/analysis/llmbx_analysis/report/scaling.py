@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import Axis, Chart, Column, Point, Reference, Rule, Section, Series, Table, Value, intervals, words
+from llmbx.api import Axis, Chart, Column, Point, Reference, Rule, Section, Series, Table, Value
+from llmbx.api.verbs import formatting, intervals
 
 from ..compare.measured import step_time
 from .cells import Cell
@@ -48,7 +49,7 @@ def section(cells: Sequence[Cell], of: str, index: int = 0) -> Section:
     return Section(
         name=f"scaling{suffix}",
         title=f"Scaling: {of}",
-        text=(f"Efficiency: throughput per {each[:-1]} relative to that at {words.count(scales[0].gpus, each)}.",),
+        text=(f"Efficiency: throughput per {each[:-1]} relative to that at {formatting.count(scales[0].gpus, each)}.",),
         tables=(_table(scales, each),),
         charts=charts,
     )  # fmt: skip
@@ -89,11 +90,11 @@ def _throughput(scales: Sequence[Scale], published: Sequence[Point], of: str, ea
         x=Axis(title=each, unit=each, log=True, ticks=_ticks(scales, published)),
         y=Axis(title="throughput", unit="tokens/s", log=True),
         series=tuple(series),
-        summary=f"{of}: {words.number(scales[0].rate)} tokens/s at {words.count(base.gpus, each)}, "
-        f"{words.number(scales[-1].rate)} at {scales[-1].gpus}; "
+        summary=f"{of}: {formatting.number(scales[0].rate)} tokens/s at {formatting.count(base.gpus, each)}, "
+        f"{formatting.number(scales[-1].rate)} at {scales[-1].gpus}; "
         "the dashed line is ideal scaling from the smallest scale.",
         formula="tokens per step / step time; ideal: "
-        f"throughput at {words.count(base.gpus, each)} × {each} / {base.gpus}",
+        f"throughput at {formatting.count(base.gpus, each)} × {each} / {base.gpus}",
     )
 
 
@@ -109,8 +110,8 @@ def _efficiency(scales: Sequence[Scale], published: Sequence[Point], of: str, ea
         y=Axis(title="efficiency", unit="%"),
         series=(Series(name="measured", points=_with_band(points)),),
         rules=(Rule(name="ideal 100 %", y=100.0),),
-        summary=f"{of}: the efficiency at {words.count(last[0].gpus, each)} is {last[1]:.1f} %.",
-        formula=f"(throughput / {each}) / (throughput / {each} at {words.count(base.gpus, each)})",
+        summary=f"{of}: the efficiency at {formatting.count(last[0].gpus, each)} is {last[1]:.1f} %.",
+        formula=f"(throughput / {each}) / (throughput / {each} at {formatting.count(base.gpus, each)})",
     )
 
 
@@ -187,7 +188,8 @@ def _table(scales: Sequence[Scale], each: str) -> Table:
             Column(
                 title="efficiency",
                 unit="%",
-                formula=f"throughput per {each[:-1]} / throughput per {each[:-1]} at {words.count(base.gpus, each)}",
+                formula=f"throughput per {each[:-1]} / throughput per {each[:-1]} "
+                f"at {formatting.count(base.gpus, each)}",
             ),
             Column(title="from", unit="%", formula="lower end of the 95 % interval of the efficiency"),
             Column(title="to", unit="%", formula="upper end of the 95 % interval of the efficiency"),

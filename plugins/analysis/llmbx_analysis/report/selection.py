@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import RECORD, Install, LlmbxError, Plugins, Run, UsageError, Value, history, records
+from llmbx.api import LlmbxError, UsageError, Value
+from llmbx.api.verbs import RECORD, Install, Plugins, Run, history, records
 
 
 class Selected(Value, frozen=True):

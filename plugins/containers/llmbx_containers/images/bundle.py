@@ -15,7 +15,8 @@ from typing import IO
 
 import msgspec
 
-from llmbx.api import InfraError, Progress, UsageError, Value, decode, disk_errors, toml_file, words
+from llmbx.api import InfraError, Progress, UsageError, Value, decode, disk_errors, toml_file
+from llmbx.api.verbs import formatting
 
 from .disk import require_space
 from .inventory import Entry
@@ -81,7 +82,7 @@ def export(
         with tarfile.open(temporary, "w") as archive:
             _add_bytes(archive, MANIFEST, msgspec.json.encode(manifest))
             for (path, _, _), member in zip(files, members, strict=True):
-                progress(f"{bundle.name}: adding {member.path} ({words.size(member.size)})")
+                progress(f"{bundle.name}: adding {member.path} ({formatting.size(member.size)})")
                 archive.add(path, member.path)
         temporary.replace(bundle)
     return manifest
@@ -100,7 +101,7 @@ def import_bundle(bundle: Path, install: Path, accept: bool, progress: Progress)
                 if not _is_allowed(PurePosixPath(member.path)):
                     progress(f"{bundle.name}: skipping {member.path}: only hub/ is imported from .cache/huggingface")
                     continue
-                progress(f"{bundle.name}: importing {member.path} ({words.size(member.size)})")
+                progress(f"{bundle.name}: importing {member.path} ({formatting.size(member.size)})")
                 _write_member(content, member, install, bundle)
     except (tarfile.TarError, EOFError) as error:
         raise InfraError(f"{bundle} is not a complete bundle: {error}") from None

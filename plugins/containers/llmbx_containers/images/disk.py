@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from llmbx.api import InfraError, words
+from llmbx.api import InfraError
+from llmbx.api.verbs import formatting
 
 UNPACKED = 2.5
 """Ratio of unpacked to compressed layer size (gzip; measured: 2.8 for Python and its standard library)."""
@@ -27,6 +28,7 @@ def require_space(folder: Path, needed: int, what: str) -> None:
     free = shutil.disk_usage(place).free
     if free < needed:
         raise InfraError(
-            f"{what}: the import needs about {words.size(needed)} in {folder}, but only {words.size(free)} are free: "
+            f"{what}: the import needs about {formatting.size(needed)} in {folder}, "
+            f"but only {formatting.size(free)} are free: "
             f"free some space (`llmbx image prune`) or set LLMB_INSTALL to a folder on another disk"
         )

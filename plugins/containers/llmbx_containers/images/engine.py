@@ -153,14 +153,14 @@ def _import(wanted: FileRequest) -> Stamp:
 
 def _write_file(wanted: FileRequest, digest: str, remote: RemoteImage | None = None) -> Stamp:
     """Have the tool write the file under a temporary name, then verify, stamp and rename it."""
-    from llmbx.api import words
+    from llmbx.api.verbs import formatting
 
     from .transient import retry
     from .verify import require_intact, sha256_of_new
 
     settings = settings_of(wanted.request, ContainerSettings)
     deadline = time.monotonic() + settings.image_timeout_s
-    much = f" ({words.size(remote.layer_bytes)} to download)" if remote and remote.layer_bytes else ""
+    much = f" ({formatting.size(remote.layer_bytes)} to download)" if remote and remote.layer_bytes else ""
     wanted.progress(f"{wanted.title}: importing {wanted.source or wanted.key}{much} with {wanted.tool.name}")
     with _scratch(wanted.path) as scratch:
         output = scratch / f"image{wanted.tool.suffix}"
@@ -179,7 +179,7 @@ def _write_file(wanted: FileRequest, digest: str, remote: RemoteImage | None = N
         # while a file without a stamp would lose its digest.
         write_stamp(stamp, wanted.install)
         output.replace(wanted.path)
-    wanted.progress(f"{wanted.title}: ready, {words.size(stamp.size)}, {stamp.proof}")
+    wanted.progress(f"{wanted.title}: ready, {formatting.size(stamp.size)}, {stamp.proof}")
     written: Stamp = stamp
     return written
 

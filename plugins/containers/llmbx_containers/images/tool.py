@@ -160,11 +160,11 @@ class _Clock:
             spent = f"{now - self.began:.0f} s"
             raise InfraError(f"{self.title}: timed out after {spent}; set {TIMEOUT} to allow more time")
         if now - self.output >= REPORT_S:
-            from llmbx.api import words
+            from llmbx.api.verbs import formatting
 
             self.output = now
             written = self.free - self._free()
-            much = f", about {words.size(written)} written" if written > 0 else ""
+            much = f", about {formatting.size(written)} written" if written > 0 else ""
             self.progress(f"{self.title}: {now - self.began:.0f} s{much}")
 
     def _free(self) -> int:

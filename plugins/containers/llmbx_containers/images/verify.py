@@ -14,7 +14,8 @@ import tarfile
 import time
 from pathlib import Path
 
-from llmbx.api import InfraError, Progress, words
+from llmbx.api import InfraError, Progress
+from llmbx.api.verbs import formatting
 
 _SQUASHFS_HEAD = 96
 _SIF_HEAD = 128
@@ -52,7 +53,7 @@ def sha256_file(path: Path, progress: Progress) -> str:
             read += len(chunk)
             if time.monotonic() - reported_at >= _REPORT_S:
                 reported_at = time.monotonic()
-                progress(f"checking {path.name}: {words.size(read)} of {words.size(total)}")
+                progress(f"checking {path.name}: {formatting.size(read)} of {formatting.size(total)}")
     return f"sha256:{hashed.hexdigest()}"
 
 

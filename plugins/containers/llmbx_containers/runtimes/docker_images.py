@@ -79,7 +79,7 @@ def _fetch(reference: Reference, request: ImageRequest, install: Path, progress:
 
 def _pull(reference: Reference, request: ImageRequest, install: Path, progress: Progress) -> Stored:
     """Look up the digest in the registry, check it, and have the daemon pull exactly that digest."""
-    from llmbx.api import words
+    from llmbx.api.verbs import formatting
 
     from ..images.registry import look_up
     from ..images.transient import retry
@@ -88,7 +88,7 @@ def _pull(reference: Reference, request: ImageRequest, install: Path, progress: 
     title, deadline = f"image {name}", time.monotonic() + bounds.image_timeout_s
     remote = retry(lambda: look_up(reference, bounds), title, bounds, deadline, progress)
     _check_digest(request, install, name, remote.digest)
-    much = f" ({words.size(remote.layer_bytes)} to download)" if remote.layer_bytes else ""
+    much = f" ({formatting.size(remote.layer_bytes)} to download)" if remote.layer_bytes else ""
     _require_space(remote.layer_bytes, title)
     progress(f"{title}: pulling{much} with docker")
     retry(

@@ -136,7 +136,7 @@ class PullProgress:
 
     def feed(self, message: dict[str, Any]) -> None:
         """Process one message of the daemon's pull stream."""
-        from llmbx.api import words
+        from llmbx.api.verbs import formatting
 
         detail = message.get("progressDetail") or {}
         if message.get("status") == "Downloading" and "current" in detail:
@@ -144,7 +144,7 @@ class PullProgress:
         if time.monotonic() - self._reported_at >= _REPORT_S and self._layers:
             self._reported_at = time.monotonic()
             current, total = (sum(pair[i] for pair in self._layers.values()) for i in (0, 1))
-            self._progress(f"docker pull: {words.size(current)} of {words.size(total)}")
+            self._progress(f"docker pull: {formatting.size(current)} of {formatting.size(total)}")
 
 
 def _connect(timeout_s: float) -> docker.DockerClient:

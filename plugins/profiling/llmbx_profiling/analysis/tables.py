@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from llmbx.api import output
+from llmbx.api.verbs import output
 
 from .model import Analysis, Step
 

@@ -1,3 +1,3 @@
 """Fixtures: stored runs to compare."""
 
-from ....shelf import install, plugins, profiled, row, shelf, spec, toy  # noqa: F401
+from ....run_factory import install, plugins, profiled, row, run_factory, spec, toy  # noqa: F401

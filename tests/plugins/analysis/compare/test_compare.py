@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from llmbx.cli.options import World
+from llmbx.cli.options import Workspace
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.errors import LlmbxError, UsageError
@@ -19,14 +19,14 @@ from llmbx.model.result import FlopsPerSample
 from llmbx.plugins.manager import Plugins
 from llmbx_analysis.cli import compare as module
 
-from ....shelf import FLOPS, Shelf, Toy, noise
+from ....run_factory import FLOPS, RunFactory, Toy, noise
 
 Compare = Callable[..., Result]
 
 
 @pytest.fixture
 def compare(monkeypatch: pytest.MonkeyPatch, install: Install, plugins: Plugins) -> Compare:
-    monkeypatch.setattr(module, "world", lambda: World(plugins, Config(), {}, install))
+    monkeypatch.setattr(module, "load_workspace", lambda: Workspace(plugins, Config(), {}, install))
 
     def invoke(*arguments: str) -> Result:
         done = CliRunner().invoke(module.command, list(arguments))
@@ -43,17 +43,17 @@ def read(done: Result) -> dict[str, Any]:
     return found
 
 
-def test_a_run_that_crashed_after_its_last_step_gives_a_warning(shelf: Shelf, compare: Compare) -> None:
+def test_a_run_that_crashed_after_its_last_step_gives_a_warning(run_factory: RunFactory, compare: Compare) -> None:
     crashed = {"status": "out_of_memory", "cause": "after the last step: rank 3 was killed"}
-    a, b = shelf.put(noise(3, 1.0)), shelf.put(noise(4, 1.0), result=crashed)
+    a, b = run_factory.put(noise(3, 1.0)), run_factory.put(noise(4, 1.0), result=crashed)
     warned = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["warnings"]
     told = f"B: {b.record.run_id} ended with out of memory: after the last step: rank 3 was killed"
     assert told in warned and not any(line.startswith("A: ") for line in warned)
     assert "ended with out of memory" in compare(a.record.run_id, b.record.run_id).stdout
 
 
-def test_a_slower_run_exits_3_with_the_change_and_its_interval(shelf: Shelf, compare: Compare) -> None:
-    a, b = shelf.put(noise(3, 1.0)), shelf.put(noise(4, 1.08))
+def test_a_slower_run_exits_3_with_the_change_and_its_interval(run_factory: RunFactory, compare: Compare) -> None:
+    a, b = run_factory.put(noise(3, 1.0)), run_factory.put(noise(4, 1.08))
     done = compare(a.record.run_id, b.record.run_id)
     assert done.exit_code == 3
     assert done.stdout.startswith("slower: steps take 8.")
@@ -77,28 +77,31 @@ def test_a_slower_run_exits_3_with_the_change_and_its_interval(shelf: Shelf, com
     ],
 )
 def test_the_tolerance_decides_what_matters(
-    shelf: Shelf, compare: Compare, mean: float, options: tuple[str, ...], verdict: str, code: int
+    run_factory: RunFactory, compare: Compare, mean: float, options: tuple[str, ...], verdict: str, code: int
 ) -> None:
-    shelf.put(noise(1, 1.0), tags=("old",))
-    shelf.put(noise(2, mean))
+    run_factory.put(noise(1, 1.0), tags=("old",))
+    run_factory.put(noise(2, mean))
     done = compare("last", "--baseline", "old", "--format", "json", *options)
     assert (read(done)["verdict"], done.exit_code) == (verdict, code)
 
 
-def test_a_noisy_run_is_not_called_slower(shelf: Shelf, compare: Compare) -> None:
-    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.1, count=16, spread=0.5), window="11-14", steps=16)
+def test_a_noisy_run_is_not_called_slower(run_factory: RunFactory, compare: Compare) -> None:
+    a, b = (
+        run_factory.put(noise(1, 1.0)),
+        run_factory.put(noise(2, 1.1, count=16, spread=0.5), window="11-14", steps=16),
+    )
     done = compare(a.record.run_id, b.record.run_id)
     assert done.exit_code == 0
     assert done.stdout.startswith("same within noise") and "measure more steps" in done.stdout.replace("\n", " ")
 
 
-def test_repeats_are_compared_by_their_means(shelf: Shelf, compare: Compare) -> None:
+def test_repeats_are_compared_by_their_means(run_factory: RunFactory, compare: Compare) -> None:
     """Runs scatter by 3 % although their steps are steady, so the steps alone would give the verdict slower."""
     group = {"record": {"group": "repeat-1"}}
     for seed, mean in enumerate((0.96, 1.0, 1.04, 1.01)):
-        shelf.put(noise(seed, mean), **group)
-    shelf.put(noise(9, 1.06))
-    name = str(min(shelf.install.path.glob("workloads/*/experiments/*/*/*")))
+        run_factory.put(noise(seed, mean), **group)
+    run_factory.put(noise(9, 1.06))
+    name = str(min(run_factory.install.path.glob("workloads/*/experiments/*/*/*")))
     together = read(compare(name, "last", "--format", "json", "--tolerance", "1%"))
     assert together["verdict"] == "same within noise"
     assert together["change"]["over"] == "repeats"
@@ -108,19 +111,19 @@ def test_repeats_are_compared_by_their_means(shelf: Shelf, compare: Compare) -> 
     assert alone["verdict"] == "slower"
 
 
-def test_two_repeats_of_one_command_are_compared_as_single_runs(shelf: Shelf, compare: Compare) -> None:
-    a, b = (shelf.put(noise(seed, 1.0), record={"group": "g"}) for seed in (1, 2))
+def test_two_repeats_of_one_command_are_compared_as_single_runs(run_factory: RunFactory, compare: Compare) -> None:
+    a, b = (run_factory.put(noise(seed, 1.0), record={"group": "g"}) for seed in (1, 2))
     found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
     assert (found["a"]["runs"], found["b"]["runs"]) == ([a.record.run_id], [b.record.run_id])
     with pytest.raises(UsageError, match="with itself"):
         compare(a.record.run_id, a.folder)
 
 
-def test_the_baseline_is_every_valid_comparable_run_with_the_tag(shelf: Shelf, compare: Compare) -> None:
-    good = [shelf.put(noise(seed, 1.0), tags=("accepted",)) for seed in range(3)]
-    shelf.put(noise(7, 5.0), tags=("accepted",), valid=False)
-    shelf.put(noise(8, 9.0), tags=("accepted",), global_batch_size=128)
-    shelf.put(noise(9, 1.2), tags=("accepted",))
+def test_the_baseline_is_every_valid_comparable_run_with_the_tag(run_factory: RunFactory, compare: Compare) -> None:
+    good = [run_factory.put(noise(seed, 1.0), tags=("accepted",)) for seed in range(3)]
+    run_factory.put(noise(7, 5.0), tags=("accepted",), valid=False)
+    run_factory.put(noise(8, 9.0), tags=("accepted",), global_batch_size=128)
+    run_factory.put(noise(9, 1.2), tags=("accepted",))
     found = read(compare("--baseline", "accepted", "--format", "json"))
     assert found["a"]["runs"] == [run.record.run_id for run in good]
     assert (found["a"]["kind"], found["a"]["label"]) == ("baseline", "accepted")
@@ -131,25 +134,25 @@ def test_the_baseline_is_every_valid_comparable_run_with_the_tag(shelf: Shelf, c
         compare("--baseline", "acepted")
 
 
-def test_the_run_itself_is_not_a_baseline(shelf: Shelf, compare: Compare) -> None:
-    shelf.put(noise(1, 1.0), tags=("accepted",))
+def test_the_run_itself_is_not_a_baseline(run_factory: RunFactory, compare: Compare) -> None:
+    run_factory.put(noise(1, 1.0), tags=("accepted",))
     with pytest.raises(UsageError, match="and its repeats have this tag"):
         compare("last", "--baseline", "accepted")
 
 
-def test_of_a_baseline_only_the_newest_and_its_repeats_count(shelf: Shelf, compare: Compare) -> None:
+def test_of_a_baseline_only_the_newest_and_its_repeats_count(run_factory: RunFactory, compare: Compare) -> None:
     """The tag was set again after an upgrade, so runs with the old libraries are not part of the baseline."""
-    shelf.put(noise(1, 2.0), tags=("accepted",))
+    run_factory.put(noise(1, 2.0), tags=("accepted",))
     new = {"versions": {"torch": "2.9.0"}}
-    kept = [shelf.put(noise(seed, 1.0), tags=("accepted",), record=new) for seed in (2, 3)]
-    shelf.put(noise(4, 1.2), record=new)
+    kept = [run_factory.put(noise(seed, 1.0), tags=("accepted",), record=new) for seed in (2, 3)]
+    run_factory.put(noise(4, 1.2), record=new)
     found = read(compare("--baseline", "accepted", "--format", "json"))
     assert found["a"]["runs"] == [run.record.run_id for run in kept]
     assert found["verdict"] == "slower"
 
 
-def test_added_and_removed_tags_change_the_baseline(shelf: Shelf, compare: Compare) -> None:
-    first, second, last = (shelf.put(noise(seed, mean)) for seed, mean in enumerate((1.0, 1.5, 1.2)))
+def test_added_and_removed_tags_change_the_baseline(run_factory: RunFactory, compare: Compare) -> None:
+    first, second, last = (run_factory.put(noise(seed, mean)) for seed, mean in enumerate((1.0, 1.5, 1.2)))
     change_tags(first, add=["accepted"])
     assert read(compare("last", "--baseline", "accepted", "--format", "json"))["verdict"] == "slower"
     change_tags(first, remove=["accepted"])
@@ -165,18 +168,20 @@ def test_added_and_removed_tags_change_the_baseline(shelf: Shelf, compare: Compa
         compare("last", "tag:nothing")
 
 
-def test_a_tag_means_the_newest_run_that_does_the_same_work(shelf: Shelf, compare: Compare) -> None:
-    good = shelf.put(noise(1, 1.0), tags=("accepted",))
-    shelf.put(noise(2, 1.0), tags=("accepted",), dtype="fp8")
-    shelf.put(noise(3, 1.0), tags=("accepted",), valid=False)
-    run = shelf.put(noise(4, 1.0))
+def test_a_tag_means_the_newest_run_that_does_the_same_work(run_factory: RunFactory, compare: Compare) -> None:
+    good = run_factory.put(noise(1, 1.0), tags=("accepted",))
+    run_factory.put(noise(2, 1.0), tags=("accepted",), dtype="fp8")
+    run_factory.put(noise(3, 1.0), tags=("accepted",), valid=False)
+    run = run_factory.put(noise(4, 1.0))
     found = read(compare("tag:accepted", run.record.run_id, "--format", "json"))
     assert found["a"]["runs"] == [good.record.run_id]
 
 
-def test_a_baseline_that_is_not_comparable_is_rejected_with_the_reason(shelf: Shelf, compare: Compare) -> None:
-    shelf.put(noise(1, 1.0), tags=("old",), global_batch_size=128)
-    shelf.put(noise(2, 1.0))
+def test_a_baseline_that_is_not_comparable_is_rejected_with_the_reason(
+    run_factory: RunFactory, compare: Compare
+) -> None:
+    run_factory.put(noise(1, 1.0), tags=("old",), global_batch_size=128)
+    run_factory.put(noise(2, 1.0))
     with pytest.raises(
         UsageError, match=r"none of its 1 runs is comparable with .*the global batch size differs \(128 and 64"
     ):
@@ -196,12 +201,12 @@ def test_a_baseline_that_is_not_comparable_is_rejected_with_the_reason(shelf: Sh
     ],
 )
 def test_different_work_is_rejected_unless_forced(
-    shelf: Shelf, compare: Compare, changes: dict[str, Any], reason: str
+    run_factory: RunFactory, compare: Compare, changes: dict[str, Any], reason: str
 ) -> None:
     for key in ("sequence_length", "layers"):
         if key in changes:
-            changes = {"model": shelf.spec.model.replace(**changes)}
-    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), **changes)
+            changes = {"model": run_factory.spec.model.replace(**changes)}
+    a, b = run_factory.put(noise(1, 1.0)), run_factory.put(noise(2, 1.0), **changes)
     with pytest.raises(UsageError) as error:
         compare(a.record.run_id, b.record.run_id)
     assert reason in str(error.value) and "--force" in str(error.value)
@@ -211,24 +216,24 @@ def test_different_work_is_rejected_unless_forced(
 
 
 @pytest.mark.parametrize("flag", ["profiled", "traced"])
-def test_a_profiled_or_traced_run_is_not_comparable(shelf: Shelf, compare: Compare, flag: str) -> None:
-    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), result={flag: True})
+def test_a_profiled_or_traced_run_is_not_comparable(run_factory: RunFactory, compare: Compare, flag: str) -> None:
+    a, b = run_factory.put(noise(1, 1.0)), run_factory.put(noise(2, 1.0), result={flag: True})
     with pytest.raises(UsageError, match=f"was {flag}"):
         compare(a.record.run_id, b.record.run_id)
 
 
-def test_minis_are_comparable_with_minis(shelf: Shelf, compare: Compare) -> None:
-    a, b = (shelf.put(noise(seed, 1.0), size="mini", mini=True, gpu_type="cpu") for seed in (1, 2))
+def test_minis_are_comparable_with_minis(run_factory: RunFactory, compare: Compare) -> None:
+    a, b = (run_factory.put(noise(seed, 1.0), size="mini", mini=True, gpu_type="cpu") for seed in (1, 2))
     assert read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["verdict"] == "same within noise"
 
 
-def test_a_run_without_valid_data_is_rejected(shelf: Shelf, compare: Compare) -> None:
-    a = shelf.put(noise(1, 1.0))
-    b = shelf.put(noise(2, 1.0), valid=False, result={"cause": "rank 3: out of memory"})
+def test_a_run_without_valid_data_is_rejected(run_factory: RunFactory, compare: Compare) -> None:
+    a = run_factory.put(noise(1, 1.0))
+    b = run_factory.put(noise(2, 1.0), valid=False, result={"cause": "rank 3: out of memory"})
     with pytest.raises(UsageError, match=r"has no valid data \(failed: rank 3: out of memory\)"):
         compare(a.record.run_id, b.record.run_id)
     assert compare(a.record.run_id, b.record.run_id, "--force").exit_code == 0
-    short = shelf.put(noise(3, 1.0, count=20))
+    short = run_factory.put(noise(3, 1.0, count=20))
     with pytest.raises(UsageError, match=r"has no measured steps \(window 11-44: the log ends at step 19\)"):
         compare(a.record.run_id, short.record.run_id)
     found = read(compare(a.record.run_id, short.record.run_id, "--window", "11-18", "--format", "json"))
@@ -236,30 +241,30 @@ def test_a_run_without_valid_data_is_rejected(shelf: Shelf, compare: Compare) ->
     assert found["a"]["step_time_s"]["count"] == 8
 
 
-def test_different_windows_give_a_warning(shelf: Shelf, compare: Compare) -> None:
-    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), window="35-44")
+def test_different_windows_give_a_warning(run_factory: RunFactory, compare: Compare) -> None:
+    a, b = run_factory.put(noise(1, 1.0)), run_factory.put(noise(2, 1.0), window="35-44")
     found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
     assert any(line.startswith("measured over different steps: A 11-44, B 35-44; ") for line in found["warnings"])
 
 
-def test_the_noise_of_a_single_step_is_unknown(shelf: Shelf, compare: Compare) -> None:
-    a, b = (shelf.put(noise(seed, mean), window="last") for seed, mean in ((1, 1.0), (2, 1.2)))
+def test_the_noise_of_a_single_step_is_unknown(run_factory: RunFactory, compare: Compare) -> None:
+    a, b = (run_factory.put(noise(seed, mean), window="last") for seed, mean in ((1, 1.0), (2, 1.2)))
     done = compare(a.record.run_id, b.record.run_id, "--format", "json")
     assert (read(done)["verdict"], done.exit_code) == ("slower", 3)
     assert sum("only one step was measured" in line for line in read(done)["warnings"]) == 2
 
 
-def test_outliers_give_a_warning(shelf: Shelf, compare: Compare) -> None:
+def test_outliers_give_a_warning(run_factory: RunFactory, compare: Compare) -> None:
     times = noise(2, 1.0)
     times[20] = 3.0
-    a, b = shelf.put(noise(1, 1.0)), shelf.put(times)
+    a, b = run_factory.put(noise(1, 1.0)), run_factory.put(times)
     text = compare(a.record.run_id, b.record.run_id).stdout
     assert "warning: B: outlier step: 20 (3 s" in text
 
 
-def test_mfu_is_compared_under_one_convention(shelf: Shelf, compare: Compare) -> None:
-    a = shelf.put(noise(1, 1.0), flops_convention="causal")
-    b = shelf.put(noise(1, 1.0), flops_convention="full")
+def test_mfu_is_compared_under_one_convention(run_factory: RunFactory, compare: Compare) -> None:
+    a = run_factory.put(noise(1, 1.0), flops_convention="causal")
+    b = run_factory.put(noise(1, 1.0), flops_convention="full")
     assert b.record.spec.peak is not None
     found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
     lines = {line["name"]: line for line in found["metrics"]}
@@ -274,9 +279,11 @@ def test_mfu_is_compared_under_one_convention(shelf: Shelf, compare: Compare) ->
     )
 
 
-def test_flops_that_cannot_be_converted_are_rejected_or_left_out_if_forced(shelf: Shelf, compare: Compare) -> None:
-    a = shelf.put(noise(1, 1.0), flops_convention="causal")
-    b = shelf.put(noise(1, 1.0), flops_convention="full", result={"flops_per_sample": FlopsPerSample(full=8e13)})
+def test_flops_that_cannot_be_converted_are_rejected_or_left_out_if_forced(
+    run_factory: RunFactory, compare: Compare
+) -> None:
+    a = run_factory.put(noise(1, 1.0), flops_convention="causal")
+    b = run_factory.put(noise(1, 1.0), flops_convention="full", result={"flops_per_sample": FlopsPerSample(full=8e13)})
     with pytest.raises(UsageError, match=r"the FLOPs use different attention conventions \(causal and full\)"):
         compare(a.record.run_id, b.record.run_id)
     forced = read(compare(a.record.run_id, b.record.run_id, "--format", "json", "--force"))
@@ -285,8 +292,8 @@ def test_flops_that_cannot_be_converted_are_rejected_or_left_out_if_forced(shelf
     assert line["note"].startswith("not converted from full to causal attention")
 
 
-def test_differences_are_listed_likeliest_cause_first(shelf: Shelf, compare: Compare) -> None:
-    a = shelf.put(noise(1, 1.0))
+def test_differences_are_listed_likeliest_cause_first(run_factory: RunFactory, compare: Compare) -> None:
+    a = run_factory.put(noise(1, 1.0))
     record = {
         "image": Image(kind="container", reference="toy:1", python="python", digest="sha256:bbbb"),
         "versions": {"torch": "2.9.0"},
@@ -294,7 +301,7 @@ def test_differences_are_listed_likeliest_cause_first(shelf: Shelf, compare: Com
         "environment": {"PWD": "/x", "NCCL_IB_SL": "0", "EDITOR": "vi"},
     }
     parallelism = a.record.spec.parallelism.replace(tp=2)
-    b = shelf.put(noise(2, 1.1), record=record, parallelism=parallelism, env={"NCCL_NVLS_ENABLE": "1"})
+    b = run_factory.put(noise(2, 1.1), record=record, parallelism=parallelism, env={"NCCL_NVLS_ENABLE": "1"})
     found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
     order = [d["what"] for d in found["differences"]]
     assert order == [
@@ -311,18 +318,18 @@ def test_differences_are_listed_likeliest_cause_first(shelf: Shelf, compare: Com
     assert "EDITOR" not in text and "and 1 more that rarely matter" in text
 
 
-def test_equal_runs_have_no_differences(shelf: Shelf, compare: Compare) -> None:
-    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0))
+def test_equal_runs_have_no_differences(run_factory: RunFactory, compare: Compare) -> None:
+    a, b = run_factory.put(noise(1, 1.0)), run_factory.put(noise(2, 1.0))
     assert read(compare(a.record.run_id, b.record.run_id, "--format", "json"))["differences"] == []
     assert "no differences between the records" in compare(a.record.run_id, b.record.run_id).stdout
 
 
 @pytest.mark.parametrize(("mean", "verdict", "code"), [(1.08, "slower", 3), (1.01, "same within noise", 0)])
 def test_against_the_published_row(
-    shelf: Shelf, toy: Toy, row: Reference, compare: Compare, mean: float, verdict: str, code: int
+    run_factory: RunFactory, toy: Toy, row: Reference, compare: Compare, mean: float, verdict: str, code: int
 ) -> None:
     toy.references = (row,)
-    shelf.put(noise(2, mean))
+    run_factory.put(noise(2, mean))
     done = compare("--reference", "--format", "json")
     found = read(done)
     assert (found["verdict"], done.exit_code) == (verdict, code)
@@ -334,29 +341,31 @@ def test_against_the_published_row(
 
 
 def test_mfu_is_converted_to_the_convention_of_the_source(
-    shelf: Shelf, toy: Toy, row: Reference, compare: Compare
+    run_factory: RunFactory, toy: Toy, row: Reference, compare: Compare
 ) -> None:
     toy.references = (row,)
-    shelf.put(noise(2, 1.0), flops_convention="causal")
+    run_factory.put(noise(2, 1.0), flops_convention="causal")
     found = read(compare("--reference", "--format", "json"))
     (line,) = [m for m in found["metrics"] if m["name"] == "mfu"]
     assert line["change_percent"] == pytest.approx(0, abs=0.3)
     assert line["note"] == "converted from causal to full attention, the convention of the source"
 
 
-def test_a_disputed_row_gives_a_warning(shelf: Shelf, toy: Toy, row: Reference, compare: Compare) -> None:
+def test_a_disputed_row_gives_a_warning(run_factory: RunFactory, toy: Toy, row: Reference, compare: Compare) -> None:
     assert row.tokens_per_s is not None
     toy.references = (row.replace(tokens_per_s=row.tokens_per_s / 2),)
-    shelf.put(noise(2, 1.0))
+    run_factory.put(noise(2, 1.0))
     found = read(compare("--reference", "--format", "json"))
     assert found["verdict"] == "same within noise"
     (line,) = found["warnings"]
     assert line.startswith("published figure disputed: tokens_per_s 4096, recomputed 8192")
 
 
-def test_differences_from_the_recipe_are_listed(shelf: Shelf, toy: Toy, row: Reference, compare: Compare) -> None:
+def test_differences_from_the_recipe_are_listed(
+    run_factory: RunFactory, toy: Toy, row: Reference, compare: Compare
+) -> None:
     toy.references = (row,)
-    shelf.put(noise(2, 1.1), micro_batch_size=2, cuda_graphs=True)
+    run_factory.put(noise(2, 1.1), micro_batch_size=2, cuda_graphs=True)
     found = read(compare("--reference", "--format", "json"))
     assert [d["what"] for d in found["differences"]][:2] == ["cuda_graphs", "micro_batch_size"]
 
@@ -372,11 +381,11 @@ def test_differences_from_the_recipe_are_listed(shelf: Shelf, toy: Toy, row: Ref
     ],
 )
 def test_a_run_that_is_not_comparable_with_the_published_row_is_rejected(
-    shelf: Shelf, toy: Toy, row: Reference, compare: Compare, changes: dict[str, Any], row_changes: dict[str, Any],
-    reason: str,
+    run_factory: RunFactory, toy: Toy, row: Reference, compare: Compare, changes: dict[str, Any],
+    row_changes: dict[str, Any], reason: str,
 ) -> None:  # fmt: skip
     toy.references = (row.replace(**row_changes),)
-    shelf.put(noise(2, 1.0), **changes)
+    run_factory.put(noise(2, 1.0), **changes)
     with pytest.raises(UsageError) as error:
         compare("--reference")
     assert reason in str(error.value)
@@ -384,16 +393,16 @@ def test_a_run_that_is_not_comparable_with_the_published_row_is_rejected(
 
 
 def test_without_a_published_row_the_available_rows_are_listed(
-    shelf: Shelf, toy: Toy, row: Reference, compare: Compare
+    run_factory: RunFactory, toy: Toy, row: Reference, compare: Compare
 ) -> None:
     toy.references = (row.replace(dtype="fp8"),)
-    shelf.put(noise(2, 1.0))
+    run_factory.put(noise(2, 1.0))
     with pytest.raises(
         UsageError,
         match=r"no published figures for line 1b bf16 on 8 x h100 \(published: 1b fp8 on .*\): use --baseline TAG",
     ):
         compare("--reference")
-    shelf.put(noise(2, 1.0), size="mini", mini=True)
+    run_factory.put(noise(2, 1.0), size="mini", mini=True)
     with pytest.raises(UsageError, match="a mini is not comparable with published figures"):
         compare("--reference")
 
@@ -417,9 +426,9 @@ def test_usage_errors(compare: Compare, arguments: tuple[str, ...], says: str) -
     assert says in str(error.value)
 
 
-def test_the_text_and_the_csv(shelf: Shelf, compare: Compare, golden: Callable[[str, str], None]) -> None:
-    a = shelf.put(noise(1, 1.0), tags=("accepted",))
-    b = shelf.put(noise(2, 1.08), record={"versions": {"torch": "2.9.0"}})
+def test_the_text_and_the_csv(run_factory: RunFactory, compare: Compare, golden: Callable[[str, str], None]) -> None:
+    a = run_factory.put(noise(1, 1.0), tags=("accepted",))
+    b = run_factory.put(noise(2, 1.08), record={"versions": {"torch": "2.9.0"}})
     golden("slower.txt", compare(a.record.run_id, b.record.run_id).stdout)
     csv = compare(a.record.run_id, b.record.run_id, "--format", "csv").stdout.splitlines()
     assert csv[0] == "name,unit,a,b,change_percent,note"
@@ -432,10 +441,10 @@ def node(run: Any, number: int, host: str, power: str = "700.00", clock: str = "
     (run.path / f"node-{number}.txt").write_text("\n".join(lines) + "\n")
 
 
-def test_facts_of_the_nodes_replace_those_of_the_submission_host(shelf: Shelf, compare: Compare) -> None:
+def test_facts_of_the_nodes_replace_those_of_the_submission_host(run_factory: RunFactory, compare: Compare) -> None:
     """The new driver of the login node has no effect; the power limit of one of the nodes was lowered."""
-    a = shelf.put(noise(1, 1.0))
-    b = shelf.put(noise(2, 1.1), record={"host": {"hostname": "login", "driver": "600.1"}})
+    a = run_factory.put(noise(1, 1.0))
+    b = run_factory.put(noise(2, 1.1), record={"host": {"hostname": "login", "driver": "600.1"}})
     for run, power in ((a, "700.00"), (b, "500.00")):
         node(run, 0, "n1")
         node(run, 1, "n2" if run is a else "n7", power)
@@ -447,8 +456,8 @@ def test_facts_of_the_nodes_replace_those_of_the_submission_host(shelf: Shelf, c
     assert [d["what"] for d in found["differences"]][:2] == ["gpu_power_limit_w", "nodes"]
 
 
-def test_nodes_known_for_only_one_side_are_not_a_difference(shelf: Shelf, compare: Compare) -> None:
-    a, b = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.1))
+def test_nodes_known_for_only_one_side_are_not_a_difference(run_factory: RunFactory, compare: Compare) -> None:
+    a, b = run_factory.put(noise(1, 1.0)), run_factory.put(noise(2, 1.1))
     node(b, 0, "node1")
     found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
     assert found["differences"] == []

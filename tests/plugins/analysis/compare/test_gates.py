@@ -10,7 +10,7 @@ import pytest
 from llmbx.errors import UsageError
 from llmbx.record.folder import Run
 
-from ....shelf import Shelf, noise
+from ....run_factory import RunFactory, noise
 from .test_compare import Compare, compare, read
 
 __all__ = ["compare"]
@@ -62,8 +62,10 @@ def test_a_metric_that_is_not_part_of_a_step_is_compared_relative_to_itself(
     assert found["change"]["fraction"] == pytest.approx(0.04)
 
 
-def test_runs_that_are_not_comparable_are_rejected(profiled: Profiled, shelf: Shelf, compare: Compare) -> None:
-    a, plain, other = profiled([0.1] * 5), shelf.put(noise(3, 1.0)), profiled([0.1] * 5, global_batch_size=128)
+def test_runs_that_are_not_comparable_are_rejected(
+    profiled: Profiled, run_factory: RunFactory, compare: Compare
+) -> None:
+    a, plain, other = profiled([0.1] * 5), run_factory.put(noise(3, 1.0)), profiled([0.1] * 5, global_batch_size=128)
     names = [run.record.run_id for run in (a, plain, other)]
     with pytest.raises(UsageError, match=r"has no such metric \(known: step_time\)"):
         compare(names[0], names[1], *GATE)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from llmbx.cli.options import World
+from llmbx.cli.options import Workspace
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.errors import LlmbxError
@@ -19,9 +19,9 @@ from llmbx_analysis.report.build import Report, build
 from llmbx_analysis.report.cells import Cell
 from llmbx_analysis.report.gather import ReportOptions, gather
 
-from ....shelf import install, plugins, row, shelf, spec, toy
+from ....run_factory import install, plugins, row, run_factory, spec, toy
 
-__all__ = ["install", "plugins", "row", "shelf", "spec", "toy"]
+__all__ = ["install", "plugins", "row", "run_factory", "spec", "toy"]
 
 Command = Callable[..., Result]
 
@@ -49,7 +49,7 @@ def reporter(install: Install, plugins: Plugins) -> Reporter:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, install: Install, plugins: Plugins) -> Command:
     """`command("last", "--format", "csv")`: run the command; errors of llmbx are raised."""
-    monkeypatch.setattr(module, "world", lambda: World(plugins, Config(), {}, install))
+    monkeypatch.setattr(module, "load_workspace", lambda: Workspace(plugins, Config(), {}, install))
 
     def invoke(*arguments: str) -> Result:
         done = CliRunner().invoke(module.command, [str(argument) for argument in arguments])

@@ -20,7 +20,7 @@ from llmbx_analysis.report.html import render as page
 from llmbx_analysis.report.markdown import render as markdown
 from llmbx_analysis.report.rows import rows
 
-from ....shelf import FLOPS, noise
+from ....run_factory import FLOPS, noise
 
 NUMBER = st.none() | st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([0.0, -1.0, 1e-300, 1e300])
 TIME = st.none() | st.floats(min_value=0, max_value=1e6) | st.sampled_from([0.0, 1e-300, float("inf"), float("nan")])

@@ -26,7 +26,7 @@ from llmbx_analysis.report.gather import ReportOptions, gather
 from llmbx_analysis.report.selection import select_runs
 from llmbx_analysis.report.verdicts import verdict
 
-from ....shelf import FLOPS, Shelf, Toy, noise
+from ....run_factory import FLOPS, RunFactory, Toy, noise
 from .conftest import Reporter
 
 STATUSES = ("failed", "cancelled", "timeout", "node_fail", "out_of_memory", "preempted", "lost")
@@ -36,9 +36,9 @@ def facts(report: Report) -> dict[str, Fact]:
     return {fact.name: fact for section in report.sections for fact in section.facts}
 
 
-def test_the_figures_of_a_valid_run_follow_from_its_steps(shelf: Shelf, reporter: Reporter) -> None:
+def test_the_figures_of_a_valid_run_follow_from_its_steps(run_factory: RunFactory, reporter: Reporter) -> None:
     times = noise(1, 2.0)
-    run = shelf.put(times)
+    run = run_factory.put(times)
     report = reporter.report(run)
     assert [(v.tone, v.word) for v in report.verdicts] == [("good", "valid")]
     found = facts(report)
@@ -51,16 +51,16 @@ def test_the_figures_of_a_valid_run_follow_from_its_steps(shelf: Shelf, reporter
     assert found["time for 1T tokens"].value == pytest.approx(1e12 / (128 * 64 / mean) / 86400)
 
 
-def test_every_figure_has_a_unit_and_a_formula_or_a_note(shelf: Shelf, reporter: Reporter) -> None:
-    report = reporter.report(shelf.put(noise(1, 2.0)))
+def test_every_figure_has_a_unit_and_a_formula_or_a_note(run_factory: RunFactory, reporter: Reporter) -> None:
+    report = reporter.report(run_factory.put(noise(1, 2.0)))
     for fact in facts(report).values():
         assert fact.unit and (fact.formula or fact.note), fact
         assert fact.value is not None or fact.note, fact
 
 
-def test_the_formula_gives_the_figure(shelf: Shelf, reporter: Reporter) -> None:
+def test_the_formula_gives_the_figure(run_factory: RunFactory, reporter: Reporter) -> None:
     """The numbers in a formula give the value next to it, within their printed precision."""
-    found = facts(reporter.report(shelf.put(noise(1, 2.0))))
+    found = facts(reporter.report(run_factory.put(noise(1, 2.0))))
 
     def numbers(name: str) -> list[float]:
         return [
@@ -75,8 +75,12 @@ def test_the_formula_gives_the_figure(shelf: Shelf, reporter: Reporter) -> None:
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_a_failed_run_is_bad_and_shows_its_cause_first(shelf: Shelf, reporter: Reporter, status: str) -> None:
-    run = shelf.put(noise(1, 2.0, count=8), valid=False, result={"status": status, "cause": "rank 3: out of luck"})
+def test_a_failed_run_is_bad_and_shows_its_cause_first(
+    run_factory: RunFactory, reporter: Reporter, status: str
+) -> None:
+    run = run_factory.put(
+        noise(1, 2.0, count=8), valid=False, result={"status": status, "cause": "rank 3: out of luck"}
+    )
     report = reporter.report(run)
     (said,) = report.verdicts
     assert (said.tone, said.word) == ("bad", status.replace("_", " "))
@@ -86,8 +90,8 @@ def test_a_failed_run_is_bad_and_shows_its_cause_first(shelf: Shelf, reporter: R
     assert facts(report)["steps in the log"].value == 8
 
 
-def test_a_run_that_failed_after_its_last_step_keeps_its_figures(shelf: Shelf, reporter: Reporter) -> None:
-    run = shelf.put(
+def test_a_run_that_failed_after_its_last_step_keeps_its_figures(run_factory: RunFactory, reporter: Reporter) -> None:
+    run = run_factory.put(
         noise(1, 2.0), result={"status": "failed", "data_valid": True, "cause": "after the last step: boom"}
     )
     report = reporter.report(run)
@@ -104,27 +108,27 @@ def test_a_run_that_failed_after_its_last_step_keeps_its_figures(shelf: Shelf, r
     ],
 )
 def test_minis_profiled_and_traced_runs_are_not_benchmark_results(
-    shelf: Shelf, reporter: Reporter, result: dict[str, Any], why: str
+    run_factory: RunFactory, reporter: Reporter, result: dict[str, Any], why: str
 ) -> None:
-    (said,) = reporter.report(shelf.put(noise(1, 2.0), result=result)).verdicts
+    (said,) = reporter.report(run_factory.put(noise(1, 2.0), result=result)).verdicts
     assert (said.tone, said.word) == ("warn", "not a benchmark result")
     assert why in said.reasons[0]
 
 
-def test_a_run_without_measured_steps_is_not_valid(shelf: Shelf, reporter: Reporter) -> None:
-    (said,) = reporter.report(shelf.put(noise(1, 2.0, count=5), steps=5)).verdicts
+def test_a_run_without_measured_steps_is_not_valid(run_factory: RunFactory, reporter: Reporter) -> None:
+    (said,) = reporter.report(run_factory.put(noise(1, 2.0, count=5), steps=5)).verdicts
     assert (said.tone, said.word) == ("bad", "no measurement")
     assert "ends at step 4" in said.text
 
 
-def test_an_unknown_peak_says_how_to_set_one(shelf: Shelf, reporter: Reporter) -> None:
-    mfu = facts(reporter.report(shelf.put(noise(1, 2.0), peak=None)))["MFU"]
+def test_an_unknown_peak_says_how_to_set_one(run_factory: RunFactory, reporter: Reporter) -> None:
+    mfu = facts(reporter.report(run_factory.put(noise(1, 2.0), peak=None)))["MFU"]
     assert mfu.value is None and "set [gpus.h100] peaks.bf16" in (mfu.note or "")
 
 
-def test_repeats_are_joined_with_the_interval_over_their_means(shelf: Shelf, reporter: Reporter) -> None:
+def test_repeats_are_joined_with_the_interval_over_their_means(run_factory: RunFactory, reporter: Reporter) -> None:
     means = (1.00, 1.02, 1.04)
-    runs = [shelf.put([mean] * 50, tags=(str(mean),)) for mean in means]
+    runs = [run_factory.put([mean] * 50, tags=(str(mean),)) for mean in means]
     (cell,) = reporter.cells(*runs)
     assert len(cell.runs) == 3
     time = facts(build([cell]))["step time"]
@@ -135,17 +139,21 @@ def test_repeats_are_joined_with_the_interval_over_their_means(shelf: Shelf, rep
     assert "3 runs" in (time.of or "")
 
 
-def test_a_failed_repeat_is_reported_and_not_measured(shelf: Shelf, reporter: Reporter) -> None:
-    good = [shelf.put(noise(k, 1.0)) for k in range(2)]
-    bad = shelf.put(noise(9, 5.0, count=20), valid=False, result={"cause": "rank 1: gone"})
+def test_a_failed_repeat_is_reported_and_not_measured(run_factory: RunFactory, reporter: Reporter) -> None:
+    good = [run_factory.put(noise(k, 1.0)) for k in range(2)]
+    bad = run_factory.put(noise(9, 5.0, count=20), valid=False, result={"cause": "rank 1: gone"})
     report = reporter.report(*good, bad)
     assert report.verdicts[0].tone == "bad"
     assert "1 of 3 repeats did not complete" in report.verdicts[0].text
     assert facts(report)["step time"].value == pytest.approx(1.0, rel=0.01)
 
 
-def test_cells_are_named_by_their_differences(shelf: Shelf, reporter: Reporter) -> None:
-    runs = [shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), gpus=16), shelf.put(noise(3, 1.0), cuda_graphs=True)]
+def test_cells_are_named_by_their_differences(run_factory: RunFactory, reporter: Reporter) -> None:
+    runs = [
+        run_factory.put(noise(1, 1.0)),
+        run_factory.put(noise(2, 1.0), gpus=16),
+        run_factory.put(noise(3, 1.0), cuda_graphs=True),
+    ]
     assert [cell.name for cell in reporter.cells(*runs)] == [
         "line 1b bf16, 8 × h100",
         "line 1b bf16, 16 × h100",
@@ -153,11 +161,13 @@ def test_cells_are_named_by_their_differences(shelf: Shelf, reporter: Reporter) 
     ]
 
 
-def test_efficiency_is_throughput_per_gpu_against_the_smallest_scale(shelf: Shelf, reporter: Reporter) -> None:
+def test_efficiency_is_throughput_per_gpu_against_the_smallest_scale(
+    run_factory: RunFactory, reporter: Reporter
+) -> None:
     runs = [
-        shelf.put([1.0] * 50, gpus=8, global_batch_size=64),
-        shelf.put([1.25] * 50, gpus=16, global_batch_size=128),
-        shelf.put([1.0] * 50, gpus=32, global_batch_size=64),
+        run_factory.put([1.0] * 50, gpus=8, global_batch_size=64),
+        run_factory.put([1.25] * 50, gpus=16, global_batch_size=128),
+        run_factory.put([1.0] * 50, gpus=32, global_batch_size=64),
     ]
     (section,) = [s for s in reporter.report(*runs).sections if s.name == "scaling"]
     efficiency = next(chart for chart in section.charts if chart.name == "efficiency")
@@ -169,8 +179,8 @@ def test_efficiency_is_throughput_per_gpu_against_the_smallest_scale(shelf: Shel
     assert [(p.x, p.y) for p in ideal.points] == [(8, rate), (16, 2 * rate), (32, 4 * rate)]
 
 
-def test_the_efficiency_band_comes_from_both_step_times(shelf: Shelf, reporter: Reporter) -> None:
-    runs = [shelf.put(noise(1, 1.0), gpus=8), shelf.put(noise(2, 0.55), gpus=16)]
+def test_the_efficiency_band_comes_from_both_step_times(run_factory: RunFactory, reporter: Reporter) -> None:
+    runs = [run_factory.put(noise(1, 1.0), gpus=8), run_factory.put(noise(2, 0.55), gpus=16)]
     (section,) = [s for s in reporter.report(*runs).sections if s.name == "scaling"]
     point = section.charts[1].series[0].points[1]
     assert point.y is not None and point.low is not None and point.high is not None
@@ -178,9 +188,9 @@ def test_the_efficiency_band_comes_from_both_step_times(shelf: Shelf, reporter: 
     assert 0 < point.high - point.low < 2 and point.low < point.y < point.high
 
 
-def test_the_fastest_configuration_of_a_scale_makes_the_curve(shelf: Shelf, reporter: Reporter) -> None:
+def test_the_fastest_configuration_of_a_scale_makes_the_curve(run_factory: RunFactory, reporter: Reporter) -> None:
     runs = [
-        shelf.put([1.0] * 50), shelf.put([0.8] * 50, cuda_graphs=True), shelf.put([0.5] * 50, gpus=16)
+        run_factory.put([1.0] * 50), run_factory.put([0.8] * 50, cuda_graphs=True), run_factory.put([0.5] * 50, gpus=16)
     ]  # fmt: skip
     (section,) = [s for s in reporter.report(*runs).sections if s.name == "scaling"]
     series = {s.name: s for s in section.charts[0].series}
@@ -188,10 +198,12 @@ def test_the_fastest_configuration_of_a_scale_makes_the_curve(shelf: Shelf, repo
     assert [p.y for p in series["other configurations"].points] == [pytest.approx(128 * 64 / 1.0)]
 
 
-def test_published_rows_are_in_the_scaling_chart(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
+def test_published_rows_are_in_the_scaling_chart(
+    run_factory: RunFactory, reporter: Reporter, toy: Toy, row: Reference
+) -> None:
     far = row.replace(gpus=4096)
     toy.references = (row.replace(disputed="the batch"), far)
-    runs = [shelf.put([1.0] * 50), shelf.put([0.6] * 50, gpus=16)]
+    runs = [run_factory.put([1.0] * 50), run_factory.put([0.6] * 50, gpus=16)]
     (section,) = [s for s in reporter.report(*runs).sections if s.name == "scaling"]
     published = next(s for s in section.charts[0].series if s.name == "published")
     (point,) = published.points
@@ -199,9 +211,11 @@ def test_published_rows_are_in_the_scaling_chart(shelf: Shelf, reporter: Reporte
     assert "disputed: the batch" in (point.note or "")
 
 
-def test_a_run_is_compared_with_the_published_row(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
+def test_a_run_is_compared_with_the_published_row(
+    run_factory: RunFactory, reporter: Reporter, toy: Toy, row: Reference
+) -> None:
     toy.references = (row,)
-    report = reporter.report(shelf.put(noise(1, 1.2)))
+    report = reporter.report(run_factory.put(noise(1, 1.2)))
     assert (report.verdicts[0].tone, report.verdicts[0].word) == ("bad", "slower")
     (section,) = [s for s in report.sections if s.name == "against"]
     time = next(r for r in section.tables[0].rows if r[0] == "step time")
@@ -209,31 +223,35 @@ def test_a_run_is_compared_with_the_published_row(shelf: Shelf, reporter: Report
     assert time[3] == pytest.approx(20, abs=1)
 
 
-def test_a_run_is_compared_with_its_baseline_and_differences_are_listed(shelf: Shelf, reporter: Reporter) -> None:
-    shelf.put(noise(1, 1.0), tags=("accepted",))
-    report = reporter.report(shelf.put(noise(2, 1.0), env={"NCCL_ALGO": "Tree"}), baseline="accepted")
+def test_a_run_is_compared_with_its_baseline_and_differences_are_listed(
+    run_factory: RunFactory, reporter: Reporter
+) -> None:
+    run_factory.put(noise(1, 1.0), tags=("accepted",))
+    report = reporter.report(run_factory.put(noise(2, 1.0), env={"NCCL_ALGO": "Tree"}), baseline="accepted")
     assert report.verdicts[0].word == "same within noise"
     (section,) = [s for s in report.sections if s.name == "against"]
     assert ("exported NCCL_ALGO", "unset", "Tree", "") in [row for table in section.tables for row in table.rows]
 
 
-def test_a_comparison_that_is_not_possible_is_noted(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
+def test_a_comparison_that_is_not_possible_is_noted(
+    run_factory: RunFactory, reporter: Reporter, toy: Toy, row: Reference
+) -> None:
     toy.references = (row,)
-    report = reporter.report(shelf.put(noise(1, 1.0), global_batch_size=32), baseline="nobody")
+    report = reporter.report(run_factory.put(noise(1, 1.0), global_batch_size=32), baseline="nobody")
     (section,) = [s for s in report.sections if s.name == "against"]
     assert any("no other run has this tag" in line for line in section.text)
     assert any("the global batch size differs (64 was published, 32 was run)" in line for line in section.text)
     assert report.verdicts[0].word == "valid"
 
 
-def test_another_window_recomputes_the_figures(shelf: Shelf, reporter: Reporter) -> None:
-    run = shelf.put([2.0] * 20 + [1.0] * 30)
+def test_another_window_recomputes_the_figures(run_factory: RunFactory, reporter: Reporter) -> None:
+    run = run_factory.put([2.0] * 20 + [1.0] * 30)
     assert facts(reporter.report(run, window="30-40"))["step time"].value == pytest.approx(1.0)
 
 
-def test_the_configuration_has_the_origin_of_each_value(shelf: Shelf, reporter: Reporter) -> None:
+def test_the_configuration_has_the_origin_of_each_value(run_factory: RunFactory, reporter: Reporter) -> None:
     peak = Peak(tflops=989.0, name="H100 dense BF16", source="the vendor")
-    run = shelf.put(noise(1, 1.0), origins={"tp": "--set tp", "steps": "--steps"}, peak=peak)
+    run = run_factory.put(noise(1, 1.0), origins={"tp": "--set tp", "steps": "--steps"}, peak=peak)
     (section,) = [s for s in reporter.report(run).sections if s.name == "configuration"]
     rows = section.tables[0].rows
     assert ("tp", "1 rank", "--set tp") in rows
@@ -242,11 +260,11 @@ def test_the_configuration_has_the_origin_of_each_value(shelf: Shelf, reporter: 
 
 
 def test_a_running_run_is_left_out_with_a_note_or_rejected_if_it_is_the_only_one(
-    shelf: Shelf, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+    run_factory: RunFactory, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from llmbx_analysis.report import gather as module
 
-    done, running = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), gpus=16)
+    done, running = run_factory.put(noise(1, 1.0)), run_factory.put(noise(2, 1.0), gpus=16)
     monkeypatch.setattr(
         "llmbx.history.refresh_result", lambda run, plugins: None if run is running else read_result(run.path)
     )
@@ -259,9 +277,9 @@ def test_a_running_run_is_left_out_with_a_note_or_rejected_if_it_is_the_only_one
 
 
 def test_a_damaged_run_is_left_out_with_a_note_or_rejected_if_it_is_the_only_one(
-    shelf: Shelf, reporter: Reporter
+    run_factory: RunFactory, reporter: Reporter
 ) -> None:
-    whole, damaged = shelf.put(noise(1, 1.0)), shelf.put(noise(2, 1.0), gpus=16)
+    whole, damaged = run_factory.put(noise(1, 1.0)), run_factory.put(noise(2, 1.0), gpus=16)
     (damaged.path / STEPS).write_text('{"number": "x"}')
     found, notes = gather([whole, damaged], reporter.install, reporter.plugins, Config(), ReportOptions())
     assert len(found) == 1 and "line 1 is not a valid step" in notes[0] and damaged.record.run_id in notes[0]
@@ -269,16 +287,16 @@ def test_a_damaged_run_is_left_out_with_a_note_or_rejected_if_it_is_the_only_one
         gather([damaged], reporter.install, reporter.plugins, Config(), ReportOptions())
 
 
-def test_names_of_sections_are_unique(shelf: Shelf, reporter: Reporter) -> None:
-    runs = [shelf.put(noise(k, 1.0), gpus=8 * (k + 1)) for k in range(3)]
+def test_names_of_sections_are_unique(run_factory: RunFactory, reporter: Reporter) -> None:
+    runs = [run_factory.put(noise(k, 1.0), gpus=8 * (k + 1)) for k in range(3)]
     names = [section.name for section in reporter.report(*runs).sections]
     assert len(names) == len(set(names))
 
 
-def test_a_cell_with_a_failed_run_is_never_good(shelf: Shelf, reporter: Reporter) -> None:
+def test_a_cell_with_a_failed_run_is_never_good(run_factory: RunFactory, reporter: Reporter) -> None:
     for status in STATUSES:
-        bad = shelf.put(noise(1, 1.0), result={"status": status, "data_valid": False})
-        good = shelf.put(noise(2, 1.0))
+        bad = run_factory.put(noise(1, 1.0), result={"status": status, "data_valid": False})
+        good = run_factory.put(noise(2, 1.0))
         runs = [run for cell in reporter.cells(bad, good) for run in cell.runs]
         assert [verdict(cell).tone for cell in cells(runs)] == ["bad"]
 
@@ -298,17 +316,17 @@ class Profiler:
         return self.answer()
 
 
-def test_profilers_that_the_run_had_add_sections(shelf: Shelf, reporter: Reporter) -> None:
+def test_profilers_that_the_run_had_add_sections(run_factory: RunFactory, reporter: Reporter) -> None:
     waited = Section(name="trace", title="Trace", facts=(Fact(name="waiting", value=0.5, unit="s"),))
     reporter.plugins.manager.register(Profiler(lambda: [waited]), name="tracer")
-    with_, without = shelf.put(noise(1, 1.0), profilers=("tracer",)), shelf.put(noise(2, 1.0))
+    with_, without = run_factory.put(noise(1, 1.0), profilers=("tracer",)), run_factory.put(noise(2, 1.0))
     assert waited in reporter.report(with_).sections
     assert "trace" not in [section.name for section in reporter.report(without).sections]
 
 
-def test_a_profiler_that_fails_or_is_not_installed_gives_a_warning(shelf: Shelf, reporter: Reporter) -> None:
+def test_a_profiler_that_fails_or_is_not_installed_gives_a_warning(run_factory: RunFactory, reporter: Reporter) -> None:
     reporter.plugins.manager.register(Profiler(lambda: [Section(name="x", title="y", facts=(broken(),))]), name="bad")
-    report = reporter.report(shelf.put(noise(1, 1.0), profilers=("bad", "gone")))
+    report = reporter.report(run_factory.put(noise(1, 1.0), profilers=("bad", "gone")))
     said = {section.name: section.warnings for section in report.sections}
     assert "plugin 'bad' failed in report_sections" in said["bad"][0] and "has no unit" in said["bad"][0]
     assert "no plugin named 'gone'" in said["gone"][0]
@@ -319,8 +337,8 @@ def broken() -> Fact:
     return Fact(name="speed", value=1.0)
 
 
-def test_the_nodes_are_listed_with_their_clocks_and_power(shelf: Shelf, reporter: Reporter) -> None:
-    run = shelf.put(noise(1, 1.0))
+def test_the_nodes_are_listed_with_their_clocks_and_power(run_factory: RunFactory, reporter: Reporter) -> None:
+    run = run_factory.put(noise(1, 1.0))
     for number, host in enumerate(("n1", "n2")):
         gpus = "gpu H100, 550.54, 700.00, 1980, 2619, [N/A]\n" * 8
         (run.path / f"node-{number}.txt").write_text(f"host {host}\nkernel 6.1\ncores 64\n{gpus}")
@@ -334,9 +352,9 @@ def test_the_nodes_are_listed_with_their_clocks_and_power(shelf: Shelf, reporter
 
 
 def test_a_folder_that_cannot_be_listed_has_no_run(
-    shelf: Shelf, install: Install, monkeypatch: pytest.MonkeyPatch
+    run_factory: RunFactory, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = shelf.put(noise(1, 2.0))
+    run = run_factory.put(noise(1, 2.0))
     (install.path / "odd").mkdir()
     real = os.scandir
 

@@ -16,7 +16,7 @@ from llmbx_analysis.report import draw, palette, vega
 from llmbx_analysis.report.curves import BARS, bars, curves
 from llmbx_analysis.report.tables import values_table
 
-from ....shelf import Shelf, Toy, noise
+from ....run_factory import RunFactory, Toy, noise
 from .conftest import Reporter
 
 AWKWARD = "<script>alert('&amp;\")</script>"
@@ -31,8 +31,8 @@ CHART = Chart(
 )  # fmt: skip
 
 
-def test_the_window_is_shaded_and_its_mean_drawn(shelf: Shelf, reporter: Reporter) -> None:
-    (cell,) = reporter.cells(shelf.put(noise(1, 2.0)))
+def test_the_window_is_shaded_and_its_mean_drawn(run_factory: RunFactory, reporter: Reporter) -> None:
+    (cell,) = reporter.cells(run_factory.put(noise(1, 2.0)))
     chart = curves(cell)[0]
     assert [(span.first, span.last) for span in chart.spans] == [(10.5, 44.5)]
     spec = vega.specification(chart)
@@ -42,22 +42,26 @@ def test_the_window_is_shaded_and_its_mean_drawn(shelf: Shelf, reporter: Reporte
     assert [rule.y for rule in chart.rules] == [pytest.approx(cell.newest.result.step_time_s.mean)]
 
 
-def test_close_reference_step_times_are_drawn(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
+def test_close_reference_step_times_are_drawn(
+    run_factory: RunFactory, reporter: Reporter, toy: Toy, row: Reference
+) -> None:
     toy.references = (row,)
-    shelf.put([0.9] * 50, tags=("accepted",))
-    (cell,) = reporter.cells(shelf.put([1.1] * 50), baseline="accepted")
+    run_factory.put([0.9] * 50, tags=("accepted",))
+    (cell,) = reporter.cells(run_factory.put([1.1] * 50), baseline="accepted")
     assert [rule.name for rule in curves(cell)[0].rules] == ["mean 1.1 s", "baseline accepted 0.9 s", "published 1 s"]
 
 
-def test_distant_reference_step_times_are_not_drawn(shelf: Shelf, reporter: Reporter, toy: Toy, row: Reference) -> None:
+def test_distant_reference_step_times_are_not_drawn(
+    run_factory: RunFactory, reporter: Reporter, toy: Toy, row: Reference
+) -> None:
     toy.references = (row.replace(step_time_s=9.0),)
-    (cell,) = reporter.cells(shelf.put([1.2] * 50))
+    (cell,) = reporter.cells(run_factory.put([1.2] * 50))
     assert len(cell.comparisons) == 1
     assert [rule.name for rule in curves(cell)[0].rules] == ["mean 1.2 s"]
 
 
-def test_a_slow_first_step_does_not_flatten_the_others(shelf: Shelf, reporter: Reporter) -> None:
-    (cell,) = reporter.cells(shelf.put([60.0, *noise(1, 2.0)[1:]]))
+def test_a_slow_first_step_does_not_flatten_the_others(run_factory: RunFactory, reporter: Reporter) -> None:
+    (cell,) = reporter.cells(run_factory.put([60.0, *noise(1, 2.0)[1:]]))
     chart = curves(cell)[0]
     assert chart.y.top is not None and chart.y.top < 3
     points = next(layer for layer in vega.specification(chart)["layer"] if layer["name"] == "s0_points")
@@ -70,17 +74,17 @@ def test_a_slow_first_step_does_not_flatten_the_others(shelf: Shelf, reporter: R
     assert values_table(chart).rows[0][1] == 60.0
 
 
-def test_outliers_and_steps_outside_the_window_are_named(shelf: Shelf, reporter: Reporter) -> None:
+def test_outliers_and_steps_outside_the_window_are_named(run_factory: RunFactory, reporter: Reporter) -> None:
     times = noise(1, 2.0)
     times[20] = 3.0
-    (cell,) = reporter.cells(shelf.put(times))
+    (cell,) = reporter.cells(run_factory.put(times))
     notes = {point.x: point.note for point in curves(cell)[0].series[0].points}
     assert notes[5] == "not measured" and notes[15] is None
     assert (notes[20] or "").startswith("outlier, 1.5")
 
 
-def test_not_finite_losses_are_gaps(shelf: Shelf, reporter: Reporter) -> None:
-    (cell,) = reporter.cells(shelf.put(noise(1, 2.0)))
+def test_not_finite_losses_are_gaps(run_factory: RunFactory, reporter: Reporter) -> None:
+    (cell,) = reporter.cells(run_factory.put(noise(1, 2.0)))
     broken = cell.newest.replace(steps=tuple(
         Step(number=s.number, time_s=s.time_s, loss=float("nan") if s.number == 3 else 1.5) for s in cell.newest.steps
     ))  # fmt: skip

@@ -21,7 +21,7 @@ from llmbx_analysis.report.build import build
 from llmbx_analysis.report.markdown import escape, render
 from llmbx_analysis.report.rows import COLUMNS, rows
 
-from ....shelf import Shelf, Toy
+from ....run_factory import RunFactory, Toy
 from .conftest import Command, Reporter
 
 Golden = Callable[[str, str], None]
@@ -40,25 +40,29 @@ def portable(text: str, install: Install) -> str:
     return text.replace(install.root, "/install")
 
 
-def test_one_run(shelf: Shelf, reporter: Reporter, install: Install, toy: Toy, row: Reference, golden: Golden) -> None:
+def test_one_run(
+    run_factory: RunFactory, reporter: Reporter, install: Install, toy: Toy, row: Reference, golden: Golden
+) -> None:
     toy.references = (row,)
-    shelf.put(steady(0.9), tags=("accepted",), record={"versions": {"torch": "2.7.0"}})
-    report = reporter.report(shelf.put(steady(1.03)), baseline="accepted")
+    run_factory.put(steady(0.9), tags=("accepted",), record={"versions": {"torch": "2.7.0"}})
+    report = reporter.report(run_factory.put(steady(1.03)), baseline="accepted")
     report = report.replace(llmbx_version=VERSION)
     golden("one.md", portable(render(report), install))
     golden("one.json", portable(pretty(report).decode(), install))
 
 
-def test_a_failed_run(shelf: Shelf, reporter: Reporter, install: Install, golden: Golden) -> None:
+def test_a_failed_run(run_factory: RunFactory, reporter: Reporter, install: Install, golden: Golden) -> None:
     cause = "rank 3: torch.OutOfMemoryError: tried to allocate | 9 GiB <b>"
-    run = shelf.put(steady(1.0)[:9], valid=False, result={"status": "out_of_memory", "cause": cause})
+    run = run_factory.put(steady(1.0)[:9], valid=False, result={"status": "out_of_memory", "cause": cause})
     golden("failed.md", portable(render(reporter.report(run).replace(llmbx_version=VERSION)), install))
 
 
-def test_several_scales_with_repeats(shelf: Shelf, reporter: Reporter, install: Install, golden: Golden) -> None:
-    runs = [shelf.put(steady(1.0 + 0.01 * k), gpus=8) for k in range(3)]
-    runs += [shelf.put(steady(0.55), gpus=16), shelf.put(steady(0.35), gpus=32)]
-    runs.append(shelf.put(steady(1.0)[:5], gpus=64, valid=False, result={"cause": "rank 0: gone"}))
+def test_several_scales_with_repeats(
+    run_factory: RunFactory, reporter: Reporter, install: Install, golden: Golden
+) -> None:
+    runs = [run_factory.put(steady(1.0 + 0.01 * k), gpus=8) for k in range(3)]
+    runs += [run_factory.put(steady(0.55), gpus=16), run_factory.put(steady(0.35), gpus=32)]
+    runs.append(run_factory.put(steady(1.0)[:5], gpus=64, valid=False, result={"cause": "rank 0: gone"}))
     found = reporter.cells(*runs)
     golden("scaling.md", portable(render(build(found).replace(llmbx_version=VERSION)), install))
     golden("scaling.csv", to_csv(rows(found), COLUMNS))
@@ -72,8 +76,8 @@ def test_text_in_markdown_tables_is_escaped(text: str) -> None:
     assert not {"|", "<", "`"} & set(bare)
 
 
-def test_formats_of_the_command_agree(shelf: Shelf, command: Command, tmp_path: Path) -> None:
-    run = shelf.put(steady(1.0))
+def test_formats_of_the_command_agree(run_factory: RunFactory, command: Command, tmp_path: Path) -> None:
+    run = run_factory.put(steady(1.0))
     found = json.loads(command(run.record.run_id, "--format", "json").stdout)
     (table,) = csv.DictReader(io.StringIO(command("last", "--format", "csv").stdout))
     assert found["results"][0]["step_time_s"]["mean"] == pytest.approx(float(table["step_time_s"]))
@@ -82,8 +86,10 @@ def test_formats_of_the_command_agree(shelf: Shelf, command: Command, tmp_path: 
     assert not (Path(run.folder) / "report.html").exists(), "a page was not asked for"
 
 
-def test_the_page_is_written_to_the_run_or_the_given_path(shelf: Shelf, command: Command, tmp_path: Path) -> None:
-    run = shelf.put(steady(1.0))
+def test_the_page_is_written_to_the_run_or_the_given_path(
+    run_factory: RunFactory, command: Command, tmp_path: Path
+) -> None:
+    run = run_factory.put(steady(1.0))
     said = command("last").stdout
     assert said.startswith("line 1b bf16 on 8 x h100: completed")
     assert said.rstrip().endswith(str(Path(run.folder) / "report.html"))
@@ -93,11 +99,11 @@ def test_the_page_is_written_to_the_run_or_the_given_path(shelf: Shelf, command:
 
 
 def test_a_folder_selects_the_runs_in_it(
-    shelf: Shelf, command: Command, install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_factory: RunFactory, command: Command, install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for gpus in (8, 16):
-        shelf.put(steady(8 / gpus), gpus=gpus)
+        run_factory.put(steady(8 / gpus), gpus=gpus)
     said = command(install.root).stdout
     assert said.count("valid") == 2 and "llmbx-report.html" in said
     (tmp_path / "empty").mkdir()
@@ -105,23 +111,23 @@ def test_a_folder_selects_the_runs_in_it(
         command(str(tmp_path / "empty"))
 
 
-def test_repeats_of_the_same_command_are_included(shelf: Shelf, command: Command) -> None:
-    runs = [shelf.put(steady(1.0 + k / 100), record={"group": "g1"}) for k in range(3)]
+def test_repeats_of_the_same_command_are_included(run_factory: RunFactory, command: Command) -> None:
+    runs = [run_factory.put(steady(1.0 + k / 100), record={"group": "g1"}) for k in range(3)]
     (all_,) = csv.DictReader(io.StringIO(command(runs[1].record.run_id, "--format", "csv").stdout))
     (one,) = csv.DictReader(io.StringIO(command(runs[1].record.run_id, "--single", "--format", "csv").stdout))
     assert (all_["runs"], one["runs"]) == ("3", "1")
 
 
-def test_drawings_are_files_linked_by_markdown(shelf: Shelf, command: Command, tmp_path: Path) -> None:
-    shelf.put(steady(1.0))
+def test_drawings_are_files_linked_by_markdown(run_factory: RunFactory, command: Command, tmp_path: Path) -> None:
+    run_factory.put(steady(1.0))
     said = command("last", "--format", "markdown", "--svg", str(tmp_path / "plots")).stdout
     files = sorted(path.name for path in (tmp_path / "plots").iterdir())
     assert files == ["measured-distribution.svg", "measured-loss.svg", "measured-step-time.svg"]
     assert all(f"](<{tmp_path / 'plots' / name}>)" in said for name in files)
 
 
-def test_a_failed_run_is_printed_on_the_terminal(shelf: Shelf, command: Command) -> None:
-    shelf.put(steady(1.0)[:5], valid=False, result={"cause": "rank 0: gone"})
+def test_a_failed_run_is_printed_on_the_terminal(run_factory: RunFactory, command: Command) -> None:
+    run_factory.put(steady(1.0)[:5], valid=False, result={"cause": "rank 0: gone"})
     said = command("last").stdout
     assert "failed" in said.splitlines()[0] and "rank 0: gone" in said
 
@@ -134,8 +140,10 @@ def test_a_failed_run_is_printed_on_the_terminal(shelf: Shelf, command: Command)
         (("last", "--tolerance", "x"), "tolerance"),
     ],
 )
-def test_usage_errors_are_one_line(shelf: Shelf, command: Command, arguments: tuple[str, ...], message: str) -> None:
-    shelf.put(steady(1.0))
+def test_usage_errors_are_one_line(
+    run_factory: RunFactory, command: Command, arguments: tuple[str, ...], message: str
+) -> None:
+    run_factory.put(steady(1.0))
     with pytest.raises(UsageError, match=message) as caught:
         command(*arguments)
     assert "\n" not in str(caught.value)

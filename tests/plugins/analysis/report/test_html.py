@@ -14,7 +14,7 @@ from llmbx.model import Chart, Column, Fact, Section, Table
 from llmbx_analysis.report.build import Report
 from llmbx_analysis.report.html import MOST_ROWS, render
 
-from ....shelf import Shelf, noise
+from ....run_factory import RunFactory, noise
 from .conftest import Reporter
 from .test_charts import AWKWARD, CHART
 
@@ -60,11 +60,13 @@ def page(report: Report) -> Page:
 
 
 @pytest.fixture
-def full(shelf: Shelf, reporter: Reporter) -> Report:
+def full(run_factory: RunFactory, reporter: Reporter) -> Report:
     """Three scales with repeats and a failed run, with special characters in all texts."""
-    runs = [shelf.put(noise(k, 1.0 / k), gpus=8 * k, tags=(AWKWARD,)) for k in (1, 2, 4)]
-    runs += [shelf.put(noise(5, 1.01), env={"X": AWKWARD})]
-    runs += [shelf.put(noise(6, 1.0, count=9), gpus=8, valid=False, result={"cause": AWKWARD, "warnings": (AWKWARD,)})]
+    runs = [run_factory.put(noise(k, 1.0 / k), gpus=8 * k, tags=(AWKWARD,)) for k in (1, 2, 4)]
+    runs += [run_factory.put(noise(5, 1.01), env={"X": AWKWARD})]
+    runs += [
+        run_factory.put(noise(6, 1.0, count=9), gpus=8, valid=False, result={"cause": AWKWARD, "warnings": (AWKWARD,)})
+    ]
     return reporter.report(*runs)
 
 
@@ -111,8 +113,10 @@ def test_the_verdict_is_first_and_has_the_cause(full: Report) -> None:
     assert re.search(r'<div class="verdict bad">', text)
 
 
-def test_the_formula_of_every_figure_is_accessible_by_pointer_and_keyboard(shelf: Shelf, reporter: Reporter) -> None:
-    report = reporter.report(shelf.put(noise(1, 1.0)))
+def test_the_formula_of_every_figure_is_accessible_by_pointer_and_keyboard(
+    run_factory: RunFactory, reporter: Reporter
+) -> None:
+    report = reporter.report(run_factory.put(noise(1, 1.0)))
     found = page(report)
     facts = [fact for section in report.sections for fact in section.facts]
     cards = [a for a in found.all("div") if "figure" in (a.get("class") or "").split()]

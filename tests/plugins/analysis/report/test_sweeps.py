@@ -12,29 +12,29 @@ from llmbx.record.folder import Run, SweepMark
 from llmbx_sweep import store
 from llmbx_sweep.cells import Cell
 
-from ....shelf import Shelf, noise
+from ....run_factory import RunFactory, noise
 from .conftest import Command
 
 
 @pytest.fixture
-def sweep(shelf: Shelf, install: Install) -> store.Sweep:
+def sweep(run_factory: RunFactory, install: Install) -> store.Sweep:
     """Two scales, two repeats each."""
-    cells = tuple(Cell(key=f"line {gpus}", spec=shelf.spec.replace(gpus=gpus), repeats=2) for gpus in (8, 16))
+    cells = tuple(Cell(key=f"line {gpus}", spec=run_factory.spec.replace(gpus=gpus), repeats=2) for gpus in (8, 16))
     return store.create(install, "nightly", ("sweep", "line"), cells, 10)
 
 
-def put(shelf: Shelf, sweep: store.Sweep, gpus: int, repeat: int, mean: float, valid: bool = True) -> Run:
+def put(run_factory: RunFactory, sweep: store.Sweep, gpus: int, repeat: int, mean: float, valid: bool = True) -> Run:
     mark = SweepMark(sweep_id=sweep.sweep_id, cell=f"line {gpus}", repeat=repeat)
-    return shelf.put(noise(gpus + repeat, mean), gpus=gpus, valid=valid, record={"sweep": mark})
+    return run_factory.put(noise(gpus + repeat, mean), gpus=gpus, valid=valid, record={"sweep": mark})
 
 
 def test_a_sweep_is_reported_by_cell_and_missing_runs_are_noted(
-    shelf: Shelf, sweep: store.Sweep, command: Command, install: Install
+    run_factory: RunFactory, sweep: store.Sweep, command: Command, install: Install
 ) -> None:
     for repeat in (1, 2):
-        put(shelf, sweep, 8, repeat, 1.0)
-    put(shelf, sweep, 16, 1, 0.6)
-    shelf.put(noise(9, 3.0))
+        put(run_factory, sweep, 8, repeat, 1.0)
+    put(run_factory, sweep, 16, 1, 0.6)
+    run_factory.put(noise(9, 3.0))
     for text in (sweep.sweep_id, "nightly", str(store.folder(install, sweep))):
         found = json.loads(command(text, "--format", "json").stdout)
         assert [verdict["cell"] for verdict in found["verdicts"]] == ["line 8", "line 16"]
@@ -43,12 +43,14 @@ def test_a_sweep_is_reported_by_cell_and_missing_runs_are_noted(
         assert "scaling" in [section["name"] for section in found["sections"]]
 
 
-def test_a_run_that_was_repeated_successfully_is_left_out(shelf: Shelf, sweep: store.Sweep, command: Command) -> None:
-    put(shelf, sweep, 8, 1, 1.0, valid=False)
-    put(shelf, sweep, 8, 1, 1.0)
-    put(shelf, sweep, 8, 2, 1.0)
-    put(shelf, sweep, 16, 1, 0.6, valid=False)
-    put(shelf, sweep, 16, 2, 0.6)
+def test_a_run_that_was_repeated_successfully_is_left_out(
+    run_factory: RunFactory, sweep: store.Sweep, command: Command
+) -> None:
+    put(run_factory, sweep, 8, 1, 1.0, valid=False)
+    put(run_factory, sweep, 8, 1, 1.0)
+    put(run_factory, sweep, 8, 2, 1.0)
+    put(run_factory, sweep, 16, 1, 0.6, valid=False)
+    put(run_factory, sweep, 16, 2, 0.6)
     found = json.loads(command(sweep.sweep_id, "--format", "json").stdout)
     assert [(v["cell"], v["tone"]) for v in found["verdicts"]] == [("line 8", "good"), ("line 16", "bad")]
     assert found["notes"] == [f"{sweep.sweep_id}: 1 earlier runs left out: their slots have a completed run"]

@@ -43,7 +43,7 @@ def noise(seed: int, mean: float, count: int = 50, spread: float = 0.004) -> lis
     return [mean * (1 + spread * source.gauss(0, 1)) for _ in range(count)]
 
 
-class Shelf:
+class RunFactory:
     """Stores finished runs in an install."""
 
     def __init__(self, install: Install, spec: RunSpec) -> None:
@@ -78,8 +78,8 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf(install: Install, spec: RunSpec) -> Shelf:
-    return Shelf(install, spec)
+def run_factory(install: Install, spec: RunSpec) -> RunFactory:
+    return RunFactory(install, spec)
 
 
 class Silent:
@@ -159,13 +159,15 @@ class Profiler:
 
 
 @pytest.fixture
-def profiled(shelf: Shelf, plugins: Plugins) -> Callable[..., Run]:
+def profiled(run_factory: RunFactory, plugins: Plugins) -> Callable[..., Run]:
     """`profiled(values, step_s=1.0)`: a profiled run with this exposed communication per step, in seconds."""
     plugins.manager.register(Profiler(), name="watch")
 
     def put(values: Sequence[float], step_s: float | None = 1.0, **changes: Any) -> Run:
         values_of = ProfileSpec(start=45, stop=50, tool="watch")
-        run = shelf.put(noise(7, 1.0), result={"profiled": True}, profile=values_of, profilers=("watch",), **changes)
+        run = run_factory.put(
+            noise(7, 1.0), result={"profiled": True}, profile=values_of, profilers=("watch",), **changes
+        )
         figure = Figure(name="exposed_communication", unit="s", values=tuple(values), step_s=step_s)
         (run.path / "exposed.json").write_bytes(msgspec.json.encode(figure))
         return run
