@@ -303,9 +303,11 @@ def test_a_trace_reaches_every_rank_as_it_was_asked_for(llmbx: Llmbx) -> None:
 
 
 def test_force_overrides_and_is_recorded(llmbx: Llmbx, only_run: Callable[[], Path], read_result: Result) -> None:
-    assert llmbx("run", "line", "--set", "rate=0", "--force").returncode == 0
+    """The run starts although a rule says that it cannot learn; what it does is judged as always."""
+    assert llmbx("run", "line", "--set", "rate=0", "--force").returncode == 1
     result = read_result(only_run())
     assert any("--force" in reason for reason in result["not_comparable_because"])
+    assert "(check loss-constant)" in result["cause"] and result["steps_seen"] == 20
 
 
 @pytest.mark.parametrize(
