@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from ..patience import wait_until
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/plugins.md"
 FILE = re.compile(r"^`([\w./-]+\.\w+)`[^\n]*\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -113,3 +115,27 @@ def test_a_failed_run_of_that_launcher_names_its_rank(tools: dict[str, str], tmp
     code, result, _ = shown_command(tmp_path, tools, "run tiny --gpus 2 --runtime prefix", *lost)
     assert (code, result["status"], result["exit_code"]) == (1, "failed", 1)
     assert result["cause"].startswith("rank 0: FileNotFoundError")
+
+
+def test_a_run_of_that_launcher_is_stopped_by_cancel(tools: dict[str, str], tmp_path: Path) -> None:
+    def llmbx(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environ = {
+            **tools,
+            "HOME": str(tmp_path),
+            "LLMB_INSTALL": str(tmp_path / "install"),
+            "CUDA_VISIBLE_DEVICES": "",
+        }
+        command = [sys.executable, "-c", LLMBX, *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+
+    asked = ("tiny", "--gpus", "2", "--runtime", "prefix", "--launcher", "turns", "--steps", "100000", "--detach")
+    started = llmbx("run", *asked, "--format", "json")
+    assert started.returncode == 0, started.stderr
+    run = json.loads(started.stdout)
+    wait_until(lambda: any("tiny 3/" in log.read_text() for log in Path(run["folder"]).glob("log-*.out")))
+    cancelled = llmbx("cancel", run["run_id"])
+    assert cancelled.returncode == 0, cancelled.stderr
+    wait_until(lambda: (Path(run["folder"]) / "exit.json").is_file())
+    said = "".join(path.read_text() for path in Path(run["folder"]).glob("sbatch_*.out"))
+    assert "got SIGTERM, stopping the ranks" in said and "command not found" not in said
+    assert llmbx("status", run["run_id"]).stdout.count("cancelled") >= 1

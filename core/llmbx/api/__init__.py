@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..catalog import environments as environments
     from ..catalog import hardware as hardware
     from ..catalog.environments import needed as needed
+    from ..catalog.workloads import load_workload as load_workload
     from ..catalog.workloads import load_workloads as load_workloads
     from ..codec import decode as decode
     from ..codec import decoder as decoder
