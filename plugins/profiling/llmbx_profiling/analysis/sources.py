@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def find(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inside = [file for ending in ENDINGS for file in path.rglob(f"*{ending}")]
+            inside = [file for file in files_below(path) if file.suffix in ENDINGS]
             if not inside:
                 raise UsageError(f"{path}: no profile in this folder ({' or '.join(ENDINGS)})")
             found += inside
@@ -38,6 +39,15 @@ def find(paths: Sequence[Path]) -> list[Path]:
         else:
             raise UsageError(f"{path}: expected a report ({' or '.join(ENDINGS)}) or a folder of them")
     return sorted(_deduplicated(found), key=_natural)
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files in a folder and its subfolders.
+
+    A subfolder may disappear meanwhile: nsys removes its temporary folders some time after the run has ended.
+    """
+    for place, _, names in os.walk(folder):
+        yield from (Path(place, name) for name in names)
 
 
 def _deduplicated(found: Sequence[Path]) -> list[Path]:
