@@ -20,7 +20,7 @@ from packaging.tags import platform_tags
 
 FLAGS = ("-O3", "-shared", "-fPIC")
 PACKAGE = Path("plugins/ncclTrace/llmbx_nccltrace")
-LIBRARY = "libscan.so"  # not scan.so: Python would import it in place of scan.py
+SHARED_OBJECT = "libscan.so"  # not scan.so: Python would import it in place of scan.py
 
 
 class ScannerHook(BuildHookInterface[BuilderConfig]):
@@ -30,12 +30,12 @@ class ScannerHook(BuildHookInterface[BuilderConfig]):
         """Compile the scanner: into the source tree for an editable installation, else into the wheel."""
         package = Path(self.root) / PACKAGE
         if version == "editable":
-            self._compile(package / "scan.c", package / LIBRARY)
+            self._compile(package / "scan.c", package / SHARED_OBJECT)
             return
         self._folder = tempfile.TemporaryDirectory(prefix="llmbx-build-")
-        library = Path(self._folder.name) / LIBRARY
+        library = Path(self._folder.name) / SHARED_OBJECT
         if self._compile(package / "scan.c", library):
-            build_data["force_include"][str(library)] = f"{package.name}/{LIBRARY}"
+            build_data["force_include"][str(library)] = f"{package.name}/{SHARED_OBJECT}"
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{_platform()}"
 

@@ -161,6 +161,7 @@ def test_bytes_that_are_no_log(real: Plugins, tmp_path_factory: pytest.TempPathF
     path.write_bytes(content)
     with refused():
         table(parse_logs(find_logs([path]), real.log_formats()))
+    assert path.read_bytes() == content, "a log is only read"
 
 
 @pytest.fixture
@@ -219,6 +220,7 @@ def test_a_damaged_run_is_finalised_or_refused(run: Run, plugins: Plugins) -> No
         (run.path / RESULT).unlink(missing_ok=True)
         with refused():
             finalize(read_run(run.path), plugins)
+        assert (run.path / RESULT).is_file() == (read_result(run.path) is not None), "no result is half-written"
 
     check()
 
@@ -231,9 +233,10 @@ def test_the_lock_of_images(tmp_path: Path) -> None:
     @several
     @given(damage())
     def check(change: Callable[[bytes], bytes]) -> None:
-        path.write_bytes(change(content.encode()))
+        path.write_bytes(damaged := change(content.encode()))
         with refused():
             read_lock(tmp_path)
+        assert path.read_bytes() == damaged, "a damaged lock is left for its owner"
 
     check()
 
@@ -245,9 +248,10 @@ def test_catalogs(file: Path, tmp_path: Path) -> None:
     @settings(several, max_examples=20)
     @given(damage())
     def check(change: Callable[[bytes], bytes]) -> None:
-        (tmp_path / file.name).write_bytes(change(content))
+        (tmp_path / file.name).write_bytes(damaged := change(content))
         with refused():
             load_workload(tmp_path / file.name)
+        assert (tmp_path / file.name).read_bytes() == damaged
 
     check()
 
@@ -261,7 +265,8 @@ def test_references(file: Path, tmp_path: Path) -> None:
     def check(change: Callable[[bytes], bytes]) -> None:
         (tmp_path / file.name).write_bytes(change(content))
         with refused():
-            load_published(tmp_path / file.name)
+            found = load_published(tmp_path / file.name)
+            assert all(row.gpus > 0 and (row.step_time_s is None or row.step_time_s > 0) for row in found.references)
 
     check()
 
@@ -281,9 +286,10 @@ bf16 = 1307
     @several
     @given(damage())
     def check(change: Callable[[bytes], bytes]) -> None:
-        (tmp_path / "llmbx.toml").write_bytes(change(content))
+        (tmp_path / "llmbx.toml").write_bytes(damaged := change(content))
         with refused():
             load_config({"LLMBX_CONFIG": str(tmp_path / "llmbx.toml")}, tmp_path)
+        assert (tmp_path / "llmbx.toml").read_bytes() == damaged
 
     check()
 

@@ -58,7 +58,7 @@ OTHER = "Set --gpu-type to what the machine has; its figures are then compared w
 CHECKS = (
     Check(
         "gpu-type", "The product names of the GPUs that the first rank saw, against the GPU type.",
-        "The right job on other hardware: the data is valid, but is no figure of that GPU type.", OTHER,
+        "The right job on other hardware: the data is valid, but not for that GPU type.", OTHER,
         "not comparable", gpu_type,
     ),
     Check(

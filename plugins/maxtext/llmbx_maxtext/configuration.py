@@ -24,7 +24,7 @@ def program(spec: RunSpec) -> ConfigurationProgram:
     if not release.cpu:
         known = ", ".join(name for name, found in releases().items() if found.cpu)
         raise InfraError(
-            f"{release.title} is no package that can be installed: use --run with a run's id, or --set maxtext={known}"
+            f"{release.title} cannot be installed as a package: use --run with a run's id, or --set maxtext={known}"
         )
     stage = measured_stage(spec, "train", None)
     return ConfigurationProgram(

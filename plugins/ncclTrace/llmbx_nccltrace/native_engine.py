@@ -11,7 +11,7 @@ from .counts import Caller, LogCounts
 from .definitions import ELEMENT_BYTES, PER_RANK_COUNT
 from .reader import Reader
 
-LIBRARY = Path(__file__).with_name("libscan.so")
+SHARED_OBJECT = Path(__file__).with_name("libscan.so")
 """`scan.c`, compiled when the wheel was built (`build_scanner.py`); missing if there was no C compiler."""
 
 # Array sizes and return codes of scan.c, in the same order.
@@ -47,7 +47,7 @@ class _State(ctypes.Structure):
 def load() -> ctypes.CDLL | None:
     """Load the compiled scanner; None if this installation has none that works here."""
     try:
-        found = ctypes.CDLL(str(LIBRARY))
+        found = ctypes.CDLL(str(SHARED_OBJECT))
     except OSError:
         return None
     found.scan.restype = ctypes.c_uint64

@@ -22,7 +22,7 @@ Count = Callable[..., LogCounts]
 @pytest.fixture(scope="session", autouse=True)
 def scanner() -> object:
     """The compiled scanner; required, since these tests compare both engines."""
-    found, library = native_engine.load(), native_engine.LIBRARY
+    found, library = native_engine.load(), native_engine.SHARED_OBJECT
     assert found is not None, f"these tests need {library}: install a C compiler (gcc or clang), then llmbx again"
     source = library.with_name("scan.c")  # is there in an editable installation
     if source.exists():

@@ -21,7 +21,7 @@ from llmbx_nccltrace.scan import read_logs
 from .lines import coll
 
 ROOT = Path(__file__).parents[3]
-LIBRARY = "llmbx_nccltrace/libscan.so"
+SHARED_OBJECT = "llmbx_nccltrace/libscan.so"
 BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
 
 
@@ -33,7 +33,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
-    (copy / "plugins/ncclTrace" / LIBRARY).write_text("an old library")
+    (copy / "plugins/ncclTrace" / SHARED_OBJECT).write_text("an old library")
     return copy
 
 
@@ -66,9 +66,9 @@ def test_a_wheel_has_the_scanner_for_its_platform_and_every_python(tree: Path, t
     tag, pure = metadata(wheel)
     assert wheel.name.endswith(f"-{tag}.whl") and pure == "false"
     assert tag is not None and tag.startswith("py3-none-") and not tag.endswith("-any")
-    assert LIBRARY in files(wheel) and "llmbx_nccltrace/scan.c" not in files(wheel)
+    assert SHARED_OBJECT in files(wheel) and "llmbx_nccltrace/scan.c" not in files(wheel)
     with zipfile.ZipFile(wheel) as archive:
-        ctypes.CDLL(archive.extract(LIBRARY, tmp_path)).scan  # noqa: B018
+        ctypes.CDLL(archive.extract(SHARED_OBJECT, tmp_path)).scan  # noqa: B018
 
 
 def test_without_a_compiler_the_wheel_is_pure_python(tree: Path, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_without_a_compiler_the_wheel_is_pure_python(tree: Path, tmp_path: Path)
     failing = build(tree, tmp_path / "failing", CC=f"{broken} -m64")
     for wheel in (missing, failing):
         assert metadata(wheel) == ("py3-none-any", "true") and wheel.name.endswith("-py3-none-any.whl")
-        assert LIBRARY not in files(wheel) and "llmbx_nccltrace/native_engine.py" in files(wheel)
+        assert SHARED_OBJECT not in files(wheel) and "llmbx_nccltrace/native_engine.py" in files(wheel)
 
 
 def test_an_editable_build_replaces_the_library_in_the_tree(tree: Path, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ import sys; sys.path.insert(0, "plugins/ncclTrace")
 from build_scanner import ScannerHook
 ScannerHook({str(tree)!r}, {{}}, None, None, "", "wheel").initialize("editable", {{}})
 """
-    library = tree / "plugins/ncclTrace" / LIBRARY
+    library = tree / "plugins/ncclTrace" / SHARED_OBJECT
     assert library.read_bytes() == b"an old library"
     subprocess.run([sys.executable, "-c", hook], cwd=tree, check=True)
     assert library.read_bytes()[:4] in (b"\x7fELF", b"\xcf\xfa\xed\xfe")
@@ -105,7 +105,7 @@ def test_without_the_library_python_counts_the_same_and_native_is_an_error(
     log.write_text((coll() + "\n") * 60_000)
     native, used = read_logs([log])
     assert (native.calls, used) == (60_000, "native")
-    monkeypatch.setattr(native_engine, "LIBRARY", library)
+    monkeypatch.setattr(native_engine, "SHARED_OBJECT", library)
     if content:
         library.write_bytes(content)
     assert read_logs([log]) == (native, "python")
