@@ -14,7 +14,7 @@ from .names import DOMAIN, FOLDER, fill_template, glob_pattern, nsys_output
 from .settings import samples_gpus
 
 TOOL = "nsys"
-MANIFEST = f"{FOLDER}/asked.json"
+MANIFEST = f"{FOLDER}/expected.json"
 """The expected files with their ranks and steps, read by `collect` and `llmbx nsys`."""
 NO_SECRETS = f"{FOLDER}/no-secrets.sh"
 """Script that runs a rank without secrets in its environment."""
@@ -92,7 +92,7 @@ def measured_phase(launch: Launch) -> Phase | None:
 
 
 def manifest(expected: Iterable[ExpectedFiles], launch: Launch) -> bytes:
-    """Return the content of `asked.json`: the expected files and the ranks per node."""
+    """Return the content of `expected.json`: the expected files and the ranks per node."""
     from msgspec import to_builtins
 
     facts = {"version": 1, "ranks_per_node": launch.ranks_per_node, "files": [to_builtins(e) for e in expected]}

@@ -57,7 +57,7 @@ def test_a_file_name_is_parsed_to_its_rank(name: str, node: int, local: int, job
     assert found is not None and found.rank == 8 * node + local
     for ending in (".nsys-rep", ".qdstrm"):
         assert fnmatch(stem + ending, glob_pattern(filled))
-    assert not fnmatch("asked.json", glob_pattern(filled)) and not fnmatch("secrets.sh", glob_pattern(filled))
+    assert not fnmatch("expected.json", glob_pattern(filled)) and not fnmatch("secrets.sh", glob_pattern(filled))
 
 
 class RunSpecs:

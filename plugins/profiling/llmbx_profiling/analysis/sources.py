@@ -73,7 +73,7 @@ def _natural(path: Path) -> list[tuple[int, int | str]]:
 
 
 def file_ranks(files: Sequence[Path]) -> list[FileRank]:
-    """Return the rank of each file: from `asked.json` in its folder, else from its name."""
+    """Return the rank of each file: from `expected.json` in its folder, else from its name."""
     known: dict[Path, dict[str, Any]] = {}
     found = []
     for file in files:
@@ -84,11 +84,13 @@ def file_ranks(files: Sequence[Path]) -> list[FileRank]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read the `asked.json` of a run's profiles; empty if it is missing or not valid."""
-    try:
-        facts = json.loads((folder / "asked.json").read_bytes())
-    except (OSError, ValueError):
-        return {}
+    """Read the `expected.json` of a run's profiles; empty if it is missing or not valid."""
+    for name in ("expected.json", "asked.json"):  # older runs have the second
+        try:
+            facts = json.loads((folder / name).read_bytes())
+            break
+        except (OSError, ValueError):
+            facts = {}
     return facts if isinstance(facts, dict) and isinstance(facts.get("files"), list) else {}
 
 
