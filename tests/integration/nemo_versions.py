@@ -11,10 +11,14 @@ from filelock import FileLock
 from llmbx_nemo.image_versions import image_versions
 from llmbx_venv.uv_tool import uv_command
 
+NEWEST_ENVIRONMENT = "megatron-bridge-0.6-cpu"
+"""The environment of the newest Megatron-Bridge, which needs Python 3.12."""
+
 
 def cores(name: str) -> Mapping[str, str]:
-    """The version of Megatron-Core for each version of a framework that an image has."""
-    found = [dict(pin.split("==") for pin in image.packages) for image in image_versions()]
+    """The version of Megatron-Core for each version of a framework that an image has, on Python 3.11."""
+    images = [image for image in image_versions() if image.environment != NEWEST_ENVIRONMENT]
+    found = [dict(pin.split("==") for pin in image.packages) for image in images]
     return {pins[name]: pins["megatron-core"] for pins in found if name in pins}
 
 

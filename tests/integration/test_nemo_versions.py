@@ -1,8 +1,9 @@
 """Minis on the Megatron-Bridge versions that the catalog's images hold, beside the one of llmbx's own environment.
 
 Each version is an overlay on the shared packages of that environment: Megatron-Bridge and Megatron-Core alone, put on
-the path of a run on the host, as a user's own installation would be. All versions compute the same model from the same
-mock data, so that they must print the same losses: those of one version check what the entry sets on another.
+the path of a run on the host, as a user's own installation would be. The newest version has an environment of its own,
+because it needs Python 3.12. All versions compute the same model from the same mock data, so that they must print the
+same losses: those of one version check what the entry sets on another.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from typing import Any
 
 import pytest
 
-from .nemo_versions import BRIDGE, overlay
-from .test_nemo_entry import nemo_python
+from llmbx_nemo.image_versions import image_versions
+from llmbx_nemo.launch import request as image_request
+from llmbx_venv.runtime import VenvRuntime
+
+from .nemo_versions import BRIDGE, NEWEST_ENVIRONMENT, overlay
+from .test_nemo_entry import nemo_python, resolved
 
 __all__ = ["nemo_python"]
 
@@ -26,16 +31,29 @@ Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Train = Callable[..., Path]
 
 OWN = "own"
+RECIPE = "bridge-0.6-mini"
+(NEWEST,) = (
+    pin.partition("==")[2]
+    for image in image_versions() if image.environment == NEWEST_ENVIRONMENT
+    for pin in image.packages if pin.startswith("megatron-bridge==")
+)  # fmt: skip
 LOSS = re.compile(r"iteration +(\d+)/.*?lm loss: (\S+)")
 
 
+@pytest.fixture(scope="session")
+def newest_python(shared_install: Path) -> str:
+    """The interpreter of the newest version's environment."""
+    return VenvRuntime().prepare(image_request(resolved("grok1", recipe=RECIPE)), shared_install, print).python
+
+
 @pytest.fixture
-def train(llmbx: Llmbx, install: Path, nemo_python: str, shared_install: Path) -> Train:
+def train(llmbx: Llmbx, install: Path, nemo_python: str, shared_install: Path, request: pytest.FixtureRequest) -> Train:
     """`train("0.1.0rc3", "grok1", …)`: the folder of a completed run of four steps on that version."""
 
     def run(version: str, workload: str, *more: str, verb: str = "run", steps: int = 4, **variables: str) -> Path:
-        env = {"LLMBX_PYTHON": nemo_python, "PYTHONDONTWRITEBYTECODE": "", **variables}
-        if version != OWN:
+        python = request.getfixturevalue("newest_python") if version == NEWEST else nemo_python
+        env = {"LLMBX_PYTHON": python, "PYTHONDONTWRITEBYTECODE": "", **variables}
+        if version in BRIDGE:
             env["PYTHONPATH"] = str(overlay(BRIDGE, version, shared_install.parent))
         length = ("--max-steps", "4") if steps == 4 else ()  # a run that resumes trains one step more
         asked = (verb, "nemo", workload, "--runtime", "host", *length, *more, "--format", "json")
@@ -74,12 +92,21 @@ def test_minis_train_on_every_images_version_and_print_the_same_losses(
 ) -> None:
     own = losses(train(OWN, workload))
     assert len(own) == 4 and own[-1] < own[0]
-    for version in BRIDGE:
+    for version in (*BRIDGE, NEWEST):
         folder = train(version, workload)
         assert seen_version(folder) == version
         assert losses(folder) == pytest.approx(own, abs=2e-5), version
         proven = {"claim": "trains", "workload": workload, "version": f"Megatron-Bridge {version}", "ranks": 1}
         record_property("proves", proven)
+
+
+def test_the_newest_version_has_a_recipe_of_its_own(llmbx: Llmbx, newest_python: str) -> None:
+    done = llmbx("run", "--plugin", "nemo", "grok1", "--recipe", RECIPE, "--max-steps", "4", "--format", "json")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "Error" not in done.stderr, "the progress shows nothing that looks like a failure"
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert (result["status"], result["data_valid"], result["steps_seen"]) == ("completed", True, 4)
+    assert result["versions"]["megatron-bridge"] == NEWEST
 
 
 @pytest.mark.parametrize(
@@ -92,18 +119,32 @@ def test_minis_train_on_every_images_version_and_print_the_same_losses(
         ("grok1", ("pp=2", "vp=2")),
     ],
 )
-def test_parallel_minis_are_built_for_real_on_the_oldest_version(
+def test_parallel_minis_are_built_for_real_on_the_oldest_and_the_newest_version(
     workload: str, letters: tuple[str, ...], train: Train, record_property: Proves
 ) -> None:
     more = [word for letter in letters for word in ("--set", letter)]
-    old, own = (
-        losses(train(version, workload, "--size", "mini", "--gpus", "2", *more)) for version in ("0.1.0rc3", OWN)
+    old, new, own = (
+        losses(train(version, workload, "--size", "mini", "--gpus", "2", *more))
+        for version in ("0.1.0rc3", NEWEST, OWN)
     )
     assert len(own) == 4 and own[-1] < own[0]
     assert old == pytest.approx(own, abs=2e-5)
+    assert new == pytest.approx(own, abs=2e-5)
     split = " ".join(letters).upper().replace("=", " ")
-    proven = {"claim": "trains", "workload": workload, "version": "Megatron-Bridge 0.1.0rc3", "ranks": 2}
-    record_property("proves", {**proven, "split": split})
+    for version in ("0.1.0rc3", NEWEST):
+        proven = {"claim": "trains", "workload": workload, "version": f"Megatron-Bridge {version}", "ranks": 2}
+        record_property("proves", {**proven, "split": split})
+
+
+def test_parameters_sharded_by_fsdp2_give_the_losses_of_replicated_ones(train: Train, record_property: Proves) -> None:
+    sharding = ("--set", "overrides=dist.use_torch_fsdp2=true")
+    whole, sharded = (
+        losses(train(NEWEST, "llama3.1", "--size", "mini", "--gpus", "2", *more)) for more in ((), sharding)
+    )
+    assert len(whole) == 4 and whole[-1] < whole[0]
+    assert sharded == pytest.approx(whole, abs=2e-5)
+    proven = {"claim": "trains", "workload": "llama3.1", "version": f"Megatron-Bridge {NEWEST}", "ranks": 2}
+    record_property("proves", {**proven, "split": "FSDP2"})
 
 
 def test_checkpoints_and_profiles_of_a_version_without_callbacks(train: Train) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import warnings
 from pathlib import Path
@@ -58,6 +59,8 @@ def prepare() -> Host:
         from llmbx_nemo.entry import cpu_shims
 
         cpu_shims.install()
+    # 0.6 logs a traceback for every optional name that it does not find. A level would be overwritten by the import.
+    logging.getLogger("megatron.bridge.utils.import_utils").addFilter(lambda record: record.levelno >= logging.WARNING)
     with stubs.absent_packages() as absent:
         import megatron.bridge.training.gpt_step  # noqa: F401
         import megatron.bridge.training.pretrain  # noqa: F401

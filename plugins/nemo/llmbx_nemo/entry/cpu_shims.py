@@ -123,6 +123,7 @@ def install() -> None:
 def patch_megatron() -> None:
     """Patch Megatron-Core and Megatron-Bridge themselves. Call it after they have been imported."""
     patch_core()
+    _patch_fsdp()
     _patch_bridge()
     # The tracker warns on every switch that "GPU" code changed the CPU's random state: here both are the same state.
     logging.getLogger("megatron.core.tensor_parallel.random").setLevel(logging.ERROR)
@@ -146,6 +147,22 @@ def patch_core() -> None:
         return move(tensor, as_numpy=as_numpy, record_stream=record_stream)
 
     token_dispatcher.maybe_move_tensor_to_cpu = to_cpu
+
+
+def _patch_fsdp() -> None:
+    """Patch torch's FSDP2 in Megatron-Core to shard over a mesh of CPUs; the original names the device "cuda"."""
+    from megatron.core.distributed import torch_fully_sharded_data_parallel as fsdp
+
+    mesh = getattr(fsdp, "DeviceMesh", None)
+    if mesh is None:
+        return
+
+    class CpuMesh(mesh):  # type: ignore[misc]
+        @staticmethod
+        def from_group(group: Any, device_type: str = "cpu", **more: Any) -> Any:
+            return mesh.from_group(group, "cpu", **more)
+
+    fsdp.DeviceMesh = CpuMesh
 
 
 def _patch_bridge() -> None:
