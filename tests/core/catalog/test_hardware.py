@@ -10,15 +10,31 @@ import pytest
 from llmbx.catalog import hardware
 from llmbx.errors import UsageError
 
-PEAKS = {  # dense TFLOP/s: the recipes' tables, and the data sheets of A100 and H200
+PEAKS = {  # dense TFLOP/s of the data sheets, per GPU: figures with sparsity divided by 2, of a system by its GPUs
     "a100": {"bf16": 312},
     "h100": {"bf16": 989, "fp8": 1979},
     "h200": {"bf16": 989, "fp8": 1979},
-    "b200": {"bf16": 2250, "fp8": 4500, "nvfp4": 9000},
-    "b300": {"bf16": 2250, "fp8": 4500, "nvfp4": 13500},
-    "gb200": {"bf16": 2450, "fp8": 4900, "nvfp4": 9800},
-    "gb300": {"bf16": 2450, "fp8": 4900, "nvfp4": 14700},
+    "b200": {"bf16": 4500 / 2, "fp8": 9000 / 2, "nvfp4": 18000 / 2},
+    "b300": {"bf16": 36000 / 8 / 2, "fp8": 72000 / 8 / 2, "nvfp4": 108000 / 8},
+    "gb200": {"bf16": 5000 / 2, "fp8": 10000 / 2, "nvfp4": 20000 / 2},
+    "gb300": {"bf16": 360000 / 72 / 2, "fp8": 720000 / 72 / 2, "nvfp4": 1080000 / 72},
+    "l40s": {"bf16": 362.05, "fp16": 362.05, "fp8": 733},
+    "rtxpro6000": {"bf16": 503.8, "fp16": 503.8, "fp8": 1007.6, "nvfp4": 2015.2},
+    "mi300x": {"bf16": 1307.4, "fp16": 1307.4, "fp8": 2614.9},
+    "mi325x": {"bf16": 1307.4, "fp16": 1307.4, "fp8": 2614.9},
+    "mi355x": {"bf16": 2516.6, "fp16": 2516.6, "fp8": 5033.2, "mxfp4": 10066.3},
+    "tpu-v5p": {"bf16": 459},
+    "tpu-v6e": {"bf16": 918},
     "cpu": {},
+}
+
+UNITS = {  # cores or compute units, their clock in GHz, and dense BF16 FLOPs per clock of each, from the architecture papers
+    "h100": (132, 1.83, 4096),
+    "l40s": (142, 2.52, 1024),
+    "rtxpro6000": (188, 2.617, 1024),
+    "mi300x": (304, 2.1, 2048),
+    "mi325x": (304, 2.1, 2048),
+    "mi355x": (256, 2.4, 4096),
 }
 
 
@@ -27,15 +43,30 @@ def test_the_types_and_their_peaks() -> None:
     assert {name: {d: p.tflops for d, p in found.peaks.items()} for name, found in known.items()} == PEAKS
 
 
+@pytest.mark.parametrize("name", UNITS)
+def test_a_dense_peak_is_that_of_the_chips_units(name: str) -> None:
+    """A figure with sparsity would be twice as high. The L40S data sheet rounds its clock, hence 2 %."""
+    units, clock, flops = UNITS[name]
+    peak = hardware.peak(name, "bf16")
+    assert peak is not None and peak.tflops == pytest.approx(units * clock * flops / 1e3, rel=0.02)
+
+
+def test_every_peak_has_its_data_sheet_as_source() -> None:
+    """The recipes print 2 % less for GB200 and GB300: that figure belongs to their rows, not to the GPU type."""
+    for gpu in hardware.builtin().values():
+        for peak in gpu.peaks.values():
+            assert "data sheet" in peak.source or "white paper" in peak.source or "documentation" in peak.source
+            assert "recipe" not in peak.source and "README" not in peak.source
+
+
 def test_a_peak_says_its_name_and_source() -> None:
     peak = hardware.peak("h100", "bf16")
     assert peak is not None
     assert (peak.tflops, peak.name) == (989, "H100 SXM dense BF16")
-    assert "Grok-1 recipe" in peak.source
-    assert all(p.source for found in hardware.builtin().values() for p in found.peaks.values())
+    assert "NVIDIA H100 data sheet" in peak.source
 
 
-@pytest.mark.parametrize(("gpu_type", "dtype"), [("cpu", "bf16"), ("a100", "fp8"), ("h100", "nvfp4"), ("l40s", "bf16")])
+@pytest.mark.parametrize(("gpu_type", "dtype"), [("cpu", "bf16"), ("a100", "fp8"), ("h100", "nvfp4"), ("l4", "bf16")])
 def test_an_unknown_peak_is_none_and_never_another_gpus(gpu_type: str, dtype: str) -> None:
     assert hardware.peak(gpu_type, dtype) is None
     assert f"[gpus.{gpu_type}] peaks.{dtype} = TFLOPS" in hardware.how_to_set_peak(gpu_type, dtype)
@@ -50,9 +81,9 @@ def test_memory_and_nodes() -> None:
         "h100": 80,
     }
     assert {n: g.gpus_per_node for n, g in known.items()} == {
-        **dict.fromkeys(("a100", "h100", "h200", "b200", "b300"), 8),
-        **dict.fromkeys(("gb200", "gb300"), 4),
-        "cpu": None,
+        **dict.fromkeys(("a100", "h100", "h200", "b200", "b300", "mi300x", "mi325x", "mi355x"), 8),
+        **dict.fromkeys(("gb200", "gb300", "tpu-v5p"), 4),
+        **dict.fromkeys(("l40s", "rtxpro6000", "tpu-v6e", "cpu")),
     }
 
 
@@ -77,6 +108,11 @@ def test_a_name_is_found_in_any_case_or_suggested() -> None:
         ("NVIDIA B300 SXM6 AC", "b300"),
         ("NVIDIA GB200", "gb200"),
         ("NVIDIA GB300", "gb300"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA L40", None),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "rtxpro6000"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", None),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", None),
         ("NVIDIA GeForce RTX 4090", None),
     ],
 )
@@ -87,16 +123,16 @@ def test_products_are_identified(product: str, gpu_type: str | None) -> None:
 def test_a_user_adds_a_gpu_and_changes_one() -> None:
     gpus = hardware.extend(
         {
-            "l40s": {"memory_gb": 48, "gpus_per_node": 4, "match": ["L40S"], "peaks": {"bf16": 362.05}},
+            "a40": {"memory_gb": 48, "gpus_per_node": 4, "match": ["A40"], "peaks": {"bf16": 149.7}},
             "h100": {"peaks": {"fp32": 67}},
             "cpu": {"peaks": {"bf16": 1.5}, "source": "measured"},
         }
     )
-    assert hardware.gpu("l40s", gpus).memory_gb == 48
-    assert hardware.identify("NVIDIA L40S", gpus) == "l40s"
-    added = hardware.peak("l40s", "bf16", gpus)
+    assert hardware.gpu("a40", gpus).memory_gb == 48
+    assert hardware.identify("NVIDIA A40", gpus) == "a40"
+    added = hardware.peak("a40", "bf16", gpus)
     assert added is not None
-    assert (added.tflops, added.name, added.source) == (362.05, "L40S dense BF16", "llmbx.toml: [gpus.l40s]")
+    assert (added.tflops, added.name, added.source) == (149.7, "A40 dense BF16", "llmbx.toml: [gpus.a40]")
     kept, own, cpu = (hardware.peak(g, d, gpus) for g, d in (("h100", "bf16"), ("h100", "fp32"), ("cpu", "bf16")))
     assert kept == hardware.peak("h100", "bf16")
     assert own is not None and (own.tflops, own.source) == (67, "llmbx.toml: [gpus.h100]")
