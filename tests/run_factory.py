@@ -145,7 +145,7 @@ def row(spec: RunSpec) -> Reference:
     return Reference(
         source="The recipe, table", size="1b", dtype="bf16", gpu_type="h100", gpus=8, recipe="plain", step_time_s=1.0,
         tokens_per_s=rate, mfu=64 * FLOPS.full / 8 / 989e12, days_per_1t_tokens=1e12 / rate / 86400,
-        global_batch_size=64, convention="full",
+        global_batch_size=64, peak_tflops=989.0, convention="full",
     )  # fmt: skip
 
 

@@ -155,7 +155,9 @@ def _published_text(facts: dict[str, Any]) -> str:
     if facts["no_reference_because"]:
         return "none: compare with a run of your own (--baseline)"
     tflops = f", {row.tflops_per_gpu:g} TFLOP/s per GPU" if row.tflops_per_gpu else ""
-    return f"{row.step_time_s:g} s per step{tflops}"
+    mfu = f", MFU {100 * row.mfu:.4g} %" if row.mfu is not None else ""
+    peak = f" of the source's peak of {row.peak_tflops:g} TFLOP/s" if mfu and row.peak_tflops else ""
+    return f"{row.step_time_s:g} s per step{tflops}{mfu}{peak}"
 
 
 def _findings(spec: RunSpec, workspace: Workspace) -> list[Finding]:

@@ -25,7 +25,7 @@ def shown(*arguments: str) -> str:
 @pytest.mark.parametrize(
     ("asked", "value", "origin"),
     [
-        (MEASURED, "12.37 s per step", "Llama 3.1 recipe"),
+        (MEASURED, "12.37 s per step, MFU 44.35 % of the source's peak of 1979 TFLOP/s", "Llama 3.1 recipe"),
         (
             NOT_MEASURED,
             "none: compare with a run of your own (--baseline)",
@@ -37,6 +37,12 @@ def shown(*arguments: str) -> str:
 def test_a_row_says_whether_it_has_a_published_figure(asked: tuple[str, ...], value: str, origin: str) -> None:
     rows = {row["setting"]: row for row in csv.DictReader(io.StringIO(shown(*asked, "--format", "csv")))}
     assert value in rows["published"]["value"] and origin in rows["published"]["origin"]
+
+
+def test_the_peak_is_the_data_sheets_and_names_its_source() -> None:
+    """The recipes print 4900 for the same GPU; 10 PFLOPS with sparsity are 5000 TFLOP/s without."""
+    rows = {row["setting"]: row for row in csv.DictReader(io.StringIO(shown(*NOT_MEASURED, "--format", "csv")))}
+    assert rows["peak_tflops"]["value"].startswith("5000 (GB200 dense FP8; NVIDIA GB200 NVL72 data sheet")
 
 
 def test_json_has_the_figure_or_the_reason() -> None:

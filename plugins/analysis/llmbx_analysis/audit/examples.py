@@ -6,13 +6,16 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from llmbx.api import Example, UsageError, hardware
+from llmbx.api import Example, Peak, UsageError, hardware
 
 from .arithmetic import equations
 from .cells import TOLERANCE, dispute
-from .explain import MATCH, Candidates, explain
+from .explain import MATCH, Candidates, explain, peak_names
 from .findings import Disputed, ExampleDispute, difference_percent
 from .terms import CELLS, Case, compute
+
+NEAR_PERCENT = 5.0
+"""Largest difference of a source's own peak for its GPU type from the data sheet's: the recipes' is 2 % for GB200."""
 
 
 def disputed_examples(
@@ -28,7 +31,7 @@ def disputed_examples(
     """
     tables = [case for case in cases if case.reference.kind == "table"]
     example_cases = [
-        _with_known_peak(case, tables, candidates.gpus) for case in cases if case.reference.kind == "example"
+        _with_known_peak(case, tables, candidates) for case in cases if case.reference.kind == "example"
     ]
     found = [*_check_statements(examples, cases, candidates, tolerance, workload)]
     for case in example_cases:
@@ -66,7 +69,7 @@ def _check_peaks(tables: Sequence[Case], candidates: Candidates, tolerance: floa
         r = case.reference
         right = hardware.peak(r.gpu_type, r.dtype, candidates.gpus)
         if r.peak_tflops is not None and right is not None:
-            yield from _check_peak(case, r.peak_tflops, right.tflops, candidates.gpus, tolerance)
+            yield from _check_peak(case, r.peak_tflops, right, candidates, tolerance)
 
 
 def _check_model_flops(tables: Sequence[Case], candidates: Candidates, tolerance: float) -> Iterator[ExampleDispute]:
@@ -109,8 +112,8 @@ def _check_stated(
     matching = [case for case in cases if _same_run(example, case)]
     right, explanation, kind = None, example.note, "table"
     if field == "peak_tflops":
-        kind, right = "peak", _known_peak(example, candidates.gpus)
-        explanation = explanation or _explain_peak(stated, right, candidates.gpus)
+        kind, right = "peak", _right_peak(example, stated, cases, candidates.gpus)
+        explanation = explanation or _explain_stated(example, stated, right, candidates)
     elif field in ("window_first", "window_last"):
         windows = {case.window for case in matching if case.window}
         kind, right = "configuration", min((w[field == "window_last"] for w in windows), default=None)
@@ -129,37 +132,63 @@ def _check_stated(
 
 
 def _check_peak(
-    case: Case, stated: float, right: float, gpus: Mapping[str, hardware.GpuType], tolerance: float
+    case: Case, stated: float, right: Peak, candidates: Candidates, tolerance: float
 ) -> Iterator[ExampleDispute]:
-    if abs(difference_percent(stated, right)) > 100 * tolerance:
-        explanation = _explain_peak(stated, right, gpus)
-        yield _row_dispute(case, "peak", "peak_tflops", stated, right, explanation=explanation)
+    """A table whose peak is not the data sheet's. Its figures are still recomputed with its own."""
+    if abs(difference_percent(stated, right.tflops)) > 100 * tolerance:
+        others = dataclasses.replace(candidates, cases=())  # the table's own peak explains nothing
+        explanation = _explain_peak(stated, right.tflops, others) or _own_peak(stated, right)
+        yield _row_dispute(case, "peak", "peak_tflops", stated, right.tflops, explanation=explanation)
 
 
-def _explain_peak(stated: float, right: float | None, gpus: Mapping[str, hardware.GpuType]) -> str | None:
-    """The GPU type and dtype that have the stated peak, or a misplaced decimal point."""
-    for gpu in gpus.values():
-        for known in gpu.peaks.values():
-            if abs(known.tflops / stated - 1) <= MATCH:
-                return f"{stated:g} TFLOP/s is the {known.name} peak"
+def _own_peak(stated: float, right: Peak) -> str | None:
+    """Name both peaks of a source that has its own figure near the data sheet's; None if it is not near."""
+    if abs(difference_percent(stated, right.tflops)) > NEAR_PERCENT:
+        return None
+    return f"the source has its own peak; {right.tflops:g} is that of the {right.source.partition(':')[0]} ({right.name})"
+
+
+def _explain_stated(example: Example, stated: float, right: float | None, candidates: Candidates) -> str | None:
+    known = hardware.peak(example.gpu_type or "", example.dtype or "", candidates.gpus)
+    return _explain_peak(stated, right, candidates) or (_own_peak(stated, known) if known else None)
+
+
+def _explain_peak(stated: float, right: float | None, candidates: Candidates) -> str | None:
+    """The GPU types and dtypes that have the stated peak, or a misplaced decimal point."""
+    known = [names for tflops, names in peak_names(candidates).items() if abs(tflops / stated - 1) <= MATCH]
+    if known:
+        return f"{stated:g} TFLOP/s is the peak of {' or '.join(name for names in known for name in names)}"
     for power in (10, 100, 1000):
         if right is not None and any(abs(stated * factor / right - 1) <= MATCH for factor in (power, 1 / power)):
             return f"misprint: {right:g} with a misplaced decimal point"
     return None
 
 
-def _with_known_peak(case: Case, tables: Sequence[Case], gpus: Mapping[str, hardware.GpuType]) -> Case:
-    """The example with the peak of its GPU type and dtype from the tables, else the known one, else its own."""
-    r = case.reference
+def _with_known_peak(case: Case, tables: Sequence[Case], candidates: Candidates) -> Case:
+    """The example with the peak that the tables print for its GPU type and dtype.
+
+    Without such a table it keeps its own, unless that is another GPU's or a misprint: then it gets the data sheet's.
+    """
+    r, own = case.reference, case.terms.peak_tflops
     stated = [t.terms.peak_tflops for t in tables if (t.reference.gpu_type, t.reference.dtype) == (r.gpu_type, r.dtype)]
-    right = hardware.peak(r.gpu_type, r.dtype, gpus)
-    own = stated[0] if stated else (right.tflops if right else case.terms.peak_tflops)
+    right = hardware.peak(r.gpu_type, r.dtype, candidates.gpus)
+    if stated:
+        own = stated[0]
+    elif right is not None and (own is None or _explain_peak(own, right.tflops, candidates)):
+        own = right.tflops
     return dataclasses.replace(case, terms=case.terms.replace(peak_tflops=own))
 
 
-def _known_peak(example: Example, gpus: Mapping[str, hardware.GpuType]) -> float | None:
-    found = hardware.peak(example.gpu_type, example.dtype, gpus) if example.gpu_type and example.dtype else None
-    return found.tflops if found else None
+def _right_peak(
+    example: Example, stated: float, cases: Sequence[Case], gpus: Mapping[str, hardware.GpuType]
+) -> float | None:
+    """The data sheet's peak of the example's GPU type and dtype, or the one of the source's tables, if nearer."""
+    if not (example.gpu_type and example.dtype):
+        return None
+    found = hardware.peak(example.gpu_type, example.dtype, gpus)
+    rows = [case.reference for case in cases if case.reference.kind == "table"]
+    printed = [r.peak_tflops for r in rows if (r.gpu_type, r.dtype) == (example.gpu_type, example.dtype)]
+    return _nearest(stated, [*printed, found.tflops if found else None])
 
 
 def _same_run(example: Example, case: Case) -> bool:

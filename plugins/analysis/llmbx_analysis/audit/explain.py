@@ -1,16 +1,17 @@
-"""Search for an assumption that explains a published figure. The simplest explanation is returned.
+"""Search for the assumptions that explain a published figure. A cause is named only if it is the only one that fits.
 
-Single changes are tried first, the most common mistakes before rarer ones; then pairs of the other attention convention
-and one more change; then unusual mistakes. Later candidates must match more closely, because there are more of them and
-a match by chance is more likely. An explanation is a hypothesis.
+All single changes are tried, and all that fit are listed: the figure alone cannot decide between them (half of the GPUs
+and twice the batch double an MFU alike). Pairs of the other attention convention and one more change are tried only if
+no usual single change fits. Pairs and unusual mistakes must match more closely: there are more of them, and a match by
+chance is more likely. An explanation is a hypothesis.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from llmbx.api import Value, hardware
+from llmbx.api import Reference, Value, hardware
 
 from .terms import Case, Terms, compute
 
@@ -19,6 +20,12 @@ MATCH = 0.0025
 
 CLOSE_MATCH = 0.0005
 """Allowed relative difference for pairs and unusual mistakes."""
+
+SEVERAL = "several causes fit"
+"""Begins an explanation that lists more than one cause."""
+
+MOST = 4
+"""Most causes that are listed if several fit."""
 
 
 class Assumption(Value, frozen=True):
@@ -39,29 +46,46 @@ class Candidates:
 
 
 def explain(case: Case, field: str, published: float, candidates: Candidates) -> str | None:
-    """Describe the simplest assumption that gives the published figure; None if there is none."""
+    """Describe the assumption that gives the published figure, or all of them if several do; None if none does."""
     own = compute(field, case.terms, case.formula)
     if own is None or own <= 0 or published <= 0:
         return None
     if _rounds_to(own, published, field):
         return "rounding to the printed digits"
-    searches = (
-        (_single(case, field, candidates), MATCH),
-        (_pairs(case, field, candidates), CLOSE_MATCH),
-        (_unusual(case, field), CLOSE_MATCH),
-    )
-    for assumptions, limit in searches:
-        for assumption in assumptions:
-            value = compute(field, assumption.terms, case.formula)
-            if value is not None and abs(assumption.factor * value / published - 1) <= limit:
-                return assumption.description
-    return None
+    found = _fitting(_single(case, field, candidates), MATCH, case, field, published)
+    if not found:
+        found = _fitting(_pairs(case, field, candidates), CLOSE_MATCH, case, field, published)
+    return _named([*found, *_fitting(_unusual(case, field), CLOSE_MATCH, case, field, published)])
+
+
+def _fitting(
+    assumptions: Iterable[Assumption], limit: float, case: Case, field: str, published: float
+) -> list[Assumption]:
+    """The assumptions that give the published figure within the relative difference `limit`."""
+    found = []
+    for assumption in assumptions:
+        value = compute(field, assumption.terms, case.formula)
+        if value is not None and abs(assumption.factor * value / published - 1) <= limit:
+            found.append(assumption)
+    return found
+
+
+def _named(found: Sequence[Assumption]) -> str | None:
+    """Name the one cause, or say that several fit. Assumptions with the same terms are one cause."""
+    causes: dict[tuple[Terms, float], list[str]] = {}
+    for assumption in found:
+        causes.setdefault((assumption.terms, assumption.factor), []).append(assumption.description)
+    texts = [" or ".join(dict.fromkeys(descriptions)) for descriptions in causes.values()]
+    if len(texts) < 2:
+        return texts[0] if texts else None
+    more = f"; and {len(texts) - MOST} more" if len(texts) > MOST else ""
+    return f"{SEVERAL}: {'; '.join(texts[:MOST])}{more}"
 
 
 def _single(case: Case, field: str, candidates: Candidates) -> Iterator[Assumption]:
     if field == "mfu":
         yield from _percent(case.terms)
-        yield from peaks(case, candidates.gpus)
+        yield from peaks(case, candidates)
     if field in ("mfu", "tflops_per_gpu", "model_flops"):
         yield from _convention(case.terms)
         yield from _query_groups(case.terms)
@@ -78,7 +102,7 @@ def _pairs(case: Case, field: str, candidates: Candidates) -> Iterator[Assumptio
     for first in _convention(case.terms):
         changed = dataclasses.replace(case, terms=first.terms)
         rest = [*_vocabulary(first.terms, candidates), *_query_groups(first.terms)]
-        rest += [*peaks(changed, candidates.gpus)] if field == "mfu" else []
+        rest += [*peaks(changed, candidates)] if field == "mfu" else []
         for second in (*rest, *_other_rows(changed, candidates, field)):
             yield second.replace(description=f"{first.description}, and {second.description}")
 
@@ -91,15 +115,36 @@ def _unusual(case: Case, field: str) -> Iterator[Assumption]:
         yield from _own_flops(case)
 
 
-def peaks(case: Case, gpus: Mapping[str, hardware.GpuType]) -> Iterator[Assumption]:
-    """Other peaks: of the same GPU type, then of the same dtype on other GPUs, then all others."""
-    r, own = case.reference, case.terms.peak_tflops
-    every = [(gpu, dtype, peak) for gpu in gpus.values() for dtype, peak in gpu.peaks.items()]
-    every.sort(key=lambda item: (item[0].name != r.gpu_type, item[1] != r.dtype))
-    for _, _, peak in every:
-        if peak.tflops != own:
-            description = f"the {peak.name} peak of {peak.tflops:g} TFLOP/s instead of {own:g}"
-            yield Assumption(description=description, terms=case.terms.replace(peak_tflops=peak.tflops))
+def peaks(case: Case, candidates: Candidates) -> Iterator[Assumption]:
+    """Other peaks: of the GPU types' data sheets, and those that published tables print."""
+    own = case.terms.peak_tflops
+    for tflops, names in peak_names(candidates).items():
+        if tflops != own:
+            description = f"a peak of {tflops:g} TFLOP/s ({' or '.join(names)}) instead of {own:g}"
+            yield Assumption(description=description, terms=case.terms.replace(peak_tflops=tflops))
+
+
+def peak_names(candidates: Candidates) -> dict[float, list[str]]:
+    """Every known peak in TFLOP/s with the names of the GPU types and dtypes that have it.
+
+    Printed peaks come from the tables of the cases; worked examples may print wrong ones.
+    """
+    found: dict[float, dict[str, None]] = {}
+    for gpu in candidates.gpus.values():
+        for peak in gpu.peaks.values():
+            found.setdefault(peak.tflops, {})[peak.name] = None
+    for case in candidates.cases:
+        r = case.reference
+        if r.peak_tflops is None or r.kind == "example" or _is_data_sheets(r, candidates.gpus):
+            continue
+        title = candidates.gpus[r.gpu_type].title if r.gpu_type in candidates.gpus else r.gpu_type
+        found.setdefault(r.peak_tflops, {})[f"printed for {title} {r.dtype.upper()}"] = None
+    return {tflops: list(names) for tflops, names in found.items()}
+
+
+def _is_data_sheets(reference: Reference, gpus: Mapping[str, hardware.GpuType]) -> bool:
+    known = hardware.peak(reference.gpu_type, reference.dtype, gpus)
+    return known is not None and known.tflops == reference.peak_tflops
 
 
 def _percent(terms: Terms) -> Iterator[Assumption]:

@@ -1,4 +1,4 @@
-"""The metrics of both sides. MFU and TFLOP/s are converted to one attention convention."""
+"""The metrics of both sides. MFU and TFLOP/s are converted to one attention convention, and MFU to one peak."""
 
 from __future__ import annotations
 
@@ -48,11 +48,30 @@ def published_metrics(reference: Reference, runs: Sequence[Measured]) -> list[Me
         measured = _mean([in_convention(run.result, reference.convention, "tflops_per_gpu") for run in runs])
         found.append(metric("tflops_per_gpu", "TFLOP/s", "higher", reference.tflops_per_gpu, measured))
     if reference.mfu is not None:
-        measured = _mean([in_convention(run.result, reference.convention, "mfu") for run in runs])
-        found.append(
-            metric("mfu", "%", "higher", 100 * reference.mfu, _percent(measured), _conversion(runs, reference))
-        )
+        measured = _mean([_by_peak_of(run.result, reference) for run in runs])
+        notes = (_conversion(runs, reference), _peaks(runs, reference))
+        note = "; ".join(note for note in notes if note) or None
+        found.append(metric("mfu", "%", "higher", 100 * reference.mfu, _percent(measured), note))
     return found
+
+
+def _by_peak_of(result: Result, reference: Reference) -> float | None:
+    """MFU (a fraction) of a result in the source's convention, of the peak that the source divides by."""
+    value, own = in_convention(result, reference.convention, "mfu"), result.mfu.peak_tflops
+    if value is None or own is None or reference.peak_tflops is None:
+        return value
+    return value * own / reference.peak_tflops
+
+
+def _peaks(runs: Sequence[Measured], reference: Reference) -> str | None:
+    """Name both peaks if the source divides by another one than the runs, or by one that it does not state."""
+    own = runs[-1].result.mfu
+    if own.peak_tflops is None or reference.peak_tflops == own.peak_tflops:
+        return None
+    ours = f"{own.peak_tflops:g} TFLOP/s ({own.peak_name})"
+    if reference.peak_tflops is None:
+        return f"the source does not state its peak; B is of {ours}"
+    return f"both of the source's peak of {reference.peak_tflops:g} TFLOP/s; elsewhere the MFU of B is of {ours}"
 
 
 def in_convention(result: Result, convention: Convention, figure: Figure) -> float | None:

@@ -64,7 +64,10 @@ def test_the_workload_of_a_file_is_detected(path: Path, framework: Callable[...,
     assert (rate.workload, rate.gpus, rate.field) == ("toy", 128, "tokens_per_s")
     assert rate.explanation == "the global batch size 128 of 64 GPUs instead of 256"
     assert (mfu.gpus, mfu.field) == (128, "mfu")
-    assert mfu.explanation is not None and "FP8 peak of 1979" in mfu.explanation
+    assert mfu.explanation == (
+        "several causes fit: a peak of 1979 TFLOP/s (H100 SXM dense FP8 or H200 SXM dense FP8) instead of 989; "
+        "the global batch size 128 of 64 GPUs instead of 256"
+    )
     (example,) = found.examples
     assert (example.kind, example.published) == ("arithmetic", 145202)
     assert example.recomputed == pytest.approx(154202.35, abs=0.01)
@@ -245,7 +248,7 @@ def test_the_json_is_one_object_with_these_members(run: Callable[..., str]) -> N
 def test_the_table_and_the_csv_list_all_findings(run: Callable[..., str]) -> None:
     text = run("-w", "llama4")
     assert "18.71 %" in text and "37.43 %" in text and "-50.0 %" in text
-    assert "the GB200 dense FP8 peak of 4900 TFLOP/s instead of 2450" in text
+    assert "several causes fit: a peak of 4900 TFLOP/s (printed for GB200 FP8) instead of 2450; 256 GPUs" in text
     assert text.index("Cells") < text.index("Configuration rows") < text.index("Worked examples")
     lines = run("-w", "llama4", "--format", "csv").splitlines()
     assert lines[0].startswith("kind,source,workload,recipe,size")

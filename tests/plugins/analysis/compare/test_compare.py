@@ -17,6 +17,7 @@ from llmbx.history.tags import change_tags
 from llmbx.model import Image, Reference
 from llmbx.model.result import FlopsPerSample
 from llmbx.plugins.manager import Plugins
+from llmbx.record.folder import read_result
 from llmbx_analysis.cli import compare as module
 
 from ....run_factory import FLOPS, RunFactory, Toy, noise
@@ -349,6 +350,34 @@ def test_mfu_is_converted_to_the_convention_of_the_source(
     (line,) = [m for m in found["metrics"] if m["name"] == "mfu"]
     assert line["change_percent"] == pytest.approx(0, abs=0.3)
     assert line["note"] == "converted from causal to full attention, the convention of the source"
+
+
+@pytest.mark.parametrize(
+    ("printed", "published", "note"),
+    [
+        (
+            989.0 * 0.98, 1 / 0.98,
+            "both of the source's peak of 969.22 TFLOP/s; elsewhere the MFU of B is of 989 TFLOP/s (H100 dense BF16)",
+        ),
+        (989.0, 1.0, None),
+        (None, 1.0, "the source does not state its peak; B is of 989 TFLOP/s (H100 dense BF16)"),
+    ],
+)  # fmt: skip
+def test_mfu_is_compared_by_the_peak_of_the_source(
+    run_factory: RunFactory, toy: Toy, row: Reference, compare: Compare, printed: float | None, published: float,
+    note: str | None,
+) -> None:  # fmt: skip
+    """A source whose peak is 2 % under the data sheet's prints a MFU 2 % higher for the same step time."""
+    assert row.mfu is not None
+    toy.references = (row.replace(peak_tflops=printed, mfu=row.mfu * published),)
+    run = run_factory.put(noise(2, 1.0))
+    found = read(compare("--reference", "--format", "json"))
+    (line,) = [m for m in found["metrics"] if m["name"] == "mfu"]
+    assert line["change_percent"] == pytest.approx(0, abs=0.3)
+    assert line["b"] == pytest.approx(line["a"], rel=0.003)
+    assert line["note"] == note
+    own = read_result(run.path)
+    assert own is not None and own.mfu.peak_tflops == 989, "the result keeps the data sheet's"
 
 
 def test_a_disputed_row_gives_a_warning(run_factory: RunFactory, toy: Toy, row: Reference, compare: Compare) -> None:
