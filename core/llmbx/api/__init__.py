@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from ..logs.parser import LogFormat as LogFormat
     from ..logs.parser import LogParser as LogParser
     from ..logs.parser import Record as LogRecord
+    from ..logs.restarts import FELL_TO as FELL_TO
     from ..logs.restarts import RESTARTED as RESTARTED
     from ..logs.restarts import Attempts as Attempts
     from ..logs.signatures import Signatures as Signatures

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..logs.signatures import FINISHED
 from ..model import Event
-from .base import NO_SPEC, Answer, Check, Evidence, NotPossible
+from .base import Answer, Check, Evidence, NotPossible
 
 CRASHES = ("out_of_memory", "gpu_error", "nccl_error", "segfault", "exception", "killed", "rank_exit")
 """Kinds of event after the last step that are a crashed teardown, the most telling first."""
@@ -16,15 +16,18 @@ BROKEN = ("out_of_memory", "gpu_error", "nccl_error", "network_error", "segfault
 
 BEFORE = "the training did not reach its end; its cause is already known"
 
+NOT_ANNOUNCED = "the log does not announce its last step, or does not have it"
+"""The same for a log without a run, of which no cause is known."""
+
+DISORDER = NotPossible(reason="the lines are not in their order")
+
 
 def last_line(evidence: Evidence) -> Answer:
     """The framework's last line is missing."""
-    if evidence.spec is None:
-        return NO_SPEC
     if evidence.prints is None or not evidence.prints.finished:
         return NotPossible(reason="the format has no last line")
     if not evidence.ended_well:
-        return NotPossible(reason=BEFORE)
+        return _not_ended(evidence)
     if any(event.kind == FINISHED for event in evidence.events):
         return None
     return "the framework's last line is missing: it was ended before it had finished"
@@ -32,10 +35,10 @@ def last_line(evidence: Evidence) -> Answer:
 
 def crash(evidence: Evidence) -> Answer:
     """A failure after the last step."""
-    if evidence.spec is None:
-        return NO_SPEC
     if not evidence.ended_well:
-        return NotPossible(reason=BEFORE)
+        return _not_ended(evidence)
+    if evidence.order != "printed":
+        return DISORDER
     found = _first(evidence.after, CRASHES)
     return f"after the last step: {_line(found)}" if found else None
 
@@ -44,7 +47,14 @@ def failure_inside(evidence: Evidence) -> Answer:
     """A failure of the machine before the last step."""
     inside = evidence.events[: len(evidence.events) - len(evidence.after)]
     found = _first(inside, BROKEN)
-    return f"the log has a failure before the last step: {_line(found)}" if found and evidence.ended_well else None
+    if found is None or not evidence.ended_well:
+        return None
+    where = "before the last step" if evidence.order == "printed" else "somewhere"
+    return f"the log has a failure {where}: {_line(found)}"
+
+
+def _not_ended(evidence: Evidence) -> NotPossible:
+    return NotPossible(reason=BEFORE if evidence.spec else NOT_ANNOUNCED)
 
 
 def _first(events: Sequence[Event], kinds: Sequence[str]) -> Event | None:

@@ -65,7 +65,7 @@ def fast_step(evidence: Evidence) -> Answer:
 def share(evidence: Evidence) -> Answer:
     """Too few steps of the window are measured."""
     if evidence.figures is None:
-        return NO_SPEC
+        return NotPossible(reason="nothing was measured")
     if evidence.spec is not None and evidence.spec.profile is not None:
         return NotPossible(reason="profiled steps are not measured")
     window, measured = evidence.figures.window, evidence.figures.steps_measured
@@ -96,13 +96,40 @@ def two_writers(evidence: Evidence) -> Answer:
     return f"the log has {what}: two programs write into it"
 
 
+def in_order(evidence: Evidence) -> Answer:
+    """The lines are out of order, and the steps were sorted by their numbers."""
+    if evidence.order != "sorted":
+        return None
+    return "the lines of the steps are not in their order; the steps were sorted by their numbers"
+
+
+def mixed(evidence: Evidence) -> Answer:
+    """The lines are out of order, and the numbers of the steps repeat."""
+    if evidence.order != "mixed":
+        return None
+    return "the lines of the steps are not in their order and their numbers repeat: nothing can be measured"
+
+
 def restarted(evidence: Evidence) -> Answer:
     """The training restarted inside one attempt."""
     if evidence.spec is None:
         return NO_SPEC
-    found = [e for e in (*evidence.earlier, *evidence.events) if e.kind == RESTARTED and PHASE not in e.facts]
-    times = "once" if len(found) == 1 else f"{len(found)} times"
-    return f"the training restarted {times} inside one attempt" if found else None
+    count = _restarts(evidence)
+    times = "once" if count == 1 else f"{count} times"
+    return f"the training restarted {times} inside one attempt" if count else None
+
+
+def several_trainings(evidence: Evidence) -> Answer:
+    """A log without a run has several trainings."""
+    if evidence.spec is not None or evidence.order != "printed":
+        return None
+    count = _restarts(evidence)
+    return f"the log has {count + 1} trainings, one after the other; the last one is measured" if count else None
+
+
+def _restarts(evidence: Evidence) -> int:
+    events = (*evidence.earlier, *evidence.events)
+    return sum(event.kind == RESTARTED and PHASE not in event.facts for event in events)
 
 
 def too_long(evidence: Evidence) -> Answer:
@@ -154,15 +181,13 @@ def _clock(evidence: Evidence) -> tuple[float, float, int] | NotPossible:
 
     The clock is that of the follower; for a run that nobody followed it is that of the log.
     """
-    if evidence.spec is None:
-        return NO_SPEC
     inside = _clocked(evidence)
     numbers = {step.number for step in inside}
     stamps = {arrival.number: arrival.at for arrival in evidence.arrivals if arrival.number in numbers}
     if not evidence.arrivals:
         stamps = {step.number: step.printed_at for step in inside if step.printed_at is not None}
     if len(stamps) < 2:
-        return NotPossible(reason="the times of the steps' lines are not known: nobody followed the run")
+        return NotPossible(reason="the times of the steps' lines are not known: nobody followed the run, and the log has none")
     first, last = min(stamps), max(stamps)
     times = {step.number: step.time_s for step in inside if first < step.number <= last and step.time_s is not None}
     if len(times) < last - first:
@@ -205,9 +230,25 @@ CHECKS = (
         "Check the launcher's world size, and whether the folder is used twice.", "invalid", two_writers,
     ),
     Check(
+        "lines-mixed", "The order of the steps' lines and their numbers.",
+        "The log was reversed, shuffled or put together from several logs, and a number stands for several steps.",
+        "Parse the original log, or each of the logs alone.", "invalid", mixed,
+    ),
+    Check(
+        "lines-sorted", "The order of the steps' lines and their numbers.",
+        "The log was reversed, shuffled or put together from parts of one training. Each line has its number, so the "
+        "figures are right; what stands beside the steps cannot be assigned to them.",
+        "Parse the original log.", "warning", in_order,
+    ),
+    Check(
         "restarted", "Lines that a training prints only when it starts, and falling step numbers.",
         "The figures mix a cold start, or the run lost its first half.", "Find out what ended the first training.",
         "invalid", restarted,
+    ),
+    Check(
+        "several-trainings", "The same, in a log that no run of llmbx wrote.",
+        "A scheduler requeued the job, or several runs were written into one file.",
+        "Check that the last training is the one to measure.", "warning", several_trainings,
     ),
     Check(
         "clock-short", "The times of the window's steps, and the wall clock between their lines.",

@@ -14,6 +14,7 @@ from .output import format_option, print_json, to_csv
 
 if TYPE_CHECKING:
     from ..logs.find import LogFile
+    from ..logs.parser import LogParser
     from ..measure.figures import Figures
     from ..record.folder import Run
 
@@ -61,7 +62,7 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
         raise UsageError("no folder ./experiments here; specify a log or a folder: llmbx parse PATH")
     chosen = check(window) if window is not None else None
     logs = find_logs([_found(path) for path in paths] or (DEFAULT,))
-    rows = parse_logs(logs, load().log_formats(), chosen, _measure, intervals=format_ == "json")
+    rows = parse_logs(logs, load().log_formats(), chosen, _measure, format_ == "json", _parser)
     if save:
         _save(logs, chosen)
     if format_ == "json":
@@ -123,3 +124,11 @@ def _measure(run: Run, steps: Sequence[Step], policy: str | None) -> Figures:
     from ..plugins.manager import load
 
     return figures(run, steps, load(), policy)
+
+
+def _parser(run: Run) -> LogParser | None:
+    """The parser for this run, which knows its specification; None if the plugin is missing."""
+    from ..plugins.manager import load
+
+    spec, plugins = run.record.spec, load()
+    return plugins.framework(spec.plugin).parse_log(spec) if spec.plugin in plugins.frameworks() else None

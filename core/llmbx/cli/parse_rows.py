@@ -15,7 +15,7 @@ from ..errors import InfraError, LlmbxError
 from ..logs.find import LogFile, sniff
 from ..logs.parser import LogFormat, LogParser
 from ..measure import stats
-from ..measure.figures import ROUNDED, Figures
+from ..measure.figures import ROUNDED, Figures, measure_plain
 from ..measure.intervals import over_steps
 from ..measure.window import choose
 from ..model import Event, Result, Step, Value
@@ -38,6 +38,9 @@ COLUMNS = (
 
 Measure = Callable[[Run, Sequence[Step], str | None], Figures]
 """Measures the steps of a run of llmbx. Arguments: the run, its steps, a window that overrides the run's (or None)."""
+
+ParserOf = Callable[[Run], LogParser | None]
+"""The parser that the run itself was read with; None if its plugin is missing."""
 
 
 class Steady(Value, frozen=True):
@@ -63,7 +66,7 @@ class Row(Value, frozen=True):
     window. `window` is the range of measured steps (A-B), or the requested range if there are none; `window_policy`
     is how it was chosen. `step_time_cv` is the standard deviation divided by the mean. `step_time_interval_s` is the
     95 % confidence interval of the mean, which accounts for the correlation of consecutive steps; it is None unless
-    requested. `cause` is the line of the log that explains a failure. `steady` is the measurement over the steady
+    requested. `notes` are the warnings about the measured steps. `cause` is the line of the log that explains a failure. `steady` is the measurement over the steady
     state if the window is the recipe's. `checks` has the checks that found something or were not possible.
     """
 
@@ -93,6 +96,7 @@ class Row(Value, frozen=True):
     unit: Literal["s", "ms"] = "s"
     steady: Steady | None = None
     checks: tuple[CheckOutcome, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def valid(self) -> bool:
@@ -102,69 +106,80 @@ class Row(Value, frozen=True):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Findings that leave the measurement valid, one line each."""
-        return tuple(line for kind in ("failed", "not comparable", "warning") for line in texts(self.checks, kind))
+        found = (line for kind in ("failed", "not comparable", "warning") for line in texts(self.checks, kind))
+        return (*found, *(self.notes if self.valid else ()))
 
 
 def parse_logs(
     logs: Iterable[LogFile], formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None,
-    intervals: bool = False,
+    intervals: bool = False, parser_of: ParserOf = lambda run: None,
 ) -> list[Row]:  # fmt: skip
     """Measure each log. Files of unknown format are skipped unless they belong to a run or their name starts with log.
 
-    `window` overrides the default window of each log's format or run. `measure` computes the figures of runs of llmbx.
-    `intervals` adds confidence intervals, which take about 20 ms per log. Raises `InfraError` if a log cannot be read.
+    `window` overrides the default window of each log's format or run. `measure` computes the figures of runs of llmbx;
+    `parser_of` has the parsers that they were read with. `intervals` adds confidence intervals, which take about 20 ms
+    per log. Raises `InfraError` if a log cannot be read.
     """
-    rows = [parse_log(log, formats, window, measure, intervals) for log in logs]
+    rows = [parse_log(log, formats, window, measure, intervals, parser_of) for log in logs]
     return [row for row in rows if row is not None]
 
 
 def parse_log(
     log: LogFile, formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None,
-    intervals: bool = False,
+    intervals: bool = False, parser_of: ParserOf = lambda run: None,
 ) -> Row | None:  # fmt: skip
     """Measure one log (see `parse_logs`). None if the file is skipped."""
-    path = Path(log.path)
+    path, run = Path(log.path), _run(log)
     try:
         format_ = sniff(path, formats) if path.exists() else None
-        parser = format_.parser() if format_ else None
+        own = parser_of(run) if run is not None and path.exists() else None
+        parser = own or (format_.parser() if format_ else None)
         read = collect_file(parser, path) if parser else Log()
     except OSError as error:
         raise InfraError(f"{path}: cannot be read: {error.strerror}") from None
     if format_ is None and log.run_dir is None and not path.name.startswith("log"):
         return None
-    run = _run(log)
     row: Callable[[str | None], Row]
-    figures, logged = None, read.steps
-    if run is not None and measure is not None:
-        read = read.replace(steps=_stored_steps(run) or read.steps)
-        row = partial(_measured_row, log, format_, read, run, measure, intervals)
-        figures = measure(run, read.steps, window)
+    logged, known = read.steps, run if measure is not None else None
+    if known is not None and measure is not None:
+        read = read.replace(steps=_stored_steps(known) or read.steps)
+        row = partial(_measured_row, log, format_, read, known, measure, intervals)
+        figures = measure(known, read.steps, window)
     else:
         row = partial(_plain_row, log, format_, read, intervals)
-    chosen = _checked(row(window), run, read.replace(steps=logged or read.steps), parser, figures)
+        figures = measure_plain(read.steps, _policy(log, format_, window))
+    result = _result(run)
+    evidence = read.replace(steps=logged or read.steps)
+    # If the log is gone, only the result says what the checks found.
+    outcomes = _outcomes(known, result, evidence, parser, figures) if parser else result.checks if result else ()
+    chosen = _checked(row(window), outcomes, read.events).replace(notes=figures.warnings)
     return chosen if window is not None else chosen.replace(steady=_steady(chosen, row))
 
 
-def _checked(row: Row, run: Run | None, read: Log, parser: LogParser | None, figures: Figures | None) -> Row:
-    """The row with the outcomes of the checks; a finding that makes the data invalid is the reason of a failure.
-
-    If the log is gone, they are those of the run's result.
-    """
-    result = _result(run)
-    outcomes = _outcomes(run, result, read, parser, figures) if parser else result.checks if result else ()
+def _checked(row: Row, outcomes: tuple[CheckOutcome, ...], events: Sequence[Event]) -> Row:
+    """The row with the outcomes of the checks; a finding that makes the data invalid is the reason of a failure."""
     invalid = first(outcomes, "invalid")
     failed: Row = row.replace(checks=outcomes, status=f"Failed ({invalid.text})" if invalid else row.status)
-    return failed.replace(cause=_cause(read.events)) if invalid and row.valid else failed
+    return failed.replace(cause=_cause(events)) if invalid and row.valid else failed
 
 
 def _outcomes(
-    run: Run | None, result: Result | None, read: Log, parser: LogParser, figures: Figures | None
+    run: Run | None, result: Result | None, read: Log, parser: LogParser, figures: Figures
 ) -> tuple[CheckOutcome, ...]:
+    """The outcomes of the checks of a log; `run` is the run of llmbx that wrote it."""
     number = getattr(parser, "first_step", None)
-    ended = run is not None and result is not None and result.exit_code == 0
-    well = ended and run is not None and reached_end(run.record.spec, read.steps, number)
-    known = run if figures is not None else None
-    return run_checks(gather(known, read, getattr(parser, "prints", None), figures, first=number, ended_well=well))
+    if run is None:
+        well = _announced_end(read.steps)
+    else:
+        ended = result is not None and result.exit_code == 0
+        well = ended and reached_end(run.record.spec, read.steps, number)
+    return run_checks(gather(run, read, getattr(parser, "prints", None), figures, first=number, ended_well=well))
+
+
+def _announced_end(steps: Sequence[Step]) -> bool:
+    """Whether the log has the last step that it announces."""
+    last = steps[-1] if steps else None
+    return last is not None and last.total is not None and last.number >= last.total
 
 
 def _result(run: Run | None) -> Result | None:
@@ -220,8 +235,7 @@ def _measured_row(
 
 
 def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, intervals: bool, policy: str | None) -> Row:
-    policy = policy or (format_.window(log.experiment) if format_ else "auto")
-    window, measured = choose(read.steps, policy)
+    window, measured = choose(read.steps, _policy(log, format_, policy))
     times = [step.time_s for step in measured if step.time_s is not None]
     row: Row = _row(log, format_, read, window, len(measured), _printed_tflops(measured))
     full: Row = row.replace(
@@ -230,6 +244,11 @@ def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, intervals: bo
         tokens_per_s=_tokens_per_s(measured),
     )
     return full
+
+
+def _policy(log: LogFile, format_: LogFormat | None, asked: str | None) -> str:
+    """The window that was asked for, else that of the log's recipe."""
+    return asked or (format_.window(log.experiment) if format_ else "auto")
 
 
 def _spread(times: Sequence[float], interval: bool) -> dict[str, Any]:

@@ -7,6 +7,9 @@ from ..model import Event
 RESTARTED = "restarted"
 """Kind of the event with which a grammar announces that a new attempt begins in the same log."""
 
+FELL_TO = "fell_to"
+"""Fact of such an event: the step number, lower than those before, by which the new attempt was noticed."""
+
 
 class Attempts:
     """Counts the attempts in one log, from 0.
@@ -25,11 +28,12 @@ class Attempts:
 
     def step(self, number: int, line: str) -> list[Event]:
         """Handle a line of the step `number`; returns an event if it starts a new attempt."""
-        events = self._next(line) if self._last is not None and number < self._last - 1 else []
+        events = self._next(line, number) if self._last is not None and number < self._last - 1 else []
         self._last = number if self._last is None else max(self._last, number)
         return events
 
-    def _next(self, line: str) -> list[Event]:
+    def _next(self, line: str, number: int | None = None) -> list[Event]:
         self.current += 1
         self._last = None
-        return [Event(kind=RESTARTED, text=line.strip(), facts={"attempt": self.current})]
+        fell = {} if number is None else {FELL_TO: number}
+        return [Event(kind=RESTARTED, text=line.strip(), facts={"attempt": self.current, **fell})]

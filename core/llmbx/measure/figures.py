@@ -72,6 +72,27 @@ def measure(
     )
 
 
+def measure_plain(steps: Sequence[Step], policy: str) -> Figures:
+    """Compute what can be known of a log without a specification: window, step time and warnings, as for a run."""
+    window, measured = choose(steps, policy)
+    times = [step.time_s for step in measured if step.time_s is not None]
+    return Figures(
+        window=window,
+        steps_measured=len(times),
+        steps_seen=len(steps),
+        step_time_s=StepTime(**stats.summary(times)),
+        tflops_per_gpu=Tflops(),
+        tokens_per_s=None,
+        tokens_per_s_per_gpu=None,
+        mfu=Mfu(),
+        days_per_1t_tokens=None,
+        loss=_loss(steps),
+        peak_memory_gb=_memory(steps),
+        flops_per_sample=FlopsPerSample(),
+        warnings=(*_gaps(window, len(times)), *series.warnings(measured)),
+    )
+
+
 def _gaps(window: Window, measured: int) -> Iterator[str]:
     """Warnings about steps missing from an explicit window."""
     if measured and window.policy not in ("last", "auto") and window.span is not None and measured < window.span:

@@ -11,8 +11,9 @@ import msgspec
 
 from ..checks.base import Conflict
 from ..logs.lines import read_lines
+from ..logs.order import LogOrder, Order
 from ..logs.parser import LogParser, Record
-from ..logs.restarts import RESTARTED
+from ..logs.restarts import FELL_TO, RESTARTED
 from ..model import Event, Step, Value
 from ..plugins.isolation import stdout_to_stderr
 from ..plugins.log_parser import as_checked
@@ -27,6 +28,9 @@ class Log(Value, frozen=True):
     `attempts` is the number of attempts in the log; `earlier` has the events of all attempts before the last one.
     Steps of earlier attempts are never mixed in. `after` has the events that follow the first line of the last step.
     `conflicts` has the numbers of steps that the log has twice, with another time or loss.
+
+    `order` is how the steps were ordered. If they were `sorted`, all of them are one attempt, and `after` is empty. If
+    they are `mixed`, the steps are those of the last attempt without times, so that nothing is measured from them.
     """
 
     steps: list[Step] = []
@@ -35,6 +39,7 @@ class Log(Value, frozen=True):
     earlier: list[Event] = []
     after: list[Event] = []
     conflicts: list[Conflict] = []
+    order: LogOrder = "printed"
 
 
 class Collector:
@@ -47,6 +52,10 @@ class Collector:
         self._conflicts: list[Conflict] = []
         self._attempt = 0
         self._before = 0
+        self._order = Order()
+        self._earlier_steps: list[Step] = []
+        self._earlier_conflicts: list[Conflict] = []
+        self._paired: set[int] = set()
 
     def add(self, record: Record) -> None:
         """Add one record. A later record of a step completes the earlier one; a new attempt discards earlier steps."""
@@ -60,32 +69,64 @@ class Collector:
             known = self._steps.get(number)
             if known is None:
                 self._steps[number], self._before = record, len(self._events)
+                self._order.step(number)
                 return
+            if record.time_s is None and record.tflops_per_gpu is not None:
+                self._paired.add(number)
             if len(self._conflicts) < MAX_CONFLICTS:
                 self._conflicts += conflicts(known, record)
             self._steps[number] = merge(known, record)
 
     def log(self) -> Log:
         """Return the log collected so far."""
+        order = self._order.decide(self._steps)
         steps = [self._steps[number] for number in sorted(self._steps)]
+        if order == "sorted":
+            return self._sorted()
         return Log(
-            steps=steps,
+            steps=[_without_times(step) for step in steps] if order == "mixed" else steps,
             events=[*self._events],
             attempts=self._attempt + 1,
             earlier=[*self._earlier],
             after=self._events[self._before :],
             conflicts=[*self._conflicts],
+            order=order,
+        )
+
+    def _sorted(self) -> Log:
+        """Return all steps as those of one attempt, in the order of their numbers.
+
+        TFLOP/s of a line without a number belong to the step beside it, and are left out.
+        """
+        every = sorted((*self._earlier_steps, *self._steps.values()), key=lambda step: step.number)
+        return Log(
+            steps=[_alone(step) if step.number in self._paired else step.replace(attempt=0) for step in every],
+            events=[event for event in (*self._earlier, *self._events) if event.kind != RESTARTED],
+            conflicts=[*self._earlier_conflicts, *self._conflicts][:MAX_CONFLICTS],
+            order="sorted",
         )
 
     def _add_event(self, event: Event) -> None:
         if event.kind == RESTARTED:
-            self._begin(self._attempt + 1)
+            self._begin(self._attempt + 1, by_number=FELL_TO in event.facts)
         self._events.append(event)
 
-    def _begin(self, attempt: int) -> None:
+    def _begin(self, attempt: int, by_number: bool = False) -> None:
+        self._order.begin(self._steps, by_number)
+        self._earlier_steps += self._steps.values()
+        self._earlier_conflicts += self._conflicts
         self._earlier += self._events
         self._events, self._steps, self._attempt = [], {}, attempt
         self._conflicts, self._before = [], 0
+
+
+def _alone(step: Step) -> Step:
+    """The step with what its own line has, as one of the only attempt."""
+    return step.replace(attempt=0, tflops_per_gpu=None, tflops_resolution=None)
+
+
+def _without_times(step: Step) -> Step:
+    return step.replace(time_s=None, tflops_per_gpu=None, tflops_resolution=None, tokens_per_s_per_gpu=None)
 
 
 def conflicts(earlier: Step, later: Step) -> list[Conflict]:

@@ -39,14 +39,19 @@ def gather(
         earlier=tuple(log.earlier),
         after=tuple(log.after),
         conflicts=tuple(log.conflicts),
-        arrivals=tuple(Arrival(number=number, at=at) for number, at in arrivals.of(run)) if run else (),
+        arrivals=_arrivals(run) if run and log.order == "printed" else (),
         spec=run.record.spec if run else None,
         prints=prints,
         figures=figures,
         first=first,
         ended_well=ended_well,
         gpus=seen_gpus(run) if run else None,
+        order=log.order,
     )
+
+
+def _arrivals(run: Run) -> tuple[Arrival, ...]:
+    return tuple(Arrival(number=number, at=at) for number, at in arrivals.of(run))
 
 
 def seen_gpus(run: Run) -> tuple[str, ...] | None:

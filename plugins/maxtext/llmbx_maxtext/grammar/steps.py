@@ -18,7 +18,7 @@ import re
 import statistics
 from collections.abc import Mapping
 
-from llmbx.api import CUT, RESTARTED, Event, Prints, Signatures, Step, split_label
+from llmbx.api import CUT, FELL_TO, RESTARTED, Event, Prints, Signatures, Step, split_label
 from llmbx.api import LogRecord as Record
 
 from ..pgle import COLLECT_START, WARM
@@ -96,7 +96,8 @@ class MaxTextParser:
         if self._restarts(number, stamp[1] if stamp else None):
             self._attempt, self._highest, self._stamp = self._attempt + 1, None, None
             self._signatures, self._found = Signatures(), Found()
-            found.append(Event(kind=RESTARTED, text=line.strip(), facts={"attempt": self._attempt}))
+            facts: Facts = {"attempt": self._attempt, FELL_TO: number}
+            found.append(Event(kind=RESTARTED, text=line.strip(), facts=facts))
         if self._highest is None or number >= self._highest:
             self._highest, self._stamp = number, stamp[1] if stamp else self._stamp
         if number == self._last:
