@@ -28,6 +28,8 @@ def last_line(evidence: Evidence) -> Answer:
         return NotPossible(reason="the format has no last line")
     if not evidence.ended_well:
         return _not_ended(evidence)
+    if evidence.order == "mixed":
+        return DISORDER
     if any(event.kind == FINISHED for event in evidence.events):
         return None
     return "the framework's last line is missing: it was ended before it had finished"

@@ -1,0 +1,127 @@
+"""`llmbx parse` makes the checks of a run: the same log is read as a run's and as a stranger's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from llmbx.checks import GROUPS, run_checks
+from llmbx.checks.base import NO_SPEC
+from llmbx.cli.parse_rows import Row, parse_logs
+from llmbx.logs.find import find_logs
+from llmbx.logs.parser import LogFormat
+from llmbx.measure.figures import measure
+from llmbx.model import ModelShape, Parallelism, RunSpec
+from llmbx.plugins.manager import load
+from llmbx.run.collect import collect_file
+from llmbx.run.evidence import gather
+
+COMPARED = {
+    "loss-start", "batch", "tokens", "steps", "ranks", "stated-batch", "micro-batch", "sequence", "layers",
+    "hidden-size", "vocabulary", "parameters", "dtype", "over-peak", "near-peak", "fast-step", "restarted",
+    "gpu-type", "gpu-count", "backend",
+}  # fmt: skip
+"""Checks that compare a log with what was asked for."""
+
+
+def line(k: int, **changes: object) -> str:
+    values = {
+        "stamp": f"2026-01-01 10:{k // 60:02}:{k % 60:02}", "number": k, "consumed": 64 * k, "time": 1000.0 + k % 3,
+        "lr": "1.0E-05", "batch": 64, "loss": f"{11 - k / 10:.6E}", "grad": 1.5, "skipped": 0, "nan": 0, **changes,
+    }  # fmt: skip
+    return (
+        " [{stamp}] iteration {number}/ 50 | consumed samples: {consumed} | elapsed time per iteration (ms): {time} | "
+        "learning rate: {lr} | global batch size: {batch} | lm loss: {loss} | grad norm: {grad} | "
+        "number of skipped iterations: {skipped} | number of nan iterations: {nan} |"
+    ).format(**values)
+
+
+END = "[after training is done] datetime: 2026-01-01 10:01:00"
+
+
+def log(change: Callable[[int], dict[str, object]] = lambda k: {}, end: tuple[str, ...] = (END,)) -> list[str]:
+    return [*(line(k, **change(k)) for k in range(1, 51)), *end]
+
+
+NAME = "megatron-lm"
+
+FAULTS: dict[str, tuple[list[str], str | None]] = {
+    "none": (log(), None),
+    "nan": (log(lambda k: {"loss": "NaN", "nan": 1} if k == 30 else {}), "loss-not-finite"),
+    "constant": (log(lambda k: {"loss": "1.0E+01"}), "loss-constant"),
+    "negative": (log(lambda k: {"loss": "-1.0E+00"} if k == 9 else {}), "loss-negative"),
+    "rising": (log(lambda k: {"loss": f"{5 + k / 10:.6E}"}), "loss-rising"),
+    "gradients": (log(lambda k: {"grad": 0.0}), "gradient-zero"),
+    "rates": (log(lambda k: {"lr": "0.0E+00"}), "rate-zero"),
+    "skipped": (log(lambda k: {"skipped": 1} if k < 5 else {}), "some-skipped"),
+    "consumed": (log(lambda k: {"consumed": 32 * k}), "consumed-samples"),
+    "clock": (log(lambda k: {"time": 100.0}), "clock-long"),
+    "fast clock": (log(lambda k: {"time": 2000.0}), "clock-short"),
+    "share": (log(lambda k: {"skipped": 1} if k > 38 else {}), "window-share"),
+    "gap": ([text for k, text in enumerate(log()) if k != 20], "step-gap"),
+    "twice": ([*log()[:20], line(20, loss="9.9E+00"), *log()[20:]], "step-twice"),
+    "writers": ([text for k in range(1, 51) for text in (line(k), line(k, loss="1.2E+01"))] + [END], "two-writers"),
+    "no end": (log(end=()), "last-line"),
+    "crash": (log(end=(END, "RuntimeError: CUDA error: an illegal memory access was encountered")), "crash-at-end"),
+    "inside": ([*log()[:10], "torch.OutOfMemoryError: CUDA out of memory.", *log()[10:]], "failure-inside"),
+    "reversed": (log()[::-1], "lines-sorted"),
+    "mixed": ([*log()[::-1], *log()[::-1]], "lines-mixed"),
+}
+
+
+@pytest.fixture
+def format_() -> LogFormat:
+    return next(found for found in load().log_formats() if found.name == NAME)
+
+
+def as_stranger(path: Path, format_: LogFormat) -> Row:
+    (row,) = parse_logs(find_logs([path]), [format_], "35-44")
+    return row
+
+
+def as_run(path: Path, spec: RunSpec, format_: LogFormat) -> dict[str, str]:
+    """The findings about the same log, if a run of llmbx asked for exactly this job."""
+    parser = format_.parser()
+    read = collect_file(parser, path)
+    figures = measure(spec, read.steps, None, "35-44", 1)
+    found = gather(None, read, getattr(parser, "prints", None), figures, first=1, ended_well=True)
+    outcomes = run_checks(found.replace(spec=spec))
+    return {each.check: each.outcome for each in outcomes if each.outcome != "not possible"}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_strangers_log_has_the_findings_of_a_run(
+    tmp_path: Path, make_spec: Callable[..., RunSpec], format_: LogFormat, fault: str
+) -> None:
+    lines, check = FAULTS[fault]
+    path = tmp_path / "log-x.out"
+    path.write_text("\n".join(lines) + "\n")
+    spec = make_spec(global_batch_size=64, steps=50, window="35-44")
+    row = as_stranger(path, format_)
+    mine = {each.check: each.outcome for each in row.checks if each.outcome != "not possible"}
+    theirs = {name: outcome for name, outcome in as_run(path, spec, format_).items() if name not in COMPARED}
+    assert mine == theirs
+    assert (check in mine) if check else mine == {}
+    assert row.valid == ("invalid" not in mine.values())
+
+
+def test_only_checks_that_compare_with_what_was_asked_for_need_a_run(tmp_path: Path, format_: LogFormat) -> None:
+    path = tmp_path / "log-x.out"
+    path.write_text("\n".join(log()) + "\n")
+    need = {each.check for each in as_stranger(path, format_).checks if each.text == NO_SPEC.reason}
+    assert need == COMPARED - {"loss-start"}  # which says that the vocabulary is not known
+    assert COMPARED < {check.id for group in GROUPS.values() for check in group}
+
+
+def test_the_warnings_about_the_measured_steps_are_those_of_a_run(
+    tmp_path: Path, make_spec: Callable[..., RunSpec], format_: LogFormat
+) -> None:
+    path = tmp_path / "log-x.out"
+    slow = log(lambda k: {"time": 9000.0, "stamp": f"2026-01-01 11:{k // 60:02}:{k % 60:02}"} if k in (38, 41) else {})
+    path.write_text("\n".join(re.sub(r"\[2026.*?\] ", "", text) for text in slow) + "\n")
+    spec = make_spec(global_batch_size=64, steps=50, window="35-44")
+    notes = measure(spec, collect_file(format_.parser(), path).steps, None, "35-44", 1).warnings
+    assert notes and set(notes) <= set(as_stranger(path, format_).warnings)
