@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Literal
 
+from ..launchers.nodes import Node
 from ..logs.order import LogOrder
 from ..measure.figures import Figures
 from ..model import Event, Prints, RunSpec, Step, Value
@@ -52,6 +53,8 @@ class Evidence(Value, frozen=True):
     gpus: tuple[str, ...] | None = None
     order: LogOrder = "printed"
     """How the steps of the log were ordered."""
+    nodes: tuple[Node, ...] = ()
+    """What the first rank of each node saw."""
 
     def printed(self, field: str) -> bool:
         """Whether the line of every step has this field of `Step`."""

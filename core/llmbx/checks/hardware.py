@@ -2,42 +2,189 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping, Sequence
 
-from ..catalog.hardware import builtin
+from ..catalog.hardware import GpuType, builtin
+from ..launchers.nodes import Node
+from ..model import RunSpec, Scalar
 from .base import NO_SPEC, Answer, Check, Evidence, NotPossible
 
 CPU = "cpu"
 """The GPU type of a run without GPUs, and the backend that a framework states for it."""
 
+NOTHING_SEEN = NotPossible(reason="neither the first rank nor a node recorded any GPU")
+
 BACKENDS = {"gpu": "a GPU", "cuda": "a GPU", "rocm": "a GPU", CPU: "a CPU"}
 """What a backend stated in a log runs on."""
 
 
+ROUNDED_W = 1.0
+"""A power limit this much below the default is the default: both are rounded."""
+
+Gpu = dict[str, Scalar]
+"""What nvidia-smi says about one GPU, by the names in `llmbx.launchers.nodes.FACTS`."""
+
+
 def gpu_type(evidence: Evidence) -> Answer:
-    """The first rank saw GPUs of another type."""
+    """A node, or the first rank, has GPUs of another type."""
     spec = evidence.spec
     if spec is None:
         return NO_SPEC
     known = builtin().get(spec.gpu_type)
-    if spec.gpu_type == CPU or not evidence.gpus:
-        return NotPossible(reason="the first rank did not record any GPU")
+    if not _seen(evidence):
+        return NOTHING_SEEN
     if known is None or not known.match:
         return NotPossible(reason=f"the product names of {spec.gpu_type} are not known")
-    other = [name for name in evidence.gpus if not any(re.search(pattern, name) for pattern in known.match)]
-    return f"the recipe is for {known.title}, but the first rank saw {other[0]}" if other else None
+    other = [name for name in evidence.gpus or () if not _matches(known, name)]
+    if other:
+        return f"the recipe is for {known.title}, but the first rank saw {other[0]}"
+    for number, node in enumerate(evidence.nodes):
+        strangers = [name for name in _products(node) if not _matches(known, name)]
+        # A display's GPU beside enough of the right ones is not used.
+        if strangers and len(node.gpus) - len(strangers) < _wanted(spec):
+            return f"the recipe is for {known.title}, but {_name(node, number)} has {_counted(strangers)}"
+    return _unseen(evidence)
 
 
 def gpu_count(evidence: Evidence) -> Answer:
-    """The first node has fewer GPUs than asked for."""
+    """A node has fewer GPUs than asked for."""
     spec = evidence.spec
     if spec is None:
         return NO_SPEC
-    if spec.gpu_type == CPU or not evidence.gpus:
-        return NotPossible(reason="the first rank did not record any GPU")
-    wanted = min(spec.gpus, spec.gpus_per_node)
-    found = len(evidence.gpus)
-    return f"the first rank saw {found} GPUs, but its node should have {wanted}" if found < wanted else None
+    if not _seen(evidence):
+        return NOTHING_SEEN
+    wanted = _wanted(spec)
+    if evidence.gpus and len(evidence.gpus) < wanted:
+        return f"the first rank saw {len(evidence.gpus)} GPUs, but its node should have {wanted}"
+    for number, node in enumerate(evidence.nodes):
+        if node.gpus and len(node.gpus) < wanted:
+            return f"{_name(node, number)} has {len(node.gpus)} GPUs, but it should have {wanted}"
+    return _unseen(evidence)
+
+
+def mixed_gpus(evidence: Evidence) -> Answer:
+    """The GPUs of the run differ in product or in their highest clock."""
+    used = _queried(evidence)
+    if isinstance(used, NotPossible):
+        return used
+    for fact, what in (("gpu", "products"), ("gpu_clock_sm_max_mhz", "highest SM clocks (MHz)")):
+        found = _by_value(used, fact)
+        if len(found) > 1:
+            return f"the GPUs have different {what}: {_listed(found)}"
+    return _unseen(evidence)
+
+
+def mixed_drivers(evidence: Evidence) -> Answer:
+    """The nodes have different drivers."""
+    used = _queried(evidence)
+    if isinstance(used, NotPossible):
+        return used
+    found = _by_value(used, "driver")
+    return f"the nodes have different GPU drivers: {_listed(found)}" if len(found) > 1 else _unseen(evidence)
+
+
+def power_limit(evidence: Evidence) -> Answer:
+    """The power limit of a GPU is below its default."""
+    return _lowered(evidence, "gpu_power_limit_w", "gpu_power_default_w", "power limit", "W", ROUNDED_W)
+
+
+def application_clock(evidence: Evidence) -> Answer:
+    """The application clock of a GPU is below its default."""
+    names = ("gpu_clock_application_mhz", "gpu_clock_application_default_mhz")
+    return _lowered(evidence, *names, "application clock", "MHz", 0.0)
+
+
+def _lowered(evidence: Evidence, fact: str, default: str, what: str, unit: str, rounded: float) -> Answer:
+    """The first node on which a GPU that the run used has `fact` below `default`."""
+    used = _queried(evidence)
+    if isinstance(used, NotPossible):
+        return used
+    if not any(_number(gpu, fact) and _number(gpu, default) for _, gpus in used for gpu in gpus):
+        return NotPossible(reason=f"nvidia-smi does not tell the {what} and its default")
+    assert evidence.spec is not None
+    for name, gpus in used:
+        low = [gpu for gpu in gpus if (_number(gpu, fact) or math.inf) < (_number(gpu, default) or 0.0) - rounded]
+        # With more GPUs than the run used, a lowered one may be another's.
+        if len(low) > max(0, len(gpus) - _wanted(evidence.spec)):
+            worst = min(low, key=lambda gpu: _number(gpu, fact) or 0.0)
+            limits = f"{worst[fact]} {unit}, below the default {worst[default]} {unit}"
+            return f"{name}: the {what} of {len(low)} of {len(gpus)} GPUs is {limits}"
+    return _unseen(evidence)
+
+
+def _queried(evidence: Evidence) -> list[tuple[str, list[Gpu]]] | NotPossible:
+    """The nodes whose nvidia-smi answered: name, and GPUs of the type asked for (all, if its products are unknown)."""
+    spec = evidence.spec
+    if spec is None:
+        return NO_SPEC
+    if spec.gpu_type == CPU or not any(node.gpus for node in evidence.nodes):
+        return NotPossible(reason="no node recorded its GPUs: nvidia-smi is missing or did not answer")
+    known = builtin().get(spec.gpu_type)
+    found = []
+    for number, node in enumerate(evidence.nodes):
+        right = [gpu for gpu in node.gpus if known and _matches(known, str(gpu.get("gpu")))]
+        if node.gpus:
+            found.append((_name(node, number), right or list(node.gpus)))
+    return found
+
+
+def _seen(evidence: Evidence) -> bool:
+    spec = evidence.spec
+    gpus = bool(evidence.gpus) or any(node.gpus for node in evidence.nodes)
+    return spec is not None and spec.gpu_type != CPU and gpus
+
+
+def _unseen(evidence: Evidence) -> NotPossible | None:
+    """Nothing was found, but not every node recorded its GPUs."""
+    assert evidence.spec is not None
+    known = sum(bool(node.gpus) for node in evidence.nodes)
+    if evidence.gpus and not (evidence.nodes and evidence.nodes[0].gpus):
+        known += 1
+    asked = evidence.spec.nodes
+    return NotPossible(reason=f"only {known} of {asked} nodes recorded their GPUs") if known < asked else None
+
+
+def _products(node: Node) -> list[str]:
+    return [str(gpu["gpu"]) for gpu in node.gpus if gpu.get("gpu")]
+
+
+def _wanted(spec: RunSpec) -> int:
+    """The number of GPUs that the run needs on a node."""
+    return min(spec.gpus, spec.gpus_per_node)
+
+
+def _matches(known: GpuType, product: str) -> bool:
+    return any(re.search(pattern, product) for pattern in known.match)
+
+
+def _name(node: Node, number: int) -> str:
+    return f"node {node.host or number}"
+
+
+def _number(gpu: Gpu, fact: str) -> float | None:
+    value = gpu.get(fact)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _counted(names: Sequence[str]) -> str:
+    return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
+
+
+def _by_value(used: Sequence[tuple[str, list[Gpu]]], fact: str) -> dict[str, list[str]]:
+    """The known values of a fact, each with the nodes that have it."""
+    found: dict[str, list[str]] = {}
+    for name, gpus in used:
+        for value in dict.fromkeys(gpu[fact] for gpu in gpus if gpu.get(fact) is not None):
+            found.setdefault(str(value), []).append(name)
+    return found
+
+
+def _listed(found: Mapping[str, Sequence[str]]) -> str:
+    """Values with their nodes: the number of nodes for many, and the name for one."""
+    parts = [f"{value} ({names[0] if len(names) == 1 else f'{len(names)} nodes'})" for value, names in found.items()]
+    return ", ".join(parts)
 
 
 def backend(evidence: Evidence) -> Answer:
@@ -57,13 +204,33 @@ OTHER = "Set --gpu-type to what the machine has; its figures are then compared w
 
 CHECKS = (
     Check(
-        "gpu-type", "The product names of the GPUs that the first rank saw, against the GPU type.",
+        "gpu-type", "The product names of the GPUs that the first rank and each node saw, against the GPU type.",
         "The right job on other hardware: the data is valid, but not for that GPU type.", OTHER,
         "not comparable", gpu_type,
     ),
     Check(
-        "gpu-count", "The number of GPUs that the first rank saw.", "A GPU is missing on the node, or is shared.",
-        "Check the node with `nvidia-smi`.", "not comparable", gpu_count,
+        "gpu-count", "The number of GPUs that the first rank and each node saw.",
+        "A GPU is missing on the node, or is shared.", "Check the node with `nvidia-smi`.", "not comparable", gpu_count,
+    ),
+    Check(
+        "gpu-power", "The power limit of the GPUs of each node, against its default (nvidia-smi).",
+        "A lowered power limit is another state of the hardware: the GPU is slower under load than its type.",
+        "Reset it with `nvidia-smi -pl`, or compare with runs under the same limit.", "not comparable", power_limit,
+    ),
+    Check(
+        "gpu-clock", "The application clock of the GPUs of each node, against its default (nvidia-smi).",
+        "A lowered application clock is another state of the hardware: the GPU never reaches the clock of its peak.",
+        "Reset it with `nvidia-smi -rac`, or compare with runs under the same clock.", "not comparable",
+        application_clock,
+    ),
+    Check(
+        "gpu-mixed", "The product names and the highest SM clocks of the GPUs of all nodes.",
+        "The slowest GPU sets the pace of all.", "Choose nodes that are alike.", "warning", mixed_gpus,
+    ),
+    Check(
+        "gpu-driver", "The driver versions of all nodes.",
+        "A node has another driver: its speed, and its faults, may be others.", "Install one driver on all nodes.",
+        "warning", mixed_drivers,
     ),
     Check(
         "backend", "The kind of device that the framework states.",

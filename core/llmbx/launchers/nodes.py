@@ -11,11 +11,12 @@ from pathlib import Path
 
 from ..model import Scalar, Value
 
-QUERY = ("name", "driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "clocks.applications.graphics")
-"""Fields queried from nvidia-smi for each GPU, in MHz and W."""
+QUERY = ("name", "driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "clocks.applications.graphics",
+         "power.default_limit", "clocks.default_applications.graphics")  # fmt: skip
+"""Fields queried from nvidia-smi for each GPU, in MHz and W. New ones go to the end: older runs lack them."""
 
 FACTS = ("gpu", "driver", "gpu_power_limit_w", "gpu_clock_sm_max_mhz", "gpu_clock_memory_max_mhz",
-         "gpu_clock_application_mhz")  # fmt: skip
+         "gpu_clock_application_mhz", "gpu_power_default_w", "gpu_clock_application_default_mhz")  # fmt: skip
 """Names of the same fields as facts of a host."""
 
 SCRIPT = "node.sh"

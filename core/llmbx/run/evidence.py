@@ -9,6 +9,7 @@ from ..checks import first as first_finding
 from ..checks import run_checks, texts
 from ..checks.base import Arrival, Evidence
 from ..entry.seen import FILE as SEEN
+from ..launchers.nodes import read_nodes
 from ..measure.figures import Figures
 from ..model import Prints, Result, Step
 from ..model.result import CheckOutcome
@@ -47,6 +48,7 @@ def gather(
         ended_well=ended_well,
         gpus=seen_gpus(run) if run else None,
         order=log.order,
+        nodes=read_nodes(run.path) if run else (),
     )
 
 

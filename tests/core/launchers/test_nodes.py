@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,8 @@ STAND_IN = """#!/bin/sh
 # A stand-in for nvidia-smi, whose real answer needs a GPU: two GPUs, the second with what it does not tell.
 [ "$1" = --format=csv,noheader,nounits ] || exit 2
 [ "$2" = --query-gpu={query} ] || exit 2
-echo "NVIDIA H100 80GB HBM3, 550.54.15, 700.00, 1980, 2619, 1980"
-echo "NVIDIA H100 80GB HBM3, 550.54.15, 650.00, [N/A], 2619, [Not Supported]"
+echo "NVIDIA H100 80GB HBM3, 550.54.15, 700.00, 1980, 2619, 1980, 700.00, 1980"
+echo "NVIDIA H100 80GB HBM3, 550.54.15, 650.00, [N/A], 2619, [Not Supported], 700.00, [N/A]"
 """
 
 
@@ -51,9 +52,10 @@ def test_the_first_rank_of_each_node_describes_it(tmp_path: Path, stand_in: str)
     assert (first.kernel, first.cores) == (platform.release(), os.cpu_count())
     assert first.gpus == (
         {"gpu": "NVIDIA H100 80GB HBM3", "driver": "550.54.15", "gpu_power_limit_w": 700.0,
-         "gpu_clock_sm_max_mhz": 1980, "gpu_clock_memory_max_mhz": 2619, "gpu_clock_application_mhz": 1980},
+         "gpu_clock_sm_max_mhz": 1980, "gpu_clock_memory_max_mhz": 2619, "gpu_clock_application_mhz": 1980,
+         "gpu_power_default_w": 700.0, "gpu_clock_application_default_mhz": 1980},
         {"gpu": "NVIDIA H100 80GB HBM3", "driver": "550.54.15", "gpu_power_limit_w": 650.0,
-         "gpu_clock_memory_max_mhz": 2619},
+         "gpu_clock_memory_max_mhz": 2619, "gpu_power_default_w": 700.0},
     )  # fmt: skip
     assert names([first, last]) == tuple(sorted((platform.node(), "n10")))
 
@@ -68,6 +70,25 @@ def test_without_a_gpu_or_any_tool_a_node_still_starts(tmp_path: Path) -> None:
     (tools / "nvidia-smi").chmod(0o755)
     start(tmp_path, f"{tools}:{os.environ['PATH']}")
     assert read_nodes(tmp_path)[0].gpus == ()
+
+
+def test_a_query_that_hangs_holds_the_rank_up_for_seconds_only(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text("#!/bin/sh\n# A stand-in for nvidia-smi of a broken driver.\ntrap '' TERM\nexec sleep 600\n")
+    (tools / "nvidia-smi").chmod(0o755)
+    begun = time.monotonic()
+    start(tmp_path, f"{tools}:{os.environ['PATH']}")
+    assert time.monotonic() - begun < 60
+    (node,) = read_nodes(tmp_path)
+    assert node.gpus == () and node.host
+
+
+def test_a_file_of_an_older_llmbx_lacks_the_defaults() -> None:
+    assert parse_gpu("NVIDIA H100 80GB HBM3, 550.54.15, 700.00, 1980, 2619, 1980") == {
+        "gpu": "NVIDIA H100 80GB HBM3", "driver": "550.54.15", "gpu_power_limit_w": 700.0,
+        "gpu_clock_sm_max_mhz": 1980, "gpu_clock_memory_max_mhz": 2619, "gpu_clock_application_mhz": 1980,
+    }  # fmt: skip
 
 
 def test_nodes_that_differ_are_counted(tmp_path: Path, stand_in: str) -> None:
