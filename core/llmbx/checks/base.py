@@ -36,7 +36,8 @@ class Evidence(Value, frozen=True):
 
     `first` is the framework's number of the first step. `earlier` are the events of earlier attempts in the same log,
     `after` those that follow the first line of the last step. `ended_well` is whether the process succeeded and the
-    last step was seen; of a log without a run, whether the last step that it announces was seen. `gpus` are the product names of the GPUs that the first rank saw.
+    last step was seen; of a log without a run, whether the last step that it announces was seen. `gpus` are the product
+    names of the GPUs that the first rank saw, `nodes` what each node recorded. `order` is how the steps were ordered.
     """
 
     steps: tuple[Step, ...]
@@ -51,10 +52,8 @@ class Evidence(Value, frozen=True):
     first: int | None = None
     ended_well: bool = False
     gpus: tuple[str, ...] | None = None
-    order: LogOrder = "printed"
-    """How the steps of the log were ordered."""
     nodes: tuple[Node, ...] = ()
-    """What the first rank of each node saw."""
+    order: LogOrder = "printed"
 
     def printed(self, field: str) -> bool:
         """Whether the line of every step has this field of `Step`."""

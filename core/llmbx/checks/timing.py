@@ -187,7 +187,9 @@ def _clock(evidence: Evidence) -> tuple[float, float, int] | NotPossible:
     if not evidence.arrivals:
         stamps = {step.number: step.printed_at for step in inside if step.printed_at is not None}
     if len(stamps) < 2:
-        return NotPossible(reason="the times of the steps' lines are not known: nobody followed the run, and the log has none")
+        return NotPossible(
+            reason="the times of the steps' lines are not known: nobody followed the run, and the log has none"
+        )
     first, last = min(stamps), max(stamps)
     times = {step.number: step.time_s for step in inside if first < step.number <= last and step.time_s is not None}
     if len(times) < last - first:

@@ -66,8 +66,9 @@ class Row(Value, frozen=True):
     window. `window` is the range of measured steps (A-B), or the requested range if there are none; `window_policy`
     is how it was chosen. `step_time_cv` is the standard deviation divided by the mean. `step_time_interval_s` is the
     95 % confidence interval of the mean, which accounts for the correlation of consecutive steps; it is None unless
-    requested. `notes` are the warnings about the measured steps. `cause` is the line of the log that explains a failure. `steady` is the measurement over the steady
-    state if the window is the recipe's. `checks` has the checks that found something or were not possible.
+    requested. `cause` is the line of the log that explains a failure. `steady` is the measurement over the steady
+    state if the window is the recipe's. `checks` has the checks that found something or were not possible, `notes` the
+    warnings about the measured steps.
     """
 
     path: str

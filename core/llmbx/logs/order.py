@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Literal
 
 LogOrder = Literal["printed", "sorted", "mixed"]
@@ -50,7 +51,7 @@ class Order:
         if not self._falls + self._falls_at_start:
             return "printed"
         every = sorted(self._before.union(numbers))
-        distances = {after - before for before, after in zip(every, every[1:], strict=False)}
+        distances = {after - before for before, after in pairwise(every)}
         if self._before and len(distances) == 1 and not self._repeated:
             return "sorted"
         if self._falls < CERTAIN:

@@ -28,7 +28,7 @@ PEAKS = {  # dense TFLOP/s of the data sheets, per GPU: figures with sparsity di
     "cpu": {},
 }
 
-UNITS = {  # cores or compute units, their clock in GHz, and dense BF16 FLOPs per clock of each, from the architecture papers
+UNITS = {  # units (SM, CU), their clock in GHz, dense BF16 FLOPs per clock and unit: from the architecture papers
     "h100": (132, 1.83, 4096),
     "l40s": (142, 2.52, 1024),
     "rtxpro6000": (188, 2.617, 1024),

@@ -55,7 +55,8 @@ def test_nodes_as_asked_for_have_no_finding(asked: RunSpec) -> None:
     [
         ([changed(name="NVIDIA H200")] * 8, "gpu-type", "not comparable",
          "the recipe is for H100 SXM, but node n2 has 8 x NVIDIA H200"),
-        ([*[H100] * 7, changed(name="NVIDIA H100 PCIe")], "gpu-type", "not comparable", "node n2 has 1 x NVIDIA H100 PCIe"),
+        ([*[H100] * 7, changed(name="NVIDIA H100 PCIe")], "gpu-type", "not comparable",
+         "node n2 has 1 x NVIDIA H100 PCIe"),
         ([H100] * 7, "gpu-count", "not comparable", "node n2 has 7 GPUs, but it should have 8"),
         ([*[H100] * 7, changed(power="500.00")], "gpu-power", "not comparable",
          "node n2: the power limit of 1 of 8 GPUs is 500.0 W, below the default 700.0 W"),

@@ -76,7 +76,12 @@ def test_two_trainings_in_one_shuffled_log_give_no_figure(tmp_path: Path, format
     row = parsed(tmp_path, shuffled(LOGS[format_]() * 2), window)
     assert row.status.startswith("Failed (the lines of the steps are not in their order and their numbers repeat")
     assert not row.valid
-    assert (row.step_time_mean_s, row.tflops_per_gpu_mean, row.tokens_per_s, row.steps_measured) == (None, None, None, 0)
+    assert (row.step_time_mean_s, row.tflops_per_gpu_mean, row.tokens_per_s, row.steps_measured) == (
+        None,
+        None,
+        None,
+        0,
+    )
 
 
 @pytest.mark.parametrize("format_", ["megatron", "nemo2", "maxtext"])
@@ -84,4 +89,7 @@ def test_a_training_that_starts_again_in_the_same_log_counts_from_its_last_start
     lines = LOGS[format_]()
     row = parsed(tmp_path, [*lines[: len(lines) // 2], *lines])
     assert row.valid and row.attempts == 2 and row.step_time_mean_s == parsed(tmp_path, lines).step_time_mean_s
-    assert "the log has 2 trainings, one after the other; the last one is measured (check several-trainings)" in row.warnings
+    assert (
+        "the log has 2 trainings, one after the other; the last one is measured (check several-trainings)"
+        in row.warnings
+    )

@@ -75,7 +75,9 @@ def test_without_a_gpu_or_any_tool_a_node_still_starts(tmp_path: Path) -> None:
 def test_a_query_that_hangs_holds_the_rank_up_for_seconds_only(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
-    (tools / "nvidia-smi").write_text("#!/bin/sh\n# A stand-in for nvidia-smi of a broken driver.\ntrap '' TERM\nexec sleep 600\n")
+    (tools / "nvidia-smi").write_text(
+        "#!/bin/sh\n# A stand-in for nvidia-smi of a broken driver.\ntrap '' TERM\nexec sleep 600\n"
+    )
     (tools / "nvidia-smi").chmod(0o755)
     begun = time.monotonic()
     start(tmp_path, f"{tools}:{os.environ['PATH']}")

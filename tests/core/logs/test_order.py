@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -73,5 +74,5 @@ def test_any_order_of_the_lines_of_one_training_is_sorted(numbers: list[int]) ->
     """Lines of neighbouring steps that change places are usual and say nothing."""
     if any(number < max(numbers[: place + 1]) - 1 for place, number in enumerate(numbers)):
         assert order_of(numbers) in ("sorted", "printed")
-    if sum(after < before - 1 for before, after in zip(numbers, numbers[1:], strict=False)) > 1:
+    if sum(after < before - 1 for before, after in pairwise(numbers)) > 1:
         assert order_of(numbers) == "sorted"

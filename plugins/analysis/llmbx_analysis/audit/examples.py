@@ -30,9 +30,7 @@ def disputed_examples(
     Raises `UsageError` if an example has nothing that can be computed.
     """
     tables = [case for case in cases if case.reference.kind == "table"]
-    example_cases = [
-        _with_known_peak(case, tables, candidates) for case in cases if case.reference.kind == "example"
-    ]
+    example_cases = [_with_known_peak(case, tables, candidates) for case in cases if case.reference.kind == "example"]
     found = [*_check_statements(examples, cases, candidates, tolerance, workload)]
     for case in example_cases:
         found += _check_figures(case, candidates, tolerance)
@@ -145,7 +143,9 @@ def _own_peak(stated: float, right: Peak) -> str | None:
     """Name both peaks of a source that has its own figure near the data sheet's; None if it is not near."""
     if abs(difference_percent(stated, right.tflops)) > NEAR_PERCENT:
         return None
-    return f"the source has its own peak; {right.tflops:g} is that of the {right.source.partition(':')[0]} ({right.name})"
+    return (
+        f"the source has its own peak; {right.tflops:g} is that of the {right.source.partition(':')[0]} ({right.name})"
+    )
 
 
 def _explain_stated(example: Example, stated: float, right: float | None, candidates: Candidates) -> str | None:

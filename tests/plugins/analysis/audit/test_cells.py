@@ -94,7 +94,8 @@ def test_a_figure_within_the_tolerance_is_not_disputed(terms: Terms, off: float)
 @pytest.mark.parametrize(
     ("changed", "fields", "words"),
     [
-        ({"peak_tflops": 2500.0}, {"mfu"}, "a peak of 2500 TFLOP/s (GB200 dense BF16 or GB300 dense BF16) instead of 989"),
+        ({"peak_tflops": 2500.0}, {"mfu"},
+         "a peak of 2500 TFLOP/s (GB200 dense BF16 or GB300 dense BF16) instead of 989"),
         ({"batch": 256}, {"tokens_per_s", "mfu", "days_per_1t_tokens"}, "the global batch size 256 of 128 GPUs"),
         ({"convention": "causal"}, {"mfu"}, "causal attention instead of full"),
         ({"model": SHAPE.replace(query_groups=16)}, {"mfu"}, "16 query groups instead of 4"),
@@ -124,7 +125,8 @@ OTHER = BASE.replace(gpus=128, batch=256)
     ("changed", "others", "causes"),
     [
         ({"peak_tflops": 1979.0}, [BASE.replace(gpus=128)],
-         ["a peak of 1979 TFLOP/s (H100 SXM dense FP8 or H200 SXM dense FP8) instead of 989", "128 GPUs instead of 64"]),
+         ["a peak of 1979 TFLOP/s (H100 SXM dense FP8 or H200 SXM dense FP8) instead of 989",
+          "128 GPUs instead of 64"]),
         ({"batch": 256}, [BASE.replace(gpus=32), OTHER],
          ["the global batch size 256 of 128 GPUs instead of 128", "32 GPUs instead of 64"]),
         ({"gpus": 32}, [BASE.replace(gpus=32), OTHER],
@@ -148,9 +150,7 @@ def test_several_causes_of_one_ratio_are_all_listed_and_none_is_picked(
     printed = dataclasses.replace(
         printed, workload="another", reference=printed.reference.replace(gpu_type="gb200", peak_tflops=2450.0)
     )
-    known = Candidates(
-        cases=[*cases, printed], gpus=GPUS, vocabularies={128256: "Llama", 128000: "Other"}
-    )
+    known = Candidates(cases=[*cases, printed], gpus=GPUS, vocabularies={128256: "Llama", 128000: "Other"})
     (found,) = disputes(cases, known)
     assert found.explanation is not None and found.explanation.startswith("several causes fit: ")
     assert all(cause in found.explanation for cause in causes)

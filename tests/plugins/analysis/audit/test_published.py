@@ -25,10 +25,14 @@ SHAPES = {
 PROXY_LAYERS = {32: 8, 64: 30, 128: 62}
 PEAKS = {("h100", "bf16"): 989e12, ("h100", "fp8"): 1979e12, ("gb200", "bf16"): 2450e12, ("gb200", "fp8"): 4900e12}
 
-GROUPS, STATED = "16 query groups instead of 8", "the stated 2.17e+16 model FLOPs per sample, which differ from the formula"
+GROUPS, STATED = (
+    "16 query groups instead of 8",
+    "the stated 2.17e+16 model FLOPs per sample, which differ from the formula",
+)
 BOTH = f"several causes fit: {GROUPS}; {STATED}"
 DISPUTED = {
-    *(("llama3.1", "405b-proxy", dtype, "h100", gpus, "mfu", GROUPS) for dtype in ("bf16", "fp8") for gpus in (32, 128)),
+    *(("llama3.1", "405b-proxy", dtype, "h100", gpus, "mfu", GROUPS)
+      for dtype in ("bf16", "fp8") for gpus in (32, 128)),
     *(("llama3.1", "405b-proxy", dtype, "h100", 64, "mfu", f"several causes fit: {GROUPS}; "
        "the vocabulary of Llama 4 Maverick (202048) instead of 128256") for dtype in ("bf16", "fp8")),
     *(("llama3.1", "405b", "bf16", "h100", gpus, "mfu", BOTH) for gpus in (512, 1024, 2048)),
@@ -37,8 +41,8 @@ DISPUTED = {
     ("llama3.1", "405b", "fp8", "h100", 512, "mfu", BOTH),
     ("llama3.1", "405b", "fp8", "h100", 2048, "mfu",
      f"several causes fit: {GROUPS}; the step time of 1024 GPUs, 12.42 s"),
-    ("llama4", "400b", "bf16", "gb200", 128, "mfu", "several causes fit: a peak of 4900 TFLOP/s (printed for GB200 FP8) "
-     "instead of 2450; 256 GPUs instead of 128"),
+    ("llama4", "400b", "bf16", "gb200", 128, "mfu", "several causes fit: "
+     "a peak of 4900 TFLOP/s (printed for GB200 FP8) instead of 2450; 256 GPUs instead of 128"),
     *(("grok1", "314b", dtype, "gb200", 512, field, "the global batch size 512 of 256 GPUs instead of 1024")
       for dtype in ("bf16", "fp8") for field in ("tokens_per_s", "days_per_1t_tokens")),
 }  # fmt: skip
