@@ -14,6 +14,9 @@ CERTAIN = 2
 """Number of falls to unseen numbers that no restart explains. A single one may be a restart to a step whose line was
 lost; then only numbers without a gap show that the log is one training's."""
 
+LATE = 0.1
+"""Share of the steps that must be late inside one attempt: a process that lags behind prints lost lines of others."""
+
 
 class Order:
     """Collects the evidence. A restart falls back to a number that was printed before; a log out of order does not."""
@@ -21,7 +24,7 @@ class Order:
     def __init__(self) -> None:
         self._before: set[int] = set()
         self._highest: int | None = None
-        self._falls = self._falls_at_start = 0
+        self._falls = self._falls_at_start = self._late = 0
         self._repeated = False
         self._begun: Literal["by number", "by line"] | None = None
 
@@ -37,7 +40,8 @@ class Order:
         if number in self._before:
             self._repeated = True
         elif self._highest is not None and number < self._highest - 1:
-            self._falls += self._begun != "by line"
+            self._late += self._begun is None
+            self._falls += self._begun == "by number"
             self._falls_at_start += self._begun == "by line"
         self._highest = number if self._begun or self._highest is None else max(self._highest, number)
         self._begun = None
@@ -48,12 +52,13 @@ class Order:
         A training that starts again from its first step falls to unseen numbers, too, if it was resumed before. But its
         numbers then repeat, or leave a gap: without either the log has one training's parts in the wrong order.
         """
-        if not self._falls + self._falls_at_start:
+        if not self._falls + self._falls_at_start + self._late:
             return "printed"
         every = sorted(self._before.union(numbers))
         distances = {after - before for before, after in pairwise(every)}
-        if self._before and len(distances) == 1 and not self._repeated:
+        parts = self._falls + self._falls_at_start
+        if parts and len(distances) == 1 and not self._repeated:
             return "sorted"
-        if self._falls < CERTAIN:
+        if self._falls < CERTAIN and self._late < max(CERTAIN, LATE * len(every)):
             return "printed"
         return "mixed" if self._repeated else "sorted"

@@ -69,6 +69,19 @@ def test_a_log_of_two_trainings_out_of_order_is_not() -> None:
     assert order_of(both) == "mixed"
 
 
+def test_lost_lines_that_a_slower_process_prints_later_are_no_disorder() -> None:
+    """As in a format that leaves the restarts to the stamps of its lines: all steps are of one attempt."""
+    order = Order()
+    numbers = [*range(5), *range(6, 20), 5, 20, *range(22, 50), 21]
+    for number in numbers:
+        order.step(number)
+    assert order.decide(numbers) == "printed"
+    reversed_ = Order()
+    for number in range(50, 0, -1):
+        reversed_.step(number)
+    assert reversed_.decide(range(1, 51)) == "sorted"
+
+
 @given(st.permutations(range(1, 31)))
 def test_any_order_of_the_lines_of_one_training_is_sorted(numbers: list[int]) -> None:
     """Lines of neighbouring steps that change places are usual and say nothing."""
