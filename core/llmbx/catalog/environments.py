@@ -17,12 +17,20 @@ with an empty index::
 
     [variant_mb]
     "torch==2.13.0" = [2900, 4800]
+
+    [files]
+    "numpy-2.3.5-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl" = "sha256:..."
+
+With the table `files`, exactly these files are installed and each is verified. It must have a file of every requirement
+and of every build. Nothing is built in isolation then, because that would download build tools that are not verified: an
+earlier step installs what a source archive needs (usually setuptools).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +46,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _PYTHON = re.compile(r"3\.\d+")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_SUFFIX = re.compile(r"\.(?:whl|tar\.gz|zip)$")
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[\w,. -]*\])?==([A-Za-z0-9.!+_-]+)")
 
 
@@ -75,7 +85,8 @@ def lock_digest(environment: Environment) -> str:
     """sha256 (hex) of everything that determines the installed packages; the sizes are not included."""
     e = environment
     base = [lock_digest(e.base)] if e.base else []
-    return hashlib.sha256(msgspec.json.encode([e.name, e.steps, e.no_deps, e.variants, e.check, *base])).hexdigest()
+    files = [sorted(e.files.items()), sorted(e.variant_packages.items())] if e.files or e.variant_packages else []
+    return hashlib.sha256(msgspec.json.encode([e.name, e.steps, e.no_deps, e.variants, e.check, *base, *files])).hexdigest()
 
 
 def pins(environment: Environment) -> dict[str, str]:
@@ -87,6 +98,26 @@ def split_pin(requirement: str) -> tuple[str, str]:
     """Normalized name and version of an exact requirement such as `torch==2.13.0`."""
     name, version = requirement.split("==", 1)
     return normal_name(name.split("[")[0]), version
+
+
+def files_of(environment: Environment, requirement: str) -> dict[str, str]:
+    """The digest by name of the files that the lock accepts for an exact requirement; empty if it has none."""
+    pin = split_pin(requirement)
+    return {name: digest for name, digest in environment.files.items() if split_file(name) == pin}
+
+
+def unverified(environment: Environment) -> str | None:
+    """The name of the environment, or of its base, that installs packages without digests; None if there is none."""
+    if any(environment.steps) and not environment.files:
+        return environment.name
+    return unverified(environment.base) if environment.base else None
+
+
+def split_file(name: str) -> tuple[str, str]:
+    """Normalized package name and version in the name of a wheel or a source archive (PyPA's specifications of both)."""
+    bare = _SUFFIX.sub("", name)
+    package, _, version = bare.partition("-") if name.endswith(".whl") else bare.rpartition("-")
+    return normal_name(package), version.partition("-")[0]
 
 
 def normal_name(name: str) -> str:
@@ -102,7 +133,8 @@ def _problem(environment: Environment) -> str | None:
         return f"name '{environment.name}' may only contain lower-case letters, digits, '.', '_' and '-'"
     if not environment.pythons or not all(map(_PYTHON.fullmatch, environment.pythons)):
         return 'pythons must list at least one Python version such as "3.11"'
-    for requirement in (*listed, *built):
+    further = [requirement for packages in environment.variant_packages.values() for requirement in packages]
+    for requirement in (*listed, *built, *further):
         if not _PIN.fullmatch(requirement):
             return f"'{requirement}' is not an exact pin (NAME==VERSION)"
     for number in environment.no_deps:
@@ -115,7 +147,24 @@ def _problem(environment: Environment) -> str | None:
     for name in environment.main:
         if normal_name(name) not in packages:
             return f"main: no step installs '{name}'{did_you_mean(normal_name(name), packages)}"
-    for build in environment.variant_mb:
-        if build not in built:
-            return f"variant_mb: '{build}' is not a variant{did_you_mean(build, built)}"
-    return None
+    for table in ("variant_mb", "variant_packages"):
+        for build in getattr(environment, table):
+            if build not in built:
+                return f"{table}: '{build}' is not a variant{did_you_mean(build, built)}"
+    plain = [requirement for requirement in listed if requirement not in environment.variants]
+    return _files_problem(environment.files, [*plain, *built, *further]) if environment.files else None
+
+
+def _files_problem(files: Mapping[str, str], requirements: Sequence[str]) -> str | None:
+    """The first file with a bad digest or of another package, or the first requirement without a file; else None."""
+    covered = {split_file(name) for name in files}
+    wanted = {split_pin(requirement): requirement for requirement in requirements}
+    for name, digest in files.items():
+        if not _SUFFIX.search(name):
+            return f"files: '{name}' is neither a wheel nor a source archive (.whl, .tar.gz, .zip)"
+        if not _DIGEST.fullmatch(digest):
+            return f"files: the digest of '{name}' must be sha256: and 64 hexadecimal digits"
+        if split_file(name) not in wanted:
+            return f"files: no step installs '{name}'"
+    missing = next((requirement for pin, requirement in wanted.items() if pin not in covered), None)
+    return f"files: no file of '{missing}'; the table must cover every requirement and every variant" if missing else None

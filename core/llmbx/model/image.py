@@ -32,6 +32,12 @@ class Environment(Value, frozen=True):
     """Packages whose versions are recorded for every run (empty: all locked packages)."""
     variant_mb: dict[str, tuple[int, int]] = {}
     """Build -> download size and size on disk (megabytes) of the whole environment with that build of `variants`."""
+    variant_packages: dict[str, tuple[str, ...]] = {}
+    """Build of `variants` -> further exact requirements that are installed before it, without dependencies."""
+    files: dict[str, str] = {}
+    """Name of a wheel or source archive -> its digest (`sha256:...`). If there are any, they cover every requirement, only
+    these files are installed, and each is verified before; if empty, files are not verified.
+    """
     base: Environment | None = None
     """Environment whose packages can be imported, too; packages of this environment replace those of the base. Only for
     `ConfigurationProgram`, because images are built from one environment.

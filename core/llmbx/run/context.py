@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 
+from ..catalog.environments import unverified
 from ..config.install import Install
-from ..errors import UsageError
+from ..errors import LlmbxError, UsageError
 from ..launchers.base import Launcher, launcher_here
 from ..model import Finding, RunSpec
 from ..plugins.manager import Framework, Plugins
@@ -51,8 +53,22 @@ def context_of(run: Run, plugins: Plugins, install: Install) -> RunContext:
 
 
 def findings(spec: RunSpec, framework: Framework) -> list[Finding]:
-    """Return every rule violation of the specification: common rules, then the framework's, then the profilers'."""
-    return [*common_findings(spec), *framework.check_spec(spec), *framework.check_profilers(spec)]
+    """Return every rule violation of the specification: common rules, then the framework's, then the profilers'.
+
+    A warning is added if the environment's packages cannot be verified.
+    """
+    own = [*framework.check_spec(spec), *framework.check_profilers(spec)]
+    return [*common_findings(spec), *own, *_unverified(spec, framework)]
+
+
+def _unverified(spec: RunSpec, framework: Framework) -> list[Finding]:
+    """A warning if the run's environment has packages whose files have no digest in the lock."""
+    with suppress(LlmbxError):  # `enter` reports the error
+        environment = framework.prepare_image(spec).environment
+        if environment and (lock := unverified(environment)):
+            problem = f"the lock of the environment {lock} has no digests, so its packages are not verified"
+            return [Finding(rule="digests", problem=problem, fix="add the table `files` to the lock", warning=True)]
+    return []
 
 
 def admit(spec: RunSpec, found: list[Finding], force: bool) -> RunSpec:

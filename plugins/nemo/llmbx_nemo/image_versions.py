@@ -15,11 +15,15 @@ _TAG = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)[^:/]*$")
 
 
 class ImageVersions(Value, frozen=True):
-    """The packages inside images with a tag (or a tag that begins with it), and the environment that they run on."""
+    """The packages inside images with a tag (or a tag that begins with it), and the environment that they run on.
+
+    `files`: the digest of each file of the packages that the environment does not have.
+    """
 
     tag: str
     environment: str
     packages: tuple[str, ...]
+    files: dict[str, str] = {}
 
 
 class ImagesFile(Value, frozen=True):
@@ -62,6 +66,7 @@ def overlay(versions: ImageVersions) -> Environment:
         steps=(versions.packages,),
         no_deps=(0,),
         check="import megatron.core",
+        files=versions.files,
         main=(*main, *(name for name in base.main if name not in main)),
         base=base.replace(pythons=PYTHONS),
     )

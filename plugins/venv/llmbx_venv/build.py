@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
 import shutil
 import subprocess
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 from llmbx.api import environments
 from llmbx.api import InfraError, UsageError
 from llmbx.api import Environment, Value
-from . import store
+from . import store, verified
 from llmbx.api import Progress
 from llmbx.api import children
 from .interpreters import Interpreter
@@ -86,6 +87,7 @@ class _Builder:
 
     def run(self, install: Path) -> store.Marker:
         """Create the virtual environment, install every step, run the check, and write the marker."""
+        self._require_files()
         _end_leftovers(self.paths.folder)
         self._make_venv()
         shutil.rmtree(self.temporary, ignore_errors=True)
@@ -101,6 +103,15 @@ class _Builder:
         self._check()
         shutil.rmtree(self.temporary, ignore_errors=True)
         return self._mark(builds, base)
+
+    def _require_files(self) -> None:
+        """Raise `InfraError` if the lock has digests, but of no file that can be installed here."""
+        environment, minor = self.environment, self.interpreter.minor
+        for requirement in (pin for step in environment.steps for pin in step) if environment.files else ():
+            builds = [build for build, _ in environment.variants.get(requirement, ((requirement, None),))]
+            if not any(verified.has_file(environment, build, minor) for build in builds):
+                where = f"Python {minor} on {platform.machine()}"
+                raise InfraError(f"environment {self.paths.label}: its lock has no file of {requirement} for {where}")
 
     def _join_base(self, install: Path) -> dict[str, str]:
         """Put the base's packages after this environment's on the path; return their versions by name."""
@@ -138,6 +149,8 @@ class _Builder:
         chosen: Builds = {}
         for requirement, variants in self.environment.variants.items():
             for build, extra in variants:
+                if self.environment.files and not verified.has_file(self.environment, build, self.interpreter.minor):
+                    continue
                 index = None if self.offline else extra
                 if found := self._probe(build, index, tools):
                     chosen[requirement] = (found, index)
@@ -149,6 +162,7 @@ class _Builder:
     def _probe(self, build: str, index: str | None, tools: Tools) -> str | None:
         """The exact version that would be installed for `build`, or None if it is not available."""
         name, _ = environments.split_pin(build)
+        build = verified.exact(build) if self.environment.files else build
         if self._uv([build], (index,) if index else (), tools, "--no-deps", "--dry-run") == 0 and added(self.lines):
             return f"{name}=={next(iter(added(self.lines).values()))}"
         report = self.temporary / "report.json"
@@ -167,6 +181,8 @@ class _Builder:
             f"environment {self.paths.label}: {count} pinned packages for Python {self.interpreter.version}"
             f"{f' with {names}' if names else ''}: {size}, in {self.paths.link}"
         )
+        if count and not environment.files:
+            self.progress(f"environment {self.paths.label}: its lock has no digests, so packages are not verified")
 
     def _require_space(self, builds: Builds) -> None:
         """Raise `InfraError` if the disk has too little free space for the packages that are not installed yet."""
@@ -184,18 +200,41 @@ class _Builder:
 
     def _install(self, number: int, builds: Builds, tools: Tools) -> None:
         step = self.environment.steps[number]
-        wanted = [builds.get(requirement, (requirement, None))[0] for requirement in step]
+        wanted = self._wanted(number, [builds.get(requirement, (requirement, None))[0] for requirement in step])
         indexes = {index for requirement in step if (index := builds.get(requirement, ("", None))[1])}
         options = [part for index in sorted(indexes) for part in _extra(index)]
         title = f"environment {self.paths.label}: step {number + 1} of {len(self.environment.steps)}"
         no_deps = ["--no-deps"] if number in self.environment.no_deps else []
         if self._uv(wanted, sorted(indexes), tools, *no_deps, progress_lines=UvProgress(title, self.progress)) == 0:
             return
+        self._require_known_files()
         # Compiling all modules takes longer than installing them. The check compiles the modules that a run imports.
         options += [*no_deps, "--no-compile"]
         progress_lines = PipProgress(title, self.progress, lambda: complete_packages(self.paths.site))
         if self._pip(["install", *options, *wanted], tools, progress_lines.line, progress_lines.tick) != 0:
+            self._require_known_files()
             raise InfraError(f"environment {self.paths.label}: {self._failure_reason(tools)}; pip's log: {self.paths.log}")
+
+    def _wanted(self, number: int, requirements: list[str]) -> list[str]:
+        """The installers' arguments for one step: `requirements`, or a file with their digests if the lock has them."""
+        packages = self.environment.variant_packages
+        wanted = [part for requirement in requirements for part in (*packages.get(requirement, ()), requirement)]
+        if not self.environment.files:
+            return wanted
+        listed = self.temporary / f"step-{number}.txt"
+        listed.write_text(verified.requirements_text(self.environment, wanted), encoding="utf-8")
+        return [*verified.OPTIONS, "-r", str(listed)]
+
+    def _require_known_files(self) -> None:
+        """Delete the build and raise `InfraError` if the installer refused a file whose digest is not in the lock."""
+        found = verified.mismatch(self.lines, self.environment)
+        if found is None:
+            return
+        shutil.rmtree(self.paths.folder, ignore_errors=True)
+        raise InfraError(
+            f"environment {self.paths.label}: {found}; nothing was installed: find out who changed the file in your "
+            f"package index, find-links folder or {Path(self.paths.venvs).parent / 'wheels'}; log: {self.paths.log}"
+        )
 
     def _uv(
         self,
@@ -255,7 +294,7 @@ class _Builder:
             lock=self.paths.lock,
             python=self.interpreter.version,
             packages=packages,
-            digest=store.packages_digest(packages),
+            digest=store.packages_digest(packages, store.accepted_files(self.environment)),
             builds=tuple(build for build, _ in builds.values()),
         )
         store.finish(self.paths, marker)

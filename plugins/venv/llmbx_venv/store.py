@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -25,7 +26,10 @@ MARKER = ".llmbx-environment.json"
 
 
 class Marker(Value, frozen=True):
-    """Contents of a complete environment: its lock, interpreter, packages (version by name), and their digest."""
+    """Contents of a complete environment: its lock, interpreter, packages (version by name), and their digest.
+
+    `digest` includes the digests of the files that the lock accepts, if it has any.
+    """
 
     name: str
     lock: str
@@ -122,9 +126,20 @@ def installed_packages(site: Path) -> dict[str, str]:
     return dict(sorted((environments.normal_name(d.metadata["Name"]), d.version) for d in found))
 
 
-def packages_digest(packages: dict[str, str]) -> str:
-    """sha256 of the sorted lines `name==version`, as listed by `pip freeze`."""
-    lines = "".join(f"{name}=={version}\n" for name, version in sorted(packages.items()))
+def accepted_files(environment: Environment) -> dict[str, str]:
+    """The digest by name of every file that the locks of the environment and of its base accept."""
+    return {**(accepted_files(environment.base) if environment.base else {}), **environment.files}
+
+
+def packages_digest(packages: dict[str, str], files: Mapping[str, str]) -> str:
+    """sha256 of the sorted lines `name==version`, as listed by `pip freeze`, each with the digests of its `files`."""
+    accepted: dict[tuple[str, str], set[str]] = {}
+    for file, digest in files.items():
+        accepted.setdefault(environments.split_file(file), set()).add(digest)
+    lines = "".join(
+        " ".join([f"{name}=={version}", *sorted(accepted.get((name, version), ()))]) + "\n"
+        for name, version in sorted(packages.items())
+    )
     return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 

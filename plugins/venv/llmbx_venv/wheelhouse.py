@@ -1,14 +1,19 @@
-"""Collect the wheels of an environment, to build it on a machine without network access."""
+"""Collect the wheels of an environment, to build it on a machine without network access.
+
+Files whose digest is in the lock are downloaded as they are and verified: a wheel that is built here from a source archive
+would have another digest.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from llmbx.api import environments
 from llmbx.api import InfraError
 from llmbx.api import Environment
-from . import store
+from . import store, verified
 from llmbx.api import Progress
 from llmbx.api import children
 from .interpreters import preference
@@ -16,40 +21,58 @@ from .pip_tool import configured_options, explain_failure, pip_command, pip_envi
 
 
 def gather(environment: Environment, install: Path, folder: Path, progress: Progress) -> list[Path]:
-    """Collect the wheels of all packages of the built `environment`, in the installed versions, in `folder`.
+    """Collect the files of all packages of the built `environment`, in the installed versions, in `folder`.
 
-    They come from pip's cache, from `$LLMB_INSTALL/wheels` or from the index, and are built from source if needed.
-    Raises `InfraError` if a package is not available or the environment is not built.
+    They come from pip's cache, from `$LLMB_INSTALL/wheels` or from the index. A package without a digest in the lock is
+    built from source if needed. Raises `InfraError` if a package is not available or its digest is wrong, or if the
+    environment is not built.
     """
     paths, marker = _finished(environment, install)
     temporary = folder / ".tmp"
     temporary.mkdir(parents=True)
     base = pip_command(str(paths.python))
     env, own = pip_environment(os.environ, temporary), install / "wheels"
-    pip = [*base, "wheel", "--no-deps", "--wheel-dir", str(folder)]
-    pip += ["--find-links", str(own)] if own.is_dir() else []
+    links = ["--find-links", str(own)] if own.is_dir() else []
+    known = environment.replace(files=store.accepted_files(environment))
     progress(f"environment {paths.label}: collecting the wheels of {len(marker.packages)} packages")
-    for pins, indexes in _sources(environment, marker):
+    for pins, indexes in _sources(known, marker):
         lines: list[str] = []
+        pip = [*base, *_command(known, pins, folder, temporary), *links]
         # An extra index is used only for the packages that need it, and only if the default index does not have them.
         extras = [["--extra-index-url", index] if index else [] for index in indexes]
-        if all(children.follow([*pip, *extra, *pins], env, temporary, lines.append) != 0 for extra in extras):
-            why = explain_failure(lines, configured_options(base, env), own, offline=False)
+        if all(children.follow([*pip, *extra], env, temporary, lines.append) != 0 for extra in extras):
+            why = verified.mismatch(lines, known) or explain_failure(
+                lines, configured_options(base, env), own, offline=False
+            )
             raise InfraError(f"environment {paths.label}: {why}")
-    return sorted(folder.glob("*.whl"))
+    return sorted(path for path in folder.iterdir() if path.is_file())
+
+
+def _command(known: Environment, pins: Sequence[str], folder: Path, temporary: Path) -> list[str]:
+    """pip's arguments that put the files of `pins`, which all have a digest in the lock or all have none, in `folder`."""
+    if not environments.files_of(known, pins[0]):
+        return ["wheel", "--no-deps", "--wheel-dir", str(folder), *pins]
+    listed = temporary / "requirements.txt"
+    listed.write_text(verified.requirements_text(known, pins), encoding="utf-8")
+    return ["download", "--no-deps", "--dest", str(folder), *verified.OPTIONS, "-r", str(listed)]
 
 
 def _sources(environment: Environment, marker: store.Marker) -> list[tuple[list[str], list[str | None]]]:
-    """Exact requirements that are collected together, with the extra indexes to try in order (None: no extra index)."""
+    """Exact requirements that are collected together, with the extra indexes to try in order (None: no extra index).
+
+    Requirements with and without a digest are in different groups.
+    """
     variants = {environments.split_pin(requirement)[0]: builds for requirement, builds in environment.variants.items()}
     pins = {name: f"{name}=={version}" for name, version in marker.packages.items()}
     plain = [pin for name, pin in pins.items() if name not in variants]
+    covered = [pin for pin in plain if environments.files_of(environment, pin)]
+    others = [pin for pin in plain if pin not in covered]
     special = [
         ([pins[name]], list(dict.fromkeys(index for _, index in builds)))
         for name, builds in variants.items()
         if name in pins
     ]
-    return [(plain, [None]), *special] if plain else special
+    return [*((group, [None]) for group in (covered, others) if group), *special]
 
 
 def _finished(environment: Environment, install: Path) -> tuple[store.EnvironmentPaths, store.Marker]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.catalog.environments import load_environment, lock_digest, pins
+from llmbx.catalog.environments import files_of, load_environment, lock_digest, pins, split_file, unverified
 from llmbx.errors import UsageError
 
 LOCK = """
@@ -67,3 +67,52 @@ def test_the_digest_follows_what_is_installed_and_not_the_sizes(tmp_path: Path) 
     repinned = lock_digest(load_environment(write(tmp_path, LOCK.replace("toy==1.0", "toy==1.1"))))
     assert resized == digest
     assert repinned != digest
+
+
+DIGEST = f"sha256:{'a1' * 32}"
+FILES = f"""
+[files]
+"torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl" = "{DIGEST}"
+"num_py-2.3.5.tar.gz" = "{DIGEST}"
+"Toy-1.0-py3-none-any.whl" = "{DIGEST}"
+"""
+
+
+def test_the_files_of_a_requirement_are_found_whatever_their_names_look_like(tmp_path: Path) -> None:
+    environment = load_environment(write(tmp_path, LOCK + FILES))
+    assert files_of(environment, "Num_Py[fast]==2.3.5") == {"num_py-2.3.5.tar.gz": DIGEST}
+    assert list(files_of(environment, "torch==2.13.0+cpu")) == ["torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"]
+    assert files_of(environment, "torch==2.13.0") == {}
+    assert split_file("antlr4-python3-runtime-4.9.3.tar.gz") == ("antlr4-python3-runtime", "4.9.3")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (DIGEST, "sha256:a1", "must be sha256: and 64 hexadecimal digits"),
+        (DIGEST, DIGEST.replace("sha256", "md5"), "must be sha256: and 64 hexadecimal digits"),
+        ("Toy-1.0-py3", "Toy-1.1-py3", "no step installs 'Toy-1.1-py3-none-any.whl'"),
+        ("num_py-2.3.5.tar.gz", "num_py-2.3.5.exe", "is neither a wheel nor a source archive"),
+        (f'"num_py-2.3.5.tar.gz" = "{DIGEST}"', "", "no file of 'Num_Py[fast]==2.3.5'"),
+        ("torch-2.13.0+cpu", "torch-2.13.0", "no step installs 'torch-2.13.0-cp311"),
+    ],
+)
+def test_files_must_cover_every_requirement(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in FILES
+    with pytest.raises(UsageError) as caught:
+        load_environment(write(tmp_path, LOCK + FILES.replace(old, new)))
+    assert str(caught.value).startswith(str(tmp_path / "toy.toml")) and said in str(caught.value)
+
+
+def test_another_file_of_the_same_version_is_another_lock(tmp_path: Path) -> None:
+    one = load_environment(write(tmp_path, LOCK + FILES))
+    other = load_environment(write(tmp_path, LOCK + FILES.replace(DIGEST, f"sha256:{'b2' * 32}", 1)))
+    plain = load_environment(write(tmp_path, LOCK))
+    assert len({lock_digest(one), lock_digest(other), lock_digest(plain)}) == 3
+
+
+def test_a_lock_or_a_base_without_digests_is_named(tmp_path: Path) -> None:
+    whole, plain = (load_environment(write(tmp_path, text)) for text in (LOCK + FILES, LOCK))
+    assert (unverified(whole), unverified(plain)) == (None, "toy-cpu")
+    assert unverified(whole.replace(name="overlay", base=plain)) == "toy-cpu"
+    assert unverified(plain.replace(steps=())) is None, "a Python without packages"
