@@ -18,6 +18,7 @@ from .lazy import lazy
 
 if TYPE_CHECKING:
     from .. import __version__ as __version__
+    from .. import archives as archives
     from .. import hookimpl as hookimpl
     from .. import secrets as secrets
     from .. import suggestions as suggestions

@@ -228,7 +228,7 @@ def export(bundle: Path, names: tuple[str, ...], workloads: tuple[str, ...]) -> 
 @click.option("--accept-image-change", is_flag=True, help="Accept images whose digest has changed.")
 def import_(bundle: Path, accept_image_change: bool) -> None:
     """Import all files of a bundle into this install, without network access."""
-    from .images.bundle import import_bundle
+    from .images.unpack import import_bundle
 
     workspace = load_workspace()
     workspace.install.ensure()

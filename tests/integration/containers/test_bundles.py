@@ -30,8 +30,7 @@ def test_a_bundle_brings_a_run_to_a_machine_without_a_network(
     reference, bundle, other = f"{daemons.registry}/ci/tiny:1", tmp_path / "all.bundle", tmp_path / "other"
     assert llmbx("image", "export", str(bundle), env=tool_env).returncode == 2, "there is nothing yet"
     assert llmbx("image", "prepare", reference, "--runtime", tool, env=tool_env).returncode == 0
-    (install / "wheels").mkdir()
-    (install / "wheels/a-1.0-py3-none-any.whl").write_bytes(b"wheel")
+    wheel = make_wheel(install / "wheels", "a")
     (install / ".cache/huggingface/hub").mkdir(parents=True)
     (install / ".cache/huggingface/hub/tokenizer.json").write_text("{}")
     exported = llmbx("image", "export", str(bundle), env=tool_env)
@@ -51,7 +50,7 @@ def test_a_bundle_brings_a_run_to_a_machine_without_a_network(
     assert missing.returncode == 4 and "llmbx image import BUNDLE" in missing.stderr.splitlines()[-1]
     taken = offline("image", "import", str(bundle))
     assert taken.returncode == 0 and images["ci/tiny:1"] in taken.stdout, taken.stderr
-    assert (other / "wheels/a-1.0-py3-none-any.whl").read_bytes() == b"wheel"
+    assert (other / "wheels/a-1.0-py3-none-any.whl").read_bytes() == wheel.read_bytes()
     done = offline(*run)
     assert done.returncode == 0, done.stderr
     results = [json.loads(path.read_text()) for path in other.glob("workloads/*/experiments/*/*/*/result.json")]

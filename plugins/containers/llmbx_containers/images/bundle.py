@@ -1,7 +1,7 @@
 """Bundles: images, wheels and tokenizers of an install in one file, for machines without network access.
 
 A bundle is a plain tar file. Its first member is the manifest: the path in the install, the sha256 and the size of each
-file, and the entries of `images.lock`. An import verifies the checksum of a file before renaming it to its final name.
+file, and the entries of `images.lock`. `unpack` imports them.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 import msgspec
 
-from llmbx.api import InfraError, Progress, UsageError, Value, decode, disk_errors, toml_file
+from llmbx.api import InfraError, Progress, UsageError, Value, archives, disk_errors
 from llmbx.api.verbs import formatting
 
-from .disk import require_space
 from .inventory import Entry
-from .lockfile import Locked, check_locked, read_lock, remember
-from .stamps import Stamp, read_stamp, with_identity, write_stamp
+from .lockfile import Locked, read_lock
+from .stamps import Stamp, read_stamp
 from .verify import sha256_file
 
 MANIFEST = "llmbx-bundle.json"
@@ -34,11 +32,6 @@ Hugging Face folder are not exported, because a login stores its token there."""
 
 PACKAGES = (".whl", ".tar.gz", ".zip")
 """Suffixes of the package files that pip accepts with --find-links."""
-
-ALLOWED_FOLDERS = (("images",), (DOCKER,), (WHEELS,), (".cache",))
-"""Top-level folders that a bundle may contain, as the first parts of a path."""
-
-_CHUNK = 1 << 22
 
 
 class Member(Value, frozen=True):
@@ -88,28 +81,6 @@ def export(
     return manifest
 
 
-def import_bundle(bundle: Path, install: Path, accept: bool, progress: Progress) -> Manifest:
-    """Import all files of a bundle into the install. Raises `InfraError` if a file is damaged or a digest changed."""
-    try:
-        with disk_errors(str(install)), tarfile.open(bundle, "r:") as archive:
-            manifest = _read_manifest(archive, bundle)
-            require_space(install, sum(member.size for member in manifest.members), f"bundle {bundle.name}")
-            for key, entry in manifest.locked.items():
-                check_locked(install, key, "digest", entry.digest, accept)
-            for member in manifest.members:
-                content = _content(archive, member, bundle)
-                if not _is_allowed(PurePosixPath(member.path)):
-                    progress(f"{bundle.name}: skipping {member.path}: only hub/ is imported from .cache/huggingface")
-                    continue
-                progress(f"{bundle.name}: importing {member.path} ({formatting.size(member.size)})")
-                _write_member(content, member, install, bundle)
-    except (tarfile.TarError, EOFError) as error:
-        raise InfraError(f"{bundle} is not a complete bundle: {error}") from None
-    for key, entry in manifest.locked.items():
-        remember(install, key, entry.digest, entry.files)
-    return manifest
-
-
 def _image_files(
     chosen: Sequence[Entry], scratch: Path, progress: Progress
 ) -> Iterator[tuple[Path, str, Entry | None]]:
@@ -130,18 +101,16 @@ def _image_files(
 
 def _extra_files(install: Path) -> Iterator[tuple[Path, str, None]]:
     for path in sorted((install / WHEELS).rglob("*")):
-        if path.is_file() and path.name.endswith(PACKAGES):
-            yield path.resolve(), str(path.relative_to(install)), None
+        name = path.relative_to(install)
+        if path.is_file() and path.name.endswith(PACKAGES) and not any(part.startswith(".") for part in name.parts):
+            if problem := archives.package_problem(path):
+                raise UsageError(f"{path} cannot be exported: {problem}")
+            yield path.resolve(), str(name), None
     cache = (install / TOKENIZERS).resolve()
     for path in sorted((install / TOKENIZERS).rglob("*")):
         # Snapshots are links into the cache. A link that leaves the cache could point to a token.
         if path.is_file() and path.resolve().is_relative_to(cache):
             yield path.resolve(), str(path.relative_to(install)), None
-
-
-def _is_allowed(path: PurePosixPath) -> bool:
-    """Whether a file is imported. Bundles of earlier versions contain the whole Hugging Face folder, with tokens."""
-    return path.parts[0] != ".cache" or path.is_relative_to(TOKENIZERS)
 
 
 def _member(path: Path, name: str, entry: Entry | None, install: Path, progress: Progress) -> Member:
@@ -159,53 +128,3 @@ def _add_bytes(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     info = tarfile.TarInfo(name)
     info.size = len(content)
     archive.addfile(info, io.BytesIO(content))
-
-
-def _read_manifest(archive: tarfile.TarFile, bundle: Path) -> Manifest:
-    first = archive.next()
-    content = archive.extractfile(first) if first and first.name == MANIFEST else None
-    try:
-        manifest = decode(content.read() if content else b"", Manifest)
-    except toml_file.NOT_JSON:
-        raise UsageError(f"{bundle} is not a bundle of `llmbx image export`") from None
-    for member in manifest.members:
-        path = PurePosixPath(member.path)
-        if path.is_absolute() or ".." in path.parts or path.parts[:1] not in ALLOWED_FOLDERS:
-            raise UsageError(f"{bundle} contains {member.path!r}, which is not an allowed path in an install")
-    return manifest
-
-
-def _content(archive: tarfile.TarFile, member: Member, bundle: Path) -> IO[bytes]:
-    found = archive.next()
-    content = archive.extractfile(found) if found and found.name == member.path and found.isreg() else None
-    if content is None:
-        raise InfraError(f"{bundle} is incomplete: {member.path} is missing")
-    return content
-
-
-def _write_member(content: IO[bytes], member: Member, install: Path, bundle: Path) -> None:
-    """Write one file under a temporary name, verify its checksum, and rename it (or load it into Docker)."""
-    target = install / member.path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    hashed = hashlib.sha256()
-    with tempfile.TemporaryDirectory(prefix=f".{target.name[:40]}.partial-", dir=target.parent) as scratch:
-        temporary = Path(scratch) / f"image{target.suffix}"
-        with temporary.open("wb") as file:
-            while chunk := content.read(_CHUNK):
-                hashed.update(chunk)
-                file.write(chunk)
-        found = f"sha256:{hashed.hexdigest()}"
-        if found != member.sha256:
-            raise InfraError(f"{bundle} is damaged: {member.path}: expected {member.sha256}, got {found}")
-        if member.path.startswith(f"{DOCKER}/"):
-            _load_into_docker(temporary)
-            return
-        if member.stamp is not None:
-            write_stamp(with_identity(member.stamp.replace(path=str(target)), temporary), install)
-        temporary.replace(target)
-
-
-def _load_into_docker(archive: Path) -> None:
-    from ..runtimes.docker_store import load
-
-    load(archive)

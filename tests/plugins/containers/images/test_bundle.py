@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from llmbx.errors import UsageError
-from llmbx_containers.images.bundle import MANIFEST, export, import_bundle
+from llmbx_containers.images.bundle import MANIFEST, export
+from llmbx_containers.images.unpack import import_bundle
+
+from ....integration.environments.toy import make_wheel
 
 HUB = ".cache/huggingface/hub"
 BLOB, SNAPSHOT = f"{HUB}/models--a--b/blobs/1f", f"{HUB}/models--a--b/snapshots/9/tokenizer.json"
@@ -25,7 +28,8 @@ def quiet(line: str) -> None:
 def install(tmp_path: Path) -> Path:
     """An install with a wheel, a tokenizer in the hub's cache, and files of a login."""
     root = tmp_path / "install"
-    files = {"wheels/a-1.0-py3-none-any.whl": "wheel", "wheels/pip.conf": "hf_planted", BLOB: "{}"}
+    make_wheel(root / "wheels", "a")
+    files = {"wheels/pip.conf": "hf_planted", BLOB: "{}"}
     logins = ("token", "stored_tokens", "datasets/x/cached")
     for name, text in {**files, **{f".cache/huggingface/{name}": "hf_planted" for name in logins}}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -66,8 +70,15 @@ def test_the_token_in_an_earlier_bundle_is_left_there(tmp_path: Path) -> None:
     assert any("skipping .cache/huggingface/token" in line for line in said)
 
 
+def test_a_wheel_that_no_import_accepts_is_not_exported(install: Path, tmp_path: Path) -> None:
+    (install / "wheels/b-1.0-py3-none-any.whl").write_text("not a wheel")
+    with pytest.raises(UsageError, match=r"b-1\.0-py3-none-any\.whl cannot be exported: it is damaged"):
+        export(tmp_path / "a.bundle", [], install, quiet)
+    assert not (tmp_path / "a.bundle").exists()
+
+
 @pytest.mark.parametrize("path", ["/etc/passwd", "images/../x", "home/x", ""])
 def test_a_file_elsewhere_is_refused(path: str, tmp_path: Path) -> None:
     pack(tmp_path / "bad.bundle", {path: b""})
-    with pytest.raises(UsageError, match="not an allowed path in an install"):
+    with pytest.raises(UsageError, match=r"not an allowed path in an install|leaves the archive"):
         import_bundle(tmp_path / "bad.bundle", tmp_path / "other", False, quiet)
