@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -32,6 +34,27 @@ def test_the_lock_has_every_image_of_the_catalog() -> None:
     named = {parse_reference(found).docker for found in re.findall(r'reference = "([^"]+#[^"]+)"', catalogs)}
     lock = msgspec.json.decode((ROOT / "containers/images.lock").read_bytes(), type=Lock)
     assert named and named <= set(lock.images)
+
+
+def test_a_digest_in_the_lock_is_the_one_that_runs_pull() -> None:
+    """A recipe pins the digest of its image in the catalog: a run then pulls exactly this one."""
+    lock = msgspec.json.decode((ROOT / "containers/images.lock").read_bytes(), type=Lock)
+    for path in ROOT.glob("plugins/*/llmbx_*/catalog/*.toml"):
+        for image in images_of(tomllib.loads(path.read_text())):
+            known = lock.images[parse_reference(image["reference"]).docker].digest
+            assert image.get("digest") == known, f"{path.name}: {image['reference']}"
+
+
+def images_of(table: object) -> Iterator[dict[str, str]]:
+    """Every table of a catalog that names an image in a registry."""
+    if isinstance(table, dict):
+        if "#" in str(table.get("reference", "")):
+            yield table
+        for value in table.values():
+            yield from images_of(value)
+    elif isinstance(table, list):
+        for value in table:
+            yield from images_of(value)
 
 
 @pytest.mark.parametrize("plugin", LOCKS)

@@ -137,14 +137,17 @@ def _create(wanted: FileRequest) -> Stamp:
 def _import(wanted: FileRequest) -> Stamp:
     """Look up the digest in the registry, check it and the disk space, and import exactly that digest."""
     from .disk import needed_bytes, require_space
-    from .registry import look_up
+    from .registry import look_up_pinned
     from .transient import retry
 
     require_importable(wanted.key, wanted.tool.name)
     settings = settings_of(wanted.request, ContainerSettings)
     deadline = time.monotonic() + settings.image_timeout_s
     reference = parse_reference(wanted.image.reference)
-    remote = retry(lambda: look_up(reference, settings), wanted.title, settings, deadline, wanted.progress)
+    pinned = None if wanted.request.accept_change else wanted.request.digest
+    remote = retry(
+        lambda: look_up_pinned(reference, pinned, settings), wanted.title, settings, deadline, wanted.progress
+    )
     _check_digest(wanted, remote.digest, None)
     if remote.layer_bytes is not None:
         require_space(wanted.path.parent, needed_bytes(remote.layer_bytes, packed_again=True), wanted.title)

@@ -10,6 +10,8 @@ import hashlib
 import json
 import platform
 import re
+import socket
+import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -60,6 +62,19 @@ def look_up(reference: Reference, settings: ContainerSettings) -> RemoteImage:
     return RemoteImage(digest=digest, config=document.get("config", {}).get("digest"), layer_bytes=total)
 
 
+def look_up_pinned(reference: Reference, pinned: str | None, settings: ContainerSettings) -> RemoteImage:
+    """Look up the image with the digest `pinned`, also if the tag has another one by now.
+
+    If the registry does not have it any more, or nothing is pinned, the tag is looked up. Raises as `look_up` does.
+    """
+    if pinned and reference.digest is None:
+        try:
+            return look_up(reference.replace(digest=pinned), settings)
+        except UsageError:  # 404: the caller compares the tag's digest with the pinned one
+            pass
+    return look_up(reference, settings)
+
+
 class _Session:
     """Requests to one repository of one registry; keeps the authorization."""
 
@@ -96,8 +111,27 @@ class _Session:
         except urllib.error.HTTPError:
             raise
         except (OSError, HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            raise TransientError(f"the registry {self.reference.registry} cannot be reached: {reason}") from None
+            raise self._unreachable(getattr(error, "reason", error)) from None
+
+    def _unreachable(self, reason: object) -> InfraError:
+        """The error for a registry that gave no answer: nothing is known about the image."""
+        registry = self.reference.registry
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            return InfraError(
+                f"the certificate of the registry {registry} is not trusted: {reason.verify_message}; "
+                f"set SSL_CERT_FILE to your site's certificates"
+            )
+        text = str(reason)
+        if isinstance(reason, socket.gaierror):
+            text = f"its name cannot be resolved ({reason.strerror})"
+        elif isinstance(reason, TimeoutError):
+            text = f"no answer within {self.settings.registry_timeout_s:g} s"
+        elif isinstance(reason, OSError) and reason.strerror:
+            text = reason.strerror
+        return TransientError(
+            f"the registry {registry} cannot be reached: {text}; whether it has {self.reference.docker} is not known: "
+            f"check the network and HTTPS_PROXY"
+        )
 
     def _log_in(self, challenge: str) -> None:
         """Handle a 401 response: use the login directly, or get a token from the service in the challenge."""
@@ -120,7 +154,8 @@ class _Session:
         if error.code in (401, 403):
             return InfraError(
                 f"the registry {registry} denied access to {name} ({error.code}): log in with `docker login "
-                f"{registry}`, or add its credentials to enroot's .credentials file"
+                f"{registry}`, or add its credentials to enroot's .credentials file; some registries answer this also "
+                f"for an image that does not exist"
             )
         if error.code == 404:
             return UsageError(f"the registry {registry} has no image {name} (404): check the name and tag")

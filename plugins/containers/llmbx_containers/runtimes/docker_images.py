@@ -81,12 +81,13 @@ def _pull(reference: Reference, request: ImageRequest, install: Path, progress: 
     """Look up the digest in the registry, check it, and have the daemon pull exactly that digest."""
     from llmbx.api.verbs import formatting
 
-    from ..images.registry import look_up
+    from ..images.registry import look_up_pinned
     from ..images.transient import retry
 
     bounds, name = settings_of(request, ContainerSettings), reference.docker
     title, deadline = f"image {name}", time.monotonic() + bounds.image_timeout_s
-    remote = retry(lambda: look_up(reference, bounds), title, bounds, deadline, progress)
+    pinned = None if request.accept_change else request.digest
+    remote = retry(lambda: look_up_pinned(reference, pinned, bounds), title, bounds, deadline, progress)
     _check_digest(request, install, name, remote.digest)
     much = f" ({formatting.size(remote.layer_bytes)} to download)" if remote.layer_bytes else ""
     _require_space(remote.layer_bytes, title)

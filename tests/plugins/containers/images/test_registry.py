@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import http.server
 import itertools
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ import pytest
 
 from llmbx.config.plugin_settings import join
 from llmbx.errors import InfraError, UsageError
-from llmbx_containers.images.registry import RemoteImage, look_up
+from llmbx_containers.images.registry import RemoteImage, look_up, look_up_pinned
 from llmbx_containers.images.transient import TransientError, is_transient, retry
 from llmbx_containers.naming import parse_reference
 from llmbx_containers.settings import ContainerSettings
@@ -125,6 +127,42 @@ def test_what_is_not_there_and_what_is_no_manifest(registry: Registry) -> None:
         look_up(parse_reference(f"{registry.name}/team/app:text"), QUICK)
     by_digest = look_up(parse_reference(f"{registry.name}/team/app@{digest(INDEX)}"), QUICK)
     assert by_digest.digest == digest(INDEX)
+
+
+def test_a_pinned_digest_is_found_though_the_tag_has_moved(registry: Registry) -> None:
+    registry.login = False
+    name = f"{registry.name}/team/app"
+    assert look_up_pinned(parse_reference(f"{name}:text"), digest(INDEX), QUICK).digest == digest(INDEX)
+    gone = "sha256:" + "9" * 64
+    assert look_up_pinned(parse_reference(f"{name}:1"), gone, QUICK).digest == digest(INDEX), "the caller compares"
+    assert look_up_pinned(parse_reference(f"{name}:1"), None, QUICK).digest == digest(INDEX)
+
+
+@contextlib.contextmanager
+def silent_server() -> Iterator[str]:
+    """A server that accepts connections and never answers."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_no_network_is_not_a_missing_image(registry: Registry) -> None:
+    """A missing image is a usage error (exit code 2); no answer is the infrastructure's (4), and worth a retry."""
+    with silent_server() as silent, pytest.raises(TransientError) as mute:
+        look_up(parse_reference(f"{silent}/team/app:1"), ContainerSettings(registry_timeout_s=0.2))
+    with pytest.raises(TransientError) as refused:
+        look_up(parse_reference("127.0.0.1:1/team/app:1"), QUICK)
+    with pytest.raises(TransientError) as unknown:
+        look_up(parse_reference("registry.invalid/team/app:1"), QUICK)
+    said = [str(found.value) for found in (mute, refused, unknown)]
+    reasons = ("no answer within 0.2 s", "Connection refused", "its name cannot be resolved (")
+    assert all(reason in line and "is not known" in line for reason, line in zip(reasons, said, strict=True)), said
+    assert all(found.value.exit_code == 4 for found in (mute, refused, unknown))
+    registry.login = False
+    with pytest.raises(UsageError, match=r"has no image .* \(404\)") as missing:
+        look_up(parse_reference(f"{registry.name}/team/app:2"), QUICK)
+    assert missing.value.exit_code == 2 and "cannot be reached" not in str(missing.value)
 
 
 def test_a_passing_failure_is_tried_again_with_growing_pauses() -> None:
