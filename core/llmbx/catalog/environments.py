@@ -22,8 +22,8 @@ with an empty index::
     "numpy-2.3.5-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl" = "sha256:..."
 
 With the table `files`, exactly these files are installed and each is verified. It must have a file of every requirement
-and of every build. Nothing is built in isolation then, because that would download build tools that are not verified: an
-earlier step installs what a source archive needs (usually setuptools).
+and of every build. Nothing is built in isolation then, because that would download build tools that are not verified:
+an earlier step installs what a source archive needs (usually setuptools).
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def lock_digest(environment: Environment) -> str:
     e = environment
     base = [lock_digest(e.base)] if e.base else []
     files = [sorted(e.files.items()), sorted(e.variant_packages.items())] if e.files or e.variant_packages else []
-    return hashlib.sha256(msgspec.json.encode([e.name, e.steps, e.no_deps, e.variants, e.check, *base, *files])).hexdigest()
+    return hashlib.sha256(
+        msgspec.json.encode([e.name, e.steps, e.no_deps, e.variants, e.check, *base, *files])
+    ).hexdigest()
 
 
 def pins(environment: Environment) -> dict[str, str]:
@@ -114,7 +116,7 @@ def unverified(environment: Environment) -> str | None:
 
 
 def split_file(name: str) -> tuple[str, str]:
-    """Normalized package name and version in the name of a wheel or a source archive (PyPA's specifications of both)."""
+    """Normalized name and version of a package, from the name of its wheel or source archive (PyPA's formats)."""
     bare = _SUFFIX.sub("", name)
     package, _, version = bare.partition("-") if name.endswith(".whl") else bare.rpartition("-")
     return normal_name(package), version.partition("-")[0]
@@ -167,4 +169,6 @@ def _files_problem(files: Mapping[str, str], requirements: Sequence[str]) -> str
         if split_file(name) not in wanted:
             return f"files: no step installs '{name}'"
     missing = next((requirement for pin, requirement in wanted.items() if pin not in covered), None)
-    return f"files: no file of '{missing}'; the table must cover every requirement and every variant" if missing else None
+    return (
+        f"files: no file of '{missing}'; the table must cover every requirement and every variant" if missing else None
+    )

@@ -33,10 +33,10 @@ class Environment(Value, frozen=True):
     variant_mb: dict[str, tuple[int, int]] = {}
     """Build -> download size and size on disk (megabytes) of the whole environment with that build of `variants`."""
     variant_packages: dict[str, tuple[str, ...]] = {}
-    """Build of `variants` -> further exact requirements that are installed before it, without dependencies."""
+    """Build of `variants` -> further exact requirements that are installed with it."""
     files: dict[str, str] = {}
-    """Name of a wheel or source archive -> its digest (`sha256:...`). If there are any, they cover every requirement, only
-    these files are installed, and each is verified before; if empty, files are not verified.
+    """Name of a wheel or source archive -> its digest (`sha256:...`). If there are any, they cover every requirement;
+    only these files are installed, and each is verified first. If there are none, files are not verified.
     """
     base: Environment | None = None
     """Environment whose packages can be imported, too; packages of this environment replace those of the base. Only for

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import platform
 import shutil
 import subprocess
 import time
@@ -87,11 +86,12 @@ class _Builder:
 
     def run(self, install: Path) -> store.Marker:
         """Create the virtual environment, install every step, run the check, and write the marker."""
-        self._require_files()
+        verified.require_files(self.environment, self.paths.label, self.interpreter.minor)
         _end_leftovers(self.paths.folder)
         self._make_venv()
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.temporary.mkdir()
+        verified.check_wheels(self.environment, install / "wheels")
         tools = self._tools(install / "wheels")
         builds = self._choose_builds(tools)
         self._report_plan(builds)
@@ -103,15 +103,6 @@ class _Builder:
         self._check()
         shutil.rmtree(self.temporary, ignore_errors=True)
         return self._mark(builds, base)
-
-    def _require_files(self) -> None:
-        """Raise `InfraError` if the lock has digests, but of no file that can be installed here."""
-        environment, minor = self.environment, self.interpreter.minor
-        for requirement in (pin for step in environment.steps for pin in step) if environment.files else ():
-            builds = [build for build, _ in environment.variants.get(requirement, ((requirement, None),))]
-            if not any(verified.has_file(environment, build, minor) for build in builds):
-                where = f"Python {minor} on {platform.machine()}"
-                raise InfraError(f"environment {self.paths.label}: its lock has no file of {requirement} for {where}")
 
     def _join_base(self, install: Path) -> dict[str, str]:
         """Put the base's packages after this environment's on the path; return their versions by name."""
@@ -156,7 +147,9 @@ class _Builder:
                     chosen[requirement] = (found, index)
                     break
             else:
-                raise InfraError(f"environment {self.paths.label}: {self._failure_reason(tools)}; pip's log: {self.paths.log}")
+                raise InfraError(
+                    f"environment {self.paths.label}: {self._failure_reason(tools)}; pip's log: {self.paths.log}"
+                )
         return chosen
 
     def _probe(self, build: str, index: str | None, tools: Tools) -> str | None:
@@ -189,7 +182,9 @@ class _Builder:
         download, disk = _megabytes(self.environment, builds)
         if disk is None:
             return
-        installed = sum(f.stat().st_size for f in self.paths.folder.rglob("*") if f.is_file() and not f.is_symlink()) / 1e6
+        installed = (
+            sum(f.stat().st_size for f in self.paths.folder.rglob("*") if f.is_file() and not f.is_symlink()) / 1e6
+        )
         needed = max(0.0, disk - installed) + (download or 0) * 0.5
         free = shutil.disk_usage(self.paths.venvs).free / 1e6
         if free < needed and installed < 0.95 * disk:
@@ -213,7 +208,9 @@ class _Builder:
         progress_lines = PipProgress(title, self.progress, lambda: complete_packages(self.paths.site))
         if self._pip(["install", *options, *wanted], tools, progress_lines.line, progress_lines.tick) != 0:
             self._require_known_files()
-            raise InfraError(f"environment {self.paths.label}: {self._failure_reason(tools)}; pip's log: {self.paths.log}")
+            raise InfraError(
+                f"environment {self.paths.label}: {self._failure_reason(tools)}; pip's log: {self.paths.log}"
+            )
 
     def _wanted(self, number: int, requirements: list[str]) -> list[str]:
         """The installers' arguments for one step: `requirements`, or a file with their digests if the lock has them."""
@@ -250,7 +247,9 @@ class _Builder:
         no_index = tools.offline or "no-index" in tools.pip_options
         argv = uv_arguments(tools.uv, self.paths.python, requirements, indexes, Path(tools.wheels), no_index)
         progress_lines = progress_lines or UvProgress("", lambda _: None)
-        return self._follow([*argv, *options], uv_environment(tools.env, tools.pip_options), progress_lines.line, progress_lines.tick)
+        return self._follow(
+            [*argv, *options], uv_environment(tools.env, tools.pip_options), progress_lines.line, progress_lines.tick
+        )
 
     def _pip(self, arguments: list[str], tools: Tools, line: Callable[[str], None], tick: Callable[[], None]) -> int:
         """Run one pip command and return its exit code."""

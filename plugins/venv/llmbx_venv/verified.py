@@ -9,8 +9,9 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
-from llmbx.api import Environment, environments
+from llmbx.api import Environment, InfraError, UsageError, archives, environments
 
 OPTIONS = ("--require-hashes", "--no-build-isolation")
 """An isolated build would download build tools without a digest."""
@@ -41,6 +42,26 @@ def has_file(environment: Environment, requirement: str, minor: str, machine: st
     return any(_fits(name, minor, machine) for name in environments.files_of(environment, requirement))
 
 
+def require_files(environment: Environment, label: str, minor: str) -> None:
+    """Raise `InfraError` if the lock has digests, but for one package of no file that can be installed here."""
+    for requirement in (pin for step in environment.steps for pin in step) if environment.files else ():
+        builds = [build for build, _ in environment.variants.get(requirement, ((requirement, None),))]
+        if not any(has_file(environment, build, minor) for build in builds):
+            where = f"Python {minor} on {platform.machine()}"
+            raise InfraError(f"environment {label}: its lock has no file of {requirement} for {where}")
+
+
+def check_wheels(environment: Environment, folder: Path) -> None:
+    """Raise `UsageError` for a hostile or damaged file of an environment in `folder`, if the lock has no digests."""
+    if environment.files or not folder.is_dir():
+        return
+    wanted = {environments.split_pin(pin)[0] for step in environment.steps for pin in step}
+    for path in sorted(folder.iterdir()):
+        package = path.is_file() and path.name.endswith((".whl", ".tar.gz", ".zip"))
+        if package and environments.split_file(path.name)[0] in wanted and (why := archives.package_problem(path)):
+            raise UsageError(f"{path} must not be installed: {why}; remove it, or replace it with the original")
+
+
 def mismatch(lines: Sequence[str], environment: Environment) -> str | None:
     """The first file that an installer refused because of its digest, as one line; None if it refused none."""
     text = "\n".join(lines)
@@ -48,7 +69,11 @@ def mismatch(lines: Sequence[str], environment: Environment) -> str | None:
         if found := pattern.search(text):
             name = found["name"].replace("===", "==")
             known = sorted(environments.files_of(environment, name).values()) if "==" in name else []
-            wanted = f"the lock has {known[0] if len(known) == 1 else f'{len(known)} others'}" if known else "not in the lock"
+            wanted = (
+                f"the lock has {known[0] if len(known) == 1 else f'{len(known)} others'}"
+                if known
+                else "not in the lock"
+            )
             return f"the file of {name} is not the one in the lock: its digest is sha256:{found['got']}, {wanted}"
     return None
 

@@ -72,7 +72,8 @@ def _sources(environment: Environment, marker: store.Marker) -> list[tuple[list[
         for name, builds in variants.items()
         if name in pins
     ]
-    return [*((group, [None]) for group in (covered, others) if group), *special]
+    usual: list[tuple[list[str], list[str | None]]] = [(group, [None]) for group in (covered, others) if group]
+    return [*usual, *special]
 
 
 def _finished(environment: Environment, install: Path) -> tuple[store.EnvironmentPaths, store.Marker]:

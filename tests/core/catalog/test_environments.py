@@ -81,7 +81,9 @@ FILES = f"""
 def test_the_files_of_a_requirement_are_found_whatever_their_names_look_like(tmp_path: Path) -> None:
     environment = load_environment(write(tmp_path, LOCK + FILES))
     assert files_of(environment, "Num_Py[fast]==2.3.5") == {"num_py-2.3.5.tar.gz": DIGEST}
-    assert list(files_of(environment, "torch==2.13.0+cpu")) == ["torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"]
+    assert list(files_of(environment, "torch==2.13.0+cpu")) == [
+        "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
+    ]
     assert files_of(environment, "torch==2.13.0") == {}
     assert split_file("antlr4-python3-runtime-4.9.3.tar.gz") == ("antlr4-python3-runtime", "4.9.3")
 

@@ -107,7 +107,20 @@ def test_a_wheelhouse_has_the_files_of_the_lock_and_no_others(tmp_path: Path, mo
     (found,) = gather(environment, install, tmp_path / "first", lambda line: None)
     assert (found.name, digest(found)) == (good.name, digest(good))
     poison(good)
-    with pytest.raises(InfraError, match="the file of alpha==1.0 is not the one in the lock"):
+    with pytest.raises(InfraError, match=r"the file of alpha==1\.0 is not the one in the lock"):
         gather(environment, install, tmp_path / "second", lambda line: None)
 
 
+def test_a_hostile_wheel_in_the_wheelhouse_is_refused_without_a_digest_too(tmp_path: Path) -> None:
+    install = tmp_path / "install"
+    wheel = make_wheel(install / "wheels", "alpha")
+    make_wheel(install / "wheels", "other")
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("../../../outside.py", "")
+    (install / "wheels/other-1.0-py3-none-any.whl").write_text("not asked for, so not looked at")
+    env = pip_settings(tmp_path, PIP_NO_INDEX="1", LLMBX_INSTALLER="uv")
+    plain = tmp_path / "plain.toml"
+    plain.write_text(f'name = "toy"\npythons = ["{MINOR}"]\nsteps = [["alpha==1.0"]]\n')
+    code, _, err = prepare(plain, install, env)
+    assert code == 2 and f"{wheel} must not be installed: the path '../../../outside.py' leaves" in err.splitlines()[-1]
+    assert not (install / "venvs" / LABEL).exists() and finished(install) == []

@@ -76,9 +76,7 @@ def test_a_refused_file_is_named_with_both_digests(text: str) -> None:
 @pytest.mark.parametrize("lock", SHIPPED)
 def test_the_shipped_locks_have_a_digest_of_every_package_and_resolve_nothing(lock: str) -> None:
     plugin, _, name = lock.partition("/")
-    environment = environments.load_environment(
-        resources.files(f"llmbx_{plugin}") / "environments" / f"{name}.toml"
-    )
+    environment = environments.load_environment(resources.files(f"llmbx_{plugin}") / "environments" / f"{name}.toml")
     assert environments.unverified(environment) is None
     assert environment.no_deps == tuple(range(len(environment.steps))), "a dependency without a digest would be refused"
     for minor in environment.pythons:
