@@ -72,14 +72,18 @@ class Start(msgspec.Struct, frozen=True):
 
 def read_start(run_dir: Path, spec: RunSpec) -> Start | None:
     """Read the latest start line in the script's output; None if it has not started."""
+    found = read_starts(run_dir / batch_name(spec))
+    return found[-1] if found else None
+
+
+def read_starts(output: Path) -> list[Start]:
+    """Read every start line in a script's output, in order; several if the scheduler requeued the job."""
     try:
-        found = _START.findall((run_dir / batch_name(spec)).read_bytes())
+        found = _START.findall(output.read_bytes())
     except OSError:
-        return None
-    if not found:
-        return None
-    time, job_id, host = (part.decode(errors="replace") for part in found[-1])
-    return Start(job_id=job_id, host=host, at=datetime.fromisoformat(time).timestamp())
+        return []
+    lines = ([part.decode(errors="replace") for part in line] for line in found)
+    return [Start(job_id=job, host=host, at=datetime.fromisoformat(time).timestamp()) for time, job, host in lines]
 
 
 def forget_exit(run_dir: Path) -> None:

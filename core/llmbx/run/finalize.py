@@ -24,6 +24,7 @@ from .artifacts import analyze_artifacts, profiling_overhead
 from .collect import Log, collect_file
 from .configuration import with_evidence
 from .evidence import decide, gather, with_outcomes
+from .gpu_time import gpu_time
 from .infrastructure import infrastructure_cause, refusals
 from .own_result import left_result, own_result
 from .recovery import recover
@@ -161,6 +162,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
         phase_step_time_s=_phases(run.record, log, figures),
     )
     timing = result.timing.replace(first_step_s=first_step.seconds(run, status.started, status.ended))
+    result = _with_gpu_time(result, run)
     result = with_evidence(with_outcomes(result.replace(timing=timing), outcomes), run, plugins)
     return Ended(run=run, status=status, log=log, result=result)
 
@@ -175,7 +177,13 @@ def _assess_without_log(run: Run, status: JobStatus) -> Ended:
         attempt=max(run.record.attempt, stored_attempts(run.path)),
         warnings=tuple(_earlier(run)),
     )
-    return Ended(run=run, status=status, log=Log(), result=result)
+    return Ended(run=run, status=status, log=Log(), result=_with_gpu_time(result, run))
+
+
+def _with_gpu_time(result: Result, run: Run) -> Result:
+    found = gpu_time(run, result.timing.total_s)
+    changed: Result = result.replace(gpu_hours=found.hours, warnings=(*result.warnings, *found.warnings))
+    return changed
 
 
 def formula(spec: RunSpec, plugins: Plugins) -> tuple[Flops | None, tuple[str, ...]]:
@@ -253,7 +261,6 @@ def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
         comparable=not reasons,
         not_comparable_because=reasons,
         timing=Timing(queue_s=_queue(record, status), prepare_s=record.prepare_s, total_s=total),
-        gpu_hours=spec.gpus * total / 3600 if total is not None and spec.gpu_type != "cpu" else None,
         **{name: getattr(figures, name) for name in figures.__struct_fields__},
     )
 

@@ -223,7 +223,9 @@ def _timing(r: Result) -> list[Fact]:
         for name, value, formula in rows
     ]
     if r.gpu_hours is not None:
-        how = f"{r.workload.gpus} GPUs × {formatting.number(t.total_s or 0)} s / 3600"
+        seconds = formatting.number(r.gpu_hours * 3600 / r.workload.gpus)
+        attempts = f" of {r.attempt + 1} attempts" if r.attempt else ""
+        how = f"{r.workload.gpus} GPUs × {seconds} s{attempts} / 3600"
         found.append(Fact(name="GPU time", value=r.gpu_hours, unit="GPU-hours", formula=how))
     return found
 

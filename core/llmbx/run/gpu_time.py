@@ -1,0 +1,98 @@
+"""GPU-hours of a run: the time of all its attempts, also of those that were lost with their node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..launchers.exits import read_exit, read_starts
+from ..model import RunSpec, Value
+from ..model.run_folder import batch_name
+from ..record.attempts import FOLDER
+from ..record.first_step import elapsed
+from ..record.folder import Run, read_result
+
+
+class GpuTime(Value, frozen=True):
+    """GPU-hours of all attempts, None if unknown, and what a reader must know about them."""
+
+    hours: float | None
+    warnings: tuple[str, ...] = ()
+
+
+class Spent(Value, frozen=True):
+    """Seconds of one attempt, None if unknown. `until_output`: its end is the time of its last output."""
+
+    number: int
+    seconds: float | None
+    started: bool = True
+    until_output: bool = False
+
+
+def gpu_time(run: Run, total_s: float | None) -> GpuTime:
+    """The GPU-hours of an ended run whose last attempt took `total_s` seconds (None: its end was not recorded).
+
+    An attempt whose end was not recorded, because its node failed, counts until its last output, with a warning. If
+    nothing is known about the time of an attempt, the sum is unknown. None without GPUs, or if no attempt started.
+    """
+    spec = run.record.spec
+    if spec.gpu_type == "cpu":
+        return GpuTime(hours=None)
+    spent = list(_attempts(run.path, spec, total_s))
+    warnings = [f"the end of attempt {one.number} was not recorded: its GPU-hours count until its last output"
+                for one in spent if one.until_output]  # fmt: skip
+    unknown = [one.number for one in spent if one.seconds is None]
+    if len(spent) > 1 and unknown:
+        numbers = ", ".join(map(str, unknown))
+        return GpuTime(hours=None, warnings=(f"GPU-hours are unknown: attempt {numbers} recorded no time",))
+    if unknown or not any(one.started for one in spent):
+        return GpuTime(hours=None)
+    return GpuTime(hours=spec.gpus * sum(one.seconds or 0.0 for one in spent) / 3600, warnings=tuple(warnings))
+
+
+def _attempts(run_dir: Path, spec: RunSpec, total_s: float | None) -> Iterator[Spent]:
+    """Every attempt, the last one at the end.
+
+    A scheduler that requeues a job starts its script again: the output of all these starts is in one file, which stays
+    with the last of them.
+    """
+    requeued: list[tuple[int, Path]] = []
+    earlier = sorted(int(path.name) for path in (run_dir / FOLDER).glob("*") if path.name.isdigit())
+    for number, folder in [*((number, run_dir / FOLDER / str(number)) for number in earlier), (len(earlier), run_dir)]:
+        last = folder == run_dir
+        starts = [start.at for start in read_starts(folder / batch_name(spec))]
+        if not last and not (folder / batch_name(spec)).exists() and not (folder / "result.json").exists():
+            requeued.append((number, folder))
+            continue
+        for index, (earlier_number, earlier_folder) in enumerate(requeued):
+            begun = starts[index] if index < len(starts) else None
+            yield _requeued(earlier_number, earlier_folder, begun)
+        found = total_s if last else _recorded(folder)
+        if found is None and not starts and not (folder / batch_name(spec)).exists():
+            yield Spent(number=number, seconds=0.0, started=False)
+        else:
+            yield _spent(number, folder, starts[-1] if len(starts) > len(requeued) else None, found)
+        requeued = []
+
+
+def _requeued(number: int, folder: Path, begun: float | None) -> Spent:
+    """An attempt whose files the script of the next start moved away."""
+    end = read_exit(folder)
+    return _spent(number, folder, begun, elapsed(end.started, end.ended) if end else None)
+
+
+def _recorded(folder: Path) -> float | None:
+    result = read_result(folder)
+    return result.timing.total_s if result else None
+
+
+def _spent(number: int, folder: Path, begun: float | None, recorded: float | None) -> Spent:
+    if recorded is not None:
+        return Spent(number=number, seconds=recorded)
+    seconds = elapsed(begun, _last_output(folder))
+    return Spent(number=number, seconds=seconds, until_output=seconds is not None)
+
+
+def _last_output(folder: Path) -> float | None:
+    """When the outputs of an attempt were last written (epoch seconds)."""
+    return max((path.stat().st_mtime for path in folder.glob("*.out")), default=None)
