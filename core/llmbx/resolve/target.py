@@ -41,7 +41,9 @@ def _gpu_type(
         raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
     requested = layers.find("gpu_type")
     if requested is not None:
-        return hardware.gpu(requested, gpus).name, None
+        name = hardware.gpu(requested, gpus).name
+        _require_profiles_type(layers, name, gpus)
+        return name, None
     detected = hardware.detect(gpus)
     if detected is not None:
         layers.note("gpu_type", detected[0], "this machine's GPUs")
@@ -51,6 +53,19 @@ def _gpu_type(
     if size in (None, workloads.MINI):
         return str(layers.note("gpu_type", "cpu", "no GPU on this machine")), None
     return _implied(layers, workload, size), None
+
+
+def _require_profiles_type(layers: Layers, requested: str, gpus: Mapping[str, hardware.GpuType]) -> None:
+    """Raise `UsageError` if the cluster profile is for other GPUs than the requested ones; every cluster has CPUs."""
+    profile = layers.profile
+    if profile is None or profile.cluster.gpu_type is None or requested == workloads.CPU:
+        return
+    known = hardware.gpu(profile.cluster.gpu_type, gpus).name
+    if known != requested:
+        raise UsageError(
+            f"{layers.origins['gpu_type']} {requested}, but the {profile.origin} has gpu_type {known}: choose a profile of "
+            f"a cluster with {requested} (--cluster NAME), or none (LLMBX_CONFIG=/dev/null)"
+        )
 
 
 def targets_cluster(layers: Layers) -> bool:

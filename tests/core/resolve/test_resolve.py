@@ -42,6 +42,21 @@ def test_an_unknown_recipe_is_reported_first(asked: dict[str, Any]) -> None:
         spec(recipe="plane", **asked)
 
 
+@pytest.mark.parametrize(
+    ("asked", "environ", "origin"), [({"gpu_type": "h200"}, {}, "--gpu-type"), ({}, {"GPU_TYPE": "H200"}, "GPU_TYPE")]
+)
+def test_a_profile_of_other_gpus_than_the_requested_ones_is_an_error(
+    asked: dict[str, Any], environ: dict[str, str], origin: str
+) -> None:
+    """A job for another cluster would be submitted, or compared with the wrong peak."""
+    with pytest.raises(UsageError, match=f"^{origin} h200, but the cluster 'c' in llmbx.toml has gpu_type h100: "):
+        spec(environ=environ, cluster={"gpu_type": "h100"}, **asked)
+    for cluster in ({"gpu_type": "H200"}, {}):  # accepted: what is missing now is a configuration of this workload
+        with pytest.raises(UsageError, match="^line mini has no configuration for h200"):
+            spec(environ=environ, size="mini", cluster=cluster, **asked)
+    assert spec(gpu_type="cpu", cluster={"gpu_type": "h100"}).gpu_type == "cpu", "every cluster has CPUs"
+
+
 @pytest.mark.parametrize("name", RANK_VARIABLES)
 def test_rank_variables_cannot_be_exported(name: str) -> None:
     with pytest.raises(UsageError, match=f"^--env: {name} is reserved: llmbx or the launcher sets it for every rank"):

@@ -91,11 +91,11 @@ def test_a_request_without_cluster_options_is_a_mini_if_there_is_no_gpu(options:
 
 def test_the_order_of_precedence() -> None:
     config = Config(clusters={"c": Cluster(gpu_type="h100")})
-    environ = {"GPU_TYPE": "gb200", "JOB_TOTAL_GPUS": "128", "DTYPE": "fp8"}
-    run = spec("grok1", environ, config, cluster="c", gpu_type="gb200", size="314b")
+    environ = {"GPU_TYPE": "H100", "JOB_TOTAL_GPUS": "512", "DTYPE": "fp8"}
+    run = spec("grok1", environ, config, cluster="c", gpu_type="h100", size="314b")
     assert run.origins["gpu_type"] == "--gpu-type"
     by_environment = spec("grok1", environ, config, cluster="c", size="314b")
-    assert (by_environment.gpu_type, by_environment.origins["gpu_type"]) == ("gb200", "GPU_TYPE")
+    assert (by_environment.gpu_type, by_environment.origins["gpu_type"]) == ("h100", "GPU_TYPE")
     by_profile = spec("grok1", {"DTYPE": "fp8"}, config, cluster="c", size="314b")
     assert (by_profile.gpu_type, by_profile.gpus) == ("h100", 512)
 
