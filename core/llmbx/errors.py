@@ -33,6 +33,10 @@ class PluginError(LlmbxError):
     exit_code = 2
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP, named in the message: everything that Ctrl-C ends, ends."""
+
+
 def one_line(error: BaseException) -> str:
     """The first line of an `LlmbxError`; for other errors, prefixed with the type, as their message may be empty."""
     first = next(iter(str(error).splitlines()), "")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -195,33 +196,97 @@ def test_ctrl_c_ends_the_repeats_too(background: Callable[..., subprocess.Popen[
     assert [result["status"] for result in json.loads(out)] == ["cancelled"]
 
 
-def test_killed_with_9_the_run_goes_on_and_jobs_says_what_became_of_it(
-    llmbx: Llmbx, background: Callable[..., subprocess.Popen[str]], install: Path, only_run: Callable[[], Path],
+CHILDREN = ("plain", "setsid", "daemon", "deaf", "stopped")
+"""What the toy starts with `children=all`: also processes that leave their session, their parent, or ignore SIGTERM."""
+END_S = 100.0
+"""Ten times the 10 s in which everything that a run has started must have ended."""
+
+
+@pytest.fixture
+def with_children(
+    background: Callable[..., subprocess.Popen[str]], install: Path
+) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """`with_children("run", "line")`: the command, with a run that has started every kind of child process."""
+
+    def begin(*arguments: str) -> subprocess.Popen[str]:
+        process = background(*arguments, "--set", "children=all", "--set", "hold=go")
+        wait_until(lambda: names() >= {*CHILDREN, "train.py"})
+        return process
+
+    def names() -> set[str]:
+        found = set()
+        for process in living():
+            with contextlib.suppress(psutil.Error, IndexError):
+                found.add(process.cmdline()[-1])
+        return found
+
+    def living() -> list[psutil.Process]:
+        folders = [record.parent for record in install.glob("workloads/*/experiments/*/*/*/run.json")]
+        return [process for folder in folders for process in ranks_of(folder)]
+
+    yield begin
+    for process in living():
+        process.kill()
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_to_llmbx_ends_the_run_and_all_that_it_started(
+    with_children: Callable[..., subprocess.Popen[str]], only_run: Callable[[], Path], read_result: Result, name: str
+) -> None:
+    process = with_children("run", "line", "--repeat", "2")
+    process.send_signal(signal.Signals[name])
+    process.communicate(timeout=PATIENCE_S)
+    folder = only_run()  # the second repeat was not started
+    assert process.returncode == 130
+    assert ranks_of(folder) == []
+    result = read_result(folder)
+    cause = "interrupted by " + ("Ctrl-C" if name == "SIGINT" else name)
+    assert (result["status"], result["exit_code"], result["cause"]) == ("cancelled", 130, cause)
+
+
+def test_killed_with_9_the_run_and_all_that_it_started_end_and_the_next_command_records_it(
+    llmbx: Llmbx, with_children: Callable[..., subprocess.Popen[str]], only_run: Callable[[], Path],
     read_result: Result,
 ) -> None:  # fmt: skip
-    process = background("run", "line", "--set", "hold=go")
-    wait_until(lambda: any("toy step 2/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
+    process = with_children("run", "line")
     process.kill()
     process.wait()
-    (row,) = json.loads(llmbx("jobs", "--format", "json").stdout)
-    assert row["status"] == "running" and row["workload"] == "line" and row["run_id"]
     folder = only_run()
+    wait_until(lambda: ranks_of(folder) == [], seconds=END_S)
     assert not (folder / "result.json").exists()
-    (folder / "go").touch()
-    wait_until(lambda: (folder / "exit.json").exists())
     (row,) = json.loads(llmbx("jobs", "--format", "json").stdout)
-    assert row["status"] == "completed"
-    assert read_result(folder)["steps_seen"] == 20
+    assert row["status"] == "cancelled" and "llmbx that attended the run was killed" in row["cause"]
+    assert 2 <= read_result(folder)["steps_seen"] < 20
 
 
-def test_a_run_whose_ranks_were_killed_too_is_lost(
-    llmbx: Llmbx, background: Callable[..., subprocess.Popen[str]], install: Path, only_run: Callable[[], Path],
+def test_a_detached_run_ends_with_all_that_it_started_when_it_is_cancelled(
+    llmbx: Llmbx, with_children: Callable[..., subprocess.Popen[str]], only_run: Callable[[], Path],
     read_result: Result,
 ) -> None:  # fmt: skip
-    process = background("run", "line", "--set", "hold=go")
+    process = with_children("run", "line", "--detach")
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    folder = only_run()
+    assert json.loads(llmbx("status", "--format", "json").stdout)["status"] == "running"
+    assert llmbx("cancel", "last").returncode == 0
+    assert ranks_of(folder) == [] and read_result(folder)["status"] == "cancelled"
+
+
+def test_a_sweep_that_is_terminated_ends_its_run_and_can_be_resumed(
+    with_children: Callable[..., subprocess.Popen[str]], only_run: Callable[[], Path], read_result: Result
+) -> None:
+    sweep = with_children("sweep", "line", "--repeats", "2", "--launcher", "local")
+    sweep.terminate()
+    _, err = sweep.communicate(timeout=PATIENCE_S)
+    assert sweep.returncode == 130 and "llmbx sweep --resume" in err, err
+    assert ranks_of(only_run()) == [] and read_result(only_run())["status"] == "cancelled"
+
+
+def test_a_run_whose_processes_were_all_killed_is_lost(
+    llmbx: Llmbx, install: Path, only_run: Callable[[], Path], read_result: Result
+) -> None:
+    assert llmbx("run", "line", "--set", "hold=go", "--detach").returncode == 0
     wait_until(lambda: any("toy step 2/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
-    process.kill()
-    process.wait()
     folder = only_run()
     for rank in ranks_of(folder):
         rank.kill()

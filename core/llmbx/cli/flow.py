@@ -73,7 +73,10 @@ def once(
         progress.note(line)
     for finding in found:
         progress.note(f"note: {finding.problem}; {finding.fix}")
-    run = start(spec, context, progress.note, command=tuple(sys.argv[1:]), offline=offline, group=group, repeats=source)
+    run = start(
+        spec, context, progress.note, command=tuple(sys.argv[1:]), offline=offline, group=group, repeats=source,
+        detach=detach,
+    )  # fmt: skip
     if detach:
         job = run.record.job
         started = Started(run.record.run_id, run.folder, job.job_id if job else None)
@@ -84,10 +87,9 @@ def once(
         result = attend(run, context, progress)
     except KeyboardInterrupt:
         progress.close()
-        click.echo(
-            f"detached; follow: llmbx logs --follow {run.record.run_id}; cancel: llmbx cancel {run.record.run_id}",
-            err=True,
-        )
+        run_id = run.record.run_id
+        on = f"detached; follow: llmbx logs --follow {run_id}; cancel: llmbx cancel {run_id}"
+        click.echo(f"{run_id} is being stopped" if context.launcher.attended else on, err=True)
         raise
     progress.close()
     if format_ == "text" or group is None:
@@ -142,7 +144,7 @@ def _print(result: Result, folder: str, workspace: Workspace, spec: RunSpec, for
 
 
 def interrupted(outcome: Result | Started) -> bool:
-    """Whether Ctrl-C ended the run."""
+    """Whether Ctrl-C, SIGTERM or SIGHUP ended the run."""
     from ..run.pipeline import exit_code
 
     return isinstance(outcome, Result) and exit_code(outcome) == 130

@@ -27,7 +27,9 @@ class Launcher(Protocol):
     remote: bool
     """Whether ranks run on other machines than this one, so that the runtime need not work here."""
     attended: bool
-    """Whether runs are attended by their user: Ctrl-C cancels the run, and llmbx enforces its time limit."""
+    """Whether runs are attended by their user: Ctrl-C, SIGTERM and SIGHUP cancel the run, and llmbx enforces its time
+    limit.
+    """
     poll_s: float
     """The shortest interval between two calls of `status` in seconds: short if it reads files, long for a scheduler."""
 
@@ -98,6 +100,12 @@ class LauncherExtras(Protocol):
         """Return the command that runs `argv` as the job `name` on one compute node and waits for its end.
 
         `settings` are those of its plugin. Raises `InfraError` if no node can be reached.
+        """
+
+    def release(self, job: Job, run_dir: Path) -> None:
+        """Let a job that this process has just submitted continue when the process ends (`--detach`).
+
+        An attended launcher needs it if its jobs end with the process that submitted them.
         """
 
     def inside(self, spec: RunSpec) -> Launcher:

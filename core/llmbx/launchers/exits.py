@@ -14,6 +14,7 @@ from ..model import JobStatus, RunSpec
 from ..model.run_folder import batch_name
 from ..toml_file import NOT_JSON
 from .script import EXIT
+from .supervisor import ORPHANED
 
 _START = re.compile(rb"^(\d{4}-\S+) llmbx: starts as (\S+) on (\S*)$", re.MULTILINE)
 
@@ -57,9 +58,12 @@ class Exit(msgspec.Struct, frozen=True):
 def read_exit(run_dir: Path) -> Exit | None:
     """Read `exit.json`; None if it does not exist or cannot be read (for example after a full disk)."""
     try:
-        return decode((run_dir / EXIT).read_bytes(), Exit)
+        end = decode((run_dir / EXIT).read_bytes(), Exit)
     except (OSError, *NOT_JSON):
         return None
+    if end.signal and (run_dir / ORPHANED).exists():
+        return msgspec.structs.replace(end, reason="the llmbx that attended the run was killed, which ended the run")
+    return end
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -108,7 +112,7 @@ def exit_status(end: Exit) -> JobStatus:
 
 def _reason(end: Exit) -> str:
     if end.signal:
-        return f"stopped by SIG{end.signal}"
+        return end.reason or f"stopped by SIG{end.signal}"
     if end.out_of_memory:
         return f"the kernel killed {end.oom_kills} process(es) because of memory"
     return end.reason or (f"on node {end.node}" if end.node else "")

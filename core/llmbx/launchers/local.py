@@ -1,4 +1,4 @@
-"""The local launcher: ranks are processes of this machine, supervised by a script that runs detached."""
+"""The local launcher: ranks are processes of this machine, supervised by a script and a process of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LocalLauncher:
     """Starts the ranks as processes of this machine."""
 
     name = "local"
-    summary = "processes of this machine, detached, with their output in the run folder"
+    summary = "processes of this machine, with their output in the run folder"
     remote = False
     attended = True
     poll_s = 0.2
@@ -51,10 +51,14 @@ class LocalLauncher:
         return "\n".join(block.rstrip("\n") + "\n" for block in blocks)
 
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
-        """Start the script in a session of its own, which outlives this process."""
+        """Start the script under a supervisor, which ends it with this process unless `release` is called."""
         forget_exit(run_dir)
-        process = detached.start(script, run_dir / batch_name(spec), run_dir)
+        process = detached.start(script, run_dir / batch_name(spec), run_dir, attended=True)
         return Job(launcher=self.name, job_id=process, submitted=time.time())
+
+    def release(self, job: Job, run_dir: Path) -> None:
+        """Let the run continue when this process ends."""
+        detached.release(job.job_id)
 
     def status(self, job: Job, run_dir: Path) -> JobStatus:
         """Return the run's status from exit.json, else from its living processes."""

@@ -13,37 +13,48 @@ from ..codec import decode
 from ..errors import InfraError
 from ..files import write_atomic
 from ..toml_file import NOT_JSON
+from . import supervisor as supervisor_module
+from .supervisor import Process, descendants, outlives, read_process
+from .supervisor import send as send_signal
 
 PLACE = "local.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 ENDED = "4194305-0"
 """Job id of a script that has ended: Linux has no process id above 2^22 (proc(5), pid_max)."""
-_STATE, _SESSION, _START = 2, 5, 21
+SUPERVISOR = str(Path(supervisor_module.__file__).absolute())
+"""The program of the supervisor."""
+_STATE, _PARENT, _START = 2, 3, 21
 """Fields of /proc/PID/stat, counted from 0 (proc(5))."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a local run was started: its process ids are valid only there, until the machine is restarted."""
+    """Where a local run was started: its process ids are valid only there, until the machine is restarted.
+
+    `supervisor` is the process that started the script, in the form of a job id; None if the user started the script.
+    """
 
     host: str
     boot_id: str
+    supervisor: str | None = None
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The living processes of a job: its script (`leader`) and the `others` of its session.
+    """The living processes of a job: its script (`leader`), its `supervisor`, and the `others`.
 
+    `others` are those of the script's session and all others that the script started, without those that clean up.
     `elsewhere` is the job's host if it is not this one, `because` explains why nothing is left.
     """
 
-    leader: int | None = None
-    others: tuple[int, ...] = ()
+    leader: Process | None = None
+    others: tuple[Process, ...] = ()
+    supervisor: Process | None = None
     elsewhere: str | None = None
     because: str = ""
 
     @property
-    def all(self) -> tuple[int, ...]:
+    def all(self) -> tuple[Process, ...]:
         """Every living process, the script first: if killed first, it cannot report the others' end as a failure."""
-        return ((self.leader,) if self.leader else ()) + self.others
+        return (*filter(None, (self.leader,)), *self.others, *filter(None, (self.supervisor,)))
 
 
 def identify(pid: int, run_dir: Path) -> str:
@@ -55,8 +66,20 @@ def identify(pid: int, run_dir: Path) -> str:
     stat = _stat(pid)
     if stat is None:
         raise InfraError(f"the script (process {pid}) ended immediately")
-    write_atomic(run_dir / PLACE, msgspec.json.encode(Place(host=platform.node(), boot_id=_boot_id())))
+    note_place(run_dir, _supervisor(int(stat[_PARENT])))
     return f"{pid}-{stat[_START]}"
+
+
+def note_place(run_dir: Path, supervisor: str | None) -> None:
+    """Record in the run folder that its processes, with this supervisor, are on this host."""
+    place = Place(host=platform.node(), boot_id=_boot_id(), supervisor=supervisor)
+    write_atomic(run_dir / PLACE, msgspec.json.encode(place))
+
+
+def as_job_id(pid: int) -> str | None:
+    """Return a process, also a zombie, in the form of a job id; None if there is none."""
+    stat = _stat(pid)
+    return f"{pid}-{stat[_START]}" if stat else None
 
 
 def recall(pid: int, host: str, run_dir: Path) -> str:
@@ -95,20 +118,53 @@ def look(job_id: str, run_dir: Path) -> Found:
         return Found(elsewhere=place.host)
     if place and place.boot_id != _boot_id():
         return Found(because=": the machine was restarted")
-    pid, start = (int(part) for part in job_id.split("-"))
+    supervisor = _identified(place.supervisor) if place and place.supervisor else None
+    if place and place.supervisor and supervisor is None:
+        _reap(int(place.supervisor.split("-")[0]))
+    pid, start = _parts(job_id)
     leader = _stat(pid)
     if leader is not None and leader[_START] != str(start):
-        return Found()
-    alive = leader is not None and leader[_STATE] != "Z"
-    if leader is not None and not alive:
+        return Found(supervisor=supervisor, others=_below(supervisor, pid))
+    if leader is not None and leader[_STATE] == "Z":
         _reap(pid)
-    return Found(leader=pid if alive else None, others=_members(pid, start))
+    others = {process.pid: process for process in (*_members(pid, start), *_below(supervisor, pid))}
+    return Found(leader=_identified(job_id), others=tuple(others.values()), supervisor=supervisor)
 
 
-def send(pid: int, number: int) -> None:
-    """Send a signal; a process that no longer exists is ignored."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
+def send(process: Process, number: int) -> None:
+    """Send a signal; a process that no longer exists is ignored. Raises `InfraError` for one of another user."""
+    try:
+        send_signal(process, number)
+    except PermissionError:
+        owner = Path(f"/proc/{process.pid}").owner() if Path(f"/proc/{process.pid}").exists() else "another user"
+        raise InfraError(f"process {process.pid} belongs to {owner}: only that user or root can stop it") from None
+
+
+def _identified(job_id: str) -> Process | None:
+    """Return the living process with this id and start."""
+    pid, start = _parts(job_id)
+    process = read_process(pid)
+    return process if process is not None and process.start == start else None
+
+
+def _parts(job_id: str) -> tuple[int, int]:
+    pid, start = job_id.split("-")
+    return int(pid), int(start)
+
+
+def _supervisor(parent: int) -> str | None:
+    """Return the process as a job id if it is the supervisor of a script."""
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{parent}/cmdline").read_bytes().split(b"\0")
+        if any(word.endswith(b"llmbx/launchers/supervisor.py") for word in words):  # of any installed llmbx
+            return as_job_id(parent)
+    return None
+
+
+def _below(supervisor: Process | None, leader: int) -> tuple[Process, ...]:
+    """Return what the supervisor must end, without the script."""
+    found = descendants(supervisor.pid) if supervisor else []
+    return tuple(process for process in found if process.pid != leader and not outlives(process))
 
 
 def _reap(pid: int) -> None:
@@ -116,15 +172,13 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-def _members(session: int, start: int) -> tuple[int, ...]:
+def _members(session: int, start: int) -> tuple[Process, ...]:
     """Return the living processes of a session that are not older than its leader, without the leader."""
     found = []
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == session:
-            continue
-        stat = _stat(int(entry.name))
-        if stat and int(stat[_SESSION]) == session and stat[_STATE] != "Z" and int(stat[_START]) >= start:
-            found.append(int(entry.name))
+        process = read_process(int(entry.name)) if entry.name.isdigit() else None
+        if process and process.session == session and process.pid != session and process.start >= start:
+            found.append(process)
     return tuple(sorted(found))
 
 

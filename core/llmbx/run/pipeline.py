@@ -33,17 +33,21 @@ from .retry import start_next_attempt
 
 def start(
     spec: RunSpec, context: RunContext, progress: Progress, *, command: tuple[str, ...] = (), offline: bool = False,
-    group: str | None = None, repeats: str | None = None,
+    group: str | None = None, repeats: str | None = None, detach: bool = False,
 ) -> Run:  # fmt: skip
     """Create the run's folder, prepare the image, write all files and start the job.
 
-    If the preparation fails or is interrupted, the folder is kept with a result that states the error.
+    With `detach` the job continues when this process ends. If the preparation fails or is interrupted, the folder is
+    kept with a result that states the error.
     """
     run_id, folder = claim_folder(context.install, spec)
     record = new_record(run_id, spec, command=command, group=group, repeats=repeats)
     write_record(folder, record)
     try:
-        return _start(context, record, folder, progress, offline)
+        run = _start(context, record, folder, progress, offline)
+        if detach and run.record.job and (release := getattr(context.launcher, "release", None)):
+            release(run.record.job, folder)
+        return run
     except BaseException as error:
         conclude_unstarted(Run(folder=str(folder), record=record), context.plugins, error)
         raise
@@ -121,13 +125,16 @@ def inspect_image(image: Image, runtime: Runtime, install: Install) -> Image:
 
 def _not_started(error: BaseException) -> JobStatus:
     if isinstance(error, KeyboardInterrupt):
-        return JobStatus(state="ended", exit_code=130, verdict="cancelled", reason="interrupted before the start")
+        by = f" by {error}" if str(error) else ""
+        return JobStatus(state="ended", exit_code=130, verdict="cancelled", reason=f"interrupted{by} before the start")
     code = error.exit_code if isinstance(error, LlmbxError) else 1
     return JobStatus(state="ended", exit_code=code, verdict="not_started", reason=one_line(error))
 
 
 def attend(run: Run, context: RunContext, sink: Sink) -> Result:
-    """Follow a started run to its end and finalize it. Ctrl-C cancels a run whose launcher is attended.
+    """Follow a started run to its end and finalize it.
+
+    Ctrl-C, SIGTERM and SIGHUP cancel a run whose launcher is attended.
 
     A run that fails because of the infrastructure is retried while attempts are left; the result is the last attempt's.
     """
@@ -169,11 +176,11 @@ def _follow(run: Run, context: RunContext, sink: Sink) -> JobStatus:
     deadline_s = limit * 60 if limit and context.launcher.attended else None
     try:
         return follow(run, context.launcher, parser, sink, deadline_s=deadline_s)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
         if not context.launcher.attended or run.record.job is None:
             raise
         context.launcher.cancel(run.record.job, run.path)
-        return _cancelled(context.launcher.status(run.record.job, run.path))
+        return _cancelled(context.launcher.status(run.record.job, run.path), interruption)
     except PLUGIN_EXCEPTIONS as error:
         if context.launcher.attended and run.record.job is not None:
             _break_off(run, run.record.job, context, error)
@@ -197,10 +204,11 @@ def _break_off(run: Run, job: Job, context: RunContext, error: BaseException) ->
     conclude(run, context.plugins, status.replace(state="ended", verdict="broken_off", reason=reason))
 
 
-def _cancelled(status: JobStatus) -> JobStatus:
+def _cancelled(status: JobStatus, interruption: KeyboardInterrupt) -> JobStatus:
     if status.state == "ended" and status.exit_code == 0:
         return status
-    return status.replace(state="ended", exit_code=130, verdict="cancelled", reason="interrupted by Ctrl-C")
+    reason = f"interrupted by {str(interruption) or 'Ctrl-C'}"
+    return status.replace(state="ended", exit_code=130, verdict="cancelled", reason=reason)
 
 
 def exit_code(result: Result) -> int:

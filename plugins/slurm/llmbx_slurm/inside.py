@@ -47,10 +47,16 @@ class InsideLauncher(SlurmLauncher):
         return render.render(spec, launch, wrappings, run_dir, self.allocation)
 
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
-        """Start the script in a new session, so that it continues after this process but ends with the allocation."""
+        """Start the script in a new session; it ends with the allocation, and with this process until `release`."""
         exits.forget_exit(run_dir)
-        process = detached.start(script, run_dir / scripts.batch_name(spec), run_dir, submitted_environment(spec))
+        output, variables = run_dir / scripts.batch_name(spec), submitted_environment(spec)
+        process = detached.start(script, output, run_dir, variables, attended=True)
         return Job(launcher=self.name, job_id=self.allocation.job_id, submitted=time.time(), process=process)
+
+    def release(self, job: Job, run_dir: Path) -> None:
+        """Let the run's steps continue when this process ends."""
+        assert job.process is not None
+        detached.release(job.process)
 
 
 def inside(spec: RunSpec) -> InsideLauncher | None:

@@ -323,7 +323,7 @@ def test_an_invalid_grace_period_is_rejected_before_the_start(
         with pytest.raises(UsageError, match=f"LLMBX_STOP_GRACE_S='{grace}': expected an integer number of seconds"):
             action()
     monkeypatch.setenv("LLMBX_STOP_GRACE_S", "")
-    assert detached.stop_grace_s(os.environ) == 10
+    assert detached.stop_grace_s(os.environ) == 5
 
 
 def test_setup_lines_run_first_and_their_failure_ends_the_run(start: Start) -> None:
@@ -342,7 +342,7 @@ def test_processes_that_a_phase_leaves_behind_are_stopped(start: Start) -> None:
     assert "left processes behind" in run.batch
 
 
-def test_a_run_outlives_the_process_that_submitted_it(tmp_path: Path) -> None:
+def test_a_released_run_outlives_the_process_that_submitted_it(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     launcher, spec = LocalLauncher(), make_spec()
     script.write_text(launcher.render(spec, make_launch("echo up; sleep 1; exit 6"), (Wrapping(),), tmp_path))
@@ -352,6 +352,7 @@ def test_a_run_outlives_the_process_that_submitted_it(tmp_path: Path) -> None:
         "spec = msgspec.json.decode(sys.stdin.read(), type=RunSpec)\n"
         "folder = pathlib.Path(sys.argv[1])\n"
         "job = LocalLauncher().submit(folder / 'run.sh', spec, folder)\n"
+        "LocalLauncher().release(job, folder)\n"
         "print(msgspec.json.encode(job).decode(), flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run(

@@ -29,7 +29,7 @@ RUN_LABEL = "org.llmbx.run"
 
 _SUPERVISOR = """\
 name=llmbx-$$-${LLMBX_RANK:-${SLURM_PROCID:-0}}
-setsid sh -c 'tail --pid="$1" -s 0.2 -f /dev/null
+LLMBX_OUTLIVES_RUN=1 setsid sh -c 'tail --pid="$1" -s 0.2 -f /dev/null
 gone=0 tries=0
 while [ $gone -lt 2 ] && [ $tries -lt 20 ]; do
   docker rm --force "$2"; tries=$((tries + 1)); sleep 2
@@ -43,7 +43,7 @@ shift 2
 The container is a child of the daemon, so it survives if its client is killed. The supervisor runs in a session of its
 own, waits for the client to end, and removes the container until the daemon has reported twice that it does not exist,
 because the container may still be in creation. A failed query does not count as such a report; the supervisor gives up
-after 20 attempts."""
+after 20 attempts. With LLMBX_OUTLIVES_RUN it is not ended with the run, whose containers it removes."""
 
 _INSIDE = 'umask "$LLMBX_UMASK"; unset LLMBX_UMASK; exec "$@" 2>&1'
 """POSIX sh that every container starts with. It restores the user's umask, because the daemon sets its own, and joins

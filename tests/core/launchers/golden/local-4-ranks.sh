@@ -113,7 +113,7 @@ makes() {
 
 # The ranks are processes of this machine. Each has a supervisor that reports its end; both form one process group.
 set -m
-grace=${LLMBX_STOP_GRACE_S:-10} # seconds between TERM and KILL
+grace=${LLMBX_STOP_GRACE_S:-5} # seconds between TERM and KILL
 pids=() copies=() ticker=''
 exec 9<> <(:)         # events: a rank and its exit code, a signal and its number, or a tick
 trap 'signal_ranks USR1' USR1 # the signal for stack dumps
@@ -171,10 +171,11 @@ stop_ranks() { # stop the remaining ranks; returns when all their output is in t
   local end=$((SECONDS + grace))
   if any_left; then
     signal_ranks TERM
+    signal_ranks CONT # a stopped process gets TERM when it continues
     while any_left && ((SECONDS < end)); do sleep 0.1; done
     signal_ranks KILL
   fi
-  kill -- "-$ticker" 2> /dev/null
+  kill -s KILL -- "-$ticker" 2> /dev/null
   wait "${pids[@]}" 2> /dev/null
   exec 8>&-
   wait "${copies[@]}"
