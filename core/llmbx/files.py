@@ -1,4 +1,4 @@
-"""Atomic and exclusive writing of files."""
+"""Atomic and exclusive writing of files, and the names of their owners."""
 
 from __future__ import annotations
 
@@ -29,21 +29,32 @@ def disk_errors(what: str) -> Iterator[None]:
         raise InfraError(f"{what} could not be written: {reason}") from error
 
 
+def user_name(uid: int) -> str:
+    """The name of a user; the number if it has no name (in some containers)."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
 def in_the_way(path: Path) -> Path | None:
     """The file at the place of the folder `path` or of one of its parents; None if there is none."""
     return next((place for place in (path, *path.parents) if place.is_file()), None)
 
 
-def write_atomic(path: Path, content: bytes | str, mode: int = 0o644, durable: bool = True) -> None:
+def write_atomic(path: Path, content: bytes | str, mode: int = 0o666, durable: bool = True) -> None:
     """Write `path` completely or not at all (temporary file, flush, rename). Raises `InfraError`.
 
+    The file has the permissions `mode` without those that the umask removes, as with `open`.
     With `durable=False` the file may be lost in a power failure, but writing takes a fraction of the time.
     """
     with disk_errors(str(path)), _written_beside(path, content, mode, durable) as temporary:
         temporary.replace(path)
 
 
-def write_exclusive(path: Path, content: bytes | str, mode: int = 0o644) -> bool:
+def write_exclusive(path: Path, content: bytes | str, mode: int = 0o666) -> bool:
     """Write `path` completely unless it exists; False if it does. Raises `InfraError`."""
     with disk_errors(str(path)), _written_beside(path, content, mode) as temporary:
         try:

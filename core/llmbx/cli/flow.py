@@ -28,6 +28,11 @@ class Started:
     job_id: str | None
 
 
+def _name(run_id: str, folder: str, workspace: Workspace) -> str:
+    """How the user can name the run in the next command: by its folder if that is not among those of the install."""
+    return folder if workspace.install.workload_origin == "--output" else run_id
+
+
 def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path | None, format_: str) -> None:
     """Print what would be started, or write its script to `emit_script`; start nothing."""
     from ..files import write_atomic
@@ -41,7 +46,7 @@ def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path 
     spec = admit(spec, found, force)
     image, folder, rendered = plan(spec, context)
     if emit_script is not None:
-        write_atomic(emit_script, rendered.script, mode=0o755)
+        write_atomic(emit_script, rendered.script, mode=0o777)
         click.echo(f"wrote {emit_script}", err=True)
     else:
         text = as_json if format_ == "json" else as_text
@@ -80,7 +85,7 @@ def once(
     if detach:
         job = run.record.job
         started = Started(run.record.run_id, run.folder, job.job_id if job else None)
-        _print_started(started, format_, alone=group is None)
+        _print_started(started, _name(started.run_id, run.folder, workspace), format_, alone=group is None)
         return started
     progress.note(f"started {run.record.run_id}")
     try:
@@ -88,7 +93,8 @@ def once(
     except KeyboardInterrupt:
         progress.close()
         run_id = run.record.run_id
-        on = f"detached; follow: llmbx logs --follow {run_id}; cancel: llmbx cancel {run_id}"
+        name = _name(run_id, run.folder, workspace)
+        on = f"detached; follow: llmbx logs --follow {name}; cancel: llmbx cancel {name}"
         click.echo(f"{run_id} is being stopped" if context.launcher.attended else on, err=True)
         raise
     progress.close()
@@ -97,12 +103,12 @@ def once(
     return result
 
 
-def _print_started(started: Started, format_: str, alone: bool) -> None:
+def _print_started(started: Started, name: str, format_: str, alone: bool) -> None:
     if format_ == "text":
         click.echo(started.run_id)
     elif alone:
         print_json(started)
-    click.echo(f"started job {started.job_id or '?'}; follow it: llmbx logs --follow {started.run_id}", err=True)
+    click.echo(f"started job {started.job_id or '?'}; follow it: llmbx logs --follow {name}", err=True)
 
 
 def enter_here(spec: RunSpec, workspace: Workspace, force: bool) -> tuple[RunSpec, RunContext]:

@@ -39,6 +39,7 @@ def _several(*names: str, help: str, **more: Any) -> Callable[..., Any]:
 @_several("--gpu-type", help="Only this GPU type.")
 @_several("--gpus", "--scale", "gpus", type=click.IntRange(min=1), help="Only this scale.")
 @_several("--status", help="Only runs with this status: completed, failed, running …")
+@_several("--user", "users", metavar="NAME|all", help="Only runs of this user, or of all users.  [default: you]")
 @_several("--tag", "tags", help="Only runs with this tag.")
 @click.option("--since", metavar="WHEN", help="Only runs created since then: 2026-11-20, '2026-11-20 14:30', 7d, 12h.")
 @click.option("--until", metavar="WHEN", help="Only runs created until then; a date includes the whole day.")
@@ -52,13 +53,15 @@ def _several(*names: str, help: str, **more: Any) -> Callable[..., Any]:
 @format_option
 @click.pass_context
 def command(
-    context: click.Context, /, tags: tuple[str, ...], since: str | None, until: str | None, where: str | None,
-    sort: str | None, columns: str | None, limit: int | None, format_: str, **filters: tuple[Scalar, ...],
+    context: click.Context, /, users: tuple[str, ...], tags: tuple[str, ...], since: str | None, until: str | None,
+    where: str | None, sort: str | None, columns: str | None, limit: int | None, format_: str,
+    **filters: tuple[Scalar, ...],
 ) -> None:  # fmt: skip
     """List the runs of this install with their status, newest first.
 
-    Runs that have ended since the last call are finalized first, even if the llmbx that started them was killed.
-    Repeated options are ORed, repeated --tag options are ANDed.
+    Only your runs are listed, unless --user names another user, or all. Runs that have ended since the last call are
+    finalized first, even if the llmbx that started them was killed. Repeated options are ORed, repeated --tag options
+    are ANDed.
 
     Columns are the fields of result.json by dotted name (step_time_s.mean, mfu.value, timing.queue_s, window.first …),
     the short names step_time_s, mfu, gpus, gbs, tp …, and created, tags, group, folder, age. --where is an SQL
@@ -76,7 +79,8 @@ def command(
         if options := explicit_options(context):
             raise UsageError(f"{options[0]} cannot be combined with `jobs {context.invoked_subcommand}`")
         return
-    _list(_selection(filters, tags, (since, until, where, sort), limit, format_), columns, format_)
+    wanted = _of_users(_selection(filters, tags, (since, until, where, sort), limit, format_), users)
+    _list(wanted, columns or ("+user" if users and format_ != "json" else None), format_)
 
 
 @command.command("rebuild")
@@ -153,6 +157,18 @@ def _selection(
         sort=sort,
         limit=limit or None,
     )
+
+
+def _of_users(wanted: Selection, users: tuple[str, ...]) -> Selection:
+    """The selection of these users' runs; by default of this user's."""
+    from ..record.folder import current_user
+
+    found: Selection = wanted
+    if not users:
+        found = wanted.replace(own=current_user())
+    elif "all" not in users:
+        found = wanted.replace(equal={**wanted.equal, "user": users})
+    return found
 
 
 def _lower(name: str, values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
@@ -245,12 +261,17 @@ def _readers(names: Sequence[str], root: str) -> Mapping[str, Callable[[Any], An
 
 
 def _nothing(found: Listing, root: str) -> str:
+    if found.of_others:
+        return f"none of your runs in {root} match; --user all selects those of all users"
     return f"none of the {found.runs} runs in {root} match" if found.runs else f"no runs in {root}"
 
 
 def _remarks(found: Listing, shown: int, format_: str) -> None:
     if found.fitting > shown and format_ == "table":
         click.echo(f"{shown} of {found.fitting} runs shown; use --limit 0 to list all", err=True)
+    if found.of_others and format_ == "table":
+        runs = "1 run" if found.of_others == 1 else f"{found.of_others} runs"
+        click.echo(f"{runs} of other users not shown; use --user all to list all", err=True)
     for folder, why in found.damaged[:3]:
         click.echo(f"llmbx: note: {folder} cannot be read: {why}", err=True)
     if len(found.damaged) > 3:

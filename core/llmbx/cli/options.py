@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from ..config.install import Install, find_install
+from ..config.install import Install, absolute, find_install
 from ..config.plugin_settings import join
 from ..config.profiles import Config, choose_profile, load_config
 from ..config.request import STAGE_PATH_NOTE, Request, parse_pairs
@@ -19,6 +20,7 @@ from ..plugins.manager import Plugins, load
 from ..runtimes.select import AUTO
 from . import plugin_options
 from .numbers import Above
+from .output import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,6 +100,14 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     ),
 }
 """The options by parameter name, in the order of the help text."""
+
+
+output_option = click.option(
+    "--output",
+    type=Target(),
+    metavar="FOLDER",
+    help="Make the run's folder under FOLDER/experiments, not in the install, which may then be read-only.",
+)
 
 
 def run_options(function: F, own_steps: bool = False) -> F:
@@ -193,12 +203,21 @@ def _require_known(what: str, spec: RunSpec, known: Collection[str]) -> None:
 def install_and_plugins() -> tuple[Install, Callable[[], Plugins]]:
     """The install and a function that loads the plugins: a verb that only reads files starts faster without them."""
     config, _ = load_config()
-    return find_install(os.environ, config.install, config.install_file), load
+    install = find_install(os.environ, config.install, config.install_file)
+    install.share()
+    return install, load
 
 
-def load_workspace() -> Workspace:
-    """Load plugins and configuration. Prints a note if the obsolete variable `STAGE_PATH` is set."""
+def load_workspace(output: Path | None = None) -> Workspace:
+    """Load plugins and configuration; `output` is the folder for the runs, if it is not in the install.
+
+    Prints a note if the obsolete variable `STAGE_PATH` is set.
+    """
     if os.environ.get("STAGE_PATH"):
         click.echo(f"llmbx: note: {STAGE_PATH_NOTE}", err=True)
     config, cluster_files = load_config()
-    return Workspace(load(), config, cluster_files, find_install(os.environ, config.install, config.install_file))
+    install = find_install(os.environ, config.install, config.install_file)
+    if output is not None:
+        install = install.replace(workload_root=absolute(str(output), "--output"), workload_origin="--output")
+    install.share()
+    return Workspace(load(), config, cluster_files, install)

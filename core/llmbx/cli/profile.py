@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from ..errors import UsageError
 from ..model import Result, RunSpec
 from .explicit_options import explicit_options
 from .flow import once, preview, worst_exit_code
-from .options import Workspace, load_workspace, run_options
+from .options import Workspace, load_workspace, output_option, run_options
 from .plugin_options import RunCommand, pop_settings
 
 _ALWAYS = ("steps", "force")
@@ -38,11 +39,13 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
               help="Pass secrets (HF_TOKEN …) to profiled ranks; their profiles will contain them.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print what would be started without starting it.")
 @click.option("--detach", is_flag=True, help="Return as soon as the run is started or submitted.")
+@output_option
 @click.option("--offline", is_flag=True, help="Use only local images and packages.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="Output format of the result or the preview.")  # fmt: skip
 @_options
-def command(request: Request | None, dry_run: bool, detach: bool, offline: bool, format_: str, **profile: Any) -> None:
+def command(request: Request | None, dry_run: bool, detach: bool, output: Path | None, offline: bool, format_: str,
+            **profile: Any) -> None:  # fmt: skip
     """Run a workload with some of its steps profiled. Without a workload, repeat the last run.
 
     The run has 50 training steps, or the number that its recipe uses for profiling. Profiled steps are counted from 0,
@@ -55,7 +58,7 @@ def command(request: Request | None, dry_run: bool, detach: bool, offline: bool,
       llmbx profile llama3.1 --size 405b --gpu-type gb200 --gpus 256 --dtype fp8 --ranks first,last
       llmbx profile llama2 --tool xplane --max-steps 20 --steps 10-15
     """
-    workspace = load_workspace()
+    workspace = load_workspace(output)
     spec, source = _again(profile, workspace) if request is None else (_new(request, profile, workspace), None)
     force = bool(click.get_current_context().params.get("force"))
     if dry_run:
@@ -72,6 +75,7 @@ def _new(request: Request, profile: dict[str, Any], workspace: Workspace) -> Run
 def _again(profile: dict[str, Any], workspace: Workspace) -> tuple[RunSpec, str]:
     """The specification of the last run with profiling, and the run's id. Raises `UsageError` if there is none."""
     from ..history import Selection, find_run, select
+    from ..record.folder import current_user
     from ..resolve.numbering import first_number
     from ..resolve.profiled import again
 
@@ -81,7 +85,7 @@ def _again(profile: dict[str, Any], workspace: Workspace) -> tuple[RunSpec, str]
     if others := explicit_options(context, about_the_run, except_plugins=recorders):
         needs = "needs" if len(others) == 1 else "need"
         raise UsageError(f"{', '.join(others)} {needs} a workload; without one, the last run is repeated unchanged")
-    if not select(workspace.install, Selection(limit=1)):
+    if not select(workspace.install, Selection(own=current_user(), limit=1)):
         raise UsageError("there is no run to repeat: specify a workload (see `llmbx list`)")
     run = find_run(workspace.install, "last")
     spec = run.record.spec

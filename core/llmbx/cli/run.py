@@ -16,7 +16,7 @@ from ..errors import UsageError
 from ..model import Result, RunSpec
 from .explicit_options import explicit_options
 from .flow import Started, interrupted, once, preview, worst_exit_code
-from .options import Workspace, load_workspace, run_options
+from .options import Workspace, load_workspace, output_option, run_options
 from .output import Target, print_json
 from .plugin_options import RunCommand
 
@@ -35,6 +35,7 @@ _ALWAYS = ("force", "accept_image_change")
 @click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Number of runs.")
 @click.option("--from", "source", metavar="RUN", help="Repeat an earlier run unchanged (by id or a unique prefix).")
 @click.option("--detach", is_flag=True, help="Return as soon as the run is started or submitted.")
+@output_option
 @click.option("--offline", is_flag=True, help="Use only local images and packages.")
 @click.option("-p", "--profile", is_flag=True, default=None, help="Profile the recipe's default steps.")
 @click.option(
@@ -55,7 +56,7 @@ _ALWAYS = ("force", "accept_image_change")
 @run_options
 def command(
     request: Request | None, dry_run: bool, emit_script: Path | None, repeat: int, source: str | None, detach: bool,
-    offline: bool, profile: bool | None, tolerance: str, format_: str,
+    output: Path | None, offline: bool, profile: bool | None, tolerance: str, format_: str,
 ) -> None:  # fmt: skip
     """Run a workload and measure it.
 
@@ -76,7 +77,7 @@ def command(
     from .numbers import fraction
 
     allowed = fraction(tolerance, "--tolerance")
-    workspace = load_workspace()
+    workspace = load_workspace(output)
     spec = _spec(request, source, profile, workspace)
     force = bool(click.get_current_context().params.get("force"))
     if dry_run or emit_script:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,11 +15,15 @@ RECORD = "run.json"
 
 
 class Install(Value, frozen=True):
-    """The top folder of all artifacts and the origin of its path. `workload_root` is `LLMB_WORKLOAD`, if set."""
+    """The top folder of all artifacts and the origin of its path.
+
+    `workload_root` is the folder of the runs if it is not in the install: from `workload_origin`.
+    """
 
     root: str
     origin: str
     workload_root: str | None = None
+    workload_origin: str = "LLMB_WORKLOAD"
 
     @property
     def path(self) -> Path:
@@ -41,10 +46,27 @@ class Install(Value, frozen=True):
         return base / "experiments"
 
     def ensure(self) -> None:
-        """Create the top folders. Raises `UsageError` if they cannot be created or written to."""
-        _ensure(self.path, self.origin, "LLMB_INSTALL")
+        """Create the top folders. Raises `UsageError` if they cannot be created or written to.
+
+        If runs are stored elsewhere (`workload_root`), an existing install may be read-only.
+        """
+        if not (self.workload_root and self.path.is_dir()):
+            _ensure(self.path, self.origin, "LLMB_INSTALL")
         if self.workload_root:
-            _ensure(Path(self.workload_root), "LLMB_WORKLOAD", "LLMB_WORKLOAD")
+            _ensure(Path(self.workload_root), self.workload_origin, self.workload_origin)
+
+    def share(self) -> None:
+        """Let the group of a shared install write what this process and its jobs create in it.
+
+        An install is shared if the folder of the runs is writable for its group: only then is the umask changed, which
+        would deny it. New folders have the group of the install if its top folder has the setgid bit.
+        """
+        try:
+            mode = Path(self.workload_root or self.root).stat().st_mode
+        except OSError:
+            return
+        if mode & stat.S_IWGRP:
+            os.umask(os.umask(0o077) & ~stat.S_IRWXG)
 
 
 def _ensure(folder: Path, origin: str, variable: str) -> None:
@@ -60,7 +82,10 @@ def _ensure(folder: Path, origin: str, variable: str) -> None:
         probe.touch()
         probe.unlink(missing_ok=True)  # several threads may do this at once
     except OSError as error:
-        raise UsageError(f"cannot write to {place}: {error.strerror}; set {variable} to a writable folder") from None
+        elsewhere = " (runs can be stored elsewhere with --output)" if variable == "LLMB_INSTALL" else ""
+        raise UsageError(
+            f"cannot write to {place}: {error.strerror}; set {variable} to a writable folder{elsewhere}"
+        ) from None
 
 
 def find_install(environ: Mapping[str, str], configured: str | None = None, file: str = "") -> Install:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError, did_you_mean
 from ..model import Scalar, Value
-from ..record.folder import Run, read_run
+from ..record.folder import Run, current_user, read_run
 from .columns import COLUMNS, Entry
 from .index import clear, use_index
 from .query import Selection, count, documents, folders, rows
@@ -46,7 +46,8 @@ SUGGESTIONS_FROM = 50
 class Listing(Value, frozen=True):
     """Result of a query: rows of columns or pieces of JSON, and the number of runs that match without the limit.
 
-    `runs` is 0 if the install has no runs; `damaged` lists the folders whose record cannot be read, with the reason.
+    `of_others` is how many more would match if runs of other users were selected too. `runs` is 0 if the install has no
+    runs; `damaged` lists the folders whose record cannot be read, with the reason.
     """
 
     rows: tuple[tuple[Scalar, ...], ...] = ()
@@ -54,6 +55,7 @@ class Listing(Value, frozen=True):
     fitting: int = 0
     runs: int = 0
     damaged: tuple[tuple[str, str], ...] = ()
+    of_others: int = 0
 
 
 @functools.cache
@@ -95,6 +97,7 @@ def list_runs(
             documents=tuple(pieces),
             fitting=count(db, wanted) if shown == wanted.limit else shown,
             runs=shown or count(db, Selection()),
+            of_others=count(db, wanted.replace(own=None)) - count(db, wanted) if wanted.own else 0,
             damaged=tuple(db.execute("SELECT folder, why FROM damaged ORDER BY folder")),
         )
 
@@ -130,9 +133,10 @@ def select(install: Install, wanted: Selection) -> list[Run]:
 
 
 def find_run(install: Install, text: str) -> Run:
-    """The run with this id, a unique prefix of it, its folder, or its scheduler's job id; "last" is the newest.
+    """The run with this id, a unique prefix of it, its folder, or its scheduler's job id.
 
-    `tag:NAME` is the newest run with this tag. Raises `UsageError` if no run or several match.
+    "last" is the newest of this user, `tag:NAME` the newest run with this tag. Raises `UsageError` if no run or several
+    match.
     """
     folder = Path(text)
     if (folder / RECORD).is_file():
@@ -149,7 +153,7 @@ def find_run(install: Install, text: str) -> Run:
 def _named(db: sqlite3.Connection, text: str) -> list[str]:
     """The folders of the matching runs, newest first."""
     if text == "last":
-        return folders(db, Selection(limit=1))
+        return folders(db, Selection(own=current_user(), limit=1))
     if text.startswith("tag:"):
         return folders(db, Selection(tags=(text.removeprefix("tag:"),), limit=1))
     exact = 'SELECT folder FROM runs WHERE "run_id" = ?1 OR "job_id" = ?1 ORDER BY "created" DESC'
@@ -174,6 +178,8 @@ def _hint(db: sqlite3.Connection, install: Install, text: str) -> str:
     names = [str(name) for (name,) in rows(db, Selection(limit=SUGGESTIONS_FROM), ["run_id"])]
     if not names:
         return f"; {install.root} has no runs"
+    if text == "last":
+        return f"; no run in {install.root} is yours, see `llmbx jobs --user all`"
     near = did_you_mean(text, names)
     if near.startswith(" (did"):
         return near

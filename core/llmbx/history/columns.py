@@ -30,7 +30,7 @@ COLUMNS: dict[str, Kind] = {
     "workload.parallelism.dp": "count", "workload.parallelism.vp": "count", "workload.parallelism.fsdp": "count",
     "flops_per_sample.full": "number", "flops_per_sample.causal": "number", "timing.queue_s": "number",
     "timing.prepare_s": "number", "timing.first_step_s": "number", "timing.total_s": "number",
-    "gpu_hours": "number", "llmbx_version": "text", "experiment": "text",
+    "gpu_hours": "number", "user": "text", "llmbx_version": "text", "experiment": "text",
 }  # fmt: skip
 """All columns with their kinds. Names with a dot, and most others, are those of `result.json`."""
 
@@ -79,6 +79,7 @@ class Entry(Value, frozen=True):
     data_valid: bool | None = None
     comparable: bool | None = None
     cause: str | None = None
+    user: str | None = None
     tags: tuple[str, ...] = ()
 
 

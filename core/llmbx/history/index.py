@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Say = Callable[[str], None]
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the tables; a file of another version is rebuilt."""
 
 LISTED_COLUMNS = (
     "status", "workload.name", "workload.plugin", "workload.size", "workload.dtype", "workload.gpu_type",
     "workload.gpus", "tags", "data_valid", "step_time_s.mean", "step_time_s.std", "tflops_per_gpu.mean", "tokens_per_s",
-    "mfu.value",
+    "mfu.value", "user",
 )  # fmt: skip
 """Columns of the most common queries: an SQL index of them avoids reading whole rows, which are ten times larger."""
 

@@ -26,7 +26,8 @@ class Selection(Value, frozen=True):
 
     `equal` maps columns to their accepted values (any of them), all of `tags` must be present, `since` and `until` are
     epoch seconds, `where` is an SQL condition (see `where`). `sort` is a comma-separated list of columns; a leading `-`
-    sorts in descending order, and missing values come last. `limit` is the maximum number of runs, None for all.
+    sorts in descending order, and missing values come last. `own` selects the runs of this user, and those of older
+    versions of llmbx, which did not record the user. `limit` is the maximum number of runs, None for all.
     """
 
     equal: dict[str, tuple[Scalar, ...]] = {}
@@ -36,6 +37,7 @@ class Selection(Value, frozen=True):
     where: str | None = None
     sort: str | None = None
     limit: int | None = None
+    own: str | None = None
 
 
 def rows(db: sqlite3.Connection, wanted: Selection, columns: Sequence[str]) -> list[tuple[Scalar, ...]]:
@@ -84,6 +86,9 @@ def _where(wanted: Selection) -> tuple[str, tuple[Scalar, ...]]:
     for name, allowed in wanted.equal.items():
         parts.append(f"{quoted(name)} IN ({', '.join('?' * len(allowed))})")
         values += allowed
+    if wanted.own is not None:
+        parts.append('("user" = ? OR "user" IS NULL)')
+        values.append(wanted.own)
     for tag in wanted.tags:
         parts.append(f"instr({quoted('tags')}, ?) > 0")
         values.append(f" {tag} ")

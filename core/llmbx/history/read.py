@@ -66,6 +66,7 @@ class _Record(msgspec.Struct):
     spec: _Spec
     llmbx_version: str | None = None
     group: str | None = None
+    user: str | None = None
     attempt: int = 0
     job: _Job | None = None
 
@@ -91,6 +92,7 @@ def read_values(folder: Path) -> Values:
             "created": record.created,
             "llmbx_version": record.llmbx_version,
             "group": record.group,
+            "user": record.user,
             "experiment": folder.name,
             "tags": words(record.spec.tags if own is None else own),
         }

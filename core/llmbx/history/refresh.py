@@ -28,7 +28,7 @@ def refresh_result(run: Run, plugins: Plugins) -> Result | None:
 
 def current_status(run: Run, plugins: Plugins) -> tuple[str, str | None]:
     """Status of an unfinished run and the reason; a run that has ended is finalized and has its result's status."""
-    from ..run.finalize import finalize, job_status
+    from ..run.finalize import finalize, job_status, writable
 
     try:
         if read_result(run.path) is None:
@@ -36,6 +36,8 @@ def current_status(run: Run, plugins: Plugins) -> tuple[str, str | None]:
             if status.state in ("pending", "running"):
                 return status.state, status.reason or None
         result = finalize(run, plugins)
+        if result is not None and not writable(run):  # so it is not recorded, and the next query computes it again
+            return UNKNOWN, f"has ended ({result.status}); it is recorded when a user who may write its folder lists it"
         return (result.status, result.cause) if result else ("running", None)
     except Exception as error:
         # Its plugin is not installed here, or fails: one run must not prevent the others from being listed.

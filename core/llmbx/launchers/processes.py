@@ -11,7 +11,7 @@ import msgspec
 
 from ..codec import decode
 from ..errors import InfraError
-from ..files import write_atomic
+from ..files import user_name, write_atomic
 from ..toml_file import NOT_JSON
 from . import supervisor as supervisor_module
 from .supervisor import Process, descendants, outlives, read_process
@@ -136,8 +136,9 @@ def send(process: Process, number: int) -> None:
     try:
         send_signal(process, number)
     except PermissionError:
-        owner = Path(f"/proc/{process.pid}").owner() if Path(f"/proc/{process.pid}").exists() else "another user"
-        raise InfraError(f"process {process.pid} belongs to {owner}: only that user or root can stop it") from None
+        with contextlib.suppress(FileNotFoundError):
+            owner = user_name(Path(f"/proc/{process.pid}").stat().st_uid)
+            raise InfraError(f"process {process.pid} belongs to {owner}: only that user can stop it") from None
 
 
 def _identified(job_id: str) -> Process | None:

@@ -118,7 +118,7 @@ class CheckOutcome(Value, frozen=True):
 class Result(Value, frozen=True):
     """Measured outcome of one run.
 
-    `phase_step_time_s` is set for runs that train in several phases: mean or median seconds per step, by phase.
+    `user` started the run. `phase_step_time_s` is set for runs that train in several phases: mean or median seconds per step, by phase.
     `checks` has the checks that found something or were not possible; the others passed.
     """
 
@@ -151,6 +151,7 @@ class Result(Value, frozen=True):
     traced: bool = False
     comparable: bool = False
     not_comparable_because: tuple[str, ...] = ()
+    user: str | None = None
     flops_per_sample: FlopsPerSample = FlopsPerSample()
     timing: Timing = Timing()
     gpu_hours: float | None = None

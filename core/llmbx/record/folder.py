@@ -20,6 +20,7 @@ from ..model import Finding, Image, Job, Owner, Result, RunSpec, Step, Value
 from ..model.run_folder import log_name
 from ..secrets import blank, redact
 from ..toml_file import NOT_JSON
+from .host import current_user as current_user
 from .migration import migrate
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ class Record(Value, frozen=True):
     start. `commands` holds one rank's command line by phase, `findings` the result of the validation, `environment` the
     redacted environment variables of llmbx itself; `group` joins the repeats of one command, `repeats` is the run that
     `--from` repeated, `sweep` the position in a sweep. `attempt` counts from 0, `attempts` are the earlier ones.
-    `owner` is also the process that follows the run and starts the next attempt.
+    `owner` is also the process that follows the run and starts the next attempt. `user` is the user who started it.
     """
 
     run_id: str
@@ -77,6 +78,7 @@ class Record(Value, frozen=True):
     group: str | None = None
     repeats: str | None = None
     sweep: SweepMark | None = None
+    user: str | None = None
     schema_version: int = 2
 
 
@@ -129,6 +131,7 @@ def new_record(run_id: str, spec: RunSpec, **extra: Any) -> Record:
         host=facts(),
         environment=redact(_relevant(os.environ)),
         owner=myself(),
+        user=current_user(),
         **extra,
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..files import user_name
 from ..model import Owner
 
 
@@ -33,6 +34,12 @@ def _static_facts() -> dict[str, Any]:
         "driver": _driver(),
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+@functools.cache
+def current_user() -> str:
+    """The name of the user that this process runs as."""
+    return user_name(os.getuid())
 
 
 def myself() -> Owner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -39,7 +40,8 @@ OWNER_GRACE_S = 60.0
 def finalize(run: Run, plugins: Plugins) -> Result | None:
     """Return the run's result: the one on disk, a new one if the run has ended, or None while it is running.
 
-    Safe to call from several processes at once: the first write wins, and all return the same result.
+    Safe to call from several processes at once: the first write wins, and all return the same result. In a folder that
+    this user cannot write, the result is only returned.
     """
     known = own_result(run.path)
     if known is not None:
@@ -48,7 +50,9 @@ def finalize(run: Run, plugins: Plugins) -> Result | None:
     if status.state in ("pending", "running"):
         return None
     ended = assess(run if run.record.job else read_run(run.path), plugins, status)
-    return None if _left_to_owner(ended, plugins) else write(ended)
+    if _left_to_owner(ended, plugins):
+        return None
+    return write(ended) if writable(run) else ended.result
 
 
 def job_status(run: Run, plugins: Plugins) -> JobStatus:
@@ -65,11 +69,18 @@ def job_status(run: Run, plugins: Plugins) -> JobStatus:
         return JobStatus(state="pending", reason="being prepared")
     if living is None and record.owner:
         return JobStatus(state="pending", reason=f"being prepared on {record.owner.host}")
+    if not writable(run):
+        return JobStatus(state="pending", reason="has no recorded job, and its folder is not writable here")
     launcher = plugins.launcher(record.spec.launcher)
     (found,) = recover([run], launcher)
     if found.record.job is not None:
         return launcher.status(found.record.job, run.path)
     return JobStatus(state="lost", reason="llmbx ended before the run was started")
+
+
+def writable(run: Run) -> bool:
+    """Whether this user can write the run's folder: not in a read-only install, nor in another user's."""
+    return os.access(run.path, os.W_OK)
 
 
 def conclude(run: Run, plugins: Plugins, status: JobStatus) -> Result:
@@ -260,6 +271,7 @@ def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
         traced=spec.trace is not None,
         comparable=not reasons,
         not_comparable_because=reasons,
+        user=record.user,
         timing=Timing(queue_s=_queue(record, status), prepare_s=record.prepare_s, total_s=total),
         **{name: getattr(figures, name) for name in figures.__struct_fields__},
     )

@@ -61,4 +61,4 @@ def write_files(folder: Path, rendered: Rendered) -> None:
     """
     for name, content in rendered.launch.files.items():
         write_atomic(folder / name, content, durable=False)
-    write_atomic(folder / SCRIPT, rendered.script, mode=0o755, durable=False)
+    write_atomic(folder / SCRIPT, rendered.script, mode=0o777, durable=False)

@@ -31,6 +31,7 @@ class Sweep(Value, frozen=True):
     command: tuple[str, ...]
     cells: tuple[Cell, ...]
     max_jobs: int
+    user: str | None = None
     schema_version: int = 1
 
     @property
@@ -56,7 +57,7 @@ def create(install: Install, name: str, command: tuple[str, ...], cells: tuple[C
             stamp += 1
     sweep = Sweep(
         sweep_id=sweep_id, created=time.time(), llmbx_version=__version__, command=command, cells=cells,
-        max_jobs=max_jobs,
+        max_jobs=max_jobs, user=records.current_user(),
     )  # fmt: skip
     write_atomic(folder(install, sweep) / FILE, records.pretty(sweep))
     return sweep
@@ -68,12 +69,16 @@ def folder(install: Install, sweep: Sweep) -> Path:
 
 
 def find(install: Install, text: str) -> Sweep:
-    """The sweep with this id or a unique prefix of it; "last" is the newest. Raises `UsageError` if there is none."""
+    """The sweep with this id or a unique prefix of it; "last" is the newest of this user. Raises `UsageError` if there is none."""
     known = sorted((path.parent for path in (install.path / FOLDER).glob(f"*/{FILE}")), key=_age, reverse=True)
     if not known:
         raise UsageError(f"no sweep in {install.root}")
     if text == "last":
-        return read(known[0] / FILE)
+        sweeps = (read(path / FILE) for path in known)
+        newest = next((sweep for sweep in sweeps if sweep.user in (None, records.current_user())), None)
+        if newest is None:
+            raise UsageError(f"no sweep in {install.root} is yours: name one ({known[0].name})")
+        return newest
     names = [path.name for path in known]
     found = [text] if text in names else [name for name in names if name.startswith(text)]
     if not found:
