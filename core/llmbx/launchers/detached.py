@@ -58,7 +58,7 @@ def start(
         os.close(told)
         told = -1
         job_id = _reported(report, script)
-        processes.note_place(run_dir, processes.as_job_id(process.pid))
+        processes.note_place(run_dir, job_id, processes.as_job_id(process.pid))
     except BaseException as error:
         _close(held)
         if process is not None:

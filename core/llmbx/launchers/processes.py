@@ -30,11 +30,13 @@ _STATE, _PARENT, _START = 2, 3, 21
 class Place(msgspec.Struct, frozen=True):
     """Where a local run was started: its process ids are valid only there, until the machine is restarted.
 
-    `supervisor` is the process that started the script, in the form of a job id; None if the user started the script.
+    `script` is the job id of the latest script in the folder, `supervisor` the process that started it, in the same form;
+    None if the user started the script.
     """
 
     host: str
     boot_id: str
+    script: str | None = None
     supervisor: str | None = None
 
 
@@ -66,13 +68,14 @@ def identify(pid: int, run_dir: Path) -> str:
     stat = _stat(pid)
     if stat is None:
         raise InfraError(f"the script (process {pid}) ended immediately")
-    note_place(run_dir, _supervisor(int(stat[_PARENT])))
-    return f"{pid}-{stat[_START]}"
+    job_id = f"{pid}-{stat[_START]}"
+    note_place(run_dir, job_id, _supervisor(int(stat[_PARENT])))
+    return job_id
 
 
-def note_place(run_dir: Path, supervisor: str | None) -> None:
-    """Record in the run folder that its processes, with this supervisor, are on this host."""
-    place = Place(host=platform.node(), boot_id=_boot_id(), supervisor=supervisor)
+def note_place(run_dir: Path, script: str, supervisor: str | None) -> None:
+    """Record in the run folder that its script, with this supervisor, is on this host."""
+    place = Place(host=platform.node(), boot_id=_boot_id(), script=script, supervisor=supervisor)
     write_atomic(run_dir / PLACE, msgspec.json.encode(place))
 
 
@@ -118,9 +121,10 @@ def look(job_id: str, run_dir: Path) -> Found:
         return Found(elsewhere=place.host)
     if place and place.boot_id != _boot_id():
         return Found(because=": the machine was restarted")
-    supervisor = _identified(place.supervisor) if place and place.supervisor else None
-    if place and place.supervisor and supervisor is None:
-        _reap(int(place.supervisor.split("-")[0]))
+    named = place.supervisor if place and place.script == job_id else None  # not that of a later attempt
+    supervisor = _identified(named) if named else None
+    if named and supervisor is None:
+        _reap(_parts(named)[0])
     pid, start = _parts(job_id)
     leader = _stat(pid)
     if leader is not None and leader[_START] != str(start):

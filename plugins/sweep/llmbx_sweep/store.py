@@ -69,7 +69,10 @@ def folder(install: Install, sweep: Sweep) -> Path:
 
 
 def find(install: Install, text: str) -> Sweep:
-    """The sweep with this id or a unique prefix of it; "last" is the newest of this user. Raises `UsageError` if there is none."""
+    """The sweep with this id or a unique prefix of it; "last" is the newest of this user.
+
+    Raises `UsageError` if there is none.
+    """
     known = sorted((path.parent for path in (install.path / FOLDER).glob(f"*/{FILE}")), key=_age, reverse=True)
     if not known:
         raise UsageError(f"no sweep in {install.root}")

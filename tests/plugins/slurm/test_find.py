@@ -92,7 +92,9 @@ def test_a_run_inside_an_allocation_is_its_process_and_never_the_whole_allocatio
     try:
         wait_for_bash(program.pid)
         living = find.find_jobs({run: SPEC})[run]
-        assert living.process is not None and processes.look(living.process, run).leader == program.pid
+        assert living.process is not None
+        leader = processes.look(living.process, run).leader
+        assert leader is not None and leader.pid == program.pid
     finally:
         program.communicate(b"\n")
 
