@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-from .made_log import Made
+from .made_log import ABSL, ASKED, Made
 
 ALL = ("bridge", "nemo2", "maxtext")
 NEMO = ("bridge", "nemo2")
@@ -32,6 +32,16 @@ def _repeat(log: Made, count: int, **values: float) -> None:
         twin = dict(log.steps[2 * place - 20])
         twin.update({name: twin[name] * factor for name, factor in values.items()})
         log.steps.insert(2 * place - 19, twin)
+
+
+def _gradients(place: int, value: float) -> Callable[[Made], object]:
+    """Every step has a gradient norm, and one has this."""
+    return lambda log: [log.every(grad=2.5), log.at(place, grad=value)]
+
+
+def _configured(name: str, factor: float = 0.5) -> Callable[[Made], object]:
+    """The framework's final configuration states half of what was asked for; the log does not show it."""
+    return lambda log: log.configured.update({name: int(factor * ASKED[name](log.spec))})
 
 
 def _restart(log: Made) -> None:
@@ -61,6 +71,9 @@ def _at_last_step(line: str) -> Callable[[Made], object]:
 def _inside(line: str) -> Callable[[Made], object]:
     return lambda log: log.inside.update({25: [line]})
 
+
+GPUS = {"b200": "NVIDIA B200", "h100": "NVIDIA H100 80GB HBM3"}
+"""Product names by GPU type."""
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 1, in <module>\nRuntimeError: boom'
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -92,13 +105,17 @@ FAULTS: dict[str, Fault] = {
         "validation-loss", "invalid",
         _inside(" validation loss at iteration 26 | lm loss value: NAN | lm loss PPL: NAN |"), ("bridge",),
     ),
+    "a NaN evaluation": Fault(
+        "validation-loss", "invalid",
+        _inside(f"{ABSL}Completed eval after train step 26, loss=nan, perplexity=nan, total_weights=4"), ("maxtext",),
+    ),
     # Gradient and learning rate
     "no gradient norm": Fault("gradient-missing", "warning", lambda m: m.every(grad=None), ("bridge",)),
-    "a NaN gradient": Fault("gradient-not-finite", "warning", lambda m: m.at(30, grad=math.nan), ("bridge",)),
-    "a NaN gradient at the end": Fault("gradient-last", "invalid", lambda m: m.at(49, grad=math.nan), ("bridge",)),
-    "all gradients 0": Fault("gradient-zero", "invalid", lambda m: m.every(grad=0.0), ("bridge",)),
+    "a NaN gradient": Fault("gradient-not-finite", "warning", _gradients(30, math.nan)),
+    "a NaN gradient at the end": Fault("gradient-last", "invalid", _gradients(49, math.nan)),
+    "all gradients 0": Fault("gradient-zero", "invalid", lambda m: m.every(grad=0.0)),
     "no learning rate": Fault("rate-missing", "warning", lambda m: m.every(lr=None), NEMO),
-    "a learning rate of 0": Fault("rate-zero", "invalid", lambda m: m.every(lr=0.0), NEMO),
+    "a learning rate of 0": Fault("rate-zero", "invalid", lambda m: m.every(lr=0.0)),
     "skipped steps": Fault("some-skipped", "warning", lambda m: m.at(3, skipped=1), ("bridge",)),
     "every step skipped": Fault("all-skipped", "invalid", lambda m: m.every(skipped=1), ("bridge",)),
     "NaN iterations": Fault("loss-not-finite", "invalid", lambda m: m.at(30, nan=1, loss=None), ("bridge",)),
@@ -117,12 +134,24 @@ FAULTS: dict[str, Fault] = {
     "more steps than asked for": Fault(
         "steps", "invalid", lambda m: m.steps.extend(dict(m.steps[-1], number=m.first + 50 + k) for k in range(10))
     ),
+    "half the ranks configured": Fault("ranks", "invalid", _configured("world_size"), NEMO),
+    "half the batch in the final configuration": Fault("stated-batch", "invalid", _configured("global_batch_size")),
+    "two micro batches in the final configuration": Fault(
+        "micro-batch", "invalid", _configured("micro_batch_size", 2), NEMO
+    ),
+    "more forward passes in the final configuration": Fault(
+        "micro-batch", "invalid", _configured("microbatches", 4), ("maxtext",)
+    ),
+    "half the sequence in the final configuration": Fault("sequence", "invalid", _configured("sequence_length")),
+    "half the layers in the final configuration": Fault("layers", "invalid", _configured("layers")),
+    "half the width in the final configuration": Fault("hidden-size", "invalid", _configured("hidden_size")),
+    "half the vocabulary in the final configuration": Fault("vocabulary", "invalid", _configured("vocab_size")),
     "fewer ranks": Fault("ranks", "invalid", lambda m: m.stated.update(ranks=m.spec.gpus // 2), ("nemo2", "maxtext")),
     "one rank": Fault("ranks", "invalid", lambda m: m.stated.update(ranks=1), ("nemo2", "maxtext")),
     "another batch configured": Fault(
         "stated-batch", "invalid", lambda m: m.stated.update(batch=7), ("bridge", "maxtext")
     ),
-    "another micro batch": Fault("micro-batch", "invalid", lambda m: m.stated.update(micro=4, microbatches=99), NEMO),
+    "another micro batch": Fault("micro-batch", "invalid", lambda m: m.stated.update(micro=4, microbatches=99)),
     "half the sequence": Fault("sequence", "invalid", lambda m: m.stated.update(length=2048), ("maxtext",)),
     "half the layers": Fault(
         "layers", "invalid", lambda m: m.stated.update(layers=m.spec.model.layers // 2), ("bridge", "maxtext")
@@ -151,7 +180,7 @@ FAULTS: dict[str, Fault] = {
     "a step twice": Fault("step-twice", "warning", lambda m: _repeat(m, 1, loss=0.9, time=1.1)),
     "two writers": Fault("two-writers", "invalid", lambda m: _repeat(m, 10, loss=0.9)),
     "two writers with other times": Fault("two-writers", "invalid", lambda m: _repeat(m, 10, time=1.1), NEMO),
-    "a restart": Fault("restarted", "invalid", _restart, NEMO),
+    "a restart": Fault("restarted", "invalid", _restart),
     # End
     "no last line": Fault("last-line", "failed", lambda m: setattr(m, "last_line", False), NEMO),
     "out of memory at the end": Fault("crash-at-end", "failed", _after(OOM)),
@@ -168,7 +197,7 @@ FAULTS: dict[str, Fault] = {
     "an A100": Fault("gpu-type", "not comparable", lambda m: setattr(m, "seen", ["NVIDIA A100-SXM4-80GB"] * 8)),
     "a missing GPU": Fault(
         "gpu-count", "not comparable",
-        lambda m: setattr(m, "seen", [{"b200": "NVIDIA B200", "h100": "NVIDIA H100 80GB HBM3"}[m.spec.gpu_type]] * 7),
+        lambda m: setattr(m, "seen", [GPUS[m.spec.gpu_type]] * 7),
     ),
     "a CPU": Fault("backend", "not comparable", lambda m: m.stated.update(backend="cpu"), ("maxtext",)),
 }  # fmt: skip

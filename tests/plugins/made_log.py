@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from llmbx.model import RunSpec
+from llmbx.model import ExpectedConfiguration, RunSpec
 from llmbx.testing import resolve_spec
 
 Numbers = dict[str, Any]
@@ -17,7 +17,8 @@ Numbers = dict[str, Any]
 class Made:
     """One training: the values of its steps, what the framework states, and further lines around the steps.
 
-    `arrivals` are the seconds at which the steps' lines are read, by number; `seen` the GPUs that the first rank saw.
+    `arrivals` are the seconds at which the steps' lines are read, by number; `seen` the GPUs that the first rank saw;
+    `configured` the facts that the final configuration states wrongly.
     """
 
     spec: RunSpec
@@ -31,6 +32,7 @@ class Made:
     arrivals: dict[int, float] = dataclasses.field(default_factory=dict)
     seen: list[str] | None = None
     exit_code: int = 0
+    configured: Numbers = dataclasses.field(default_factory=dict)
 
     def every(self, **values: Any) -> None:
         """Set values of every step; a function gets the position of the step, from 0."""
@@ -51,8 +53,8 @@ def made(name: str, time_s: float) -> Made:
             "number": first + k,
             "time": time_s * (5.0 if k == 0 else 1 + 0.002 * math.sin(7 * k)),
             "loss": start - 0.02 * k,
-            "grad": 3.0 / (k + 1) + 0.5,
-            "lr": 1e-6 * (k + 1),
+            "grad": 3.0 / (k + 1) + 0.5 if name == "bridge" else None,
+            "lr": 1e-6 * (k + 1) if name != "maxtext" else None,
             "batch": spec.global_batch_size,
             "consumed": spec.global_batch_size * (k + 1),
             "tokens": spec.tokens_per_step,
@@ -103,7 +105,28 @@ SPECS: dict[str, Callable[[], tuple[RunSpec, int]]] = {
 }  # fmt: skip
 """The run of each format, and the number of its first step."""
 
+ASKED: dict[str, Callable[[RunSpec], int]] = {
+    "world_size": lambda spec: spec.gpus,
+    "global_batch_size": lambda spec: spec.global_batch_size,
+    "micro_batch_size": lambda spec: spec.micro_batch_size,
+    "microbatches": lambda spec: spec.gradient_accumulation,
+    "sequence_length": lambda spec: spec.model.sequence_length,
+    "layers": lambda spec: spec.model.layers,
+    "hidden_size": lambda spec: spec.model.hidden_size,
+    "vocab_size": lambda spec: spec.model.vocab_size,
+}
+"""What a final configuration states if the framework trains what was asked for, by fact."""
+
 PARAMETERS = {"bridge": 8.03, "nemo2": 400.7, "maxtext": 68.977}
+
+
+def final(log: Made, expected: ExpectedConfiguration) -> Numbers:
+    """The final configuration that the framework writes: upstream's, where it is known."""
+    found: Numbers = {}
+    for name, (key, *factors) in expected.facts.items():
+        found |= {key: ASKED[name](log.spec), **dict.fromkeys(factors, 1)}
+    wrong = {expected.facts[name][0]: value for name, value in log.configured.items()}
+    return {**found, **(expected.upstream or {}), **wrong}
 
 
 def text(log: Made) -> str:
@@ -173,11 +196,17 @@ def _nemo2_line(step: Numbers) -> str:
         f"reduced_train_loss: {step['loss']:.4g}" if step["loss"] is not None else None,
         f"train_step_timing in s: {step['time']:.4g}",
         f"consumed_samples: {step['consumed']}" if step["number"] else None,
+        f"grad_norm: {step['grad']:.4g}" if step["grad"] is not None else None,
     ]
     return " | ".join(field for field in fields if field is not None)
 
 
-ABSL = "I1121 07:20:25.853725 140349491260288 metric_logger.py:265] "
+def absl(second: int = 0) -> str:
+    """The beginning of a line that is printed some seconds after the first."""
+    return f"I1121 07:{20 + second // 60:02d}:{second % 60:02d}.853725 140349491260288 metric_logger.py:265] "
+
+
+ABSL = absl()
 
 
 def _maxtext(log: Made) -> list[str]:
@@ -187,7 +216,7 @@ def _maxtext(log: Made) -> list[str]:
         "dtype": dtypes[stated["dtype"]], "emb_dim": stated["hidden"],
         "global_batch_size_to_train_on": stated["batch"], "max_target_length": stated["length"],
         "num_decoder_layers": stated["layers"], "quantization": "fp8" if stated["dtype"] == "fp8" else "",
-        "vocab_size": stated["vocab"],
+        "vocab_size": stated["vocab"], "gradient_accumulation_steps": stated["microbatches"],
     }  # fmt: skip
     head = [
         *(f"{ABSL}Config param {name}: {value}" for name, value in params.items()),
@@ -196,12 +225,15 @@ def _maxtext(log: Made) -> list[str]:
         f"{ABSL}number parameters: {stated['billions']:.3f} billion",
         *log.before,
     ]
-    return [*head, *_body(log, _maxtext_line), *log.after]
+    lines = iter(range(1, 10_000))
+    return [*head, *_body(log, lambda step: _maxtext_line(step, next(lines))), *log.after]
 
 
-def _maxtext_line(step: Numbers) -> str:
+def _maxtext_line(step: Numbers, second: int) -> str:
     loss = f", loss: {step['loss']:.3f}" if step["loss"] is not None else ""
+    rate = f", lr: {step['lr']}" if step["lr"] is not None else ""
+    grad = f", grad_norm: {step['grad']}" if step["grad"] is not None else ""
     return (
-        f"{ABSL}completed step: {step['number']}, seconds: {step['time']:.3f}, TFLOP/s/device: 400.000, "
-        f"Tokens/s/device: 1000.000, total_weights: {step['tokens']}{loss}"
+        f"{absl(second)}completed step: {step['number']}, seconds: {step['time']:.3f}, TFLOP/s/device: 400.000, "
+        f"Tokens/s/device: 1000.000, total_weights: {step['tokens']}{loss}{rate}{grad}"
     )

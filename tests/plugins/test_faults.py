@@ -17,10 +17,15 @@ from llmbx.record.folder import Run, new_record
 from llmbx.run.finalize import assess
 from llmbx.run.pipeline import exit_code
 
-from .faults import ALL, FAULTS
-from .made_log import Made, made, text
+from .faults import ALL, FAULTS, GPUS
+from .made_log import Made, final, made, text
 
 Judge = Callable[[Made], Result]
+
+EVERY = {check.id for group in GROUPS.values() for check in group}
+
+NOT_SHOWN = {"maxtext": {"fallback"}}
+"""Checks of lines that a format does not have: MaxText has no configurations to fall back to."""
 
 CASES = [(name, format_) for name, fault in FAULTS.items() for format_ in fault.formats]
 
@@ -54,7 +59,7 @@ def judge(tmp_path: Path, plugins: Plugins) -> Judge:
         expected = plugins.framework(log.spec.plugin).expect_configuration(log.spec, tmp_path)
         assert expected, "the framework writes its final configuration"
         (tmp_path / FINAL).parent.mkdir(exist_ok=True)
-        (tmp_path / FINAL).write_text(json.dumps({"final": expected.upstream or {}}))
+        (tmp_path / FINAL).write_text(json.dumps({"final": final(log, expected)}))
         return assess(run, plugins, JobStatus(state="ended", exit_code=log.exit_code)).result
 
     return result
@@ -70,8 +75,20 @@ def test_a_clean_training_passes_every_check(format_: str, plugins: Plugins, jud
 
 
 def test_the_table_of_faults_has_every_check() -> None:
-    assert {fault.check for fault in FAULTS.values()} == {check.id for group in GROUPS.values() for check in group}
-    assert len(CASES) >= 80
+    assert {fault.check for fault in FAULTS.values()} == EVERY
+    assert len(FAULTS) >= 80
+
+
+@pytest.mark.parametrize("format_", ALL)
+def test_every_check_is_tried_in_each_format_that_can_show_it(format_: str, plugins: Plugins, judge: Judge) -> None:
+    """A check that has its input in a clean log of this format finds a fault in one."""
+    log = clean(format_, plugins)
+    log.seen = [GPUS[log.spec.gpu_type]] * 8
+    impossible = {found.check for found in judge(log).checks if found.outcome == "not possible"}
+    tried = {fault.check for fault in FAULTS.values() if format_ in fault.formats}
+    unseen = NOT_SHOWN.get(format_, set())
+    assert EVERY - impossible - unseen - tried == set(), "no fault in this format shows what these checks do"
+    assert tried & unseen == set()
 
 
 @pytest.mark.parametrize(("name", "format_"), CASES)

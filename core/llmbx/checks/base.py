@@ -38,6 +38,7 @@ class Evidence(Value, frozen=True):
     `after` those that follow the first line of the last step. `ended_well` is whether the process succeeded and the
     last step was seen; of a log without a run, whether the last step that it announces was seen. `gpus` are the product
     names of the GPUs that the first rank saw, `nodes` what each node recorded. `order` is how the steps were ordered.
+    `configured` has the facts that the framework's final configuration states, by name.
     """
 
     steps: tuple[Step, ...]
@@ -54,6 +55,7 @@ class Evidence(Value, frozen=True):
     gpus: tuple[str, ...] | None = None
     nodes: tuple[Node, ...] = ()
     order: LogOrder = "printed"
+    configured: dict[str, int] = {}
 
     def printed(self, field: str) -> bool:
         """Whether the line of every step has this field of `Step`."""

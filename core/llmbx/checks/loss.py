@@ -29,6 +29,11 @@ RISE = 0.05
 """The loss rises if the mean of its last quarter is larger by this fraction than that of its first quarter."""
 
 
+NO_GRADIENT = NotPossible(reason="no step has a gradient norm")
+
+NO_SKIPS = NotPossible(reason="the format does not print skipped steps")
+
+
 def missing(evidence: Evidence) -> Answer:
     """A loss that the format always prints is not there."""
     return _missing(evidence, "loss", "loss")
@@ -127,12 +132,16 @@ def gradient_zero(evidence: Evidence) -> Answer:
 
 def gradient_last(evidence: Evidence) -> Answer:
     """The last gradient norm is NaN or infinite; no later loss would show it."""
+    if _no_gradient(evidence):
+        return NO_GRADIENT
     last = evidence.steps[-1]
     return None if finite(last.grad_norm) else f"the gradient norm is not finite at step {last.number}, the last"
 
 
 def gradient_not_finite(evidence: Evidence) -> Answer:
     """A gradient norm before the last is NaN or infinite."""
+    if _no_gradient(evidence):
+        return NO_GRADIENT
     bad = [step.number for step in evidence.steps if not finite(step.grad_norm)]
     if not bad:
         return None
@@ -151,12 +160,16 @@ def rate_zero(evidence: Evidence) -> Answer:
 
 def all_skipped(evidence: Evidence) -> Answer:
     """The optimizer skipped every step."""
+    if _no_skips(evidence):
+        return NO_SKIPS
     every = all(step.skipped for step in evidence.steps)
     return f"the optimizer skipped all of the {len(evidence.steps)} steps" if every else None
 
 
 def some_skipped(evidence: Evidence) -> Answer:
     """The optimizer skipped steps."""
+    if _no_skips(evidence):
+        return NO_SKIPS
     skipped = [step.number for step in evidence.steps if step.skipped]
     if not skipped or len(skipped) == len(evidence.steps):
         return None
@@ -164,6 +177,14 @@ def some_skipped(evidence: Evidence) -> Answer:
         f"the optimizer skipped {len(skipped)} of {len(evidence.steps)} steps (first: {skipped[0]}); "
         "they are not measured"
     )
+
+
+def _no_gradient(evidence: Evidence) -> bool:
+    return all(step.grad_norm is None for step in evidence.steps)
+
+
+def _no_skips(evidence: Evidence) -> bool:
+    return not evidence.printed("skipped") and not any(step.skipped for step in evidence.steps)
 
 
 def _missing(evidence: Evidence, field: str, name: str) -> Answer:

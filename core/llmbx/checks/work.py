@@ -188,11 +188,12 @@ def _stated(
 ) -> Answer:
     if evidence.spec is None:
         return NO_SPEC
-    found = [event.facts[name] for event in _facts(evidence) if isinstance(event.facts.get(name), int)]
+    found = [int(event.facts[name]) for event in _facts(evidence) if isinstance(event.facts.get(name), int)]
+    found += [evidence.configured[name]] if name in evidence.configured else []
     if not found:
-        return NotPossible(reason=f"the log does not state the {unit}")
+        return NotPossible(reason=f"neither the log nor the final configuration states the {unit}")
     wanted = asked(evidence.spec)
-    bad = next((value for value in found if abs(int(value) - wanted) > tolerance * wanted), None)
+    bad = next((value for value in found if abs(value - wanted) > tolerance * wanted), None)
     return f"the framework states {bad} {unit}, not the {wanted} asked for" if bad is not None else None
 
 
@@ -230,7 +231,7 @@ CHECKS = (
         stated_batch,
     ),
     Check(
-        "micro-batch", "The micro batch size, and the forward passes per step.",
+        "micro-batch", "The micro batch size, and the forward passes per step, in the configuration.",
         "The same samples, but another way to compute them: other speed and memory.", OTHER_JOB, "invalid", micro_batch,
     ),
     Check("sequence", "The sequence length in the configuration.", "Another job.", OTHER_JOB, "invalid", sequence),

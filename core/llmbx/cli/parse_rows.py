@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec.structs import asdict
 
-from ..checks import first, run_checks, texts
+from ..checks import GROUPS, first, run_checks, texts
 from ..errors import InfraError, LlmbxError
 from ..logs.find import LogFile, sniff
 from ..logs.parser import LogFormat, LogParser
@@ -26,6 +26,9 @@ from ..run.evidence import gather
 from ..run.verdict import PRIORITY, reached_end
 
 SUCCESS = "Success"
+
+WORK = frozenset(check.id for check in GROUPS["Work"])
+"""Checks that also read the final configuration, which is beside the log."""
 
 MAX_STEP_TIME_S = 1e9
 """Longer step times (over 30 years) come from damaged logs; no confidence interval is computed for them."""
@@ -174,13 +177,20 @@ def _outcomes(
     else:
         ended = result is not None and result.exit_code == 0
         well = ended and reached_end(run.record.spec, read.steps, number)
-    return run_checks(gather(run, read, getattr(parser, "prints", None), figures, first=number, ended_well=well))
+    found = run_checks(gather(run, read, getattr(parser, "prints", None), figures, first=number, ended_well=well))
+    return tuple(_of_run(each, result) for each in found) if run is not None and result is not None else found
 
 
 def _announced_end(steps: Sequence[Step]) -> bool:
     """Whether the log has the last step that it announces."""
     last = steps[-1] if steps else None
     return last is not None and last.total is not None and last.number >= last.total
+
+
+def _of_run(outcome: CheckOutcome, result: Result) -> CheckOutcome:
+    """The outcome; the run's own if it is not possible here, as the log does not have the final configuration."""
+    stored = next((each for each in result.checks if each.check == outcome.check), outcome)
+    return stored if outcome.outcome == "not possible" and outcome.check in WORK else outcome
 
 
 def _result(run: Run | None) -> Result | None:

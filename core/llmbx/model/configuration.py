@@ -40,6 +40,9 @@ class ExpectedConfiguration(Value, frozen=True):
     """Beginnings of keys that do not belong to the configuration (the launch, for example) and are not compared."""
     permitted: tuple[Permitted, ...] = ()
     """Permitted differences."""
+    facts: dict[str, tuple[str, ...]] = {}
+    """The keys that state what was asked for, by the names of facts (`layers`, `global_batch_size`, `world_size` …): a
+    fact is the product of its keys. A run that states another value is invalid."""
 
 
 class ConfigurationProgram(Value, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import tempfile
@@ -48,6 +49,22 @@ def read_final(folder: Path) -> FinalConfiguration | None:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise LlmbxError(f"{path}: not a final configuration: {type(error).__name__}: {error}") from None
+
+
+def stated(run: Run, plugins: Plugins) -> dict[str, int]:
+    """Return the facts that the final configuration of an ended run states, by name; empty if it is not known.
+
+    A fact whose keys are missing, or are not whole numbers, is left out.
+    """
+    try:
+        expected = plugins.framework(run.record.spec.plugin).expect_configuration(run.record.spec, run.path)
+        found = read_final(run.path) if expected and expected.facts else None
+    except LlmbxError:
+        return {}  # `with_evidence` reports it
+    if expected is None or found is None:
+        return {}
+    values = {name: [found.final.get(key) for key in keys] for name, keys in expected.facts.items()}
+    return {name: math.prod(factors) for name, factors in values.items() if all(type(each) is int for each in factors)}
 
 
 def build_final(spec: RunSpec, plugins: Plugins, install: Path, progress: Progress) -> FinalConfiguration:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..checks import first as first_finding
 from ..checks import run_checks, texts
@@ -28,11 +28,12 @@ def gather(
     steps: Sequence[Step] | None = None,
     first: int | None = None,
     ended_well: bool = False,
+    configured: Mapping[str, int] = {},
 ) -> Evidence:
     """Return the evidence about a log. `run` is the run of llmbx that wrote it, if any.
 
     `steps` replaces the log's own. `first` is the framework's number of the first step, if known. `ended_well` is
-    whether the process succeeded and the last step was seen.
+    whether the process succeeded and the last step was seen. `configured` are the facts of the final configuration.
     """
     return Evidence(
         steps=tuple(log.steps if steps is None else steps),
@@ -49,6 +50,7 @@ def gather(
         gpus=seen_gpus(run) if run else None,
         order=log.order,
         nodes=read_nodes(run.path) if run else (),
+        configured=dict(configured),
     )
 
 

@@ -23,7 +23,7 @@ from ..record.host import alive, is_me
 from ..resolve.numbering import first_number
 from .artifacts import analyze_artifacts, profiling_overhead
 from .collect import Log, collect_file
-from .configuration import with_evidence
+from .configuration import stated, with_evidence
 from .evidence import decide, gather, with_outcomes
 from .gpu_time import gpu_time
 from .infrastructure import infrastructure_cause, refusals
@@ -160,7 +160,9 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     verdict = judge(spec, status, log.steps, log.events, last_line(run.log), refusal, first)
     figures = measure(spec, log.steps, flops, first_number=first)
     verdict = _require_steps(verdict, figures, spec)
-    found = gather(run, log, parser.prints, figures, first=first, ended_well=verdict.status == "completed")
+    well = verdict.status == "completed"
+    facts = stated(run, plugins)
+    found = gather(run, log, parser.prints, figures, first=first, ended_well=well, configured=facts)
     verdict, outcomes = decide(verdict, found)
     verdict, notes = analyze_artifacts(spec, run.path, plugins, verdict)
     notes += profiling_overhead(spec, log.steps, figures.step_time_s.median, first)

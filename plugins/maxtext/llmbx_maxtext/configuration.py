@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 
-from llmbx.api import ConfigurationProgram, InfraError, RunSpec, environments, payload
+from llmbx.api import ConfigurationProgram, ExpectedConfiguration, InfraError, RunSpec, environments, payload
 
 from .arguments import arguments
 from .launch import files, measured_stage
@@ -13,6 +13,22 @@ from .releases import release_of, releases
 ENVIRONMENT = "maxtext-cpu"
 
 PROGRAM = "configure.py"
+
+
+FACTS = {
+    "layers": "num_decoder_layers",
+    "hidden_size": "emb_dim",
+    "vocab_size": "vocab_size",
+    "sequence_length": "max_target_length",
+    "global_batch_size": "global_batch_size_to_train_on",
+    "microbatches": "gradient_accumulation_steps",
+}
+"""MaxText's keys, by the names of facts."""
+
+
+def expected() -> ExpectedConfiguration:
+    """Return what a run's final configuration states. Upstream's values are not known."""
+    return ExpectedConfiguration(facts={name: (key,) for name, key in FACTS.items()})
 
 
 def program(spec: RunSpec) -> ConfigurationProgram:

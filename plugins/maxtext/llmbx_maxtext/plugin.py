@@ -84,9 +84,9 @@ def compute_flops(spec: RunSpec) -> Flops:
 @hookimpl
 def expect_configuration(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
     """Declare that every run writes its configuration. Upstream's is not known."""
-    from llmbx.api import ExpectedConfiguration
+    from .configuration import expected
 
-    return ExpectedConfiguration()
+    return expected()
 
 
 @hookimpl

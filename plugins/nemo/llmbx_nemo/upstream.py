@@ -37,6 +37,22 @@ OTHER = (
 OTHER_IN_RUN = ("launch.", "process_env.", "__version__")
 """Keys that the configuration of a run does not have."""
 
+BRIDGE_FACTS = {
+    "global_batch_size": "train.global_batch_size",
+    "micro_batch_size": "train.micro_batch_size",
+    "vocab_size": "tokenizer.vocab_size",
+    "data_parallel_size": "data_parallel_size",
+}
+"""Megatron-Bridge's keys, by the names of facts."""
+
+NEMO2_FACTS = {
+    "global_batch_size": "data.global_batch_size",
+    "micro_batch_size": "data.micro_batch_size",
+    "vocab_size": "connected.config.vocab_size",
+    "data_parallel_size": "connected.data_parallel_size",
+}
+"""NeMo 2's keys, by the names of facts. Its recipes leave the vocabulary to the tokenizer, and it is null then."""
+
 PROGRAM = "configure.py"
 
 ENV = {**CPU_ENV, "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": ""}
@@ -71,7 +87,24 @@ def expected(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
         source=found["source"] if found and values else None,
         other=OTHER_IN_RUN if run_dir else OTHER,
         permitted=(*permitted, *of_run(spec, steps_of(values or {}))) if run_dir else permitted,
+        facts=facts_of(spec.driver),
     )
+
+
+def facts_of(driver: str) -> dict[str, tuple[str, ...]]:
+    """Return the keys of the final configuration that state the job's size, by the names of facts."""
+    model = {"megatron-bridge": "model", "nemo2": "connected.config"}.get(driver)
+    if model is None:
+        return {}
+    own = BRIDGE_FACTS if driver == "megatron-bridge" else NEMO2_FACTS
+    degrees = (f"{model}.{kind}_parallel_size" for kind in ("tensor_model", "pipeline_model", "context"))
+    return {
+        "layers": (f"{model}.num_layers",),
+        "hidden_size": (f"{model}.hidden_size",),
+        "sequence_length": (f"{model}.seq_length",),
+        "world_size": (own["data_parallel_size"], *degrees),
+        **{name: (key,) for name, key in own.items() if name != "data_parallel_size"},
+    }
 
 
 def steps_of(values: Mapping[str, Any]) -> int | None:

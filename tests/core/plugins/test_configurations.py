@@ -37,7 +37,8 @@ pathlib.Path("configs/final.json").write_text(json.dumps({"final": final, "versi
 def expect_configuration(spec, run_dir):
     log = Permitted(keys=("log",), reason="another folder")
     values = {"rate": 0.1, "points": 64, "log": "/upstream"}
-    return ExpectedConfiguration(upstream=values, permitted=(log,), other=("launch.",))
+    facts = {"sequence_length": ("points",), "layers": ("depth",)}
+    return ExpectedConfiguration(upstream=values, permitted=(log,), other=("launch.",), facts=facts)
 """
 
 BUILDS = """
@@ -184,3 +185,17 @@ def test_a_framework_that_declares_nothing_is_not_judged(package: Package, resul
     package("odd", CODE.partition("@hookimpl")[0])
     found = result()
     assert doubts(found) == [] and found["not_comparable_because"] == MINI
+
+
+def test_a_run_whose_configuration_states_another_job_is_invalid(package: Package, command: Command) -> None:
+    """The log does not print the length of a sample. The depth is not in the configuration: nothing is said of it."""
+    package("odd", CODE + WRITES.replace('"points": 64', '"points": 32'))
+    done = command("run", "--plugin", "odd", "line", "--format", "json")
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["status"], found["data_valid"], found["exit_code"]) == ("failed", False, 0)
+    assert found["cause"] == "the framework states 32 tokens per sample, not the 64 asked for (check sequence)"
+    outcomes = {each["check"]: each["outcome"] for each in found["checks"]}
+    assert (outcomes["sequence"], outcomes["layers"]) == ("invalid", "not possible")
+    (row,) = json.loads(command("parse", "last", "--format", "json").stdout)
+    assert "32 tokens per sample" in row["status"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from llmbx.errors import UsageError
 from llmbx.model import ImageSource, RunSpec
 from llmbx.testing import resolve_spec
 from llmbx_nemo.image_versions import environment_of, image_versions
-from llmbx_nemo.upstream import expected, program, upstream_values
+from llmbx_nemo.upstream import expected, program, upstream, upstream_values
 
 BRIDGE = {"workload": "llama3.1", "size": "8b", "dtype": "fp8", "gpu_type": "h100", "gpus": 8, "recipe": "mbridge"}
 NEMO2 = {**BRIDGE, "recipe": "nemo2"}
@@ -102,3 +103,40 @@ def test_the_program_has_the_specification_and_its_modules() -> None:
     spec = json.loads(found.files["spec.json"])
     assert spec["size"] == "8b" and spec["published"]["module"] == "megatron.bridge.recipes.llama.llama3_8b"
     assert "code/llmbx/entry/final.py" in found.files
+
+
+def configurations() -> list[dict[str, Any]]:
+    """Every row of the catalog whose upstream configuration is known."""
+    found = []
+    for recipe in ("llama3.1-mbridge", "llama3.1-nemo2", "grok1-nemo2", "llama4-nemo2"):
+        workload, name = recipe.split("-")
+        known = upstream(workload, name)
+        assert known
+        for key in known["configurations"]:
+            size, dtype, gpu_type, gpus = key.split("/")
+            row = {"workload": workload, "recipe": name, "size": size, "dtype": dtype, "gpu_type": gpu_type}
+            found.append({**row, "gpus": int(gpus)})
+    return found
+
+
+@pytest.mark.parametrize("row", configurations(), ids=lambda row: "-".join(map(str, row.values())))
+def test_upstreams_configuration_states_what_the_catalog_asks_for(row: dict[str, Any]) -> None:
+    """The checks compare these facts of a run's configuration with the specification: a wrong key would fail a run."""
+    spec = spec_of(row)
+    values, facts = upstream_values(spec), expected(spec, Path()).facts
+    assert values
+    stated = {name: [values.get(key) for key in keys] for name, keys in facts.items()}
+    wanted = {
+        "layers": spec.model.layers,
+        "hidden_size": spec.model.hidden_size,
+        "sequence_length": spec.model.sequence_length,
+        "world_size": spec.gpus,
+        "global_batch_size": spec.global_batch_size,
+        "micro_batch_size": spec.micro_batch_size,
+        "vocab_size": spec.model.vocab_size,
+    }
+    left_out = ["vocab_size"] if stated["vocab_size"] == [None] else []
+    assert spec.driver == "nemo2" or not left_out
+    assert {name: math.prod(factors) for name, factors in stated.items() if name not in left_out} == {
+        name: value for name, value in wanted.items() if name not in left_out
+    }

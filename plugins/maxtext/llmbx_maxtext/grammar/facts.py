@@ -2,6 +2,7 @@
 
 Kinds of event: `fact` (`jax`, `jaxlib`, `parameters`, `estimated_memory_gb`, and what `Config param` lines state: the
 batch, the sequence, the layers, the devices, the data type), `note` (the state of a PGLE profile),
+`validation` (`loss`),
 `phase_time` (the step time of the run that collected the profile), and the fatal ones `nan`, `config_error` and `entry`
 (the entry script could not start the run or convert the profile).
 """
@@ -29,13 +30,15 @@ _RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]
     ("fact", False, re.compile(r"\bNum_devices: (?P<count>\d+), shape"), lambda m: {"world_size": int(m["count"])}),
     ("fact", False, re.compile(r"System Information: Jax Backend: (?P<backend>\w+)"),
      lambda m: {"backend": m["backend"]}),
+    ("validation", False, re.compile(r"Completed eval after train step \d+, loss=(?P<loss>-?(?:nan|inf|\d+\.\d+))"),
+     lambda m: {"loss": float(m["loss"])}),
     ("fact", False, re.compile(r"\[train\] Total estimated memory size: (?P<gb>[\d.]+) GB"),
      lambda m: {"estimated_memory_gb": float(m["gb"])}),
 )  # fmt: skip
 
 _SIGNS = (
     "llmbx: ", "Aborting", "CONFIG ERROR", "number param", "Version:", "estimated memory", "Config param ",
-    "Num_devices", "Jax Backend",
+    "Num_devices", "Jax Backend", "Completed eval",
 )  # fmt: skip
 
 _NUMBERS = {
@@ -44,6 +47,7 @@ _NUMBERS = {
     "num_decoder_layers": "layers",
     "emb_dim": "hidden_size",
     "vocab_size": "vocab_size",
+    "gradient_accumulation_steps": "microbatches",
 }
 _PARAM = re.compile(rf"Config param (?P<name>{'|'.join(_NUMBERS)}|dtype|quantization): (?P<value>\S*)\s*$")
 _DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}

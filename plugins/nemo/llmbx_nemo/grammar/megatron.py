@@ -72,7 +72,7 @@ class MegatronParser:
 
     first_step = 1
     prints = Prints(
-        fields=("loss", "grad_norm", "learning_rate", "global_batch_size", "consumed_samples"),
+        fields=("loss", "grad_norm", "learning_rate", "global_batch_size", "consumed_samples", "skipped"),
         finished=True,
         cross_entropy=True,
     )
