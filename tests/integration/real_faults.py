@@ -1,0 +1,160 @@
+"""Faults that are put into real trainings of minis, and what must come of each. docs/faults.md has this table, too.
+
+`tests/fixtures/fault_injector` changes the program of a rank; the framework trains, and its own log is judged. Faults
+that do not hide one another share a training.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+NEMO = ("--plugin", "nemo", "llama3.1", "--steps", "8")
+MAXTEXT = ("--plugin", "maxtext", "llama2", "--steps", "10")
+TWO = ("--size", "mini", "--gpus", "2")
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """A run: its arguments, and what the injector does (see its docstring).
+
+    `{log}`, `{result}`, `{final}` are the files of a clean run, `{other_final}` is its configuration with 2 layers.
+    """
+
+    arguments: tuple[str, ...]
+    inject: dict[str, Any]
+    host: bool = False
+    """Whether the environment of the clean run is used as the host's own Python."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RealFault:
+    """A fault, the training that has it, and what must come of it.
+
+    `check` is the check that finds it, with its `effect`. Without a check, `says` is in the cause, or in the warnings
+    of a run that completes. `exit_code` is that of the ranks.
+    """
+
+    training: str
+    check: str | None = None
+    effect: str = "invalid"
+    says: str = ""
+    exit_code: int = 0
+
+    @property
+    def fails(self) -> bool:
+        """Whether the run fails."""
+        return self.effect in ("invalid", "failed")
+
+
+OWN_RANKS = {name: "0" for name in ("LLMBX_RANK", "LLMBX_LOCAL_RANK")} | {
+    name: "1" for name in ("LLMBX_WORLD_SIZE", "LLMBX_LOCAL_WORLD_SIZE")
+}
+OTHER_MODEL = {
+    "model.layers": 2, "model.hidden_size": 64, "model.sequence_length": 64, "model.vocab_size": 512,
+}  # fmt: skip
+OTHER_MODEL_MAXTEXT = [
+    "base_num_decoder_layers=2", "base_emb_dim=128", "max_target_length=64", "vocab_size=512", "dtype=bfloat16",
+    "gradient_accumulation_steps=2",
+]  # fmt: skip
+NAN = [4, 4, "nan_weights"]
+
+TRAININGS: dict[str, Training] = {
+    "another batch": Training(NEMO, {"spec": {"global_batch_size": 2}}),
+    "another model": Training(NEMO, {"spec": OTHER_MODEL}),
+    "another way to compute": Training(NEMO, {"spec": {"micro_batch_size": 2, "dtype": "bf16"}}),
+    "more steps": Training(NEMO, {"spec": {"steps": 10}}),
+    "no learning rate": Training(NEMO, {"spec": {"settings.lr": 0.0}}),
+    "NaN, unnoticed": Training(NEMO, {"spec": {"settings.check_for_nan": False}, "steps": [NAN]}),
+    "NaN, noticed": Training(NEMO, {"steps": [NAN]}),
+    "masked labels": Training(NEMO, {"masked": True}),
+    "no gradients": Training(NEMO, {"steps": [[0, 99, "zero_gradients"]]}),
+    "every step skipped": Training(NEMO, {"steps": [[0, 99, "skip"]]}),
+    "small faults": Training(NEMO, {"steps": [[3, 4, "skip"], [6, 6, "second_writer", "{log}"]]}),
+    "killed": Training(NEMO, {"steps": [[4, 4, "kill"]]}),
+    "one of two killed": Training((*NEMO, *TWO), {"steps": [[4, 4, "kill", "1"]]}),
+    "ranks by themselves": Training((*NEMO, *TWO), {"environment": OWN_RANKS}),
+    "half of the steps": Training(NEMO, {"steps": [[2, 2, "copy", "{result}", "result.json"], [4, 4, "leave"]]}),
+    "restart": Training(NEMO, {"steps": [[4, 4, "restart"]]}),
+    "second writer": Training(NEMO, {"steps": [[2, 99, "second_writer", "{log}"]]}),
+    "no last line": Training(NEMO, {"end": ["leave"]}),
+    "exception at the end": Training(NEMO, {"end": ["fail"]}),
+    "no memory at the end": Training(NEMO, {"end": ["exhaust"]}),
+    "segmentation fault at the end": Training(NEMO, {"end": ["segfault"]}),
+    "no configuration": Training(NEMO, {"end": ["remove", "configs/final.json"]}),
+    "another configuration": Training(NEMO, {"end": ["copy", "{other_final}", "configs/final.json"]}),
+    "a result of its own": Training(NEMO, {"end": ["copy", "{other_result}", "result.json"]}),
+    "fast clock": Training(NEMO, {"clock": 100.0}),
+    "slow clock": Training(
+        (*NEMO, "--window", "2-8"), {"clock": 0.05, "steps": [[0, 99, "sleep", 0.8]]}
+    ),
+    "MaxText: another model": Training(MAXTEXT, {"arguments": OTHER_MODEL_MAXTEXT}),
+    "MaxText: half the batch": Training(MAXTEXT, {"arguments": ["per_device_batch_size=1"]}),
+    "MaxText: no learning rate": Training(MAXTEXT, {"arguments": ["learning_rate=0.0"]}),
+    "MaxText: NaN": Training(MAXTEXT, {"steps": [[5, 5, "nan_loss"]]}),
+    "MaxText: one device of two": Training(
+        (*MAXTEXT, *TWO), {"environment": {"XLA_FLAGS": "--xla_force_host_platform_device_count=1"}}
+    ),
+    "MaxText: no GPU": Training(
+        (*MAXTEXT, "--size", "mini", "--gpu-type", "h100", "--runtime", "host"),
+        {"arguments": ["hardware=cpu"], "environment": {"JAX_PLATFORMS": "cpu"}}, host=True,
+    ),
+    "frozen": Training(NEMO, {"steps": [[5, 5, "freeze", 8]]}),
+    "throttled half": Training(
+        (*NEMO[:-1], "30", "--window", "7-30"), {"steps": [[18, 30, "sleep", 0.4]]}
+    ),
+}  # fmt: skip
+
+FAULTS: dict[str, RealFault] = {
+    "half the batch": RealFault("another batch", "batch"),
+    "half the samples consumed": RealFault("another batch", "consumed-samples"),
+    "half the batch configured": RealFault("another batch", "stated-batch"),
+    "half the layers": RealFault("another model", "layers"),
+    "half the width": RealFault("another model", "hidden-size"),
+    "half the sequence": RealFault("another model", "sequence"),
+    "half the vocabulary": RealFault("another model", "vocabulary"),
+    "another micro batch": RealFault("another way to compute", "micro-batch"),
+    "bf16 instead of fp32": RealFault("another way to compute", "dtype"),
+    "more steps than asked for": RealFault("more steps", "steps"),
+    "a learning rate of 0": RealFault("no learning rate", "rate-zero"),
+    "a weight becomes NaN": RealFault("NaN, unnoticed", "loss-not-finite"),
+    "a NaN gradient at the end": RealFault("NaN, unnoticed", "gradient-last"),
+    "a weight becomes NaN, and the framework stops": RealFault("NaN, noticed", says="nan", exit_code=1),
+    "masked labels": RealFault("masked labels", "loss-missing"),
+    "all gradients 0": RealFault("no gradients", "gradient-zero"),
+    "every step skipped": RealFault("every step skipped", "all-skipped"),
+    "two steps skipped": RealFault("small faults", "some-skipped", "warning"),
+    "a line of another training": RealFault("small faults", "step-twice", "warning"),
+    "a rank killed": RealFault("killed", says="Killed", exit_code=137),
+    "one rank of two killed": RealFault("one of two killed", exit_code=137),
+    "two ranks that train by themselves": RealFault("ranks by themselves", "ranks"),
+    "exit code 0 after half of the steps": RealFault("half of the steps", says="after step 4, before the last of 8"),
+    "a restart inside the attempt": RealFault("restart", "restarted"),
+    "a second writer": RealFault("second writer", "two-writers"),
+    "an end before the last line": RealFault("no last line", "last-line", "failed"),
+    "an exception after the last step": RealFault("exception at the end", "crash-at-end", "failed"),
+    "out of memory after the last step": RealFault("no memory at the end", "crash-at-end", "failed"),
+    "a segmentation fault after the last step": RealFault(
+        "segmentation fault at the end", effect="failed", says="after the last step", exit_code=139
+    ),
+    "no final configuration": RealFault("no configuration", effect="not comparable", says="not verified"),
+    "the final configuration of another run": RealFault("another configuration", "layers"),
+    "a result.json that the job wrote": RealFault(
+        "a result of its own", effect="warning", says="result.json of its own"
+    ),
+    "times a hundred times as long as they were": RealFault("fast clock", "clock-short"),
+    "times a twentieth of what they were": RealFault("slow clock", "clock-long"),
+    "MaxText: half the layers": RealFault("MaxText: another model", "layers"),
+    "MaxText: half the width": RealFault("MaxText: another model", "hidden-size"),
+    "MaxText: half the sequence": RealFault("MaxText: another model", "sequence"),
+    "MaxText: half the vocabulary": RealFault("MaxText: another model", "vocabulary"),
+    "MaxText: bf16 instead of fp32": RealFault("MaxText: another model", "dtype"),
+    "MaxText: two forward passes per step": RealFault("MaxText: another model", "micro-batch"),
+    "MaxText: half the tokens": RealFault("MaxText: half the batch", "tokens"),
+    "MaxText: half the batch configured": RealFault("MaxText: half the batch", "stated-batch"),
+    "MaxText: a constant loss": RealFault("MaxText: no learning rate", "loss-constant"),
+    "MaxText: a NaN loss": RealFault("MaxText: NaN", "loss-not-finite"),
+    "MaxText: one device of two": RealFault("MaxText: one device of two", "ranks"),
+    "MaxText: a CPU instead of H100": RealFault("MaxText: no GPU", "backend", "not comparable"),
+    "a step of 8 s": RealFault("frozen", effect="warning", says="outlier step: 6"),
+}
