@@ -24,7 +24,9 @@ A finding has one of four effects:
 format does not print the value, no peak is known, the training continues from a checkpoint. All others passed.
 
 A log format says what it always prints (`Prints` in [values.md](values.md)); a value that is missing all the same is a
-finding. A grammar reports what the log states with events of the kind `fact`."""
+finding. A grammar reports what the log states with events of the kind `fact`. "The configuration" is both: what the
+log states, and the framework's final configuration, `configs/final.json`, which rank 0 writes before the first step.
+[faults.md](faults.md) has the faults that the checks are tested with."""
 
 
 def checks() -> str:

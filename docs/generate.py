@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 from checks import checks
+from faults import faults
 from fields import interface
 from values import values
 
@@ -157,7 +158,7 @@ def _set_keys(plugin: str) -> Iterator[str]:
 
 
 PAGES = {
-    "api.md": api, "settings.md": settings, "checks.md": checks,
+    "api.md": api, "settings.md": settings, "checks.md": checks, "faults.md": faults,
     "commands.md": commands, "hooks.md": hooks, "tools.md": tools, "values.md": values,
 }  # fmt: skip
 

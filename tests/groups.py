@@ -23,7 +23,7 @@ NEEDS = {
     "nsys": "nsys",
     "report": "browser",
 }
-FRAMEWORKS = ("test_nemo", "test_maxtext")
+FRAMEWORKS = ("test_nemo", "test_maxtext", "test_real_faults")
 KEPT = "groups.json"
 HEAD = f"{'group':<14}{'tests':>7}{'in all':>9}{'from start to end':>20}"
 

@@ -198,7 +198,8 @@ def expect_configuration(spec: RunSpec, run_dir: Path | None) -> ExpectedConfigu
     When: by `llmbx catalog diff`, and after a run has ended; `run_dir` is the folder of a run, or None for a
     configuration that was built without one. Called for the run's framework. A record, even an empty one, declares that
     rank 0 of every run writes its final configuration to `configs/final.json`: a completed run without this file, or
-    with a difference that is not permitted, is not comparable. Return None if the framework does not write one.
+    with a difference that is not permitted, is not comparable; one that states another value of the record's `facts`
+    than the specification is invalid. Return None if the framework does not write one.
 
     Example::
 
@@ -206,7 +207,8 @@ def expect_configuration(spec: RunSpec, run_dir: Path | None) -> ExpectedConfigu
         def expect_configuration(spec, run_dir):
             values = json.loads((UPSTREAM / f"{spec.size}.json").read_text())
             paths = Permitted(keys=("data.path",), reason="the data is generated")
-            return ExpectedConfiguration(upstream=values, source="toy 1.0, train.sh", permitted=(paths,))
+            facts = {"layers": ("model.depth",)}
+            return ExpectedConfiguration(upstream=values, source="toy 1.0, train.sh", permitted=(paths,), facts=facts)
     """
 
 

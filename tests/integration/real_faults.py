@@ -32,7 +32,8 @@ class RealFault:
     """A fault, the training that has it, and what must come of it.
 
     `check` is the check that finds it, with its `effect`. Without a check, `says` is in the cause, or in the warnings
-    of a run that completes. `exit_code` is that of the ranks.
+    of a run that completes. `exit_code` is that of the ranks. The effect `not stable` is that of a valid window which
+    is never called stable.
     """
 
     training: str
@@ -47,9 +48,9 @@ class RealFault:
         return self.effect in ("invalid", "failed")
 
 
-OWN_RANKS = {name: "0" for name in ("LLMBX_RANK", "LLMBX_LOCAL_RANK")} | {
-    name: "1" for name in ("LLMBX_WORLD_SIZE", "LLMBX_LOCAL_WORLD_SIZE")
-}
+OWN_RANKS = {
+    "LLMBX_RANK": "0", "LLMBX_LOCAL_RANK": "0", "LLMBX_WORLD_SIZE": "1", "LLMBX_LOCAL_WORLD_SIZE": "1",
+}  # fmt: skip
 OTHER_MODEL = {
     "model.layers": 2, "model.hidden_size": 64, "model.sequence_length": 64, "model.vocab_size": 512,
 }  # fmt: skip
@@ -73,7 +74,10 @@ TRAININGS: dict[str, Training] = {
     "small faults": Training(NEMO, {"steps": [[3, 4, "skip"], [6, 6, "second_writer", "{log}"]]}),
     "killed": Training(NEMO, {"steps": [[4, 4, "kill"]]}),
     "one of two killed": Training((*NEMO, *TWO), {"steps": [[4, 4, "kill", "1"]]}),
-    "ranks by themselves": Training((*NEMO, *TWO), {"environment": OWN_RANKS}),
+    "a rank too few": Training((*NEMO, *TWO), {"environment": OWN_RANKS}),
+    "ranks by themselves": Training(
+        (*NEMO, *TWO), {"environment": OWN_RANKS, "spec": {"gpus": 1, "parallelism.dp": 1}}
+    ),
     "half of the steps": Training(NEMO, {"steps": [[2, 2, "copy", "{result}", "result.json"], [4, 4, "leave"]]}),
     "restart": Training(NEMO, {"steps": [[4, 4, "restart"]]}),
     "second writer": Training(NEMO, {"steps": [[2, 99, "second_writer", "{log}"]]}),
@@ -127,6 +131,7 @@ FAULTS: dict[str, RealFault] = {
     "a line of another training": RealFault("small faults", "step-twice", "warning"),
     "a rank killed": RealFault("killed", says="Killed", exit_code=137),
     "one rank of two killed": RealFault("one of two killed", exit_code=137),
+    "a rank that is not started": RealFault("a rank too few", says="1 ranks were started for 2 GPUs", exit_code=2),
     "two ranks that train by themselves": RealFault("ranks by themselves", "ranks"),
     "exit code 0 after half of the steps": RealFault("half of the steps", says="after step 4, before the last of 8"),
     "a restart inside the attempt": RealFault("restart", "restarted"),
@@ -144,6 +149,8 @@ FAULTS: dict[str, RealFault] = {
     ),
     "times a hundred times as long as they were": RealFault("fast clock", "clock-short"),
     "times a twentieth of what they were": RealFault("slow clock", "clock-long"),
+    "a step of 8 s": RealFault("frozen", effect="warning", says="outlier step: 6"),
+    "half of the window throttled": RealFault("throttled half", effect="not stable"),
     "MaxText: half the layers": RealFault("MaxText: another model", "layers"),
     "MaxText: half the width": RealFault("MaxText: another model", "hidden-size"),
     "MaxText: half the sequence": RealFault("MaxText: another model", "sequence"),
@@ -156,5 +163,4 @@ FAULTS: dict[str, RealFault] = {
     "MaxText: a NaN loss": RealFault("MaxText: NaN", "loss-not-finite"),
     "MaxText: one device of two": RealFault("MaxText: one device of two", "ranks"),
     "MaxText: a CPU instead of H100": RealFault("MaxText: no GPU", "backend", "not comparable"),
-    "a step of 8 s": RealFault("frozen", effect="warning", says="outlier step: 6"),
 }

@@ -1,4 +1,4 @@
-"""Faults in real trainings: `llmbx run` of a mini whose rank is changed by an injector, with the framework's own log."""
+"""Faults in real trainings of minis: an injector changes the rank, the framework trains and writes the log."""
 
 from __future__ import annotations
 
@@ -94,7 +94,10 @@ def test_a_fault_in_a_real_training_changes_the_verdict(name: str, train: Callab
     if fault.check:
         assert found.outcomes().get(fault.check) == fault.effect
     said = [result["cause"]] if fault.fails else [*result["warnings"], *result["not_comparable_because"]]
-    assert any(fault.says in line for line in said), said
+    assert not fault.says or any(fault.says in line for line in said), said
+    if fault.effect == "not stable":
+        assert (result.get("stability") or {}).get("verdict") != "stable"
+        assert result["step_time_s"]["max"] > result["step_time_s"]["min"] + 0.4, "the mean is that of no step"
 
 
 def test_a_result_that_the_job_wrote_is_kept_apart(train: Callable[[str], Ended]) -> None:
@@ -103,11 +106,3 @@ def test_a_result_that_the_job_wrote_is_kept_apart(train: Callable[[str], Ended]
     assert json.loads((found.folder / "result.job.json").read_text())["run_id"] == "a_faster_run"
     stored = json.loads((found.folder / "result.json").read_text())
     assert stored["run_id"] == found.result["run_id"] == found.folder.parent.name
-
-
-def test_a_throttled_half_is_never_stable(train: Callable[[str], Ended]) -> None:
-    """Nothing is wrong with the training of this mini, but its mean is that of no step."""
-    found = train("throttled half")
-    assert (found.exit_code, found.result["status"], found.result["data_valid"]) == (0, "completed", True)
-    assert (found.result.get("stability") or {}).get("verdict") != "stable"
-    assert found.result["step_time_s"]["max"] > found.result["step_time_s"]["min"] + 0.4

@@ -222,7 +222,7 @@ CHECKS = (
         "Another job: more or fewer steps than asked for.", OTHER_JOB, "invalid", steps,
     ),
     Check(
-        "ranks", "The number of ranks or devices that the framework states.",
+        "ranks", "The number of ranks or devices in the log and in the configuration.",
         "Another job: GPUs are missing, or ranks train by themselves.", "Check the launcher and the nodes.", "invalid",
         ranks,
     ),
