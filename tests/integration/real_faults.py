@@ -160,7 +160,7 @@ FAULTS: dict[str, RealFault] = {
     "MaxText: half the tokens": RealFault("MaxText: half the batch", "tokens"),
     "MaxText: half the batch configured": RealFault("MaxText: half the batch", "stated-batch"),
     "MaxText: a constant loss": RealFault("MaxText: no learning rate", "loss-constant"),
-    "MaxText: a NaN loss": RealFault("MaxText: NaN", "loss-not-finite"),
+    "MaxText: a NaN loss": RealFault("MaxText: NaN", "loss-not-finite", exit_code=1),
     "MaxText: one device of two": RealFault("MaxText: one device of two", "ranks"),
     "MaxText: a CPU instead of H100": RealFault("MaxText: no GPU", "backend", "not comparable"),
 }

@@ -63,7 +63,9 @@ def stated(run: Run, plugins: Plugins) -> dict[str, int]:
         return {}  # `with_evidence` reports it
     if expected is None or found is None:
         return {}
-    values = {name: [found.final.get(key) for key in keys] for name, keys in expected.facts.items()}
+    values: dict[str, list[Any]] = {
+        name: [found.final.get(key) for key in keys] for name, keys in expected.facts.items()
+    }
     return {name: math.prod(factors) for name, factors in values.items() if all(type(each) is int for each in factors)}
 
 
