@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from ..model import Settings as Settings
     from ..model import Size as Size
     from ..model import Span as Span
+    from ..model import Stability as Stability
     from ..model import Step as Step
     from ..model import Table as Table
     from ..model import TraceSpec as TraceSpec

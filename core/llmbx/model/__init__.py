@@ -8,7 +8,7 @@ from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner, RunGroup
 from .launch import JOB_NAME, PREFLIGHT, RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .profiler import Profiler
-from .result import Result
+from .result import Result, Stability
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
 from .settings import Option, Settings
 from .spec import CheckpointSpec, Finding, Peak, ProfileSpec, RunSpec, TraceSpec
@@ -87,6 +87,7 @@ __all__ = [
     "Settings",
     "Size",
     "Span",
+    "Stability",
     "Step",
     "Table",
     "TraceSpec",

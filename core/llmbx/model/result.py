@@ -107,6 +107,19 @@ class Timing(Value, frozen=True):
     total_s: float | None = None
 
 
+Stable = Literal["stable", "drifting", "two-level", "outliers", "noisy", "too few steps"]
+
+
+class Stability(Value, frozen=True):
+    """Whether the mean of the measured window represents its steps (docs/stability.md), with the numbers in one line.
+
+    `verdict` is None if no step was measured, and in results of older versions.
+    """
+
+    verdict: Stable | None = None
+    reason: str | None = None
+
+
 class CheckOutcome(Value, frozen=True):
     """A check (docs/checks.md) that found something, or that was not possible; `text` says what, or why not."""
 
@@ -133,6 +146,7 @@ class Result(Value, frozen=True):
     steps_measured: int = 0
     steps_seen: int = 0
     step_time_s: StepTime = StepTime()
+    stability: Stability = Stability()
     tflops_per_gpu: Tflops = Tflops()
     tokens_per_s: float | None = None
     tokens_per_s_per_gpu: float | None = None

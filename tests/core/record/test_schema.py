@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from llmbx.model import Result
+from llmbx.record.folder import decode_any
 from llmbx.record.schema import generate, shipped
 
 
@@ -23,6 +24,7 @@ def test_the_objects_are_always_there_and_their_members_may_be_null() -> None:
         "workload",
         "window",
         "step_time_s",
+        "stability",
         "tflops_per_gpu",
         "mfu",
         "loss",
@@ -46,3 +48,10 @@ def test_an_unknown_status_or_member_is_refused() -> None:
     for change in ({"status": "passed"}, {"surprise": 1}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**result, **change}, shipped())
+
+
+def test_a_result_of_before_the_stability_is_read_without_a_verdict() -> None:
+    older = json.loads(msgspec.json.encode(Result(run_id="x_1", status="completed", data_valid=True)))
+    del older["stability"]
+    read = decode_any(json.dumps(older).encode(), Result)
+    assert (read.run_id, read.stability.verdict, read.stability.reason) == ("x_1", None, None)
