@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import UsageError
-from ..model import Result, RunSpec
+from ..model import Result, RunSpec, Workload
 from .options import Workspace
 from .output import print_json
 
@@ -156,6 +156,16 @@ def interrupted(outcome: Result | Started) -> bool:
     return isinstance(outcome, Result) and exit_code(outcome) == 130
 
 
+def decided(result: Result, spec: RunSpec, workload: Workload) -> bool:
+    """Whether the result can be called fast enough or too slow: False for an unstable window of a benchmark.
+
+    A benchmark is a comparable result of at least as many steps as its recipe has. Other runs have nothing to decide.
+    """
+    recipe = next((one for one in workload.recipes if one.name == spec.recipe), None)
+    benchmark = result.comparable and (recipe is None or spec.steps >= recipe.steps)
+    return result.stability.verdict == "stable" or not benchmark
+
+
 def worst_exit_code(results: list[Result], spec: RunSpec, workspace: Workspace, allowed: float) -> int:
     """The exit code for these results. `allowed` is the tolerated slowdown against the published figure."""
     from ..catalog.matching import too_slow
@@ -166,4 +176,6 @@ def worst_exit_code(results: list[Result], spec: RunSpec, workspace: Workspace, 
         if code in codes:
             return code
     workload = workspace.plugins.workload(spec.workload, spec.plugin)
+    if any(not decided(result, spec, workload) for result in results):
+        return 5
     return 3 if any(too_slow(result, spec, workload, allowed) for result in results) else 0

@@ -37,7 +37,8 @@ Try:
   llmbx show nemo grok1 --gpu-type gb200     show every setting of a full-size run and its origin
   llmbx list                                 list all workloads
 Exit codes: 0 success; 1 the run failed; 2 usage or configuration error;
-3 slower than the reference or baseline allows; 4 infrastructure failure; 130 interrupted."""
+3 slower than the reference or baseline allows; 4 infrastructure failure;
+5 measured, but no verdict can be given; 130 interrupted."""
 
 
 class Verbs(click.Group):

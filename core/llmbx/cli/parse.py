@@ -38,7 +38,8 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
 
     The default window is that of the log's recipe (iterations 35-44 or 11-44, or the last step), for a run of llmbx
     the one it was started with. The steady state (window auto) is shown in a second table. A log that ends before its
-    window is `Failed (N iterations)`. The checks of a run (docs/checks.md) are made of every log; those that compare it
+    window is `Failed (N iterations)`. The last column says whether the mean of the window represents its steps
+    (docs/stability.md). The checks of a run (docs/checks.md) are made of every log; those that compare it
     with what was asked for need a run of llmbx.
 
     Runs of llmbx are measured again from their steps.jsonl; their stored results change only with --save.
@@ -56,7 +57,7 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
     from ..logs.find import find_logs
     from ..measure.window import check
     from ..plugins.manager import load
-    from .parse_rows import COLUMNS, parse_logs, table
+    from .parse_rows import COLUMNS, as_csv, parse_logs, table
 
     if not paths and not DEFAULT.is_dir():
         raise UsageError("no folder ./experiments here; specify a log or a folder: llmbx parse PATH")
@@ -68,7 +69,7 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
     if format_ == "json":
         print_json([{name: value for name, value in asdict(row).items() if name != "unit"} for row in rows])
     elif format_ == "csv":
-        click.echo(to_csv([asdict(row) for row in rows], COLUMNS), nl=False)
+        click.echo(to_csv([as_csv(row) for row in rows], COLUMNS), nl=False)
     elif rows:
         click.echo(table(rows, full_names), nl=False)
     for row in rows:

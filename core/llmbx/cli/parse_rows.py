@@ -14,12 +14,12 @@ from ..checks import GROUPS, first, run_checks, texts
 from ..errors import InfraError, LlmbxError
 from ..logs.find import LogFile, sniff
 from ..logs.parser import LogFormat, LogParser
-from ..measure import stats
+from ..measure import stability, stats
 from ..measure.figures import ROUNDED, Figures, measure_plain
 from ..measure.intervals import over_steps
 from ..measure.window import choose
 from ..model import Event, Result, Step, Value
-from ..model.result import CheckOutcome, Tflops, Window
+from ..model.result import CheckOutcome, Stability, Tflops, Window
 from ..record.folder import RESULT, Run, read_result, read_run, read_steps
 from ..run.collect import Log, collect_file
 from ..run.evidence import gather
@@ -35,9 +35,9 @@ MAX_STEP_TIME_S = 1e9
 
 COLUMNS = (
     "path", "experiment", "format", "status", "window", "steps_measured", "step_time_mean_s", "step_time_std_s",
-    "tflops_per_gpu_mean", "tflops_per_gpu_std", "tokens_per_s", "mfu",
+    "tflops_per_gpu_mean", "tflops_per_gpu_std", "tokens_per_s", "mfu", "stability", "stability_reason",
 )  # fmt: skip
-"""Columns of the CSV output. JSON has every member of a row."""
+"""Columns of the CSV output, see `as_csv`. JSON has every member of a row."""
 
 Measure = Callable[[Run, Sequence[Step], str | None], Figures]
 """Measures the steps of a run of llmbx. Arguments: the run, its steps, a window that overrides the run's (or None)."""
@@ -60,6 +60,7 @@ class Steady(Value, frozen=True):
     tflops_source: Literal["log", "recomputed"] | None = None
     tokens_per_s: float | None = None
     mfu: float | None = None
+    stability: Stability = Stability()
 
 
 class Row(Value, frozen=True):
@@ -70,8 +71,8 @@ class Row(Value, frozen=True):
     is how it was chosen. `step_time_cv` is the standard deviation divided by the mean. `step_time_interval_s` is the
     95 % confidence interval of the mean, which accounts for the correlation of consecutive steps; it is None unless
     requested. `cause` is the line of the log that explains a failure. `steady` is the measurement over the steady
-    state if the window is the recipe's. `checks` has the checks that found something or were not possible, `notes` the
-    warnings about the measured steps.
+    state if the window is the recipe's. `stability` is that of the window (docs/stability.md). `checks` has the checks
+    that found something or were not possible, `notes` the warnings about the measured steps.
     """
 
     path: str
@@ -95,6 +96,7 @@ class Row(Value, frozen=True):
     tflops_source: Literal["log", "recomputed"] | None = None
     tokens_per_s: float | None = None
     mfu: float | None = None
+    stability: Stability = Stability()
     attempts: int = 1
     cause: str | None = None
     unit: Literal["s", "ms"] = "s"
@@ -110,8 +112,12 @@ class Row(Value, frozen=True):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Findings that leave the measurement valid, one line each."""
-        found = (line for kind in ("failed", "not comparable", "warning") for line in texts(self.checks, kind))
-        return (*found, *(self.notes if self.valid else ()))
+        found = [line for kind in ("failed", "not comparable", "warning") for line in texts(self.checks, kind)]
+        found += self.notes if self.valid else ()
+        stability = self.stability
+        if stability.verdict not in (None, "stable", "too few steps"):  # the table says the last, too
+            found.append(f"the window {self.window} is not stable ({stability.verdict}): {stability.reason}")
+        return tuple(found)
 
 
 def parse_logs(
@@ -241,6 +247,7 @@ def _measured_row(
         **_spread(inside, intervals),
         tokens_per_s=figures.tokens_per_s,
         mfu=figures.mfu.value,
+        stability=figures.stability,
     )
     return full
 
@@ -253,6 +260,7 @@ def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, intervals: bo
         **{f"step_time_{name}_s": value for name, value in stats.summary(times).items()},
         **_spread(times, intervals),
         tokens_per_s=_tokens_per_s(measured),
+        stability=stability.judge(measured),
     )
     return full
 
@@ -322,6 +330,11 @@ def _cause(events: Sequence[Event]) -> str | None:
     return best.text if best is not None else None
 
 
+def as_csv(row: Row) -> dict[str, Any]:
+    """The row with the parts of its stability as two columns."""
+    return {**asdict(row), "stability": row.stability.verdict, "stability_reason": row.stability.reason}
+
+
 def table(rows: Sequence[Row], full_names: bool = False) -> str:
     """Format the rows as the recipes' scripts do: one table per time unit and window, then the steady states."""
     steady = [row.replace(**asdict(row.steady), window_policy="auto") for row in rows if row.steady is not None]
@@ -344,9 +357,13 @@ def _group_table(unit: str, policy: str, rows: Sequence[Row], full_names: bool) 
     heads = ["Experiment", "Status", f"Time Mean ({unit})", f"Time Std ({unit})", "TFLOPS_per_GPU Mean",
              "TFLOPS_per_GPU Std"]  # fmt: skip
     chosen = policy in ("last", "auto")
-    cells = [_cells(row, unit, full_names) + ([row.window or "-"] if chosen else []) for row in rows]
+    cells = [
+        [*_cells(row, unit, full_names), *([row.window or "-"] if chosen else []), row.stability.verdict or "-"]
+        for row in rows
+    ]
     heads += ["Window"] if chosen else []
-    least = [10, 8, 13, 12, 19, 18, 8]
+    heads.append("Stability")
+    least = [10, 8, 13, 12, 19, 18, *[8] * 2]
     widths = [max(least[k], *(len(line[k]) for line in (heads, *cells))) for k in range(len(heads))]
     lines = [f"{what} ({which})", "=" * 80, _line(heads, widths), " ".join("-" * width for width in widths)]
     lines += [_line(line, widths) for line in cells]

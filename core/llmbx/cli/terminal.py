@@ -57,6 +57,10 @@ def _measured(result: Result) -> list[str]:
         f"{time.mean:.{digits}f} s{spread} (median {time.median:.{digits}f}, {count(result.steps_measured, 'steps')}, "
         f"{result.window.first}-{result.window.last})",
     )
+    if result.stability.verdict is not None:
+        lines += _entry("stability", f"{result.stability.verdict}: {result.stability.reason}")
+    elif result.stability.reason is not None:
+        lines += _entry("stability", result.stability.reason)
     if result.tokens_per_s is not None:
         each = f", {result.tokens_per_s_per_gpu:,.0f} per {_unit(result)}" if (result.workload.gpus or 1) > 1 else ""
         lines += _entry("throughput", f"{result.tokens_per_s:,.0f} tokens/s{each}")

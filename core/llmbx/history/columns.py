@@ -16,7 +16,8 @@ COLUMNS: dict[str, Kind] = {
     "workload.size": "text", "workload.dtype": "text", "workload.gpu_type": "text", "workload.gpus": "count",
     "tags": "words", "data_valid": "flag", "comparable": "flag", "profiled": "flag", "traced": "flag",
     "step_time_s.mean": "number", "step_time_s.std": "number", "step_time_s.median": "number",
-    "step_time_s.min": "number", "step_time_s.max": "number", "tflops_per_gpu.mean": "number",
+    "step_time_s.min": "number", "step_time_s.max": "number", "stability.verdict": "text", "stability.reason": "text",
+    "tflops_per_gpu.mean": "number",
     "tflops_per_gpu.std": "number", "tflops_per_gpu.source": "text", "tokens_per_s": "number",
     "tokens_per_s_per_gpu": "number", "mfu.value": "number", "mfu.formula": "text", "mfu.convention": "text",
     "mfu.peak_tflops": "number", "mfu.peak_name": "text", "days_per_1t_tokens": "number",
@@ -39,7 +40,8 @@ SHORT = {
     "gpu_type": "workload.gpu_type", "gpus": "workload.gpus", "scale": "workload.gpus", "date": "created",
     "tag": "tags", "step_time_s": "step_time_s.mean", "step_time_std_s": "step_time_s.std",
     "tflops_per_gpu": "tflops_per_gpu.mean", "mfu": "mfu.value", "loss": "loss.last", "image": "image.ref",
-    "sequence_length": "workload.sequence_length", "gbs": "workload.global_batch_size",
+    "stability": "stability.verdict", "sequence_length": "workload.sequence_length",
+    "gbs": "workload.global_batch_size",
     "global_batch_size": "workload.global_batch_size", "mbs": "workload.micro_batch_size",
     "micro_batch_size": "workload.micro_batch_size", "queue_s": "timing.queue_s", "total_s": "timing.total_s",
     **{letter: f"workload.parallelism.{letter}" for letter in ("tp", "pp", "cp", "ep", "etp", "dp", "vp", "fsdp")},
@@ -72,6 +74,7 @@ class Entry(Value, frozen=True):
     mfu: float | None = None
     loss: float | None = None
     steps_measured: int | None = None
+    stability: str | None = None
     plugin: str | None = None
     recipe: str | None = None
     job_id: str | None = None

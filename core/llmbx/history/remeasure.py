@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import UsageError
+from ..measure import series
 from ..measure.figures import Figures, measure
 from ..model import Result, Step
 from ..plugins.manager import Plugins
@@ -31,6 +32,8 @@ def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins
     """The result with the metrics of another window; warnings that are not about the steps are kept."""
     found = figures(run, steps, plugins, policy)
     before = figures(run, steps, plugins, result.window.policy).warnings if result.window.policy else ()
+    # llmbx before 1.0 wrote what is now the reason of the stability as warnings.
+    before += series.warnings([step for step in steps if result.window.holds(step.number)])
     others = tuple(line for line in result.warnings if line not in before)
     members = {name: getattr(found, name) for name in found.__struct_fields__}
     return result.replace(**{**members, "warnings": (*found.warnings, *others)})

@@ -68,6 +68,16 @@ class Mixture(Value, frozen=True):
         """The mean of phi."""
         return math.fsum(c.weight * c.phi for c in self.components)
 
+    @property
+    def typical_scale(self) -> float:
+        """The median of the scale over the values of phi: the standard error, without the doubt about phi."""
+        total = 0.0
+        for component in sorted(self.components, key=lambda c: c.scale):
+            total += component.weight
+            if total >= 0.5:
+                return component.scale
+        return self.components[-1].scale
+
     def _bracket(self, probability: float) -> tuple[float, float]:
         """Two values that enclose the quantile."""
         middle = math.fsum(c.weight * c.center for c in self.components)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from ..model import RunSpec, Step, Value
 from ..model.flops import Flops
-from ..model.result import FlopsPerSample, Loss, Mfu, StepTime, Tflops, Window
-from . import formulas, series, stats
+from ..model.result import FlopsPerSample, Loss, Mfu, Stability, StepTime, Tflops, Window
+from . import formulas, stability, stats
 from .window import choose
 
 ROUNDED = 0.005
@@ -25,6 +25,7 @@ class Figures(Value, frozen=True):
     steps_measured: int
     steps_seen: int
     step_time_s: StepTime
+    stability: Stability
     tflops_per_gpu: Tflops
     tokens_per_s: float | None
     tokens_per_s_per_gpu: float | None
@@ -60,6 +61,7 @@ def measure(
         steps_measured=len(times),
         steps_seen=len(steps),
         step_time_s=step_time,
+        stability=stability.judge(measured),
         tflops_per_gpu=tflops,
         tokens_per_s=rate,
         tokens_per_s_per_gpu=rate / spec.gpus if rate else None,
@@ -68,7 +70,7 @@ def measure(
         loss=_loss(steps),
         peak_memory_gb=_memory(steps),
         flops_per_sample=FlopsPerSample(full=flops.full, causal=flops.causal) if flops else FlopsPerSample(),
-        warnings=(*warnings, *_gaps(window, len(times)), *series.warnings(measured)),
+        warnings=(*warnings, *_gaps(window, len(times))),
     )
 
 

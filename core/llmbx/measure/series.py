@@ -28,6 +28,10 @@ NOTABLE_LEVELS = 0.01
 DRIFT_LEVEL = 0.99
 """Confidence level at which the interval of a drift must exclude zero."""
 
+SHORT = 20
+SHORT_DRIFT_LEVEL = 0.995
+"""The same for fewer than `SHORT` steps, in which a strong correlation (phi 0.9) resembles a trend."""
+
 
 class Outlier(Value, frozen=True):
     """One outlier step: its number, its time, and its ratio to the median (1.4: 40 % more)."""
@@ -85,7 +89,7 @@ def outliers(steps: Sequence[Step]) -> tuple[Outlier, ...]:
 
     At most two in a hundred series without an outlier have one flagged. Needs six steps.
     """
-    times = _times(steps)
+    times = times_of(steps)
     middle, spread = stats.median(times), stats.deviation(times)
     if len(times) < 6 or not middle or spread is None:
         return ()
@@ -101,10 +105,10 @@ def drift(steps: Sequence[Step]) -> Drift | None:
     """The trend, if it is larger than what correlated steps show by chance, and notable. Needs eight steps."""
     from . import autoregression
 
-    times = _times(steps)
+    times = times_of(steps)
     middle = stats.mean(times)
     slope = autoregression.slope(times) if len(times) >= 8 else None
-    edge = (1 - DRIFT_LEVEL) / 2
+    edge = (1 - (DRIFT_LEVEL if len(times) >= SHORT else SHORT_DRIFT_LEVEL)) / 2
     if slope is None or not middle or edge <= slope.below(0) <= 1 - edge:
         return None
     low, fraction, high = (slope.quantile(p) * (len(times) - 1) / middle for p in (edge, 0.5, 1 - edge))
@@ -118,7 +122,7 @@ def two_levels(steps: Sequence[Step]) -> Levels | None:
     distance of the means divided by the root mean square of the standard deviations, and must exceed 4 + 40/n. Each
     group has at least 15 % of the steps, and at least three.
     """
-    times = sorted(_times(steps))
+    times = sorted(times_of(steps))
     n, least = len(times), max(3, math.ceil(0.15 * len(times)))
     if n < 8:
         return None
@@ -137,22 +141,29 @@ def two_levels(steps: Sequence[Step]) -> Levels | None:
 def warnings(steps: Sequence[Step]) -> tuple[str, ...]:
     """The result of `detect` as lines for a result's warnings."""
     seen = detect(steps)
-    lines = [_outlier_words(seen.outliers)] if seen.outliers else []
+    lines = [outlier_words(seen.outliers)] if seen.outliers else []
     if seen.levels is not None:
-        lines.append(_level_words(seen.levels))
+        lines.append(level_words(seen.levels))
     elif seen.drift is not None:
-        way = "slower" if seen.drift.fraction > 0 else "faster"
-        lines.append(f"steps get {100 * abs(seen.drift.fraction):.1f} % {way} from the first to the last of the window")
+        lines.append(drift_words(seen.drift))
     return tuple(lines)
 
 
-def _outlier_words(found: Sequence[Outlier]) -> str:
+def drift_words(drift: Drift) -> str:
+    """The drift in words."""
+    way = "slower" if drift.fraction > 0 else "faster"
+    return f"steps get {100 * abs(drift.fraction):.1f} % {way} from the first to the last of the window"
+
+
+def outlier_words(found: Sequence[Outlier]) -> str:
+    """The outliers in words, at most five by their numbers."""
     named = ", ".join(f"{o.number} ({o.time_s:.4g} s, {o.ratio:.2f} x the median)" for o in found[:5])
     more = f" and {len(found) - 5} more" if len(found) > 5 else ""
     return f"outlier step{'s' if len(found) > 1 else ''}: {named}{more}"
 
 
-def _level_words(levels: Levels) -> str:
+def level_words(levels: Levels) -> str:
+    """The two levels in words."""
     both = f"{levels.low_s:.4g} s ({levels.low_steps} steps) and {levels.high_s:.4g} s ({levels.high_steps} steps)"
     how = "alternating" if levels.since is None else f"changing at step {levels.since}"
     return f"two levels of step time, {both}, {how}: the mean represents neither"
@@ -169,12 +180,13 @@ def _split(ordered: Sequence[float], least: int) -> int:
 
 def _since(steps: Sequence[Step], threshold: float) -> int | None:
     """Number of the first step at the other level, if the level changes only once."""
-    sides = [time >= threshold for time in _times(steps)]
+    sides = [time >= threshold for time in times_of(steps)]
     changes = [i for i in range(1, len(sides)) if sides[i] != sides[i - 1]]
     return steps[changes[0]].number if len(changes) == 1 else None
 
 
-def _times(steps: Sequence[Step]) -> list[float]:
+def times_of(steps: Sequence[Step]) -> list[float]:
+    """The times of the steps that have one, in seconds."""
     return [step.time_s for step in steps if step.time_s is not None]
 
 

@@ -212,7 +212,7 @@ def _cancelled(status: JobStatus, interruption: KeyboardInterrupt) -> JobStatus:
 
 
 def exit_code(result: Result) -> int:
-    """Return the documented exit code for a result: 0, 1, 4 or 130. The caller handles 3 (slower than allowed)."""
+    """Return the documented exit code for a result: 0, 1, 4 or 130. The caller handles 3 (slower) and 5 (unstable)."""
     codes: Mapping[str, int] = {"completed": 0, "node_fail": 4, "preempted": 4, "lost": 4}
     if result.status == "cancelled" and result.exit_code == 130:
         return 130

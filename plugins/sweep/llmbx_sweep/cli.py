@@ -341,4 +341,4 @@ def _exit_code(sweep: Sweep, results: dict[Slot, Result], workspace: Workspace, 
 
     specs = {cell.key: cell.spec for cell in sweep.cells}
     codes = {flow.worst_exit_code([result], specs[key], workspace, allowed) for (key, _), result in results.items()}
-    return next((code for code in (130, 4, 1, 3) if code in codes), 0)
+    return next((code for code in (130, 4, 1, 5, 3) if code in codes), 0)

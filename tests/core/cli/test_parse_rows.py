@@ -100,7 +100,7 @@ def test_the_window_can_be_chosen(tmp_path: Path) -> None:
     last = rows(log, window="last")[0]
     assert (last.window, last.step_time_mean_s, last.step_time_std_s) == ("12-12", TIMES[11], None)
     auto = rows(log, window="auto")[0]
-    assert (auto.window, auto.window_policy) == ("3-12", "auto")
+    assert (auto.window, auto.window_policy) == ("5-12", "auto")
 
 
 def test_the_steady_state_stands_beside_the_recipes_window(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_the_steady_state_stands_beside_the_recipes_window(tmp_path: Path) -> No
     (row,) = rows(log)
     assert (row.window, row.step_time_mean_s) == ("50-50", TIMES[-1])
     assert row.steady is not None
-    assert (row.steady.window, row.steady.steps_measured) == ("3-50", 48)
-    assert row.steady.step_time_mean_s == pytest.approx(statistics.fmean(TIMES[2:]))
+    assert (row.steady.window, row.steady.steps_measured) == ("17-50", 34)
+    assert row.steady.step_time_mean_s == pytest.approx(statistics.fmean(TIMES[16:]))
     assert "dropped as warm-up" in str(row.steady.window_reason)
     parts = table([row]).split("\n\n")
     assert ["(last iteration)" in parts[0], "(steady state)" in parts[1]] == [True, True]

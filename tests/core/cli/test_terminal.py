@@ -8,7 +8,7 @@ import pytest
 
 from llmbx.cli.terminal import render
 from llmbx.model import Parallelism, Reference, Result
-from llmbx.model.result import Loss, Mfu, StepTime, Tflops, Timing, Window, WorkloadFacts
+from llmbx.model.result import Loss, Mfu, Stability, StepTime, Tflops, Timing, Window, WorkloadFacts
 
 FULL = Result(
     run_id="pretraining_grok1_314b_fp8_128_tp4_1763712000",
@@ -19,6 +19,7 @@ FULL = Result(
     steps_measured=34,
     steps_seen=50,
     step_time_s=StepTime(mean=5.431, std=0.02, median=5.43, min=5.4, max=5.5),
+    stability=Stability(verdict="stable", reason="the mean of 34 steps is uncertain by ±0.13 %"),
     tflops_per_gpu=Tflops(mean=1572.4, std=5.0, source="log"),
     tokens_per_s=386155.0,
     tokens_per_s_per_gpu=3016.8,
@@ -45,6 +46,7 @@ FAILED = MINI.replace(
     step_time_s=StepTime(),
     steps_measured=0,
     steps_seen=3,
+    stability=Stability(),
     loss=Loss(),
     tflops_per_gpu=Tflops(),
 )

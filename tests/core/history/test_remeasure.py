@@ -57,7 +57,7 @@ def test_another_window_is_exact_and_leaves_the_result_alone(run_factory: RunFac
     row = one(parse(run.record.run_id, "--window", window, "--format", "json"))
     first, last = map(int, row["window"].split("-"))
     inside = times[first : last + 1]
-    assert (first, last) == {"20-29": (20, 29), "last": (49, 49), "auto": (1, 49)}[window]
+    assert (first, last) == {"20-29": (20, 29), "last": (49, 49), "auto": (16, 49)}[window]
     assert row["step_time_mean_s"] == pytest.approx(statistics.fmean(inside), rel=1e-12)
     assert row["step_time_std_s"] == (pytest.approx(statistics.stdev(inside), rel=1e-9) if len(inside) > 1 else None)
     rate = run_factory.spec.tokens_per_step / statistics.fmean(inside)
@@ -82,7 +82,7 @@ def test_the_log_itself_is_not_needed_any_more(run_factory: RunFactory, parse: C
     row = one(parse("last", "--format", "json"))
     assert (row["window"], row["steps_measured"], row["status"]) == ("11-44", 34, "Success")
     steady = row["steady"]
-    assert (steady["window"], steady["steps_measured"]) == ("1-49", 49)
+    assert (steady["window"], steady["steps_measured"]) == ("16-49", 34)
     assert "dropped as warm-up" in steady["window_reason"]
 
 
@@ -105,15 +105,19 @@ def chosen(run_factory: RunFactory, where: str) -> list[Run]:
     return select(run_factory.install, Selection(where=where))
 
 
-def test_save_forgets_what_another_window_warned_of(run_factory: RunFactory, parse: Call) -> None:
+def test_save_judges_the_new_window(run_factory: RunFactory, parse: Call) -> None:
     times = noise(1, 2.0)
     times[30] = 6.0
     run = run_factory.put(times)
     before = read_result(run.path)
-    assert before is not None and any("outlier step" in line for line in before.warnings)
+    assert before is not None and before.stability.verdict == "outliers"
+    assert "outlier step: 30" in (before.stability.reason or "")
+    assert not any("outlier" in line for line in before.warnings)
+    assert [r.record.run_id for r in chosen(run_factory, "stability == 'outliers'")] == [run.record.run_id]
     parse(run.record.run_id, "--window", "32-44", "--save")
     after = read_result(run.path)
-    assert after is not None and not any("outlier step" in line for line in after.warnings)
+    assert after is not None and after.stability.verdict == "stable"
+    assert "outlier" not in (after.stability.reason or "")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,97 @@
+"""Judge whether the mean of a window represents its steps: stable, or else in which way it does not.
+
+A verdict other than `stable` needs an effect that chance rarely shows and that matters for the mean. The first that
+applies is the verdict, in this order:
+
+- `too few steps`: fewer than `LEAST_STEPS`; below, neither a level shift nor a correlation of the steps can be seen.
+- `two-level`: two separate groups of steps (`series.two_levels`), alternating or one after the other.
+- `drifting`: a trend beyond its interval, which accounts for correlated steps (`series.drift`), and of 1 % or more.
+- `outliers`: single steps far from the median (`series.outliers`) that move the mean by more than `NOTABLE_SHIFT`.
+- `noisy`: the mean is uncertain by more than `LARGEST_UNCERTAINTY`.
+
+`benchmarks/stability.py` measures the error rates with simulated, correlated noise; docs/stability.md has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..model import Step
+from ..model.result import Stability, Stable
+from . import autoregression, series, stats
+
+LEAST_STEPS = 8
+"""Fewest steps with a verdict: with fewer, steps that take twice as long in half of the window pass for noise."""
+
+NOTABLE_SHIFT = 0.005
+"""Relative shift of the mean by outliers from which they matter: 90 of 100 repeats of a run differ by less (MLPerf
+Training 5.0 and 5.1: 0.54 %)."""
+
+LARGEST_UNCERTAINTY = 0.01
+"""Largest relative uncertainty of a stable mean: a fifth of the 5 % by which a run may be slower than a reference."""
+
+LONGEST_STEP_S = 1e9
+"""Longer step times (over 30 years) come from damaged logs and are not judged."""
+
+
+def judge(steps: Sequence[Step]) -> Stability:
+    """The stability of the measured steps, in the order of the log; steps without a time are ignored."""
+    timed = [step for step in steps if step.time_s is not None]
+    times = series.times_of(timed)
+    if not times:
+        return Stability()
+    if not all(0 < time < LONGEST_STEP_S for time in times):
+        return Stability(reason="not judged: a step time is not positive, or longer than 30 years")
+    if len(times) < LEAST_STEPS:
+        measured = "1 step was" if len(times) == 1 else f"{len(times)} steps were"
+        reason = f"{measured} measured, but a verdict needs {LEAST_STEPS}: use a longer --window, or auto"
+        return Stability(verdict="too few steps", reason=reason)
+    found = [*_findings(timed, times)]
+    verdict: Stable = next((name for name, _ in found if name is not None), "stable")
+    return Stability(verdict=verdict, reason="; ".join(text for _, text in found))
+
+
+def _findings(steps: Sequence[Step], times: Sequence[float]) -> Iterator[tuple[Stable | None, str]]:
+    """What is notable about the window, the verdict first; None for what does not change the verdict."""
+    seen = series.detect(steps)
+    if seen.levels is not None:
+        yield "two-level", series.level_words(seen.levels)
+    if seen.drift is not None:
+        yield "drifting", series.drift_words(seen.drift)
+    shift = _shift(seen.outliers, times)
+    matters = shift > NOTABLE_SHIFT
+    known = seen.levels is not None or seen.drift is not None or matters
+    noise = 0.0 if known else uncertainty(times) or 0.0
+    noisy = noise > LARGEST_UNCERTAINTY
+    if noisy:
+        most = f"more than ±{100 * LARGEST_UNCERTAINTY:g} %"
+        yield "noisy", f"the mean of {len(times)} steps is uncertain by ±{_percent(noise)}, {most}"
+    elif not known:
+        yield "stable", f"the mean of {len(times)} steps is uncertain by ±{_percent(noise)}"
+    if seen.outliers:
+        words = f"{series.outlier_words(seen.outliers)}, which move{'s' * (len(seen.outliers) == 1)} the mean by"
+        yield ("outliers" if matters else None), f"{words} {_percent(shift)}"
+
+
+def uncertainty(times: Sequence[float]) -> float | None:
+    """Half of the 95 % interval of the mean, relative to the mean; None for fewer than four times.
+
+    It is that of normally distributed, correlated steps with the standard error at the median of its posterior. The
+    interval of `intervals.over_steps` also contains the doubt about the correlation, which makes that of ten steps up
+    to five times as wide as it needs to be; this one is within a factor of two in 90 of 100 series.
+    """
+    middle = stats.mean(times)
+    if not middle or len(times) < 4:
+        return None
+    mixture = autoregression.mean(times)
+    return 1.96 * mixture.typical_scale / middle if mixture is not None else 0.0
+
+
+def _shift(outliers: Sequence[series.Outlier], times: Sequence[float]) -> float:
+    """How much outliers move the mean, relative to it; slow and fast ones do not cancel."""
+    middle, mean = stats.median(times) or 0.0, stats.mean(times) or 0.0
+    return sum(abs(outlier.time_s - middle) for outlier in outliers) / (len(times) * mean)
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.2g} %" if fraction < 0.1 else f"{100 * fraction:.0f} %"
