@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from ..history import remeasure as remeasure
     from ..history import tags as tags
     from ..measure import intervals as intervals
+    from ..measure import planning as planning
+    from ..measure import run_variation as run_variation
     from ..measure import series as series
     from ..measure import window as window
     from ..model import Natural as Natural
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from ..plugins.manager import Plugins as Plugins
     from ..plugins.manager import load as load_plugins
     from ..record import folder as records
+    from ..record.folder import PairMark as PairMark
     from ..record.folder import Record as RunRecord
     from ..record.folder import Run as Run
     from ..record.folder import SweepMark as SweepMark
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from ..run import pipeline as pipeline
     from ..run import recovery as recovery
     from ..run import retry as retry
+    from ..run.configuration import read_final as read_final
     from ..run.context import RunContext as RunContext
     from ..run.finalize import conclude as conclude
     from ..run.follow import STACK_GRACE_S as STACK_GRACE_S

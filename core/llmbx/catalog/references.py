@@ -144,6 +144,10 @@ def _reference(table: ReferenceTable, index: int) -> Reference:
         tokens = figures["global_batch_size"] * table.sequence_length
         figures["step_time_s"] = tokens / (figures["tokens_per_s_per_gpu"] * table.gpus[index])
         figures["step_time_from"] = "tokens_per_s_per_gpu"
+    if "step_time_s" in figures:
+        printed = figures.get("step_time_from", "step_time_s")
+        half = _half_unit(getattr(table, printed))
+        figures["step_time_rounding_s"] = half * figures["step_time_s"] / figures[printed]
     return Reference(
         source=table.source,
         size=table.size,
@@ -159,3 +163,12 @@ def _reference(table: ReferenceTable, index: int) -> Reference:
         disputed=table.disputed.get(str(table.gpus[index])),
         **figures,
     )
+
+
+def _half_unit(figures: tuple[float, ...]) -> float:
+    """Half a unit of the last place of figures that were printed with the same number of decimals.
+
+    TOML drops trailing zeros, so the figure with the most decimals counts.
+    """
+    decimals = max(len(f"{figure:.9f}".partition(".")[2].rstrip("0")) for figure in figures)
+    return 0.5 * 10.0**-decimals

@@ -1,8 +1,9 @@
 """Confidence intervals of a mean over steps and over repeated runs, and of the change between two runs.
 
 Neighboring steps of a run are correlated, so their interval comes from the `ar1` model; the means of repeated runs are
-independent, so Student's t applies. Steps contain no information about the variation between runs: with repeated runs,
-only their means are used.
+independent, so Student's t applies. Steps contain no information about the variation between runs: with one run on each
+side, the prior of `run_variation` is added, with repeated runs only their means are used, and with alternating runs
+only the differences of the pairs.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from statistics import fmean
 from typing import Literal
 
 from ..model import Value
-from . import stats
+from . import run_variation, stats
 from .student_t import quantile
 
 LEVEL = 0.95
+
+SAME = 1e-9
+"""Below this relative standard deviation, the means of repeats count as equal."""
 
 
 class Interval(Value, frozen=True):
@@ -31,7 +35,7 @@ class Interval(Value, frozen=True):
     high: float
     level: float
     count: int
-    method: Literal["ar1", "student", "exact"]
+    method: Literal["ar1", "student", "exact", "rounded"]
     effective_count: float | None = None
     correlation: float | None = None
 
@@ -42,13 +46,20 @@ class Interval(Value, frozen=True):
 
 
 class Change(Value, frozen=True):
-    """Relative change from A to B (0.05: B is 5 % larger), with its confidence interval."""
+    """Relative change from A to B (0.05: B is 5 % larger), with its confidence interval.
+
+    `over` is what the interval was computed from: the steps of one run on each side, the means of repeated runs, or the
+    differences of pairs of runs. `run_std` is the standard deviation of one run (of one pair) that the interval
+    implies, `prior` the half-width that the prior of `run_variation` contributes; both are fractions.
+    """
 
     fraction: float
     low: float
     high: float
     level: float
-    over: Literal["steps", "repeats"]
+    over: Literal["steps", "repeats", "pairs"]
+    run_std: float | None = None
+    prior: float = 0.0
 
     @property
     def significant(self) -> bool:
@@ -100,33 +111,49 @@ def over_repeats(values: Sequence[float], level: float = LEVEL) -> Interval | No
 
 
 def exact(value: float, level: float = LEVEL) -> Interval:
-    """A value without uncertainty: a published one, or a single step."""
+    """A value whose uncertainty is not known: a single step."""
     return Interval(mean=value, low=value, high=value, level=level, count=1, method="exact")
 
 
-def change(a: Interval, b: Interval) -> Change:
+def rounded(value: float, half_unit: float, level: float = LEVEL) -> Interval:
+    """A printed value (> 0): the true one is at most half a unit of its last place away."""
+    return Interval(
+        mean=value, low=value - half_unit, high=value + half_unit, level=level, count=1, method="rounded"
+    )  # fmt: skip
+
+
+def change(a: Interval, b: Interval, between_runs: bool = False) -> Change:
     """The relative change from A to B, from the intervals of two single runs; means and upper limits must be > 0.
 
     The limits of the difference of logarithms are derived from those of the parts: the distances of each side's limits
-    from its mean are added in quadrature (Zou and Donner, Statistics in Medicine 27, 2008).
+    from its mean are added in quadrature (Zou and Donner, Statistics in Medicine 27, 2008). With `between_runs` the
+    prior for the variation from run to run is one of the parts.
     """
     logs = [(math.log(x.mean), math.log(_positive(x.low, x.mean)), math.log(x.high)) for x in (a, b)]
     (mean_a, low_a, high_a), (mean_b, low_b, high_b) = logs
-    difference = mean_b - mean_a
+    difference, prior = mean_b - mean_a, run_variation.half_width(a.level) if between_runs else 0.0
+    below = math.hypot(mean_b - low_b, high_a - mean_a, prior)
+    above = math.hypot(high_b - mean_b, mean_a - low_a, prior)
+    normal = quantile((1 + a.level) / 2, 1e6)
     return Change(
         fraction=math.expm1(difference),
-        low=math.expm1(difference - math.hypot(mean_b - low_b, high_a - mean_a)),
-        high=math.expm1(difference + math.hypot(high_b - mean_b, mean_a - low_a)),
+        low=math.expm1(difference - below),
+        high=math.expm1(difference + above),
         level=a.level,
         over="steps",
+        run_std=(below + above) / 2 / normal / math.sqrt(2),
+        prior=prior,
     )
 
 
-def change_of_repeats(a: Sequence[float], b: Sequence[float], level: float = LEVEL) -> Change | None:
+def change_of_repeats(
+    a: Sequence[float], b: Sequence[float], level: float = LEVEL, rounding: float = 0.0
+) -> Change | None:
     """The relative change from A's mean to B's, with repeats; None for fewer than three runs in total.
 
     Student's two-sample t test of the logarithms, with pooled variance, so that one new run can be compared with
-    several runs of a baseline.
+    several runs of a baseline. If all repeats have the same mean (a coarsely rounded log), their variation is not
+    known, and the prior of `run_variation` replaces it. `rounding` is the relative rounding of A, for a published A.
     """
     if not a or not b or len(a) + len(b) < 3:
         return None
@@ -134,14 +161,51 @@ def change_of_repeats(a: Sequence[float], b: Sequence[float], level: float = LEV
     means = [fmean(values) for values in logs]
     squares = math.fsum((v - m) ** 2 for values, m in zip(logs, means, strict=True) for v in values)
     dof = len(a) + len(b) - 2
-    half = math.sqrt(squares / dof * (1 / len(a) + 1 / len(b))) * quantile((1 + level) / 2, dof)
-    difference = means[1] - means[0]
+    std = math.sqrt(squares / dof)
+    prior = run_variation.half_width(level, len(a), len(b)) if std < SAME else 0.0
+    half = math.hypot(std * math.sqrt(1 / len(a) + 1 / len(b)) * quantile((1 + level) / 2, dof), prior, rounding)
+    return _around(means[1] - means[0], half, level, "repeats", max(std, run_variation.SCALE), prior)
+
+
+def change_of_pairs(
+    pairs: Sequence[tuple[float, float]], b_first: Sequence[bool], level: float = LEVEL
+) -> Change | None:
+    """The relative change from A to B over pairs (a, b) of runs that followed each other; None for fewer than two.
+
+    Student's t of the logarithms of b / a. From four pairs on, the effect of the order (`b_first`) is estimated and
+    removed: if the machine drifts evenly, the second run of every pair is slower or faster by the same amount.
+    """
+    logs = [math.log(b / a) for a, b in pairs]
+    count = len(logs)
+    if count < 2:
+        return None
+    order = [1.0 if first else -1.0 for first in b_first]
+    tilt = fmean(order)
+    spread = math.fsum((x - tilt) ** 2 for x in order)
+    fitted = count > 3 and spread > 0
+    effect = math.fsum((x - tilt) * y for x, y in zip(order, logs, strict=True)) / spread if fitted else 0.0
+    difference = fmean(logs) - effect * tilt
+    rest = math.fsum((y - difference - effect * x) ** 2 for x, y in zip(order, logs, strict=True))
+    dof = count - 2 if fitted else count - 1
+    std = math.sqrt(rest / dof)
+    error = std * math.sqrt(1 / count + (tilt**2 / spread if fitted else 0))
+    prior = run_variation.half_width(level, count, count) if std < SAME else 0.0
+    half = math.hypot(error * quantile((1 + level) / 2, dof), prior)
+    return _around(difference, half, level, "pairs", max(std, math.sqrt(2) * run_variation.SCALE), prior)
+
+
+def _around(
+    difference: float, half: float, level: float, over: Literal["repeats", "pairs"], std: float, prior: float
+) -> Change:
+    """A symmetric interval of a difference of logarithms."""
     return Change(
         fraction=math.expm1(difference),
         low=math.expm1(difference - half),
         high=math.expm1(difference + half),
         level=level,
-        over="repeats",
+        over=over,
+        run_std=std,
+        prior=prior,
     )
 
 

@@ -42,7 +42,7 @@ class JobStatus(Value, frozen=True):
     ended: float | None = None
     """End time of the ranks in epoch seconds."""
     verdict: str | None = None
-    """Outcome that the launcher knows for certain: timeout, node_fail, preempted, out_of_memory, cancelled."""
+    """Outcome that the launcher itself reports: timeout, node_fail, preempted, out_of_memory, cancelled."""
 
 
 class Owner(Value, frozen=True):

@@ -240,6 +240,7 @@ class Reference(Value, frozen=True):
     `peak_tflops` and `model_flops` (of one sample) are the values that the source computes `mfu` with.
     `sequence_length` (tokens) is needed only if no workload of the catalog defines it. `disputed` says why the row is
     disputed. `step_time_from` names the printed figure that `step_time_s` was computed from; None if it was printed.
+    `step_time_rounding_s` is the largest error of `step_time_s` by rounding: half a unit of the last printed place.
     """
 
     source: str
@@ -251,6 +252,7 @@ class Reference(Value, frozen=True):
     step_time_s: float | None = None
     step_time_std_s: float | None = None
     step_time_from: str | None = None
+    step_time_rounding_s: float | None = None
     tokens_per_s: float | None = None
     tokens_per_s_per_gpu: float | None = None
     mfu: float | None = None

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -37,6 +37,17 @@ class SweepMark(Value, frozen=True):
     repeat: int
 
 
+class PairMark(Value, frozen=True):
+    """Position of a run in `run --against`: the id of the command, the number of the pair (from 1), and the side.
+
+    Side "a" is the earlier run that is run again, side "b" the requested run.
+    """
+
+    group: str
+    number: int
+    side: Literal["a", "b"]
+
+
 class Attempt(Value, frozen=True):
     """An earlier attempt of a run: its job, how and why it ended, and the node that the next attempt excludes."""
 
@@ -55,8 +66,9 @@ class Record(Value, frozen=True):
     It is written when the folder is created (image and job are still unknown, `owner` prepares them), and again at the
     start. `commands` holds one rank's command line by phase, `findings` the result of the validation, `environment` the
     redacted environment variables of llmbx itself; `group` joins the repeats of one command, `repeats` is the run that
-    `--from` repeated, `sweep` the position in a sweep. `attempt` counts from 0, `attempts` are the earlier ones.
-    `owner` is also the process that follows the run and starts the next attempt. `user` is the user who started it.
+    `--from` repeated, `sweep` the position in a sweep, `pair` that in runs which alternate (`--against`). `attempt`
+    counts from 0, `attempts` are the earlier ones. `owner` is also the process that follows the run and starts the next
+    attempt. `user` is the user who started it.
     """
 
     run_id: str
@@ -79,6 +91,7 @@ class Record(Value, frozen=True):
     repeats: str | None = None
     sweep: SweepMark | None = None
     user: str | None = None
+    pair: PairMark | None = None
     schema_version: int = 2
 
 

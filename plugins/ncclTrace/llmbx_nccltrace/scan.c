@@ -4,7 +4,7 @@
  *   [label ][host:pid:tid ][dev] NCCL INFO Op: opCount x sendbuff p recvbuff p count n datatype n op n root n comm p
  *   [nranks=n] stream p[ task n globalrank n]
  * (format string of NCCL's src/enqueue.cc; the last two fields are RCCL's). A line is treated as clean only if the
- * Python grammar is certain to count it the same way. Reads go at most SLACK bytes past the end of the buffer; the
+ * Python grammar counts it the same way. Reads go at most SLACK bytes past the end of the buffer; the
  * caller provides these bytes.
  */
 #define _GNU_SOURCE

@@ -57,7 +57,7 @@ def test_truncated_lines_explain_a_difference(read: Read) -> None:
     assert len(read(*world([7, 7, 5, 7]), cut).lagging or ()) == 1
 
 
-def test_without_init_lines_ranks_are_grouped_only_if_that_is_certain(read: Read) -> None:
+def test_without_init_lines_ranks_are_grouped_only_if_that_is_unambiguous(read: Read) -> None:
     calls = [coll(pid=pid, nranks=3) for pid in (1, 2, 3)]
     report = read(*calls, *calls[:2])
     assert [(lag.pid, lag.calls, lag.peers) for lag in report.lagging or ()] == [(3, 1, 2)]

@@ -137,7 +137,7 @@ def test_invalid_utf_8_and_nul_bytes_do_not_matter() -> None:
     assert by_step(read("\0".join("".join(run(TIMES))))) == truth(TIMES)
 
 
-def test_a_truncated_file_gives_only_certain_values() -> None:
+def test_a_truncated_file_gives_only_complete_values() -> None:
     text = "".join(run(TIMES))
     end = text.index("iteration        6/")
     at = text.index("elapsed time per iteration (ms): ", end) + len("elapsed time per iteration (ms): ")

@@ -93,7 +93,7 @@ def test_two_lines_in_one_and_text_glued_to_the_end() -> None:
     assert by_step(read("".join(old) + "\n"))[0] == (98.13, None)
 
 
-def test_a_truncated_file_gives_only_certain_values() -> None:
+def test_a_truncated_file_gives_only_complete_values() -> None:
     text = line(0, 98.13, "") + line(1, 12.41, "")
     assert by_step(read(text)) == {0: (98.13, None), 1: (12.41, None)}
     assert by_step(read(text[:-2])) == {0: (98.13, None), 1: (None, None)}

@@ -12,7 +12,6 @@ from llmbx.api.verbs import Workspace, load_workspace, output
 if TYPE_CHECKING:
     from ..compare import Comparison, Measured
 
-SLOWER = 3
 TAG = "tag:"
 COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 
@@ -22,7 +21,7 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 @click.option("--baseline", metavar="TAG", help="Compare with the newest comparable run that has this tag.")
 @click.option("--reference", is_flag=True, help="Compare with the published figures for this configuration.")
 @click.option(
-    "--tolerance", default="5%", show_default=True, help="Largest change that is not counted as a difference."
+    "--tolerance", default="5%", show_default=True, help="Largest change that counts as equivalent."
 )
 @click.option(
     "--gate",
@@ -33,7 +32,7 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 )
 @click.option("--window", metavar="A-B|last|auto", help="Recompute the results over these steps.")
 @click.option("--single", is_flag=True, help="Use only the named runs, without their repeats.")
-@click.option("--force", is_flag=True, help="Compare runs that are not comparable; the output lists why.")
+@click.option("--force", is_flag=True, help="Show the figures of runs that are not comparable, without a verdict.")
 @output.format_option
 def command(
     runs: tuple[str, ...], baseline: str | None, reference: bool, tolerance: str, window: str | None, single: bool,
@@ -45,18 +44,20 @@ def command(
     B defaults to `last`. `tag:NAME` is the newest valid run with this tag that is comparable with the other run. The
     repeats of a run are included.
 
-    The verdict on B is `faster`, `slower` or `same within noise`: a difference counts if it is statistically
-    significant (the 95 % interval excludes zero) and larger than --tolerance. The differences between the two records
-    are listed, the likeliest causes first.
+    The output lists what differs between both sides, then the figures, then the verdict on B: `faster` or `slower` if
+    the 95 % interval of the change lies beyond --tolerance, `equivalent` if it lies within, else `inconclusive`, with
+    what would decide. The interval contains the variation from run to run: that of the repeats, or, for one run on each
+    side, that of published repeats. Median and 95th percentile are compared, too. A side with an unstable window is
+    inconclusive.
 
-    Runs are not comparable if they differ in batch size, sequence length, dtype, model size or number of GPUs, if one
-    was profiled or traced, or if a mini is compared with a published figure. MFU is converted to one attention
-    convention.
+    Runs are not comparable if they differ in batch size, sequence length, dtype, model or number of GPUs, if one has no
+    valid data or no loss, was profiled or traced, or ran on other hardware, or if a mini is compared with a published
+    figure. --force shows their figures, but no verdict. MFU is converted to one attention convention.
 
     --gate METRIC compares profiled and traced runs by a metric of their profilers, such as exposed_communication.
     --tolerance is then a fraction of the step time.
 
-    The exit code is 3 if B is slower.
+    The exit code is 0 for equivalent and faster, 3 for slower, 5 for inconclusive and not comparable.
 
     \b
     Examples:
@@ -71,7 +72,7 @@ def command(
     policy = windows.check(window) if window is not None else None
     _check_usage(runs, baseline, reference, gate)
     workspace = load_workspace()
-    chosen = _runs(runs or ("last",), workspace, policy, force, single)
+    chosen = _runs(runs or ("last",), workspace, policy, single)
     if reference:
         from ..compare.published import compare_with_published
 
@@ -79,8 +80,7 @@ def command(
     else:
         found = _compare(chosen, workspace, baseline, policy, allowed, force, gate)
     _print(found, format_)
-    if found.verdict == "slower":
-        click.get_current_context().exit(SLOWER)
+    click.get_current_context().exit(found.exit_code)
 
 
 def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, gate: str) -> None:
@@ -96,7 +96,7 @@ def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, g
 
 
 def _runs(
-    texts: tuple[str, ...], workspace: Workspace, policy: str | None, force: bool, single: bool
+    texts: tuple[str, ...], workspace: Workspace, policy: str | None, single: bool
 ) -> list[list[Measured]]:
     """The runs of each side, with repeats. Two repeats of the same command are compared as single runs."""
     from llmbx.api.verbs import history
@@ -104,7 +104,7 @@ def _runs(
     from ..compare.sides import baseline, with_repeats
 
     if sum(text.startswith(TAG) for text in texts) == 1 and len(texts) == 2:
-        (other,) = _runs(tuple(text for text in texts if not text.startswith(TAG)), workspace, policy, force, single)
+        (other,) = _runs(tuple(text for text in texts if not text.startswith(TAG)), workspace, policy, single)
         return [
             baseline(workspace.install, text.removeprefix(TAG), other, workspace.plugins, policy)
             if text.startswith(TAG)
@@ -116,7 +116,7 @@ def _runs(
         raise UsageError(f"cannot compare {named[0].record.run_id} with itself")
     groups = [run.record.group for run in named]
     alone = single or (len(groups) == 2 and groups[0] == groups[1])
-    return [with_repeats(workspace.install, run, workspace.plugins, policy, force, alone) for run in named]
+    return [with_repeats(workspace.install, run, workspace.plugins, policy, alone) for run in named]
 
 
 def _compare(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from llmbx.api import Convention, Reference, Result, RunSpec
 from llmbx.api.verbs import matching
 
@@ -17,6 +19,9 @@ SAME = (
     ("global_batch_size", "global batch size"),
 )
 
+LOSS_APART = 0.1
+"""Relative difference of two losses above which a warning is issued."""
+
 
 def work_differences(a: RunSpec, b: RunSpec) -> list[str]:
     """Differences that make the speeds of two runs incomparable; empty if they do the same work."""
@@ -26,6 +31,44 @@ def work_differences(a: RunSpec, b: RunSpec) -> list[str]:
         *(f"the {label} differs ({one} and {other})" for label, one, other in pairs if one != other),
         *(f"the models differ in {name} ({one} and {other})" for name, one, other in shapes if one != other),
     ]
+
+
+def faults(run: Measured) -> list[str]:
+    """Reasons why the figures of one run may not be compared with any other."""
+    result, name = run.result, run.record.run_id
+    found = []
+    if not result.data_valid:
+        found.append(f"{name} has no valid data ({result.status}{f': {result.cause}' if result.cause else ''})")
+    if not run.is_measured:
+        window = result.window
+        where = f"window {window.policy}: {window.reason}" if window.reason else "no step has a time"
+        found.append(f"{name} has no measured steps ({where})")
+    losses = [step.loss for step in run.steps if step.loss is not None]
+    if run.steps and not losses and not _prints_no_loss(result):
+        found.append(f"{name} has no loss in its measured steps: nothing shows that it trained")
+    if any(not math.isfinite(loss) for loss in losses):
+        found.append(f"{name} has a loss that is not finite")
+    asked, stated = run.spec.global_batch_size, {step.global_batch_size for step in run.steps} - {None}
+    if stated - {asked}:
+        batches = ", ".join(map(str, sorted(batch for batch in stated if batch is not None)))
+        found.append(f"the log of {name} states a global batch size of {batches}, but {asked} was asked for")
+    checked = [outcome for outcome in result.checks if outcome.outcome == "not comparable"]
+    return [*found, *(f"{name}: {outcome.text} (check {outcome.check})" for outcome in checked)]
+
+
+def loss_warnings(a: Measured, b: Measured) -> list[str]:
+    """A warning if the losses of two runs that should do the same work are far apart."""
+    ends = [(run.result.loss.first, run.result.loss.last) for run in (a, b)]
+    for name, one, two in zip(("first", "last"), *ends, strict=True):
+        known = one is not None and two is not None and math.isfinite(one) and math.isfinite(two)
+        if known and abs(one - two) > LOSS_APART * max(abs(one), abs(two)):
+            return [f"the {name} losses differ (A {one:.4g}, B {two:.4g}): do both runs train the same?"]
+    return []
+
+
+def _prints_no_loss(result: Result) -> bool:
+    """Whether the log format is known to print no loss, as the result's checks state."""
+    return any(found.check == "loss-missing" and found.outcome == "not possible" for found in result.checks)
 
 
 def instrumentation(result: Result) -> list[str]:
@@ -54,10 +97,11 @@ def convention_mismatch(result: Result, convention: Convention | None) -> list[s
 
 def between_runs(a: Measured, b: Measured, profiles: bool = False) -> list[str]:
     """All reasons why two runs (with `profiles`: their profiles) are not comparable."""
+    own = [*faults(a), *faults(b)]
     if profiles:
-        return [*work_differences(a.spec, b.spec), *_profile_differences(a.spec, b.spec)]
+        return [*work_differences(a.spec, b.spec), *own, *_profile_differences(a.spec, b.spec)]
     counted = convention_mismatch(b.result, a.result.mfu.convention)
-    return [*work_differences(a.spec, b.spec), *counted, *instrumentation(a.result), *instrumentation(b.result)]
+    return [*work_differences(a.spec, b.spec), *own, *counted, *instrumentation(a.result), *instrumentation(b.result)]
 
 
 def _profile_differences(a: RunSpec, b: RunSpec) -> list[str]:
@@ -68,4 +112,4 @@ def _profile_differences(a: RunSpec, b: RunSpec) -> list[str]:
 def against_published(run: Measured, reference: Reference) -> list[str]:
     """All reasons why a run is not comparable with a published row of its size, dtype, GPU type and scale."""
     counted = convention_mismatch(run.result, reference.convention) if reference.mfu is not None else []
-    return [*run.result.not_comparable_because, *matching.differences(run.spec, reference), *counted]
+    return [*faults(run), *run.result.not_comparable_because, *matching.differences(run.spec, reference), *counted]

@@ -7,13 +7,17 @@ from typing import Literal
 from llmbx.api import Scalar, Value
 from llmbx.api.verbs import intervals
 
-Verdict = Literal["faster", "same within noise", "slower"]
+Verdict = Literal["equivalent", "faster", "slower", "inconclusive", "not comparable"]
+
+EXIT_CODES: dict[Verdict, int] = {"equivalent": 0, "faster": 0, "slower": 3, "inconclusive": 5, "not comparable": 5}
+"""The exit code of `compare` and of `run --against`."""
 
 
 class Side(Value, frozen=True):
     """One side: its runs (newest last) or the source of the published row, and its step time in seconds.
 
-    The interval of `step_time_s` is over the runs if there are several, else over the measured steps of the run.
+    The interval of `step_time_s` is over the runs if there are several, else over the measured steps of the run. It
+    does not contain the variation from run to run of a single run.
     """
 
     kind: Literal["run", "repeats", "baseline", "reference"]
@@ -45,16 +49,29 @@ class Difference(Value, frozen=True):
     note: str | None = None
 
 
+class Needed(Value, frozen=True):
+    """What would decide an inconclusive comparison if the difference stays as it is; None: not within reason.
+
+    `runs` is the number of runs on each side (`--repeat`), `pairs` that of alternating pairs (`--interleave`), `steps`
+    the number of measured steps of each run.
+    """
+
+    runs: int | None = None
+    pairs: int | None = None
+    steps: int | None = None
+
+
 class Comparison(Value, frozen=True):
     """The verdict on B with its reason, the metrics and the differences.
 
     `change` is the relative change of the step time (0.05: B takes 5 % longer) or of the metric named by `gate`.
-    `tolerance` is a fraction. `not_comparable_because` is empty unless the comparison was forced.
+    `tolerance` is a fraction. If the sides are not comparable, `not_comparable_because` has the reasons, and metrics and
+    change are there only with --force.
     """
 
     verdict: Verdict
     reason: str
-    change: intervals.Change
+    change: intervals.Change | None
     tolerance: float
     a: Side
     b: Side
@@ -63,3 +80,9 @@ class Comparison(Value, frozen=True):
     warnings: tuple[str, ...] = ()
     not_comparable_because: tuple[str, ...] = ()
     gate: str = "step_time"
+    needed: Needed | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code for the verdict."""
+        return EXIT_CODES[self.verdict]

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from llmbx.api import Figure, UsageError, did_you_mean
-from llmbx.api.verbs import Plugins, intervals
+from llmbx.api.verbs import Plugins, intervals, run_variation
 
 from .comparison import Metric, Verdict
 from .measured import Measured
 from .verdict import decide_verdict, interval
 
 STEP_TIME = "step_time"
+
+NORMAL = 1.96
+"""Half of a 95 % interval in standard deviations: what one run varies by, for the plan of further runs."""
 
 
 class Gate:
@@ -25,33 +28,40 @@ class Gate:
         self._a, self._b = (_interval(side, level) for side in sides)
         self._step_s = sides[0][-1].step_s
         self._level, self._repeats = level, len(a) + len(b) > 2
+        self._counts = len(a), len(b)
 
     @property
     def change(self) -> intervals.Change:
         """The difference B - A as a fraction of A's step time, or of A's value if the metric is not part of a step.
 
-        The interval is recovered from the intervals of both means (see `llmbx.measure.intervals.change`). Raises
+        The interval is recovered from the intervals of both means (see `llmbx.measure.intervals.change`). For one run
+        on each side, the prior for the variation of the step time from run to run is added to a part of a step. Raises
         `UsageError` if the value to divide by is 0.
         """
         a, b, base = self._a, self._b, self._step_s or self._a.mean
         if not base:
             raise UsageError(f"{self._label} is 0 in A, so there is no relative change")
         difference = b.mean - a.mean
+        prior = 0.0 if self._repeats or not self._step_s else run_variation.half_width(self._level)
+        below = math.hypot(b.mean - b.low, a.high - a.mean, prior * base)
+        above = math.hypot(b.high - b.mean, a.mean - a.low, prior * base)
         return intervals.Change(
             fraction=difference / base,
-            low=(difference - math.hypot(b.mean - b.low, a.high - a.mean)) / base,
-            high=(difference + math.hypot(b.high - b.mean, a.mean - a.low)) / base,
+            low=(difference - below) / base,
+            high=(difference + above) / base,
             level=self._level,
             over="repeats" if self._repeats else "steps",
+            run_std=(below + above) / 2 / base / NORMAL / math.sqrt(1 / self._counts[0] + 1 / self._counts[1]),
+            prior=prior,
         )
 
-    def verdict(self, tolerance: float) -> tuple[Verdict, str, intervals.Change]:
-        """The verdict, its reason and the change. `tolerance` is a fraction of the step time or of the value."""
+    def verdict(self, tolerance: float) -> tuple[Verdict, str]:
+        """The verdict and its reason. `tolerance` is a fraction of the step time or of the value."""
         found = self.change
         size = f"{100 * abs(found.fraction):.1f} %{' of the step time' if self._step_s else ''}"
         text = f"{self._label} is {'higher' if found.fraction > 0 else 'lower'} by {size} ({interval(found)})"
         worse = found if self.figure.better == "lower" else _negated(found)
-        return (*decide_verdict(worse, tolerance, text), found)
+        return decide_verdict(worse, tolerance, text)
 
     @property
     def metric(self) -> Metric:

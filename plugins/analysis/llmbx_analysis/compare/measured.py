@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from llmbx.api import Result, RunSpec, Step, UsageError
@@ -29,8 +30,14 @@ class Measured:
         return self.run.record.spec
 
     @property
+    def is_measured(self) -> bool:
+        """Whether the run has a mean step time that is a time."""
+        mean = self.result.step_time_s.mean
+        return mean is not None and math.isfinite(mean) and mean > 0
+
+    @property
     def mean_s(self) -> float:
-        """The mean step time in seconds."""
+        """The mean step time in seconds. The run must be measured."""
         mean = self.result.step_time_s.mean
         assert mean is not None
         return mean
@@ -41,23 +48,17 @@ class Measured:
         return f"{self.result.window.first}-{self.result.window.last}"
 
 
-def measured(run: Run, plugins: Plugins, policy: str | None = None, force: bool = False) -> Measured:
+def measured(run: Run, plugins: Plugins, policy: str | None = None) -> Measured:
     """Read a run with its result. If `policy` is set, the result is recomputed with this window.
 
-    Raises `UsageError` if the run has not ended, has no measured steps, or (unless `force` is set) has no valid data.
+    Raises `UsageError` if the run has not ended.
     """
-    name, result = run.record.run_id, history.refresh_result(run, plugins)
+    result = history.refresh_result(run, plugins)
     if result is None:
-        raise UsageError(f"{name} has not ended")
-    if not result.data_valid and not force:
-        why = f": {result.cause}" if result.cause else ""
-        raise UsageError(f"{name} has no valid data ({result.status}{why}); --force overrides")
+        raise UsageError(f"{run.record.run_id} has not ended")
     steps = records.read_steps(run.path)
     if policy is not None:
         result = remeasure.rewindowed(run, result, steps, plugins, policy)
-    if result.step_time_s.mean is None:
-        where = f"window {result.window.policy}: {result.window.reason}" if result.window.reason else "no steps"
-        raise UsageError(f"{name} has no measured steps ({where})")
     return Measured(run, result, tuple(step for step in steps if inside(step, result)))
 
 
@@ -72,7 +73,10 @@ def times(run: Measured) -> list[float]:
 
 
 def step_time(runs: Sequence[Measured], level: float) -> intervals.Interval:
-    """Mean step time with its interval: over the runs if there are several, else over the steps of the run."""
+    """Mean step time with its interval: over the runs if there are several, else over the steps of the run.
+
+    All runs must be measured.
+    """
     several = len(runs) > 1
     found = (
         intervals.over_repeats([run.mean_s for run in runs], level)

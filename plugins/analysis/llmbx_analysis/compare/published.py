@@ -18,7 +18,8 @@ def compare_with_published(
 ) -> Comparison:
     """Compare the runs (repeats, newest last) with the published row of their configuration.
 
-    Raises `UsageError` if there is no such row, or (unless `force` is set) if the runs are not comparable with it.
+    Raises `UsageError` if there is no such row. If the runs are not comparable with it, the result says so; with
+    `force` it has the figures all the same.
     """
     spec = runs[-1].spec
     workload = plugins.workload(spec.workload, spec.plugin)

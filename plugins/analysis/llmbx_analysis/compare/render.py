@@ -1,4 +1,4 @@
-"""Format a comparison for the terminal: verdict, metrics, differences, warnings."""
+"""Format a comparison for the terminal: what differs, the figures, the warnings, and the verdict at the end."""
 
 from __future__ import annotations
 
@@ -20,23 +20,37 @@ DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 
 def render(found: Comparison) -> str:
     """Format the comparison as text."""
-    lines = textwrap.wrap(f"{found.verdict}: {found.reason}", WIDTH)
-    if found.not_comparable_because:
-        lines += _wrapped("forced although not comparable: ", "; ".join(found.not_comparable_because))
-    lines += ["", *_side("A", found.a), *_side("B", found.b), ""]
-    lines += _table(found.metrics)
-    lines += _differences(found)
+    sides = {"A": found.a, "B": found.b}
+    lines = [*(_title(name, side) for name, side in sides.items()), *_differences(found)]
+    figures = [line for name, side in sides.items() for line in _measured(name, side)]
+    if figures or found.metrics:
+        lines += ["", *figures, *_table(found.metrics)]
+    if found.warnings:
+        lines.append("")
     for warning in found.warnings:
         lines += _wrapped("warning: ", warning)
+    lines += ["", *textwrap.wrap(_verdict(found), WIDTH, break_on_hyphens=False)]
     return "\n".join(lines) + "\n"
 
 
-def _side(name: str, side: Side) -> list[str]:
+def _verdict(found: Comparison) -> str:
+    if found.verdict != "not comparable":
+        return f"{found.verdict}: {found.reason}"
+    rest = "the figures above are no verdict (--force)" if found.metrics else "--force shows the figures"
+    return f"not comparable: {found.reason}; {rest}"
+
+
+def _title(name: str, side: Side) -> str:
     several = f" ({len(side.runs)} runs)" if len(side.runs) > 1 else ""
     what = {"baseline": f"baseline {side.label}", "reference": f"published: {side.label}"}.get(side.kind, side.label)
-    measured = f"step time {_interval(side.step_time_s, len(side.runs))}" if side.step_time_s else ""
+    return f"{name}  {what}{several}"
+
+
+def _measured(name: str, side: Side) -> list[str]:
+    if side.step_time_s is None:
+        return []
     steps = f", steps {' and '.join(side.windows)}" if side.windows else ""
-    return [f"{name}  {what}{several}", f"   {measured}{steps}"]
+    return [f"{name}  step time {_interval(side.step_time_s, len(side.runs))}{steps}"]
 
 
 def _interval(known: intervals.Interval, runs: int) -> str:
@@ -44,6 +58,8 @@ def _interval(known: intervals.Interval, runs: int) -> str:
     text = f"{known.mean:.{digits}f} s"
     if known.method == "exact":
         return text
+    if known.method == "rounded":
+        return f"{text} (rounded: {known.low:.6g} to {known.high:.6g} s)" if known.half_width else text
     text += f" ({100 * known.level:g} % interval {known.low:.{digits}f} to {known.high:.{digits}f}"
     if known.method == "ar1":
         return (
@@ -53,6 +69,8 @@ def _interval(known: intervals.Interval, runs: int) -> str:
 
 
 def _table(metrics: Sequence[Metric]) -> list[str]:
+    if not metrics:
+        return []
     rows = [("", "A", "B", "B vs. A", "")]
     for m in metrics:
         change = "-" if m.change_percent is None else f"{m.change_percent:+.2f} %"

@@ -8,15 +8,22 @@ from llmbx.api import Reference, RunSpec, UsageError, Workload, did_you_mean
 from llmbx.api.verbs import Install, Plugins, Run, history, matching
 
 from .comparability import work_differences
+from .comparison import EXIT_CODES
 from .differences import same_setup
 from .measured import Measured, measured
 
 
+class NotComparable(UsageError):
+    """No run with the tag can be compared (exit code 5)."""
+
+    exit_code = EXIT_CODES["not comparable"]
+
+
 def with_repeats(
-    install: Install, named: Run, plugins: Plugins, policy: str | None, force: bool, single: bool
+    install: Install, named: Run, plugins: Plugins, policy: str | None, single: bool
 ) -> list[Measured]:
     """The run and, unless `single` is set, the valid repeats of the same command, oldest first."""
-    chosen = measured(named, plugins, policy, force)
+    chosen = measured(named, plugins, policy)
     group = named.record.group
     if single or group is None:
         return [chosen]
@@ -31,7 +38,7 @@ def baseline(
     """The newest valid run with this tag that is comparable with the runs `of`, and its repeats, oldest first.
 
     Its repeats are the tagged runs with the same configuration, image and versions. The runs `of` are excluded. Raises
-    `UsageError` with the reasons if there is no such run.
+    `UsageError` if no other run has the tag, `NotComparable` with the reasons if none of them is comparable.
     """
     own, spec = {run.record.run_id for run in of}, of[-1].spec
     tagged = [run for run in history.select(install, history.Selection(tags=(tag,))) if run.record.run_id not in own]
@@ -43,10 +50,10 @@ def baseline(
     if not comparable:
         reasons = "; ".join(work_differences(tagged[0].record.spec, spec))
         name = of[-1].record.run_id
-        raise UsageError(f"--baseline {tag}: none of its {len(tagged)} runs is comparable with {name} ({reasons})")
+        raise NotComparable(f"--baseline {tag}: none of its {len(tagged)} runs is comparable with {name} ({reasons})")
     found = _valid(comparable, plugins, policy)
     if not found:
-        raise UsageError(f"--baseline {tag}: none of its {len(comparable)} runs has valid data")
+        raise NotComparable(f"--baseline {tag}: none of its {len(comparable)} runs has valid data")
     return _oldest_first([run for run in found if same_setup(found[0].record, run.record)])
 
 
@@ -74,14 +81,14 @@ def _available_rows(spec: RunSpec, rows: Sequence[Reference]) -> str:
 
 
 def _valid(candidates: Sequence[Run], plugins: Plugins, policy: str | None) -> list[Measured]:
-    """The runs that have ended with valid data."""
+    """The runs that have ended with valid data and measured steps."""
     found = []
     for run in candidates:
         try:
             found.append(measured(run, plugins, policy))
         except UsageError:
             continue
-    return found
+    return [run for run in found if run.result.data_valid and run.is_measured]
 
 
 def _oldest_first(found: Sequence[Measured]) -> list[Measured]:

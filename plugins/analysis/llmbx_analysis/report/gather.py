@@ -79,9 +79,12 @@ def with_comparisons(
         try:
             found.append(compare_with_published(measured, plugins, config, options.tolerance))
         except UsageError as error:
-            not_compared.append(_one_line(error))
+            not_compared.append(str(error))
+    not_compared += [_why_not(one) for one in found if one.verdict == "not comparable"]
     return cell.replace(
-        comparisons=tuple(found), not_compared=tuple(not_compared), published=references(cell.spec, plugins)
+        comparisons=tuple(one for one in found if one.verdict != "not comparable"),
+        not_compared=tuple(not_compared),
+        published=references(cell.spec, plugins),
     )
 
 
@@ -103,6 +106,6 @@ def _is_published(spec: RunSpec, plugins: Plugins) -> bool:
     return True
 
 
-def _one_line(error: UsageError) -> str:
-    head, *reasons = str(error).splitlines()
-    return f"{head.split(' (--force')[0]}: {'; '.join(reason.strip() for reason in reasons)}" if reasons else head
+def _why_not(found: Comparison) -> str:
+    other = "the published figures" if found.a.kind == "reference" else f"the baseline {found.a.label}"
+    return f"{found.b.label} and {other} are not comparable: {found.reason}"

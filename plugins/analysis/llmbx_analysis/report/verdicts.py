@@ -38,6 +38,10 @@ def verdict(cell: Cell) -> Verdict:
         return Verdict(cell=cell.name, tone="warn", word="not a benchmark result",
                        text="The run completed, but its figures are not a benchmark result of the workload.",
                        reasons=_reasons(cell))  # fmt: skip
+    open_ = [found for found in cell.comparisons if found.verdict == "inconclusive"]
+    if open_:
+        return Verdict(cell=cell.name, tone="warn", word="inconclusive", text=_compared(open_[0]),
+                       reasons=_reasons(cell))  # fmt: skip
     if cell.comparisons:
         best = cell.comparisons[0]
         return Verdict(cell=cell.name, tone="good", word=best.verdict, text=_compared(best), reasons=_reasons(cell))

@@ -228,7 +228,7 @@ def test_a_run_is_compared_with_its_baseline_and_differences_are_listed(
 ) -> None:
     run_factory.put(noise(1, 1.0), tags=("accepted",))
     report = reporter.report(run_factory.put(noise(2, 1.0), env={"NCCL_ALGO": "Tree"}), baseline="accepted")
-    assert report.verdicts[0].word == "same within noise"
+    assert report.verdicts[0].word == "equivalent"
     (section,) = [s for s in report.sections if s.name == "against"]
     assert ("exported NCCL_ALGO", "unset", "Tree", "") in [row for table in section.tables for row in table.rows]
 
