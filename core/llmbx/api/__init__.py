@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from ..model import Chart as Chart
     from ..model import CheckpointSpec as CheckpointSpec
     from ..model import Column as Column
+    from ..model import ComparisonOutcome as ComparisonOutcome
     from ..model import ConfigurationProgram as ConfigurationProgram
     from ..model import Convention as Convention
     from ..model import Environment as Environment

@@ -1,4 +1,4 @@
-"""Choose the published result that a run is compared with, and list the differences between them."""
+"""Choose the published result that a run is compared with, and list the differences in the work of two runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from ..model import Reference, Result, RunSpec, Workload
 from ..model.workload import Kind
 
 KINDS = get_args(Kind)
+
+SAME = (
+    ("workload", "workload"),
+    ("size", "size"),
+    ("dtype", "dtype"),
+    ("gpu_type", "GPU type"),
+    ("gpus", "number of GPUs"),
+    ("global_batch_size", "global batch size"),
+)
+"""Fields of a specification that two runs must have in common, and how messages call them."""
 
 
 def nearest_row(spec: RunSpec, workload: Workload) -> Reference | None:
@@ -62,4 +72,14 @@ def differences(spec: RunSpec, row: Reference) -> list[str]:
         f"the {words} differs ({theirs} was published, {ours} was run)"
         for words, ours, theirs in pairs
         if theirs is not None and ours != theirs
+    ]
+
+
+def work_differences(a: RunSpec, b: RunSpec) -> list[str]:
+    """Differences that make the speeds of two runs incomparable; empty if they do the same work."""
+    pairs = [(label, getattr(a, name), getattr(b, name)) for name, label in SAME]
+    shapes = [(name, getattr(a.model, name), getattr(b.model, name)) for name in a.model.__struct_fields__]
+    return [
+        *(f"the {label} differs ({one} and {other})" for label, one, other in pairs if one != other),
+        *(f"the models differ in {name} ({one} and {other})" for name, one, other in shapes if one != other),
     ]

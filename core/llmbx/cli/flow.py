@@ -16,6 +16,7 @@ from .options import Workspace
 from .output import print_json
 
 if TYPE_CHECKING:
+    from ..record.folder import PairMark
     from ..run.context import RunContext
 
 
@@ -55,12 +56,12 @@ def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path 
 
 def once(
     spec: RunSpec, workspace: Workspace, *, force: bool = False, detach: bool = False, offline: bool = False,
-    format_: str = "text", source: str | None = None, group: str | None = None,
+    format_: str = "text", source: str | None = None, group: str | None = None, pair: PairMark | None = None,
 ) -> Result | Started:  # fmt: skip
     """Start one run, follow it until it ends and print its result; with `detach`, only start it and print its id.
 
     `source` is the id of the run that this one repeats. `group` joins the repeats of one command, which prints their
-    JSON as one array. Raises `UsageError` for an invalid specification.
+    JSON as one array. `pair` is the position among alternating runs. Raises `UsageError` for an invalid specification.
     """
     from ..run.context import admit, findings
     from ..run.pipeline import attend, start
@@ -80,7 +81,7 @@ def once(
         progress.note(f"note: {finding.problem}; {finding.fix}")
     run = start(
         spec, context, progress.note, command=tuple(sys.argv[1:]), offline=offline, group=group, repeats=source,
-        detach=detach,
+        detach=detach, pair=pair,
     )  # fmt: skip
     if detach:
         job = run.record.job

@@ -14,6 +14,7 @@ import click
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import Result, RunSpec
+from .against import PAIRS, Start, alternate, check, jobs
 from .explicit_options import explicit_options
 from .flow import Started, interrupted, once, preview, worst_exit_code
 from .options import Workspace, load_workspace, output_option, run_options
@@ -34,6 +35,15 @@ _ALWAYS = ("force", "accept_image_change")
 )
 @click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Number of runs.")
 @click.option("--from", "source", metavar="RUN", help="Repeat an earlier run unchanged (by id or a unique prefix).")
+@click.option(
+    "--against", metavar="RUN", help="Run an earlier run again, too, alternating with this one, and compare both."
+)
+@click.option(
+    "--interleave",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of pairs of runs with --against.  [default: 5]",
+)
 @click.option("--detach", is_flag=True, help="Return as soon as the run is started or submitted.")
 @output_option
 @click.option("--offline", is_flag=True, help="Use only local images and packages.")
@@ -43,7 +53,7 @@ _ALWAYS = ("force", "accept_image_change")
     default="5%",
     show_default=True,
     metavar="PERCENT",
-    help="Allowed slowdown against the reference; beyond it the exit code is 3.",
+    help="Allowed slowdown against the reference, or the run of --against; beyond it the exit code is 3.",
 )
 @click.option(
     "--format",
@@ -56,7 +66,8 @@ _ALWAYS = ("force", "accept_image_change")
 @run_options
 def command(
     request: Request | None, dry_run: bool, emit_script: Path | None, repeat: int, source: str | None, detach: bool,
-    output: Path | None, offline: bool, profile: bool | None, tolerance: str, format_: str,
+    output: Path | None, offline: bool, profile: bool | None, tolerance: str, format_: str, against: str | None,
+    interleave: int | None,
 ) -> None:  # fmt: skip
     """Run a workload and measure it.
 
@@ -67,12 +78,17 @@ def command(
     Progress is printed to stderr and the result to stdout. With --format json the result is an object, with --repeat an
     array of objects, with --detach an object with run_id, folder and job_id.
 
+    --against RUN starts the configuration of an earlier run and this one in turn (A B, B A, A B …), N pairs, so that a
+    machine that drifts does not decide. The differences of the pairs are compared as `llmbx compare` does, with its
+    verdicts and exit codes; JSON is an object with results and comparison.
+
     \b
     Examples:
       llmbx run --plugin nemo grok1
       llmbx run llama3.1 --size mini --gpus 2 --set tp=2 --steps 20
       llmbx run grok1 --gpu-type gb200 --gpus 128 --dtype fp8 --dry-run
       llmbx run -w pretrain_grok1 -s 314b --dtype fp8 --scale 128 -p
+      llmbx run llama3.1 --set tp=2 --against last --interleave 6
     """
     from .numbers import fraction
 
@@ -83,6 +99,9 @@ def command(
     if dry_run or emit_script:
         preview(spec, workspace, force, emit_script, format_)
         return
+    if against is not None or interleave is not None:
+        start = partial(once, workspace=workspace, force=force, offline=offline, format_="json")  # one at the end
+        sys.exit(_alternated(spec, workspace, start, (against, interleave, repeat, detach), source, allowed, format_))
     group = f"repeat-{os.getpid()}-{int(time.time())}" if repeat > 1 else None
     start = partial(
         once, spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source, group=group
@@ -92,6 +111,24 @@ def command(
     if len(done) > 1:
         _print_summary(done, to_stderr=format_ == "json")
     sys.exit(worst_exit_code(done, spec, workspace, allowed))
+
+
+def _alternated(
+    spec: RunSpec, workspace: Workspace, start: Start, options: tuple[str | None, int | None, int, bool],
+    source: str | None, allowed: float, format_: str,
+) -> int:  # fmt: skip
+    """Alternate with an earlier run; return the exit code. `options`: --against, --interleave, --repeat, --detach."""
+    from ..history import find_run
+
+    against, pairs, repeat, detach = options
+    if against is None:
+        raise UsageError("--interleave needs --against RUN")
+    if repeat > 1 or detach:
+        raise UsageError(f"--against cannot be combined with {'--detach' if detach else '--repeat: use --interleave'}")
+    earlier = find_run(workspace.install, against)
+    check(spec, earlier, workspace, bool(click.get_current_context().params.get("force")))
+    planned = list(jobs(spec, earlier, pairs or PAIRS, source))
+    return alternate(start, planned, workspace, allowed, format_)
 
 
 def _repeated(start: Callable[[], Result | Started], repeat: int, as_array: bool) -> list[Result | Started]:

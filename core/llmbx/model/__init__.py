@@ -1,6 +1,7 @@
 """Frozen records passed between the parts of llmbx and its plugins. Imports nothing of llmbx outside this folder."""
 
 from .base import Natural, Positive, Scalar, Seconds, Value
+from .comparison import ComparisonOutcome
 from .configuration import FINAL, ConfigurationProgram, ExpectedConfiguration, Permitted
 from .figure import Figure
 from .flops import Flops
@@ -38,6 +39,7 @@ __all__ = [
     "Capture",
     "Chart",
     "CheckpointSpec",
+    "ComparisonOutcome",
     "Checkpointing",
     "Column",
     "ConfigurationProgram",

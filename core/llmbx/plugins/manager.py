@@ -18,6 +18,7 @@ from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat, LogParser
 from ..model import (
+    ComparisonOutcome,
     ConfigurationProgram,
     ExpectedConfiguration,
     Finding,
@@ -276,6 +277,17 @@ class Plugins:
         """Write a page of sections with the first plugin that can. Raises `UsageError` if no plugin can."""
         if not self._first("write_sections", path=path, title=title, sections=sections):
             raise UsageError(f"{path} was not written: no installed plugin writes pages")
+
+    def compare_sides(self, a: Sequence[Path], b: Sequence[Path], tolerance: float) -> ComparisonOutcome:
+        """Compare two sides of runs with the first plugin that can. Raises `UsageError` if no plugin can."""
+        found: ComparisonOutcome | None = self._first("compare_sides", a=a, b=b, tolerance=tolerance)
+        if found is None:
+            raise UsageError("no installed plugin compares runs")
+        return found
+
+    def compares_sides(self) -> bool:
+        """Return whether a plugin compares runs."""
+        return any(p and self._implements(p, "compare_sides") for _, p in self.manager.list_name_plugin())
 
     def find_runs(self, install: Install, text: str) -> RunGroup | None:
         """Return the runs that `text` names for a plugin (for example a sweep's id); None if no plugin knows it."""

@@ -18,6 +18,7 @@ from ..errors import PluginError
 from ..launchers.base import Launcher
 from ..logs.parser import LogFormat, LogParser
 from ..model import (
+    ComparisonOutcome,
     ConfigurationProgram,
     ExpectedConfiguration,
     Figure,
@@ -39,6 +40,7 @@ from ..runtimes.base import Runtime
 _NAMES = {
     kind.__name__: kind
     for kind in (
+        ComparisonOutcome,
         ConfigurationProgram,
         ExpectedConfiguration,
         Figure,

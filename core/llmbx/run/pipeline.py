@@ -18,7 +18,7 @@ from ..logs.restarts import RESTARTED
 from ..model import Event, Image, ImageRequest, Job, JobStatus, Result, RunSpec
 from ..plugins.isolation import PLUGIN_EXCEPTIONS
 from ..plugins.manager import Plugins
-from ..record.folder import Record, Run, claim_folder, new_record, read_run, write_record
+from ..record.folder import PairMark, Record, Run, claim_folder, new_record, read_run, write_record
 from ..runtimes.base import Progress, Runtime
 from ..secrets import forget
 from .context import RunContext
@@ -33,7 +33,7 @@ from .retry import start_next_attempt
 
 def start(
     spec: RunSpec, context: RunContext, progress: Progress, *, command: tuple[str, ...] = (), offline: bool = False,
-    group: str | None = None, repeats: str | None = None, detach: bool = False,
+    group: str | None = None, repeats: str | None = None, pair: PairMark | None = None, detach: bool = False,
 ) -> Run:  # fmt: skip
     """Create the run's folder, prepare the image, write all files and start the job.
 
@@ -41,7 +41,7 @@ def start(
     kept with a result that states the error.
     """
     run_id, folder = claim_folder(context.install, spec)
-    record = new_record(run_id, spec, command=command, group=group, repeats=repeats)
+    record = new_record(run_id, spec, command=command, group=group, repeats=repeats, pair=pair)
     write_record(folder, record)
     try:
         run = _start(context, record, folder, progress, offline)

@@ -20,9 +20,7 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 @click.argument("runs", nargs=-1, metavar="[A] B")
 @click.option("--baseline", metavar="TAG", help="Compare with the newest comparable run that has this tag.")
 @click.option("--reference", is_flag=True, help="Compare with the published figures for this configuration.")
-@click.option(
-    "--tolerance", default="5%", show_default=True, help="Largest change that counts as equivalent."
-)
+@click.option("--tolerance", default="5%", show_default=True, help="Largest change that counts as equivalent.")
 @click.option(
     "--gate",
     metavar="METRIC",
@@ -95,9 +93,7 @@ def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, g
         raise UsageError(f"compare takes two runs, or one with --baseline TAG or --reference; got {len(runs)}")
 
 
-def _runs(
-    texts: tuple[str, ...], workspace: Workspace, policy: str | None, single: bool
-) -> list[list[Measured]]:
+def _runs(texts: tuple[str, ...], workspace: Workspace, policy: str | None, single: bool) -> list[list[Measured]]:
     """The runs of each side, with repeats. Two repeats of the same command are compared as single runs."""
     from llmbx.api.verbs import history
 

@@ -17,8 +17,8 @@ from .measured import Measured, measured, step_time
 from .metrics import published_metrics, run_metrics
 from .pairs import change_of_pairs
 from .tails import disagreement, shape_metrics
-from .verdicts import Judged, judge
-from .warnings import run_warnings, side_warnings
+from .judgement import Judged, judge
+from .caveats import run_warnings, side_warnings
 
 __all__ = [
     "NOTABLE",

@@ -10,27 +10,8 @@ from llmbx.api.verbs import matching
 from .measured import Measured
 from .metrics import in_convention
 
-SAME = (
-    ("workload", "workload"),
-    ("size", "size"),
-    ("dtype", "dtype"),
-    ("gpu_type", "GPU type"),
-    ("gpus", "number of GPUs"),
-    ("global_batch_size", "global batch size"),
-)
-
 LOSS_APART = 0.1
 """Relative difference of two losses above which a warning is issued."""
-
-
-def work_differences(a: RunSpec, b: RunSpec) -> list[str]:
-    """Differences that make the speeds of two runs incomparable; empty if they do the same work."""
-    pairs = [(label, getattr(a, name), getattr(b, name)) for name, label in SAME]
-    shapes = [(name, getattr(a.model, name), getattr(b.model, name)) for name in a.model.__struct_fields__]
-    return [
-        *(f"the {label} differs ({one} and {other})" for label, one, other in pairs if one != other),
-        *(f"the models differ in {name} ({one} and {other})" for name, one, other in shapes if one != other),
-    ]
 
 
 def faults(run: Measured) -> list[str]:
@@ -99,9 +80,15 @@ def between_runs(a: Measured, b: Measured, profiles: bool = False) -> list[str]:
     """All reasons why two runs (with `profiles`: their profiles) are not comparable."""
     own = [*faults(a), *faults(b)]
     if profiles:
-        return [*work_differences(a.spec, b.spec), *own, *_profile_differences(a.spec, b.spec)]
+        return [*matching.work_differences(a.spec, b.spec), *own, *_profile_differences(a.spec, b.spec)]
     counted = convention_mismatch(b.result, a.result.mfu.convention)
-    return [*work_differences(a.spec, b.spec), *own, *counted, *instrumentation(a.result), *instrumentation(b.result)]
+    return [
+        *matching.work_differences(a.spec, b.spec),
+        *own,
+        *counted,
+        *instrumentation(a.result),
+        *instrumentation(b.result),
+    ]
 
 
 def _profile_differences(a: RunSpec, b: RunSpec) -> list[str]:

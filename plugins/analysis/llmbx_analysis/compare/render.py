@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Sequence
@@ -54,7 +55,11 @@ def _measured(name: str, side: Side) -> list[str]:
 
 
 def _interval(known: intervals.Interval, runs: int) -> str:
-    digits = max(0, 4 - len(str(int(known.mean)))) + 1
+    digits = (
+        max(1, 4 - math.floor(math.log10(known.mean)))
+        if known.mean < 0.1
+        else max(0, 4 - len(str(int(known.mean)))) + 1
+    )
     text = f"{known.mean:.{digits}f} s"
     if known.method == "exact":
         return text

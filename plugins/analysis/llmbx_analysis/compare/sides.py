@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from llmbx.api import Reference, RunSpec, UsageError, Workload, did_you_mean
 from llmbx.api.verbs import Install, Plugins, Run, history, matching
 
-from .comparability import work_differences
 from .comparison import EXIT_CODES
 from .differences import same_setup
 from .measured import Measured, measured
@@ -19,9 +18,7 @@ class NotComparable(UsageError):
     exit_code = EXIT_CODES["not comparable"]
 
 
-def with_repeats(
-    install: Install, named: Run, plugins: Plugins, policy: str | None, single: bool
-) -> list[Measured]:
+def with_repeats(install: Install, named: Run, plugins: Plugins, policy: str | None, single: bool) -> list[Measured]:
     """The run and, unless `single` is set, the valid repeats of the same command, oldest first."""
     chosen = measured(named, plugins, policy)
     group = named.record.group
@@ -46,9 +43,9 @@ def baseline(
         raise UsageError(f"--baseline {tag}: only {of[-1].record.run_id} and its repeats have this tag (see --single)")
     if not tagged:
         raise UsageError(f"--baseline {tag}: no other run has this tag{did_you_mean(tag, history.known_tags(install))}")
-    comparable = [run for run in tagged if not work_differences(run.record.spec, spec)]
+    comparable = [run for run in tagged if not matching.work_differences(run.record.spec, spec)]
     if not comparable:
-        reasons = "; ".join(work_differences(tagged[0].record.spec, spec))
+        reasons = "; ".join(matching.work_differences(tagged[0].record.spec, spec))
         name = of[-1].record.run_id
         raise NotComparable(f"--baseline {tag}: none of its {len(tagged)} runs is comparable with {name} ({reasons})")
     found = _valid(comparable, plugins, policy)
