@@ -2,11 +2,11 @@
 
 One run on each side contains no information about the variation between runs, so a prior is used: the variation of
 repeated runs of the same submission on the same system in MLPerf Training v5.0 and v5.1. Of 203 groups of repeats with
-1,858 runs, the relative standard deviation has the median 0.11 % and the 90th percentile 0.53 %: it differs from system
+1,871 runs, the relative standard deviation has the median 0.11 % and the 90th percentile 0.53 %: it differs from system
 to system. A scaled F distribution of the variances describes this; the deviation of one run of an unknown system is
-then Student's t with few degrees of freedom. `benchmarks/run_variation.py` fits both constants from the table of runs
-and compares the distribution with the observed differences: 95 % of the pairs of repeats differ by at most 1.03 %, the
-fit says 1.05 %.
+then Student's t with few degrees of freedom. `benchmarks/run_variation.py` fits both constants to the table of runs and
+compares them with the observed differences: 95 % of the pairs of repeats differ by at most 1.03 %, the constants below
+say 1.05 %.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx.measure import autoregression, intervals, stats
+from llmbx.measure import autoregression, intervals, run_variation, stats
 
 
 def correlated(seed: random.Random, count: int, phi: float, mean: float = 5.0, spread: float = 0.05) -> list[float]:
@@ -140,7 +140,7 @@ def test_units_and_offsets_move_the_interval_with_them(values: list[float], fact
 
 @settings(max_examples=40, deadline=None)
 @given(values=series)
-def test_time_runs_either_way_and_more_certainty_is_wider(values: list[float]) -> None:
+def test_time_runs_either_way_and_a_higher_level_is_wider(values: list[float]) -> None:
     one, back = intervals.over_steps(values), intervals.over_steps(values[::-1])
     wide = intervals.over_steps(values, 0.99)
     assert one is not None and back is not None and wide is not None
@@ -164,9 +164,67 @@ def test_the_change_back_undoes_the_change(a: list[float], b: list[float]) -> No
     assert one.low <= one.fraction <= one.high
 
 
-def test_a_published_figure_adds_no_uncertainty() -> None:
+def test_an_exact_value_has_no_width_of_its_own() -> None:
     ours = intervals.over_steps(correlated(random.Random(4), 30, 0.2))
     assert ours is not None
     change = intervals.change(intervals.exact(5.0), ours)
     assert 1 + change.low == pytest.approx(ours.low / 5.0)
     assert 1 + change.high == pytest.approx(ours.high / 5.0)
+
+
+def test_one_run_on_each_side_adds_the_variation_between_runs() -> None:
+    """The source's own figure: 95 % of the pairs of repeats differ by about 1.03 %."""
+    seed = random.Random(5)
+    a, b = (intervals.over_steps(correlated(seed, 200, 0.0, mean)) for mean in (1.0, 1.02))
+    assert a is not None and b is not None
+    steps, runs = intervals.change(a, b), intervals.change(a, b, between_runs=True)
+    assert runs.fraction == steps.fraction and runs.prior == pytest.approx(0.0105, abs=2e-4) and steps.prior == 0
+    width = (runs.high - runs.low) / 2
+    assert width == pytest.approx(math.hypot((steps.high - steps.low) / 2, 0.0105 * (1 + steps.fraction)), rel=0.02)
+
+
+def test_repeats_have_their_own_variation_and_equal_ones_the_prior() -> None:
+    own = intervals.change_of_repeats([1.0, 1.0002, 0.9998], [1.0, 1.0002, 0.9998])
+    same = intervals.change_of_repeats([1.0, 1.0], [1.0, 1.0])
+    assert own is not None and same is not None
+    assert own.prior == 0 and own.high < 0.0006
+    assert same.prior > 0 and same.high == pytest.approx(run_variation.half_width(0.95, 2, 2), rel=0.01)
+
+
+def test_a_printed_figure_is_as_wide_as_its_rounding() -> None:
+    printed = intervals.rounded(0.3, 0.05)
+    assert (printed.low, printed.high) == (pytest.approx(0.25), pytest.approx(0.35))
+    change = intervals.change(printed, intervals.exact(0.3))
+    assert change.low < -0.13 and change.high > 0.15
+    repeats = intervals.change_of_repeats([0.3], [0.3, 0.3001, 0.2999], rounding=0.05 / 0.3)
+    assert repeats is not None and repeats.high > 0.16
+
+
+def test_pairs_agree_with_the_paired_t_test() -> None:
+    """By hand, with the tabled 97.5 % quantile of two degrees of freedom."""
+    pairs = [(1.0, 1.03), (1.02, 1.04), (0.99, 1.05)]
+    found = intervals.change_of_pairs(pairs, [False, True, False])
+    assert found is not None and found.over == "pairs"
+    logs = [math.log(b / a) for a, b in pairs]
+    mean = sum(logs) / 3
+    half = 4.302652729911275 * math.sqrt(sum((x - mean) ** 2 for x in logs) / 2 / 3)
+    assert math.log1p(found.low) == pytest.approx(mean - half)
+    assert math.log1p(found.high) == pytest.approx(mean + half)
+    assert intervals.change_of_pairs(pairs[:1], [False]) is None
+
+
+@pytest.mark.parametrize("count", [4, 5, 8])
+def test_an_even_drift_of_the_machine_is_removed_from_pairs(count: int) -> None:
+    """A B, B A, A B …: every run is 3 % slower than the one before, B is 5 % slower than A."""
+    pairs, order, place = [], [], 0
+    for pair in range(count):
+        b_first = pair % 2 == 1
+        times = {}
+        for side in "ba" if b_first else "ab":
+            times[side] = 1.03**place * (1.05 if side == "b" else 1.0)
+            place += 1
+        pairs.append((times["a"], times["b"]))
+        order.append(b_first)
+    found = intervals.change_of_pairs(pairs, order)
+    assert found is not None and found.fraction == pytest.approx(0.05)
+    assert found.high - found.low < 0.03

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from llmbx.api import Reference, RunSpec
 from llmbx.api.verbs import intervals
 
+from .caveats import run_warnings, side_warnings
 from .comparability import against_published, between_runs
 from .comparison import Comparison, Difference, Metric, Needed, Side, Verdict
 from .configurations import configuration_differences
 from .differences import NOTABLE, differences, recipe_differences
 from .gates import STEP_TIME, Gate
+from .judgement import Judged, judge
 from .machines import machines_of
 from .measured import Measured, measured, step_time
 from .metrics import published_metrics, run_metrics
 from .pairs import change_of_pairs
 from .tails import disagreement, shape_metrics
-from .judgement import Judged, judge
-from .caveats import run_warnings, side_warnings
 
 __all__ = [
     "NOTABLE",
@@ -42,8 +42,8 @@ def compare_runs(
 ) -> Comparison:  # fmt: skip
     """Compare B with A. Each side is one run or several repeats (newest last); `baseline` is the tag of A, if any.
 
-    The verdict is about the step time, or about the metric of `gate`. `tolerance` and `level` are fractions. If the runs
-    are not comparable, the result has no figures, unless `force` is set; it never has another verdict then.
+    The verdict is about the step time, or about the metric of `gate`. `tolerance` and `level` are fractions. If the
+    runs are not comparable, the result has no figures, unless `force` is set; it never has another verdict then.
     """
     reasons = _unique([reason for one in a for other in b for reason in between_runs(one, other, gate is not None)])
     figures = force or not reasons

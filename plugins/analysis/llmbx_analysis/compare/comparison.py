@@ -65,8 +65,8 @@ class Comparison(Value, frozen=True):
     """The verdict on B with its reason, the metrics and the differences.
 
     `change` is the relative change of the step time (0.05: B takes 5 % longer) or of the metric named by `gate`.
-    `tolerance` is a fraction. If the sides are not comparable, `not_comparable_because` has the reasons, and metrics and
-    change are there only with --force.
+    `tolerance` is a fraction. If the sides are not comparable, `not_comparable_because` has the reasons, and metrics
+    and change are there only with --force.
     """
 
     verdict: Verdict

@@ -47,7 +47,7 @@ def test_a_longer_tail_is_neither_equivalent_nor_faster(
 
 
 def test_the_hidden_difference_is_named(run_factory: RunFactory, compare: Compare) -> None:
-    """The interval of the mean alone would say equivalent: 8 % of the steps are 1.4 times as long, the others faster."""
+    """The interval of the mean alone would say equivalent: 8 % of the steps take 1.4 times as long."""
     a = run_factory.put(noise(1, 1.0, count=400), window="11-399", steps=400, **STABLE)
     times = [t * (1.4 if k % 12 == 0 else 1) * 0.968 for k, t in enumerate(noise(2, 1.0, count=400))]
     b = run_factory.put(times, window="11-399", steps=400, **STABLE)
