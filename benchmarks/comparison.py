@@ -1,4 +1,4 @@
-"""How often the verdicts of `llmbx compare` are wrong, on simulated runs: python benchmarks/comparison.py [COMPARISONS].
+"""How often the verdicts of `llmbx compare` are wrong, by simulation: python benchmarks/comparison.py [COMPARISONS].
 
 A run has a mean that deviates from the true one by the variation from run to run, and steps with autocorrelated noise
 around it. The system of each comparison draws its variation from the prior (`llmbx.measure.run_variation`). Each row is

@@ -21,6 +21,7 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 
 from llmbx.measure import run_variation
 from llmbx.measure.student_t import quantile
@@ -80,7 +81,7 @@ def main() -> None:
     """Print the groups, the fit, and the quantiles of the differences."""
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    with open(sys.argv[1], newline="", encoding="utf-8") as file:
+    with Path(sys.argv[1]).open(newline="", encoding="utf-8") as file:
         found = groups(csv.DictReader(file))
     spreads = [(statistics.stdev(values), len(values) - 1) for values in found]
     percent = [100 * spread for spread, _ in spreads]
