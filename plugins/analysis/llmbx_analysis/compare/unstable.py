@@ -12,6 +12,9 @@ from .measured import Measured
 FALSE_ALARMS = 0.05
 """Largest share of stable windows that the tests of stability call unstable (see docs/stability.md)."""
 
+COVERED = ("noisy", "too few steps")
+"""Verdicts of a window that say how little one run tells. Repeats measure this: it is in the variation of their means."""
+
 
 def why(run: Measured) -> str | None:
     """Why the window of a run is unstable; None if it is stable. Results of older versions are tested here."""
@@ -24,10 +27,11 @@ def why(run: Measured) -> str | None:
 def unstable(name: str, runs: Sequence[Measured]) -> str | None:
     """Why a side is unstable; None if it is stable.
 
-    One run must be stable. Of several repeats, as many may be unstable as false alarms explain; the variation between
-    their means covers the rest.
+    One run must be stable. Of several repeats, as many may be unstable as false alarms explain, and windows with few or
+    noisy steps do not count: both are in the variation between their means.
     """
-    found = [(run, reason) for run in runs if (reason := why(run)) is not None]
+    counted = [run for run in runs if len(runs) == 1 or run.result.stability.verdict not in COVERED]
+    found = [(run, reason) for run in counted if (reason := why(run)) is not None]
     if len(found) < _limit(len(runs)):
         return None
     run, reason = found[-1]

@@ -300,16 +300,31 @@ def test_a_stated_stability_decides(run_factory: RunFactory, compare: Compare) -
 
 def test_one_unstable_repeat_of_three_may_be_a_false_alarm(run_factory: RunFactory, compare: Compare) -> None:
     """With 5 % false alarms, one of three repeats is unstable by chance in 14 of 100 sides, two in 1 of 100."""
-    stable, noisy = Stability(verdict="stable"), Stability(verdict="noisy", reason="7 % from step to step")
+    stable, drifts = Stability(verdict="stable"), Stability(verdict="drifting", reason="7 % over the window")
     a = run_factory.put(noise(1, 1.0), result={"stability": stable})
     sides = {}
-    for name, verdicts in (("one", (stable, stable, noisy)), ("two", (stable, noisy, noisy))):
+    for name, verdicts in (("one", (stable, stable, drifts)), ("two", (stable, drifts, drifts))):
         for seed, verdict in enumerate(verdicts):
             sides[name] = run_factory.put(noise(seed, 1.0), result={"stability": verdict}, record={"group": name})
     one, two = (compare(a.record.run_id, sides[name].record.run_id) for name in ("one", "two"))
     assert (one.exit_code, two.exit_code) == (0, 5)
-    assert "noisy: 7 % from step to step" in one.stdout
-    assert "B: 2 of 3 repeats are unstable (noisy: 7 % from step to step)" in verdict_of(two)
+    assert "drifting: 7 % over the window" in one.stdout
+    assert "B: 2 of 3 repeats are unstable (drifting: 7 % over the window)" in verdict_of(two)
+
+
+def test_repeats_of_noisy_windows_decide_together(run_factory: RunFactory, compare: Compare) -> None:
+    """The noise of a window is part of the variation between the means; of a single run it leaves no verdict."""
+    noisy = {"stability": Stability(verdict="noisy", reason="uncertain by 1.5 %")}
+    sides = []
+    for name, first in (("one", 0), ("two", 10)):
+        for seed in range(first, first + 5):
+            run = run_factory.put(noise(seed, 1.0, spread=0.03), result=noisy, record={"group": name})
+        sides.append(run.record.run_id)
+    done = compare(*sides)
+    assert done.exit_code == 0 and verdict_of(done).startswith("equivalent")
+    assert "uncertain by 1.5 %" in done.stdout
+    single = compare(*sides, "--single")
+    assert single.exit_code == 5 and "is unstable (noisy: uncertain by 1.5 %)" in verdict_of(single)
 
 
 def test_mfu_is_compared_under_one_convention(run_factory: RunFactory, compare: Compare) -> None:
