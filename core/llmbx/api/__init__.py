@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ..launchers.base import LauncherExtras as LauncherExtras
     from ..launchers.base import Unreachable as Unreachable
     from ..launchers.shim import phase_ranks as phase_ranks
+    from ..logs import printed as printed
     from ..logs.lines import CUT as CUT
     from ..logs.lines import LineReader as LineReader
     from ..logs.lines import split_label as split_label

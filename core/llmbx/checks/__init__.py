@@ -7,7 +7,7 @@ possible, or with nothing. To add one: write the function beside its group, and 
 from __future__ import annotations
 
 from ..model.result import CheckOutcome
-from . import end, hardware, loss, timing, work
+from . import damage, end, hardware, loss, timing, work
 from .base import Check, Evidence, NotPossible
 
 GROUPS: dict[str, tuple[Check, ...]] = {
@@ -16,6 +16,7 @@ GROUPS: dict[str, tuple[Check, ...]] = {
     "Time": timing.CHECKS,
     "End": end.CHECKS,
     "Hardware": hardware.CHECKS,
+    "Log": damage.CHECKS,
 }
 """Every check, by group, in the order in which they run and in which the first finding becomes the cause."""
 

@@ -31,6 +31,17 @@ class Arrival(Value, frozen=True):
     at: float
 
 
+class Damage(Value, frozen=True):
+    """What of a log could not be read as it is: lines that are too long, and numbers that cannot be true.
+
+    `examples` has a line for each of the first numbers.
+    """
+
+    long_lines: int = 0
+    numbers: int = 0
+    examples: tuple[str, ...] = ()
+
+
 class Evidence(Value, frozen=True):
     """Everything that the checks read. It is the last attempt's; values that are not known are None.
 
@@ -56,6 +67,7 @@ class Evidence(Value, frozen=True):
     nodes: tuple[Node, ...] = ()
     order: LogOrder = "printed"
     configured: dict[str, int] = {}
+    damage: Damage = Damage()
 
     def printed(self, field: str) -> bool:
         """Whether the line of every step has this field of `Step`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 from datetime import datetime
@@ -10,13 +11,14 @@ from pathlib import Path
 import msgspec
 
 from ..codec import decode
+from ..files import bounded_lines, read_record
 from ..model import JobStatus, RunSpec
 from ..model.run_folder import batch_name
 from ..toml_file import NOT_JSON
 from .script import EXIT
 from .supervisor import ORPHANED
 
-_START = re.compile(rb"^(\d{4}-\S+) llmbx: starts as (\S+) on (\S*)$", re.MULTILINE)
+_START = re.compile(rb"(\d{4}-\S{10,40}) llmbx: starts as (\S{1,200}) on (\S{0,255})")
 
 
 class PhaseTime(msgspec.Struct, frozen=True):
@@ -58,7 +60,7 @@ class Exit(msgspec.Struct, frozen=True):
 def read_exit(run_dir: Path) -> Exit | None:
     """Read `exit.json`; None if it does not exist or cannot be read (for example after a full disk)."""
     try:
-        end = decode((run_dir / EXIT).read_bytes(), Exit)
+        end = decode(read_record(run_dir / EXIT), Exit)
     except (OSError, *NOT_JSON):
         return None
     if end.signal and (run_dir / ORPHANED).exists():
@@ -82,12 +84,16 @@ def read_start(run_dir: Path, spec: RunSpec) -> Start | None:
 
 def read_starts(output: Path) -> list[Start]:
     """Read every start line in a script's output, in order; several if the scheduler requeued the job."""
+    found: list[Start] = []
     try:
-        found = _START.findall(output.read_bytes())
+        for line in bounded_lines(output):
+            if match := _START.fullmatch(line):
+                time, job_id, host = (part.decode(errors="replace") for part in match.groups())
+                with contextlib.suppress(ValueError, OverflowError):
+                    found.append(Start(job_id=job_id, host=host, at=datetime.fromisoformat(time).timestamp()))
     except OSError:
         return []
-    lines = ([part.decode(errors="replace") for part in line] for line in found)
-    return [Start(job_id=job, host=host, at=datetime.fromisoformat(time).timestamp()) for time, job, host in lines]
+    return found
 
 
 def forget_exit(run_dir: Path) -> None:

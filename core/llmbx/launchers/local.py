@@ -13,6 +13,9 @@ from ..model.run_folder import batch_name
 from . import detached, processes, script
 from .exits import forget_exit, read_start
 
+PID_DIGITS = 9
+"""Maximum number of digits of a process id."""
+
 
 class LocalLauncher:
     """Starts the ranks as processes of this machine."""
@@ -72,7 +75,7 @@ class LocalLauncher:
         found = {}
         for run_dir, spec in runs.items():
             start = read_start(run_dir, spec)
-            if start is not None:
+            if start is not None and start.job_id.isdecimal() and len(start.job_id) <= PID_DIGITS:
                 identity = processes.recall(int(start.job_id), start.host, run_dir)
                 found[run_dir] = Job(launcher=self.name, job_id=identity, submitted=start.at)
         return found

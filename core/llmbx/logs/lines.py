@@ -2,7 +2,8 @@
 
 A line ends at LF, CR or CRLF, so every redraw of a progress bar is a separate line. ANSI escapes and NUL bytes are
 removed, invalid UTF-8 becomes U+FFFD, and empty lines are dropped. A truncated line, because it is longer than `LIMIT`
-bytes or because the log ends in it, ends with `CUT`: its last value must not be trusted.
+bytes or because the log ends in it, ends with `CUT`: its last value must not be trusted. A number of more than
+`LONGEST_NUMBER` digits is shortened to `KEPT_DIGITS`: a value beyond every limit, which any parser can convert.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from .printed import whole
+
 LIMIT = 1 << 16
 """Maximum length of a line in bytes."""
 
@@ -18,6 +21,13 @@ CUT = "\N{HORIZONTAL ELLIPSIS}"
 """Marks the end of a truncated line."""
 
 CHUNK = 1 << 20
+
+LONGEST_NUMBER = 1000
+"""Maximum length of a number in digits. Python converts up to 4300; no float has more than 309 before its point."""
+
+KEPT_DIGITS = 100
+
+_LONG_NUMBER = re.compile(r"(?<![0-9])[0-9]{1001,}+")
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
@@ -39,10 +49,14 @@ _LABELS = re.compile(
 
 
 class LineReader:
-    """Splits a stream of bytes into clean lines. The result does not depend on the boundaries of the chunks."""
+    """Splits a stream of bytes into clean lines. The result does not depend on the boundaries of the chunks.
+
+    `long_lines` is the number of lines that were cut because of their length.
+    """
 
     def __init__(self) -> None:
         self._rest = b""
+        self.long_lines = 0
 
     def feed(self, chunk: bytes) -> list[str]:
         """The lines completed by `chunk`."""
@@ -54,22 +68,44 @@ class LineReader:
         block = self._rest + data[:end]
         self._rest = b""
         self._keep(data[end + 1 :])
-        return _split(block)
+        return self._split(block)
 
     def close(self) -> list[str]:
         """The unfinished last line, marked as truncated, if there is one."""
         rest, self._rest = self._rest, b""
-        lines = _split(rest)
+        lines = self._split(rest)
         return [line if line.endswith(CUT) else line + CUT for line in lines]
 
     def _keep(self, data: bytes) -> None:
         # One byte more than LIMIT is kept, to detect at the end of the line that it was too long.
         self._rest += data[: LIMIT + 1 - len(self._rest)]
 
+    def _split(self, block: bytes) -> list[str]:
+        if b"\r" in block:
+            block = block.replace(b"\r", b"\n")
+        if len(block) > LIMIT and _has_long_line(block):
+            block = b"\n".join(map(self._bounded, block.split(b"\n")))
+        text = block.decode("utf-8", "replace")
+        if "\x1b" in text:
+            text = "\n".join(_ANSI.sub("", line) for line in text.split("\n"))
+        lines = [line for line in text.split("\n") if line]
+        if lines and len(max(lines, key=len)) > LONGEST_NUMBER:
+            lines = [_with_short_numbers(line) for line in lines]
+        return lines
 
-def read_lines(path: Path, chunk: int = CHUNK) -> Iterator[str]:
-    """The clean lines of a file, read in chunks of `chunk` bytes. Raises `OSError` like `open`."""
-    reader = LineReader()
+    def _bounded(self, line: bytes) -> bytes:
+        if len(line) <= LIMIT:
+            return line
+        self.long_lines += 1
+        return line[:LIMIT] + CUT.encode()
+
+
+def read_lines(path: Path, chunk: int = CHUNK, reader: LineReader | None = None) -> Iterator[str]:
+    """The clean lines of a file, read in chunks of `chunk` bytes. Raises `OSError` like `open`.
+
+    `reader` is a new reader, which counts the lines that it cuts.
+    """
+    reader = reader or LineReader()
     with path.open("rb") as file:
         while data := file.read(chunk):
             yield from reader.feed(data)
@@ -85,20 +121,15 @@ def split_label(line: str) -> tuple[str, int | None, str]:
     position, rank = 0, None
     while match := _LABELS.match(line, position):
         named = match["tag"] or match["mpi"] or match["task"]
-        rank = int(named) if named else rank
+        rank = whole(named) if named else rank
         position = match.end()
     return line[:position], rank, line[position:]
 
 
-def _split(block: bytes) -> list[str]:
-    if b"\r" in block:
-        block = block.replace(b"\r", b"\n")
-    if len(block) > LIMIT and _has_long_line(block):
-        block = b"\n".join(_bounded(line) for line in block.split(b"\n"))
-    text = block.decode("utf-8", "replace")
-    if "\x1b" in text:
-        text = "\n".join(_ANSI.sub("", line) for line in text.split("\n"))
-    return [line for line in text.split("\n") if line]
+def _with_short_numbers(line: str) -> str:
+    if len(line) <= LONGEST_NUMBER:
+        return line
+    return _LONG_NUMBER.sub(lambda number: number[0][:KEPT_DIGITS], line)
 
 
 def _has_long_line(block: bytes) -> bool:
@@ -109,7 +140,3 @@ def _has_long_line(block: bytes) -> bool:
             return True
         start = end + 1
     return False
-
-
-def _bounded(line: bytes) -> bytes:
-    return line if len(line) <= LIMIT else line[:LIMIT] + CUT.encode()

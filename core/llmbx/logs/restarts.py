@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model import Event
+from .printed import LARGEST_STEP
 
 RESTARTED = "restarted"
 """Kind of the event with which a grammar announces that a new attempt begins in the same log."""
@@ -15,7 +16,8 @@ class Attempts:
     """Counts the attempts in one log, from 0.
 
     A new attempt starts if a line that is printed only at startup follows steps, or if the step number falls by two or
-    more. A number that repeats, or is one lower, comes from another rank printing the same step.
+    more. A number that repeats, or is one lower, comes from another rank printing the same step. A number that no step
+    can have is ignored.
     """
 
     def __init__(self) -> None:
@@ -28,6 +30,8 @@ class Attempts:
 
     def step(self, number: int, line: str) -> list[Event]:
         """Handle a line of the step `number`; returns an event if it starts a new attempt."""
+        if number > LARGEST_STEP:
+            return []
         events = self._next(line, number) if self._last is not None and number < self._last - 1 else []
         self._last = number if self._last is None else max(self._last, number)
         return events

@@ -17,6 +17,7 @@ import re
 
 from ..model import Event
 from .lines import split_label
+from .printed import whole
 
 MAX_EVENTS = 32
 """Maximum number of events of one kind: a thousand ranks print the same failure a thousand times."""
@@ -157,7 +158,7 @@ def _facts(kind: str, text: str) -> dict[str, str | int | float]:
     if kind == "network_error" and (device := _DEVICE.search(text)):
         return {"device": device[1]}
     if kind == "rank_exit" and (code := _EXIT.search(text)):
-        return {"exit_code": int(code[1])}
+        return {"exit_code": whole(code[1])}
     return {}
 
 
@@ -165,4 +166,4 @@ def _rank(rank: int | None, text: str) -> int | None:
     if rank is not None:
         return rank
     named = _RANK.search(text)
-    return int(next(filter(None, named.groups()))) if named else None
+    return whole(next(filter(None, named.groups()))) if named else None

@@ -10,8 +10,9 @@ import msgspec
 
 from ..codec import decode
 from ..errors import InfraError
-from ..files import write_atomic
+from ..files import read_record, write_atomic
 from ..model import Value
+from ..toml_file import NOT_JSON
 from .folder import Run
 
 FILE = "arrivals.json"
@@ -54,6 +55,6 @@ def add(known: list[Pair], number: int, at: float) -> None:
 
 def _read(folder: Path) -> Arrivals | None:
     try:
-        return decode((folder / FILE).read_bytes(), Arrivals)
-    except (OSError, msgspec.DecodeError):
+        return decode(read_record(folder / FILE), Arrivals)
+    except (OSError, *NOT_JSON):
         return None

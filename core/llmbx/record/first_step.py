@@ -9,8 +9,9 @@ import msgspec
 
 from ..codec import decode
 from ..errors import InfraError
-from ..files import write_atomic
+from ..files import read_record, write_atomic
 from ..model import Value
+from ..toml_file import NOT_JSON
 from .folder import Run
 
 FILE = "first_step.json"
@@ -60,6 +61,6 @@ def elapsed(begun: float | None, done: float | None) -> float | None:
 
 def _read(folder: Path) -> Seen | None:
     try:
-        return decode((folder / FILE).read_bytes(), Seen)
-    except (OSError, msgspec.DecodeError):
+        return decode(read_record(folder / FILE), Seen)
+    except (OSError, *NOT_JSON):
         return None

@@ -15,7 +15,7 @@ import msgspec
 from ..codec import convert, decode
 from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError
-from ..files import disk_errors, write_atomic
+from ..files import LONGEST_LINE, bounded_lines, disk_errors, read_record, write_atomic
 from ..model import Finding, Image, Job, Owner, Result, RunSpec, Step, Value
 from ..model.run_folder import log_name
 from ..secrets import blank, redact
@@ -180,17 +180,21 @@ def read_result(folder: Path) -> Result | None:
 def read_steps(folder: Path) -> list[Step]:
     """Read the steps of a finalized run, in order; empty if there are none. Raises `LlmbxError` for a damaged file."""
     path = folder / STEPS
+    if not path.is_file():
+        return []
     try:
-        lines = path.read_bytes().splitlines() if path.is_file() else []
+        return [_step(line, f"{path}: line {number}") for number, line in enumerate(bounded_lines(path), 1)]
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    steps = []
-    for number, line in enumerate(lines, 1):
-        try:
-            steps.append(decode(line, Step))
-        except NOT_JSON as error:
-            raise LlmbxError(f"{path}: line {number} is not a valid step: {error}") from None
-    return steps
+
+
+def _step(line: bytes, place: str) -> Step:
+    if len(line) >= LONGEST_LINE:
+        raise LlmbxError(f"{place} is not a valid step: it is longer than {LONGEST_LINE >> 10} KiB")
+    try:
+        return decode(line, Step)
+    except NOT_JSON as error:
+        raise LlmbxError(f"{place} is not a valid step: {error}") from None
 
 
 def pretty(value: Any) -> bytes:
@@ -200,7 +204,7 @@ def pretty(value: Any) -> bytes:
 
 def _read(path: Path, kind: type[T]) -> T:
     try:
-        return decode_any(path.read_bytes(), kind)
+        return decode_any(read_record(path), kind)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except NOT_JSON as error:

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from ..checks.base import Conflict
-from ..logs.lines import read_lines
+from ..checks.base import Conflict, Damage
+from ..logs.lines import LineReader, read_lines
 from ..logs.order import LogOrder, Order
 from ..logs.parser import LogParser, Record
 from ..logs.restarts import FELL_TO, RESTARTED
@@ -27,7 +27,8 @@ class Log(Value, frozen=True):
 
     `attempts` is the number of attempts in the log; `earlier` has the events of all attempts before the last one.
     Steps of earlier attempts are never mixed in. `after` has the events that follow the first line of the last step.
-    `conflicts` has the numbers of steps that the log has twice, with another time or loss.
+    `conflicts` has the numbers of steps that the log has twice, with another time or loss. `damage` is what could not
+    be read as it is.
 
     `order` is how the steps were ordered. If they were `sorted`, all of them are one attempt, and `after` is empty. If
     they are `mixed`, the steps are those of the last attempt without times, so that nothing is measured from them.
@@ -40,6 +41,7 @@ class Log(Value, frozen=True):
     after: list[Event] = []
     conflicts: list[Conflict] = []
     order: LogOrder = "printed"
+    damage: Damage = Damage()
 
 
 class Collector:
@@ -154,13 +156,17 @@ def collect(parser: LogParser, lines: Iterable[str]) -> Log:
         checked.read(lines, collector.add)
         for record in checked.close():
             collector.add(record)
-    return collector.log()
+    found: Log = collector.log().replace(damage=Damage(numbers=checked.odd_count, examples=tuple(checked.odd)))
+    return found
 
 
 def collect_file(parser: LogParser, path: Path) -> Log:
     """Parse the log file at `path`; return an empty log if it does not exist or its name is too long to exist."""
+    reader = LineReader()
     try:
-        return collect(parser, read_lines(path))
+        log = collect(parser, read_lines(path, reader=reader))
+        found: Log = log.replace(damage=log.damage.replace(long_lines=reader.long_lines))
+        return found
     except FileNotFoundError:
         return Log()
     except OSError as error:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..catalog.configuration import compare_configurations, not_permitted
 from ..errors import InfraError, LlmbxError, PluginError, UsageError
-from ..files import write_atomic
+from ..files import read_record, write_atomic
 from ..model import FINAL, ConfigurationProgram, Image, ImageRequest, Result, RunSpec, Value
 from ..plugins.manager import Plugins
 from ..record.folder import Run
@@ -41,7 +41,7 @@ def read_final(folder: Path) -> FinalConfiguration | None:
     """Read the final configuration in a folder; None if there is none. Raises `LlmbxError` for a damaged file."""
     path = folder / FINAL
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(read_record(path))
         if not isinstance(found["final"], dict):
             raise TypeError("'final' is not an object")
         return FinalConfiguration(final=found["final"], versions=dict(found.get("versions") or {}))

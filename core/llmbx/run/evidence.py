@@ -9,6 +9,7 @@ from ..checks import first as first_finding
 from ..checks import run_checks, texts
 from ..checks.base import Arrival, Evidence
 from ..entry.seen import FILE as SEEN
+from ..files import read_record
 from ..launchers.nodes import read_nodes
 from ..measure.figures import Figures
 from ..model import Prints, Result, Step
@@ -41,6 +42,7 @@ def gather(
         earlier=tuple(log.earlier),
         after=tuple(log.after),
         conflicts=tuple(log.conflicts),
+        damage=log.damage,
         arrivals=_arrivals(run) if run and log.order == "printed" else (),
         spec=run.record.spec if run else None,
         prints=prints,
@@ -61,9 +63,9 @@ def _arrivals(run: Run) -> tuple[Arrival, ...]:
 def seen_gpus(run: Run) -> tuple[str, ...] | None:
     """The product names of the GPUs that the first rank saw; None if it recorded nothing."""
     try:
-        gpus = json.loads((run.path / SEEN).read_bytes())["gpus"]
+        gpus = json.loads(read_record(run.path / SEEN))["gpus"]
         return tuple(str(gpu["name"]) for gpu in gpus if gpu.get("name"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

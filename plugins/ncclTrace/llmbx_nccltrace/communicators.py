@@ -11,7 +11,7 @@ from llmbx.api import split_label
 
 from .counts import Caller, Epoch, LogCounts
 
-_HOST = re.compile(rb"^([^\s:\[\]]+):(\d+)$")
+_HOST = re.compile(rb"^([^\s:\[\]]+):(\d{1,18})$")
 
 
 class Process(NamedTuple):
@@ -37,7 +37,7 @@ def parse_process(process: bytes) -> Process:
     if found := _HOST.match(process):
         return Process(process.decode("utf-8", "replace"), found[1].decode("utf-8", "replace"), int(found[2]), None)
     text = process.decode("utf-8", "replace")
-    if tagged := re.fullmatch(r"\[rank (\d+)\]", text):
+    if tagged := re.fullmatch(r"\[rank (\d{1,9})\]", text):
         return Process(f"rank {tagged[1]}", None, None, int(tagged[1]))
     label, rank, rest = split_label(text.rpartition("/")[2])
     return Process(f"{label}{rest}" or "an unknown process", None, None, rank)

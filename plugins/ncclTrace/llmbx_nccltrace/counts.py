@@ -71,6 +71,7 @@ class LogCounts:
     calls: int = 0
     volume: int = 0
     long_lines: int = 0
+    cut_lines: int = 0
     nodes: int = 0
     sizes: Counter[Size] = field(default_factory=Counter)
     callers: dict[Caller, list[Epoch]] = field(default_factory=dict)
@@ -146,7 +147,7 @@ def append(first: LogCounts, later: LogCounts) -> None:
     """Add the counts of the following chunk to `first`."""
     for line in later.framework_lines:
         first.add_framework_line(line.text, line.calls + first.calls, line.volume + first.volume)
-    for name in ("lines", "calls", "volume", "long_lines", "framework_lines_dropped", "errors_dropped"):
+    for name in ("lines", "calls", "volume", "long_lines", "cut_lines", "framework_lines_dropped", "errors_dropped"):
         setattr(first, name, getattr(first, name) + getattr(later, name))
     first.nodes = max(first.nodes, later.nodes)
     for (operation, datatype, ranks, count), calls in later.sizes.items():

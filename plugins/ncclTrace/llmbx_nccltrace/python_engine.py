@@ -9,7 +9,7 @@ from .blocks import Blocks, Chunk
 from .counts import LogCounts
 from .definitions import message_bytes
 from .grammar import CLEAN, COUNTED, FIGURES, address, canonical, messages
-from .reader import Reader
+from .reader import LIMIT, Reader
 
 Common = tuple[bytes, bytes]
 """The groups of `CLEAN`, which are the same for equal calls."""
@@ -57,7 +57,7 @@ class PythonCounter:
         lines = block.count(b"\n")
         self.counts.lines += lines
         found = CLEAN.findall(block)
-        if len(found) == lines:  # no match spans several lines
+        if len(found) == lines and len(block) <= LIMIT:  # no match spans several lines
             self.pending.update(found)
         else:
             self._mixed(block)
@@ -68,7 +68,7 @@ class PythonCounter:
         last = 0
         for match in CLEAN.finditer(block):
             start, end = match.span()
-            if block.find(b"\n", start, end) != end - 1:
+            if block.find(b"\n", start, end) != end - 1 or end - start > LIMIT:
                 continue
             if start != last:
                 self._read_lines(block[last:start])

@@ -10,15 +10,20 @@ from .grammar import COUNTED, RECORD, address, messages
 
 _VIA_NET = re.compile(r" via ((?:COLL)?NET/.+?)/\d+(?:\(\d+\))?(/GDRDMA)?")
 _VIA_LOCAL = re.compile(r" via (P2P/direct pointer|P2P/\w+|SHM|\w+)")
-_TUNING = re.compile(r"(?:(\w+)(?: \[[^\]]*\])?: )?(\d+) Bytes -> Algo (\w+) proto (\w+)")
-_INIT = re.compile(r"comm (0x[0-9a-f]+) rank (\d+) nranks (\d+) cudaDev (-?\d+)")
-_SPLIT = re.compile(r"parent (0x[0-9a-f]+) (?:(?:split|child)Count (\d+) )?color (-?\d+)")
+_TUNING = re.compile(r"(?:(\w+)(?: \[[^\]]*\])?: )?(\d{1,18}) Bytes -> Algo (\w+) proto (\w+)")
+_INIT = re.compile(r"comm (0x[0-9a-f]{1,16}) rank (\d{1,9}) nranks (\d{1,9}) cudaDev (-?\d{1,9})(?!\d)")
+_SPLIT = re.compile(r"parent (0x[0-9a-f]{1,16}) (?:(?:split|child)Count (\d{1,18}) )?color (-?\d{1,18})")
 _COMM_ID = re.compile(r"commId (0x[0-9a-f]+)")
-_NODES = re.compile(r"nRanks \d+ nNodes (\d+)")
+_NODES = re.compile(r"nRanks \d{1,9} nNodes (\d{1,9})(?!\d)")
 _VERSION = re.compile(r"\b((?:NCCL|RCCL) version [\d.]+\S*)")
-_STALLED = re.compile(r"\[[Rr]ank ?(\d+)\].*?((?:Watchdog caught collective operation timeout|Timeout at NCCL work).*)")
+_STALLED = re.compile(
+    r"\[[Rr]ank ?(\d{1,9})\].*?((?:Watchdog caught collective operation timeout|Timeout at NCCL work).*)"
+)
 _MAX_CACHED = 20_000
 _TEXT = 500
+
+LIMIT = 1 << 16
+"""Maximum length of a line in bytes."""
 
 _TOPICS = (
     ("network", re.compile(r"Using network (.+?)\s*$")),
@@ -53,7 +58,10 @@ class Reader:
         return self.origin + process if self.origin and process.endswith(b"]") else process
 
     def read_line(self, line: bytes) -> None:
-        """Read one line, without its line terminator."""
+        """Read one line, without its line terminator. Of a longer one only the first `LIMIT` bytes are read."""
+        if len(line) > LIMIT:
+            self.counts.cut_lines += 1
+            line = line[:LIMIT]
         if b"NCCL " not in line and COUNTED not in line:
             if line.strip():
                 self.counts.add_framework_line(line[:_TEXT].decode("utf-8", "replace"), *self.totals())

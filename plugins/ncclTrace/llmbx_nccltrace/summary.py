@@ -97,6 +97,8 @@ def _coverage(counts: LogCounts) -> list[str]:
         warnings.append(f"{plural(cut, 'call')} not counted: the line was truncated or interleaved with other output")
     if counts.long_lines:
         warnings.append(f"{plural(counts.long_lines, 'line')} skipped: the line is too long")
+    if counts.cut_lines:
+        warnings.append(f"{plural(counts.cut_lines, 'line')} cut after 64 KiB")
     if strange := sorted({d for _, d, _, _ in counts.sizes if d >= len(DATATYPES)}):
         warnings.append(f"data type {', '.join(map(str, strange))} is unknown: the size of its messages is not counted")
     if folded := sum(n for (_, _, _, count), n in counts.sizes.items() if count is None):

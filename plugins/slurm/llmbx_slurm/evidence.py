@@ -13,7 +13,7 @@ TAIL = 256 * 1024
 STARTS = " llmbx: starts as "
 """Part of the first line that the run script prints at each start."""
 
-_TASK = re.compile(r"^srun: error: (?P<node>[^\s:]+): tasks? (?P<ranks>[\d,-]+): (?P<what>.+)$", re.MULTILINE)
+_TASK = re.compile(r"^srun: error: (?P<node>[^\s:]+): tasks? (?P<ranks>[\d,-]{1,2000}): (?P<what>.+)$", re.MULTILINE)
 _NODE = re.compile(r"^srun: error: (?:Node failure on|Aborting.*node failure on) (?P<node>\S+)", re.MULTILINE)
 _LAUNCH = re.compile(
     r"^srun: error: Task launch for StepId=\S+ failed on node (?P<node>\S+): (?P<what>.+)$", re.MULTILINE
@@ -91,7 +91,7 @@ def find_evidence(text: str) -> Evidence:
     for match in _TASK.finditer(text):
         ranks = match["ranks"]
         return Evidence(
-            rank=int(ranks) if ranks.isdigit() else None,
+            rank=int(ranks) if ranks.isdecimal() and len(ranks) < 10 else None,
             node=match["node"],
             what=_HUNG.format(**waited.groupdict()) if waited else match["what"].strip(),
             verdict=verdict,

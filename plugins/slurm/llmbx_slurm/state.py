@@ -20,6 +20,9 @@ BATCH_SIZE = 2000
 BACKOFF_S = 10.0
 """Pause in seconds after a query that the controller did not answer; a command takes about as long to time out."""
 
+DIGITS = 12
+"""Maximum length of a number in the output of Slurm (an epoch second has 10 digits)."""
+
 PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
 RUNNING = frozenset(
     {
@@ -207,15 +210,15 @@ def _with_code(state: SlurmState, text: str) -> SlurmState:
 
 
 def _epoch(text: str) -> float | None:
-    return float(text) if text.isdigit() and text != "0" else None
+    return float(text) if text.isdecimal() and len(text) <= DIGITS and text != "0" else None
 
 
 def _exit_code(text: str) -> int | None:
     """Slurm's `code:signal` as a shell's exit code."""
     code, _, number = text.partition(":")
-    if not code.isdigit():
+    if not code.isdecimal() or len(code) > DIGITS or len(number) > DIGITS:
         return None
-    if not number.isdigit() or number == "0":
+    if not number.isdecimal() or number == "0":
         return int(code)
     return 128 + int(number) if int(number) < 65 else None  # Slurm's own codes (125: out of memory) are not signals
 

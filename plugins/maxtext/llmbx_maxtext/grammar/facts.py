@@ -12,28 +12,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from llmbx.api import Event
+from llmbx.api import Event, printed
 
 Facts = dict[str, str | int | float]
 
 _RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]], ...] = (
     ("entry", True, re.compile(r"llmbx: error: (?P<what>.+)"), lambda m: {}),
     ("note", False, re.compile(r"llmbx: .*PGLE profile .+"), lambda m: {}),
-    ("phase_time", False, re.compile(r"llmbx: its collect phase took (?P<seconds>[\d.]+) s a step"),
-     lambda m: {"role": "collect", "step_time_s": float(m["seconds"])}),
+    ("phase_time", False, re.compile(r"llmbx: its collect phase took (?P<seconds>\d+(?:\.\d*)?) s a step"),
+     lambda m: {"role": "collect", "step_time_s": printed.real(m["seconds"])}),
     ("nan", True, re.compile(r"Aborting training due to (?:NaN|Inf) loss"), lambda m: {}),
     ("config_error", True, re.compile(r"MAXTEXT CONFIG ERROR: .+"), lambda m: {}),
     ("fact", False, re.compile(r"System Information: (?P<what>Jax|Jaxlib) Version: (?P<version>\S+)"),
      lambda m: {m["what"].lower(): m["version"]}),
     ("fact", False, re.compile(r"number parameters: (?P<billions>\d+\.(?P<decimals>\d+)) billion"),
-     lambda m: {"parameters": round(float(m["billions"]) * 1e9), "resolution": 1e9 * 10.0 ** -len(m["decimals"])}),
-    ("fact", False, re.compile(r"\bNum_devices: (?P<count>\d+), shape"), lambda m: {"world_size": int(m["count"])}),
+     lambda m: {"parameters": printed.rounded(printed.real(m["billions"]) * 1e9), "resolution": 1e9 * 10.0 ** -len(m["decimals"])}),
+    ("fact", False, re.compile(r"\bNum_devices: (?P<count>\d+), shape"), lambda m: {"world_size": printed.whole(m["count"])}),
     ("fact", False, re.compile(r"System Information: Jax Backend: (?P<backend>\w+)"),
      lambda m: {"backend": m["backend"]}),
     ("validation", False, re.compile(r"Completed eval after train step \d+, loss=(?P<loss>-?(?:nan|inf|\d+\.\d+))"),
-     lambda m: {"loss": float(m["loss"])}),
-    ("fact", False, re.compile(r"\[train\] Total estimated memory size: (?P<gb>[\d.]+) GB"),
-     lambda m: {"estimated_memory_gb": float(m["gb"])}),
+     lambda m: {"loss": printed.real(m["loss"])}),
+    ("fact", False, re.compile(r"\[train\] Total estimated memory size: (?P<gb>\d+(?:\.\d*)?) GB"),
+     lambda m: {"estimated_memory_gb": printed.real(m["gb"])}),
 )  # fmt: skip
 
 _SIGNS = (
@@ -87,4 +87,4 @@ class Found:
         if name == "quantization":
             found = "fp8" if "fp8" in value else self._dtype if value in ("", "None") else value
             return {"dtype": found} if found else {}
-        return {_NUMBERS[name]: int(value)} if value.isdigit() else {}
+        return {_NUMBERS[name]: printed.whole(value)} if value.isdecimal() else {}

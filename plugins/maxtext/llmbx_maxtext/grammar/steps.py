@@ -18,7 +18,7 @@ import re
 import statistics
 from collections.abc import Mapping
 
-from llmbx.api import CUT, FELL_TO, RESTARTED, Event, Prints, Signatures, Step, split_label
+from llmbx.api import CUT, FELL_TO, RESTARTED, Event, Prints, Signatures, Step, printed, split_label
 from llmbx.api import LogRecord as Record
 
 from ..pgle import COLLECT_START, WARM
@@ -79,7 +79,7 @@ class MaxTextParser:
             ends = [*(head.start() for head in heads[1:]), len(line)]
             for head, end in zip(heads, ends, strict=False):
                 cut = end < len(line) or line.endswith(CUT)
-                found += self._step(int(head["number"]), _values(line[head.end() : end], cut), line)
+                found += self._step(printed.whole(head["number"]), _values(line[head.end() : end], cut), line)
         if "llmbx: phase " in line and (begun := _PHASE.search(line)):
             found += self._begin(begun["role"], line)
         return [*found, *self._found.find(split_label(line)[2], split_label(line)[1]), *self._signatures.feed(line)]
@@ -89,6 +89,8 @@ class MaxTextParser:
         return self._summary()
 
     def _step(self, number: int, values: Mapping[str, float], line: str) -> list[Record]:
+        if number > printed.LARGEST_STEP:
+            return [self._record(number, values, None)]  # core reports and drops it
         if self._phase == "collect":
             return self._collected(number, values, line)
         found: list[Record] = []
@@ -160,5 +162,5 @@ def _values(body: str, cut: bool) -> dict[str, float]:
     found: dict[str, float] = {}
     for pair in _PAIR.finditer(body.removesuffix(CUT) + ("#" if cut else "")):
         member = _FIXED[pair["fixed"]] if pair["fixed"] else _FREE[pair["free"]]
-        found.setdefault(member, float(pair["decimals"] or pair["number"]))
+        found.setdefault(member, printed.real(pair["decimals"] or pair["number"]))
     return found

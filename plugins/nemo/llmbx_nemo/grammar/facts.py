@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from llmbx.api import Event
+from llmbx.api import Event, printed
 
 from .fields import NUMBER
 
@@ -35,18 +35,22 @@ def find(rules: Iterable[Rule], text: str, rank: int | None) -> list[Event]:
 
 
 def _saved(match: re.Match[str]) -> Facts:
-    iteration: Facts = {"iteration": int(match["iteration"])}
+    iteration: Facts = {"iteration": printed.whole(match["iteration"])}
     return {**iteration, "path": match["path"]} if match["path"] else iteration
 
 
 def _of_rank(match: re.Match[str]) -> Facts:
     """Lightning counts the parameters of one rank, with one decimal (7.5 B)."""
     unit = 1000 ** " KMBT".index(match["unit"])
-    return {"parameters": round(float(match["count"]) * unit), "resolution": 0.1 * unit, "local": 1}
+    return {"parameters": printed.rounded(printed.real(match["count"]) * unit), "resolution": 0.1 * unit, "local": 1}
 
 
 def _unexpected(match: re.Match[str]) -> Facts:
-    return {"iteration": int(match["before"] or match["after"]), "result": match["result"], "message": match["message"]}
+    return {
+        "iteration": printed.whole(match["before"] or match["after"]),
+        "result": match["result"],
+        "message": match["message"],
+    }
 
 
 MEGATRON: tuple[Rule, ...] = (
@@ -55,17 +59,17 @@ MEGATRON: tuple[Rule, ...] = (
          r"(?: to (?P<path>\S+))?", _saved),
     rule("checkpoint_loaded", r"successfully loaded checkpoint from (?P<path>\S+) .*"
          r"at iteration +(?P<iteration>\d+)", _saved),
-    rule("checkpoint_saved", r"^\s*save-checkpoint(?:-non-persistent)? \.*: \((?P<least>[\d.]+), (?P<most>[\d.]+)\)",
-         lambda m: {"seconds": float(m["most"]) / 1000}),
-    rule("checkpoint_loaded", r"^\s*load-checkpoint \.*: \((?P<least>[\d.]+), (?P<most>[\d.]+)\)",
-         lambda m: {"seconds": float(m["most"]) / 1000}),
+    rule("checkpoint_saved", r"^\s*save-checkpoint(?:-non-persistent)? \.*: \((?P<least>\d+(?:\.\d*)?), (?P<most>\d+(?:\.\d*)?)\)",
+         lambda m: {"seconds": printed.real(m["most"]) / 1000}),
+    rule("checkpoint_loaded", r"^\s*load-checkpoint \.*: \((?P<least>\d+(?:\.\d*)?), (?P<most>\d+(?:\.\d*)?)\)",
+         lambda m: {"seconds": printed.real(m["most"]) / 1000}),
     rule("fact", r"Total number of parameters in billions: *(?P<billions>\d+\.(?P<decimals>\d+))",
-         lambda m: {"parameters": round(float(m["billions"]) * 1e9), "resolution": 1e9 * 10.0 ** -len(m["decimals"])}),
+         lambda m: {"parameters": printed.rounded(printed.real(m["billions"]) * 1e9), "resolution": 1e9 * 10.0 ** -len(m["decimals"])}),
     rule("validation", rf"validation loss at iteration .*\blm loss value: (?P<loss>{NUMBER})",
-         lambda m: {"loss": float(m["loss"])}),
+         lambda m: {"loss": printed.real(m["loss"])}),
     rule("fact", r"number of parameters on \(tensor, pipeline\) model parallel rank "
          r"\((?P<tp>\d+), (?P<pp>\d+)\): (?P<count>\d+)",
-         lambda m: {"rank_parameters": int(m["count"]), "tp_rank": int(m["tp"]), "pp_rank": int(m["pp"])}),
+         lambda m: {"rank_parameters": printed.whole(m["count"]), "tp_rank": printed.whole(m["tp"]), "pp_rank": printed.whole(m["pp"])}),
     rule("config_fallback", r"Config variant '(?P<asked>[^']*)' not found; falling back to '(?P<used>[^']*)'",
          lambda m: {"asked": m["asked"], "used": m["used"]}),
     rule("unexpected_result", r"(?:iteration (?P<before>\d+): )?Unexpected result (?:tensor\()?(?P<result>[-+\w.]+)"
@@ -75,21 +79,21 @@ MEGATRON: tuple[Rule, ...] = (
 NEMO2: tuple[Rule, ...] = (
     rule("finished", r"Trainer\.fit` stopped: `max_steps=\d+` reached"),
     rule("checkpoint_saved", r"Global Checkpoint Save : Rank ?: \d+ : Iteration ?: (?P<iteration>\d+) "
-         r".*Save duration ?: (?P<seconds>[\d.]+)s",
-         lambda m: {"iteration": int(m["iteration"]), "seconds": float(m["seconds"])}),
-    rule("checkpoint_loaded", r"Global Checkpoint Load : .*Time spent in load_checkpoint: (?P<seconds>[\d.]+)s",
-         lambda m: {"seconds": float(m["seconds"])}),
-    rule("fact", r"^\s*(?P<count>[\d.]+) (?P<unit>[KMBT])\s+Total params", _of_rank),
+         r".*Save duration ?: (?P<seconds>\d+(?:\.\d*)?)s",
+         lambda m: {"iteration": printed.whole(m["iteration"]), "seconds": printed.real(m["seconds"])}),
+    rule("checkpoint_loaded", r"Global Checkpoint Load : .*Time spent in load_checkpoint: (?P<seconds>\d+(?:\.\d*)?)s",
+         lambda m: {"seconds": printed.real(m["seconds"])}),
+    rule("fact", r"^\s*(?P<count>\d+(?:\.\d*)?) (?P<unit>[KMBT])\s+Total params", _of_rank),
     rule("fact", r"All distributed processes registered. Starting with (?P<count>\d+) processes",
-         lambda m: {"world_size": int(m["count"])}),
+         lambda m: {"world_size": printed.whole(m["count"])}),
     rule("fact", r"setting number of microbatches to constant (?P<count>\d+)",
-         lambda m: {"microbatches": int(m["count"])}),
+         lambda m: {"microbatches": printed.whole(m["count"])}),
     *(r for r in MEGATRON if r[0] in ("unexpected_result", "fact", "config_fallback")),
 )  # fmt: skip
 
 _MEMORY = re.compile(
     r"\[Rank (?P<rank>\d+)\] \(after (?P<after>\d+) iterations\) memory \((?:GB|MB)\).*?"
-    r"(?:mem-max-allocated-gigabytes: (?P<giga>[\d.]+)|max allocated: (?P<mebi>[\d.]+))"
+    r"(?:mem-max-allocated-gigabytes: (?P<giga>\d+(?:\.\d*)?)|max allocated: (?P<mebi>\d+(?:\.\d*)?))"
 )
 
 
@@ -101,8 +105,12 @@ def memory(text: str) -> Event | None:
     match = _MEMORY.search(text)
     if match is None:
         return None
-    peak = round(float(match["giga"]) * 1e9) if match["giga"] else round(float(match["mebi"]) * 2**20)
+    peak = (
+        printed.rounded(printed.real(match["giga"]) * 1e9)
+        if match["giga"]
+        else printed.rounded(printed.real(match["mebi"]) * 2**20)
+    )
     if peak == 0:
         return None  # Megatron-Bridge 0.1 and 0.2 print 0 on a machine without a GPU
-    facts: Facts = {"peak_memory_bytes": peak, "iteration": int(match["after"])}
-    return Event(kind="fact", text=text.strip()[:500], rank=int(match["rank"]), facts=facts)
+    facts: Facts = {"peak_memory_bytes": peak, "iteration": printed.whole(match["after"])}
+    return Event(kind="fact", text=text.strip()[:500], rank=printed.whole(match["rank"]), facts=facts)

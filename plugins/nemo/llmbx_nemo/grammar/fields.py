@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from llmbx.api import CUT
+from llmbx.api import CUT, printed
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 
@@ -118,9 +118,9 @@ class RecordReader:
 
     def _begin(self, head: re.Match[str], body: str) -> Reading:
         total = head["total"]
-        reading = Reading(int(head["number"]), int(total) if total.isdigit() else None)
+        reading = Reading(printed.whole(head["number"]), printed.whole(total) if total.isdigit() else None)
         groups = head.groupdict()
-        reading.epoch, reading.stamp = int(groups.get("epoch") or 0), groups.get("stamp")
+        reading.epoch, reading.stamp = printed.whole(groups.get("epoch") or "0"), groups.get("stamp")
         self._fill(reading, body)
         return reading
 
@@ -168,7 +168,7 @@ class RecordReader:
             if head and length < head.end() and self.schema.bare.match(joined, head.end()):
                 candidates.append((head, joined[head.end() :]))
         # The number may contain digits of another process's text: prefer the one that follows the last number.
-        expected = [each for each in candidates if int(each[0]["number"]) == self._last + 1]
+        expected = [each for each in candidates if printed.whole(each[0]["number"]) == self._last + 1]
         return self._begin(*(expected or candidates)[0]) if candidates else None
 
     def _join(self, reading: Reading, tail: str, text: str) -> Reading | None:
@@ -203,7 +203,7 @@ class RecordReader:
 
 def number(text: str | None) -> float | None:
     """Return a printed number (also nan and inf) as a float; None for None."""
-    return float(text) if text is not None else None
+    return printed.real(text) if text is not None else None
 
 
 def integer(text: str | None) -> int | None:
@@ -215,13 +215,13 @@ def integer(text: str | None) -> int | None:
 def seconds(text: str | None, exponent: int = 0) -> float | None:
     """Return a printed time in seconds; `exponent` is that of the printed unit (-3 for milliseconds: 662.9 -> 0.6629).
 
-    Returns None for None, nan, inf and zero, since a step cannot take no time.
+    Returns None for None and zero, since a step cannot take no time. Core reports negative times, nan and inf.
     """
     if text is None or not text[-1].isdigit() or "e" in text.lower():
         value = (number(text) or 0.0) * 10.0**exponent
     else:
-        value = float(f"{text}e{exponent}")
-    return value if 0.0 < value < float("inf") else None
+        value = printed.real(f"{text}e{exponent}")
+    return value or None
 
 
 def resolution(text: str | None) -> float | None:

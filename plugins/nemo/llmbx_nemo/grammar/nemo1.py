@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from llmbx.api import Attempts, Signatures, Step
+from llmbx.api import Attempts, Signatures, Step, printed
 from llmbx.api import LogRecord as Record
 
 from . import facts
@@ -53,7 +53,7 @@ class Nemo1Parser:
             Step(
                 number=step,
                 time_s=seconds(values.get("train_step_timing in s")),
-                total=int(bar["total"]) - 1,
+                total=printed.whole(bar["total"]) - 1,
                 loss=number(values.get("reduced_train_loss")),
                 learning_rate=number(values.get("lr")),
                 attempt=self._attempts.current,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from llmbx.api import stats
+from llmbx.api import printed, stats
 
 NEAR = 4
 """Maximum number of unpaired `Step Time` lines, and of unpaired iterations, that are remembered."""
@@ -62,7 +62,7 @@ class Pairing:
     def add_step_time(self, time_s: float, text: str) -> None:
         """Add a `Step Time` line. It is paired when the next iteration is added, or by `close`."""
         self._place += 1
-        self._step_times = [*self._step_times[-NEAR:], StepTime(time_s, float(text), text, self._place)]
+        self._step_times = [*self._step_times[-NEAR:], StepTime(time_s, printed.real(text), text, self._place)]
 
     def add_iteration(self, number: int, time_s: float, batch: float | None) -> list[Pair]:
         """Add an iteration line. Returns the new pairs."""

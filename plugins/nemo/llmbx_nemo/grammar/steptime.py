@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from llmbx.api import printed
+
 from .fields import Reading
 
 _LAYOUT = re.compile(
@@ -79,7 +81,7 @@ def deinterleave(first: str, second: str, parse: Callable[[str], Reading | None]
 
 
 def _score(match: Match, rest: str, reading: Reading) -> tuple[int, float, int]:
-    ours, theirs = float(match["time"]), float(reading.values["time"]) / 1000
+    ours, theirs = printed.real(match["time"]), printed.real(reading.values["time"]) / 1000
     apart = abs(ours - theirs) / max(ours, theirs, 1e-9)
     return sum(1 for _ in _LAYOUT.finditer(rest)), -apart, match.end() - match.start()
 

@@ -1,0 +1,135 @@
+"""Numbers in logs: convert printed ones without an exception, and find those that cannot be true.
+
+A damaged or hostile log has numbers of 5,000 digits, times of 1e400 seconds and steps with the number 10^18. `real` and
+`whole` return a value beyond every limit for a number that is too large to convert, and `sensible` replaces every value
+beyond its limit by None, so that each of them is reported once and in one place.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from ..model import Event, Step
+
+BEYOND = sys.float_info.max
+"""What `real` returns for a printed number that no float can represent."""
+
+LARGEST_STEP = 10**9
+"""Largest number of a step."""
+
+LARGEST_COUNT = 10**15
+"""Largest count: of samples, tokens, bytes, parameters."""
+
+LARGEST_TIME_S = 1e7
+"""Longest step in seconds, about four months."""
+
+LARGEST_RATE = 1e15
+"""Largest rate: FLOP/s in TFLOP/s, tokens per second."""
+
+LARGEST_VALUE = 1e30
+"""Largest finite loss, gradient norm, and other value without a unit."""
+
+_DIGITS = 18
+
+LIMITS: Mapping[str, tuple[float, float, bool]] = {
+    "number": (0, LARGEST_STEP, False),
+    "time_s": (0.0, LARGEST_TIME_S, False),
+    "total": (0, LARGEST_COUNT, False),
+    "tflops_per_gpu": (0.0, LARGEST_RATE, False),
+    "tflops_resolution": (0.0, LARGEST_RATE, False),
+    "tokens_per_s_per_gpu": (0.0, LARGEST_RATE, False),
+    "loss": (-LARGEST_VALUE, LARGEST_VALUE, True),
+    "grad_norm": (-LARGEST_VALUE, LARGEST_VALUE, True),
+    "learning_rate": (-LARGEST_VALUE, LARGEST_VALUE, True),
+    "global_batch_size": (0, LARGEST_COUNT, False),
+    "consumed_samples": (0, LARGEST_COUNT, False),
+    "tokens": (0, LARGEST_COUNT, False),
+    "peak_memory_bytes": (0, LARGEST_COUNT, False),
+    "attempt": (0, LARGEST_STEP, False),
+    "printed_at": (-1e12, 1e12, False),
+}
+"""Smallest and largest value of each number of a `Step`, and whether it may be printed as nan or inf."""
+
+
+def real(text: str) -> float:
+    """Convert a printed number; nan and inf as printed. One too large for a float is ±`BEYOND`.
+
+    Raises `ValueError` for text that is no number.
+    """
+    value = float(text)
+    if math.isinf(value) and text.strip(" +-")[:1].isdigit():
+        return math.copysign(BEYOND, value)
+    return value
+
+
+def whole(text: str) -> int:
+    """Convert printed digits, with an optional sign. A number of more than 18 digits is ±10^18, beyond every limit.
+
+    Raises `ValueError` for other text.
+    """
+    digits = text.strip().lstrip("+-").lstrip("0")
+    if len(digits) > _DIGITS and digits.isdigit():
+        return -(10**_DIGITS) if text.strip().startswith("-") else 10**_DIGITS
+    return int(text)
+
+
+def rounded(value: float) -> int:
+    """Round a number to an integer; nan and inf are 10^18, beyond every limit."""
+    return round(value) if math.isfinite(value) else 10**_DIGITS
+
+
+def sensible(record: Step | Event) -> tuple[Step | Event | None, list[str]]:
+    """The record without the numbers that cannot be true, and one line for each of them.
+
+    A step whose own number cannot be true is None. Values of another type than the record's are left as they are.
+    """
+    return _event(record) if isinstance(record, Event) else _step(record)
+
+
+def _step(step: Step) -> tuple[Step | None, list[str]]:
+    odd = {name: value for name in LIMITS if _is_odd(name, value := getattr(step, name))}
+    if not odd:
+        return step, []
+    if "number" in odd or "attempt" in odd:
+        return None, [f"a step with the number {_shown(step.number)}"]
+    lines = [f"step {step.number}: {name} {_shown(value)}" for name, value in odd.items()]
+    return structs.replace(step, **dict.fromkeys(odd)), lines
+
+
+def _event(event: Event) -> tuple[Event, list[str]]:
+    facts = event.facts if isinstance(event.facts, dict) else {}
+    odd = {name: value for name, value in facts.items() if _too_large(value)}
+    odd_rank = event.rank if _too_large(event.rank) or (isinstance(event.rank, int) and event.rank < 0) else None
+    if not odd and odd_rank is None:
+        return event, []
+    lines = [f"{name} {_shown(value)}" for name, value in odd.items()]
+    lines += [] if odd_rank is None else [f"rank {_shown(odd_rank)}"]
+    kept = {name: value for name, value in facts.items() if name not in odd}
+    return structs.replace(event, facts=kept, rank=None if odd_rank is not None else event.rank), lines
+
+
+def _is_odd(name: str, value: object) -> bool:
+    if value is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    low, high, printed = LIMITS[name]
+    if isinstance(value, float) and not math.isfinite(value):
+        return not printed
+    return not low <= value <= high
+
+
+def _too_large(value: object) -> bool:
+    if isinstance(value, int):
+        return abs(value) > LARGEST_COUNT
+    return isinstance(value, float) and math.isfinite(value) and abs(value) > LARGEST_VALUE
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int) and abs(value) >= 10**_DIGITS:
+        return f"of {_DIGITS + 1} or more digits"
+    if isinstance(value, float) and abs(value) == BEYOND:
+        return "beyond every float"
+    return f"{value:g}" if isinstance(value, float) else str(value)
