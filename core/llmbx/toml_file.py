@@ -75,7 +75,7 @@ def _choices(type: Any, place: str) -> list[str]:
     from msgspec import inspect as look
 
     node: Any = look.type_info(type)
-    for name, _ in re.findall(r"(\w+)|(\[[^]]*\])", place):
+    for name, _ in re.findall(r"(\w+)|(\[[^][]*\])", place):
         node = _step(node, name)
     for option in _options(node):
         if isinstance(option, look.StructType):

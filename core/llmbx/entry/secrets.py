@@ -18,7 +18,7 @@ It and `HARMLESS` are extended regular expressions that `sed -E` also supports, 
 
 HARMLESS = (
     "^_(OLD|INIT_|APPTAINER_|SINGULARITY_)?PWD_$|TOKENIZ[A-Z]*|TOKENS?_PER_|_PER_TOKENS?_|"
-    "_(MAX|MIN|NUM|TOTAL)_([A-Z0-9]+_)*TOKENS_|SECRETAR(Y|IES)"
+    "_(MAX|MIN|NUM|TOTAL)_([A-Z0-9]+_){0,9}TOKENS_|SECRETAR(Y|IES)"
 )
 """Parts of names that only look like secrets (folders, tokenizers, token counts); they are removed before matching."""
 

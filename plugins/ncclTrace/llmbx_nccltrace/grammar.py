@@ -11,15 +11,15 @@ FIGURES = re.compile(
 )
 """The fields of a record that are counted."""
 
-RECORD = re.compile(rb"([A-Za-z]\w*+): opCount [^ ]++ sendbuff [^ ]++ recvbuff [^ ]++ " + FIGURES.pattern)
+RECORD = re.compile(rb"([A-Za-z]\w{0,63}+): opCount [^ ]++ sendbuff [^ ]++ recvbuff [^ ]++ " + FIGURES.pattern)
 """A collective's record (NCCL's `src/enqueue.cc`), up to `[nranks=8]`; what follows may be truncated."""
 
 _SOURCE = rb"[^\s:]+:\d+ (?:\([^)\s]*\) )?"  # file, line and function in front of NCCL INFO or WARN
 
 CLEAN = re.compile(
     rb"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[\d.,]*+\] )?((?:\[[^]\n]*+\](?! (?:" + _SOURCE + rb")?NCCL ))?+"
-    rb"[^[]*+\[\d++\] NCCL INFO [A-Za-z]\w*+): opCount [^ ]++ sendbuff [^ ]++ recvbuff [^ ]++ "
-    rb"(count [^[]*+\[nranks=\d++\]) stream [^ \n]++(?: task [^ ]++ globalrank [^ \n]++)?+\n",
+    rb"[^[\n]*+\[\d++\] NCCL INFO [A-Za-z]\w{0,63}+): opCount [^ \n]++ sendbuff [^ \n]++ recvbuff [^ \n]++ "
+    rb"(count [^[\n]*+\[nranks=\d++\]) stream [^ \n]++(?: task [^ \n]++ globalrank [^ \n]++)?+\n",
     re.MULTILINE,
 )
 """Approximately, a line that is exactly one record. Groups: the text before `: opCount`, and `count` to nranks.
@@ -31,7 +31,7 @@ COUNTED = b": opCount "
 """Occurs once in every collective's record; text that contains it and does not match `RECORD` was truncated."""
 
 _HEADER = re.compile(
-    rb"(?:(?P<host>[^\s:]+):(?P<pid>\d+):\d+ )?\[(?P<device>-?\d+)\] "
+    rb"(?:(?<![^\s:])(?P<host>[^\s:]+):(?P<pid>\d+):\d+ )?\[(?P<device>-?\d+)\] "
     rb"(?P<source>" + _SOURCE + rb")?NCCL (?P<level>INFO|WARN) "
     # Some messages begin with a number in brackets. If another header follows, the number is that header's device.
     rb"(?:\[\d+\] (?!(?:" + _SOURCE + rb")?NCCL (?:INFO|WARN) ))?"

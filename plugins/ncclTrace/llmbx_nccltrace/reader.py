@@ -8,7 +8,7 @@ from collections.abc import Callable
 from .counts import Caller, Epoch, Init, LogCounts, resolve
 from .grammar import COUNTED, RECORD, address, messages
 
-_VIA_NET = re.compile(r" via ((?:COLL)?NET/.+?)/\d+(?:\(\d+\))?(/GDRDMA)?")
+_VIA_NET = re.compile(r" via ((?:COLL)?NET/.{1,200}?)/\d+(?:\(\d+\))?(/GDRDMA)?")
 _VIA_LOCAL = re.compile(r" via (P2P/direct pointer|P2P/\w+|SHM|\w+)")
 _TUNING = re.compile(r"(?:(\w+)(?: \[[^\]]*\])?: )?(\d{1,18}) Bytes -> Algo (\w+) proto (\w+)")
 _INIT = re.compile(r"comm (0x[0-9a-f]{1,16}) rank (\d{1,9}) nranks (\d{1,9}) cudaDev (-?\d{1,9})(?!\d)")
@@ -17,7 +17,7 @@ _COMM_ID = re.compile(r"commId (0x[0-9a-f]+)")
 _NODES = re.compile(r"nRanks \d{1,9} nNodes (\d{1,9})(?!\d)")
 _VERSION = re.compile(r"\b((?:NCCL|RCCL) version [\d.]+\S*)")
 _STALLED = re.compile(
-    r"\[[Rr]ank ?(\d{1,9})\].*?((?:Watchdog caught collective operation timeout|Timeout at NCCL work).*)"
+    r"\[[Rr]ank ?(\d{1,9})\].{0,400}?((?:Watchdog caught collective operation timeout|Timeout at NCCL work).*)"
 )
 _MAX_CACHED = 20_000
 _TEXT = 500
@@ -26,11 +26,11 @@ LIMIT = 1 << 16
 """Maximum length of a line in bytes."""
 
 _TOPICS = (
-    ("network", re.compile(r"Using network (.+?)\s*$")),
-    ("devices", re.compile(r"NET/IB ?: Using (.+?)(?:;|$)")),
+    ("network", re.compile(r"Using network (.+)$")),
+    ("devices", re.compile(r"NET/IB ?: Using ([^;]+)")),
     ("no_ib", re.compile(r"(NET/IB ?: No device found)")),
     ("provider", re.compile(r"NET/OFI Selected [Pp]rovider is (\w+)")),
-    ("sockets", re.compile(r"NET/Socket ?: Using (.+?)\s*$")),
+    ("sockets", re.compile(r"NET/Socket ?: Using (.+)$")),
 )
 
 

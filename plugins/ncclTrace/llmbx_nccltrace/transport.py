@@ -64,7 +64,7 @@ def _evidence(counts: LogCounts) -> list[str]:
     lines += [f"NET/OFI Selected Provider is {name}: {plural(n, 'line')}" for name, n in providers]
     devices = Counter[str]()
     for text, n in _fact(counts, "devices").items():
-        devices[re.sub(r"\s*\[RO\]\s*$", "", text).strip()] += n
+        devices[text.strip().removesuffix("[RO]").strip()] += n
     lines += [f"NET/IB : Using {text}: {plural(n, 'line')}" for text, n in devices.most_common(4)]
     lines += [f"{text}: {plural(n, 'line')}" for text, n in _fact(counts, "no_ib").items()]
     return lines

@@ -11,7 +11,7 @@ from llmbx.api import Environment, RunSpec, UsageError, Value, environments, tom
 PYTHONS = ("3.11",)
 """Python versions on which the images' versions were tested."""
 
-_TAG = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)[^:/]*$")
+_TAG = re.compile(r":v?(\d++\.\d++(?:\.\d++)?+)[^:/]*+$")
 
 
 class ImageVersions(Value, frozen=True):

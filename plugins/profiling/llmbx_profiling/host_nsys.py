@@ -52,7 +52,7 @@ def _libraries(program: str, folder: str) -> dict[str, str]:
         output = subprocess.run(["ldd", program], capture_output=True, text=True, errors="replace", check=False).stdout
     except OSError:
         return {}
-    pairs = re.findall(r"^\s*(\S+) => (/\S+) \(", output, re.MULTILINE)
+    pairs = re.findall(r"^[ \t]*(\S+) => (/\S+) \(", output, re.MULTILINE)
     return {
         name: path for name, path in sorted(pairs) if not _C_LIBRARY.match(name) and not path.startswith(f"{folder}/")
     }

@@ -19,8 +19,8 @@ NO_STEP = 0xFFFFFFF0
 STEP_OPTIONS = ("gres", "gpus-per-node")
 """sbatch options that also apply to steps inside an allocation."""
 
-_GPUS = re.compile(r"\bTRES=\S*\bgres/gpu=(\d+)")
-_GPUS_PER_NODE = re.compile(r"\bTresPerNode=\S*\bgpu(?::[\w.-]+)?[:=](\d+)")
+_GPUS = re.compile(r"(?<!\S)TRES=\S*\bgres/gpu=(\d+)")
+_GPUS_PER_NODE = re.compile(r"(?<!\S)TresPerNode=\S*\bgpu(?::[\w.-]+)?[:=](\d+)")
 
 
 class Allocation(msgspec.Struct, frozen=True):

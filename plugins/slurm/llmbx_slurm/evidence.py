@@ -21,17 +21,17 @@ _LAUNCH = re.compile(
 _WAITED = re.compile(r"^srun: First task exited (?P<seconds>\d+)s ago$", re.MULTILINE)
 _SRUN = re.compile(r"^srun: (?:error|fatal): (?P<what>.+)$", re.MULTILINE)
 _MEMORY = re.compile(
-    r"slurmstepd(?:-(?P<node>[^\s:]+))?: error: (?:StepId=\S+ )?(?P<what>[Ee]xceeded \S*\s?memory limit.*)"
+    r"slurmstepd(?:-(?P<node>[^\s:]{1,255}))?: error: (?:StepId=\S{1,99} )?(?P<what>[Ee]xceeded \S{0,99}\s?memory limit.*)"
 )
 _DUE = (
-    (re.compile(r"\*\*\* .* DUE TO TIME LIMIT"), "timeout"),
-    (re.compile(r"\*\*\* .* DUE TO NODE FAILURE"), "node_fail"),
-    (re.compile(r"\*\*\* .* DUE TO PREEMPTION"), "preempted"),
+    (re.compile(r"\*\*\* .{0,300} DUE TO TIME LIMIT"), "timeout"),
+    (re.compile(r"\*\*\* .{0,300} DUE TO NODE FAILURE"), "node_fail"),
+    (re.compile(r"\*\*\* .{0,300} DUE TO PREEMPTION"), "preempted"),
     (
-        re.compile(r"slurmstepd\S*: error: .*(?:Detected \d+ oom|oom.kill|OOM Killed|memory limit)", re.IGNORECASE),
+        re.compile(r"slurmstepd\S{0,255}: error: .{0,300}(?:Detected \d+ oom|oom.kill|OOM Killed|memory limit)", re.IGNORECASE),
         "out_of_memory",
     ),
-    (re.compile(r"\*\*\* (?:JOB|STEP) .* CANCELLED AT"), "cancelled"),
+    (re.compile(r"\*\*\* (?:JOB|STEP) .{0,300} CANCELLED AT"), "cancelled"),
 )
 
 

@@ -6,6 +6,7 @@ import ast
 import math
 import operator
 import re
+import string
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
@@ -19,7 +20,7 @@ MAX_EXPONENT = 16
 """Largest exponent that is evaluated."""
 
 _SEPARATOR = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_UNIT = re.compile(r"\s*[A-Za-z/]+\s*$")
+_UNIT = f"{string.ascii_letters}/"
 _PLAIN = re.compile(r"[\d\s.eE+\-*/()]+")
 _LITERAL = re.compile(r"-?[\d.]+(?:[eE][+-]?\d+)?")
 
@@ -71,7 +72,7 @@ def figure(text: str) -> tuple[float, float] | None:
 
     `30.93%` is (0.3093, 0.0001).
     """
-    plain = _UNIT.sub("", _SEPARATOR.sub("", text.strip()))
+    plain = _SEPARATOR.sub("", text.strip()).rstrip(_UNIT).rstrip()
     percent = plain.endswith("%")
     plain = plain.removesuffix("%").strip()
     if not _LITERAL.fullmatch(plain):

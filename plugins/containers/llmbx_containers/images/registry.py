@@ -137,7 +137,7 @@ class _Session:
         """Handle a 401 response: use the login directly, or get a token from the service in the challenge."""
         login = login_for(self.reference.registry)
         basic = _basic(login) if login else None
-        fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+        fields = dict(re.findall(r'\b(\w+)="([^"]*)"', challenge))
         if challenge.lower().startswith("bearer") and "realm" in fields:
             query = {key: fields[key] for key in ("service", "scope") if key in fields}
             try:

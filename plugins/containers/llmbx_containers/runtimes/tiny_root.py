@@ -67,4 +67,4 @@ def check_with(tool: str, commands: Sequence[Sequence[str]], env: Mapping[str, s
 def _libraries(program: Path) -> list[Path]:
     """The shared libraries of `program`, including the loader."""
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, errors="replace", check=False)
-    return [Path(found) for found in re.findall(r"(/\S+) \(0x", done.stdout)]
+    return [Path(found) for found in re.findall(r"(?<!\S)(/\S+) \(0x", done.stdout)]

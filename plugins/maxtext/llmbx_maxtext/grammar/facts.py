@@ -18,7 +18,7 @@ Facts = dict[str, str | int | float]
 
 _RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]], ...] = (
     ("entry", True, re.compile(r"llmbx: error: (?P<what>.+)"), lambda m: {}),
-    ("note", False, re.compile(r"llmbx: .*PGLE profile .+"), lambda m: {}),
+    ("note", False, re.compile(r"llmbx: .{0,200}PGLE profile .+"), lambda m: {}),
     ("phase_time", False, re.compile(r"llmbx: its collect phase took (?P<seconds>\d+(?:\.\d*)?) s a step"),
      lambda m: {"role": "collect", "step_time_s": printed.real(m["seconds"])}),
     ("nan", True, re.compile(r"Aborting training due to (?:NaN|Inf) loss"), lambda m: {}),

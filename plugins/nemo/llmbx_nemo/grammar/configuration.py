@@ -25,7 +25,7 @@ KEYS = {
 # A label may precede the text; `bf16: True` looks like one itself, so that no label is split off here.
 _SECTION = re.compile(r"\[(?P<name>\w+)\](?: Non-default values|:\s*$)")
 _VALUE = re.compile(r"(?:^|\s)(?P<key>\w+): (?P<value>\S+)")
-_END = re.compile(r"={20,}\s*$")
+_END = re.compile(r"(?<!=)={20,}\s*$")
 
 
 class Summary:

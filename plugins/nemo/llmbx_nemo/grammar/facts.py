@@ -18,6 +18,10 @@ Facts = dict[str, str | int | float]
 Rule = tuple[str, re.Pattern[str], Callable[[re.Match[str]], Facts]]
 
 
+_AFTER = re.compile(r" at iteration #(?P<number>\d+)")
+_MESSAGE = re.compile(r"\(message='(?P<text>[^']*)'\)")
+
+
 def rule(kind: str, pattern: str, facts: Callable[[re.Match[str]], Facts] = lambda match: {}) -> Rule:
     """Return a rule: a line that matches `pattern` is an event of this kind, with the facts that `facts` extracts."""
     return kind, re.compile(pattern), facts
@@ -46,18 +50,17 @@ def _of_rank(match: re.Match[str]) -> Facts:
 
 
 def _unexpected(match: re.Match[str]) -> Facts:
-    return {
-        "iteration": printed.whole(match["before"] or match["after"]),
-        "result": match["result"],
-        "message": match["message"],
-    }
+    after, message = _AFTER.search(match.string, match.end()), _MESSAGE.search(match.string, match.end())
+    number = match["before"] or (after["number"] if after else None)
+    iteration: Facts = {"iteration": printed.whole(number)} if number else {}
+    return {**iteration, "result": match["result"], "message": message["text"] if message else ""}
 
 
 MEGATRON: tuple[Rule, ...] = (
     rule("finished", r"\[after training is done\]"),
     rule("checkpoint_saved", r"successfully saved (?:local )?checkpoint from iteration +(?P<iteration>\d+)"
          r"(?: to (?P<path>\S+))?", _saved),
-    rule("checkpoint_loaded", r"successfully loaded checkpoint from (?P<path>\S+) .*"
+    rule("checkpoint_loaded", r"successfully loaded checkpoint from (?P<path>\S+) .{0,300}"
          r"at iteration +(?P<iteration>\d+)", _saved),
     rule("checkpoint_saved", r"^\s*save-checkpoint(?:-non-persistent)? \.*: \((?P<least>\d+(?:\.\d*)?), (?P<most>\d+(?:\.\d*)?)\)",
          lambda m: {"seconds": printed.real(m["most"]) / 1000}),
@@ -65,23 +68,23 @@ MEGATRON: tuple[Rule, ...] = (
          lambda m: {"seconds": printed.real(m["most"]) / 1000}),
     rule("fact", r"Total number of parameters in billions: *(?P<billions>\d+\.(?P<decimals>\d+))",
          lambda m: {"parameters": printed.rounded(printed.real(m["billions"]) * 1e9), "resolution": 1e9 * 10.0 ** -len(m["decimals"])}),
-    rule("validation", rf"validation loss at iteration .*\blm loss value: (?P<loss>{NUMBER})",
+    rule("validation", rf"validation loss at iteration .{{0,2000}}\blm loss value: (?P<loss>{NUMBER})",
          lambda m: {"loss": printed.real(m["loss"])}),
     rule("fact", r"number of parameters on \(tensor, pipeline\) model parallel rank "
          r"\((?P<tp>\d+), (?P<pp>\d+)\): (?P<count>\d+)",
          lambda m: {"rank_parameters": printed.whole(m["count"]), "tp_rank": printed.whole(m["tp"]), "pp_rank": printed.whole(m["pp"])}),
     rule("config_fallback", r"Config variant '(?P<asked>[^']*)' not found; falling back to '(?P<used>[^']*)'",
          lambda m: {"asked": m["asked"], "used": m["used"]}),
-    rule("unexpected_result", r"(?:iteration (?P<before>\d+): )?Unexpected result (?:tensor\()?(?P<result>[-+\w.]+)"
-         r"(?:.* at iteration #(?P<after>\d+))?.*\(message='(?P<message>[^']*)'\)", _unexpected),
+    rule("unexpected_result", r"(?:iteration (?P<before>\d+): )?Unexpected result (?:tensor\()?(?P<result>[-+\w.]{1,40})"
+         r"(?=.{0,500}\(message='[^']*'\))", _unexpected),
 )  # fmt: skip
 
 NEMO2: tuple[Rule, ...] = (
     rule("finished", r"Trainer\.fit` stopped: `max_steps=\d+` reached"),
     rule("checkpoint_saved", r"Global Checkpoint Save : Rank ?: \d+ : Iteration ?: (?P<iteration>\d+) "
-         r".*Save duration ?: (?P<seconds>\d+(?:\.\d*)?)s",
+         r".{0,300}Save duration ?: (?P<seconds>\d+(?:\.\d*)?)s",
          lambda m: {"iteration": printed.whole(m["iteration"]), "seconds": printed.real(m["seconds"])}),
-    rule("checkpoint_loaded", r"Global Checkpoint Load : .*Time spent in load_checkpoint: (?P<seconds>\d+(?:\.\d*)?)s",
+    rule("checkpoint_loaded", r"Global Checkpoint Load : .{0,300}Time spent in load_checkpoint: (?P<seconds>\d+(?:\.\d*)?)s",
          lambda m: {"seconds": printed.real(m["seconds"])}),
     rule("fact", r"^\s*(?P<count>\d+(?:\.\d*)?) (?P<unit>[KMBT])\s+Total params", _of_rank),
     rule("fact", r"All distributed processes registered. Starting with (?P<count>\d+) processes",
@@ -92,7 +95,7 @@ NEMO2: tuple[Rule, ...] = (
 )  # fmt: skip
 
 _MEMORY = re.compile(
-    r"\[Rank (?P<rank>\d+)\] \(after (?P<after>\d+) iterations\) memory \((?:GB|MB)\).*?"
+    r"\[Rank (?P<rank>\d+)\] \(after (?P<after>\d+) iterations\) memory \((?:GB|MB)\).{0,2000}?"
     r"(?:mem-max-allocated-gigabytes: (?P<giga>\d+(?:\.\d*)?)|max allocated: (?P<mebi>\d+(?:\.\d*)?))"
 )
 

@@ -28,7 +28,7 @@ LONGEST = 8192
 LONGEST_TAIL = 160
 """Number of characters after the last complete field in which a cut field is searched for."""
 
-_OTHER_KEY = r"[A-Za-z_][\w ()/.\-]*?"
+_OTHER_KEY = r"[A-Za-z_][\w ()/.\-]*+"
 
 
 class Schema:

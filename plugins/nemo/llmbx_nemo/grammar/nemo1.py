@@ -14,8 +14,8 @@ from llmbx.api import LogRecord as Record
 from . import facts
 from .fields import NUMBER, integer, number, seconds
 
-BAR = re.compile(r"Epoch \d+: *:? *\d*%?\|[^|]*\| *\d+/(?P<total>\d+) \[(?P<body>[^\]]*)(?P<end>\]?)")
-_PAIR = re.compile(rf"(?P<key>[A-Za-z_][\w ]*)=(?P<value>{NUMBER})(?=[,\]]|$)")
+BAR = re.compile(r"Epoch \d+: *+:? *+\d*%?\|[^|]*\| *\d+/(?P<total>\d+) \[(?P<body>[^\]]*)(?P<end>\]?)")
+_PAIR = re.compile(rf"(?P<key>[A-Za-z_][\w ]{{0,63}})=(?P<value>{NUMBER})(?=[,\]]|$)")
 
 
 class Nemo1Parser:
