@@ -76,10 +76,12 @@ class MaxTextParser:
         found: list[Record] = []
         if "step: " in line:
             heads = list(_HEAD.finditer(line))
+            stamped = _STAMP.search(line)
+            stamp = stamped[1] if stamped else None
             ends = [*(head.start() for head in heads[1:]), len(line)]
             for head, end in zip(heads, ends, strict=False):
                 cut = end < len(line) or line.endswith(CUT)
-                found += self._step(printed.whole(head["number"]), _values(line[head.end() : end], cut), line)
+                found += self._step(printed.whole(head["number"]), _values(line[head.end() : end], cut), line, stamp)
         if "llmbx: phase " in line and (begun := _PHASE.search(line)):
             found += self._begin(begun["role"], line)
         return [*found, *self._found.find(split_label(line)[2], split_label(line)[1]), *self._signatures.feed(line)]
@@ -88,23 +90,22 @@ class MaxTextParser:
         """Return the step time of a collect phase that no other phase follows."""
         return self._summary()
 
-    def _step(self, number: int, values: Mapping[str, float], line: str) -> list[Record]:
+    def _step(self, number: int, values: Mapping[str, float], line: str, stamp: str | None) -> list[Record]:
         if number > printed.LARGEST_STEP:
             return [self._record(number, values, None)]  # core reports and drops it
         if self._phase == "collect":
             return self._collected(number, values, line)
         found: list[Record] = []
-        stamp = _STAMP.search(line)
-        if self._restarts(number, stamp[1] if stamp else None):
+        if self._restarts(number, stamp):
             self._attempt, self._highest, self._stamp = self._attempt + 1, None, None
             self._signatures, self._found = Signatures(), Found()
             facts: Facts = {"attempt": self._attempt, FELL_TO: number}
             found.append(Event(kind=RESTARTED, text=line.strip(), facts=facts))
         if self._highest is None or number >= self._highest:
-            self._highest, self._stamp = number, stamp[1] if stamp else self._stamp
+            self._highest, self._stamp = number, stamp or self._stamp
         if number == self._last:
             self._signatures.finished()
-        return [*found, self._record(number, values, stamp[1] if stamp else None)]
+        return [*found, self._record(number, values, stamp)]
 
     def _record(self, number: int, values: Mapping[str, float], stamp: str | None) -> Step:
         timed = values if number not in self._untimed else {}
