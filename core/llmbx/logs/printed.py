@@ -73,7 +73,8 @@ def whole(text: str) -> int:
     """
     digits = text.strip().lstrip("+-").lstrip("0")
     if len(digits) > _DIGITS and digits.isdigit():
-        return -(10**_DIGITS) if text.strip().startswith("-") else 10**_DIGITS
+        largest: int = 10**_DIGITS
+        return -largest if text.strip().startswith("-") else largest
     return int(text)
 
 

@@ -83,6 +83,7 @@ def measure_plain(steps: Sequence[Step], policy: str) -> Figures:
         steps_measured=len(times),
         steps_seen=len(steps),
         step_time_s=StepTime(**stats.summary(times)),
+        stability=stability.judge(measured),
         tflops_per_gpu=Tflops(),
         tokens_per_s=None,
         tokens_per_s_per_gpu=None,
@@ -91,7 +92,7 @@ def measure_plain(steps: Sequence[Step], policy: str) -> Figures:
         loss=_loss(steps),
         peak_memory_gb=_memory(steps),
         flops_per_sample=FlopsPerSample(),
-        warnings=(*_gaps(window, len(times)), *series.warnings(measured)),
+        warnings=tuple(_gaps(window, len(times))),
     )
 
 

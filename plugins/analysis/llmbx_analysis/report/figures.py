@@ -222,7 +222,7 @@ def _timing(r: Result) -> list[Fact]:
         Fact(name=name, value=value, unit="s", formula=formula, note=None if value is not None else "not recorded")
         for name, value, formula in rows
     ]
-    if r.gpu_hours is not None:
+    if r.gpu_hours is not None and r.workload.gpus:
         seconds = formatting.number(r.gpu_hours * 3600 / r.workload.gpus)
         attempts = f" of {r.attempt + 1} attempts" if r.attempt else ""
         how = f"{r.workload.gpus} GPUs × {seconds} s{attempts} / 3600"

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import logging
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -153,16 +154,11 @@ def _patch_fsdp() -> None:
     """Patch torch's FSDP2 in Megatron-Core to shard over a mesh of CPUs; the original names the device "cuda"."""
     from megatron.core.distributed import torch_fully_sharded_data_parallel as fsdp
 
-    mesh = getattr(fsdp, "DeviceMesh", None)
-    if mesh is None:
-        return
-
-    class CpuMesh(mesh):  # type: ignore[misc]
-        @staticmethod
-        def from_group(group: Any, device_type: str = "cpu", **more: Any) -> Any:
-            return mesh.from_group(group, "cpu", **more)
-
-    fsdp.DeviceMesh = CpuMesh
+    mesh: Any = getattr(fsdp, "DeviceMesh", None)
+    if mesh is not None:
+        fsdp.DeviceMesh = types.SimpleNamespace(
+            from_group=lambda group, _device, **more: mesh.from_group(group, "cpu", **more)
+        )
 
 
 def _patch_bridge() -> None:
