@@ -114,9 +114,9 @@ class Row(Value, frozen=True):
         """Findings that leave the measurement valid, one line each."""
         found = [line for kind in ("failed", "not comparable", "warning") for line in texts(self.checks, kind)]
         found += self.notes if self.valid else ()
-        stability = self.stability
-        if stability.verdict not in (None, "stable", "too few steps"):  # the table says the last, too
-            found.append(f"the window {self.window} is not stable ({stability.verdict}): {stability.reason}")
+        unstable = self.stability.warning
+        if unstable is not None and self.stability.verdict != "too few steps":  # for these the table is enough
+            found.append(unstable)
         return tuple(found)
 
 

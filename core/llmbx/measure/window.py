@@ -96,20 +96,21 @@ def _steady_steps(usable: list[Step]) -> tuple[list[Step], str]:
         return usable, "the only step with a time"
     times = [step.time_s or 0.0 for step in usable]
     fixed = max(1, min(len(usable) // SHARE, MOST_DROPPED))
-    slow = 1 + warm_steps(times[1:])
+    slow = 1 + warm_steps(times[1:], fixed)
     return usable[max(fixed, slow) :], _reason(usable, fixed, slow)
 
 
-def warm_steps(times: Sequence[float]) -> int:
+def warm_steps(times: Sequence[float], least: int) -> int:
     """The number of steps at the beginning, at most half, that are slower than all of the second half by `MARGIN`.
 
-    A step counts by the median of it and the next two, which hides single slow or fast steps.
+    A step counts by the median of it and the next two, which hides single slow or fast steps, also the last one of the
+    warm-up. That one is looked at by itself if there are at least `least` before it, because then it is one.
     """
     half = len(times) // 2
     medians = [stats.median(times[k : k + 3]) or 0.0 for k in range(len(times))]
     limit = (1 + MARGIN) * max(medians[half : max(len(times) - 2, half + 1)], default=0.0)
     count = next((k for k in range(half) if medians[k] <= limit), half)
-    return count + 1 if 0 < count < half and times[count] > limit else count  # its last step, which the median hides
+    return count + 1 if least <= count < half and times[count] > limit else count
 
 
 def _reason(usable: Sequence[Step], fixed: int, slow: int) -> str:

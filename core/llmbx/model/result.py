@@ -119,6 +119,13 @@ class Stability(Value, frozen=True):
     verdict: Stable | None = None
     reason: str | None = None
 
+    @property
+    def warning(self) -> str | None:
+        """One line if the window was judged and is not stable."""
+        if self.verdict in (None, "stable"):
+            return None
+        return f"the window is not stable ({self.verdict}): {self.reason}"
+
 
 class CheckOutcome(Value, frozen=True):
     """A check (docs/checks.md) that found something, or that was not possible; `text` says what, or why not."""

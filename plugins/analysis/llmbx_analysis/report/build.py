@@ -120,7 +120,9 @@ def _warnings(cells: Sequence[Cell]) -> tuple[str, ...]:
         for run in cell.runs:
             of = [cell.name] if len(cells) > 1 else []
             of += [label(run)] if len(cell.runs) > 1 else []
-            found += [": ".join([*of, line]) for line in run.result.warnings]
+            unstable = run.result.stability.warning
+            lines = (*([unstable] if unstable else []), *run.result.warnings)
+            found += [": ".join([*of, line]) for line in lines]
     rest = len(found) - MOST_WARNINGS
     return (
         tuple(found)
