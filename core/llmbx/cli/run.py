@@ -14,6 +14,7 @@ import click
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import Result, RunSpec
+from ..record.folder import Run
 from .against import PAIRS, Start, alternate, check, jobs
 from .explicit_options import explicit_options
 from .flow import Started, interrupted, once, preview, worst_exit_code
@@ -125,7 +126,7 @@ def _alternated(
         raise UsageError("--interleave needs --against RUN")
     if repeat > 1 or detach:
         raise UsageError(f"--against cannot be combined with {'--detach' if detach else '--repeat: use --interleave'}")
-    earlier = find_run(workspace.install, against)
+    earlier = _accepting(find_run(workspace.install, against))
     check(spec, earlier, workspace, bool(click.get_current_context().params.get("force")))
     planned = list(jobs(spec, earlier, pairs or PAIRS, source))
     return alternate(start, planned, workspace, allowed, format_)
@@ -163,8 +164,16 @@ def _again(source: str, workspace: Workspace) -> RunSpec:
     context = click.get_current_context()
     if others := explicit_options(context, set(Request.__struct_fields__) - {*_ALWAYS}):
         raise UsageError(f"--from cannot be combined with {', '.join(others)}")
-    spec = find_run(workspace.install, source).record.spec
-    return spec.replace(accept_image_change=spec.accept_image_change or context.params["accept_image_change"])
+    return _accepting(find_run(workspace.install, source)).record.spec
+
+
+def _accepting(run: Run) -> Run:
+    """The run with --accept-image-change in its specification, if the option is set."""
+    spec, accepted = run.record.spec, click.get_current_context().params["accept_image_change"]
+    changed: Run = run.replace(
+        record=run.record.replace(spec=spec.replace(accept_image_change=spec.accept_image_change or accepted))
+    )
+    return changed
 
 
 def _print_summary(results: list[Result], to_stderr: bool) -> None:

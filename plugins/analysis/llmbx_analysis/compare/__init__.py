@@ -58,7 +58,7 @@ def compare_runs(
         b=_side(b, level, figures),
         metrics=metrics,
         differences=_differences(a, b),
-        warnings=(*run_warnings(a, b), *(disagreement(judged.verdict, a, b, tolerance) if gate is None else ())),
+        warnings=_warnings(a, b, judged, tolerance, gate) if figures else (),
         not_comparable_because=reasons,
     )
 
@@ -95,9 +95,15 @@ def compare_published(
         b=_side(runs, level, figures),
         metrics=tuple(published_metrics(reference, runs)) if figures else (),
         differences=tuple(recipe_differences(runs[-1].spec, recipe)) if recipe is not None else (),
-        warnings=(*warnings, *side_warnings(runs, "B")),
+        warnings=(*warnings, *side_warnings(runs, "B")) if figures else warnings,
         not_comparable_because=reasons,
     )
+
+
+def _warnings(
+    a: Sequence[Measured], b: Sequence[Measured], judged: Judged, tolerance: float, gate: Gate | None
+) -> tuple[str, ...]:
+    return (*run_warnings(a, b), *(disagreement(judged.verdict, a, b, tolerance) if gate is None else ()))
 
 
 def _comparison(

@@ -233,6 +233,13 @@ def test_a_run_is_compared_with_its_baseline_and_differences_are_listed(
     assert ("exported NCCL_ALGO", "unset", "Tree", "") in [row for table in section.tables for row in table.rows]
 
 
+def test_an_inconclusive_comparison_is_not_shown_as_good(run_factory: RunFactory, reporter: Reporter) -> None:
+    run_factory.put(noise(1, 1.0), tags=("accepted",))
+    report = reporter.report(run_factory.put(noise(2, 1.05)), baseline="accepted")
+    assert (report.verdicts[0].tone, report.verdicts[0].word) == ("warn", "inconclusive")
+    assert "would decide" in report.verdicts[0].text
+
+
 def test_a_comparison_that_is_not_possible_is_noted(
     run_factory: RunFactory, reporter: Reporter, toy: Toy, row: Reference
 ) -> None:
