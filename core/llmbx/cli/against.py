@@ -81,7 +81,8 @@ def alternate(start: Start, planned: list[Job], workspace: Workspace, tolerance:
         if interrupted(result) or exit_code(result) or not result.data_valid:
             if format_ == "json":
                 print_json({"results": [one for _, one in done], "comparison": None})
-            click.echo(f"no comparison: {result.run_id} ended with {result.status.replace('_', ' ')}", err=True)
+            why = f": {result.cause}" if result.cause else ""
+            click.echo(f"no comparison: {result.run_id} ended with {result.status.replace('_', ' ')}{why}", err=True)
             return exit_code(result) or 1
     a, b = (
         [Path(find_run(workspace.install, result.run_id).folder) for job, result in done if job.pair.side == side]

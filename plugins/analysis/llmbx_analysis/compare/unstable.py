@@ -13,7 +13,7 @@ FALSE_ALARMS = 0.05
 """Largest share of stable windows that the tests of stability call unstable (see docs/stability.md)."""
 
 COVERED = ("noisy", "too few steps")
-"""Verdicts of a window that say how little one run tells. Repeats measure this: it is in the variation of their means."""
+"""Verdicts of a window that say how little one run tells. The variation between the means of repeats contains this."""
 
 
 def why(run: Measured) -> str | None:
