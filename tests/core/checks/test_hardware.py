@@ -16,6 +16,12 @@ from llmbx.launchers.script import shell
 from llmbx.launchers.shim import render_shim
 from llmbx.model import Launch, Phase, RunSpec, Step
 from llmbx.model.result import CheckOutcome
+from llmbx.record.folder import read_result
+from llmbx.run.collect import Log
+from llmbx.run.evidence import decide, gather, with_outcomes
+from llmbx.run.verdict import Verdict
+
+from ...run_factory import RunFactory, noise
 
 H100 = "NVIDIA H100 80GB HBM3, 550.54.15, 700.00, 1980, 2619, 1980, 700.00, 1980"
 GPU_CHECKS = ("gpu-type", "gpu-count", "gpu-power", "gpu-clock", "gpu-mixed", "gpu-driver")
@@ -142,3 +148,16 @@ def test_from_the_ranks_of_each_node_to_the_finding(tmp_path: Path, asked: RunSp
     found = outcomes(asked, *read_nodes(tmp_path))
     assert [(each.check, each.outcome) for each in found.values()] == [("gpu-power", "not comparable")]
     assert "node gpu1: the power limit of 8 of 8 GPUs is 350.0 W" in found["gpu-power"].text
+
+
+def test_the_result_of_such_a_run_is_valid_and_not_comparable(run_factory: RunFactory) -> None:
+    run = run_factory.put(noise(1, 1.0))
+    (run.path / "node-0.txt").write_text("host gpu7\n" + f"gpu {changed(name='NVIDIA H200')}\n" * 8)
+    result = read_result(run.path)
+    assert result is not None and result.comparable
+    found = gather(run, Log(steps=[Step(number=k, loss=9 - k / 9, time_s=1.0) for k in range(9)]), None)
+    verdict, checked = decide(Verdict(status="completed", data_valid=True), found)
+    after = with_outcomes(result, checked)
+    assert (verdict.status, verdict.data_valid, after.comparable) == ("completed", True, False)
+    (reason,) = after.not_comparable_because
+    assert reason == "the recipe is for H100 SXM, but node gpu7 has 8 x NVIDIA H200 (check gpu-type)"
