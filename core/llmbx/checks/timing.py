@@ -248,7 +248,7 @@ CHECKS = (
         "invalid", restarted,
     ),
     Check(
-        "several-trainings", "The same, in a log that no run of llmbx wrote.",
+        "several-trainings", "The restarts in a log that no run of llmbx wrote.",
         "A scheduler requeued the job, or several runs were written into one file.",
         "Check that the last training is the one to measure.", "warning", several_trainings,
     ),
