@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import random
 from collections.abc import Callable
 
-from .made_log import ABSL, ASKED, Made
+from .made_log import ABSL, ASKED, Made, Numbers
 
 ALL = ("bridge", "nemo2", "maxtext")
 NEMO = ("bridge", "nemo2")
@@ -48,6 +49,37 @@ def _restart(log: Made) -> None:
     log.steps = [*(dict(step) for step in log.steps[:30]), *log.steps]
 
 
+def _with_stamps(log: Made) -> list[Numbers]:
+    """The steps, whose lines have the times at which they were printed."""
+    for step in log.steps:
+        step["at"] = log.arrivals[step["number"]]
+    return log.steps
+
+
+def _mix(log: Made) -> None:
+    """Two trainings in one log, whose lines were reversed."""
+    log.steps = [*log.steps[::-1], *(dict(step) for step in log.steps[::-1])]
+
+
+def _shuffle(log: Made) -> None:
+    random.Random(3).shuffle(_with_stamps(log))
+
+
+GPUS = {"b200": "NVIDIA B200", "h100": "NVIDIA H100 80GB HBM3"}
+"""Product names by GPU type."""
+
+
+def _nodes(log: Made, **values: str) -> None:
+    """Every node answers as its GPU type does by default, and the last one with other values."""
+    names = ("name", "driver", "power", "max", "memory", "clock", "default_power", "default_clock")
+    usual = (GPUS[log.spec.gpu_type], "550.54.15", "700.00", "1980", "2619", "1980", "700.00", "1980")
+    lines = [", ".join(found) for found in (usual, [values.get(n, v) for n, v in zip(names, usual, strict=True)])]
+    count = log.spec.gpus_per_node
+    whole = [[lines[0]] * count for _ in range(log.spec.nodes - 1)]
+    # A node alone has GPUs of both kinds, so that its GPUs differ among themselves.
+    log.nodes = [*whole, [lines[0]] * (0 if whole else count - 1) + [lines[1]] * (count if whole else 1)]
+
+
 def _slow_clock(log: Made, factor: float) -> None:
     begin = min(log.arrivals.values())
     log.arrivals = {number: begin + factor * (at - begin) for number, at in log.arrivals.items()}
@@ -71,9 +103,6 @@ def _at_last_step(line: str) -> Callable[[Made], object]:
 def _inside(line: str) -> Callable[[Made], object]:
     return lambda log: log.inside.update({25: [line]})
 
-
-GPUS = {"b200": "NVIDIA B200", "h100": "NVIDIA H100 80GB HBM3"}
-"""Product names by GPU type."""
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 1, in <module>\nRuntimeError: boom'
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -180,6 +209,9 @@ FAULTS: dict[str, Fault] = {
     "a step twice": Fault("step-twice", "warning", lambda m: _repeat(m, 1, loss=0.9, time=1.1)),
     "two writers": Fault("two-writers", "invalid", lambda m: _repeat(m, 10, loss=0.9)),
     "two writers with other times": Fault("two-writers", "invalid", lambda m: _repeat(m, 10, time=1.1), NEMO),
+    "lines in reverse order": Fault("lines-sorted", "warning", lambda m: _with_stamps(m).reverse()),
+    "lines in any order": Fault("lines-sorted", "warning", _shuffle),
+    "lines of two trainings in reverse order": Fault("lines-mixed", "invalid", _mix, NEMO),
     "a restart": Fault("restarted", "invalid", _restart),
     # End
     "no last line": Fault("last-line", "failed", lambda m: setattr(m, "last_line", False), NEMO),
@@ -199,5 +231,13 @@ FAULTS: dict[str, Fault] = {
         "gpu-count", "not comparable",
         lambda m: setattr(m, "seen", [GPUS[m.spec.gpu_type]] * 7),
     ),
+    "an H200 on the last node": Fault("gpu-type", "not comparable", lambda m: _nodes(m, name="NVIDIA H200")),
+    "a missing GPU on the last node": Fault(
+        "gpu-count", "not comparable", lambda m: (_nodes(m), m.nodes[-1].pop())
+    ),
+    "a lowered power limit": Fault("gpu-power", "not comparable", lambda m: _nodes(m, power="500.00")),
+    "a lowered clock": Fault("gpu-clock", "not comparable", lambda m: _nodes(m, clock="1200")),
+    "another highest clock": Fault("gpu-mixed", "warning", lambda m: _nodes(m, max="1755")),
+    "another driver": Fault("gpu-driver", "warning", lambda m: _nodes(m, driver="535.1")),
     "a CPU": Fault("backend", "not comparable", lambda m: m.stated.update(backend="cpu"), ("maxtext",)),
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from llmbx.model import ExpectedConfiguration, RunSpec
@@ -18,7 +19,8 @@ class Made:
     """One training: the values of its steps, what the framework states, and further lines around the steps.
 
     `arrivals` are the seconds at which the steps' lines are read, by number; `seen` the GPUs that the first rank saw;
-    `configured` the facts that the final configuration states wrongly.
+    `configured` the facts that the final configuration states wrongly; `nodes` the answer of nvidia-smi on each node,
+    one line per GPU.
     """
 
     spec: RunSpec
@@ -31,6 +33,7 @@ class Made:
     last_line: bool = True
     arrivals: dict[int, float] = dataclasses.field(default_factory=dict)
     seen: list[str] | None = None
+    nodes: list[list[str]] = dataclasses.field(default_factory=list)
     exit_code: int = 0
     configured: Numbers = dataclasses.field(default_factory=dict)
 
@@ -142,6 +145,11 @@ def _body(log: Made, line: Callable[[Numbers], str]) -> list[str]:
     return found
 
 
+def _stamp(step: Numbers, form: str, usual: str) -> str:
+    """The time of the step's line (`at`, in epoch seconds), or the same for all lines."""
+    return datetime.fromtimestamp(step["at"], UTC).strftime(form) if "at" in step else usual
+
+
 def _bridge(log: Made) -> list[str]:
     stated = log.stated
     head = [
@@ -165,8 +173,9 @@ def _bridge_line(step: Numbers) -> str:
     loss = f" lm loss: {step['loss']:.6E} |" if step["loss"] is not None else ""
     grad = f" grad norm: {step['grad']:.3f} |" if step["grad"] is not None else ""
     rate = f" learning rate: {step['lr']:.6E} |" if step["lr"] is not None else ""
+    stamp = _stamp(step, "%Y-%m-%d %H:%M:%S", "2026-03-27 23:08:06")
     return (
-        f" [2026-03-27 23:08:06] iteration {step['number']:8d}/{step['total']:8d} | consumed samples: "
+        f" [{stamp}] iteration {step['number']:8d}/{step['total']:8d} | consumed samples: "
         f"{step['consumed']:12d} | elapsed time per iteration (ms): {1000 * step['time']:.1f} |{rate} "
         f"global batch size: {step['batch']:5d} |{loss} loss scale: 1.0 |{grad} "
         f"number of skipped iterations: {step['skipped']:3d} | number of nan iterations: {step['nan']:3d} |"
@@ -233,7 +242,9 @@ def _maxtext_line(step: Numbers, second: int) -> str:
     loss = f", loss: {step['loss']:.3f}" if step["loss"] is not None else ""
     rate = f", lr: {step['lr']}" if step["lr"] is not None else ""
     grad = f", grad_norm: {step['grad']}" if step["grad"] is not None else ""
+    usual = absl(second)
+    prefix = usual.replace(usual[1:21], _stamp(step, "%m%d %H:%M:%S.%f", usual[1:21]))
     return (
-        f"{absl(second)}completed step: {step['number']}, seconds: {step['time']:.3f}, TFLOP/s/device: 400.000, "
+        f"{prefix}completed step: {step['number']}, seconds: {step['time']:.3f}, TFLOP/s/device: 400.000, "
         f"Tokens/s/device: 1000.000, total_weights: {step['tokens']}{loss}{rate}{grad}"
     )

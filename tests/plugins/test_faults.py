@@ -56,6 +56,9 @@ def judge(tmp_path: Path, plugins: Plugins) -> Judge:
         arrivals.note(run, sorted(log.arrivals.items()))
         if log.seen is not None:
             (tmp_path / "seen.json").write_text(json.dumps({"gpus": [{"name": name} for name in log.seen]}))
+        for number, gpus in enumerate(log.nodes):
+            lines = [f"host n{number}", *(f"gpu {gpu}" for gpu in gpus)]
+            (tmp_path / f"node-{number}.txt").write_text("\n".join(lines) + "\n")
         expected = plugins.framework(log.spec.plugin).expect_configuration(log.spec, tmp_path)
         assert expected, "the framework writes its final configuration"
         (tmp_path / FINAL).parent.mkdir(exist_ok=True)
