@@ -23,7 +23,7 @@ FULL = Result(
     tflops_per_gpu=Tflops(mean=1572.4, std=5.0, source="log"),
     tokens_per_s=386155.0,
     tokens_per_s_per_gpu=3016.8,
-    mfu=Mfu(value=0.3209, formula="f", convention="causal", peak_tflops=4900.0, peak_name="GB200 dense FP8"),
+    mfu=Mfu(value=0.3209, formula="f", convention="causal", peak_tflops=5000.0, peak_name="GB200 dense FP8"),
     days_per_1t_tokens=29.97,
     loss=Loss(first=12.1, last=6.3),
     peak_memory_gb=161.2,

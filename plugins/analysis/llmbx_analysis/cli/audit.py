@@ -30,7 +30,8 @@ def command(
     Every cell of every published table (tokens/s, MFU, days for 1T tokens) is recomputed from its step time, the batch
     size, sequence length, FLOPs formula and attention convention of the recipe, and the stated peak. Configuration rows
     (DP, GA, split of layers) and worked examples are checked as well. If a different assumption (peak, batch size,
-    number of query groups …) gives the published figure, it is listed as a possible explanation.
+    number of query groups …) gives the published figure, it is listed as a possible explanation; if several do, all of
+    them are, and none is named as the cause.
 
     FILE is a TOML file of published figures in the format of the plugins' reference files.
 
