@@ -93,6 +93,12 @@ class LauncherExtras(Protocol):
         Raises `UsageError` for an invalid time.
         """
 
+    def queue_limit(self, spec: RunSpec) -> tuple[float, str] | None:
+        """Return for how many seconds the job of a run may be pending, and where this limit is set; None: for ever."""
+
+    def cancel_pending(self, job: Job, run_dir: Path) -> None:
+        """Cancel the job if it is pending, and leave it alone if it has started."""
+
     def without_node(self, spec: RunSpec, node: str) -> RunSpec | None:
         """Return the specification for another attempt that excludes this node; None if it cannot be excluded."""
 

@@ -42,7 +42,9 @@ class JobStatus(Value, frozen=True):
     ended: float | None = None
     """End time of the ranks in epoch seconds."""
     verdict: str | None = None
-    """Outcome that the launcher itself reports: timeout, node_fail, preempted, out_of_memory, cancelled."""
+    """Outcome that the launcher itself reports: timeout, node_fail, preempted, out_of_memory, cancelled. A pending job
+    that can never start as it was submitted has not_started (`reason` says why).
+    """
 
 
 class Owner(Value, frozen=True):

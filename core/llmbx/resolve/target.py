@@ -63,8 +63,8 @@ def _require_profiles_type(layers: Layers, requested: str, gpus: Mapping[str, ha
     known = hardware.gpu(profile.cluster.gpu_type, gpus).name
     if known != requested:
         raise UsageError(
-            f"{layers.origins['gpu_type']} {requested}, but the {profile.origin} has gpu_type {known}: choose a profile of "
-            f"a cluster with {requested} (--cluster NAME), or none (LLMBX_CONFIG=/dev/null)"
+            f"{layers.origins['gpu_type']} {requested}, but the {profile.origin} has gpu_type {known}: choose a "
+            f"profile of a cluster with {requested} (--cluster NAME), or none (LLMBX_CONFIG=/dev/null)"
         )
 
 

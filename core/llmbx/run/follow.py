@@ -18,6 +18,7 @@ from ..plugins.isolation import stdout_to_stderr
 from ..plugins.log_parser import as_checked
 from ..record import arrivals, first_step
 from ..record.folder import Run
+from .waiting import give_up
 
 POLL_S = 0.2
 STACK_GRACE_S = 3.0
@@ -120,6 +121,7 @@ def follow(
 ) -> JobStatus:
     """Follow a run until its job has ended; return the final status. `parser` makes a parser for its log.
 
+    A job that can never start, or that waits in the queue for too long, is cancelled.
     If the log does not grow for the spec's `stall_timeout_s` seconds, the ranks' stacks are dumped into it and the job
     is cancelled. A run that takes longer than `deadline_s` seconds is cancelled too, without a stack dump.
     KeyboardInterrupt is left to the caller.
@@ -137,6 +139,7 @@ def follow(
         if now() - polled >= launcher.poll_s:
             status, polled = _poll(run, launcher, status), now()
             sink.status(status)
+            status = give_up(run, launcher, status) or status
     follower.close()
     arrivals.note(run, follower.arrivals)
     return status

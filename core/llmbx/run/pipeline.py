@@ -29,6 +29,7 @@ from .launch import render, with_cache, write_files
 from .own_result import own_result
 from .recovery import recover
 from .retry import start_next_attempt
+from .waiting import give_up as give_up
 
 
 def start(

@@ -32,7 +32,8 @@ from .commands import call, environment
 from .evidence import Evidence, read_evidence, read_step_evidence
 from .find import find_jobs
 from .params import check_params, check_srun
-from .settings import sbatch_options, srun_options, with_option
+from .pending import Pending
+from .settings import queue_limit, sbatch_options, srun_options, with_option
 from .state import PENDING, VERDICTS, Queue, SlurmState
 
 GRACE_S = 30.0
@@ -65,6 +66,7 @@ class SlurmLauncher:
     def __init__(self, inside: Callable[[RunSpec], SlurmLauncher | None] = lambda spec: None) -> None:
         """`inside` returns the launcher for the allocation that this process runs in, if it runs in one."""
         self._queue = Queue()
+        self._pending = Pending()
         self._inside = inside
 
     def available(self) -> str | None:
@@ -93,6 +95,7 @@ class SlurmLauncher:
         check_srun(srun_options(spec), f"cluster '{spec.cluster}'")
         if not environ.get(JOB):
             check_params(sbatch_options(spec), spec.origins)
+            queue_limit(spec)
 
     def complete_spec(self, spec: RunSpec) -> RunSpec:
         """The specification with the settings that depend on the rest of the run. Raises `UsageError` if invalid."""
@@ -111,6 +114,10 @@ class SlurmLauncher:
             return time_limit.minutes(text), origin
         except ValueError as error:
             raise UsageError(f"{origin}: {error}") from None
+
+    def queue_limit(self, spec: RunSpec) -> tuple[float, str] | None:
+        """How many seconds the job may be pending, and where that is set; None: for ever."""
+        return queue_limit(spec)
 
     def without_node(self, spec: RunSpec, node: str) -> RunSpec | None:
         """The specification with `node` excluded; None if the nodes were selected with nodelist."""
@@ -166,11 +173,10 @@ class SlurmLauncher:
             return self._unreachable(job, run_dir, error)
         end = _script_exit(job, run_dir)  # read after the queue: a job that has ended there has written its exit file
         if state is not None and state.live and not (end is not None and end.exit_code == 0):
+            if state.name in PENDING:
+                return self._pending.status(job, state)
             where = f"{state.name.lower()}: {state.reason}" if state.reason else state.name.lower()
-            pending = state.name in PENDING
-            return JobStatus(
-                state="pending" if pending else "running", reason=where, started=None if pending else state.started
-            )
+            return JobStatus(state="running", reason=where, started=state.started)
         if end is not None and state is not None and _from_earlier_start(end, state):
             return _requeued_without_start(self._queue.with_exit(job.job_id) or state)
         if end is None:  # only then query the exit code, which costs one command for each job
@@ -192,6 +198,11 @@ class SlurmLauncher:
             return
         number, _, cluster = job.job_id.partition(";")
         call("scancel", *([f"--clusters={cluster}"] if cluster else []), number)
+
+    def cancel_pending(self, job: Job, run_dir: Path) -> None:
+        """Cancel the job if it is pending; a job that has started in the meantime goes on."""
+        number, _, cluster = job.job_id.partition(";")
+        call("scancel", *([f"--clusters={cluster}"] if cluster else []), "--state=PENDING", number)
 
     def dump_stacks(self, job: Job, run_dir: Path) -> None:
         """Send SIGUSR1 to every rank, but not to the script."""

@@ -7,10 +7,14 @@ from typing import Annotated, Any, ClassVar
 
 from llmbx.api import Finding, Layer, Option, RunSpec, Scalar, Settings, UsageError, settings_of
 
+from . import time_limit
 from .params import from_environ, option_name, parse_params
 
-TABLES = ("sbatch", "srun", "gpus_per_node_flag", "preflight", "vboost")
+TABLES = ("sbatch", "srun", "gpus_per_node_flag", "preflight", "vboost", "max_wait")
 """Fields that are not options of sbatch themselves."""
+
+MAX_WAIT = "7-0"
+"""How long a job may be pending, unless the user sets another time: a week."""
 
 
 class SlurmSettings(Settings, frozen=True):
@@ -44,6 +48,14 @@ class SlurmSettings(Settings, frozen=True):
         dict[str, Scalar], Option(help="Any other option of sbatch.", name="--slurm-arg", metavar="KEY=VALUE")
     ] = {}
     srun: Annotated[dict[str, Scalar], Option(help="Options of srun.", name="", metavar="KEY=VALUE")] = {}
+    max_wait: Annotated[
+        str | None,
+        Option(
+            help="How long a job may be pending before it is cancelled: a time as for sbatch --time (minutes, "
+            "D-H:M …), or unlimited. [default: 7-0, a week]",
+            metavar="TIME",
+        ),
+    ] = None
     preflight: Annotated[
         bool | None,
         Option(help="Health-check all nodes before launch. Default: above 64 GPUs.", name="--preflight"),
@@ -105,6 +117,20 @@ def sbatch_options(spec: RunSpec) -> dict[str, str]:
     settings = settings_of(spec, SlurmSettings)
     flag = {"gpus-per-node": str(spec.gpus_per_node)} if settings.gpus_per_node_flag else {}
     return {**flag, **{key: str(value) for key, value in settings.sbatch.items()}}
+
+
+def queue_limit(spec: RunSpec) -> tuple[float, str] | None:
+    """How many seconds the job of a run may be pending, and where that is set; None: for ever.
+
+    Raises `UsageError` for an invalid time.
+    """
+    text = settings_of(spec, SlurmSettings).max_wait or MAX_WAIT
+    origin = f"max_wait={text} ({spec.origins.get('slurm.max_wait', 'default')})"
+    try:
+        minutes = time_limit.minutes(text)
+    except ValueError as error:
+        raise UsageError(f"{origin}: {error}") from None
+    return None if minutes is None else (minutes * 60.0, f"the limit is {origin}, which --slurm-max-wait changes")
 
 
 def srun_options(spec: RunSpec) -> dict[str, str]:

@@ -198,7 +198,7 @@ class Driver:
                 self._back_off(error)
                 break
             if status.state in ("pending", "running"):
-                status = self._cancel_if_stalled(run, status)
+                status = pipeline.give_up(run, self.launcher, status) or self._cancel_if_stalled(run, status)
             if status.state not in ("pending", "running"):
                 self._close(slot, run, status)
                 self._submit(pool)

@@ -1,0 +1,70 @@
+"""Give up a job that can never start, or that has waited in the queue for too long."""
+
+from __future__ import annotations
+
+import time
+
+from ..errors import InfraError
+from ..launchers.base import Launcher, Unreachable
+from ..model import Job, JobStatus
+from ..record.folder import Run
+
+NEVER = "not_started"
+"""Verdict of a pending job that can never start, and of one that was given up."""
+
+SETTLE_S = 10.0
+"""A scheduler may take this many seconds to report that a job was cancelled."""
+
+
+def give_up(run: Run, launcher: Launcher, status: JobStatus) -> JobStatus | None:
+    """Cancel a pending job if it can never start or has waited for longer than allowed; return its final status.
+
+    The launcher says that a job can never start with the verdict `not_started`, and how long a job may wait with its
+    method `queue_limit`. None if the job goes on waiting, has started in the meantime, or cannot be cancelled now. The
+    exit code is 4: the job failed because of the scheduler.
+    """
+    job = run.record.job
+    if status.state != "pending" or job is None:
+        return None
+    reason = _why(run, job, launcher, status)
+    if reason is None:
+        return None
+    try:
+        getattr(launcher, "cancel_pending", launcher.cancel)(job, run.path)
+        after = _settled(run, job, launcher)
+    except Unreachable:
+        return None
+    if after.state in ("pending", "running"):
+        return None
+    return JobStatus(
+        state="ended", exit_code=InfraError.exit_code, verdict=NEVER, reason=reason, ended=after.ended or time.time()
+    )
+
+
+def _why(run: Run, job: Job, launcher: Launcher, status: JobStatus) -> str | None:
+    if status.verdict == NEVER:
+        return f"job {job.job_id} was cancelled: {status.reason}"
+    limit = getattr(launcher, "queue_limit", lambda spec: None)(run.record.spec)
+    if limit is None:
+        return None
+    seconds, origin = limit
+    # A job that was requeued waits again; its output is from before.
+    last_output = max((path.stat().st_mtime for path in run.path.glob("*.out")), default=0.0)
+    waited = time.time() - max(job.submitted, last_output)
+    if waited < seconds:
+        return None
+    return f"job {job.job_id} was cancelled: it waited {_time(waited)} in the queue ({status.reason}); {origin}"
+
+
+def _settled(run: Run, job: Job, launcher: Launcher) -> JobStatus:
+    """The status as soon as the job is not pending any more, or after `SETTLE_S` seconds."""
+    until = time.monotonic() + SETTLE_S
+    while (status := launcher.status(job, run.path)).state == "pending" and time.monotonic() < until:
+        time.sleep(launcher.poll_s / 4)
+    return status
+
+
+def _time(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    days, hours = divmod(minutes // 60, 24)
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"

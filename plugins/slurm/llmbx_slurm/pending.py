@@ -1,0 +1,42 @@
+"""The status of pending jobs: waiting, or never able to start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from llmbx.api import Job, JobStatus
+
+from . import reasons
+from .commands import call
+from .state import SlurmState
+
+NEVER_S = 10.0
+"""A job can never start if its reason has said so for this many seconds: limits are changed while jobs wait."""
+
+
+class Pending:
+    """The reasons of the pending jobs that this process watches, and since when each has its own."""
+
+    def __init__(self, command: Callable[..., str] = call, now: Callable[[], float] = time.monotonic) -> None:
+        self._call, self._now = command, now
+        self._known: dict[str, tuple[str, float, str | None]] = {}
+
+    def status(self, job: Job, state: SlurmState) -> JobStatus:
+        """The status of a pending job; its verdict is `not_started` if it can never start."""
+        code = reasons.code_of(state.reason)
+        known = self._known.get(job.job_id)
+        if known is None or known[0] != code:
+            known = self._known[job.job_id] = (code, self._now(), self._why(job, code))
+        _, since, why = known
+        if why is None:
+            name = state.name.lower()
+            return JobStatus(state="pending", reason=f"{name}: {state.reason}" if state.reason else name)
+        verdict = "not_started" if self._now() - since >= NEVER_S else None
+        return JobStatus(state="pending", reason=f"it can never start ({state.reason}): {why}", verdict=verdict)
+
+    def _why(self, job: Job, code: str) -> str | None:
+        if code != reasons.NODES:
+            return reasons.why_never(code)
+        number, _, cluster = job.job_id.partition(";")
+        return reasons.too_many_nodes((f"--clusters={cluster}",) if cluster else (), number, self._call)
