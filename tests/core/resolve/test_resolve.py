@@ -53,7 +53,7 @@ def test_a_profile_of_other_gpus_than_the_requested_ones_is_an_error(
         spec(environ=environ, cluster={"gpu_type": "h100"}, **asked)
     assert str(refused.value).startswith(f"{origin} h200, but the cluster 'c' in llmbx.toml has gpu_type h100: ")
     for cluster in ({"gpu_type": "H200"}, {}):  # accepted: what is missing now is a configuration of this workload
-        with pytest.raises(UsageError, match="^line mini has no configuration for h200"):
+        with pytest.raises(UsageError, match=r"^line mini has no configuration for h200"):
             spec(environ=environ, size="mini", cluster=cluster, **asked)
     assert spec(gpu_type="cpu", cluster={"gpu_type": "h100"}).gpu_type == "cpu", "every cluster has CPUs"
 
