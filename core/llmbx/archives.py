@@ -22,10 +22,10 @@ from .errors import UsageError
 from .model import Value
 
 MOST_MEMBERS = 65_000
-LARGEST_HEADER = 1 << 20
+LARGEST_HEADER = 1 << 16
 """Largest extended header (a long name) of a tar file, in bytes."""
 LARGEST_DIRECTORY = 1 << 24
-"""Largest central directory of a zip file, in bytes."""
+"""Largest central directory of a zip file, and most bytes in the names of a tar file's members."""
 HIGHEST_RATIO = 200
 """An archive of more than `ANY_RATIO` unpacked bytes may have this many times its own size. Wheels have 2 to 10."""
 ANY_RATIO = 1 << 26
@@ -87,7 +87,7 @@ def tar_members(file: Stream, folders: bool = False, links: bool = False) -> Ite
     """
     seen: set[str] = set()
     longer: dict[str, str] = {}
-    headers = position = 0
+    headers = position = names = 0
     while block := file.read(_BLOCK):
         position += _BLOCK
         if not block.strip(b"\0"):
@@ -96,25 +96,28 @@ def tar_members(file: Stream, folders: bool = False, links: bool = False) -> Ite
         if headers > 3 * MOST_MEMBERS:
             raise UsageError(f"it has more than {3 * MOST_MEMBERS:,} headers")
         info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-        size = int(longer.pop("size", info.size))
-        if size < 0:
-            raise UsageError(f"it declares a size of {size} bytes for {info.name!r}")
-        padded = -(-size // _BLOCK) * _BLOCK
+        if info.size < 0:
+            raise UsageError(f"it declares a size of {info.size} bytes for {info.name!r}")
         if info.type in (*_EXTENDED, _LONG_NAME, _LONG_LINK):
-            longer |= _extended(file, info, padded)
-            position += padded
+            longer |= _extended(file, info)
+            position += _padded(info.size)
             continue
-        path = longer.pop("path", info.name)
+        size, path = int(longer.pop("size", info.size)), longer.pop("path", info.name)
         _check_member(path, info.type, longer.pop("linkpath", info.linkname), folders, links)
         if path in seen:
             raise UsageError(f"it has {path!r} twice")
         seen.add(path)
-        if len(seen) > MOST_MEMBERS:
-            raise UsageError(f"it has more than {MOST_MEMBERS:,} members")
+        names += len(path)
+        if len(seen) > MOST_MEMBERS or names > LARGEST_DIRECTORY:
+            raise UsageError(f"it has more than {MOST_MEMBERS:,} members, or names of over {LARGEST_DIRECTORY:,} bytes")
         if info.type in _REGULAR:
             yield TarMember(path=path, size=size, offset=position)
-            _skip(file, position, padded)
-            position += padded
+            _skip(file, position, _padded(size))
+            position += _padded(size)
+
+
+def _padded(size: int) -> int:
+    return -(-size // _BLOCK) * _BLOCK
 
 
 def path_problem(path: str) -> str | None:
@@ -127,11 +130,11 @@ def path_problem(path: str) -> str | None:
     return None
 
 
-def _extended(file: Stream, info: tarfile.TarInfo, padded: int) -> dict[str, str]:
+def _extended(file: Stream, info: tarfile.TarInfo) -> dict[str, str]:
     """The values of an extended header that matter here: path, linkpath and size of the next member."""
     if info.size > LARGEST_HEADER:
         raise UsageError(f"it has an extended header of {info.size:,} bytes (limit: {LARGEST_HEADER:,})")
-    content = file.read(padded)[: info.size]
+    content = file.read(_padded(info.size))[: info.size]
     if len(content) < info.size:
         raise tarfile.ReadError("unexpected end of data")
     if info.type in (_LONG_NAME, _LONG_LINK):

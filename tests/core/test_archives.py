@@ -101,11 +101,16 @@ def test_links_are_followed_only_inside() -> None:
         list(tar_members(outside, links=True))
 
 
+SIZE_FOR_HEADER = header("a", 19, b"x") + b"19 size=9999999999\n".ljust(512, b"\0") + header("b", 5, b"L")
+"""A size for the next file, before a long name: the name is not as long as that."""
+
+
 @pytest.mark.parametrize(
     ("content", "error", "said"),
     [
         (header("a", 1 << 40), tarfile.ReadError, "unexpected end of data"),
-        (header("a", LARGEST_HEADER + 1, b"L"), UsageError, "an extended header of 1,048,577 bytes"),
+        (header("a", LARGEST_HEADER + 1, b"L"), UsageError, "an extended header of 65,537 bytes"),
+        (SIZE_FOR_HEADER, tarfile.ReadError, "unexpected end of data"),
         (header("a", 1 << 40, b"x"), UsageError, "an extended header of"),
         (header("a", 9, b"x") + b"99 path=a".ljust(512, b"\0"), tarfile.ReadError, "invalid extended header"),
         (header("a", 14, b"x") + b"14 size=-1234\n".ljust(512, b"\0"), tarfile.ReadError, "invalid size"),
@@ -255,3 +260,12 @@ def test_a_package_as_builders_write_it_is_accepted(tmp_path: Path) -> None:
 )
 def test_a_path_stays_inside(path: str, bad: bool) -> None:
     assert (path_problem(path) is not None) is bad
+
+
+def test_names_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long names pack well: without a limit, a small archive would fill the memory with them."""
+    monkeypatch.setattr(archives, "LARGEST_DIRECTORY", 10_000)
+    few = [(member(f"{number}{'x' * 4000}"), b"") for number in range(2)]
+    assert len(list(tar_members(tar(*few)))) == 2
+    with pytest.raises(UsageError, match="names of over 10,000 bytes"):
+        list(tar_members(tar(*few, (member("y" * 4000), b""))))

@@ -18,7 +18,7 @@ OPTIONS = ("--require-hashes", "--no-build-isolation")
 
 _MISMATCH = (
     re.compile(r"Hash mismatch for `(?P<name>[^`]+)`.*?Computed:\s+sha256:(?P<got>[0-9a-f]{64})", re.DOTALL),  # uv
-    re.compile(r"^\s+(?P<name>\S+) from .{1,2000}?\bGot\s+(?P<got>[0-9a-f]{64})", re.DOTALL | re.MULTILINE),  # pip
+    re.compile(r"^[ \t]+(?P<name>\S+) from .{1,2000}?\bGot\s+(?P<got>[0-9a-f]{64})", re.DOTALL | re.MULTILINE),  # pip
 )
 
 
