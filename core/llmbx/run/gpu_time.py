@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from ..errors import LlmbxError
 from ..launchers.exits import read_exit, read_starts
 from ..model import RunSpec, Value
 from ..model.run_folder import batch_name
@@ -38,7 +40,7 @@ def gpu_time(run: Run, total_s: float | None) -> GpuTime:
     spec = run.record.spec
     if spec.gpu_type == "cpu":
         return GpuTime(hours=None)
-    spent = list(_attempts(run.path, spec, total_s))
+    spent = list(_attempts(run.path, spec, total_s, _earlier(run.path)))
     warnings = [f"the end of attempt {one.number} was not recorded: its GPU-hours count until its last output"
                 for one in spent if one.until_output]  # fmt: skip
     unknown = [one.number for one in spent if one.seconds is None]
@@ -50,14 +52,22 @@ def gpu_time(run: Run, total_s: float | None) -> GpuTime:
     return GpuTime(hours=spec.gpus * sum(one.seconds or 0.0 for one in spent) / 3600, warnings=tuple(warnings))
 
 
-def _attempts(run_dir: Path, spec: RunSpec, total_s: float | None) -> Iterator[Spent]:
-    """Every attempt, the last one at the end.
+def _earlier(run_dir: Path) -> list[int]:
+    """The numbers of the earlier attempts' folders."""
+    folders = (path for path in (run_dir / FOLDER).glob("*") if path.name.isascii() and path.name.isdigit())
+    return sorted(int(path.name) for path in folders if path.is_dir())
+
+
+def _attempts(run_dir: Path, spec: RunSpec, total_s: float | None, earlier: list[int]) -> Iterator[Spent]:
+    """Every attempt, those with the numbers `earlier` first, and the last one at the end.
 
     A scheduler that requeues a job starts its script again: the output of all these starts is in one file, which stays
     with the last of them.
     """
+    if not earlier and total_s is not None:
+        yield Spent(number=0, seconds=total_s)
+        return
     requeued: list[tuple[int, Path]] = []
-    earlier = sorted(int(path.name) for path in (run_dir / FOLDER).glob("*") if path.name.isdigit())
     for number, folder in [*((number, run_dir / FOLDER / str(number)) for number in earlier), (len(earlier), run_dir)]:
         last = folder == run_dir
         starts = [start.at for start in read_starts(folder / batch_name(spec))]
@@ -82,12 +92,14 @@ def _requeued(number: int, folder: Path, begun: float | None) -> Spent:
 
 
 def _recorded(folder: Path) -> float | None:
-    result = read_result(folder)
-    return result.timing.total_s if result else None
+    with suppress(LlmbxError):  # damaged
+        result = read_result(folder)
+        return result.timing.total_s if result else None
+    return None
 
 
 def _spent(number: int, folder: Path, begun: float | None, recorded: float | None) -> Spent:
-    if recorded is not None:
+    if recorded is not None and recorded >= 0:
         return Spent(number=number, seconds=recorded)
     seconds = elapsed(begun, _last_output(folder))
     return Spent(number=number, seconds=seconds, until_output=seconds is not None)
@@ -95,4 +107,7 @@ def _spent(number: int, folder: Path, begun: float | None, recorded: float | Non
 
 def _last_output(folder: Path) -> float | None:
     """When the outputs of an attempt were last written (epoch seconds)."""
-    return max((path.stat().st_mtime for path in folder.glob("*.out")), default=None)
+    try:
+        return max((path.lstat().st_mtime for path in folder.glob("*.out")), default=None)
+    except OSError:
+        return None

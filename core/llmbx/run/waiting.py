@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ..errors import InfraError
-from ..launchers.base import Launcher, Unreachable
+from ..launchers.base import Launcher
 from ..model import Job, JobStatus
 from ..record.folder import Run
 
@@ -32,7 +32,7 @@ def give_up(run: Run, launcher: Launcher, status: JobStatus) -> JobStatus | None
     try:
         getattr(launcher, "cancel_pending", launcher.cancel)(job, run.path)
         after = _settled(run, job, launcher)
-    except Unreachable:
+    except InfraError:  # it is tried again with the next status
         return None
     if after.state in ("pending", "running"):
         return None
@@ -49,7 +49,7 @@ def _why(run: Run, job: Job, launcher: Launcher, status: JobStatus) -> str | Non
         return None
     seconds, origin = limit
     # A job that was requeued waits again; its output is from before.
-    last_output = max((path.stat().st_mtime for path in run.path.glob("*.out")), default=0.0)
+    last_output = max((path.lstat().st_mtime for path in run.path.glob("*.out")), default=0.0)
     waited = time.time() - max(job.submitted, last_output)
     if waited < seconds:
         return None

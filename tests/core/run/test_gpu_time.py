@@ -92,6 +92,22 @@ def test_an_attempt_without_any_time_makes_the_sum_unknown(run: Run) -> None:
     assert found.hours is None and found.warnings == ("GPU-hours are unknown: attempt 0 recorded no time",)
 
 
+def test_what_a_job_leaves_in_its_folder_does_not_end_the_assessment(run: Run) -> None:
+    """A dangling link, a damaged result, a name that only looks like a number, a line that only looks like a start."""
+    write(run.path, run, BEGIN, until=BEGIN + 900)
+    with (run.path / batch_name(run.record.spec)).open("a") as file:
+        file.write("2027-99-99Tnever llmbx: starts as 7 on n1\n")
+    for name in ("0", "²", "x"):
+        (run.path / "attempts" / name).mkdir(parents=True)
+    (run.path / "attempts/1").write_text("a file")
+    (run.path / "attempts/0/result.json").write_text("{")
+    write(run.path / "attempts/0", run, BEGIN - 9000, until=BEGIN - 9000 + 450)
+    (run.path / "attempts/0/gone.out").symlink_to("nowhere")
+    os.utime(run.path / "attempts/0/gone.out", (BEGIN - 9000, BEGIN - 9000), follow_symlinks=False)
+    found = gpu_time(run, 450.0)
+    assert found.hours == 2.0, found.warnings
+
+
 def test_without_gpus_or_a_start_there_are_none(run: Run) -> None:
     assert gpu_time(run, None).hours is None
     on_cpu = run.replace(record=run.record.replace(spec=run.record.spec.replace(gpu_type="cpu")))

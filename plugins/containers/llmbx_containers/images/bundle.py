@@ -72,7 +72,7 @@ def export(
         keys = {member.key for member in members if member.key}
         manifest = Manifest(members=members, locked={key: lock[key] for key in sorted(keys) if key in lock})
         temporary = Path(scratch) / "bundle"
-        with tarfile.open(temporary, "w") as archive:
+        with tarfile.open(temporary, "w", dereference=True) as archive:  # an import accepts no links
             _add_bytes(archive, MANIFEST, msgspec.json.encode(manifest))
             for (path, _, _), member in zip(files, members, strict=True):
                 progress(f"{bundle.name}: adding {member.path} ({formatting.size(member.size)})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 
@@ -60,6 +61,18 @@ def test_a_bundle_holds_tokenizers_and_wheels_and_no_token(install: Path, tmp_pa
     assert b"hf_planted" not in (tmp_path / "a.bundle").read_bytes()
     import_bundle(tmp_path / "a.bundle", tmp_path / "other", False, quiet)
     assert (tmp_path / "other" / SNAPSHOT).read_text() == "{}"
+
+
+def test_files_that_are_links_are_exported_as_files(install: Path, tmp_path: Path) -> None:
+    """uv and the hub's cache link files; an import accepts no links."""
+    os.link(install / BLOB, install / f"{HUB}/models--a--b/blobs/2f")
+    wheel = install / "wheels/a-1.0-py3-none-any.whl"
+    wheel.rename(tmp_path / wheel.name)
+    wheel.symlink_to(tmp_path / wheel.name)
+    export(tmp_path / "a.bundle", [], install, quiet)
+    import_bundle(tmp_path / "a.bundle", tmp_path / "other", False, quiet)
+    assert (tmp_path / "other" / f"{HUB}/models--a--b/blobs/2f").read_text() == "{}"
+    assert (tmp_path / "other/wheels/a-1.0-py3-none-any.whl").read_bytes() == wheel.read_bytes()
 
 
 def test_the_token_in_an_earlier_bundle_is_left_there(tmp_path: Path) -> None:
