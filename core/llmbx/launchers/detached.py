@@ -14,7 +14,7 @@ from ..errors import InfraError, UsageError
 from ..model import JobStatus
 from . import processes
 from .exits import exit_status, read_exit
-from .supervisor import ORPHANED
+from .supervisor import COMMAND, ORPHANED
 
 STOP_GRACE = "LLMBX_STOP_GRACE_S"
 """Variable with the seconds that the script gives its ranks between TERM and KILL (default: 5)."""
@@ -49,7 +49,7 @@ def start(
     try:
         with output.open("ab") as out:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", processes.SUPERVISOR, str(grace_s), str(told), str(lifeline), str(script)],
+                [sys.executable, *COMMAND, processes.SUPERVISOR, str(grace_s), str(told), str(lifeline), str(script)],
                 env=None if environ is None else dict(environ), stdin=subprocess.DEVNULL, stdout=out,
                 stderr=subprocess.STDOUT, cwd=run_dir, start_new_session=True,
                 pass_fds=[told, *([lifeline] if attended else [])],

@@ -21,8 +21,8 @@ PLACE = "local.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 ENDED = "4194305-0"
 """Job id of a script that has ended: Linux has no process id above 2^22 (proc(5), pid_max)."""
-SUPERVISOR = str(Path(supervisor_module.__file__).absolute())
-"""The program of the supervisor."""
+SUPERVISOR = str(Path(supervisor_module.__file__).absolute().parent)
+"""The folder of the supervisor's program."""
 _STATE, _PARENT, _START = 2, 3, 21
 """Fields of /proc/PID/stat, counted from 0 (proc(5))."""
 
@@ -30,8 +30,8 @@ _STATE, _PARENT, _START = 2, 3, 21
 class Place(msgspec.Struct, frozen=True):
     """Where a local run was started: its process ids are valid only there, until the machine is restarted.
 
-    `script` is the job id of the latest script in the folder, `supervisor` the process that started it, in the same form;
-    None if the user started the script.
+    `script` is the job id of the latest script in the folder, `supervisor` the process that started it, also as a job
+    id; None if the user started the script.
     """
 
     host: str
@@ -161,7 +161,7 @@ def _supervisor(parent: int) -> str | None:
     """Return the process as a job id if it is the supervisor of a script."""
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{parent}/cmdline").read_bytes().split(b"\0")
-        if any(word.endswith(b"llmbx/launchers/supervisor.py") for word in words):  # of any installed llmbx
+        if any(word.endswith(b"llmbx/launchers") for word in words):  # of any installed llmbx
             return as_job_id(parent)
     return None
 
@@ -184,7 +184,7 @@ def _members(session: int, start: int) -> tuple[Process, ...]:
         process = read_process(int(entry.name)) if entry.name.isdigit() else None
         if process and process.session == session and process.pid != session and process.start >= start:
             found.append(process)
-    return tuple(sorted(found))
+    return tuple(sorted(found, key=lambda process: process.pid))
 
 
 def _stat(pid: int) -> list[str] | None:

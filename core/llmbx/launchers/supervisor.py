@@ -1,6 +1,9 @@
 """Supervise the script of one local run, and end everything that the run started.
 
-Started as a file, `python -I -S supervisor.py GRACE_S REPORT LIFELINE SCRIPT`, so it imports the standard library only.
+Started with `COMMAND` and the arguments GRACE_S REPORT LIFELINE SCRIPT. The start of every local run waits for it, so
+it imports only what Python has built in before the script has started, and little after (contextlib alone takes half as
+long as Python's start).
+
 It is the parent of the script and, on Linux, the subreaper of all processes that the run starts: one that leaves its
 session or loses its parent (setsid, double fork) stays a descendant (prctl(2), PR_SET_CHILD_SUBREAPER). Without /proc
 it ends the script's process group.
@@ -12,14 +15,13 @@ byte releases the run (`--detach`).
 
 from __future__ import annotations
 
-import contextlib
+import _signal as signal  # type: ignore[import-not-found] # the module signal takes longer to import than all the rest
 import os
-import select
-import signal
 import sys
-import time
-from typing import NamedTuple, NoReturn
+from time import monotonic
 
+COMMAND = ("-I", "-S", "-c", "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main()")
+"""Options of Python, followed by the folder of this file: as an imported module it has been compiled before."""
 ORPHANED = "orphaned"
 """Empty file in the run folder: llmbx ended before its run, which was stopped therefore."""
 OUTLIVES = b"LLMBX_OUTLIVES_RUN="
@@ -40,13 +42,19 @@ _PARENT, _SESSION, _THREADS, _START = 1, 3, 17, 19
 """Fields of /proc/PID/stat after the name, counted from 0 (proc(5))."""
 
 
-class Process(NamedTuple):
+class Process:
     """A living process; its id and its start (clock ticks since boot) identify it until the machine is restarted."""
 
-    pid: int
-    start: int
-    parent: int
-    session: int
+    __slots__ = ("parent", "pid", "session", "start")
+
+    def __init__(self, pid: int, start: int, parent: int = 0, session: int = 0) -> None:
+        self.pid, self.start, self.parent, self.session = pid, start, parent, session
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Process) and (self.pid, self.start) == (other.pid, other.start)
+
+    def __hash__(self) -> int:
+        return hash((self.pid, self.start))
 
 
 def read_process(pid: int) -> Process | None:
@@ -124,6 +132,8 @@ class Supervisor:
 
     def run(self, wakeup: int) -> None:
         """Return when nothing of the run is left. `wakeup` is the descriptor that receives the numbers of signals."""
+        import select
+
         while not self.reap():
             watched = [wakeup, *([self.lifeline] if self.lifeline >= 0 else [])]
             ready, _, _ = select.select(watched, [], [], None if self.stopping is None else TICK_S)
@@ -147,15 +157,17 @@ class Supervisor:
         self.lifeline = -1
         if not released and not self.ended:
             say("llmbx has ended, stopping its run")
-            with contextlib.suppress(OSError):  # a full disk: the cause is then "stopped by SIGTERM"
+            try:  # noqa: SIM105
                 os.close(os.open(ORPHANED, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o666))
+            except OSError:  # a full disk: the cause is then "stopped by SIGTERM"
+                pass
         if not released:
             self.stop()
 
     def stop(self) -> None:
         """Begin to stop the run: its script stops the ranks and records the end."""
         if self.stopping is None:
-            self.stopping = time.monotonic()
+            self.stopping = monotonic()
             if not self.ended:  # not reaped yet, so the id is still the script's
                 os.kill(self.script, signal.SIGTERM)
                 os.kill(self.script, signal.SIGCONT)
@@ -183,7 +195,7 @@ class Supervisor:
         left = [process for process in descendants(os.getpid()) if not outlives(process)]
         if self.stopping is None:  # the ranks of a killed script continue, and can be cancelled
             return not left
-        late = time.monotonic() - self.stopping - self.grace_s
+        late = monotonic() - self.stopping - self.grace_s
         self.end(left, late)
         return (self.ended and not left) or late > GIVE_UP_AFTER_S
 
@@ -202,20 +214,28 @@ class Supervisor:
         for process in doomed:
             tell(process, signal.SIGKILL)
         if late >= 0 and not os.path.isdir(f"/proc/{os.getpid()}"):  # noqa: PTH112 (another system than Linux)
-            with contextlib.suppress(OSError):
+            try:  # noqa: SIM105
                 os.killpg(self.script, signal.SIGKILL)
+            except OSError:
+                pass
 
 
 def tell(process: Process, number: int) -> None:
     """Send a signal as far as it is allowed: a process that has changed its user (sudo) cannot be stopped."""
-    with contextlib.suppress(PermissionError):
+    try:  # noqa: SIM105
         send(process, number)
+    except PermissionError:
+        pass
 
 
 def say(text: str) -> None:
     """Write a line to the output of the script, in its format; a full disk is ignored."""
-    with contextlib.suppress(OSError):
+    import time
+
+    try:  # noqa: SIM105
         os.write(1, f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} llmbx: {text}\n".encode())
+    except OSError:
+        pass
 
 
 def adopt_orphans() -> None:
@@ -223,8 +243,10 @@ def adopt_orphans() -> None:
     if sys.platform == "linux":
         import ctypes
 
-        with contextlib.suppress(OSError, AttributeError):
+        try:  # noqa: SIM105
             ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+        except (OSError, AttributeError):
+            pass
 
 
 def start(script: str, report: int) -> int:
@@ -249,13 +271,13 @@ def start(script: str, report: int) -> int:
         os._exit(127)
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Start the script and supervise it to its end."""
-    grace_s, report, lifeline, script = float(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    grace_s, report, lifeline, script = float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+    del sys.path[0]
     for descriptor in (report, lifeline):
         if descriptor >= 0:
             os.set_inheritable(descriptor, False)
-    adopt_orphans()
     wakeup, signalled = os.pipe()
     os.set_blocking(signalled, False)
     signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
@@ -264,9 +286,6 @@ def main() -> NoReturn:
             signal.signal(number, lambda *_: None)
     pid = start(script, report)
     os.close(report)
+    adopt_orphans()  # long before the script has started a rank
     Supervisor(pid, grace_s, lifeline).run(wakeup)
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -143,7 +143,7 @@ def test_a_process_id_in_use_again_is_not_signalled() -> None:
     try:
         known = supervisor.read_process(bystander.pid)
         assert known is not None
-        supervisor.send(known._replace(start=known.start - 1), signal.SIGKILL)
+        supervisor.send(supervisor.Process(known.pid, known.start - 1), signal.SIGKILL)
         time.sleep(0.2)
         assert bystander.poll() is None
         supervisor.send(known, signal.SIGKILL)
