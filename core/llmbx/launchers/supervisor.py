@@ -1,8 +1,7 @@
 """Supervise the script of one local run, and end everything that the run started.
 
 Started with `COMMAND` and the arguments GRACE_S REPORT LIFELINE SCRIPT. The start of every local run waits for it, so
-it imports only what Python has built in before the script has started, and little after (contextlib alone takes half as
-long as Python's start).
+it imports little: ctypes for prctl, and what Python has built in (contextlib alone takes half as long as Python's start).
 
 It is the parent of the script and, on Linux, the subreaper of all processes that the run starts: one that leaves its
 session or loses its parent (setsid, double fork) stays a descendant (prctl(2), PR_SET_CHILD_SUBREAPER). Without /proc
@@ -284,8 +283,8 @@ def main() -> None:
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         if number not in (signal.SIGINT, signal.SIGHUP) or signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, lambda *_: None)
+    adopt_orphans()
     pid = start(script, report)
     os.close(report)
-    adopt_orphans()  # long before the script has started a rank
     Supervisor(pid, grace_s, lifeline).run(wakeup)
     os._exit(0)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..config.install import Install
 from ..config.plugin_settings import current_settings
-from ..errors import InfraError, LlmbxError, UsageError, one_line
+from ..errors import InfraError, LlmbxError, Terminated, UsageError, one_line
 from ..launchers.base import Unreachable
 from ..launchers.script import SCRIPT
 from ..logs.restarts import RESTARTED
@@ -181,7 +181,10 @@ def _follow(run: Run, context: RunContext, sink: Sink) -> JobStatus:
         if not context.launcher.attended or run.record.job is None:
             raise
         context.launcher.cancel(run.record.job, run.path)
-        return _cancelled(context.launcher.status(run.record.job, run.path), interruption)
+        status = context.launcher.status(run.record.job, run.path)
+        if context.launcher.remote and status.state == "running" and isinstance(interruption, Terminated):
+            raise  # the scheduler is ending all of this: it knows why when the run is finalized later
+        return cancelled(status, interruption)
     except PLUGIN_EXCEPTIONS as error:
         if context.launcher.attended and run.record.job is not None:
             _break_off(run, run.record.job, context, error)
@@ -205,8 +208,9 @@ def _break_off(run: Run, job: Job, context: RunContext, error: BaseException) ->
     conclude(run, context.plugins, status.replace(state="ended", verdict="broken_off", reason=reason))
 
 
-def _cancelled(status: JobStatus, interruption: KeyboardInterrupt) -> JobStatus:
-    if status.state == "ended" and status.exit_code == 0:
+def cancelled(status: JobStatus, interruption: KeyboardInterrupt) -> JobStatus:
+    """Return the final status of a run that was stopped for this interruption, unless it ended for another reason."""
+    if status.state == "ended" and (status.exit_code == 0 or status.verdict not in (None, "cancelled")):
         return status
     reason = f"interrupted by {str(interruption) or 'Ctrl-C'}"
     return status.replace(state="ended", exit_code=130, verdict="cancelled", reason=reason)

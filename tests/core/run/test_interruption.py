@@ -1,0 +1,36 @@
+"""What becomes of a run whose llmbx is asked to end."""
+
+from __future__ import annotations
+
+import pytest
+
+from llmbx.errors import Terminated
+from llmbx.model import JobStatus
+from llmbx.run.pipeline import cancelled
+from llmbx.run.verdict import judge
+
+from ..launchers.conftest import make_spec
+
+
+@pytest.mark.parametrize(
+    ("interruption", "cause"),
+    [(KeyboardInterrupt(), "interrupted by Ctrl-C"), (Terminated("SIGTERM"), "interrupted by SIGTERM")],
+)
+@pytest.mark.parametrize(
+    "status",
+    [JobStatus(state="ended", exit_code=143, verdict="cancelled", reason="stopped by SIGTERM"), JobStatus(state="lost"),
+     JobStatus(state="ended", exit_code=1)],
+)  # fmt: skip
+def test_the_signal_is_the_cause(status: JobStatus, interruption: KeyboardInterrupt, cause: str) -> None:
+    ended = cancelled(status, interruption)
+    verdict = judge(make_spec(), ended, [], [])
+    assert (verdict.status, verdict.cause, ended.exit_code) == ("cancelled", cause, 130)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [JobStatus(state="ended", exit_code=0), JobStatus(state="ended", exit_code=143, verdict="timeout", reason="TIMEOUT"),
+     JobStatus(state="ended", exit_code=143, verdict="preempted", reason="PREEMPTED")],
+)  # fmt: skip
+def test_a_run_that_ended_for_another_reason_keeps_it(status: JobStatus) -> None:
+    assert cancelled(status, Terminated("SIGTERM")) == status
