@@ -1,7 +1,7 @@
 """Supervise the script of one local run, and end everything that the run started.
 
 Started with `COMMAND` and the arguments GRACE_S REPORT LIFELINE SCRIPT. The start of every local run waits for it, so
-it imports little: ctypes for prctl, and what Python has built in (contextlib alone takes half as long as Python's start).
+it imports little: ctypes for prctl, and what Python has built in. contextlib alone takes half as long as all of it.
 
 It is the parent of the script and, on Linux, the subreaper of all processes that the run starts: one that leaves its
 session or loses its parent (setsid, double fork) stays a descendant (prctl(2), PR_SET_CHILD_SUBREAPER). Without /proc

@@ -29,7 +29,8 @@ def test_the_signal_is_the_cause(status: JobStatus, interruption: KeyboardInterr
 
 @pytest.mark.parametrize(
     "status",
-    [JobStatus(state="ended", exit_code=0), JobStatus(state="ended", exit_code=143, verdict="timeout", reason="TIMEOUT"),
+    [JobStatus(state="ended", exit_code=0),
+     JobStatus(state="ended", exit_code=143, verdict="timeout", reason="TIMEOUT"),
      JobStatus(state="ended", exit_code=143, verdict="preempted", reason="PREEMPTED")],
 )  # fmt: skip
 def test_a_run_that_ended_for_another_reason_keeps_it(status: JobStatus) -> None:

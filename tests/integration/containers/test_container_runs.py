@@ -73,14 +73,28 @@ def test_ctrl_c_stops_the_container_even_if_it_ignores_sigterm(
     assert str(install) not in Path("/proc/self/mounts").read_text()
 
 
+@pytest.mark.parametrize("tool", TOOLS)
+def test_no_container_outlives_an_llmbx_that_was_killed(
+    tool: str, background: Background, tool_env: dict[str, str], images: dict[str, str], daemons: Daemons, install: Path
+) -> None:
+    image = f"{daemons.registry}/ci/tiny:1"
+    process = background("run", "line", "--image", image, "--runtime", tool, "--set", "fault=deaf", env=tool_env)
+    wait_until(lambda: stepped(install) or process.poll() is not None)
+    assert trainers(install)
+    process.kill()
+    process.wait()
+    wait_until(lambda: no_container(daemons) and not trainers(install))
+
+
 def test_no_container_outlives_a_run_whose_script_was_killed(
     background: Background, tool_env: dict[str, str], images: dict[str, str], daemons: Daemons, install: Path
 ) -> None:
     image = f"{daemons.registry}/ci/tiny:1"
-    process = background("run", "line", "--image", image, "--runtime", "docker", "--set", "fault=deaf", env=tool_env)
-    wait_until(lambda: stepped(install) or process.poll() is not None)
-    process.kill()
-    process.wait()
+    arguments = ("--image", image, "--runtime", "docker", "--set", "fault=deaf", "--detach")
+    process = background("run", "line", *arguments, env=tool_env)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
+    wait_until(lambda: stepped(install))
     assert trainers(install)
     clients = [p for p in psutil.process_iter(["cmdline"]) if "docker" in (p.info["cmdline"] or [])[:1]]
     mine = [p for p in clients if any(str(install) in part for part in p.info["cmdline"])]
