@@ -146,8 +146,14 @@ def stop(process: str, run_dir: Path) -> None:
     while (found.supervisor or found.leader) and time.monotonic() < deadline:
         time.sleep(0.1)
         found = processes.look(process, run_dir)
+    refused = None
     for left in found.all:
-        processes.send(left, signal.SIGKILL)
+        try:
+            processes.send(left, signal.SIGKILL)
+        except InfraError as error:
+            refused = error
+    if refused:
+        raise refused
 
 
 def dump_stacks(process: str, run_dir: Path) -> None:
