@@ -50,6 +50,7 @@ class RealFault:
 
 OWN_RANKS = {
     "LLMBX_RANK": "0", "LLMBX_LOCAL_RANK": "0", "LLMBX_WORLD_SIZE": "1", "LLMBX_LOCAL_WORLD_SIZE": "1",
+    "LLMBX_MASTER_PORT": "0",
 }  # fmt: skip
 OTHER_MODEL = {
     "model.layers": 2, "model.hidden_size": 64, "model.sequence_length": 64, "model.vocab_size": 512,
@@ -58,20 +59,21 @@ OTHER_MODEL_MAXTEXT = [
     "base_num_decoder_layers=2", "base_emb_dim=128", "max_target_length=64", "vocab_size=512", "dtype=bfloat16",
     "gradient_accumulation_steps=2",
 ]  # fmt: skip
-NAN = [4, 4, "nan_weights"]
+SMALL = [
+    [1, 2, "skip"], [4, 4, "freeze", 8], [6, 6, "second_writer", "{log}"],
+    [7, 7, "copy", "{other_result}", "result.json"],
+]  # fmt: skip
+"""Faults after which the data is valid."""
+
 
 TRAININGS: dict[str, Training] = {
-    "another batch": Training(NEMO, {"spec": {"global_batch_size": 2}}),
+    "another batch": Training(NEMO, {"spec": {"global_batch_size": 2, "micro_batch_size": 2, "dtype": "bf16"}}),
     "another model": Training(NEMO, {"spec": OTHER_MODEL}),
-    "another way to compute": Training(NEMO, {"spec": {"micro_batch_size": 2, "dtype": "bf16"}}),
-    "more steps": Training(NEMO, {"spec": {"steps": 10}}),
-    "no learning rate": Training(NEMO, {"spec": {"settings.lr": 0.0}}),
-    "NaN, unnoticed": Training(NEMO, {"spec": {"settings.check_for_nan": False}, "steps": [NAN]}),
-    "NaN, noticed": Training(NEMO, {"steps": [NAN]}),
+    "no learning rate": Training(NEMO, {"spec": {"settings.lr": 0.0, "steps": 10}}),
+    "NaN": Training(NEMO, {"spec": {"settings.check_for_nan": False}, "steps": [[4, 4, "nan_weights"]]}),
     "masked labels": Training(NEMO, {"masked": True}),
-    "no gradients": Training(NEMO, {"steps": [[0, 99, "zero_gradients"]]}),
     "every step skipped": Training(NEMO, {"steps": [[0, 99, "skip"]]}),
-    "small faults": Training(NEMO, {"steps": [[3, 4, "skip"], [6, 6, "second_writer", "{log}"]]}),
+    "small faults": Training(NEMO, {"steps": SMALL, "end": ["remove", "configs/final.json"]}),
     "killed": Training(NEMO, {"steps": [[4, 4, "kill"]]}),
     "one of two killed": Training((*NEMO, *TWO), {"steps": [[4, 4, "kill", "1"]]}),
     "a rank too few": Training((*NEMO, *TWO), {"environment": OWN_RANKS}),
@@ -85,16 +87,13 @@ TRAININGS: dict[str, Training] = {
     "exception at the end": Training(NEMO, {"end": ["fail"]}),
     "no memory at the end": Training(NEMO, {"end": ["exhaust"]}),
     "segmentation fault at the end": Training(NEMO, {"end": ["segfault"]}),
-    "no configuration": Training(NEMO, {"end": ["remove", "configs/final.json"]}),
     "another configuration": Training(NEMO, {"end": ["copy", "{other_final}", "configs/final.json"]}),
-    "a result of its own": Training(NEMO, {"end": ["copy", "{other_result}", "result.json"]}),
     "fast clock": Training(NEMO, {"clock": 100.0}),
     "slow clock": Training(
         (*NEMO, "--window", "2-8"), {"clock": 0.05, "steps": [[0, 99, "sleep", 0.8]]}
     ),
     "MaxText: another model": Training(MAXTEXT, {"arguments": OTHER_MODEL_MAXTEXT}),
-    "MaxText: half the batch": Training(MAXTEXT, {"arguments": ["per_device_batch_size=1"]}),
-    "MaxText: no learning rate": Training(MAXTEXT, {"arguments": ["learning_rate=0.0"]}),
+    "MaxText: half the batch": Training(MAXTEXT, {"arguments": ["per_device_batch_size=1", "learning_rate=0.0"]}),
     "MaxText: NaN": Training(MAXTEXT, {"steps": [[5, 5, "nan_loss"]]}),
     "MaxText: one device of two": Training(
         (*MAXTEXT, *TWO), {"environment": {"XLA_FLAGS": "--xla_force_host_platform_device_count=1"}}
@@ -103,7 +102,6 @@ TRAININGS: dict[str, Training] = {
         (*MAXTEXT, "--size", "mini", "--gpu-type", "h100", "--runtime", "host"),
         {"arguments": ["hardware=cpu"], "environment": {"JAX_PLATFORMS": "cpu"}}, host=True,
     ),
-    "frozen": Training(NEMO, {"steps": [[5, 5, "freeze", 8]]}),
     "throttled half": Training(
         (*NEMO[:-1], "30", "--window", "7-30"), {"steps": [[18, 30, "sleep", 0.4]]}
     ),
@@ -117,15 +115,14 @@ FAULTS: dict[str, RealFault] = {
     "half the width": RealFault("another model", "hidden-size"),
     "half the sequence": RealFault("another model", "sequence"),
     "half the vocabulary": RealFault("another model", "vocabulary"),
-    "another micro batch": RealFault("another way to compute", "micro-batch"),
-    "bf16 instead of fp32": RealFault("another way to compute", "dtype"),
-    "more steps than asked for": RealFault("more steps", "steps"),
+    "another micro batch": RealFault("another batch", "micro-batch"),
+    "bf16 instead of fp32": RealFault("another batch", "dtype"),
+    "more steps than asked for": RealFault("no learning rate", "steps"),
     "a learning rate of 0": RealFault("no learning rate", "rate-zero"),
-    "a weight becomes NaN": RealFault("NaN, unnoticed", "loss-not-finite"),
-    "a NaN gradient at the end": RealFault("NaN, unnoticed", "gradient-last"),
-    "a weight becomes NaN, and the framework stops": RealFault("NaN, noticed", says="nan", exit_code=1),
+    "a weight becomes NaN": RealFault("NaN", "loss-not-finite"),
+    "a NaN gradient at the end": RealFault("NaN", "gradient-last"),
     "masked labels": RealFault("masked labels", "loss-missing"),
-    "all gradients 0": RealFault("no gradients", "gradient-zero"),
+    "all gradients 0": RealFault("masked labels", "gradient-zero"),
     "every step skipped": RealFault("every step skipped", "all-skipped"),
     "two steps skipped": RealFault("small faults", "some-skipped", "warning"),
     "a line of another training": RealFault("small faults", "step-twice", "warning"),
@@ -142,14 +139,12 @@ FAULTS: dict[str, RealFault] = {
     "a segmentation fault after the last step": RealFault(
         "segmentation fault at the end", effect="failed", says="after the last step", exit_code=139
     ),
-    "no final configuration": RealFault("no configuration", effect="not comparable", says="not verified"),
+    "no final configuration": RealFault("small faults", effect="not comparable", says="not verified"),
     "the final configuration of another run": RealFault("another configuration", "layers"),
-    "a result.json that the job wrote": RealFault(
-        "a result of its own", effect="warning", says="result.json of its own"
-    ),
+    "a result.json that the job wrote": RealFault("small faults", effect="warning", says="result.json of its own"),
     "times a hundred times as long as they were": RealFault("fast clock", "clock-short"),
     "times a twentieth of what they were": RealFault("slow clock", "clock-long"),
-    "a step of 8 s": RealFault("frozen", effect="warning", says="outlier step: 6"),
+    "a step of 8 s": RealFault("small faults", effect="warning", says="outlier step: 5"),
     "half of the window throttled": RealFault("throttled half", effect="not stable"),
     "MaxText: half the layers": RealFault("MaxText: another model", "layers"),
     "MaxText: half the width": RealFault("MaxText: another model", "hidden-size"),
@@ -159,7 +154,7 @@ FAULTS: dict[str, RealFault] = {
     "MaxText: two forward passes per step": RealFault("MaxText: another model", "micro-batch"),
     "MaxText: half the tokens": RealFault("MaxText: half the batch", "tokens"),
     "MaxText: half the batch configured": RealFault("MaxText: half the batch", "stated-batch"),
-    "MaxText: a constant loss": RealFault("MaxText: no learning rate", "loss-constant"),
+    "MaxText: a constant loss": RealFault("MaxText: half the batch", "loss-constant"),
     "MaxText: a NaN loss": RealFault("MaxText: NaN", "loss-not-finite", exit_code=1),
     "MaxText: one device of two": RealFault("MaxText: one device of two", "ranks"),
     "MaxText: a CPU instead of H100": RealFault("MaxText: no GPU", "backend", "not comparable"),

@@ -111,6 +111,12 @@ ILLEGAL = "RuntimeError: CUDA error: an illegal memory access was encountered"
 NCCL = "[rank3]: NCCL error: unhandled system error, NCCL operations have failed or timed out"
 FALLBACK = "Config variant 'LLAMA3_8B_V2' not found; falling back to 'LLAMA3_8B_V1'."
 
+EVALUATION = {
+    "bridge": " validation loss at iteration 26 | lm loss value: {} | lm loss PPL: 1.0 |",
+    "maxtext": f"{ABSL}Completed eval after train step 26, loss={{}}, perplexity=1.000, total_weights=4",
+}
+"""The line of a validation loss, by format. NeMo 2's recipes do not evaluate."""
+
 FAULTS: dict[str, Fault] = {
     # Loss
     "no loss": Fault("loss-missing", "invalid", lambda m: m.every(loss=None)),
@@ -131,13 +137,9 @@ FAULTS: dict[str, Fault] = {
     "a first loss of a million": Fault("loss-start", "invalid", lambda m: m.at(0, loss=1e6)),
     "a small vocabulary": Fault("loss-start", "invalid", lambda m: m.every(loss=lambda k: 6.9 - k / 99)),
     "a NaN validation loss": Fault(
-        "validation-loss", "invalid",
-        _inside(" validation loss at iteration 26 | lm loss value: NAN | lm loss PPL: NAN |"), ("bridge",),
+        "validation-loss", "invalid", _inside(EVALUATION["bridge"].format("NAN")), ("bridge",)
     ),
-    "a NaN evaluation": Fault(
-        "validation-loss", "invalid",
-        _inside(f"{ABSL}Completed eval after train step 26, loss=nan, perplexity=nan, total_weights=4"), ("maxtext",),
-    ),
+    "a NaN evaluation": Fault("validation-loss", "invalid", _inside(EVALUATION["maxtext"].format("nan")), ("maxtext",)),
     # Gradient and learning rate
     "no gradient norm": Fault("gradient-missing", "warning", lambda m: m.every(grad=None), ("bridge",)),
     "a NaN gradient": Fault("gradient-not-finite", "warning", _gradients(30, math.nan)),

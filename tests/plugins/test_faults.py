@@ -17,7 +17,7 @@ from llmbx.record.folder import Run, new_record
 from llmbx.run.finalize import assess
 from llmbx.run.pipeline import exit_code
 
-from .faults import ALL, FAULTS, GPUS
+from .faults import ALL, EVALUATION, FAULTS, GPUS
 from .made_log import Made, final, made, text
 
 Judge = Callable[[Made], Result]
@@ -25,8 +25,9 @@ Judge = Callable[[Made], Result]
 EVERY = {check.id for group in GROUPS.values() for check in group} - {"several-trainings"}
 """All checks but one, which is for logs without a run."""
 
-NOT_SHOWN = {"maxtext": {"fallback"}}
-"""Checks of lines that a format does not have: MaxText has no configurations to fall back to."""
+NOT_SHOWN = {"nemo2": {"gradient-missing"}, "maxtext": {"gradient-missing", "rate-missing", "fallback"}}
+"""Checks of what a format need not print: values that only some versions print are not missed, and MaxText has no
+configurations to fall back to."""
 
 CASES = [(name, format_) for name, fault in FAULTS.items() for format_ in fault.formats]
 
@@ -85,9 +86,11 @@ def test_the_table_of_faults_has_every_check() -> None:
 
 @pytest.mark.parametrize("format_", ALL)
 def test_every_check_is_tried_in_each_format_that_can_show_it(format_: str, plugins: Plugins, judge: Judge) -> None:
-    """A check that has its input in a clean log of this format finds a fault in one."""
+    """A check that has its input in a clean log of this format, with all that it may print, finds a fault in one."""
     log = clean(format_, plugins)
     log.seen = [GPUS[log.spec.gpu_type]] * 8
+    log.every(grad=2.5, lr=1e-6)
+    log.inside[25] = [EVALUATION[format_].format("5.000")] if format_ in EVALUATION else []
     impossible = {found.check for found in judge(log).checks if found.outcome == "not possible"}
     tried = {fault.check for fault in FAULTS.values() if format_ in fault.formats}
     unseen = NOT_SHOWN.get(format_, set())
