@@ -59,6 +59,7 @@ OTHER_MODEL_MAXTEXT = [
     "base_num_decoder_layers=2", "base_emb_dim=128", "max_target_length=64", "vocab_size=512", "dtype=bfloat16",
     "gradient_accumulation_steps=2",
 ]  # fmt: skip
+ONE_DEVICE = "--xla_force_host_platform_device_count=1"
 SMALL = [
     [1, 2, "skip"], [4, 4, "freeze", 8], [6, 6, "second_writer", "{log}"],
     [7, 7, "copy", "{other_result}", "result.json"],
@@ -96,10 +97,10 @@ TRAININGS: dict[str, Training] = {
     "MaxText: half the batch": Training(MAXTEXT, {"arguments": ["per_device_batch_size=1", "learning_rate=0.0"]}),
     "MaxText: NaN": Training(MAXTEXT, {"steps": [[5, 5, "nan_loss"]]}),
     "MaxText: one device of two": Training(
-        (*MAXTEXT, *TWO), {"environment": {"XLA_FLAGS": "--xla_force_host_platform_device_count=1"}}
+        (*MAXTEXT, *TWO), {"environment": {"XLA_FLAGS": ONE_DEVICE}, "arguments": ["ici_fsdp_parallelism=1"]}
     ),
     "MaxText: no GPU": Training(
-        (*MAXTEXT, "--size", "mini", "--gpu-type", "h100", "--runtime", "host"),
+        (*MAXTEXT, "--size", "mini", "--gpu-type", "h100", "--gpus", "1", "--runtime", "host", "--launcher", "local"),
         {"arguments": ["hardware=cpu"], "environment": {"JAX_PLATFORMS": "cpu"}}, host=True,
     ),
     "throttled half": Training(
