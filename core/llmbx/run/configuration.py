@@ -26,6 +26,9 @@ NAMED = 3
 """Number of fields that are named if a configuration differs from upstream's."""
 
 
+LARGEST = 1 << 53
+"""Largest number that a fact may have; the file is the job's, and may contain anything."""
+
 NO_IMAGE = Image(kind="none", reference="none", python="python3")
 """Image of a launch that is not started."""
 
@@ -54,7 +57,7 @@ def read_final(folder: Path) -> FinalConfiguration | None:
 def stated(run: Run, plugins: Plugins) -> dict[str, int]:
     """Return the facts that the final configuration of an ended run states, by name; empty if it is not known.
 
-    A fact whose keys are missing, or are not whole numbers, is left out.
+    A fact whose keys are missing, or are not whole numbers up to `LARGEST`, is left out.
     """
     try:
         expected = plugins.framework(run.record.spec.plugin).expect_configuration(run.record.spec, run.path)
@@ -66,7 +69,11 @@ def stated(run: Run, plugins: Plugins) -> dict[str, int]:
     values: dict[str, list[Any]] = {
         name: [found.final.get(key) for key in keys] for name, keys in expected.facts.items()
     }
-    return {name: math.prod(factors) for name, factors in values.items() if all(type(each) is int for each in factors)}
+    return {name: math.prod(factors) for name, factors in values.items() if factors and all(map(_counts, factors))}
+
+
+def _counts(value: object) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST
 
 
 def build_final(spec: RunSpec, plugins: Plugins, install: Path, progress: Progress) -> FinalConfiguration:

@@ -199,3 +199,11 @@ def test_a_run_whose_configuration_states_another_job_is_invalid(package: Packag
     assert (outcomes["sequence"], outcomes["layers"]) == ("invalid", "not possible")
     (row,) = json.loads(command("parse", "last", "--format", "json").stdout)
     assert "32 tokens per sample" in row["status"]
+
+
+@pytest.mark.parametrize("points", ["True", "64.5", "-64", "None", "'64'", "[64]", "10**4000"])
+def test_a_fact_that_is_no_number_is_not_compared(package: Package, result: Run, points: str) -> None:
+    package("odd", CODE + WRITES.replace('"points": 64', f'"points": {points}'))
+    found = result()
+    assert "sequence" in [each["check"] for each in found["checks"] if each["outcome"] == "not possible"]
+    assert "the configuration differs from upstream's in points" in found["not_comparable_because"]
