@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import functools
 import itertools
+import json
 import os
+import re
 from collections.abc import Mapping, MutableMapping
+from urllib.parse import quote, quote_plus
 
-from .entry.secrets import HARMLESS, REDACTED, SECRET, blank, is_secret, redact
+from .entry.secrets import (
+    _PRIVATE_KEY,
+    _TOKEN,
+    BEGINNINGS,
+    HARMLESS,
+    REDACTED,
+    SECRET,
+    blank,
+    is_secret,
+    recorded,
+    redact,
+)
 from .errors import UsageError
 
 __all__ = [
@@ -15,11 +31,16 @@ __all__ = [
     "HARMLESS",
     "REDACTED",
     "SECRET",
+    "SHAPES",
+    "URLS",
     "blank",
+    "encodings",
     "forget",
     "is_secret",
     "known",
+    "recorded",
     "redact",
+    "refuse",
     "scrub",
     "secret_names",
 ]
@@ -28,6 +49,45 @@ _forgotten: dict[str, str] = {}
 
 FORWARDED = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "NGC_API_KEY", "WANDB_API_KEY")
 """Secrets that frameworks read; they are forwarded to the ranks by name if set."""
+
+
+_USER_OF_IMAGE = re.compile(r"[^/\s@:]{1,99}:[^/\s@]{1,200}@(?!sha256:)")
+
+SHORTEST = 8
+"""Shorter values are not searched for: they would be found in ordinary text."""
+
+SHAPES = (
+    (tuple(beginning.encode() for beginning in BEGINNINGS), re.compile(_TOKEN.encode())),
+    ((b"PRIVATE KEY-----",), re.compile(_PRIVATE_KEY.encode())),
+)
+"""Expressions for secrets in bytes, each with texts of which a match contains one."""
+
+URLS = re.compile(
+    rb"""https?://(?P<secret>[^\s/?#"'\\@]{1,999})@|(?<=://)(?P<pair>[^\s/?#"'\\:@]{0,200}:[^\s/?#"'\\@]{1,500})@""",
+    re.IGNORECASE,
+)
+"""Users and passwords in URLs."""
+
+
+@functools.lru_cache(maxsize=64)
+def encodings(value: str) -> tuple[str, ...]:
+    """The forms in which a secret's value may be printed, the longest first; empty if it is shorter than 8 characters.
+
+    As it is, in JSON, in a URL, in a quoted shell word, in hexadecimal digits, and in base64 at each of the three
+    positions that it may have in an encoded text; each line of a value with several lines.
+    """
+    if len(value) < SHORTEST:
+        return ()
+    data = value.encode("utf-8", "surrogateescape")
+    found = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    found |= {quote(value, safe=""), quote(value), quote_plus(value), value.replace("'", "'\\''")}
+    found |= {data.hex(), data.hex().upper()}
+    for before in range(3):
+        first, last = -(-before * 8 // 6), (before + len(data)) * 8 // 6
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            found.add(encode(b"\0" * before + data).decode()[first:last])
+    found |= {line.strip() for line in value.splitlines() if len(line.strip()) >= 2 * SHORTEST}
+    return tuple(sorted((text for text in found if len(text) >= SHORTEST), key=len, reverse=True))
 
 
 def secret_names(
@@ -51,8 +111,19 @@ def secret_names(
                 how = "it is forwarded by name" if name in FORWARDED else "ranks outside of a container inherit it"
                 raise UsageError(f"{what}; export {name} instead ({how})")
             if blank(value) != value:
-                raise UsageError(f"{what}, and this URL contains a user or password; export {name} instead")
+                contains = "this URL contains a user or password" if "://" in value else "this value is a token"
+                raise UsageError(f"{what}, and {contains}; export {name} instead")
     return tuple(name for name in FORWARDED if environ.get(name))
+
+
+def refuse(texts: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """Raise `UsageError` if an option contains a secret; `texts` has the values of options by their names."""
+    for option, text in texts.items():
+        if scrub(text, environ) != text or _USER_OF_IMAGE.match(text):
+            raise UsageError(
+                f"{option}: it contains a secret (a token or a password), which is visible in process lists, scripts "
+                f"and records: remove it, and export it as a variable or log in with the tool that needs it"
+            )
 
 
 def forget(environ: MutableMapping[str, str]) -> None:
@@ -85,11 +156,11 @@ def _overwrite() -> None:
 
 
 def scrub(text: str, environ: Mapping[str, str]) -> str:
-    """`text` without the values of all `known` secrets, and without the passwords in URLs.
+    """`text` without the values of all `known` secrets in any of their `encodings`, tokens, and passwords in URLs.
 
     Values shorter than 8 characters are not replaced.
     """
     for value in known(environ).values():
-        if len(value) >= 8:
-            text = text.replace(value, REDACTED)
+        for form in encodings(value):
+            text = text.replace(form, REDACTED)
     return blank(text)

@@ -15,7 +15,8 @@ from ..errors import UsageError, did_you_mean
 from ..model import Scalar
 from .explicit_options import explicit_options
 from .options import install_and_plugins
-from .output import format_option, print_rows
+from .output import csv_cell, format_option, print_rows
+from .streams import control, visible_json
 
 if TYPE_CHECKING:
     from ..config.install import Install
@@ -194,7 +195,7 @@ def _list(wanted: Selection, columns: str | None, format_: str) -> None:
                 taken[names.index(name)] = tuple(map(read, taken[names.index(name)]))
         rows = [*zip(*taken, strict=True)]
         if format_ == "csv":
-            csv.writer(sys.stdout, lineterminator="\n").writerows([names, *rows])
+            csv.writer(sys.stdout, lineterminator="\n").writerows([names, *(map(csv_cell, row) for row in rows)])
         else:
             print_rows([dict(zip(names, row, strict=True)) for row in rows], names, format_,
                        empty=_nothing(found, install.root))  # fmt: skip
@@ -208,7 +209,7 @@ def _write_json(documents: Sequence[str]) -> None:
         return
     for start in range(0, len(documents), 5000):
         sys.stdout.write(",\n" if start else "[\n")
-        sys.stdout.write(",\n".join(documents[start : start + 5000]))
+        sys.stdout.write(visible_json(",\n".join(documents[start : start + 5000])))
     sys.stdout.write("\n]\n")
 
 
@@ -315,7 +316,9 @@ class _Progress:
             return
         self.printed = now
         text = f"reading runs: {done} of {of} experiments, {now - self.began:.0f} s"
-        click.echo(f"\r{text}" if terminal else f"llmbx: {text}", err=True, nl=not terminal)
+        if terminal:
+            control(sys.stderr, "\r")
+        click.echo(text if terminal else f"llmbx: {text}", err=True, nl=not terminal)
         self.open = terminal
 
     def __exit__(self, *_: Any) -> None:

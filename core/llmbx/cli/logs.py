@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
+import os
 import sys
 import time
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import click
 
 from .options import load_workspace
-from .streams import stdout_works
+from .streams import stdout_works, visible
 
 POLL_S = 0.5
 PIECE = 1 << 20
@@ -30,6 +32,9 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
 
     RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last" (the default). With --follow,
     progress is shown as by `llmbx run`, and the run is measured when it ends; Ctrl-C only stops following.
+
+    On a terminal, control characters in the log are shown as escapes (\\x1b); through a pipe (`| less -R`) its bytes are
+    written as they are. Secrets are masked in both.
 
     \b
     Examples:
@@ -51,8 +56,17 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
 
 
 def _print(path: Path) -> None:
+    """Print the log without secrets: through a pipe its bytes, on a terminal with control characters as escapes."""
+    from ..record.masking import Masker
+
     with path.open("rb") as file:
-        while stdout_works() and (piece := file.read(PIECE)):
+        pieces = Masker(os.environ).stream(iter(functools.partial(file.read, PIECE), b""))
+        if sys.stdout.isatty():
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            pieces = (visible(decoder.decode(piece)).encode() for piece in pieces)
+        for piece in pieces:
+            if not stdout_works():
+                return
             sys.stdout.buffer.write(piece)
 
 

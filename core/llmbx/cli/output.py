@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import UsageError
+from .streams import control, visible, visible_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = Mapping[str, Any]
@@ -40,7 +41,7 @@ def format_option(function: F) -> F:
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], format_: str, empty: str = "nothing") -> None:
-    """Print `rows` with these columns. JSON has every member of a row; for an empty table `empty` goes to stderr."""
+    """Print `rows` with these columns. Formulas in CSV are quoted. JSON has every member of a row; for an empty table `empty` goes to stderr."""
     if format_ == "json":
         print_json(list(rows))
     elif format_ == "csv":
@@ -55,7 +56,7 @@ def print_json(value: Any) -> None:
     """Print `value` as indented JSON; NaN and infinity become null."""
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    click.echo(visible_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
 
 
 def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
@@ -63,8 +64,38 @@ def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([["" if row.get(c) is None else row.get(c) for c in columns] for row in rows])
+    writer.writerows([[csv_cell(row.get(c)) for c in columns] for row in rows])
     return text.getvalue()
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""First characters with which a spreadsheet takes a cell for a formula (OWASP, "CSV Injection")."""
+
+
+def csv_cell(value: Any) -> Any:
+    """A value for CSV: None is empty, and a text that a spreadsheet would take for a formula begins with `'`."""
+    if value is None or isinstance(value, bool | int | float):
+        return "" if value is None else value
+    text = str(value)
+    return f"'{text}" if text.startswith(FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.strip() == text
+
+
+def heading(text: str, codes: str = "\x1b[1m") -> None:
+    """Print a line in bold on a terminal, or in the style of other codes."""
+    if not sys.stdout.isatty():
+        click.echo(text)
+        return
+    control(sys.stdout, codes)
+    click.echo(text, nl=False)
+    control(sys.stdout, "\x1b[0m\n")
 
 
 def print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
@@ -99,7 +130,7 @@ def _print_folded(heads: list[str], texts: list[list[str]], right: list[bool]) -
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
     for head, to_the_right in zip(heads, right, strict=True):
         table.add_column(head, justify="right" if to_the_right else "left", overflow="fold")
     for line in texts:
@@ -116,5 +147,5 @@ def cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, (list, tuple)):
-        return ", ".join(str(item) for item in value)
-    return str(value)
+        return visible(", ".join(str(item) for item in value)).replace("\n", "\\n")
+    return visible(str(value)).replace("\n", "\\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import time
@@ -9,6 +10,8 @@ from collections import deque
 from typing import Any
 
 from ..model import Event, JobStatus, RunSpec, Step
+from ..secrets import scrub
+from .streams import control, visible
 
 ROLLING = 10
 PLAIN_EVERY_S = 10.0
@@ -43,7 +46,7 @@ class Progress:
             self.times.clear()
         if event.fatal or event.kind in ("note", "restarted"):
             self._clear()
-            print(f"  {event.text[:200]}", file=self.out, flush=True)
+            print(f"  {visible(scrub(event.text[:500], os.environ))[:200]}", file=self.out, flush=True)
 
     def status(self, status: JobStatus) -> None:
         """Print the state of a pending job, with its reason, when it changes."""
@@ -79,14 +82,15 @@ class Progress:
     def _print(self, text: str, final: bool = False) -> None:
         now = time.monotonic()
         if self.moving:
-            print(f"\r\x1b[2K  {text}", end="", file=self.out, flush=True)
+            self._clear()
+            print(f"  {text}", end="", file=self.out, flush=True)
         elif final or now - self.printed >= PLAIN_EVERY_S:
             print(f"  {text}", file=self.out, flush=True)
             self.printed = now
 
     def _clear(self) -> None:
         if self.moving:
-            print("\r\x1b[2K", end="", file=self.out)
+            control(self.out, "\r\x1b[2K")
 
 
 def clock(seconds: float) -> str:

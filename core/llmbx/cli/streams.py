@@ -1,10 +1,15 @@
-"""Standard output and error streams that never raise: a closed pipe or a full disk does not abort a verb."""
+"""Standard output and error streams that never raise, and that show no control character.
+
+A closed pipe or a full disk does not abort a verb. What is printed has text from logs, file names and other people's
+records: control characters in it, with which a terminal could be made to hide or rewrite lines, are written as escapes.
+"""
 
 from __future__ import annotations
 
 import errno
 import io
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, TextIO
 
@@ -12,6 +17,48 @@ from ..errors import InfraError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+
+_CONTROLS = bytes({*range(32), 127} - {9, 10})
+_HIDDEN = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]")
+"""Control characters besides tab and line feed, and those that change the direction or the lines of a text."""
+
+
+def visible(text: str) -> str:
+    """`text` with control characters as escapes (`\\\\x1b`); tabs and line feeds are kept."""
+    if text.isascii():
+        data = text.encode()
+        if len(data.translate(None, _CONTROLS)) == len(data):
+            return text
+    return _HIDDEN.sub(_escape, text)
+
+
+def visible_json(text: str) -> str:
+    """JSON text with the control characters that JSON itself does not escape as `\\\\u009b`."""
+    return text if text.isascii() and "\x7f" not in text else _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return {13: "\\r", 0: "\\0"}.get(code, f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+class Visible(io.TextIOWrapper):
+    """A text stream that writes control characters as escapes; `control` writes them as they are."""
+
+    def write(self, text: str, /) -> int:
+        super().write(visible(text))
+        return len(text)
+
+    def control(self, codes: str) -> None:
+        """Write codes for the terminal."""
+        super().write(codes)
+
+
+def control(stream: TextIO, codes: str) -> None:
+    """Write codes for the terminal to a standard stream, or to the stream of a test in its place."""
+    write = getattr(stream, "control", stream.write)
+    write(codes)
 
 
 class Sink(io.RawIOBase):
@@ -77,7 +124,7 @@ def _error(stream: TextIO) -> OSError | None:
 
 def _wrapped(fd: int, before: TextIO | None, by_line: bool) -> TextIO:
     errors = getattr(before, "errors", None) or "replace"
-    return io.TextIOWrapper(
+    return Visible(
         io.BufferedWriter(Sink(fd)),
         encoding=getattr(before, "encoding", None) or "utf-8",
         errors="replace" if errors == "strict" else errors,

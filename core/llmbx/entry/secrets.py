@@ -9,7 +9,7 @@ REDACTED = "***"
 
 SECRET = (
     "TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|(API|ACCESS|AUTH|PRIVATE|SSH)KEY|PWD[0-9]*_|"
-    "_(KEYS?|PAT|PASS|SSHPASS|CREDS?)[0-9]*_|_AUTH(_CONFIG)?_$"
+    "_(KEYS?|PAT|PASS|SSHPASS|CREDS?|JWT|COOKIES?)[0-9]*_|_AUTH(_CONFIG)?_$"
 )
 """A variable is a secret if its name, in capitals and enclosed in `_`, matches this.
 
@@ -25,6 +25,45 @@ HARMLESS = (
 _URL = re.compile(r"""(https?://)[^\s/?#"'\\]*@|(://)[^\s/?#"'\\:@]*:[^\s/?#"'\\]*@""", re.IGNORECASE)
 
 
+# The character before must not belong to the token, so that the search cannot begin again inside of it.
+_TOKEN = (
+    r"(?<![A-Za-z0-9_-])(?:hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|"
+    r"glpat-[A-Za-z0-9_-]{20,}|nvapi-[A-Za-z0-9_-]{20,}|sk-[A-Za-z0-9_-]{20,}|xox[abprs]-[A-Za-z0-9-]{10,}|"
+    r"A[KS]IA[0-9A-Z]{16}|AIza[A-Za-z0-9_-]{35}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{50,}|dckr_pat_[A-Za-z0-9_-]{20,}|"
+    r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})"
+)
+"""Tokens that can be recognized by their form: those of Hugging Face, GitHub, GitLab, NGC, OpenAI, Slack, AWS, Google,
+npm, PyPI, Docker Hub and SendGrid, and JSON Web Tokens. Sources: the documentation of each service.
+"""
+
+BEGINNINGS = (
+    "hf_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "nvapi-", "sk-", "xox", "AKIA", "ASIA",
+    "AIza", "npm_", "pypi-", "dckr_pat_", "eyJ", "SG.",
+)  # fmt: skip
+"""Texts of which a token of a known form contains one; to look for them first is faster."""
+
+_PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,12000}"
+_TOKENS, _KEYS = re.compile(_TOKEN), re.compile(_PRIVATE_KEY)
+
+RECORDED = (
+    "NCCL_", "RCCL_", "CUDA_", "CUDNN_", "CUBLAS", "NVIDIA_", "NVTE_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_", "TRITON_",
+    "XLA_", "JAX_", "TF_", "OMP_", "MKL_", "GOMP_", "KMP_", "OPENBLAS_", "UCX_", "OMPI_", "PMIX_", "PMI_", "FI_", "RDMAV_",
+    "GLOO_", "HSA_", "HIP_", "ROC", "MALLOC_", "ONEDNN_", "DNNL_", "LIBTPU_", "TPU_", "TRANSFORMERS_OFFLINE", "HF_HUB_OFFLINE",
+    "HF_HOME", "HF_HUB_CACHE", "TOKENIZERS_PARALLELISM", "PYTHON", "SLURM", "SBATCH_", "SRUN_", "LLMBX_", "LLMB_", "LD_LIBRARY_PATH",
+    "LD_PRELOAD", "PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "LANG", "LC_ALL", "TZ", "TMPDIR",
+)  # fmt: skip
+"""Beginnings of the names of variables that records keep: those that change how a training runs. No other is kept."""
+
+
+def recorded(environ: Mapping[str, str], prefixes: tuple[str, ...] = ()) -> dict[str, str]:
+    """The variables that a record keeps: those of `RECORDED` and of `prefixes`, without every secret."""
+    return {
+        name: blank(value)
+        for name, value in sorted(environ.items())
+        if name.startswith((*RECORDED, *prefixes)) and not is_secret(name)
+    }
+
+
 def is_secret(name: str) -> bool:
     """Whether a variable of this name holds a secret."""
     return bool(re.search(SECRET, re.sub(HARMLESS, "_", f"_{name.upper()}_")))
@@ -36,5 +75,9 @@ def redact(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def blank(text: str) -> str:
-    """`text` without the user and password in its URLs (`http://bob:word@proxy:3128`)."""
-    return _URL.sub(lambda found: f"{found[1] or found[2]}{REDACTED}@", text) if "@" in text else text
+    """`text` without the user and password in its URLs (`http://bob:word@proxy:3128`), and without known tokens."""
+    if "@" in text:
+        text = _URL.sub(lambda found: f"{found[1] or found[2]}{REDACTED}@", text)
+    if any(beginning in text for beginning in BEGINNINGS):
+        text = _TOKENS.sub(REDACTED, text)
+    return _KEYS.sub(REDACTED, text) if "PRIVATE KEY-----" in text else text

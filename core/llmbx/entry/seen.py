@@ -1,4 +1,4 @@
-"""Facts that the first rank records in `seen.json`: environment (redacted), libraries, driver, GPUs, CPU affinity."""
+"""Facts that the first rank records in `seen.json`: the environment variables that matter, libraries, driver, GPUs, CPU affinity."""
 
 from __future__ import annotations
 
@@ -19,14 +19,21 @@ COMMON = ("numpy", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "transformer-engine")
 """Packages that every framework uses."""
 
 
-def write(folder: Path, packages: Iterable[str], gpus: Sequence[dict[str, Any]] | None = None) -> None:
-    """Write the facts into `folder`, atomically. `gpus` replaces the driver's list if the framework knows more."""
+def write(
+    folder: Path, packages: Iterable[str], gpus: Sequence[dict[str, Any]] | None = None, variables: Iterable[str] = ()
+) -> None:
+    """Write the facts into `folder`, atomically. `gpus` replaces the driver's list if the framework knows more.
+
+    `variables` are the beginnings of the names of further environment variables that change what the framework does.
+    """
     part = folder / f".{FILE}.part"
-    part.write_text(json.dumps(facts(packages, gpus), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    part.write_text(json.dumps(facts(packages, gpus, variables), indent=1, sort_keys=True) + "\n", encoding="utf-8")
     part.replace(folder / FILE)
 
 
-def facts(packages: Iterable[str], gpus: Sequence[dict[str, Any]] | None = None) -> dict[str, Any]:
+def facts(
+    packages: Iterable[str], gpus: Sequence[dict[str, Any]] | None = None, variables: Iterable[str] = ()
+) -> dict[str, Any]:
     """All recorded facts. No framework is imported: it could claim its devices before the ranks have joined."""
     return {
         "python": platform.python_version(),
@@ -38,7 +45,7 @@ def facts(packages: Iterable[str], gpus: Sequence[dict[str, Any]] | None = None)
         "affinity": compact(os.sched_getaffinity(0)),
         "gpus": driver_gpus() if gpus is None else list(gpus),
         "driver": driver_version(),
-        "environment": secrets.redact(os.environ),
+        "environment": secrets.recorded(os.environ, tuple(variables)),
     }
 
 

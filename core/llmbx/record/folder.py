@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -18,7 +18,7 @@ from ..errors import LlmbxError, UsageError
 from ..files import LONGEST_LINE, bounded_lines, disk_errors, read_record, write_atomic
 from ..model import Finding, Image, Job, Owner, Result, RunSpec, Step, Value
 from ..model.run_folder import log_name
-from ..secrets import blank, redact
+from ..secrets import recorded, scrub
 from ..toml_file import NOT_JSON
 from .host import current_user as current_user
 from .migration import migrate
@@ -64,11 +64,11 @@ class Record(Value, frozen=True):
     """`run.json`: everything known about a run before it has a result. Times are in epoch seconds.
 
     It is written when the folder is created (image and job are still unknown, `owner` prepares them), and again at the
-    start. `commands` holds one rank's command line by phase, `findings` the result of the validation, `environment` the
-    redacted environment variables of llmbx itself; `group` joins the repeats of one command, `repeats` is the run that
-    `--from` repeated, `sweep` the position in a sweep, `pair` that in runs which alternate (`--against`). `attempt`
-    counts from 0, `attempts` are the earlier ones. `owner` is also the process that follows the run and starts the next
-    attempt. `user` is the user who started it.
+    start. `commands` holds one rank's command line by phase, `findings` the result of the validation, `environment` those
+    variables of llmbx itself that change how a training runs (`llmbx.entry.secrets.RECORDED`); `group` joins the
+    repeats of one command, `repeats` is the run that `--from` repeated, `sweep` the position in a sweep, `pair` that in
+    runs which alternate (`--against`). `attempt` counts from 0, `attempts` are the earlier ones. `owner` is also the
+    process that follows the run and starts the next attempt. `user` is the user who started it.
     """
 
     run_id: str
@@ -131,8 +131,11 @@ def claim_folder(install: Install, spec: RunSpec, now: Callable[[], float] = tim
             return run_id, folder
 
 
-def new_record(run_id: str, spec: RunSpec, **extra: Any) -> Record:
-    """The record of a run that this process is about to prepare."""
+def new_record(run_id: str, spec: RunSpec, variables: tuple[str, ...] = (), **extra: Any) -> Record:
+    """The record of a run that this process is about to prepare.
+
+    `variables` are beginnings of the names of environment variables that plugins declare, and the record keeps.
+    """
     from .. import __version__
     from .host import facts, myself
 
@@ -142,7 +145,7 @@ def new_record(run_id: str, spec: RunSpec, **extra: Any) -> Record:
         created=time.time(),
         llmbx_version=__version__,
         host=facts(),
-        environment=redact(_relevant(os.environ)),
+        environment=recorded(os.environ, (*spec.env, *variables)),
         owner=myself(),
         user=current_user(),
         **extra,
@@ -198,8 +201,8 @@ def _step(line: bytes, place: str) -> Step:
 
 
 def pretty(value: Any) -> bytes:
-    """`value` as indented JSON with a newline, without passwords in URLs; NaN and infinity become null."""
-    return blank(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()).encode() + b"\n"
+    """`value` as indented JSON with a newline, without any secret; NaN and infinity become null."""
+    return scrub(msgspec.json.format(msgspec.json.encode(value), indent=2).decode(), os.environ).encode() + b"\n"
 
 
 def _read(path: Path, kind: type[T]) -> T:
@@ -220,7 +223,3 @@ def decode_any(data: bytes, kind: type[T]) -> T:
             return convert(migrate(msgspec.json.decode(data)), kind)
         except msgspec.ValidationError:
             raise error from None
-
-
-def _relevant(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in sorted(environ.items()) if not name.startswith("BASH_FUNC_")}

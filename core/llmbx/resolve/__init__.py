@@ -15,7 +15,7 @@ from ..config.settings import SHAPE, of_profile, read_settings
 from ..errors import UsageError
 from ..model import RANK_VARIABLES, CheckpointSpec, Recipe, Row, RunSpec, Scalar, Size, Workload
 from ..plugins.manager import Plugins
-from ..secrets import secret_names
+from ..secrets import refuse, secret_names
 from .layers import Layers, join_plugin_settings
 from .length import length, with_reachable_window
 from .numbering import first_number, needs_first_number
@@ -153,9 +153,24 @@ def _env(layers: Layers, recipe: Recipe, target: Mapping[str, Any], pp: int) -> 
 
 
 def _secrets(environ: Mapping[str, str], request: Request, profile: Profile | None) -> tuple[str, ...]:
+    refuse(_option_texts(request), environ)
     if profile is None:
         return secret_names(environ, request.env)
+    refuse({f"{profile.origin}: setup": "\n".join(profile.cluster.setup)}, environ)
     return secret_names(environ, request.env, profile.cluster.env, profile.origin)
+
+
+def _option_texts(request: Request) -> dict[str, str]:
+    """The values that a user types, by option."""
+    pairs = {f"--set {name}=…": value for name, value in request.settings.items()}
+    plugins = {
+        f"the setting {name} of {plugin}": str(value)
+        for plugin, values in request.plugin_settings.items()
+        for name, value in values.items()
+    }
+    found = {"--image": request.image, "--load-checkpoint": request.load_checkpoint, "--mount": " ".join(request.mounts),
+             "--tag": " ".join(request.tags)}  # fmt: skip
+    return {**pairs, **plugins, **{name: text for name, text in found.items() if text}}
 
 
 def _checkpoint(layers: Layers) -> CheckpointSpec:

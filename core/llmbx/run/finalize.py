@@ -20,7 +20,9 @@ from ..record.attempts import FOLDER, stored_attempts
 from ..record.first_step import elapsed
 from ..record.folder import RESULT, Record, Run, pretty, read_result, read_run, write_steps
 from ..record.host import alive, is_me
+from ..record.masking import mask_folder
 from ..resolve.numbering import first_number
+from ..secrets import known
 from .artifacts import analyze_artifacts, profiling_overhead
 from .collect import Log, collect_file
 from .configuration import stated, with_evidence
@@ -150,8 +152,9 @@ def last_line(log: Path) -> str | None:
 
 
 def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
-    """Compute figures and verdict of an ended run, without writing anything."""
+    """Compute figures and verdict of an ended run. Before, the secrets in its files are overwritten (`masking`)."""
     spec = run.record.spec
+    mask_folder(run.path, os.environ)
     parser = plugins.framework(spec.plugin).parse_log(spec)
     log = collect_file(parser, run.log)
     refusal = next(iter(_refusals(run, plugins) if not log.steps else ()), None)
@@ -171,7 +174,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
         data_valid=verdict.data_valid,
         cause=verdict.cause,
         attempt=max(run.record.attempt, stored_attempts(run.path)),
-        warnings=(*figures.warnings, *faults, *notes, *_earlier(run), *left_result(run.path)),
+        warnings=(*figures.warnings, *faults, *notes, *_earlier(run), *left_result(run.path), *_unsearched(spec)),
         phase_step_time_s=_phases(run.record, log, figures),
     )
     timing = result.timing.replace(first_step_s=first_step.seconds(run, status.started, status.ended))
@@ -225,6 +228,15 @@ def _earlier(run: Run) -> list[str]:
         why = f"ended with {attempt.status}: {attempt.cause}" if attempt else "was requeued by the scheduler"
         lines.append(f"attempt {number} {why}; its files are in {FOLDER}/{number}")
     return lines
+
+
+def _unsearched(spec: RunSpec) -> list[str]:
+    """The warning about secrets whose values this process does not know, so that it cannot find them in the log."""
+    unknown = [name for name in spec.secrets if name not in known(os.environ)]
+    if not unknown:
+        return []
+    names = ", ".join(unknown)
+    return [f"the log was not searched for the value of {names}, which is not set where the run was finalized"]
 
 
 def _phases(record: Record, log: Log, figures: Figures) -> dict[str, float]:

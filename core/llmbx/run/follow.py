@@ -18,6 +18,7 @@ from ..plugins.isolation import stdout_to_stderr
 from ..plugins.log_parser import as_checked
 from ..record import arrivals, first_step
 from ..record.folder import Run
+from ..record.masking import Growing, Masker
 from .waiting import give_up
 
 POLL_S = 0.2
@@ -37,15 +38,42 @@ class Sink(Protocol):
         """Called with the job's status, about once a second."""
 
 
+class Masked:
+    """Overwrites the secrets in the growing logs of a run whose ranks are on this machine.
+
+    Logs that other machines write are masked when the run has ended: on some network file systems two machines must not
+    write to one file.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._folder, self._log = run.path, run.log
+        self._masker = Masker(os.environ)
+        self._files: dict[Path, Growing] = {}
+
+    def advance(self) -> None:
+        """Mask what was written since the last call."""
+        for path in (self._log, *self._folder.glob("rank-*.log"), *self._folder.glob("*.out")):
+            if path not in self._files:
+                self._files[path] = Growing(path, self._masker)
+            self._files[path].advance()
+
+
 class Follower:
     """Reads a growing log with the framework's parser; `parser` makes a new one whenever the log file is replaced."""
 
-    def __init__(self, log: Path, parser: Callable[[], LogParser], sink: Sink, first: Callable[[float], None]) -> None:
-        """`first` is called with the time of the first step (epoch seconds), unless the first read already had it."""
+    def __init__(
+        self, log: Path, parser: Callable[[], LogParser], sink: Sink, first: Callable[[float], None],
+        masked: Masked | None = None,
+    ) -> None:  # fmt: skip
+        """`first` is called with the time of the first step (epoch seconds), unless the first read already had it.
+
+        `masked` overwrites the secrets in the logs before each read.
+        """
         self.log = log
         self.make_parser = parser
         self.sink = sink
         self.note_first = first
+        self.masked = masked
         self.file: tuple[int, int] | None = None
         self._begin()
 
@@ -62,6 +90,8 @@ class Follower:
     def read(self) -> None:
         """Read new lines if the log exists. A new file in its place belongs to another attempt."""
         known = self._newest
+        if self.masked is not None:
+            self.masked.advance()
         self._read()
         if self._was_read and self._newest is not None and self._newest != known:
             arrivals.add(self.arrivals, self._newest, time.time())
@@ -127,7 +157,8 @@ def follow(
     KeyboardInterrupt is left to the caller.
     """
     assert run.record.job is not None
-    job, follower = run.record.job, Follower(run.log, parser, sink, partial(first_step.note, run))
+    masked = None if launcher.remote else Masked(run)
+    job, follower = run.record.job, Follower(run.log, parser, sink, partial(first_step.note, run), masked)
     start = polled = now()
     status = launcher.status(job, run.path)
     while status.state in ("pending", "running"):

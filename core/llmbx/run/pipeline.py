@@ -42,7 +42,8 @@ def start(
     kept with a result that states the error.
     """
     run_id, folder = claim_folder(context.install, spec)
-    record = new_record(run_id, spec, command=command, group=group, repeats=repeats, pair=pair)
+    declared = tuple(prefix for kind in context.plugins.settings.values() for prefix in kind.variable_prefixes)
+    record = new_record(run_id, spec, declared, command=command, group=group, repeats=repeats, pair=pair)
     write_record(folder, record)
     try:
         run = _start(context, record, folder, progress, offline)

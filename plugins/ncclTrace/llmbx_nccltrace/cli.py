@@ -65,8 +65,8 @@ def _print_tables(report: Report, top: int) -> None:
     for line in headline(report):
         click.echo(line)
     for warning in report.warnings:
-        click.secho(f"warning: {warning}", fg="red")
+        output.heading(f"warning: {warning}", "\x1b[31m")
     for title, columns, rows in sections(report, top):
         if rows:
-            click.secho(f"\n{title}", bold=True)
+            output.heading(f"\n{title}")
             output.print_table(rows, columns)

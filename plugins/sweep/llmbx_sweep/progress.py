@@ -28,8 +28,9 @@ class SweepProgress:
 
     def note(self, text: str) -> None:
         """Print one line."""
-        start = "\r\x1b[2K" if self.is_terminal else ""
-        print(f"{start}{text}", file=self.out, flush=True)
+        if self.is_terminal:
+            output.control(self.out, "\r\x1b[2K")
+        print(text, file=self.out, flush=True)
 
     def attend(self, run: Run, rooms: RunContext) -> Result:
         """Follow one run to its end, with the same live progress as `llmbx run`."""

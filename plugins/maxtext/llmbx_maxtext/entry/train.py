@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> None:
     rank.say_where(this)
     if this.first:
         rank.say(f"phase {phase} begins ({this.world} rank{'s' if this.world > 1 else ''})")
-        seen.write(folder, configuration.PACKAGES)
+        seen.write(folder, configuration.PACKAGES, variables=VARIABLES)
     if this.world > 1:
         join(spec, this)
     if phase != "collect" and "profiler=nsys" in arguments:

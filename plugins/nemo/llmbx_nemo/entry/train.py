@@ -22,6 +22,9 @@ DRIVERS = {
 }
 """Module and display name of each driver."""
 
+VARIABLES = ("NEMO_", "MEGATRON_", "MCORE_", "LIGHTNING_")
+"""Beginnings of the names of variables that change what the framework does."""
+
 PACKAGES = (
     "torch", "megatron-core", "megatron-bridge", "nemo-toolkit", "flash-attn", "transformers", "triton",
 )  # fmt: skip
@@ -111,7 +114,7 @@ def main() -> None:
         )
         limit_memory(this.local_world)
     if this.first:
-        seen.write(folder, PACKAGES, gpus())
+        seen.write(folder, PACKAGES, gpus(), VARIABLES)
     driver = importlib.import_module(f"llmbx_nemo.entry.{'nemo2' if spec['driver'] == 'nemo2' else 'bridge'}")
     if problems := driver.run(spec, folder):
         rank.stop(*problems)

@@ -38,7 +38,7 @@ def render(analysis: Analysis) -> None:
     ):
         rows, columns = show(analysis, gpus)
         if rows:
-            click.echo(click.style(title, bold=True))
+            output.heading(title)
             output.print_table(rows, columns)
             click.echo()
     for line in _sentences(analysis):

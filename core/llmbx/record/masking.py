@@ -1,0 +1,141 @@
+"""Overwrite secrets in the files of a run: known values in every usual encoding, and tokens of known shapes.
+
+Each byte of a secret becomes `*` in its place, so that a file keeps its length, its lines and its inode: the job may be
+writing to it, and several processes may be reading. A log is masked while it grows (`Growing`), every text file of a run
+when the run has ended (`mask_folder`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from ..secrets import SHAPES, URLS, encodings, known
+
+CHUNK = 1 << 20
+OVERLAP = 1 << 14
+"""Bytes that are read again with the next chunk: no secret that is found is longer, except for private keys."""
+
+TEXTS = frozenset(
+    {"", ".out", ".log", ".err", ".txt", ".json", ".jsonl", ".yaml", ".yml", ".toml", ".csv", ".tsv", ".md", ".html",
+     ".sh", ".py", ".ini", ".cfg", ".env", ".xml"}
+)  # fmt: skip
+"""Suffixes of the files that are masked. Profiles are not changed, but marked by their profiler."""
+
+Span = tuple[int, int]
+
+
+class Masker:
+    """Finds the secrets of an environment, in any encoding, and tokens of known shapes, in bytes."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        values = {value for value in known(environ).values() if value}
+        self.needles = tuple(sorted({text.encode() for value in values for text in encodings(value)}, key=len))
+
+    def spans(self, data: bytes, final: bool = True) -> list[Span]:
+        """Where secrets are in `data`. Without `final`, a token that `data` may cut off is not reported yet."""
+        found = [*self._values(data), *(span for span in _shapes(data) if final or span[1] < len(data))]
+        return [(start, end) for start, end in found if data[start:end].strip(b"*")]
+
+    def mask(self, data: bytes, final: bool = True) -> bytes:
+        """`data` with `*` in place of every byte of a secret."""
+        spans = self.spans(data, final)
+        if not spans:
+            return data
+        masked = bytearray(data)
+        for start, end in spans:
+            masked[start:end] = b"*" * (end - start)
+        return bytes(masked)
+
+    def stream(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Mask consecutive chunks; a secret may be split between two of them."""
+        rest = b""
+        for chunk in chunks:
+            data = self.mask(rest + chunk, final=False)
+            yield data[: max(0, len(data) - OVERLAP)]
+            rest = data[max(0, len(data) - OVERLAP) :]
+        yield self.mask(rest)
+
+    def _values(self, data: bytes) -> Iterator[Span]:
+        for needle in self.needles:
+            at = data.find(needle)
+            while at >= 0:
+                yield at, at + len(needle)
+                at = data.find(needle, at + 1)
+
+
+def _shapes(data: bytes) -> Iterator[Span]:
+    for beginnings, pattern in SHAPES:
+        if any(beginning in data for beginning in beginnings):
+            yield from (match.span() for match in pattern.finditer(data))
+    if b"@" in data:
+        yield from (match.span(match.lastgroup or 0) for match in URLS.finditer(data))
+
+
+class Growing:
+    """Masks a file that is still written, from where it ended last time."""
+
+    def __init__(self, path: Path, masker: Masker) -> None:
+        self.path = path
+        self.masker = masker
+        self._file: tuple[int, int] | None = None
+        self._done = 0
+
+    def advance(self, final: bool = False) -> int:
+        """Mask what was written since; return the number of secrets. A file that cannot be changed is left."""
+        with contextlib.suppress(OSError), _opened(self.path) as fd:
+            found = os.fstat(fd)
+            if self._file != (found.st_dev, found.st_ino):
+                self._file, self._done = (found.st_dev, found.st_ino), 0
+            if found.st_size > self._done or final:
+                count, self._done = _mask_from(fd, max(0, self._done - OVERLAP), self.masker, final)
+                return count
+        return 0
+
+
+def mask_folder(folder: Path, environ: Mapping[str, str]) -> int:
+    """Mask every text file below a run folder; return the number of secrets that were overwritten.
+
+    Links are not followed. A file that this user may not change is left as it is.
+    """
+    masker, count = Masker(environ), 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            if Path(name).suffix.lower() in TEXTS:
+                count += Growing(Path(where, name), masker).advance(final=True)
+    return count
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """A descriptor for reading; raises `OSError` for anything but a regular file."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(f"{path} is not a regular file")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _mask_from(fd: int, start: int, masker: Masker, final: bool) -> tuple[int, int]:
+    """Mask an open file from `start` on; return the number of secrets, and where the reading ended."""
+    at, count = start, 0
+    while data := os.pread(fd, CHUNK + OVERLAP, at):
+        last = len(data) < CHUNK + OVERLAP
+        spans = masker.spans(data, final and last)
+        if spans:
+            writable = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY)  # the same file, also if it was renamed
+            try:
+                for begin, end in spans:
+                    os.pwrite(writable, b"*" * (end - begin), at + begin)
+            finally:
+                os.close(writable)
+            count += len(spans)
+        if last:
+            return count, at + len(data)
+        at += CHUNK
+    return count, at
