@@ -53,6 +53,8 @@ FORWARDED = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "NGC_API_KEY", "WANDB_API_KEY
 
 _USER_OF_IMAGE = re.compile(r"[^/\s@:]{1,99}:[^/\s@]{1,200}@(?!sha256:)")
 
+_PASSWORD = re.compile(r"(?<=://)[^\s/?#:@]{0,200}:([^\s/?#@]{1,500})@")
+
 SHORTEST = 8
 """Shorter values are not searched for: they would be found in ordinary text."""
 
@@ -139,8 +141,12 @@ def forget(environ: MutableMapping[str, str]) -> None:
 
 
 def known(environ: Mapping[str, str]) -> dict[str, str]:
-    """The secrets in `environ` and those removed by `forget`, by name."""
-    return {**_forgotten, **{name: value for name, value in environ.items() if is_secret(name)}}
+    """The secrets in `environ` and those removed by `forget`, by name; also the passwords in its URLs."""
+    found = {name: value for name, value in environ.items() if is_secret(name)}
+    for name, value in environ.items():
+        if "://" in value and "@" in value:
+            found |= {f"{name} (password)": password[1] for password in _PASSWORD.finditer(value)}
+    return {**_forgotten, **found}
 
 
 def _overwrite() -> None:

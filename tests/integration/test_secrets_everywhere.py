@@ -115,7 +115,7 @@ def test_no_secret_is_in_any_file_or_output(
     printed = {}
 
     def say(*command: str) -> None:
-        done = llmbx(*command, **environ)
+        done = llmbx(*command, env=environ)
         assert "Traceback" not in done.stderr, done.stderr
         printed[" ".join(command)] = done.stdout + done.stderr
 
@@ -131,7 +131,8 @@ def test_no_secret_is_in_any_file_or_output(
     say("run", "--plugin", "toy", "line", "--set", "fault=network", "--retries", "1")  # an attempt is archived
     say("image", "export", str(tmp_path / "out" / "bundle.tar"))
 
-    folder = sorted(install.rglob("run.json"))[0].parent
+    (final,) = install.rglob("configs/final.json")
+    folder = final.parent.parent
     log = next(folder.glob("log-*.out")).read_text()
     assert HARMLESS in log and "*" * 30 in log and "toy step 20/20" in log
     assert (folder / "seen.json").exists() or (folder / "run.json").exists()
@@ -153,13 +154,13 @@ def test_no_secret_is_in_any_file_or_output(
         ("--env", f"MY_VALUE={VARIABLES['HF_TOKEN']}"), ("--env", f"PGPASSWORD={VARIABLES['PGPASSWORD']}"),
         ("--env", f"INDEX={URLS[0]}"), ("--set", f"fault={VARIABLES['TWINE_PASSWORD']}"), ("--set", f"fault={BARE[0]}"),
         ("--image", "https://bob:planted-image-word@r.example/team/image:1"), ("--image", "bob:planted-image-word@r.example/team/image:1"),
-        ("--load-checkpoint", f"s3://bucket?token={VARIABLES['AWS_SECRET_ACCESS_KEY']}"), ("--tag", BARE[1]),
+        ("--mount", f"/tmp:/{VARIABLES['MLFLOW_TRACKING_PASSWORD']}"), ("--tag", BARE[1]),
     ],
 )  # fmt: skip
 def test_a_secret_in_an_option_is_refused_and_not_repeated(
     arguments: tuple[str, ...], llmbx: Llmbx, install: Path, environ: dict[str, str]
 ) -> None:
-    done = llmbx("run", "--plugin", "toy", "line", *arguments, **environ)
+    done = llmbx("run", "--plugin", "toy", "line", *arguments, env=environ)
     assert done.returncode == 2 and done.stderr.strip().count("\n") == 0, done.stderr
     assert not [what for what, word in words().items() if word in done.stdout + done.stderr]
     assert "planted-image-word" not in done.stdout + done.stderr
@@ -171,5 +172,5 @@ def test_a_secret_in_a_profile_is_refused(llmbx: Llmbx, tmp_path: Path, environ:
     for lines in profile.values():
         config = tmp_path / "llmbx.toml"
         config.write_text(f'default_cluster = "c"\n[clusters.c]\n{lines}\n')
-        done = llmbx("run", "--plugin", "toy", "line", "--dry-run", **environ, LLMBX_CONFIG=str(config))
+        done = llmbx("run", "--plugin", "toy", "line", "--dry-run", env={**environ, "LLMBX_CONFIG": str(config)})
         assert done.returncode == 2 and BARE[0] not in done.stderr + done.stdout, done.stdout + done.stderr

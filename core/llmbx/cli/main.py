@@ -174,12 +174,22 @@ def _run() -> int:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.ClickException as error:
+        error.message = _without_secrets(error.message)
         error.show()
         code = error.exit_code
     except LlmbxError as error:
-        click.echo(f"llmbx: {error}", err=True)
+        click.echo(f"llmbx: {_without_secrets(str(error))}", err=True)
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("llmbx: interrupted", err=True)
         code = 130
     return code if isinstance(code, int) else 0
+
+
+def _without_secrets(text: str) -> str:
+    """An error message without secrets: it may quote an option, a file or a tool's output."""
+    import os
+
+    from ..secrets import scrub
+
+    return scrub(text, os.environ)

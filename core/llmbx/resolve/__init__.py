@@ -41,6 +41,7 @@ def resolve(
     gpus = hardware.extend(config.gpus)
     workload = plugins.workload(request.workload, request.plugin)
     profile = choose_profile(config, cluster_files, request.cluster)
+    _refuse_secrets(environ, request, profile)
     layers = Layers(request, environ, profile)
     layers.plugin_settings = join_plugin_settings(layers, plugins)
     target = target_of(layers, workload, gpus)
@@ -153,11 +154,16 @@ def _env(layers: Layers, recipe: Recipe, target: Mapping[str, Any], pp: int) -> 
 
 
 def _secrets(environ: Mapping[str, str], request: Request, profile: Profile | None) -> tuple[str, ...]:
-    refuse(_option_texts(request), environ)
     if profile is None:
         return secret_names(environ, request.env)
-    refuse({f"{profile.origin}: setup": "\n".join(profile.cluster.setup)}, environ)
     return secret_names(environ, request.env, profile.cluster.env, profile.origin)
+
+
+def _refuse_secrets(environ: Mapping[str, str], request: Request, profile: Profile | None) -> None:
+    """Raise `UsageError` if an option, or a line of the profile that goes into the script, contains a secret."""
+    refuse(_option_texts(request), environ)
+    if profile is not None:
+        refuse({f"{profile.origin}: setup": "\n".join(profile.cluster.setup)}, environ)
 
 
 def _option_texts(request: Request) -> dict[str, str]:

@@ -20,6 +20,9 @@ from typing import Any
 from llmbx.entry import rank, seen
 from llmbx_maxtext.entry import configuration, profile_cache, ranges, xla_flags
 
+VARIABLES = ("MAXTEXT_", "LIBTPU_", "XLA_PYTHON_", "M_")
+"""Beginnings of the names of variables that change what the framework does (`M_` overrides MaxText's configuration)."""
+
 
 def main(argv: Sequence[str]) -> None:
     """Run one rank of the phase `argv[0]` with MaxText's arguments."""
