@@ -51,6 +51,7 @@ AT_RUN_TIME = {
 }  # fmt: skip
 """Files with expressions that `made` lists."""
 
+
 def made() -> Iterator[tuple[str, str | bytes, bool]]:
     """The expressions that are not in one place of the source, and whether they are searched for."""
     yield from (("signatures", pattern, True) for _, pattern in _TABLE)
@@ -83,7 +84,7 @@ def test_the_check_finds_what_is_slow(pattern: str, pump: str) -> None:
     assert grows(pattern) is not None
     compiled, short = re.compile(pattern), 1
     while _seconds(compiled, pump * short) < 0.005:
-        short *= 2  # exponential ones need few repetitions, the others many
+        short += 1 + short // 4  # exponential ones need few repetitions, the others many
     assert _seconds(compiled, pump * (4 * short if short > 64 else short + 4)) > 3 * _seconds(compiled, pump * short)
 
 

@@ -72,7 +72,11 @@ def leaked() -> str:
     """What a job prints that prints everything."""
     lines = [VARIABLES["HF_TOKEN"], HARMLESS]
     for value in (*VARIABLES.values(), *BARE, *URLS):
-        lines += [f"value {value} printed", json.dumps({"value": value}), f"https://x.example/?v={quote(value, safe='')}"]
+        lines += [
+            f"value {value} printed",
+            json.dumps({"value": value}),
+            f"https://x.example/?v={quote(value, safe='')}",
+        ]
         if value in VARIABLES.values():
             lines += [base64.b64encode(b"x" * k + value.encode() + b"yyy").decode() for k in range(3)]
             lines += [value.encode().hex()]

@@ -77,7 +77,8 @@ def csv_cell(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return "" if value is None else value
     text = str(value)
-    return f"'{text}" if text.startswith(FORMULA) and not _is_number(text) else text
+    shown = visible(text)
+    return f"'{shown}" if text.startswith(FORMULA) and not _is_number(text) else shown
 
 
 def _is_number(text: str) -> bool:

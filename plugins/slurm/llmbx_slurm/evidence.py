@@ -28,7 +28,9 @@ _DUE = (
     (re.compile(r"\*\*\* .{0,300} DUE TO NODE FAILURE"), "node_fail"),
     (re.compile(r"\*\*\* .{0,300} DUE TO PREEMPTION"), "preempted"),
     (
-        re.compile(r"slurmstepd\S{0,255}: error: .{0,300}(?:Detected \d+ oom|oom.kill|OOM Killed|memory limit)", re.IGNORECASE),
+        re.compile(
+            r"slurmstepd\S{0,255}: error: .{0,300}(?:Detected \d+ oom|oom.kill|OOM Killed|memory limit)", re.IGNORECASE
+        ),
         "out_of_memory",
     ),
     (re.compile(r"\*\*\* (?:JOB|STEP) .{0,300} CANCELLED AT"), "cancelled"),

@@ -13,12 +13,19 @@ from llmbx.entry import seen
 
 
 def test_recorded_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_TOKEN", "planted")
-    seen.write(tmp_path, ("pytest", "no-such-package"))
+    for name in ("HF_TOKEN", "SLURM_JWT", "NO_ALLOWED_NAME", "NCCL_PLANTED_TOKEN"):
+        monkeypatch.setenv(name, "planted")
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+    monkeypatch.setenv("TOY_SWITCH", "1")
+    seen.write(tmp_path, ("pytest", "no-such-package"), variables=("TOY_",))
     (file,) = tmp_path.iterdir()
     found = json.loads(file.read_text())
     assert file.name == "seen.json" and "planted" not in file.read_text()
-    assert found["environment"]["HF_TOKEN"] == "***" and found["versions"]["pytest"] == pytest.__version__
+    kept = found["environment"]
+    assert (
+        kept["NCCL_DEBUG"] == "WARN" and kept["TOY_SWITCH"] == "1" and found["versions"]["pytest"] == pytest.__version__
+    )
+    assert not {"HF_TOKEN", "SLURM_JWT", "NO_ALLOWED_NAME", "NCCL_PLANTED_TOKEN"} & {*kept}
     assert "no-such-package" not in found["versions"]
     assert found["python"] and found["host"] and found["cpu"]["cores"] and found["affinity"] is not None
 

@@ -62,7 +62,11 @@ def environment(cell: Cell) -> Section:
     tables.append(_table("submission host", record.host))
     if record.environment:
         tables.append(
-            _table("environment variables (secrets redacted)", secrets.recorded(record.environment, tuple(record.spec.env)), folded=True)
+            _table(
+                "environment variables (secrets redacted)",
+                secrets.recorded(record.environment, tuple(record.spec.env)),
+                folded=True,
+            )
         )
     if record.commands:
         argv = {role: shlex.join(formatting) for role, formatting in record.commands.items()}

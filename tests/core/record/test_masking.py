@@ -1,0 +1,93 @@
+"""Secrets in files are overwritten in place: whole, split over two writes, encoded, and while the file grows."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from llmbx.record.masking import CHUNK, OVERLAP, Growing, Masker, mask_folder
+
+SECRET = 'planted/secret+with "quotes" 0123'
+ENVIRON = {"MY_TOKEN": SECRET, "SHORT_TOKEN": "abc", "PLAIN": "an ordinary value", "proxy": "http://u:planted-word@h"}
+TOKEN = "hf_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SECRET,
+        json.dumps(SECRET)[1:-1],
+        quote(SECRET),
+        quote(SECRET, safe=""),
+        SECRET.encode().hex(),
+        TOKEN,
+        "planted-word",
+    ],
+)
+def test_a_secret_is_overwritten_in_every_encoding(text: str) -> None:
+    data = f"before {text} after abc an ordinary value\n".encode()
+    masked = Masker(ENVIRON).mask(data)
+    assert masked == f"before {'*' * len(text)} after abc an ordinary value\n".encode()
+
+
+@pytest.mark.parametrize("before", range(6))
+@pytest.mark.parametrize("after", range(4))
+def test_a_secret_inside_of_base64_cannot_be_decoded(before: int, after: int) -> None:
+    encoded = base64.b64encode(b"x" * before + SECRET.encode() + b"y" * after)
+    masked = Masker(ENVIRON).mask(b"value " + encoded + b" end")
+    assert masked.count(b"*") >= len(SECRET) * 4 // 3 - 2 and masked.endswith(b" end")
+    left = base64.b64decode(masked.removeprefix(b"value ").removesuffix(b" end").replace(b"*", b"A"))
+    assert not any(SECRET.encode()[k : k + 3] in left for k in range(len(SECRET) - 2))
+
+
+def test_a_file_keeps_its_length_its_lines_and_its_inode(tmp_path: Path) -> None:
+    log = tmp_path / "log.out"
+    log.write_text(f"a\n{SECRET}\nb\n")
+    before = log.stat()
+    assert mask_folder(tmp_path, ENVIRON) == 1
+    assert log.read_text() == f"a\n{'*' * len(SECRET)}\nb\n" and log.stat().st_ino == before.st_ino
+    assert mask_folder(tmp_path, ENVIRON) == 0
+
+
+@pytest.mark.parametrize("shift", [0, 1, len(SECRET) // 2, len(SECRET)])
+@pytest.mark.parametrize("text", [SECRET, TOKEN])
+def test_a_secret_across_the_pieces_of_a_large_file_is_found(shift: int, text: str, tmp_path: Path) -> None:
+    for edge in (CHUNK, CHUNK + OVERLAP, 2 * CHUNK):
+        log = tmp_path / "log.out"
+        log.write_text("." * (edge - shift - 1) + " " + text + " " + "." * CHUNK)
+        mask_folder(tmp_path, ENVIRON)
+        assert text.encode() not in log.read_bytes() and log.read_bytes().count(b"*") == len(text)
+
+
+def test_a_growing_file_is_masked_while_another_process_appends(tmp_path: Path) -> None:
+    log = tmp_path / "log.out"
+    growing, whole = Growing(log, Masker(ENVIRON)), f"one {SECRET} two {TOKEN} three\n"
+    assert growing.advance() == 0  # it does not exist yet
+    with log.open("ab", buffering=0) as writer:
+        for k in range(0, len(whole), 5):
+            writer.write(whole[k : k + 5].encode())
+            growing.advance()
+    growing.advance(final=True)
+    assert log.read_text() == f"one {'*' * len(SECRET)} two {'*' * len(TOKEN)} three\n"
+
+
+def test_what_is_printed_is_masked_across_pieces() -> None:
+    data = ("x" * 50_000 + f" {SECRET} {TOKEN} ").encode() * 3
+    pieces = [data[k : k + 777] for k in range(0, len(data), 777)]
+    assert b"".join(Masker(ENVIRON).stream(pieces)) == Masker(ENVIRON).mask(data)
+
+
+def test_only_texts_of_the_folder_are_changed(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside.txt", tmp_path / "run"
+    folder.mkdir()
+    outside.write_text(SECRET)
+    (folder / "link.txt").symlink_to(outside)
+    (folder / "profile.nsys-rep").write_text(SECRET)
+    os.mkfifo(folder / "pipe.log")
+    assert mask_folder(folder, ENVIRON) == 0
+    assert outside.read_text() == SECRET and (folder / "profile.nsys-rep").read_text() == SECRET
