@@ -1,11 +1,11 @@
 """The bias of `--window auto` and of other rules that drop a warm-up: python benchmarks/window.py [SERIES].
 
 Each series is a run: correlated noise (a first-order autoregression with correlation phi), in some cases 3 % of steps
-that take 1.5 to 3 times as long at random, which belong to the run, and a warm-up, which does not: a first step of 5 to
-50 times the time, and then nothing, an exponential decay, or a few slow steps. The bias of a rule is the mean of what it
-measures less the mean of the same steps without the warm-up. Rows are lengths and warm-ups; a cell has the bias of the
-noise with the largest one, in percent of the steady step time, with twice its standard error. A rule should stay within
-0.5.
+that take 1.5 to 3 times as long at random, which belong to the run, and a warm-up, which does not: a first step of 5
+to 50 times the time, and then nothing, an exponential decay, or a few slow steps. The bias of a rule is the mean of
+what it measures less the mean of the same steps without the warm-up. Rows are lengths and warm-ups; a cell has the bias
+of the noise with the largest one, in percent of the steady step time, with twice its standard error. A rule should stay
+within 0.5.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def judge(steps: Sequence[Step]) -> Stability:
         return Stability(reason="not judged: a step time is not positive, or longer than 30 years")
     if len(times) < LEAST_STEPS:
         measured = "1 step was" if len(times) == 1 else f"{len(times)} steps were"
-        reason = f"{measured} measured, but a verdict needs {LEAST_STEPS}: use a longer --window, or auto"
+        reason = f"{measured} measured, but a verdict needs {LEAST_STEPS}: use a longer --window or more steps"
         return Stability(verdict="too few steps", reason=reason)
     found = [*_findings(timed, times)]
     verdict: Stable = next((name for name, _ in found if name is not None), "stable")
@@ -69,7 +69,7 @@ def _findings(steps: Sequence[Step], times: Sequence[float]) -> Iterator[tuple[S
     elif not known:
         yield "stable", f"the mean of {len(times)} steps is uncertain by ±{_percent(noise)}"
     if seen.outliers:
-        words = f"{series.outlier_words(seen.outliers)}, which move{'s' * (len(seen.outliers) == 1)} the mean by"
+        words = f"{series.outlier_words(seen.outliers)}, which move{'s' * (len(seen.outliers) == 1)} the mean by up to"
         yield ("outliers" if matters else None), f"{words} {_percent(shift)}"
 
 
