@@ -111,6 +111,7 @@ def values() -> str:
         "## FLOPs and figures",
         records("model/flops.py", "Flops"),
         records("model/figure.py", "Figure"),
+        records("model/result.py", "Stability"),
     ]
     sections = ("Section", "Fact", "Table", "Column", "Chart", "Axis", "Series", "Point", "Span", "Rule")
     parts += ["## Sections of a report", records("model/section.py", *sections), CATALOG]

@@ -111,13 +111,12 @@ Stable = Literal["stable", "drifting", "two-level", "outliers", "noisy", "too fe
 
 
 class Stability(Value, frozen=True):
-    """Whether the mean of the measured window represents its steps (docs/stability.md), with the numbers in one line.
-
-    `verdict` is None if no step was measured, and in results of older versions.
-    """
+    """Whether the mean of the measured window represents its steps (docs/stability.md)."""
 
     verdict: Stable | None = None
+    """None if no step was measured, if a time is damaged, and in results of older versions."""
     reason: str | None = None
+    """The numbers behind the verdict in one line."""
 
     @property
     def warning(self) -> str | None:
