@@ -8,19 +8,22 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import Result, RunSpec
-from ..record.folder import Run
-from .against import PAIRS, Start, alternate, check, jobs
 from .explicit_options import explicit_options
 from .flow import Started, interrupted, once, preview, worst_exit_code
 from .options import Workspace, load_workspace, output_option, run_options
 from .output import Target, print_json
 from .plugin_options import RunCommand
+
+if TYPE_CHECKING:
+    from ..record.folder import Run
+    from .against import Start
 
 _ALWAYS = ("force", "accept_image_change")
 """Options of the run that can be combined with --from: they do not change the run."""
@@ -120,6 +123,7 @@ def _alternated(
 ) -> int:  # fmt: skip
     """Alternate with an earlier run; return the exit code. `options`: --against, --interleave, --repeat, --detach."""
     from ..history import find_run
+    from .against import PAIRS, alternate, check, jobs
 
     against, pairs, repeat, detach = options
     if against is None:
