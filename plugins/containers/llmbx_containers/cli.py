@@ -35,7 +35,7 @@ def command() -> None:
 
 @command.command("prepare", cls=RunCommand)
 @click.option("--offline", is_flag=True, help="Use only local images, wheels and caches; no network access.")
-@click.option("--digest", metavar="SHA256", help="Fail if the image does not have this digest.")
+@click.option("--digest", metavar="SHA256", help="Import the image with this digest, also if the tag has moved.")
 @click.option("--timeout", type=numbers.Above(0), metavar="SECONDS", help="Abort an import after SECONDS.")
 @click.option("--check", is_flag=True, help="Start the image once and check that it has a Python.")
 @run_options

@@ -57,10 +57,18 @@ def test_an_image_is_imported_on_a_node(
 def test_a_digest_that_is_not_the_asked_one_stops_the_import_there(
     llmbx: Llmbx, cluster_env: dict[str, str], images: dict[str, str], daemons: Daemons, install: Path
 ) -> None:
-    reference, other = f"{daemons.registry}/ci/tiny:1", images["ci/tiny:2"]
-    done = llmbx("image", "prepare", reference, "--digest", other, env=cluster_env)
-    assert done.returncode == 4 and f"is pinned to {other}, but" in done.stderr, done.stderr
+    reference, gone = f"{daemons.registry}/ci/tiny:1", f"sha256:{'9' * 64}"
+    done = llmbx("image", "prepare", reference, "--digest", gone, env=cluster_env)
+    assert done.returncode == 4 and f"is pinned to {gone}, but" in done.stderr, done.stderr
     assert list(install.glob("images/*.sif")) == []
+
+
+def test_the_image_with_the_asked_digest_is_imported_whatever_the_tag_is_now(
+    llmbx: Llmbx, cluster_env: dict[str, str], images: dict[str, str], daemons: Daemons, install: Path
+) -> None:
+    reference, earlier = f"{daemons.registry}/ci/tiny:1", images["ci/tiny:2"]
+    done = llmbx("image", "prepare", reference, "--digest", earlier, env=cluster_env)
+    assert done.returncode == 0 and earlier in done.stdout, done.stderr
 
 
 def test_a_partition_that_there_is_not_is_the_schedulers_word(
