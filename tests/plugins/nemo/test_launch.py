@@ -91,6 +91,6 @@ def test_what_the_user_exports_wins() -> None:
 
 def test_a_cpu_run_requests_the_environment_and_a_gpu_run_the_image() -> None:
     mini = request(spec("grok1"))
-    assert mini.environment and mini.environment.name == "megatron-bridge-cpu" and mini.environment.no_deps == (1,)
+    assert mini.environment and mini.environment.name == "megatron-bridge-cpu" and mini.environment.no_deps == (0, 1, 2)
     gpu = request(spec("grok1", gpu_type="gb200", gpus=128, dtype="bf16"))
     assert gpu.environment is None and gpu.reference == "nvcr.io#nvidia/nemo:25.04.00"

@@ -222,8 +222,8 @@ def _timing(r: Result) -> list[Fact]:
         Fact(name=name, value=value, unit="s", formula=formula, note=None if value is not None else "not recorded")
         for name, value, formula in rows
     ]
-    if r.gpu_hours is not None and r.workload.gpus:
-        seconds = formatting.number(r.gpu_hours * 3600 / r.workload.gpus)
+    if r.gpu_hours is not None:
+        seconds = formatting.number(r.gpu_hours * 3600 / r.workload.gpus) if r.workload.gpus else "?"
         attempts = f" of {r.attempt + 1} attempts" if r.attempt else ""
         how = f"{r.workload.gpus} GPUs × {seconds} s{attempts} / 3600"
         found.append(Fact(name="GPU time", value=r.gpu_hours, unit="GPU-hours", formula=how))
