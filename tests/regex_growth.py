@@ -167,7 +167,7 @@ class Automaton:
         if op is sre.SUBPATTERN:
             return bool(value[3]) and self._reads_to_the_end(list(value[3])[-1])
         unlimited = op in (sre.MAX_REPEAT, sre.MIN_REPEAT) and value[1] is sre.MAXREPEAT and value[0] <= 1
-        return unlimited and len(value[2]) == 1 and self._single(*list(value[2])[0]) in (ALL, ALL & ~LINE_END)
+        return unlimited and len(value[2]) == 1 and self._single(*next(iter(value[2]))) in (ALL, ALL & ~LINE_END)
 
     def _single(self, op: Any, value: Any) -> int | None:
         """The characters that a node reads; None if it does not read exactly one."""

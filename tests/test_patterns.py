@@ -124,7 +124,7 @@ def written() -> Iterator[Found]:
                 continue
             where = f"{path.relative_to(ROOT)}:{node.lineno}"
             try:
-                values = [eval(ast.unparse(argument), dict(names)) for argument in node.args[:1]]  # noqa: S307
+                values = [eval(ast.unparse(argument), dict(names)) for argument in node.args[:1]]
             except NameError:
                 assert str(path.relative_to(ROOT)) in AT_RUN_TIME, f"{where}: list its expression in `made`"
                 continue
@@ -147,7 +147,7 @@ def _is_call_of_re(node: ast.AST) -> bool:
 
 def _flags(node: ast.Call, names: dict[str, Any]) -> int:
     texts = [ast.unparse(a) for a in [*node.args, *(k.value for k in node.keywords)] if "re." in ast.unparse(a)]
-    return sum(int(eval(text, dict(names))) for text in texts if re.fullmatch(r"(?:re\.[A-Z]+[ |]*)+", text))  # noqa: S307
+    return sum(int(eval(text, dict(names))) for text in texts if re.fullmatch(r"(?:re\.[A-Z]+[ |]*)+", text))
 
 
 def _name(target: ast.AST | None) -> str:

@@ -17,30 +17,52 @@ import pytest
 from .conftest import Llmbx
 
 VARIABLES = {
-    "HF_TOKEN": "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", "HUGGING_FACE_HUB_TOKEN": "hf_AbCdEfGhIjKlMnOpQrStUvWxYzAbCdEfGh",
-    "AWS_ACCESS_KEY_ID": "AKIAQ7NPLANTED000001", "AWS_SECRET_ACCESS_KEY": "wJalrPLANTED/K7MDENG+bPxRfiCYplantedKEY1",
-    "AWS_SESSION_TOKEN": "FwoGZXIvYXdzPLANTED//////////wEaDplantedsession", "GITHUB_TOKEN": "ghp_planted0123456789abcdefABCDEF012345",
-    "GH_PAT": "github_pat_11PLANTED0abcdefghijklmnopqrstuvwxyz0123", "GITLAB_TOKEN": "glpat-planted-0123456789abcd",
-    "NGC_API_KEY": "nvapi-planted0123456789abcdefghijklmnopqrstuvw", "SLURM_JWT": "eyJhbGciOiJIUzI1NiJ9.eyJwbGFudGVkIjoxfQ.c2lnbmF0dXJlLXBsYW50ZWQ",
-    "WANDB_API_KEY": "0123456789abcdef0123456789abcdefplanted1", "PGPASSWORD": "planted pass'word\"1", "MYSQL_PWD": "planted-mysql-pw-%41",
-    "OPENAI_API_KEY": "sk-planted0123456789abcdefghijklmnop", "ANTHROPIC_API_KEY": "sk-ant-planted-0123456789-abcdefghij",
-    "SLACK_TOKEN": "xoxb-planted-0123456789-abcdef", "NPM_TOKEN": "npm_planted0123456789abcdefghijklmnopqr",
-    "PYPI_TOKEN": "pypi-AgEIcHlwaS5vcmcCJGplanted0123456789abcdefghijklmnopqrstuv", "DOCKER_PASSWORD": "dckr_pat_planted-0123456789abcde",
-    "DOCKER_AUTH_CONFIG": '{"auths":{"r.example":{"auth":"cGxhbnRlZDpwbGFudGVk"}}}', "AZURE_CLIENT_SECRET": "planted~azure.secret_0123456789",
-    "GOOGLE_API_KEY": "AIzaSyPLANTED0123456789abcdefghijklmnop", "SENDGRID_API_KEY": "SG.planted0123456789ab.planted0123456789abcdefghij",
-    "TWINE_PASSWORD": "planted-twine-0123456789", "MLFLOW_TRACKING_PASSWORD": "planted-mlflow-0123456789", "COMET_API_KEY": "plantedcomet0123456789",
-    "NEPTUNE_API_TOKEN": "cGxhbnRlZG5lcHR1bmUwMTIzNDU2Nzg5", "CLEARML_API_SECRET_KEY": "planted-clearml-0123456789", "REDIS_PASSWORD": "planted-redis-0123456789",
-    "DB_PASS": "planted-db-0123456789", "SSHPASS": "planted-sshpass-0123456789", "LDAP_CREDENTIALS": "planted-ldap-0123456789",
-    "VAULT_TOKEN": "hvs.planted0123456789abcdefgh", "TF_API_TOKEN": "planted.atlasv1.0123456789abcdef", "SESSION_COOKIE": "planted-cookie-0123456789",
+    "HF_TOKEN": "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",
+    "HUGGING_FACE_HUB_TOKEN": "hf_AbCdEfGhIjKlMnOpQrStUvWxYzAbCdEfGh",
+    "AWS_ACCESS_KEY_ID": "AKIAQ7NPLANTED000001",
+    "AWS_SECRET_ACCESS_KEY": "wJalrPLANTED/K7MDENG+bPxRfiCYplantedKEY1",
+    "AWS_SESSION_TOKEN": "FwoGZXIvYXdzPLANTED//////////wEaDplantedsession",
+    "GITHUB_TOKEN": "ghp_planted0123456789abcdefABCDEF012345",
+    "GH_PAT": "github_pat_11PLANTED0abcdefghijklmnopqrstuvwxyz0123",
+    "GITLAB_TOKEN": "glpat-planted-0123456789abcd",
+    "NGC_API_KEY": "nvapi-planted0123456789abcdefghijklmnopqrstuvw",
+    "SLURM_JWT": "eyJhbGciOiJIUzI1NiJ9.eyJwbGFudGVkIjoxfQ.c2lnbmF0dXJlLXBsYW50ZWQ",
+    "WANDB_API_KEY": "0123456789abcdef0123456789abcdefplanted1",
+    "PGPASSWORD": "planted pass'word\"1",
+    "MYSQL_PWD": "planted-mysql-pw-%41",
+    "OPENAI_API_KEY": "sk-planted0123456789abcdefghijklmnop",
+    "ANTHROPIC_API_KEY": "sk-ant-planted-0123456789-abcdefghij",
+    "SLACK_TOKEN": "xoxb-planted-0123456789-abcdef",
+    "NPM_TOKEN": "npm_planted0123456789abcdefghijklmnopqr",
+    "PYPI_TOKEN": "pypi-AgEIcHlwaS5vcmcCJGplanted0123456789abcdefghijklmnopqrstuv",
+    "DOCKER_PASSWORD": "dckr_pat_planted-0123456789abcde",
+    "DOCKER_AUTH_CONFIG": '{"auths":{"r.example":{"auth":"cGxhbnRlZDpwbGFudGVk"}}}',
+    "AZURE_CLIENT_SECRET": "planted~azure.secret_0123456789",
+    "GOOGLE_API_KEY": "AIzaSyPLANTED0123456789abcdefghijklmnop",
+    "SENDGRID_API_KEY": "SG.planted0123456789ab.planted0123456789abcdefghij",
+    "TWINE_PASSWORD": "planted-twine-0123456789",
+    "MLFLOW_TRACKING_PASSWORD": "planted-mlflow-0123456789",
+    "COMET_API_KEY": "plantedcomet0123456789",
+    "NEPTUNE_API_TOKEN": "cGxhbnRlZG5lcHR1bmUwMTIzNDU2Nzg5",
+    "CLEARML_API_SECRET_KEY": "planted-clearml-0123456789",
+    "REDIS_PASSWORD": "planted-redis-0123456789",
+    "DB_PASS": "planted-db-0123456789",
+    "SSHPASS": "planted-sshpass-0123456789",
+    "LDAP_CREDENTIALS": "planted-ldap-0123456789",
+    "VAULT_TOKEN": "hvs.planted0123456789abcdefgh",
+    "TF_API_TOKEN": "planted.atlasv1.0123456789abcdef",
+    "SESSION_COOKIE": "planted-cookie-0123456789",
     "DEPLOY_KEY": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEplantedAAAABG5vbmUAAAA\nplantedkeyline2plantedkeyline2\n-----END OPENSSH PRIVATE KEY-----",
-}  # fmt: skip
+}
 """Secrets in the environment, by name."""
 
 BARE = [
-    "hf_PrintedWithoutAnyVariable0123456789ab", "ghp_printed0123456789abcdefABCDEF0123456", "AKIAPRINTED000000002",
+    "hf_PrintedWithoutAnyVariable0123456789ab",
+    "ghp_printed0123456789abcdefABCDEF0123456",
+    "AKIAPRINTED000000002",
     "eyJwcmludGVkIjoxfQ.eyJwcmludGVkIjoyfQ.cHJpbnRlZHByaW50ZWQ",
     "nvapi-printed0123456789abcdefghijklmnopqrstuvw",
-]  # fmt: skip
+]
 """Tokens in the log that no variable has: they are known by their form."""
 
 URLS = ["http://bob:planted-proxy-word@proxy.example:3128", "postgresql://ann:planted-db-word@db.example/x"]
@@ -108,8 +130,14 @@ def readable(folder: Path) -> Iterator[tuple[Path, bytes]]:
 def environ(tmp_path: Path) -> dict[str, str]:
     leaks = tmp_path / "leaks.txt"
     leaks.write_text(leaked())
-    return {**VARIABLES, "https_proxy": URLS[0], "DATABASE_URL": URLS[1], "TOY_LEAKS": str(leaks), "NCCL_DEBUG": "WARN",
-            "NO_ALLOWED_NAME": "kept nowhere"}  # fmt: skip
+    return {
+        **VARIABLES,
+        "https_proxy": URLS[0],
+        "DATABASE_URL": URLS[1],
+        "TOY_LEAKS": str(leaks),
+        "NCCL_DEBUG": "WARN",
+        "NO_ALLOWED_NAME": "kept nowhere",
+    }
 
 
 def test_no_secret_is_in_any_file_or_output(
@@ -126,11 +154,22 @@ def test_no_secret_is_in_any_file_or_output(
     say("run", "--plugin", "toy", "line", "--set", "fault=leaks")
     run = ("last",)
     for command in (
-        ("show", "toy", "line"), ("run", "--plugin", "toy", "line", "--dry-run"), ("jobs", "--format", "json"), ("jobs", "--format", "csv"),
-        ("jobs",), ("logs", *run), ("status", *run), ("parse", *run), ("parse", *run, "--format", "json"), ("report", *run),
-        ("report", *run, "--format", "json"), ("report", *run, "--html", str(tmp_path / "out" / "report.html")),
-        ("compare", *run, *run), ("doctor",), ("plugins",),
-    ):  # fmt: skip
+        ("show", "toy", "line"),
+        ("run", "--plugin", "toy", "line", "--dry-run"),
+        ("jobs", "--format", "json"),
+        ("jobs", "--format", "csv"),
+        ("jobs",),
+        ("logs", *run),
+        ("status", *run),
+        ("parse", *run),
+        ("parse", *run, "--format", "json"),
+        ("report", *run),
+        ("report", *run, "--format", "json"),
+        ("report", *run, "--html", str(tmp_path / "out" / "report.html")),
+        ("compare", *run, *run),
+        ("doctor",),
+        ("plugins",),
+    ):
         say(*command)
     say("run", "--plugin", "toy", "line", "--set", "fault=network", "--retries", "1")  # an attempt is archived
     say("image", "export", str(tmp_path / "out" / "bundle.tar"))
@@ -147,20 +186,29 @@ def test_no_secret_is_in_any_file_or_output(
     files = [*readable(install), *readable(tmp_path / "out")]
     assert len(files) > 10
     found = [f"{what} in {path}" for path, data in files for what, word in words().items() if word.encode() in data]
-    found += [f"{what} in the output of {command}" for command, text in printed.items() for what, word in words().items()
-              if word in text]  # fmt: skip
+    found += [
+        f"{what} in the output of {command}"
+        for command, text in printed.items()
+        for what, word in words().items()
+        if word in text
+    ]
     assert found == []
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--env", f"MY_VALUE={VARIABLES['HF_TOKEN']}"), ("--env", f"PGPASSWORD={VARIABLES['PGPASSWORD']}"),
-        ("--env", f"INDEX={URLS[0]}"), ("--set", f"fault={VARIABLES['TWINE_PASSWORD']}"), ("--set", f"fault={BARE[0]}"),
-        ("--image", "https://bob:planted-image-word@r.example/team/image:1"), ("--image", "bob:planted-image-word@r.example/team/image:1"),
-        ("--mount", f"/tmp:/{VARIABLES['MLFLOW_TRACKING_PASSWORD']}"), ("--tag", BARE[1]),
+        ("--env", f"MY_VALUE={VARIABLES['HF_TOKEN']}"),
+        ("--env", f"PGPASSWORD={VARIABLES['PGPASSWORD']}"),
+        ("--env", f"INDEX={URLS[0]}"),
+        ("--set", f"fault={VARIABLES['TWINE_PASSWORD']}"),
+        ("--set", f"fault={BARE[0]}"),
+        ("--image", "https://bob:planted-image-word@r.example/team/image:1"),
+        ("--image", "bob:planted-image-word@r.example/team/image:1"),
+        ("--mount", f"/tmp:/{VARIABLES['MLFLOW_TRACKING_PASSWORD']}"),
+        ("--tag", BARE[1]),
     ],
-)  # fmt: skip
+)
 def test_a_secret_in_an_option_is_refused_and_not_repeated(
     arguments: tuple[str, ...], llmbx: Llmbx, install: Path, environ: dict[str, str]
 ) -> None:

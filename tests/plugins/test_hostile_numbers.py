@@ -38,8 +38,28 @@ LINES = {
 }
 GOOD = {"time": "5.710", "count": "128", "batch": "128", "loss": "9.500", "value": "0.5"}
 HUGE = "9" * 5000
-ATTACKS = [HUGE, f"{HUGE}.{HUGE}", f"{HUGE}.125", "1e400", "-1e400", "-5.710", "nan", "inf", "-0.0", "1e999999999", "٥", "²",
-           f"1e{HUGE}", "1.2.3", "0x1F", "1_0", "10" * 9, str(10**18), str(2**63), "1" * 400 + ".125"]  # fmt: skip
+ATTACKS = [
+    HUGE,
+    f"{HUGE}.{HUGE}",
+    f"{HUGE}.125",
+    "1e400",
+    "-1e400",
+    "-5.710",
+    "nan",
+    "inf",
+    "-0.0",
+    "1e999999999",
+    "\u0665",
+    "²",
+    f"1e{HUGE}",
+    "1.2.3",
+    "0x1F",
+    "1_0",
+    "10" * 9,
+    str(10**18),
+    str(2**63),
+    "1" * 400 + ".125",
+]
 
 
 def read(folder: Path, name: str, texts: list[str]) -> Log:
@@ -94,27 +114,41 @@ def test_each_of_them_is_reported(name: str, tmp_path: Path) -> None:
 
 FACTS = {
     "megatron-bridge": [
-        "successfully saved checkpoint from iteration {n} to /a", "Starting training loop at iteration {n}",
+        "successfully saved checkpoint from iteration {n} to /a",
+        "Starting training loop at iteration {n}",
         " > number of parameters on (tensor, pipeline) model parallel rank ({n}, {n}): {n}",
-        "Total number of parameters in billions: {n}.{n}", "    save-checkpoint .....: ({n}, {n})",
+        "Total number of parameters in billions: {n}.{n}",
+        "    save-checkpoint .....: ({n}, {n})",
         "[Rank {n}] (after {n} iterations) memory (GB) | mem-max-allocated-gigabytes: {n}",
         "[Rank {n}] (after {n} iterations) memory (MB) | max allocated: {n}",
-        "Step Time : {n}.71s GPU utilization: {n}.5MODEL_TFLOP/s/GPU", "rank {n}: CUDA error: exitcode: {n}) local_rank: {n}",
-        "validation loss at iteration {n} | lm loss value: {n} |", "task {n}: Killed", "{n}: Killed", "[rank{n}]: Killed",
-        "iteration {n}: Unexpected result tensor({n}) at iteration #{n} (message='x')", "exit code: {n}) (exitcode: -{n}) local_rank: {n}",
+        "Step Time : {n}.71s GPU utilization: {n}.5MODEL_TFLOP/s/GPU",
+        "rank {n}: CUDA error: exitcode: {n}) local_rank: {n}",
+        "validation loss at iteration {n} | lm loss value: {n} |",
+        "task {n}: Killed",
+        "{n}: Killed",
+        "[rank{n}]: Killed",
+        "iteration {n}: Unexpected result tensor({n}) at iteration #{n} (message='x')",
+        "exit code: {n}) (exitcode: -{n}) local_rank: {n}",
         "Configuration Summary (x\n[model]:\n  num_layers: {n}\n  hidden_size: {n}\n  seq_length: {n}\n" + "=" * 30,
     ],
     "nemo2": [
-        "{n} B     Total params", "All distributed processes registered. Starting with {n} processes",
-        "setting number of microbatches to constant {n}", "Global Checkpoint Save : Rank : {n} : Iteration : {n} : Save duration : {n}s",
-        "Global Checkpoint Load : Time spent in load_checkpoint: {n}s", "`Trainer.fit` stopped: `max_steps={n}` reached",
+        "{n} B     Total params",
+        "All distributed processes registered. Starting with {n} processes",
+        "setting number of microbatches to constant {n}",
+        "Global Checkpoint Save : Rank : {n} : Iteration : {n} : Save duration : {n}s",
+        "Global Checkpoint Load : Time spent in load_checkpoint: {n}s",
+        "`Trainer.fit` stopped: `max_steps={n}` reached",
     ],
     "maxtext": [
-        "llmbx: its collect phase took {n} s a step", "number parameters: {n}.{n} billion", "Num_devices: {n}, shape",
-        "[train] Total estimated memory size: {n} GB", "Config param max_target_length: {n}", "Config param emb_dim: {n}",
+        "llmbx: its collect phase took {n} s a step",
+        "number parameters: {n}.{n} billion",
+        "Num_devices: {n}, shape",
+        "[train] Total estimated memory size: {n} GB",
+        "Config param max_target_length: {n}",
+        "Config param emb_dim: {n}",
         "I{n} 07:20:25.{n} completed step: 3, seconds: 1.000",
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FACTS)

@@ -33,8 +33,8 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
     RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last" (the default). With --follow,
     progress is shown as by `llmbx run`, and the run is measured when it ends; Ctrl-C only stops following.
 
-    On a terminal, control characters in the log are shown as escapes (\\x1b); through a pipe (`| less -R`) its bytes are
-    written as they are. Secrets are masked in both.
+    On a terminal, control characters in the log are shown as escapes (\\x1b); through a pipe (`| less -R`) its bytes
+    are written as they are. Secrets are masked in both.
 
     \b
     Examples:

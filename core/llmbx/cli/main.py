@@ -174,7 +174,7 @@ def _run() -> int:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.ClickException as error:
-        error.message = _without_secrets(error.message)
+        vars(error)["message"] = _without_secrets(error.message)
         error.show()
         code = error.exit_code
     except LlmbxError as error:

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import click
 
 from ..errors import UsageError
-from .streams import control, visible, visible_json
+from .streams import control as control
+from .streams import visible, visible_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = Mapping[str, Any]
@@ -41,7 +42,7 @@ def format_option(function: F) -> F:
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], format_: str, empty: str = "nothing") -> None:
-    """Print `rows` with these columns. Formulas in CSV are quoted. JSON has every member of a row; for an empty table `empty` goes to stderr."""
+    """Print `rows` with these columns. JSON has every member of a row; for an empty table `empty` goes to stderr."""
     if format_ == "json":
         print_json(list(rows))
     elif format_ == "csv":

@@ -1,4 +1,4 @@
-"""Facts that the first rank records in `seen.json`: the environment variables that matter, libraries, driver, GPUs, CPU affinity."""
+"""Facts that the first rank records in `seen.json`: variables that matter, libraries, driver, GPUs, CPU affinity."""
 
 from __future__ import annotations
 

@@ -80,7 +80,9 @@ def whole(text: str) -> int:
 
 def rounded(value: float) -> int:
     """Round a number to an integer; nan and inf are 10^18, beyond every limit."""
-    return round(value) if math.isfinite(value) else 10**_DIGITS
+    if math.isfinite(value):
+        return round(value)
+    return 1_000_000_000_000_000_000
 
 
 def sensible(record: Step | Event) -> tuple[Step | Event | None, list[str]]:

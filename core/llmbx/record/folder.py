@@ -64,11 +64,11 @@ class Record(Value, frozen=True):
     """`run.json`: everything known about a run before it has a result. Times are in epoch seconds.
 
     It is written when the folder is created (image and job are still unknown, `owner` prepares them), and again at the
-    start. `commands` holds one rank's command line by phase, `findings` the result of the validation, `environment` those
-    variables of llmbx itself that change how a training runs (`llmbx.entry.secrets.RECORDED`); `group` joins the
-    repeats of one command, `repeats` is the run that `--from` repeated, `sweep` the position in a sweep, `pair` that in
-    runs which alternate (`--against`). `attempt` counts from 0, `attempts` are the earlier ones. `owner` is also the
-    process that follows the run and starts the next attempt. `user` is the user who started it.
+    start. `commands` holds one rank's command line by phase, `findings` the result of the validation, `environment`
+    those variables of llmbx itself that change how a training runs (`llmbx.entry.secrets.RECORDED`), without secrets;
+    `group` joins the repeats of one command, `repeats` is the run that `--from` repeated, `sweep` the position in a
+    sweep, `pair` that in runs which alternate (`--against`). `attempt` counts from 0, `attempts` are the earlier ones.
+    `owner` is also the process that follows the run and starts the next attempt. `user` is the user who started it.
     """
 
     run_id: str

@@ -1,8 +1,8 @@
 """Overwrite secrets in the files of a run: known values in every usual encoding, and tokens of known shapes.
 
-Each byte of a secret becomes `*` in its place, so that a file keeps its length, its lines and its inode: the job may be
-writing to it, and several processes may be reading. A log is masked while it grows (`Growing`), every text file of a run
-when the run has ended (`mask_folder`).
+Each byte of a secret becomes `*` in its place, so that a file keeps its length, its lines and its inode: the job may
+be writing to it, and several processes may be reading. A log is masked while it grows (`Growing`), every text file of
+a run when the run has ended (`mask_folder`).
 """
 
 from __future__ import annotations

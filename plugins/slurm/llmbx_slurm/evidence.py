@@ -21,7 +21,8 @@ _LAUNCH = re.compile(
 _WAITED = re.compile(r"^srun: First task exited (?P<seconds>\d+)s ago$", re.MULTILINE)
 _SRUN = re.compile(r"^srun: (?:error|fatal): (?P<what>.+)$", re.MULTILINE)
 _MEMORY = re.compile(
-    r"slurmstepd(?:-(?P<node>[^\s:]{1,255}))?: error: (?:StepId=\S{1,99} )?(?P<what>[Ee]xceeded \S{0,99}\s?memory limit.*)"
+    r"slurmstepd(?:-(?P<node>[^\s:]{1,255}))?: error: (?:StepId=\S{1,99} )?"
+    r"(?P<what>[Ee]xceeded \S{0,99}\s?memory limit.*)"
 )
 _DUE = (
     (re.compile(r"\*\*\* .{0,300} DUE TO TIME LIMIT"), "timeout"),

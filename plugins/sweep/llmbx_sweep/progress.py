@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from llmbx.api import Result
-from llmbx.api.verbs import Run, RunContext, pipeline
+from llmbx.api.verbs import Run, RunContext, output, pipeline
 from llmbx.api.verbs import RunProgress as Progress
 
 from .state import Slot

@@ -45,10 +45,22 @@ def test_ordinary_text_is_unchanged() -> None:
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"), ("+1+1", "'+1+1"), ("-1+1", "'-1+1"), ("@SUM(A1)", "'@SUM(A1)"), ("\t=1", "'\t=1"),
-        ("\r=1", "'\\r=1"), ("\n=1", "'\n=1"), ("-1.5", "-1.5"), ("+3e5", "+3e5"), (-1.5, -1.5), (-2, -2), (None, ""), ("a=b", "a=b"), (True, True),
+        ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+        ("+1+1", "'+1+1"),
+        ("-1+1", "'-1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", "'\\r=1"),
+        ("\n=1", "'\n=1"),
+        ("-1.5", "-1.5"),
+        ("+3e5", "+3e5"),
+        (-1.5, -1.5),
+        (-2, -2),
+        (None, ""),
+        ("a=b", "a=b"),
+        (True, True),
     ],
-)  # fmt: skip
+)
 def test_a_formula_is_quoted_and_a_number_is_not(value: object, shown: object) -> None:
     assert csv_cell(value) == shown
     rows = [*csv.reader(io.StringIO(to_csv([{"a": value}], ["a"])))]
@@ -66,7 +78,10 @@ def test_an_error_with_a_hostile_file_name_is_shown_with_escapes(tmp_path: Path)
 def test_logs_prints_bytes_through_a_pipe_and_escapes_on_a_terminal(tmp_path: Path) -> None:
     log = tmp_path / "log.out"
     log.write_bytes("a \x1b[31mred\x1b[0m ü\n".encode())
-    program = f"from pathlib import Path; from llmbx.cli import streams, logs; streams.wrap_standard_streams(); logs._print(Path({str(log)!r})); streams.finish(0)"
+    program = (
+        "from pathlib import Path; from llmbx.cli import streams, logs; streams.wrap_standard_streams(); "
+        f"logs._print(Path({str(log)!r})); streams.finish(0)"
+    )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == log.read_bytes()
     leader, follower = pty.openpty()
     subprocess.run([sys.executable, "-c", program], stdout=follower, check=True)

@@ -16,6 +16,12 @@ from llmbx.api import Event, printed
 
 Facts = dict[str, str | int | float]
 
+
+def _billions(match: re.Match[str]) -> Facts:
+    count = printed.rounded(printed.real(match["billions"]) * 1e9)
+    return {"parameters": count, "resolution": 1e9 * 10.0 ** -len(match["decimals"])}
+
+
 _RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]], ...] = (
     ("entry", True, re.compile(r"llmbx: error: (?P<what>.+)"), lambda m: {}),
     ("note", False, re.compile(r"llmbx: .{0,200}PGLE profile .+"), lambda m: {}),
@@ -26,8 +32,9 @@ _RULES: tuple[tuple[str, bool, re.Pattern[str], Callable[[re.Match[str]], Facts]
     ("fact", False, re.compile(r"System Information: (?P<what>Jax|Jaxlib) Version: (?P<version>\S+)"),
      lambda m: {m["what"].lower(): m["version"]}),
     ("fact", False, re.compile(r"number parameters: (?P<billions>\d+\.(?P<decimals>\d+)) billion"),
-     lambda m: {"parameters": printed.rounded(printed.real(m["billions"]) * 1e9), "resolution": 1e9 * 10.0 ** -len(m["decimals"])}),
-    ("fact", False, re.compile(r"\bNum_devices: (?P<count>\d+), shape"), lambda m: {"world_size": printed.whole(m["count"])}),
+     lambda m: _billions(m)),
+    ("fact", False, re.compile(r"\bNum_devices: (?P<count>\d+), shape"),
+     lambda m: {"world_size": printed.whole(m["count"])}),
     ("fact", False, re.compile(r"System Information: Jax Backend: (?P<backend>\w+)"),
      lambda m: {"backend": m["backend"]}),
     ("validation", False, re.compile(r"Completed eval after train step \d+, loss=(?P<loss>-?(?:nan|inf|\d+\.\d+))"),

@@ -14,6 +14,8 @@ from llmbx.api import Event, printed
 
 from .fields import NUMBER
 
+_DECIMAL = r"\d+(?:\.\d*)?"
+
 Facts = dict[str, str | int | float]
 Rule = tuple[str, re.Pattern[str], Callable[[re.Match[str]], Facts]]
 
@@ -49,6 +51,16 @@ def _of_rank(match: re.Match[str]) -> Facts:
     return {"parameters": printed.rounded(printed.real(match["count"]) * unit), "resolution": 0.1 * unit, "local": 1}
 
 
+def _billions(match: re.Match[str]) -> Facts:
+    count = printed.rounded(printed.real(match["billions"]) * 1e9)
+    return {"parameters": count, "resolution": 1e9 * 10.0 ** -len(match["decimals"])}
+
+
+def _rank_parameters(match: re.Match[str]) -> Facts:
+    names = {"rank_parameters": "count", "tp_rank": "tp", "pp_rank": "pp"}
+    return {name: printed.whole(match[group]) for name, group in names.items()}
+
+
 def _unexpected(match: re.Match[str]) -> Facts:
     after, message = _AFTER.search(match.string, match.end()), _MESSAGE.search(match.string, match.end())
     number = match["before"] or (after["number"] if after else None)
@@ -62,20 +74,21 @@ MEGATRON: tuple[Rule, ...] = (
          r"(?: to (?P<path>\S+))?", _saved),
     rule("checkpoint_loaded", r"successfully loaded checkpoint from (?P<path>\S+) .{0,300}"
          r"at iteration +(?P<iteration>\d+)", _saved),
-    rule("checkpoint_saved", r"^\s*save-checkpoint(?:-non-persistent)? \.*: \((?P<least>\d+(?:\.\d*)?), (?P<most>\d+(?:\.\d*)?)\)",
+    rule("checkpoint_saved", rf"^\s*save-checkpoint(?:-non-persistent)? \.*: \({_DECIMAL}, (?P<most>{_DECIMAL})\)",
          lambda m: {"seconds": printed.real(m["most"]) / 1000}),
-    rule("checkpoint_loaded", r"^\s*load-checkpoint \.*: \((?P<least>\d+(?:\.\d*)?), (?P<most>\d+(?:\.\d*)?)\)",
+    rule("checkpoint_loaded", rf"^\s*load-checkpoint \.*: \({_DECIMAL}, (?P<most>{_DECIMAL})\)",
          lambda m: {"seconds": printed.real(m["most"]) / 1000}),
     rule("fact", r"Total number of parameters in billions: *(?P<billions>\d+\.(?P<decimals>\d+))",
-         lambda m: {"parameters": printed.rounded(printed.real(m["billions"]) * 1e9), "resolution": 1e9 * 10.0 ** -len(m["decimals"])}),
+         _billions),
     rule("validation", rf"validation loss at iteration .{{0,2000}}\blm loss value: (?P<loss>{NUMBER})",
          lambda m: {"loss": printed.real(m["loss"])}),
     rule("fact", r"number of parameters on \(tensor, pipeline\) model parallel rank "
          r"\((?P<tp>\d+), (?P<pp>\d+)\): (?P<count>\d+)",
-         lambda m: {"rank_parameters": printed.whole(m["count"]), "tp_rank": printed.whole(m["tp"]), "pp_rank": printed.whole(m["pp"])}),
+         _rank_parameters),
     rule("config_fallback", r"Config variant '(?P<asked>[^']*)' not found; falling back to '(?P<used>[^']*)'",
          lambda m: {"asked": m["asked"], "used": m["used"]}),
-    rule("unexpected_result", r"(?:iteration (?P<before>\d+): )?Unexpected result (?:tensor\()?(?P<result>[-+\w.]{1,40})"
+    rule("unexpected_result", r"(?:iteration (?P<before>\d+): )?Unexpected result (?:tensor\()?"
+         r"(?P<result>[-+\w.]{1,40})"
          r"(?=.{0,500}\(message='[^']*'\))", _unexpected),
 )  # fmt: skip
 
