@@ -52,7 +52,8 @@ VARIABLES = {
     "VAULT_TOKEN": "hvs.planted0123456789abcdefgh",
     "TF_API_TOKEN": "planted.atlasv1.0123456789abcdef",
     "SESSION_COOKIE": "planted-cookie-0123456789",
-    "DEPLOY_KEY": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEplantedAAAABG5vbmUAAAA\nplantedkeyline2plantedkeyline2\n-----END OPENSSH PRIVATE KEY-----",
+    "DEPLOY_KEY": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEplantedAAAABG5vbmUAAAA\n"
+    "plantedkeyline2plantedkeyline2\n-----END OPENSSH PRIVATE KEY-----",
 }
 """Secrets in the environment, by name."""
 

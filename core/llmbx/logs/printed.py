@@ -34,6 +34,7 @@ LARGEST_VALUE = 1e30
 """Largest finite loss, gradient norm, and other value without a unit."""
 
 _DIGITS = 18
+_HUGE = 1_000_000_000_000_000_000
 
 LIMITS: Mapping[str, tuple[float, float, bool]] = {
     "number": (0, LARGEST_STEP, False),
@@ -73,8 +74,7 @@ def whole(text: str) -> int:
     """
     digits = text.strip().lstrip("+-").lstrip("0")
     if len(digits) > _DIGITS and digits.isdigit():
-        largest: int = 10**_DIGITS
-        return -largest if text.strip().startswith("-") else largest
+        return -_HUGE if text.strip().startswith("-") else _HUGE
     return int(text)
 
 
@@ -82,7 +82,7 @@ def rounded(value: float) -> int:
     """Round a number to an integer; nan and inf are 10^18, beyond every limit."""
     if math.isfinite(value):
         return round(value)
-    return 1_000_000_000_000_000_000
+    return _HUGE
 
 
 def sensible(record: Step | Event) -> tuple[Step | Event | None, list[str]]:
@@ -131,7 +131,7 @@ def _too_large(value: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, int) and abs(value) >= 10**_DIGITS:
+    if isinstance(value, int) and abs(value) >= _HUGE:
         return f"of {_DIGITS + 1} or more digits"
     if isinstance(value, float) and abs(value) == BEYOND:
         return "beyond every float"

@@ -97,7 +97,8 @@ NEMO2: tuple[Rule, ...] = (
     rule("checkpoint_saved", r"Global Checkpoint Save : Rank ?: \d+ : Iteration ?: (?P<iteration>\d+) "
          r".{0,300}Save duration ?: (?P<seconds>\d+(?:\.\d*)?)s",
          lambda m: {"iteration": printed.whole(m["iteration"]), "seconds": printed.real(m["seconds"])}),
-    rule("checkpoint_loaded", r"Global Checkpoint Load : .{0,300}Time spent in load_checkpoint: (?P<seconds>\d+(?:\.\d*)?)s",
+    rule("checkpoint_loaded", r"Global Checkpoint Load : .{0,300}"
+         r"Time spent in load_checkpoint: (?P<seconds>\d+(?:\.\d*)?)s",
          lambda m: {"seconds": printed.real(m["seconds"])}),
     rule("fact", r"^\s*(?P<count>\d+(?:\.\d*)?) (?P<unit>[KMBT])\s+Total params", _of_rank),
     rule("fact", r"All distributed processes registered. Starting with (?P<count>\d+) processes",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import typing
 from html.parser import HTMLParser
 from itertools import pairwise
+from typing import Any
 
+import msgspec
 import pytest
 
 from llmbx.model import Chart, Column, Fact, Section, Table
@@ -105,6 +108,32 @@ def test_all_texts_are_escaped(full: Report) -> None:
     hostile = Section(name="s", title=AWKWARD, text=(AWKWARD,), warnings=(AWKWARD,), charts=(CHART,),
                       facts=(Fact(name=AWKWARD, value=AWKWARD, formula=AWKWARD, note=AWKWARD),))  # fmt: skip
     assert render(Report(title=AWKWARD, verdicts=(), sections=(hostile,), results=())).count("<script") == 1
+
+
+ATTACK = "\"'></td></script><script>alert(1)</script><img src=x onerror=alert(1)><svg/onload=alert(1)>javascript:{{7*7}}"
+
+
+def attacked(value: Any, hint: Any = str) -> Any:
+    """The value with `ATTACK` after each text that may be any text."""
+    if isinstance(value, str):
+        return value if typing.get_origin(hint) is typing.Literal else value + ATTACK
+    if isinstance(value, tuple):
+        return tuple(attacked(item) for item in value)
+    if isinstance(value, dict):
+        return {key: attacked(item) for key, item in value.items()}
+    if isinstance(value, msgspec.Struct):
+        hints = {field.name: field.type for field in msgspec.structs.fields(value)}
+        return msgspec.structs.replace(value, **{n: attacked(getattr(value, n), h) for n, h in hints.items()
+                                                 if n != "results"})  # fmt: skip
+    return value
+
+
+def test_no_text_of_any_field_becomes_markup(full: Report) -> None:
+    before, after = page(full), page(attacked(full))
+    assert after.scripts == before.scripts and "alert(1)" in "".join(after.words)
+    assert not [a for tag, a in after.elements if tag in ("img", "svg") and ("onload" in a or "src" in a)]
+    assert not [a for _, a in after.elements if any(name.startswith("on") for name in a)]
+    assert not [a for _, a in after.elements if (a.get("href") or "").startswith("javascript")]
 
 
 def test_the_verdict_is_first_and_has_the_cause(full: Report) -> None:
