@@ -110,7 +110,9 @@ def test_all_texts_are_escaped(full: Report) -> None:
     assert render(Report(title=AWKWARD, verdicts=(), sections=(hostile,), results=())).count("<script") == 1
 
 
-ATTACK = "\"'></td></script><script>alert(1)</script><img src=x onerror=alert(1)><svg/onload=alert(1)>javascript:{{7*7}}"
+ATTACK = (
+    "\"'></td></script><script>alert(1)</script><img src=x onerror=alert(1)><svg/onload=alert(1)>javascript:{{7*7}}"
+)
 
 
 def attacked(value: Any, hint: Any = str) -> Any:
