@@ -33,7 +33,6 @@ class Script:
     """A stand-in for a launcher: its job writes a line each time it is asked for its status, then it has ended."""
 
     remote = False
-
     poll_s = 0.0
 
     def __init__(self, log: Path, lines: list[str]) -> None:
