@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ def command(
     scales of one workload give a scaling chart.
 
     The page is a single self-contained file. Its default path is report.html in the folder of the run or, for several
-    configurations, llmbx-report.html in the current directory. The exit code does not depend on the results; use
+    configurations or a run folder that is read-only, llmbx-report.html in the current directory. The exit code does not depend on the results; use
     `llmbx compare` as a gate.
 
     \b
@@ -120,7 +121,10 @@ def _row(report: Report, cell: Cell, index: int) -> dict[str, object]:
 
 
 def _default(cells: list[Cell]) -> Path:
-    return Path(cells[0].newest.run.folder) / "report.html" if len(cells) == 1 else Path("llmbx-report.html")
+    folder = Path(cells[0].newest.run.folder)
+    if len(cells) == 1 and os.access(folder, os.W_OK):
+        return folder / "report.html"
+    return Path("llmbx-report.html")
 
 
 def _write_page(report: Report, path: Path) -> None:
