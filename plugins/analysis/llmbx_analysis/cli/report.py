@@ -50,7 +50,8 @@ def command(
     scales of one workload give a scaling chart.
 
     The page is a single self-contained file. Its default path is report.html in the folder of the run or, for several
-    configurations or a run folder that is read-only, llmbx-report.html in the current directory. The exit code does not depend on the results; use
+    configurations or a read-only folder, llmbx-report.html in the current directory. The exit code does not depend on
+    the results; use
     `llmbx compare` as a gate.
 
     \b
