@@ -74,7 +74,9 @@ TRAININGS: dict[str, Training] = {
     "NaN": Training(NEMO, {"spec": {"settings.check_for_nan": False}, "steps": [[4, 4, "nan_weights"]]}),
     "masked labels": Training(NEMO, {"masked": True}),
     "every step skipped": Training(NEMO, {"steps": [[0, 99, "skip"]]}),
-    "small faults": Training((*NEMO[:-1], "14", "--window", "4-14"), {"steps": SMALL, "end": ["remove", "configs/final.json"]}),
+    "small faults": Training(
+        (*NEMO[:-1], "14", "--window", "4-14"), {"steps": SMALL, "end": ["remove", "configs/final.json"]}
+    ),
     "killed": Training(NEMO, {"steps": [[4, 4, "kill"]]}),
     "one of two killed": Training((*NEMO, *TWO), {"steps": [[4, 4, "kill", "1"]]}),
     "a rank too few": Training((*NEMO, *TWO), {"environment": OWN_RANKS}),
@@ -101,7 +103,7 @@ TRAININGS: dict[str, Training] = {
     ),
     "MaxText: no GPU": Training(
         (*MAXTEXT, "--size", "mini", "--gpu-type", "h100", "--gpus", "1", "--runtime", "host", "--launcher", "local"),
-        {"arguments": ["hardware=cpu"], "environment": {"JAX_PLATFORMS": "cpu"}}, host=True,
+        {"arguments": ["hardware=cpu", "skip_jax_distributed_system=true"], "environment": {"JAX_PLATFORMS": "cpu"}}, host=True,
     ),
     "throttled half": Training(
         (*NEMO[:-1], "30", "--window", "7-30"), {"steps": [[18, 30, "sleep", 0.4]]}
