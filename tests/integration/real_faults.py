@@ -103,7 +103,8 @@ TRAININGS: dict[str, Training] = {
     ),
     "MaxText: no GPU": Training(
         (*MAXTEXT, "--size", "mini", "--gpu-type", "h100", "--gpus", "1", "--runtime", "host", "--launcher", "local"),
-        {"arguments": ["hardware=cpu", "skip_jax_distributed_system=true"], "environment": {"JAX_PLATFORMS": "cpu"}}, host=True,
+        {"arguments": ["hardware=cpu", "skip_jax_distributed_system=true"], "environment": {"JAX_PLATFORMS": "cpu"}},
+        host=True,
     ),
     "throttled half": Training(
         (*NEMO[:-1], "30", "--window", "7-30"), {"steps": [[18, 30, "sleep", 0.4]]}
