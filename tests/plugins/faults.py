@@ -215,7 +215,7 @@ FAULTS: dict[str, Fault] = {
     "two writers with other times": Fault("two-writers", "invalid", lambda m: _repeat(m, 10, time=1.1), NEMO),
     "lines in reverse order": Fault("lines-sorted", "warning", lambda m: _with_stamps(m).reverse()),
     "lines in any order": Fault("lines-sorted", "warning", _shuffle),
-    "lines of two trainings in reverse order": Fault("lines-mixed", "invalid", _mix, NEMO),
+    "lines of two trainings in reverse order": Fault("lines-mixed", "invalid", _mix),
     "a restart": Fault("restarted", "invalid", _restart),
     # End
     "no last line": Fault("last-line", "failed", lambda m: setattr(m, "last_line", False), NEMO),

@@ -260,7 +260,7 @@ def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, intervals: bo
         **{f"step_time_{name}_s": value for name, value in stats.summary(times).items()},
         **_spread(times, intervals),
         tokens_per_s=_tokens_per_s(measured),
-        stability=stability.judge(measured),
+        stability=stability.of_window(window.policy or "", read.steps, measured),
     )
     return full
 

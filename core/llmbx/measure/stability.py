@@ -14,11 +14,12 @@ applies is the verdict, in this order:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ..model import Step
 from ..model.result import Stability, Stable
 from . import autoregression, series, stats
+from .window import choose
 
 LEAST_STEPS = 8
 """Fewest steps with a verdict: with fewer, steps that take twice as long in half of the window pass for noise."""
@@ -32,6 +33,28 @@ LARGEST_UNCERTAINTY = 0.01
 
 LONGEST_STEP_S = 1e9
 """Longer step times (over 30 years) come from damaged logs and are not judged."""
+
+
+def of_window(
+    policy: str, steps: Sequence[Step], measured: Sequence[Step], excluded: Collection[int] = ()
+) -> Stability:
+    """The stability of the `measured` steps, which the policy chose of `steps` without those numbered `excluded`.
+
+    The policy `last` measures one step, which stands for the steady state: that is judged, and whether the step belongs
+    to it.
+    """
+    if policy.strip().lower() != "last" or not measured:
+        return judge(measured)
+    window, steady = choose(steps, "auto", excluded)
+    found = judge(steady)
+    if found.verdict in (None, "too few steps"):
+        return found
+    place = f"steps {window.first}-{window.last}"
+    odd = {outlier.number: outlier.ratio for outlier in series.detect(steady).outliers}
+    if ratio := odd.get(measured[-1].number):
+        reason = f"the measured step took {ratio:.2f} times as long as the median of {place}"
+        return Stability(verdict="outliers", reason=reason)
+    return Stability(verdict=found.verdict, reason=f"{place}: {found.reason}")
 
 
 def judge(steps: Sequence[Step]) -> Stability:

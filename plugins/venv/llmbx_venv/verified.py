@@ -17,7 +17,7 @@ OPTIONS = ("--require-hashes", "--no-build-isolation")
 """An isolated build would download build tools without a digest."""
 
 _MISMATCH = (
-    re.compile(r"Hash mismatch for `(?P<name>[^`]+)`.*?Computed:\s+sha256:(?P<got>[0-9a-f]{64})", re.DOTALL),  # uv
+    re.compile(r"Hash mismatch for `(?P<name>[^`]{1,200})`.{0,2000}?Computed:\s+sha256:(?P<got>[0-9a-f]{64})", re.DOTALL),  # uv
     re.compile(r"^[ \t]+(?P<name>\S+) from .{1,2000}?\bGot\s+(?P<got>[0-9a-f]{64})", re.DOTALL | re.MULTILINE),  # pip
 )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmbx.measure.stability import judge, uncertainty
+from llmbx.measure.stability import judge, of_window, uncertainty
 from llmbx.measure.stats import mean
 from llmbx.model import Step
 
@@ -119,3 +119,19 @@ def test_any_times_have_a_verdict_and_a_reason_in_one_line(times: list[float]) -
     found = judge(steps(times))
     assert (found.verdict is None) == (not times)
     assert "\n" not in (found.reason or "") and "nan" not in (found.reason or "")
+
+
+def test_the_window_last_is_judged_by_the_steady_state() -> None:
+    quiet = steps([50.0, *noise(1, 40)], first=0)
+    found = of_window("last", quiet, quiet[-1:])
+    assert found.verdict == "stable" and (found.reason or "").startswith("steps 13-40: the mean of 28 steps")
+    throttled = steps([50.0, *noise(1, 30), *(10.0 for _ in range(10))], first=0)
+    assert of_window("last", throttled, throttled[-1:]).verdict == "two-level"
+    assert of_window("last", steps([5.0] * 5), steps([5.0])).verdict == "too few steps"
+
+
+def test_a_last_step_that_does_not_belong_to_the_steady_state_is_an_outlier() -> None:
+    late = steps([50.0, *noise(1, 39), 5.2], first=0)
+    found = of_window("last", late, late[-1:])
+    assert found.verdict == "outliers"
+    assert found.reason == "the measured step took 1.04 times as long as the median of steps 13-40"

@@ -75,7 +75,7 @@ def diff(package: Package, command: Command) -> Command:
 def test_the_final_configuration_is_built_and_compared(diff: Command) -> None:
     done = diff("--format", "json")
     assert done.returncode == 0, done.stderr
-    launch = {"launch.nodes": 1, "launch.ntasks_per_node": 1}
+    launch = {"launch.nodes": 1, "launch.ntasks_per_node": 1, "launch.env.TOY_SEED": "0"}
     assert json.loads(done.stdout) == {
         "configuration": "mini/fp32/cpu/1",
         "final": {"rate": 0.1, "points": 64, "log": "/here", **launch},

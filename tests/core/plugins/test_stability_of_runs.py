@@ -111,7 +111,10 @@ def test_other_runs_state_their_stability_and_exit_with_0(run: Run, arguments: t
     assert code == 0
 
 
-def test_a_benchmark_of_one_step_has_no_verdict(run: Run) -> None:
-    code, result, _ = run("flat", *BENCHMARK, "--window", "last")
-    assert result["comparable"] and result["stability"]["verdict"] == "too few steps"
-    assert code == 5
+@pytest.mark.parametrize(("shape", "verdict", "exit_code"), [("flat", "stable", 0), ("throttled", "two-level", 5)])
+def test_a_benchmark_of_one_step_is_judged_by_its_steady_state(
+    run: Run, shape: str, verdict: str, exit_code: int
+) -> None:
+    code, result, _ = run(shape, *BENCHMARK, "--window", "last")
+    assert result["comparable"] and result["stability"]["verdict"] == verdict
+    assert code == exit_code

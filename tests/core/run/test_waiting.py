@@ -27,6 +27,7 @@ class Scheduler:
     """A launcher's stand-in that reports these statuses, the last one for ever; then `after` once it has cancelled."""
 
     poll_s = 0.0
+    remote = True
 
     def __init__(self, *statuses: JobStatus, after: JobStatus = CANCELLED, limit: float | None = None) -> None:
         self.statuses, self.after, self.limit = list(statuses), after, limit

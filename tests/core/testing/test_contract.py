@@ -36,7 +36,7 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Checked:
     """`check(build_command=…)`: the problems of the toy plugin with other hooks; None removes a hook."""
 
     def checked(log: str | None = None, base: Any = toy, **hooks: Any) -> list[str]:
-        module = types.ModuleType("altered")
+        module = types.ModuleType("toy")
         for name in HOOKS:
             if function := hooks.get(name, getattr(base, name, None) if name not in hooks else None):
                 setattr(module, name, function)
@@ -45,13 +45,13 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Checked:
         manager.register(llmbx.builtin, name="local")
         for name in ("slurm", "venv", "containers"):
             manager.register(plugin_named(name), name=name)
-        manager.register(module, name="altered")
+        manager.register(module, name="toy")
         had = tuple(sorted(caller.name for caller in manager.get_hookcallers(module) or []))
-        info = PluginInfo(name="altered", distribution="test", version="1", module="altered", hooks=had)
+        info = PluginInfo(name="toy", distribution="test", version="1", module="toy", hooks=had)
         plugins = Plugins(manager, [info])
         monkeypatch.setattr("llmbx.testing.contract.load", lambda: plugins)
         monkeypatch.setattr("llmbx.testing.preview.load", lambda: plugins)
-        return check_plugin("altered", log)
+        return check_plugin("toy", log)
 
     return checked
 

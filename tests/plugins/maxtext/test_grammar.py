@@ -304,4 +304,4 @@ def test_the_log_of_the_recipes_scripts_is_measured_as_the_recipe_does(tmp_path:
     assert (row.experiment, row.format, row.status, row.attempts) == ("maxtext-64_70b_1407993", "maxtext", "Success", 2)
     assert (row.window, row.window_policy, row.steps_measured, row.steps_seen) == ("49-49", "last", 1, 50)
     assert (row.step_time_mean_s, row.tflops_per_gpu_mean, row.tflops_source) == (7.908, 460.48, "log")
-    assert row.steady is not None and row.steady.step_time_median_s == 7.9 and row.steady.steps_measured > 40
+    assert row.steady is not None and row.steady.step_time_median_s == 7.9 and row.steady.steps_measured > 30

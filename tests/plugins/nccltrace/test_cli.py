@@ -6,6 +6,10 @@ import csv
 import gzip
 import io
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,9 +84,15 @@ def test_the_table(log: Path, golden: Callable[[str, str], None]) -> None:
     golden("table.txt", run(log).stdout)
 
 
-def test_the_fallback_is_red(log: Path) -> None:
-    shown = CliRunner().invoke(command, [str(log)], color=True).stdout
-    assert "\x1b[31mwarning: fallback to sockets" in shown
+def test_the_fallback_is_red_on_a_terminal_and_plain_through_a_pipe(log: Path) -> None:
+    program = [sys.executable, "-m", "llmbx", "nccl", str(log)]
+    leader, follower = pty.openpty()
+    subprocess.run(program, stdout=follower, check=True)
+    os.close(follower)
+    assert b"\x1b[31mwarning: fallback to sockets" in os.read(leader, 65536)
+    os.close(leader)
+    piped = subprocess.run(program, capture_output=True, check=True).stdout
+    assert b"warning: fallback to sockets" in piped and b"\x1b" not in piped
 
 
 def test_truncated_tables_show_the_total(tmp_path: Path) -> None:

@@ -14,8 +14,12 @@ VERSION = "5.20"
 
 
 def for_page(chart: Chart, prefix: str) -> str:
-    """An SVG to embed in a page: scales with its width, uses the CSS variables of the page, ids begin with `prefix`."""
-    svg = re.sub(r'(\bid="|url\(#)', rf"\g<1>{prefix}-", _svg(chart, legend=False))
+    """An SVG to embed in a page: scales with its width, uses the CSS variables of the page, ids begin with `prefix`.
+
+    The prefix comes from names that plugins choose, so only letters, digits, `_` and `-` of it are used.
+    """
+    safe = re.sub(r"[^\w-]", "_", prefix)
+    svg = re.sub(r'(\bid="|url\(#)', rf"\g<1>{safe}-", _svg(chart, legend=False))
     head = '<svg class="drawing" role="presentation"'
     return re.sub(r"^<svg [^>]*?(?= viewBox=)", head, svg, count=1)
 
