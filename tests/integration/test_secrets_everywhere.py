@@ -149,10 +149,13 @@ def test_no_secret_is_in_any_file_or_output(
 
     def say(*command: str) -> None:
         done = llmbx(*command, env=environ)
-        assert "Traceback" not in done.stderr, done.stderr
+        # 1: the training ends with an error that has a secret in its text; 4: doctor, without Slurm
+        assert done.returncode in (0, 1, 4, 5) and "Traceback" not in done.stderr, (command, done.stdout, done.stderr)
         printed[" ".join(command)] = done.stdout + done.stderr
 
-    say("run", "--plugin", "toy", "line", "--set", "fault=leaks")
+    say("run", "--plugin", "toy", "line")
+    say("run", "--plugin", "toy", "line")
+    first, second = (json.loads(path.read_text())["run_id"] for path in install.rglob("run.json"))
     run = ("last",)
     for command in (
         ("show", "toy", "line"),
@@ -167,16 +170,20 @@ def test_no_secret_is_in_any_file_or_output(
         ("report", *run),
         ("report", *run, "--format", "json"),
         ("report", *run, "--html", str(tmp_path / "out" / "report.html")),
-        ("compare", *run, *run),
+        ("compare", first, second),
         ("doctor",),
         ("plugins",),
     ):
         say(*command)
-    say("run", "--plugin", "toy", "line", "--set", "fault=network", "--retries", "1")  # an attempt is archived
-    say("image", "export", str(tmp_path / "out" / "bundle.tar"))
+    say("run", "--plugin", "toy", "line", "--set", "fault=network", "--retries", "1")
+    (archived,) = install.rglob("attempts/0/log-*.out")
+    assert HARMLESS in archived.read_text(), "the attempt that is kept has printed everything, too"
+    assert "<html" in (tmp_path / "out" / "report.html").read_text()
+    assert [path for path in install.rglob("result*.json*") if HARMLESS in path.read_text()], "the job's own result is kept"
 
-    (final,) = install.rglob("configs/final.json")
-    folder = final.parent.parent
+    finals = [*install.rglob("configs/final.json")]
+    assert len(finals) >= 3 and all(HARMLESS in path.read_text() for path in finals)
+    folder = finals[0].parent.parent
     log = next(folder.glob("log-*.out")).read_text()
     assert HARMLESS in log and "*" * 30 in log and "toy step 20/20" in log
     assert (folder / "seen.json").exists() or (folder / "run.json").exists()
