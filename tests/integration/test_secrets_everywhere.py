@@ -179,7 +179,9 @@ def test_no_secret_is_in_any_file_or_output(
     (archived,) = install.rglob("attempts/0/log-*.out")
     assert HARMLESS in archived.read_text(), "the attempt that is kept has printed everything, too"
     assert "<html" in (tmp_path / "out" / "report.html").read_text()
-    assert [path for path in install.rglob("result*.json*") if HARMLESS in path.read_text()], "the job's own result is kept"
+    assert [path for path in install.rglob("result*.json*") if HARMLESS in path.read_text()], (
+        "the job's own result is kept"
+    )
 
     finals = [*install.rglob("configs/final.json")]
     assert len(finals) >= 3 and all(HARMLESS in path.read_text() for path in finals)

@@ -12,14 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from llmbx.api import environments
-from llmbx.api import InfraError, UsageError
-from llmbx.api import Environment, Value
+from llmbx.api import Environment, InfraError, Progress, UsageError, Value, children, environments, locks
+
 from . import store, verified
-from llmbx.api import Progress
-from llmbx.api import children
 from .interpreters import Interpreter
-from llmbx.api import locks
 from .pip_progress import PipProgress, complete_packages
 from .pip_tool import configured_options, explain_failure, pip_command, pip_environment, without_network
 from .settings import INSTALLER
@@ -258,7 +254,7 @@ class _Builder:
     def _follow(
         self, argv: list[str], env: Mapping[str, str], line: Callable[[str], None], tick: Callable[[], None]
     ) -> int:
-        """Run an installer, write its output to the log, and keep the lines for `_failure_reason`. Returns the exit code."""
+        """Run an installer, write its output to the log, keep the lines for `_failure_reason`, return the exit code."""
         self.lines = []
         with self.paths.log.open("a", encoding="utf-8") as log:
             log.write(f"$ {Path(argv[0]).name} {' '.join(argv[1:])}\n")

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from llmbx.api import InfraError
-from llmbx.api import Value
+from llmbx.api import InfraError, Value
 
 _PROBE = "import sys, ssl, zlib, ctypes, venv; print('%d.%d' % sys.version_info[:2], sys.version.split()[0])"
 _MANAGED = (

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from llmbx.api import environments
-from llmbx.api import Progress
+from llmbx.api import Progress, environments
 
 EVERY_S = 1.0
 """Minimum time between two progress lines, in seconds."""

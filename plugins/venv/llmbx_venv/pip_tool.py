@@ -23,14 +23,14 @@ _REASONS = re.compile(
 )
 _NO_NETWORK = re.compile(r"Retrying \(Retry|ProxyError|SSLError|ConnectionError|HTTP error", re.IGNORECASE)
 _OLDEST: dict[tuple[int, ...], tuple[int, ...]] = {(): (22, 3), (3, 12): (23, 2), (3, 13): (24, 1)}
-"""Minimum version of pip by Python version: `--python` was added in 22.3; 3.12 and 3.13 according to pip's changelog."""
+"""Minimum version of pip by Python version: `--python` was added in 22.3; 3.12 and 3.13 are from pip's changelog."""
 
 _BUNDLED = """
 import ensurepip, pathlib
 folders = pathlib.Path(ensurepip.__file__).parent / "_bundled", pathlib.Path("/usr/share/python-wheels")
 print(*(wheel for folder in folders for wheel in folder.glob("pip-*.whl")), sep="\\n")
 """
-"""Program that prints the wheels of pip that an interpreter has, which run without being installed. Debian has moved them."""
+"""Program that prints the wheels of pip of an interpreter, which run without being installed. Debian moves them."""
 
 _SOURCES = ("index-url", "extra-index-url", "find-links", "no-index")
 _CONNECTION = ("cert", "trusted-host", "proxy")
@@ -104,10 +104,12 @@ def explain_failure(lines: Iterable[str], configured: Mapping[str, str], wheels:
     searched = f"searched: {', '.join(names) or 'no package source'}, according to pip's configuration"
     if network:
         return (
-            f"{what} could not be downloaded: {network[0]} ({searched}); check the network and retry, or put the wheels "
-            f"into {wheels} and use --offline"
+            f"{what} could not be downloaded: {network[0]} ({searched}); check the network and retry, or put the "
+            f"wheels into {wheels} and use --offline"
         )
-    return f"{what} was not found ({searched}); put its wheel into {wheels}, or set PIP_INDEX_URL to an index that has it"
+    return (
+        f"{what} was not found ({searched}); put its wheel into {wheels}, or set PIP_INDEX_URL to an index that has it"
+    )
 
 
 def _oldest_pip(python: str) -> tuple[int, ...]:

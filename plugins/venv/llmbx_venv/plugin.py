@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmbx.api import hookimpl
-from llmbx.api import Runtime, Settings
+from llmbx.api import Runtime, Settings, hookimpl
 
 
 @hookimpl

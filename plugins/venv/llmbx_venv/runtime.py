@@ -6,10 +6,22 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from llmbx.api import UsageError, settings_of
-from llmbx.api import Environment, Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
+from llmbx.api import (
+    Environment,
+    Finding,
+    Image,
+    ImageRequest,
+    Launch,
+    Offer,
+    Phase,
+    Progress,
+    RunSpec,
+    UsageError,
+    Wrapping,
+    settings_of,
+)
+
 from . import store
-from llmbx.api import Offer, Progress
 from .interpreters import preference
 
 BYTECODE = "PYTHONDONTWRITEBYTECODE"
@@ -39,11 +51,15 @@ class VenvRuntime:
         """The environment with its paths, and its versions if it is built already. Does not write anything."""
         environment = _environment(request)
         finished = _finished(environment, install)
-        paths = finished[0] if finished else store.environment_paths(environment, install, preference(environment.pythons)[0])
+        paths = (
+            finished[0]
+            if finished
+            else store.environment_paths(environment, install, preference(environment.pythons)[0])
+        )
         return store.image(paths, environment, finished[1] if finished else None)
 
     def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
-        """Return the environment; build it if needed. An existing one is found in milliseconds, without a subprocess."""
+        """Return the environment; build it if needed. An existing one is found without a subprocess."""
         environment = _environment(request)
         if finished := _finished(environment, install):
             with suppress(OSError):

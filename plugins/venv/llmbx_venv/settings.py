@@ -17,6 +17,6 @@ class VenvSettings(Settings, frozen=True):
 
     installer: Annotated[
         Literal["auto", "pip", "uv"] | None,
-        Option(help="Tool that builds environments. auto: uv if installed, and pip if uv fails. [default: auto]", name="",
-               variables=(INSTALLER,)),
+        Option(help="Tool that builds environments. auto: uv if installed, and pip if uv fails. [default: auto]",
+               name="", variables=(INSTALLER,)),
     ] = None  # fmt: skip

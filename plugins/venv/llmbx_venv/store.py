@@ -1,7 +1,8 @@
 """Paths of environments in an install, and the marker file of a complete environment.
 
-`venvs/<name>-py311` is a link to `venvs/<name>-py311.<lock>`, the folder built from one lock. The link is replaced after
-a build from another lock is complete, so an environment never mixes two locks, and running jobs keep the older one.
+`venvs/<name>-py311` is a link to `venvs/<name>-py311.<lock>`, the folder built from one lock. The link is replaced
+after a build from another lock is complete, so an environment never mixes two locks, and running jobs keep the older
+one.
 """
 
 from __future__ import annotations
@@ -14,12 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from llmbx.api import environments
-from llmbx.api import decode
-from llmbx.api import InfraError
-from llmbx.api import write_atomic
-from llmbx.api import Environment, Image, Value
-from llmbx.api import toml_file
+from llmbx.api import Environment, Image, InfraError, Value, decode, environments, toml_file, write_atomic
 
 MARKER = ".llmbx-environment.json"
 """Written last, when an environment is complete."""
@@ -85,7 +81,7 @@ def environment_paths(environment: Environment, install: Path, minor: str) -> En
 
 
 def read_marker(paths: EnvironmentPaths) -> Marker | None:
-    """The marker of a complete environment; None if it is missing, is for another lock, or its interpreter is missing."""
+    """The marker of a complete environment; None if it is missing, is for another lock, or has lost its interpreter."""
     try:
         marker = decode((paths.folder / MARKER).read_bytes(), Marker)
     except (OSError, *toml_file.NOT_JSON):

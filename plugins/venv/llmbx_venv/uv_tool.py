@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from llmbx.api import UsageError
-from llmbx.api import Progress
+from llmbx.api import Progress, UsageError
 
 from .settings import INSTALLER
 
@@ -23,7 +22,7 @@ _ADDED = re.compile(r" \+ ([A-Za-z0-9._-]+)==(\S+)")
 
 
 def uv_command(environ: Mapping[str, str]) -> str | None:
-    """The path of uv, or None to use pip. Raises `UsageError` for an invalid choice, or if uv is required but missing."""
+    """The path of uv, or None to use pip. Raises `UsageError` for an invalid choice, or if uv is missing."""
     choice = environ.get(INSTALLER) or "auto"
     if choice not in ("auto", "pip", "uv"):
         raise UsageError(f"{INSTALLER}={choice}: expected auto, pip or uv")
@@ -46,7 +45,7 @@ def _beside_llmbx() -> str | None:
 
 
 def uv_environment(env: Mapping[str, str], pip_options: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables for uv: `env`, and the pip options `pip_options` converted to uv's variables; one retry.
+    """The environment variables for uv: `env`, and `pip_options` converted to uv's variables; one retry.
 
     Missing local folders are omitted, because pip only warns about them while uv fails.
     """
@@ -92,7 +91,7 @@ def added(lines: Sequence[str]) -> dict[str, str]:
 
 
 class UvProgress:
-    """Reports the progress of uv in single lines. The caller passes uv's output to `line` and calls `tick` regularly."""
+    """Reports the progress of uv in single lines. Pass uv's output to `line`, and call `tick` regularly."""
 
     EVERY_S = 1.0
     QUIET_S = 10.0

@@ -1,7 +1,7 @@
 """Install only the files whose digest is in the lock, with the hash checking mode of pip and uv.
 
-The requirements file has the digests of every file that the lock accepts (pip's documentation, "Secure installs"). Exact
-requirements are written with `===`: `==1.0` would also match `1.0+local`, a build that the lock does not have.
+The requirements file has the digests of every file that the lock accepts (pip's documentation, "Secure installs").
+Exact requirements are written with `===`: `==1.0` would also match `1.0+local`, a build that the lock does not have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ OPTIONS = ("--require-hashes", "--no-build-isolation")
 """An isolated build would download build tools without a digest."""
 
 _MISMATCH = (
-    re.compile(r"Hash mismatch for `(?P<name>[^`]{1,200})`.{0,2000}?Computed:\s+sha256:(?P<got>[0-9a-f]{64})", re.DOTALL),  # uv
+    re.compile(
+        r"Hash mismatch for `(?P<name>[^`]{1,200})`.{0,2000}?Computed:\s+sha256:(?P<got>[0-9a-f]{64})", re.DOTALL
+    ),  # uv
     re.compile(r"^[ \t]+(?P<name>\S+) from .{1,2000}?\bGot\s+(?P<got>[0-9a-f]{64})", re.DOTALL | re.MULTILINE),  # pip
 )
 

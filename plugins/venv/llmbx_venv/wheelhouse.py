@@ -1,7 +1,7 @@
 """Collect the wheels of an environment, to build it on a machine without network access.
 
-Files whose digest is in the lock are downloaded as they are and verified: a wheel that is built here from a source archive
-would have another digest.
+Files whose digest is in the lock are downloaded as they are and verified: a wheel that is built here from a source
+archive would have another digest.
 """
 
 from __future__ import annotations
@@ -10,12 +10,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import environments
-from llmbx.api import InfraError
-from llmbx.api import Environment
+from llmbx.api import Environment, InfraError, Progress, children, environments
+
 from . import store, verified
-from llmbx.api import Progress
-from llmbx.api import children
 from .interpreters import preference
 from .pip_tool import configured_options, explain_failure, pip_command, pip_environment
 
@@ -49,7 +46,7 @@ def gather(environment: Environment, install: Path, folder: Path, progress: Prog
 
 
 def _command(known: Environment, pins: Sequence[str], folder: Path, temporary: Path) -> list[str]:
-    """pip's arguments that put the files of `pins`, which all have a digest in the lock or all have none, in `folder`."""
+    """pip's arguments that put the files of `pins`, all with or all without a digest in the lock, in `folder`."""
     if not environments.files_of(known, pins[0]):
         return ["wheel", "--no-deps", "--wheel-dir", str(folder), *pins]
     listed = temporary / "requirements.txt"

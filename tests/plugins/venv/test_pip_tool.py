@@ -23,7 +23,12 @@ RETRY = "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConne
     [
         ([RETRY.format("Connection refused"), MISSING], {}, False, "torch==2.13.0 could not be downloaded: Connection"),
         ([RETRY.format("Network is unreachable"), MISSING], {}, False, "(searched: the default index, according"),
-        ([MISSING], {"index-url": "https://u:p@x/", "find-links": "/w"}, False, "searched: index-url, find-links, according"),
+        (
+            [MISSING],
+            {"index-url": "https://u:p@x/", "find-links": "/w"},
+            False,
+            "searched: index-url, find-links, according",
+        ),
         ([MISSING], {"no-index": "1", "find-links": "/w"}, False, "was not found (searched: find-links,"),
         ([MISSING], {}, True, "torch==2.13.0 is not in /install/wheels or another local find-links folder"),
         (["ERROR: [Errno 28] No space left on device"], {}, False, "the disk is full"),
@@ -70,9 +75,11 @@ def test_without_a_pip_of_its_own_llmbx_finds_one_and_installs_none(
     uv = tmp_path / "uv"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(pip_tool, "uv_command", lambda environ: str(uv))
-    facts = '*platform*) echo 3.11.2;; *ensurepip*) echo /w/pip-24.0.whl;;'
+    facts = "*platform*) echo 3.11.2;; *ensurepip*) echo /w/pip-24.0.whl;;"
     for program in (tmp_path / "base", uv):
-        program.write_text(f'#!/bin/sh\ncase "$*" in {facts} *"{works}"*--version) echo pip 24.0 x;; *) exit 1;; esac\n')
+        program.write_text(
+            f'#!/bin/sh\ncase "$*" in {facts} *"{works}"*--version) echo pip 24.0 x;; *) exit 1;; esac\n'
+        )
         program.chmod(0o755)
     (tmp_path / "python").symlink_to("base")
     python = str(tmp_path / "python")
