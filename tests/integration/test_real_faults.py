@@ -93,10 +93,12 @@ def test_a_fault_in_a_real_training_changes_the_verdict(name: str, train: Callab
     assert result["exit_code"] == fault.exit_code
     if fault.check:
         assert found.outcomes().get(fault.check) == fault.effect
+    stability = result["stability"]
     said = [result["cause"]] if fault.fails else [*result["warnings"], *result["not_comparable_because"]]
+    said.append(f"{stability['verdict']}: {stability['reason']}")
     assert not fault.says or any(fault.says in line for line in said), said
     if fault.effect == "not stable":
-        assert (result.get("stability") or {}).get("verdict") != "stable"
+        assert stability["verdict"] not in (None, "stable")
         assert result["step_time_s"]["max"] > result["step_time_s"]["min"] + 0.4, "the mean is that of no step"
 
 

@@ -141,7 +141,7 @@ def two_levels(steps: Sequence[Step]) -> Levels | None:
 def warnings(steps: Sequence[Step]) -> tuple[str, ...]:
     """The result of `detect` as lines for a result's warnings."""
     seen = detect(steps)
-    lines = [outlier_words(seen.outliers)] if seen.outliers else []
+    lines = [f"outlier {outlier_words(seen.outliers)}"] if seen.outliers else []
     if seen.levels is not None:
         lines.append(level_words(seen.levels))
     elif seen.drift is not None:
@@ -159,7 +159,7 @@ def outlier_words(found: Sequence[Outlier]) -> str:
     """The outliers in words, at most five by their numbers."""
     named = ", ".join(f"{o.number} ({o.time_s:.4g} s, {o.ratio:.2f} x the median)" for o in found[:5])
     more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-    return f"outlier step{'s' if len(found) > 1 else ''}: {named}{more}"
+    return f"step{'s' if len(found) > 1 else ''} {named}{more}"
 
 
 def level_words(levels: Levels) -> str:

@@ -111,7 +111,7 @@ def test_save_judges_the_new_window(run_factory: RunFactory, parse: Call) -> Non
     run = run_factory.put(times)
     before = read_result(run.path)
     assert before is not None and before.stability.verdict == "outliers"
-    assert "outlier step: 30" in (before.stability.reason or "")
+    assert "step 30 (" in (before.stability.reason or "")
     assert not any("outlier" in line for line in before.warnings)
     assert [r.record.run_id for r in chosen(run_factory, "stability == 'outliers'")] == [run.record.run_id]
     parse(run.record.run_id, "--window", "32-44", "--save")

@@ -30,7 +30,7 @@ def test_an_outlier_is_named() -> None:
     (found,) = detect(steps(times)).outliers
     assert found.number == 18
     assert found.ratio == pytest.approx(1.3, abs=0.01)
-    assert warnings(steps(times)) == ("outlier step: 18 (1.294 s, 1.29 x the median)",)
+    assert warnings(steps(times)) == ("outlier step 18 (1.294 s, 1.29 x the median)",)
 
 
 def test_throttling_is_a_drift_with_its_size() -> None:

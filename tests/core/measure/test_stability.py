@@ -60,7 +60,7 @@ def test_one_step_ten_times_as_long_is_an_outlier_with_its_share_of_the_mean(cou
     moved = sum(times) / (sum(times) - times[where] + times[where] / 10) - 1
     said = re.search(r"which moves the mean by up to ([\d.]+) %", found.reason or "")
     assert said and float(said[1]) / 100 <= moved * 1.02
-    assert f"outlier step: {11 + where % count} (" in (found.reason or "")
+    assert f"step {11 + where % count} (" in (found.reason or "")
 
 
 def test_an_outlier_that_hardly_moves_the_mean_is_named_but_leaves_the_window_stable() -> None:
@@ -68,7 +68,7 @@ def test_an_outlier_that_hardly_moves_the_mean_is_named_but_leaves_the_window_st
     times[50] *= 1.2
     found = judge(steps(times))
     assert found.verdict == "stable"
-    assert "outlier step: 61 (" in (found.reason or "") and "moves the mean by up to 0.2 %" in (found.reason or "")
+    assert "step 61 (" in (found.reason or "") and "moves the mean by up to 0.2 %" in (found.reason or "")
 
 
 def test_slow_and_fast_outliers_do_not_cancel() -> None:

@@ -36,7 +36,7 @@ def unstable(name: str, runs: Sequence[Measured]) -> str | None:
         return None
     run, reason = found[-1]
     many = f"{len(found)} of {len(runs)} repeats are" if len(runs) > 1 else f"{run.record.run_id} is"
-    return f"{name}: {many} unstable ({reason})"
+    return f"{name}: {many} unstable ({reason.partition(':')[0]})"
 
 
 def unstable_warnings(name: str, runs: Sequence[Measured]) -> Iterator[str]:
