@@ -170,3 +170,13 @@ def test_the_html_page_has_the_same_numbers(tmp_path: Path) -> None:
     text = page.read_text()
     assert text.startswith("<!doctype html>") and "<title>NCCL trace" in text
     assert f'data-value="{printed["totals"][0]["calls"]}"' in text and 'id="nccl-message-sizes"' in text
+
+
+def test_no_text_of_the_log_becomes_markup_of_the_page(tmp_path: Path) -> None:
+    attack = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+    text = "\n".join(LINES).replace("node1", f"node1{attack.replace(' ', '')}")
+    (tmp_path / "x.log").write_text(f"{text}\n{head().replace('INFO', 'WARN')}{attack}\n{attack}\n")
+    run(tmp_path / "x.log", "--html", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<script") == 1 and "<img" not in page
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page

@@ -144,3 +144,11 @@ def test_every_data_type_has_a_size(count: Count, tmp_path: Path) -> None:
     path.write_text("".join(coll(dtype=number, count=3) + "\n" for number in range(len(DATATYPES))))
     for engine in ("native", "python"):
         assert count(path, engine).volume == 3 * (1 + 1 + 4 + 4 + 8 + 8 + 2 + 4 + 8 + 2 + 1 + 1)
+
+
+def test_a_line_beyond_64_kib_is_cut_and_the_others_are_counted(count: Count, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("\n".join([coll(), "y" * 70_000 + coll(), coll() + "z" * 70_000, coll()]))
+    native, python = count(path, "native"), count(path, "python")
+    assert native == python
+    assert (python.calls, python.lines, python.cut_lines) == (3, 4, 2)
