@@ -154,6 +154,8 @@ def with_evidence(result: Result, run: Run, plugins: Plugins) -> Result:
         return result
     if final is None:
         return _doubted(result, f"{UNVERIFIED}: the run wrote no {FINAL}")
+    # what the framework itself found: on the host, nothing else knows it
+    result = result.replace(versions={**final.versions, **result.versions})
     if spec.profile or spec.trace:
         return result
     differing = [found.key for found in not_permitted(compare_configurations(final.final, expected))]

@@ -117,7 +117,7 @@ if os.environ["LLMBX_RANK"] == "0":
     settings = json.loads(pathlib.Path("spec.json").read_text())["settings"]
     final = {"rate": settings["rate"], "points": 64, "log": "/run"} if settings["fault"] != "chatty" else []
     pathlib.Path("configs").mkdir()
-    pathlib.Path("configs/final.json").write_text(json.dumps({"final": final}))
+    pathlib.Path("configs/final.json").write_text(json.dumps({"final": final, "versions": {"odd": "2.5"}}))
 ''', 1)
     return launch.replace(files={**launch.files, "train.py": train})
 """
@@ -150,6 +150,7 @@ def test_a_run_whose_configuration_is_upstreams_is_evidence(package: Package, re
     package("odd", CODE + WRITES)
     found = result()
     assert found["not_comparable_because"] == MINI and doubts(found) == []
+    assert found["versions"]["odd"] == "2.5", "the version that the framework itself found"
     done = command("catalog", "diff", "--run", found["run_id"], "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["permitted"][0]["final"] == "/run"
