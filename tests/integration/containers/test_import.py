@@ -184,8 +184,9 @@ def test_a_manifest_of_another_image_is_refused(
     wanted = images["ci/tiny:1"]
     code, _, err = end(prepare(f"{proxy.registry}/ci/tiny@{wanted}", "--runtime", "apptainer"))
     assert code == 4 and "returned the wrong image" in last_line(err)
-    code, _, err = end(prepare(f"{daemons.registry}/ci/tiny:2", "--runtime", "apptainer", "--digest", wanted))
-    assert code == 4 and {wanted, images["ci/tiny:2"]} <= set(DIGEST.findall(last_line(err)))
+    missing = f"sha256:{'0' * 64}"
+    code, _, err = end(prepare(f"{daemons.registry}/ci/tiny:2", "--runtime", "apptainer", "--digest", missing))
+    assert code == 4 and {missing, images["ci/tiny:2"]} <= set(DIGEST.findall(last_line(err)))
     nothing_left(install, daemons)
 
 
