@@ -17,8 +17,10 @@ pytest_plugins = ["llmbx.testing", "tests.groups", "tests.proven"]
 # The toy's tests are a third party's: tests/core/testing runs them as such.
 collect_ignore = ["fixtures"]
 
-# A shell that starts the tests in the background has them, and all that they start, ignore Ctrl-C: tests send it.
+# A shell that starts the tests in the background has them, and all that they start, ignore Ctrl-C, and nohup has them
+# ignore SIGHUP: tests send both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # The gate tries the same generated cases each time; developers' machines go on looking for new ones.
 settings.register_profile("gate", derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))

@@ -78,11 +78,11 @@ def encodings(value: str) -> tuple[str, ...]:
     As it is, in JSON, in a URL, in a quoted shell word, in hexadecimal digits, and in base64 at each of the three
     positions that it may have in an encoded text; each line of a value with several lines.
     """
-    if len(value) < SHORTEST:
+    if len(value) < SHORTEST or value.isdigit():  # digits are in every number of a record
         return ()
     data = value.encode("utf-8", "surrogateescape")
     found = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
-    found |= {quote(value, safe=""), quote(value), quote_plus(value), value.replace("'", "'\\''")}
+    found |= {quote(data, safe=""), quote(data), quote_plus(data), value.replace("'", "'\\''")}
     found |= {data.hex(), data.hex().upper()}
     for before in range(3):
         first, last = -(-before * 8 // 6), (before + len(data)) * 8 // 6
@@ -142,11 +142,16 @@ def forget(environ: MutableMapping[str, str]) -> None:
 
 def known(environ: Mapping[str, str]) -> dict[str, str]:
     """The secrets in `environ` and those removed by `forget`, by name; also the passwords in its URLs."""
-    found = {name: value for name, value in environ.items() if is_secret(name)}
+    found = {name: value for name, value in environ.items() if is_secret(name) and not _is_path(value)}
     for name, value in environ.items():
         if "://" in value and "@" in value:
             found |= {f"{name} (password)": password[1] for password in _PASSWORD.finditer(value)}
     return {**_forgotten, **found}
+
+
+def _is_path(value: str) -> bool:
+    """Whether the value is the path of something that exists: a folder of secrets is no secret."""
+    return value.startswith(("/", "~/")) and os.path.exists(os.path.expanduser(value))  # noqa: PTH110, PTH111
 
 
 def _overwrite() -> None:

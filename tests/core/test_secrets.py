@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from llmbx.errors import UsageError
@@ -75,3 +77,16 @@ def test_known_secrets_are_forwarded_by_name_when_set() -> None:
 def test_values_are_scrubbed_from_text() -> None:
     environ = {"HF_TOKEN": "hf_planted_token", "SHORT_KEY": "abc"}
     assert scrub("argv --token hf_planted_token abc", environ) == "argv --token *** abc"
+
+
+def test_a_value_that_is_not_utf_8_is_searched_for_without_an_error() -> None:
+    value = b"gr\xfcn-12345".decode(errors="surrogateescape")
+    assert scrub(f"login {value} failed", {"DB_PASSWORD": value}) == "login *** failed"
+
+
+def test_a_folder_of_secrets_and_a_number_are_not_taken_for_secrets(tmp_path: Path) -> None:
+    """Their text is in paths and figures of records, which would be damaged."""
+    environ = {"SECRETS_DIR": str(tmp_path), "DB_PASSWORD": "123456789"}
+    text = f'{{"install": "{tmp_path}/llmb", "created": 1700123456789.5}}'
+    assert scrub(text, environ) == text
+    assert scrub("see /no/such/folder0", {"SECRETS_DIR": "/no/such/folder0"}) == "see ***"

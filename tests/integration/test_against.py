@@ -50,7 +50,11 @@ def test_what_cannot_alternate_is_refused(llmbx: Llmbx) -> None:
         (("--against", "last", "--repeat", "2"), "--against cannot be combined with --repeat: use --interleave"),
         (("--interleave", "2"), "--interleave needs --against RUN"),
         (("--against", "nothing"), "no run 'nothing'"),
+        (("--against", "nothing", "--dry-run"), "no run 'nothing'"),
+        (("--against", "last", "--emit-script", "x.sh"), "it cannot be combined with --emit-script"),
         (("--against", "last", "--gpus", "2"), "not comparable: the number of GPUs differs (1 and 2)"),
     ):
         done = llmbx("run", "line", *options)
         assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
+    shown = llmbx("run", "line", "--against", "last", "--dry-run")
+    assert shown.returncode == 0 and "this is side B; side A repeats fit_line_" in shown.stderr

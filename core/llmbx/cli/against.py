@@ -38,6 +38,7 @@ class Job(Value, frozen=True):
 def check(spec: RunSpec, earlier: Run, workspace: Workspace, force: bool) -> None:
     """Raise `UsageError` before anything starts if a comparison could give no verdict."""
     from ..catalog.matching import work_differences
+    from ..run.finalize import finalize
 
     if not workspace.plugins.compares_sides():
         raise UsageError("--against needs a plugin that compares runs, and none is installed")
@@ -47,6 +48,12 @@ def check(spec: RunSpec, earlier: Run, workspace: Workspace, force: bool) -> Non
         for name, one in ((earlier.record.run_id, earlier.record.spec), ("the requested run", spec))
         if one.profile is not None or one.trace is not None
     ]
+    result = finalize(earlier, workspace.plugins)
+    if result is None:
+        reasons.append("it has not ended")
+    elif result.status != "completed" or not result.data_valid:
+        why = f": {result.cause}" if result.cause else ""
+        reasons.append(f"it is {result.status.replace('_', ' ')} or has no valid data{why}")
     if reasons and not force:
         raise UsageError(f"--against {earlier.record.run_id}: not comparable: {'; '.join(reasons)} (--force overrides)")
 

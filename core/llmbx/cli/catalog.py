@@ -144,7 +144,8 @@ def _report(spec: RunSpec, expected: ExpectedConfiguration, found: FinalConfigur
             }
         )
     else:
-        print_rows([_row(difference) for difference in (*wrong, *intended)], COLUMNS, format_, empty="no field differs")
+        print_rows([_row(difference) for difference in (*wrong, *intended)], COLUMNS, format_,
+                   empty="no field differs" if expected.upstream is not None else "nothing was compared")  # fmt: skip
     if expected.upstream is None:
         note = f"upstream's configuration is not known; the final configuration has {len(found.final)} fields"
     else:

@@ -96,7 +96,10 @@ def once(
         run_id = run.record.run_id
         name = _name(run_id, run.folder, workspace)
         on = f"detached; follow: llmbx logs --follow {name}; cancel: llmbx cancel {name}"
-        click.echo(f"{run_id} is being stopped" if context.launcher.attended else on, err=True)
+        from ..record.folder import RESULT
+
+        state = "has ended" if (Path(run.folder) / RESULT).exists() else "is being stopped"
+        click.echo(f"{run_id} {state}" if context.launcher.attended else on, err=True)
         raise
     progress.close()
     if format_ == "text" or group is None:

@@ -162,7 +162,8 @@ def parse_log(
     evidence = read.replace(steps=logged or read.steps)
     # If the log is gone, only the result says what the checks found.
     outcomes = _outcomes(known, result, evidence, parser, figures) if parser else result.checks if result else ()
-    chosen = _checked(row(window), outcomes, read.events).replace(notes=figures.warnings)
+    unended = _unended(evidence) if run is None else ()
+    chosen = _checked(row(window), outcomes, read.events).replace(notes=(*figures.warnings, *unended))
     return chosen if window is not None else chosen.replace(steady=_steady(chosen, row))
 
 
@@ -191,6 +192,15 @@ def _announced_end(steps: Sequence[Step]) -> bool:
     """Whether the log has the last step that it announces."""
     last = steps[-1] if steps else None
     return last is not None and last.total is not None and last.number >= last.total
+
+
+def _unended(log: Log) -> tuple[str, ...]:
+    """The warning about a log that ends before the step that it announces as its last."""
+    last = log.steps[-1] if log.steps else None
+    if last is None or last.total is None or last.number >= last.total:
+        return ()
+    why = _cause(log.events) or "the training failed, or goes on"
+    return (f"the log ends with step {last.number} of {last.total}: {why}",)
 
 
 def _of_run(outcome: CheckOutcome, result: Result) -> CheckOutcome:

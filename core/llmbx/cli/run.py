@@ -101,6 +101,8 @@ def command(
     spec = _spec(request, source, profile, workspace)
     force = bool(click.get_current_context().params.get("force"))
     if dry_run or emit_script:
+        if against is not None:
+            _check_preview(spec, workspace, against, emit_script)
         preview(spec, workspace, force, emit_script, format_)
         return
     if against is not None or interleave is not None:
@@ -115,6 +117,18 @@ def command(
     if len(done) > 1:
         _print_summary(done, to_stderr=format_ == "json")
     sys.exit(worst_exit_code(done, spec, workspace, allowed))
+
+
+def _check_preview(spec: RunSpec, workspace: Workspace, against: str, emit_script: Path | None) -> None:
+    """Refuse what the command itself would refuse, and say which side the preview shows."""
+    from ..history import find_run
+    from .against import check
+
+    if emit_script is not None:
+        raise UsageError("--against starts several jobs in turn: it cannot be combined with --emit-script")
+    earlier = _accepting(find_run(workspace.install, against))
+    check(spec, earlier, workspace, bool(click.get_current_context().params.get("force")))
+    click.echo(f"this is side B; side A repeats {earlier.record.run_id}", err=True)
 
 
 def _alternated(

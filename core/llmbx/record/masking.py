@@ -33,7 +33,9 @@ class Masker:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         values = {value for value in known(environ).values() if value}
-        self.needles = tuple(sorted({text.encode() for value in values for text in encodings(value)}, key=len))
+        self.needles = tuple(
+            sorted({text.encode("utf-8", "surrogateescape") for value in values for text in encodings(value)}, key=len)
+        )
 
     def spans(self, data: bytes, final: bool = True) -> list[Span]:
         """Where secrets are in `data`. Without `final`, a token that `data` may cut off is not reported yet."""
@@ -88,10 +90,12 @@ class Growing:
         """Mask what was written since; return the number of secrets. A file that cannot be changed is left."""
         with contextlib.suppress(OSError), _opened(self.path) as fd:
             found = os.fstat(fd)
-            if self._file != (found.st_dev, found.st_ino):
+            if self._file != (found.st_dev, found.st_ino) or found.st_size < self._done:
                 self._file, self._done = (found.st_dev, found.st_ino), 0
             if found.st_size > self._done or final:
                 count, self._done = _mask_from(fd, max(0, self._done - OVERLAP), self.masker, final)
+                if count and final:  # when a job wrote last is evidence of when it ended
+                    os.utime(f"/proc/self/fd/{fd}", ns=(found.st_atime_ns, found.st_mtime_ns))
                 return count
         return 0
 
@@ -99,8 +103,11 @@ class Growing:
 def mask_folder(folder: Path, environ: Mapping[str, str]) -> int:
     """Mask every text file below a run folder; return the number of secrets that were overwritten.
 
-    Links are not followed. A file that this user may not change is left as it is.
+    Links are not followed, and files with several names (hard links) are left: one may be outside of the folder. A file
+    that this user may not change is left as it is.
     """
+    if not os.access(folder, os.W_OK):
+        return 0
     masker, count = Masker(environ), 0
     for where, _, names in os.walk(folder):
         for name in names:
@@ -111,11 +118,12 @@ def mask_folder(folder: Path, environ: Mapping[str, str]) -> int:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    """A descriptor for reading; raises `OSError` for anything but a regular file."""
+    """A descriptor for reading; raises `OSError` for anything but a regular file with one name that has text."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(f"{path} is not a regular file")
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or b"\0" in os.pread(fd, 1024, 0):
+            raise OSError(f"{path} is not a text file of its own")
         yield fd
     finally:
         os.close(fd)

@@ -107,7 +107,8 @@ def _spent(number: int, folder: Path, begun: float | None, recorded: float | Non
 
 def _last_output(folder: Path) -> float | None:
     """When the outputs of an attempt were last written (epoch seconds)."""
-    try:
-        return max((path.lstat().st_mtime for path in folder.glob("*.out")), default=None)
-    except OSError:
-        return None
+    times = []
+    for path in folder.glob("*.out"):
+        with suppress(OSError):  # moved away by a requeued job
+            times.append(path.lstat().st_mtime)
+    return max(times, default=None)

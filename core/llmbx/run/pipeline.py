@@ -31,6 +31,9 @@ from .recovery import recover
 from .retry import start_next_attempt
 from .waiting import give_up as give_up
 
+INTERRUPTED = 130
+"""Exit code of an interrupted command: 128 plus the number of SIGINT, as shells have it."""
+
 
 def start(
     spec: RunSpec, context: RunContext, progress: Progress, *, command: tuple[str, ...] = (), offline: bool = False,
@@ -139,21 +142,28 @@ def attend(run: Run, context: RunContext, sink: Sink) -> Result:
     Ctrl-C, SIGTERM and SIGHUP cancel a run whose launcher is attended.
 
     A run that fails because of the infrastructure is retried while attempts are left; the result is the last attempt's.
+    After an interruption nothing is retried. If the run ended for another reason meanwhile, its result is written, and
+    the interruption raised: it is meant for the whole command.
     """
     while True:
+        status, interruption = _follow(run, context, sink)
         after = close(
-            run, context, _follow(run, context, sink), lambda text: sink.event(Event(kind=RESTARTED, text=text))
+            run, context, status, lambda text: sink.event(Event(kind=RESTARTED, text=text)), retry=interruption is None
         )
         if isinstance(after, Result):
+            if interruption is not None and exit_code(after) != INTERRUPTED:
+                raise interruption
             return after
         run = after
 
 
-def close(run: Run, context: RunContext, status: JobStatus, report: Callable[[str], None]) -> Result | Run:
+def close(
+    run: Run, context: RunContext, status: JobStatus, report: Callable[[str], None], retry: bool = True
+) -> Result | Run:
     """Write and return the result of an ended run; or start its next attempt, `report` it, and return the run."""
     known = own_result(run.path)
     ended = assess(run, context.plugins, status)
-    cause = None if known else retry_cause(ended, context.plugins)
+    cause = retry_cause(ended, context.plugins) if retry and not known else None
     if cause is None:
         return known or write(ended)
     try:
@@ -172,12 +182,13 @@ def _retry_message(ended: Ended, run: Run, cause: str) -> str:
     return f"attempt {record.attempt - 1} failed: {cause}; attempt {record.attempt} of {record.spec.retries}{without}"
 
 
-def _follow(run: Run, context: RunContext, sink: Sink) -> JobStatus:
+def _follow(run: Run, context: RunContext, sink: Sink) -> tuple[JobStatus, KeyboardInterrupt | None]:
+    """Follow the run to its end; return its final status, and the interruption for which it was stopped."""
     limit = run.record.spec.walltime_minutes
     parser = functools.partial(context.framework.parse_log, run.record.spec)
     deadline_s = limit * 60 if limit and context.launcher.attended else None
     try:
-        return follow(run, context.launcher, parser, sink, deadline_s=deadline_s)
+        return follow(run, context.launcher, parser, sink, deadline_s=deadline_s), None
     except KeyboardInterrupt as interruption:
         if not context.launcher.attended or run.record.job is None:
             raise
@@ -185,7 +196,7 @@ def _follow(run: Run, context: RunContext, sink: Sink) -> JobStatus:
         status = context.launcher.status(run.record.job, run.path)
         if context.launcher.remote and status.state == "running" and isinstance(interruption, Terminated):
             raise  # the scheduler is ending all of this: it knows why when the run is finalized later
-        return cancelled(status, interruption)
+        return cancelled(status, interruption), interruption
     except PLUGIN_EXCEPTIONS as error:
         if context.launcher.attended and run.record.job is not None:
             _break_off(run, run.record.job, context, error)
@@ -214,14 +225,14 @@ def cancelled(status: JobStatus, interruption: KeyboardInterrupt) -> JobStatus:
     if status.state == "ended" and (status.exit_code == 0 or status.verdict not in (None, "cancelled")):
         return status
     reason = f"interrupted by {str(interruption) or 'Ctrl-C'}"
-    return status.replace(state="ended", exit_code=130, verdict="cancelled", reason=reason)
+    return status.replace(state="ended", exit_code=INTERRUPTED, verdict="cancelled", reason=reason)
 
 
 def exit_code(result: Result) -> int:
     """Return the documented exit code for a result: 0, 1, 4 or 130. The caller handles 3 (slower) and 5 (unstable)."""
     codes: Mapping[str, int] = {"completed": 0, "node_fail": 4, "preempted": 4, "lost": 4}
-    if result.status == "cancelled" and result.exit_code == 130:
-        return 130
+    if result.status == "cancelled" and result.exit_code == INTERRUPTED:
+        return INTERRUPTED
     if result.status == "failed" and result.exit_code == 4:
         return 4
     return codes.get(result.status, 1)

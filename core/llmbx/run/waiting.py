@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from ..errors import InfraError
 from ..launchers.base import Launcher
@@ -34,8 +35,8 @@ def give_up(run: Run, launcher: Launcher, status: JobStatus) -> JobStatus | None
         after = _settled(run, job, launcher)
     except InfraError:  # it is tried again with the next status
         return None
-    if after.state in ("pending", "running"):
-        return None
+    if after is None or after.state in ("pending", "running") or after.started is not None:
+        return None  # it has started in the meantime: what it did counts
     return JobStatus(
         state="ended", exit_code=InfraError.exit_code, verdict=NEVER, reason=reason, ended=after.ended or time.time()
     )
@@ -49,19 +50,31 @@ def _why(run: Run, job: Job, launcher: Launcher, status: JobStatus) -> str | Non
         return None
     seconds, origin = limit
     # A job that was requeued waits again; its output is from before.
-    last_output = max((path.lstat().st_mtime for path in run.path.glob("*.out")), default=0.0)
-    waited = time.time() - max(job.submitted, last_output)
+    waited = time.time() - max(job.submitted, _last_output(run))
     if waited < seconds:
         return None
     return f"job {job.job_id} was cancelled: it waited {_time(waited)} in the queue ({status.reason}); {origin}"
 
 
-def _settled(run: Run, job: Job, launcher: Launcher) -> JobStatus:
-    """The status as soon as the job is not pending any more, or after `SETTLE_S` seconds."""
-    until = time.monotonic() + SETTLE_S
-    while (status := launcher.status(job, run.path)).state == "pending" and time.monotonic() < until:
+def _last_output(run: Run) -> float:
+    times = [0.0]
+    for path in run.path.glob("*.out"):
+        with suppress(OSError):  # moved away by the job, which was requeued
+            times.append(path.lstat().st_mtime)
+    return max(times)
+
+
+def _settled(run: Run, job: Job, launcher: Launcher) -> JobStatus | None:
+    """The status as soon as the job is not pending any more, or after `SETTLE_S` seconds; None if it is not known."""
+    until, status = time.monotonic() + SETTLE_S, None
+    while True:
+        with suppress(InfraError):  # the cancellation was accepted: its reason must not be lost to one query
+            status = launcher.status(job, run.path)
+            if status.state != "pending":
+                return status
+        if time.monotonic() >= until:
+            return status
         time.sleep(launcher.poll_s / 4)
-    return status
 
 
 def _time(seconds: float) -> str:

@@ -36,7 +36,11 @@ class Pending:
         return JobStatus(state="pending", reason=f"it can never start ({state.reason}): {why}", verdict=verdict)
 
     def _why(self, job: Job, code: str) -> str | None:
-        if code != reasons.NODES:
-            return reasons.why_never(code)
         number, _, cluster = job.job_id.partition(";")
-        return reasons.too_many_nodes((f"--clusters={cluster}",) if cluster else (), number, self._call)
+        options = (f"--clusters={cluster}",) if cluster else ()
+        if code == reasons.NODES:
+            return reasons.too_many_nodes(options, number, self._call)
+        why = reasons.why_never(code)
+        if why is None or code in reasons.OF_THE_JOB or reasons.has_one_partition(options, number, self._call):
+            return why
+        return None  # the reason is that of one partition: the job may start in another

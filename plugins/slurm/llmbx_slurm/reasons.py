@@ -31,6 +31,8 @@ _NEVER = {
 }
 _ABOVE = re.compile(r"(?P<who>Assoc|QOS)Max\w+Per(?:Job|Node)(?:Limit)?")
 _BELOW = re.compile(r"QOSMin\w+")
+OF_THE_JOB = frozenset({"InvalidAccount", "DependencyNeverSatisfied", "ReservationDeleted", "DeadLine"})
+"""Reasons that hold whatever the partition is."""
 NODES = "PartitionNodeLimit"
 """The reason that needs `too_many_nodes`."""
 
@@ -51,6 +53,18 @@ def why_never(code: str) -> str | None:
     if _BELOW.fullmatch(code):
         return "it asks for less than the QOS requires: see `sacctmgr show qos`"
     return None
+
+
+def has_one_partition(cluster: tuple[str, ...], number: str, command: Callable[..., str] = call) -> bool:
+    """Whether a job was submitted to one partition; False if this is unknown.
+
+    Of a job for several partitions, squeue has the reason of the one that the scheduler looked at last.
+    """
+    try:
+        job = _fields(command("scontrol", *cluster, "--oneliner", "show", "job", number))
+    except InfraError:
+        return False
+    return "," not in job.get("Partition", ",")
 
 
 def too_many_nodes(cluster: tuple[str, ...], number: str, command: Callable[..., str] = call) -> str | None:

@@ -75,6 +75,15 @@ def test_what_gives_no_verdict_is_refused_before_the_first_run(
         against.check(spec, earlier, workspace(run_factory, None), force=True)
 
 
+@pytest.mark.parametrize("changes", [{"data_valid": False}, {"status": "failed"}])
+def test_an_earlier_run_without_valid_data_is_refused(
+    run_factory: RunFactory, spec: RunSpec, changes: dict[str, Any]
+) -> None:
+    earlier = run_factory.put(noise(1, 1.0), result={**changes, "cause": "the loss is not finite"})
+    with pytest.raises(UsageError, match="no valid data: the loss is not finite"):
+        against.check(spec, earlier, workspace(run_factory), force=False)
+
+
 def starts(runs: list[Run], **changes: Any) -> Any:
     """A start that ends at once, with the next of these runs."""
     left = list(runs)

@@ -124,3 +124,12 @@ def test_the_warnings_about_the_measured_steps_are_those_of_a_run(
     spec = make_spec(global_batch_size=64, steps=50, window="35-44")
     notes = measure(spec, collect_file(format_.parser(), path).steps, None, "35-44", 1).warnings
     assert notes and set(notes) <= set(as_stranger(path, format_).warnings)
+
+
+@pytest.mark.parametrize("end", ["", "Traceback (most recent call last):\nRuntimeError: boom\n"])
+def test_a_log_that_ends_before_its_announced_last_step_says_so(tmp_path: Path, format_: LogFormat, end: str) -> None:
+    path = tmp_path / "log-x.out"
+    path.write_text("".join(f"{text}\n" for text in log()[:47]) + end)
+    (found,) = (line for line in as_stranger(path, format_).warnings if "the log ends with step" in line)
+    assert re.match(r"the log ends with step 4\d of 50: ", found)
+    assert ("RuntimeError: boom" in found) == bool(end)

@@ -91,3 +91,30 @@ def test_only_texts_of_the_folder_are_changed(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe.log")
     assert mask_folder(folder, ENVIRON) == 0
     assert outside.read_text() == SECRET and (folder / "profile.nsys-rep").read_text() == SECRET
+
+
+def test_the_time_of_the_last_output_stays_when_a_run_has_ended(tmp_path: Path) -> None:
+    log = tmp_path / "log.out"
+    log.write_text(f"a\n{SECRET}\n")
+    os.utime(log, (1_000_000_000, 1_000_000_000))
+    assert mask_folder(tmp_path, ENVIRON) == 1
+    assert SECRET not in log.read_text() and log.stat().st_mtime == 1_000_000_000
+
+
+def test_binary_files_and_files_with_another_name_elsewhere_are_left(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "core").write_bytes(b"\x7fELF\0" + SECRET.encode())
+    (tmp_path / "cached.json").write_text(SECRET)
+    os.link(tmp_path / "cached.json", folder / "tokenizer.json")
+    assert mask_folder(folder, ENVIRON) == 0
+    assert (tmp_path / "cached.json").read_text() == SECRET
+
+
+def test_a_log_that_is_emptied_is_masked_from_its_beginning(tmp_path: Path) -> None:
+    log = tmp_path / "log.out"
+    log.write_text("x" * 1000 + "\n")
+    growing = Growing(log, Masker(ENVIRON))
+    assert growing.advance() == 0
+    log.write_text(f"{SECRET}\n")
+    assert growing.advance() == 1 and SECRET not in log.read_text()

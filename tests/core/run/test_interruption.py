@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from llmbx.errors import Terminated
-from llmbx.model import JobStatus
+from llmbx.model import JobStatus, Result
+from llmbx.run import pipeline
 from llmbx.run.pipeline import cancelled
 from llmbx.run.verdict import judge
 
@@ -35,3 +36,26 @@ def test_the_signal_is_the_cause(status: JobStatus, interruption: KeyboardInterr
 )  # fmt: skip
 def test_a_run_that_ended_for_another_reason_keeps_it(status: JobStatus) -> None:
     assert cancelled(status, Terminated("SIGTERM")) == status
+
+
+@pytest.mark.parametrize(("status", "raised"), [("cancelled", False), ("preempted", True), ("completed", True)])
+def test_an_interruption_ends_the_whole_command_whatever_the_run_ended_with(
+    monkeypatch: pytest.MonkeyPatch, status: str, raised: bool
+) -> None:
+    """`--repeat` and sweeps start no other run, and nothing is retried."""
+    code = 130 if status == "cancelled" else 0
+    result = Result(run_id="r", status=status, data_valid=True, exit_code=code)  # type: ignore[arg-type]
+    retried = []
+
+    def close(*_: object, retry: bool) -> Result:
+        retried.append(retry)
+        return result
+
+    monkeypatch.setattr(pipeline, "_follow", lambda *_: (JobStatus(state="ended"), Terminated("SIGTERM")))
+    monkeypatch.setattr(pipeline, "close", close)
+    if raised:
+        with pytest.raises(Terminated):
+            pipeline.attend(None, None, None)  # type: ignore[arg-type]
+    else:
+        assert pipeline.attend(None, None, None) == result  # type: ignore[arg-type]
+    assert retried == [False]

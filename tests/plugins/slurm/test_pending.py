@@ -105,6 +105,26 @@ def test_a_job_in_several_partitions_needs_only_one(monkeypatch: pytest.MonkeyPa
     assert too_many_nodes((), "7", silent) is None
 
 
+@pytest.mark.parametrize(
+    ("reason", "partitions", "never"),
+    [
+        ("PartitionTimeLimit", "batch", True),
+        ("PartitionTimeLimit", "short,long", False),
+        ("QOSNotAllowed", "short,long", False),
+        ("DependencyNeverSatisfied", "short,long", True),
+    ],
+)
+def test_the_reason_of_one_of_several_partitions_is_not_that_of_the_job(
+    reason: str, partitions: str, never: bool
+) -> None:
+    clock = [0.0]
+    pending = Pending(scontrol(partitions=partitions), lambda: clock[0])  # type: ignore[arg-type]
+    state = SlurmState(name="PENDING", reason=reason)
+    assert pending.status(JOB, state).verdict is None
+    clock[0] = NEVER_S
+    assert (pending.status(JOB, state).verdict == "not_started") is never
+
+
 def test_a_reason_counts_only_after_a_while_and_is_asked_for_once() -> None:
     clock, asked = [0.0], []
 

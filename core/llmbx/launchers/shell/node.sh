@@ -6,7 +6,7 @@
   while IFS=: read -r key value; do
     case $key in "model name"*) echo "cpu$value" && break ;; esac
   done < /proc/cpuinfo
-  command -v nvidia-smi > /dev/null && timeout -k 1 5 nvidia-smi --format=csv,noheader,nounits \
+  command -v nvidia-smi > /dev/null && timeout -k 1 30 nvidia-smi --format=csv,noheader,nounits \
     --query-gpu=QUERY |
     while read -r line; do echo "gpu $line"; done
 } > "node-$LLMBX_NODE_RANK.txt"

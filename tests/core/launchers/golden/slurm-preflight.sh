@@ -281,7 +281,7 @@ cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
   while IFS=: read -r key value; do
     case $key in "model name"*) echo "cpu$value" && break ;; esac
   done < /proc/cpuinfo
-  command -v nvidia-smi > /dev/null && timeout -k 1 5 nvidia-smi --format=csv,noheader,nounits \
+  command -v nvidia-smi > /dev/null && timeout -k 1 30 nvidia-smi --format=csv,noheader,nounits \
     --query-gpu=name,driver_version,power.limit,clocks.max.sm,clocks.max.memory,clocks.applications.graphics,power.default_limit,clocks.default_applications.graphics |
     while read -r line; do echo "gpu $line"; done
 } > "node-$LLMBX_NODE_RANK.txt"
@@ -371,7 +371,7 @@ cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
   while IFS=: read -r key value; do
     case $key in "model name"*) echo "cpu$value" && break ;; esac
   done < /proc/cpuinfo
-  command -v nvidia-smi > /dev/null && timeout -k 1 5 nvidia-smi --format=csv,noheader,nounits \
+  command -v nvidia-smi > /dev/null && timeout -k 1 30 nvidia-smi --format=csv,noheader,nounits \
     --query-gpu=name,driver_version,power.limit,clocks.max.sm,clocks.max.memory,clocks.applications.graphics,power.default_limit,clocks.default_applications.graphics |
     while read -r line; do echo "gpu $line"; done
 } > "node-$LLMBX_NODE_RANK.txt"
