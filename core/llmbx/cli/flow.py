@@ -16,7 +16,7 @@ from .options import Workspace
 from .output import print_json
 
 if TYPE_CHECKING:
-    from ..record.folder import PairMark
+    from ..record.folder import PairMark, Run
     from ..run.context import RunContext
 
 
@@ -93,18 +93,22 @@ def once(
         result = attend(run, context, progress)
     except KeyboardInterrupt:
         progress.close()
-        run_id = run.record.run_id
-        name = _name(run_id, run.folder, workspace)
-        on = f"detached; follow: llmbx logs --follow {name}; cancel: llmbx cancel {name}"
-        from ..record.folder import RESULT
-
-        state = "has ended" if (Path(run.folder) / RESULT).exists() else "is being stopped"
-        click.echo(f"{run_id} {state}" if context.launcher.attended else on, err=True)
+        name = _name(run.record.run_id, run.folder, workspace)
+        click.echo(_left(run, context.launcher.attended, name), err=True)
         raise
     progress.close()
     if format_ == "text" or group is None:
         _print(result, run.folder, workspace, spec, format_)
     return result
+
+
+def _left(run: Run, attended: bool, name: str) -> str:
+    """What goes on after an interruption, and how to come back to a run that continues."""
+    from ..record.folder import RESULT
+
+    if not attended:
+        return f"detached; follow: llmbx logs --follow {name}; cancel: llmbx cancel {name}"
+    return f"{run.record.run_id} {'has ended' if (run.path / RESULT).exists() else 'is being stopped'}"
 
 
 def _print_started(started: Started, name: str, format_: str, alone: bool) -> None:
