@@ -62,7 +62,7 @@ PUMPS = [
     "[rank1]: ",
 ]
 FORMATS = {found.name: found for found in load().log_formats()}
-LONGEST_S = 10.0
+LONGEST_S = 20.0
 """Processor time for a line and its repetitions. An expression that is quadratic takes minutes for some of them."""
 
 
