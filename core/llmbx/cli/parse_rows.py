@@ -114,6 +114,9 @@ class Row(Value, frozen=True):
         """Findings that leave the measurement valid, one line each."""
         found = [line for kind in ("failed", "not comparable", "warning") for line in texts(self.checks, kind)]
         found += self.notes if self.valid else ()
+        if not self.steps_measured and self.steps_seen and self.window_reason is not None:
+            hint = "" if self.window_policy in ("auto", "last") else "; try --window auto"
+            found.append(f"nothing was measured in the window {self.window_policy}: {self.window_reason}{hint}")
         unstable = self.stability.warning
         if unstable is not None and self.stability.verdict != "too few steps":  # for these the table is enough
             found.append(unstable)

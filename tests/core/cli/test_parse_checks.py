@@ -133,3 +133,11 @@ def test_a_log_that_ends_before_its_announced_last_step_says_so(tmp_path: Path, 
     (found,) = (line for line in as_stranger(path, format_).warnings if "the log ends with step" in line)
     assert re.match(r"the log ends with step 4\d of 50: ", found)
     assert ("RuntimeError: boom" in found) == bool(end)
+
+
+def test_a_log_without_the_steps_of_the_window_says_so_and_what_to_do(tmp_path: Path, format_: LogFormat) -> None:
+    path = tmp_path / "log-x.out"
+    path.write_text("".join(f"{text}\n" for text in log() if not re.search(r"iteration +(3[5-9]|4[0-4])/", text)))
+    row = as_stranger(path, format_)
+    assert not row.valid
+    assert "nothing was measured in the window 35-44: no step in it has a time; try --window auto" in row.warnings
