@@ -18,7 +18,7 @@ from .supervisor import COMMAND, ORPHANED
 
 STOP_GRACE = "LLMBX_STOP_GRACE_S"
 """Variable with the seconds that the script gives its ranks between TERM and KILL (default: 5)."""
-SCRIPT_GRACE_S = 12.0
+SCRIPT_GRACE_S = 32.0
 """Additional seconds that `stop` waits for script and supervisor before it kills everything that they started."""
 
 
@@ -43,20 +43,21 @@ def start(
     grace_s = stop_grace_s(os.environ if environ is None else environ)
     _tidy()
     (run_dir / ORPHANED).unlink(missing_ok=True)
-    report, told = os.pipe()
+    report, write_end = os.pipe()
     lifeline, held = os.pipe() if attended else (-1, -1)
     process = None
     try:
         with output.open("ab") as out:
             process = subprocess.Popen(
-                [sys.executable, *COMMAND, processes.SUPERVISOR, str(grace_s), str(told), str(lifeline), str(script)],
+                [sys.executable, *COMMAND, processes.SUPERVISOR, str(grace_s), str(write_end), str(lifeline),
+                 str(script)],
                 env=None if environ is None else dict(environ), stdin=subprocess.DEVNULL, stdout=out,
                 stderr=subprocess.STDOUT, cwd=run_dir, start_new_session=True,
-                pass_fds=[told, *([lifeline] if attended else [])],
+                pass_fds=[write_end, *([lifeline] if attended else [])],
             )  # fmt: skip
         process.returncode = 0  # Popen must not wait for it; `_tidy` and `processes.look` reap it
-        os.close(told)
-        told = -1
+        os.close(write_end)
+        write_end = -1
         job_id = _reported(report, script)
         processes.note_place(run_dir, job_id, processes.as_job_id(process.pid))
     except BaseException as error:
@@ -67,7 +68,7 @@ def start(
             raise InfraError(f"{script} could not be started: {error.strerror or error}") from error
         raise
     finally:
-        _close(report, told, lifeline)
+        _close(report, write_end, lifeline)
     _started[job_id] = (process.pid, held)
     return job_id
 

@@ -30,8 +30,9 @@ FIRST_S = 0.3
 """Seconds after which processes outside of the script's session are stopped: the script must know of the stop first."""
 ALL_AFTER_S = 3.0
 """Seconds after the grace period at which all but the script is killed, so that the script can record its end."""
-SCRIPT_AFTER_S = 10.0
-"""Seconds after the grace period at which the script is killed too."""
+SCRIPT_AFTER_S = 30.0
+"""Seconds after the grace period at which the script is killed too. All that it started is gone long before; it still
+has to record the end, which a disk can hold up."""
 GIVE_UP_AFTER_S = 60.0
 """Seconds after the grace period at which processes that even SIGKILL does not end (uninterruptible I/O) are left."""
 TICK_S = 0.1
