@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
+
 from llmbx.api import Environment, InfraError, Progress, UsageError, Value, children, environments, locks
 
 from . import store, verified
@@ -43,6 +45,11 @@ class Tools(Value, frozen=True):
     wheels: str
     offline: bool
     uv: str | None = None
+
+    def without_extra_indexes(self) -> Tools:
+        """The same tools, which search the main index alone."""
+        options = {name: value for name, value in self.pip_options.items() if name != "extra-index-url"}
+        return msgspec.structs.replace(self, pip_options=options)
 
 
 def build(
@@ -198,7 +205,12 @@ class _Builder:
         no_deps = ["--no-deps"] if number in self.environment.no_deps else []
         if self._uv(wanted, sorted(indexes), tools, *no_deps, progress_lines=UvProgress(title, self.progress)) == 0:
             return
-        self._require_known_files()
+        # uv prefers an extra index, which may have another file of the version than the lock (a partial mirror).
+        if verified.mismatch(self.lines, self.environment) and "extra-index-url" in tools.pip_options:
+            alone, lines = tools.without_extra_indexes(), UvProgress(title, self.progress)
+            if self._uv(wanted, sorted(indexes), alone, *no_deps, progress_lines=lines) == 0:
+                return
+        # pip takes from all its sources a file that the lock has, so a mismatch of uv's choice is not the last word.
         # Compiling all modules takes longer than installing them. The check compiles the modules that a run imports.
         options += [*no_deps, "--no-compile"]
         progress_lines = PipProgress(title, self.progress, lambda: complete_packages(self.paths.site))

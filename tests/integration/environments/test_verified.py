@@ -65,6 +65,23 @@ def test_a_poisoned_wheel_is_refused_and_leaves_nothing(tmp_path: Path, installe
 
 
 @pytest.mark.parametrize("installer", ["uv", "pip"])
+@pytest.mark.parametrize("partial", ["PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"])
+def test_an_index_with_another_file_of_the_version_is_passed_over(tmp_path: Path, installer: str, partial: str) -> None:
+    """A mirror may have one of a package's many files, and uv prefers some indexes to others."""
+    whole, mirror = tmp_path / "whole", tmp_path / "mirror"
+    good, other = make_wheel(whole, "alpha"), make_wheel(mirror, "alpha", padding=9)
+    lock = lock_of(tmp_path, [["alpha==1.0"]], {good.name: digest(good)})
+    indexes = {partial: Index(mirror), ({"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"} - {partial}).pop(): Index(whole)}
+    env = pip_settings(tmp_path, LLMBX_INSTALLER=installer, **{name: index.url for name, index in indexes.items()})
+    code, out, err = prepare(lock, tmp_path / "install", env)
+    assert code == 0, err
+    assert run_in(out, "import alpha; print(alpha.version)") == "1.0"
+    assert not list((tmp_path / "install").rglob("alpha.bin")), f"that of {other} was installed"
+    for index in indexes.values():
+        index.shutdown()
+
+
+@pytest.mark.parametrize("installer", ["uv", "pip"])
 def test_another_build_of_the_same_version_is_not_taken(tmp_path: Path, installer: str) -> None:
     """To pip and uv, `alpha==1.0` may be `1.0+evil`, and they prefer it."""
     wheels = tmp_path / "wheelhouse"

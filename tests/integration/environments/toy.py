@@ -42,6 +42,10 @@ def _digest(content: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 class Index(http.server.ThreadingHTTPServer):
     """A package index on loopback over a folder of wheels. Files whose name starts with `slow` wait for `release`."""
 
@@ -69,8 +73,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         parts = urllib.parse.unquote(self.path).strip("/").split("/")
         self.server.asked.append(self.path)
         if parts[0] == "simple":
-            names = [p.name for p in self.server.wheels.glob(f"{parts[-1].replace('-', '_')}-*.whl")]
-            self._answer("".join(f'<a href="/files/{name}">{name}</a>\n' for name in names).encode(), "text/html")
+            found = self.server.wheels.glob(f"{parts[-1].replace('-', '_')}-*.whl")
+            links = [f'<a href="/files/{p.name}#sha256={_sha256(p)}">{p.name}</a>\n' for p in found]
+            self._answer("".join(links).encode(), "text/html")
             return
         if parts[-1].startswith("slow"):
             self.server.waiting.set()

@@ -58,6 +58,15 @@ def trained(install: Path) -> Counter[tuple[str, int]]:
     )
 
 
+def odd_ones(install: Path) -> list[tuple[str, object, object, object]]:
+    """The runs that are not completed and valid, with what their results say."""
+    results = [json.loads(path.read_bytes()) for path in install.glob("workloads/*/experiments/*/*/*/result.json")]
+    return [
+        (result["run_id"], result["status"], result["cause"], result["warnings"])
+        for result in results if result["status"] != "completed" or not result["data_valid"]
+    ]  # fmt: skip
+
+
 def rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
@@ -84,7 +93,7 @@ def test_a_sweep_outlives_the_controller_and_its_own_llmbx(
     second.kill()
     second.wait()
     third = llmbx("sweep", "--resume", "--format", "json", env=env)
-    assert third.returncode == 0, third.stderr
+    assert third.returncode == 0, (odd_ones(install), third.stderr)
     assert [(row["n"], row["repeats"], row["status"]) for row in rows(third)] == [
         (RUNS // 2, RUNS // 2, "completed")
     ] * 2
