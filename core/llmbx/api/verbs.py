@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..catalog import references as references
     from ..catalog import scales as scales
     from ..catalog import workloads as workloads
+    from ..cli import completion as completion
     from ..cli import flow as flow
     from ..cli import formatting as formatting
     from ..cli import numbers as numbers

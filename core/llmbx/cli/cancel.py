@@ -7,17 +7,18 @@ import time
 import click
 
 from ..errors import InfraError, UsageError
+from .completion import RUN
 from .options import load_workspace
 
 WAIT_S = 60.0
 
 
 @click.command("cancel")
-@click.argument("run_name", metavar="RUN")
+@click.argument("run_name", metavar="RUN", type=RUN)
 def command(run_name: str) -> None:
     """Cancel a run.
 
-    RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last". The ranks are stopped,
+    RUN is a short id or a run id, a unique prefix of one, a folder, a job id, or "last". The ranks are stopped,
     the steps logged so far are kept, and the result has the status cancelled.
     """
     from ..history import find_run

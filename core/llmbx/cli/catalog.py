@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
+from .completion import RUN
 from .options import RUN_OPTIONS, Workspace, build_request, load_workspace
 from .output import format_option, print_json, print_rows
 
@@ -40,7 +41,9 @@ def command() -> None:
 
 
 @command.command("diff")
-@click.option("--run", "run_name", metavar="RUN", help="Compare the configuration that this run trained with.")
+@click.option(
+    "--run", "run_name", metavar="RUN", type=RUN, help="Compare the configuration that this run trained with."
+)
 @format_option
 @_selection
 @click.pass_context

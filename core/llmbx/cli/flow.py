@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 class Started:
     """A run started with --detach. `job_id` is None if the launcher returned none."""
 
+    id: str
     run_id: str
     folder: str
     job_id: str | None
 
 
-def _name(run_id: str, folder: str, workspace: Workspace) -> str:
+def _name(run: Run, workspace: Workspace) -> str:
     """How the user can name the run in the next command: by its folder if that is not among those of the install."""
-    return folder if workspace.install.workload_origin == "--output" else run_id
+    return run.folder if workspace.install.workload_origin == "--output" else run.record.name
 
 
 def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path | None, format_: str) -> None:
@@ -85,16 +86,15 @@ def once(
     )  # fmt: skip
     if detach:
         job = run.record.job
-        started = Started(run.record.run_id, run.folder, job.job_id if job else None)
-        _print_started(started, _name(started.run_id, run.folder, workspace), format_, alone=group is None)
+        started = Started(run.record.name, run.record.run_id, run.folder, job.job_id if job else None)
+        _print_started(started, _name(run, workspace), format_, alone=group is None)
         return started
-    progress.note(f"started {run.record.run_id}")
+    progress.note(f"started {run.record.name} ({run.record.run_id})")
     try:
         result = attend(run, context, progress)
     except KeyboardInterrupt:
         progress.close()
-        name = _name(run.record.run_id, run.folder, workspace)
-        click.echo(_left(run, context.launcher.attended, name), err=True)
+        click.echo(_left(run, context.launcher.attended, _name(run, workspace)), err=True)
         raise
     progress.close()
     if format_ == "text" or group is None:
@@ -108,7 +108,7 @@ def _left(run: Run, attended: bool, name: str) -> str:
 
     if not attended:
         return f"detached; follow: llmbx logs --follow {name}; cancel: llmbx cancel {name}"
-    return f"{run.record.run_id} {'has ended' if (run.path / RESULT).exists() else 'is being stopped'}"
+    return f"{run.record.name} {'has ended' if (run.path / RESULT).exists() else 'is being stopped'}"
 
 
 def _print_started(started: Started, name: str, format_: str, alone: bool) -> None:

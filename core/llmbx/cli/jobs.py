@@ -13,6 +13,7 @@ import click
 
 from ..errors import UsageError, did_you_mean
 from ..model import Scalar
+from .completion import RUN
 from .explicit_options import explicit_options
 from .options import install_and_plugins
 from .output import csv_cell, format_option, print_rows
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ..history import Listing, Selection
     from ..plugins.manager import Plugins
 
-COLUMNS = ("run_id", "workload", "size", "dtype", "gpus", "status", "step_time_s", "tflops_per_gpu", "age")
+COLUMNS = ("id", "workload", "size", "dtype", "gpus", "status", "step_time_s", "tflops_per_gpu", "age")
 FILTERS = ("workload", "size", "dtype", "gpu_type", "gpus", "status")
 SHOWN = 100
 """Default number of rows of a table."""
@@ -72,7 +73,7 @@ def command(
     \b
     Examples:
       llmbx jobs --workload grok1 --status failed --format json
-      llmbx jobs --since 7d --tag accepted --sort -mfu --columns run_id,mfu,step_time_s
+      llmbx jobs --since 7d --tag accepted --sort -mfu --columns id,mfu,step_time_s
       llmbx jobs --where "step_time_s.std / step_time_s.mean > 0.02 and 'drift' not in tags"
       llmbx jobs tag last accepted
     """
@@ -101,21 +102,21 @@ def rebuild() -> None:
 
 
 @command.command("tag")
-@click.argument("run_name", metavar="RUN")
+@click.argument("run_name", metavar="RUN", type=RUN)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def tag(run_name: str, names: tuple[str, ...]) -> None:
     """Add tags to a run.
 
     Tags select runs in `llmbx jobs --tag` and `llmbx compare --baseline`.
 
-    RUN is a run id, a unique prefix of it, its folder, its job id, `last`, or tag:NAME for the newest run with that
-    tag.
+    RUN is a short id or a run id, a unique prefix of one, a folder, a job id, `last`, `last~2` for the second before
+    it, or @NAME for the newest run with that tag.
     """
     _change(run_name, add=names)
 
 
 @command.command("untag")
-@click.argument("run_name", metavar="RUN")
+@click.argument("run_name", metavar="RUN", type=RUN)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def untag(run_name: str, names: tuple[str, ...]) -> None:
     """Remove tags from a run."""
@@ -182,7 +183,7 @@ def _list(wanted: Selection, columns: str | None, format_: str) -> None:
     from ..history import list_runs
 
     install, plugins = install_and_plugins()
-    names = _columns(columns) if columns or format_ != "json" else None
+    names = _columns(columns, format_) if columns or format_ != "json" else None
     wanted = _with_aliases(wanted, install, plugins)
     with _Progress() as progress:
         found = list_runs(install, plugins, wanted, None if names is None else _stored(names), progress)
@@ -226,14 +227,16 @@ def _with_aliases(wanted: Selection, install: Install, plugins: Callable[[], Plu
     return changed
 
 
-def _columns(text: str | None) -> tuple[str, ...]:
+def _columns(text: str | None, format_: str) -> tuple[str, ...]:
     from ..history.query import column
 
     names = [name.strip() for name in (text or "").lstrip("+").split(",") if name.strip()]
     for name in names:
         if name not in ("age", "folder"):
             column(name, "--columns")
-    usual = COLUMNS if not text or text.startswith("+") else ()
+    usual: tuple[str, ...] = COLUMNS if not text or text.startswith("+") else ()
+    if usual and format_ == "csv":  # a table has no space for ids of 60 characters
+        usual = (usual[0], "run_id", *usual[1:])
     if not (*usual, *names):
         raise UsageError("--columns: expected column names such as run_id,mfu,tags")
     return tuple(dict.fromkeys((*usual, *names)))

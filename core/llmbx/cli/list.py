@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import click
 
 from ..model import Workload
+from .completion import WORKLOAD
 from .output import Row, format_option, print_rows
 
 COLUMNS = ("plugin", "workload", "size", "dtypes", "gpu_types", "gpus")
@@ -14,7 +15,7 @@ COLUMNS = ("plugin", "workload", "size", "dtypes", "gpu_types", "gpus")
 
 @click.command("list")
 @click.option("--plugin", help="Only this plugin's workloads.")
-@click.argument("workload", required=False)
+@click.argument("workload", required=False, type=WORKLOAD)
 @format_option
 def command(plugin: str | None, workload: str | None, format_: str) -> None:
     """List the workloads that can be run.

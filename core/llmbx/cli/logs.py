@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from .completion import RUN
 from .options import load_workspace
 from .streams import stdout_works, visible
 
@@ -19,7 +20,7 @@ PIECE = 1 << 20
 
 
 @click.command("logs")
-@click.argument("run_name", metavar="[RUN]", default="last")
+@click.argument("run_name", metavar="[RUN]", type=RUN, default="last")
 @click.option("-f", "--follow", "following", is_flag=True, help="Show progress until the run ends, then its result.")
 @click.option(
     "--rank",

@@ -19,6 +19,7 @@ from ..model import RunSpec
 from ..plugins.manager import Plugins, load
 from ..runtimes.select import AUTO
 from . import plugin_options
+from .completion import WORKLOAD
 from .numbers import Above
 from .output import Target
 
@@ -32,7 +33,7 @@ _MAX_STEPS = click.option(
 )
 
 RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
-    "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD"),
+    "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD", type=WORKLOAD),
     "workload": click.option("-w", "--workload", help="Workload, instead of the argument WORKLOAD."),
     "plugin": click.option("--plugin", help="Plugin to use if several provide the workload."),
     "size": click.option("-s", "--size", help="Model size: 8b, 70b, 405b, 314b, mini …"),

@@ -33,7 +33,7 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
     """Print mean and sample standard deviation of step time and TFLOP/s for each training log.
 
     PATH is a log, or a folder to search; the default is ./experiments. The log format is detected automatically. RUN
-    is a run of this install: its id, a unique prefix of it, its job id, `last` or tag:NAME. Traces, analyses of
+    is a run of this install: its id, a unique prefix of it, its job id, `last` or @TAG. Traces, analyses of
     profiles and the output of job scripts are ignored.
 
     The default window is that of the log's recipe (iterations 35-44 or 11-44, or the last step), for a run of llmbx

@@ -15,6 +15,7 @@ import click
 from ..config.request import Request
 from ..errors import UsageError
 from ..model import Result, RunSpec
+from .completion import RUN
 from .explicit_options import explicit_options
 from .flow import Started, interrupted, once, preview, worst_exit_code
 from .options import Workspace, load_workspace, output_option, run_options
@@ -38,9 +39,14 @@ _ALWAYS = ("force", "accept_image_change")
     help="Write the script that would be started to FILE. It runs without llmbx.",
 )
 @click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Number of runs.")
-@click.option("--from", "source", metavar="RUN", help="Repeat an earlier run unchanged (by id or a unique prefix).")
 @click.option(
-    "--against", metavar="RUN", help="Run an earlier run again, too, alternating with this one, and compare both."
+    "--from", "source", metavar="RUN", type=RUN, help="Repeat an earlier run unchanged (by id or a unique prefix)."
+)
+@click.option(
+    "--against",
+    metavar="RUN",
+    type=RUN,
+    help="Run an earlier run again, too, alternating with this one, and compare both.",
 )
 @click.option(
     "--interleave",

@@ -6,17 +6,18 @@ from typing import Any
 
 import click
 
+from .completion import RUN
 from .options import Workspace, load_workspace
 from .output import print_json
 
 
 @click.command("status")
-@click.argument("run_name", metavar="[RUN]", default="last")
+@click.argument("run_name", metavar="[RUN]", type=RUN, default="last")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def command(run_name: str, format_: str) -> None:
     """Show the status of a run: state, reason and step.
 
-    RUN is a run id, a unique prefix of it, its folder, the scheduler's job id, or "last" (the default). A run that
+    RUN is a short id or a run id, a unique prefix of one, a folder, a job id, @TAG, or "last" (the default). A run that
     has ended in the meantime is finalized first.
     """
     workspace = load_workspace()
@@ -39,6 +40,7 @@ def describe(run_name: str, workspace: Workspace) -> dict[str, Any]:
     record = run.record
     result = finalize(run, workspace.plugins)
     facts: dict[str, Any] = {
+        "id": record.name,
         "run_id": record.run_id,
         "workload": record.spec.workload,
         "status": result.status if result else None,

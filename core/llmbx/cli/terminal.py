@@ -28,7 +28,7 @@ def render(result: Result, folder: str, reference: Reference | None = None, unli
         lines += _entry("published", _published(result, reference, unlike))
     lines += [line for reason in _reasons(result) for line in _entry("not comparable", reason)]
     lines += [line for warning in result.warnings for line in _entry("warning", warning)]
-    lines += [*_entry("run", result.run_id, whole=True), *_entry("files", folder, whole=True)]
+    lines += [*_entry("run", result.id or result.run_id, whole=True), *_entry("files", folder, whole=True)]
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -28,16 +30,23 @@ __all__ = [
     "Entry",
     "Listing",
     "Selection",
+    "complete",
     "find_run",
     "known_tags",
     "list_runs",
     "rebuild",
     "refresh_result",
     "select",
+    "tag_named",
     "with_index",
 ]
 
 T = TypeVar("T")
+
+_LAST = re.compile(r"last(~(?P<before>\d{1,6}))?")
+
+SHORTEST_PREFIX = 3
+"""Number of characters from which a text can be the beginning of a short id."""
 
 SUGGESTIONS_FROM = 50
 """Number of the newest runs among which a similar id is searched for a misspelled one."""
@@ -133,10 +142,10 @@ def select(install: Install, wanted: Selection) -> list[Run]:
 
 
 def find_run(install: Install, text: str) -> Run:
-    """The run with this id, a unique prefix of it, its folder, or its scheduler's job id.
+    """The run with this short id or run id, a unique prefix of one, its folder, or its scheduler's job id.
 
-    "last" is the newest of this user, `tag:NAME` the newest run with this tag. Raises `UsageError` if no run or several
-    match.
+    "last" is the newest of this user, "last~2" the second before it, `@NAME` or `tag:NAME` the newest run with this
+    tag. Raises `UsageError` if no run or several match.
     """
     folder = Path(text)
     if (folder / RECORD).is_file():
@@ -145,21 +154,51 @@ def find_run(install: Install, text: str) -> Run:
     if not found:
         raise UsageError(f"no run '{text}'{with_index(install, lambda db: _hint(db, install, text))}")
     if len(found) > 1:
-        newest = ", ".join(Path(folder).parent.name for folder in found[:3]) + (" …" if len(found) > 3 else "")
+        newest = ", ".join(_both_names(install, folder) for folder in found[:3]) + (" …" if len(found) > 3 else "")
         raise UsageError(f"'{text}' matches {len(found)} runs; be more specific: {newest}")
     return read_run(install.path / found[0])
 
 
+def tag_named(text: str) -> str | None:
+    """The tag in `@NAME` or `tag:NAME`, else None."""
+    return next((text.removeprefix(sign) for sign in ("tag:", "@") if text.startswith(sign)), None)
+
+
+def complete(install: Install, begun: str, limit: int = 50) -> list[tuple[str, str]]:
+    """Short ids that begin with `begun`, newest first, each with what the run is: for the shell's completion."""
+
+    def work(db: sqlite3.Connection) -> list[tuple[str, str]]:
+        columns = ("id", "workload.name", "workload.size", "status", "created")
+        found = []
+        for name, workload, size, status, created in rows(
+            db, Selection(where=f"id LIKE '{begun}%'", limit=limit), columns
+        ):
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(created or 0)))
+            found.append((str(name), f"{workload} {size}, {status}, {when}"))
+        return found
+
+    return with_index(install, work) if begun.isalnum() or not begun else []
+
+
 def _named(db: sqlite3.Connection, text: str) -> list[str]:
     """The folders of the matching runs, newest first."""
-    if text == "last":
-        return folders(db, Selection(own=current_user(), limit=1))
-    if text.startswith("tag:"):
-        return folders(db, Selection(tags=(text.removeprefix("tag:"),), limit=1))
-    exact = 'SELECT folder FROM runs WHERE "run_id" = ?1 OR "job_id" = ?1 ORDER BY "created" DESC'
-    prefix = 'SELECT folder FROM runs WHERE "run_id" >= ?1 AND "run_id" < ?1 || char(1114111) ORDER BY "created" DESC'
-    found = db.execute(exact, (text,)).fetchall() or (db.execute(prefix, (text,)).fetchall() if text else [])
+    if back := _LAST.fullmatch(text):
+        before = int(back["before"] or 0)
+        return folders(db, Selection(own=current_user(), limit=before + 1))[before:]
+    if (tag := tag_named(text)) is not None:
+        return folders(db, Selection(tags=(tag,), limit=1))
+    exact = 'SELECT folder FROM runs WHERE "id" = ?1 OR "run_id" = ?1 OR "job_id" = ?1 ORDER BY "created" DESC'
+    found = db.execute(exact, (text,)).fetchall()
+    for name in ("id", "run_id") if len(text) >= SHORTEST_PREFIX else ("run_id",):
+        begins = f'"{name}" >= ?1 AND "{name}" < ?1 || char(1114111)'
+        if text and not found:
+            found = db.execute(f'SELECT folder FROM runs WHERE {begins} ORDER BY "created" DESC', (text,)).fetchall()
     return [folder for (folder,) in found]
+
+
+def _both_names(install: Install, folder: str) -> str:
+    run = read_run(install.path / folder)
+    return f"{run.record.name} ({run.record.run_id})"
 
 
 def _of_earlier_job(install: Install, job_id: str) -> list[str]:
@@ -173,12 +212,16 @@ def _tags(db: sqlite3.Connection) -> set[str]:
 
 
 def _hint(db: sqlite3.Connection, install: Install, text: str) -> str:
-    if text.startswith("tag:"):
-        return did_you_mean(text, {f"tag:{tag}" for tag in _tags(db)}) or "; no run has a tag"
+    if tag_named(text) is not None:
+        sign = "@" if text.startswith("@") else "tag:"
+        return did_you_mean(text, {f"{sign}{tag}" for tag in _tags(db)}) or "; no run has a tag"
     names = [str(name) for (name,) in rows(db, Selection(limit=SUGGESTIONS_FROM), ["run_id"])]
     if not names:
         return f"; {install.root} has no runs"
-    if text == "last":
+    if _LAST.fullmatch(text):
+        own = count(db, Selection(own=current_user()))
+        if own:
+            return f"; you have {own} run{'s' if own > 1 else ''} in {install.root}"
         return f"; no run in {install.root} is yours, see `llmbx jobs --user all`"
     near = did_you_mean(text, names)
     if near.startswith(" (did"):

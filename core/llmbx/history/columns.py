@@ -12,8 +12,9 @@ from ..model import Scalar, Value
 Kind = Literal["text", "number", "count", "flag", "date", "words"]
 
 COLUMNS: dict[str, Kind] = {
-    "created": "date", "run_id": "text", "status": "text", "workload.name": "text", "workload.plugin": "text",
-    "workload.size": "text", "workload.dtype": "text", "workload.gpu_type": "text", "workload.gpus": "count",
+    "created": "date", "id": "text", "run_id": "text", "status": "text", "workload.name": "text",
+    "workload.plugin": "text", "workload.size": "text", "workload.dtype": "text", "workload.gpu_type": "text",
+    "workload.gpus": "count",
     "tags": "words", "data_valid": "flag", "comparable": "flag", "profiled": "flag", "traced": "flag",
     "step_time_s.mean": "number", "step_time_s.std": "number", "step_time_s.median": "number",
     "step_time_s.min": "number", "step_time_s.max": "number", "stability.verdict": "text", "stability.reason": "text",
@@ -57,6 +58,7 @@ Values = dict[str, Scalar]
 class Entry(Value, frozen=True):
     """One run as listed by `llmbx jobs`; `status` is that of the result, or of the job while the run is unfinished."""
 
+    id: str
     run_id: str
     status: str
     created: float

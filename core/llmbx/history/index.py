@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Say = Callable[[str], None]
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the tables; a file of another version is rebuilt."""
 
 LISTED_COLUMNS = (
@@ -124,12 +124,14 @@ def _make(db: sqlite3.Connection) -> None:
             db.execute(f'DROP {kind} IF EXISTS "{name}"')
     columns = ", ".join(quoted(name) for name in COLUMNS)
     db.execute("CREATE TABLE experiments (path TEXT PRIMARY KEY, stamp INTEGER)")
-    db.execute(f"CREATE TABLE runs (id INTEGER PRIMARY KEY, {columns}, path TEXT, folder TEXT UNIQUE, stamp INTEGER)")
-    db.execute("CREATE TABLE documents (id INTEGER PRIMARY KEY, text TEXT)")
+    db.execute(
+        f"CREATE TABLE runs (number INTEGER PRIMARY KEY, {columns}, path TEXT, folder TEXT UNIQUE, stamp INTEGER)"
+    )
+    db.execute("CREATE TABLE documents (number INTEGER PRIMARY KEY, text TEXT)")
     db.execute("CREATE TABLE damaged (folder TEXT PRIMARY KEY, path TEXT, why TEXT)")
     listing = ", ".join(['"created" DESC', '"run_id" DESC', *map(quoted, LISTED_COLUMNS)])
-    for name, on in (("listing", listing), ("by_status", '"status"'), ("by_experiment", "path"), ("by_id", '"run_id"'),
-                     ("by_job", '"job_id"')):  # fmt: skip
+    for name, on in (("listing", listing), ("by_status", '"status"'), ("by_experiment", "path"), ("by_id", '"id"'),
+                     ("by_run_id", '"run_id"'), ("by_job", '"job_id"')):  # fmt: skip
         db.execute(f"CREATE INDEX {name} ON runs ({on})")
     db.execute(f"PRAGMA user_version = {SCHEMA}")
     db.execute("COMMIT")

@@ -50,9 +50,9 @@ def rows(db: sqlite3.Connection, wanted: Selection, columns: Sequence[str]) -> l
 def documents(db: sqlite3.Connection, wanted: Selection) -> list[str]:
     """The selected runs as pieces of a JSON list."""
     where, values = _where(wanted)
-    found = f"SELECT id FROM runs{where}{_order(wanted)}{_limit(wanted)}"
+    found = f"SELECT number FROM runs{where}{_order(wanted)}{_limit(wanted)}"
     texts = db.execute(
-        f"SELECT (SELECT text FROM documents WHERE documents.id = found.id) FROM ({found}) AS found", values
+        f"SELECT (SELECT text FROM documents WHERE documents.number = found.number) FROM ({found}) AS found", values
     )
     return [text for (text,) in texts]
 

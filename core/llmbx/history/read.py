@@ -11,6 +11,7 @@ from ..codec import decoder
 from ..config.install import RECORD
 from ..model import Parallelism
 from ..record.folder import RESULT
+from ..record.short_ids import derived
 from ..toml_file import NOT_JSON
 from .columns import Values, flatten, words
 from .tags import read_tags
@@ -64,6 +65,7 @@ class _Record(msgspec.Struct):
     run_id: str
     created: float
     spec: _Spec
+    id: str = ""
     llmbx_version: str | None = None
     group: str | None = None
     user: str | None = None
@@ -88,6 +90,7 @@ def read_values(folder: Path) -> Values:
     values = {**_planned(record), **_measured(folder)}
     values.update(
         {
+            "id": record.id or derived(record.run_id),
             "run_id": record.run_id,
             "created": record.created,
             "llmbx_version": record.llmbx_version,

@@ -193,7 +193,7 @@ def _forget(db: sqlite3.Connection, folders: list[str]) -> None:
 
 def _remove(db: sqlite3.Connection, folders: list[str]) -> None:
     rows = [(folder,) for folder in folders]
-    db.executemany("DELETE FROM documents WHERE id = (SELECT id FROM runs WHERE folder = ?)", rows)
+    db.executemany("DELETE FROM documents WHERE number = (SELECT number FROM runs WHERE folder = ?)", rows)
     db.executemany("DELETE FROM runs WHERE folder = ?", rows)
 
 

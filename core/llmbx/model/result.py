@@ -137,13 +137,15 @@ class CheckOutcome(Value, frozen=True):
 class Result(Value, frozen=True):
     """Measured outcome of one run.
 
-    `user` started the run. `phase_step_time_s` is set for runs that train in several phases: mean or median seconds per
-    step, by phase. `checks` has the checks that found something or were not possible; the others passed.
+    `id` is the run's short id. `user` started the run. `phase_step_time_s` is set for runs that train in several
+    phases: mean or median seconds per step, by phase. `checks` has the checks that found something or were not
+    possible; the others passed.
     """
 
     run_id: str
     status: Status
     data_valid: bool
+    id: str | None = None
     schema_version: int = 1
     workload: WorkloadFacts = WorkloadFacts()
     exit_code: int | None = None

@@ -20,6 +20,7 @@ from ..model import Finding, Image, Job, Owner, Result, RunSpec, Step, Value
 from ..model.run_folder import log_name
 from ..secrets import recorded, scrub
 from ..toml_file import NOT_JSON
+from . import short_ids
 from .host import current_user as current_user
 from .migration import migrate
 
@@ -69,6 +70,7 @@ class Record(Value, frozen=True):
     `group` joins the repeats of one command, `repeats` is the run that `--from` repeated, `sweep` the position in a
     sweep, `pair` that in runs which alternate (`--against`). `attempt` counts from 0, `attempts` are the earlier ones.
     `owner` is also the process that follows the run and starts the next attempt. `user` is the user who started it.
+    `id` is the short id; older versions wrote none (see `name`).
     """
 
     run_id: str
@@ -92,7 +94,13 @@ class Record(Value, frozen=True):
     sweep: SweepMark | None = None
     user: str | None = None
     pair: PairMark | None = None
+    id: str = ""
     schema_version: int = 2
+
+    @property
+    def name(self) -> str:
+        """The short id, which every command accepts."""
+        return self.id or short_ids.derived(self.run_id)
 
 
 class Run(Value, frozen=True):
@@ -112,8 +120,8 @@ class Run(Value, frozen=True):
         return self.path / log_name(self.record.spec)
 
 
-def claim_folder(install: Install, spec: RunSpec, now: Callable[[], float] = time.time) -> tuple[str, Path]:
-    """Create a new run folder: (run id, folder). If the timestamp is taken, it is increased by one second."""
+def claim_folder(install: Install, spec: RunSpec, now: Callable[[], float] = time.time) -> tuple[str, str, Path]:
+    """Create a new run folder: (run id, short id, folder). If the timestamp is taken, it is increased by one second."""
     install.ensure()
     stamp = int(now())
     base = install.experiments(spec.folder) / spec.experiment
@@ -128,13 +136,13 @@ def claim_folder(install: Install, spec: RunSpec, now: Callable[[], float] = tim
                 continue
             folder = base / run_id / spec.experiment
             folder.mkdir()
-            return run_id, folder
+            return run_id, short_ids.claim(install, run_id, folder), folder
 
 
 def new_record(run_id: str, spec: RunSpec, variables: tuple[str, ...] = (), **extra: Any) -> Record:
     """The record of a run that this process is about to prepare.
 
-    `variables` are beginnings of the names of environment variables that plugins declare, and the record keeps.
+    `extra` are more members, such as the short `id`. `variables` are beginnings of the names of environment variables that plugins declare, and the record keeps.
     """
     from .. import __version__
     from .host import facts, myself

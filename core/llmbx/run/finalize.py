@@ -268,6 +268,7 @@ def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
     total = elapsed(status.started, status.ended)
     return Result(
         run_id=record.run_id,
+        id=record.name,
         status="failed",
         data_valid=False,
         workload=_workload(spec),

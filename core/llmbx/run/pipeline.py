@@ -44,9 +44,9 @@ def start(
     With `detach` the job continues when this process ends. If the preparation fails or is interrupted, the folder is
     kept with a result that states the error.
     """
-    run_id, folder = claim_folder(context.install, spec)
+    run_id, short_id, folder = claim_folder(context.install, spec)
     declared = tuple(prefix for kind in context.plugins.settings.values() for prefix in kind.variable_prefixes)
-    record = new_record(run_id, spec, declared, command=command, group=group, repeats=repeats, pair=pair)
+    record = new_record(run_id, spec, declared, id=short_id, command=command, group=group, repeats=repeats, pair=pair)
     write_record(folder, record)
     try:
         run = _start(context, record, folder, progress, offline)

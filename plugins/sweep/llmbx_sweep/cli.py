@@ -12,6 +12,7 @@ from llmbx.api import InfraError, RunSpec, UsageError
 from llmbx.api.verbs import (
     RunCommand,
     Workspace,
+    completion,
     explicit_options,
     load_workspace,
     numbers,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .summary import Row as Summary
 
 LISTS = {
-    "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD | PLAN.toml"),
+    "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD | PLAN.toml", type=completion.WORKLOAD),
     "recipe": click.option("--recipe", metavar="A,B", help="Recipes. [default: newest]"),
     "size": click.option("-s", "--size", metavar="A,B", help="Model sizes."),
     "dtype": click.option("--dtype", metavar="A,B", help="Dtypes."),

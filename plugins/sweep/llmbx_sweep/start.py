@@ -66,12 +66,12 @@ class Starter:
         """
         key, repeat = slot
         spec, rooms = self.specs[key], self.rooms[key]
-        run_id, folder = records.claim_folder(rooms.install, spec, now=lambda: self._stamp(spec.experiment))
+        run_id, short_id, folder = records.claim_folder(rooms.install, spec, now=lambda: self._stamp(spec.experiment))
         self._remember_stamp(spec, run_id)
         mark = SweepMark(sweep_id=self.sweep.sweep_id, cell=key, repeat=repeat)
         rendered = launching.render(spec, rooms, self._images[key], folder)
         record = records.new_record(
-            run_id, spec, command=self.sweep.command, group=f"{self.sweep.sweep_id} {key}", sweep=mark,
+            run_id, spec, id=short_id, command=self.sweep.command, group=f"{self.sweep.sweep_id} {key}", sweep=mark,
             commands={phase.role: phase.argv for phase in rendered.launch.phases},
             image=self._images[key], versions=self._images[key].versions, prepare_s=0.0,
         )  # fmt: skip

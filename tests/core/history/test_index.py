@@ -253,7 +253,7 @@ install = Install(root=root, origin="test")
 base = msgspec.json.decode(Path(template).read_bytes(), type=Record)
 shared = find_run(install, base.run_id)
 for turn in range(6):
-    run_id, folder = claim_folder(install, base.spec)
+    run_id, _, folder = claim_folder(install, base.spec)
     write_record(folder, base.replace(run_id=run_id, created=float(run_id.rsplit("_", 1)[1])))
     if turn % 2:
         select(install, Selection())

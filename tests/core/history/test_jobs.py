@@ -100,7 +100,7 @@ def test_json_has_whole_runs_and_csv_the_columns(
 def test_a_table_names_its_columns_and_says_what_it_leaves_out(several: list[str], jobs: Jobs) -> None:
     done = jobs("--columns", "+tags,gbs", "--limit", "2")
     head, *lines = done.stdout.splitlines()
-    assert head.split()[:3] == ["run", "id", "workload"] and head.split()[-3:] == ["age", "tags", "gbs"]
+    assert head.split()[:3] == ["id", "workload", "size"] and head.split()[-3:] == ["age", "tags", "gbs"]
     assert len(lines) == 2 and "accepted, night" in lines[1]
     assert done.stderr == "2 of 6 runs shown; use --limit 0 to list all\n"
     assert jobs("--status", "cancelled").stderr.startswith("none of the 6 runs in ")

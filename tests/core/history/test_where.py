@@ -223,7 +223,7 @@ def test_a_condition_only_reads_its_columns(text: str) -> None:
 def test_a_condition_that_is_accepted_fits_into_every_query(repeated: str, rest: str, first: int) -> None:
     """SQLite limits the depth of a statement, and a query nests the condition in others."""
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
-        db.execute(f"CREATE TABLE runs (id, {', '.join(map(quoted, COLUMNS))})")
+        db.execute(f"CREATE TABLE runs (number, {', '.join(map(quoted, COLUMNS))})")
         with pytest.raises(UsageError, match=r"overflow|too large|longer"):
             for depth in range(first, 2000):
                 sql, bound = condition(repeated * depth + rest.format(close=")" * depth))

@@ -50,7 +50,7 @@ def detached(llmbx: Llmbx, env: dict[str, str], *more: str) -> tuple[str, str]:
     assert done.returncode == 0, done.stderr
     run_id = done.stdout.strip()
     status = json.loads(llmbx("status", run_id, "--format", "json", env=env).stdout)
-    assert f"started job {status['job_id']}; follow it: llmbx logs --follow {run_id}" in done.stderr
+    assert f"started job {status['job_id']}; follow it: llmbx logs --follow {status['id']}" in done.stderr
     return run_id, str(status["job_id"])
 
 

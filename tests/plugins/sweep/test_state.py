@@ -50,7 +50,7 @@ class Sandbox:
         self, repeat: int, job: str | None = None, result: Result | None = None, cell: int = 0, of: str = ""
     ) -> Run:
         chosen = self.sweep.cells[cell]
-        run_id, folder = claim_folder(self.install, chosen.spec)
+        run_id, _, folder = claim_folder(self.install, chosen.spec)
         mark = SweepMark(sweep_id=of or self.sweep.sweep_id, cell=chosen.key, repeat=repeat)
         record = new_record(run_id, chosen.spec, command=(), sweep=mark).replace(
             job=Job(launcher="slurm", job_id=job, submitted=0) if job else None

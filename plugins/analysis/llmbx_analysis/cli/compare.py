@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from llmbx.api import UsageError
-from llmbx.api.verbs import Workspace, load_workspace, output
+from llmbx.api.verbs import Workspace, completion, load_workspace, output
 
 if TYPE_CHECKING:
     from ..compare import Comparison, Measured
 
-TAG = "tag:"
 COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 
 
 @click.command("compare")
-@click.argument("runs", nargs=-1, metavar="[A] B")
+@click.argument("runs", nargs=-1, metavar="[A] B", type=completion.RUN)
 @click.option("--baseline", metavar="TAG", help="Compare with the newest comparable run that has this tag.")
 @click.option("--reference", is_flag=True, help="Compare with the published figures for this configuration.")
 @click.option("--tolerance", default="5%", show_default=True, help="Largest change that counts as equivalent.")
@@ -39,7 +38,7 @@ def command(
     """Compare run B with run A, a baseline or a published figure.
 
     A run is given by its id, a unique prefix of it, its folder, its job id or `last`. With --baseline and --reference,
-    B defaults to `last`. `tag:NAME` is the newest valid run with this tag that is comparable with the other run. The
+    B defaults to `last`. `@TAG` is the newest valid run with this tag that is comparable with the other run. The
     repeats of a run are included.
 
     The output lists what differs between both sides, then the figures, then the verdict on B: `faster` or `slower` if
@@ -99,13 +98,11 @@ def _runs(texts: tuple[str, ...], workspace: Workspace, policy: str | None, sing
 
     from ..compare.sides import baseline, with_repeats
 
-    if sum(text.startswith(TAG) for text in texts) == 1 and len(texts) == 2:
-        (other,) = _runs(tuple(text for text in texts if not text.startswith(TAG)), workspace, policy, single)
+    tags = [history.tag_named(text) for text in texts]
+    if len(texts) == 2 and tags.count(None) == 1:
+        (other,) = _runs((texts[tags.index(None)],), workspace, policy, single)
         return [
-            baseline(workspace.install, text.removeprefix(TAG), other, workspace.plugins, policy)
-            if text.startswith(TAG)
-            else other
-            for text in texts
+            other if tag is None else baseline(workspace.install, tag, other, workspace.plugins, policy) for tag in tags
         ]
     named = [history.find_run(workspace.install, text) for text in texts]
     if len(named) == 2 and named[0].record.run_id == named[1].record.run_id:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from llmbx.api import UsageError
-from llmbx.api.verbs import load_workspace, output
+from llmbx.api.verbs import completion, load_workspace, output
 
 if TYPE_CHECKING:
     from ..report.build import Report
@@ -20,7 +20,7 @@ SUMMARY = ("configuration", "verdict", "runs", "step time [s]", "from", "to", "M
 
 
 @click.command("report")
-@click.argument("runs", nargs=-1, metavar="[RUN|SWEEP]…")
+@click.argument("runs", nargs=-1, metavar="[RUN|SWEEP]…", type=completion.RUN)
 @click.option("--html", "page", type=output.Target(), metavar="FILE", help="Path of the HTML page.")
 @click.option("--svg", "drawings", type=output.Target(), metavar="FOLDER", help="Write each chart as an SVG file.")
 @click.option("--baseline", metavar="TAG", help="Compare with the newest comparable run that has this tag.")
