@@ -142,7 +142,8 @@ def claim_folder(install: Install, spec: RunSpec, now: Callable[[], float] = tim
 def new_record(run_id: str, spec: RunSpec, variables: tuple[str, ...] = (), **extra: Any) -> Record:
     """The record of a run that this process is about to prepare.
 
-    `extra` are more members, such as the short `id`. `variables` are beginnings of the names of environment variables that plugins declare, and the record keeps.
+    `extra` are more members, such as the short `id`. `variables` are beginnings of the names of environment variables
+    that plugins declare, and the record keeps.
     """
     from .. import __version__
     from .host import facts, myself

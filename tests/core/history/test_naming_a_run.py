@@ -47,8 +47,9 @@ def test_the_shell_completes_verbs_runs_and_workloads(run_factory: Any) -> None:
     run = run_factory.put([0.1] * 20)
 
     def words(line: str, at: int) -> list[str]:
-        env = {"LLMB_INSTALL": run_factory.install.root, "LLMBX_CONFIG": "/dev/null", "_LLMBX_COMPLETE": "bash_complete",
-               "COMP_WORDS": line, "COMP_CWORD": str(at), "PATH": "/usr/bin:/bin", "HOME": run_factory.install.root}  # fmt: skip
+        root = run_factory.install.root
+        shell = {"_LLMBX_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(at)}
+        env = {"LLMB_INSTALL": root, "LLMBX_CONFIG": "/dev/null", "PATH": "/usr/bin:/bin", "HOME": root, **shell}
         command = Path(sys.executable).with_name("llmbx")
         done = subprocess.run([command], env=env, capture_output=True, text=True, check=False)
         return [entry.partition(",")[2] for entry in done.stdout.split()]
