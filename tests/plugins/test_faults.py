@@ -55,7 +55,7 @@ def judge(tmp_path: Path, plugins: Plugins) -> Judge:
         record = new_record("run", log.spec, command=()).replace(job=job)
         run = Run(folder=str(tmp_path), record=record)
         run.log.write_text(text(log))
-        arrivals.note(run, sorted(log.arrivals.items()))
+        arrivals.note(run, [(number, at, 0.2) for number, at in sorted(log.arrivals.items())])
         if log.seen is not None:
             (tmp_path / "seen.json").write_text(json.dumps({"gpus": [{"name": name} for name in log.seen]}))
         for number, gpus in enumerate(log.nodes):

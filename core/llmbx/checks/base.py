@@ -25,10 +25,14 @@ class Conflict(Value, frozen=True):
 
 
 class Arrival(Value, frozen=True):
-    """When the line of a step was read from the growing log, in epoch seconds."""
+    """When the line of a step was read from the growing log, in epoch seconds.
+
+    It was written at most `width` seconds earlier: the log was read then, and did not have it.
+    """
 
     number: int
     at: float
+    width: float = 0.0
 
 
 class Damage(Value, frozen=True):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ..launchers.base import LOCAL
 from ..logs.restarts import RESTARTED
-from ..model import Step
-from .base import NO_SPEC, Answer, Check, Evidence, NotPossible
+from ..model import Step, Value
+from .base import NO_SPEC, Answer, Arrival, Check, Evidence, NotPossible
 
 HIGH = 0.8
 """No published training reaches 80 % of the dense peak."""
@@ -18,14 +21,20 @@ FASTER = 1.1
 HIDDEN = 0.5
 """Least ratio of the steps' times to the wall clock: the rest is evaluation, checkpoints and waiting for data."""
 
-SLACK_S = 2.0
-"""Seconds by which two stamps may be wrong: logs print whole seconds, and the follower polls."""
-
 STEP_SLACK_S = 0.1
 """Seconds per step that a small machine needs to print it."""
 
-FEW = 4
-"""A window of fewer steps says nothing about the clock."""
+SHARED_DISK_S = 2.0
+"""Seconds by which a line of another machine may be seen late, on a file system that both share."""
+
+LONG_S = 20.0
+"""A window that takes this long is clocked by itself; a shorter one together with the run's other steps."""
+
+NO_TIMES = "the times of the steps' lines are not known: nobody followed the run, and the log has none"
+ONE_READ = "too few of the steps' lines were read at different times: the training was short, or its output is buffered"
+
+WRONG = 10.0
+"""A clock must show times that are wrong by this factor, or the check is not possible."""
 
 PHASE = "phase"
 """The fact of a `restarted` event that begins a phase of the launch, which is no restart."""
@@ -132,15 +141,60 @@ def _restarts(evidence: Evidence) -> int:
     return sum(event.kind == RESTARTED and PHASE not in event.facts for event in events)
 
 
+class Clock(Value, frozen=True):
+    """The wall clock over some steps: `claimed` seconds by the log, `shortest` to `longest` seconds by the stamps.
+
+    A line may be printed a step late, or together with the next one: `margin` is twice the longest claimed step.
+    """
+
+    claimed: float
+    shortest: float
+    longest: float
+    count: int
+    margin: float
+
+    @property
+    def claims_more(self) -> bool:
+        """Whether the steps claim more time than passed."""
+        return self.claimed > FASTER * self.longest + self.margin
+
+    @property
+    def claims_less(self) -> bool:
+        """Whether most of the time that passed is in no step."""
+        hidden = self.shortest - STEP_SLACK_S * (self.count + 2) - self.margin
+        return self.claimed < HIDDEN * hidden
+
+    def scaled_to(self, seconds: float) -> Clock:
+        """The same clock of steps that claim `seconds` in all."""
+        changed: Clock = self.replace(claimed=seconds, margin=self.margin * seconds / self.claimed)
+        return changed
+
+    @property
+    def finds_more(self) -> bool:
+        """Whether times that are `WRONG` times too long would be found."""
+        return self.claimed > 0 and self.scaled_to(WRONG * self.shortest).claims_more
+
+    @property
+    def finds_less(self) -> bool:
+        """Whether times that are `WRONG` times too short would be found."""
+        return self.claimed > 0 and self.scaled_to(self.longest / WRONG).claims_less
+
+    @property
+    def passed(self) -> str:
+        """The seconds that passed, as a text."""
+        low, high = f"{self.shortest:.1f}", f"{self.longest:.1f}"
+        return low if low == high else f"{low} to {high}"
+
+
 def too_long(evidence: Evidence) -> Answer:
     """The steps claim more time than passed."""
     clock = _clock(evidence)
     if isinstance(clock, NotPossible):
         return clock
-    claimed, passed, count = clock
-    if claimed <= FASTER * passed + SLACK_S:
-        return None
-    return f"{count} steps claim {claimed:.1f} s, but only {passed:.1f} s passed between their lines"
+    if clock.claims_more:
+        what = f"{clock.count} steps claim {clock.claimed:.1f} s"
+        return f"{what}, but only {clock.passed} s passed between their lines"
+    return None if clock.finds_more else _too_few(clock)
 
 
 def too_short(evidence: Evidence) -> Answer:
@@ -148,10 +202,16 @@ def too_short(evidence: Evidence) -> Answer:
     clock = _clock(evidence)
     if isinstance(clock, NotPossible):
         return clock
-    claimed, passed, count = clock
-    if claimed >= HIDDEN * (passed - SLACK_S - STEP_SLACK_S * count):
-        return None
-    return f"{count} steps claim {claimed:.1f} s, but {passed:.1f} s passed between their lines"
+    if clock.claims_less:
+        return f"{clock.count} steps claim {clock.claimed:.1f} s, but {clock.passed} s passed between their lines"
+    return None if clock.finds_less else _too_few(clock)
+
+
+def _too_few(clock: Clock) -> NotPossible:
+    steps = "1 step" if clock.count == 1 else f"{clock.count} steps"
+    return NotPossible(
+        reason=f"{steps} in {clock.passed} s of the wall clock are too few to tell times that are ten times wrong"
+    )
 
 
 def _mfu(evidence: Evidence) -> float | NotPossible:
@@ -167,37 +227,58 @@ def _conflicts(evidence: Evidence) -> list[int]:
     return sorted({conflict.number for conflict in evidence.conflicts if conflict.field in fields})
 
 
-def _clocked(evidence: Evidence) -> list[Step]:
-    """The steps of the window; every step if it is too short, and none of a profiled run, as profiles take time."""
-    window = evidence.figures.window if evidence.figures else None
-    if window is not None and (window.span or 0) >= FEW:
-        return [step for step in evidence.steps if window.holds(step.number)]
-    profiled = evidence.spec is not None and evidence.spec.profile is not None
-    return [] if profiled else list(evidence.steps)
+def _clock(evidence: Evidence) -> Clock | NotPossible:
+    """The wall clock over the steps of the window; over all steps if the window is short.
 
-
-def _clock(evidence: Evidence) -> tuple[float, float, int] | NotPossible:
-    """Seconds that the steps claim, seconds that passed, and the number of steps, over the measured window.
-
-    The clock is that of the follower; for a run that nobody followed it is that of the log.
+    No step of a profiled run is used outside of its window, as profiles take time.
     """
-    inside = _clocked(evidence)
-    numbers = {step.number for step in inside}
-    stamps = {arrival.number: arrival.at for arrival in evidence.arrivals if arrival.number in numbers}
+    everything = _clock_of(evidence, evidence.steps)
+    window = evidence.figures.window if evidence.figures else None
+    profiled = evidence.spec is not None and evidence.spec.profile is not None
+    if window is None or not window.span:
+        return NotPossible(reason="the run was profiled") if profiled else everything
+    inside = _clock_of(evidence, [step for step in evidence.steps if window.holds(step.number)])
+    if profiled or (isinstance(inside, Clock) and inside.shortest >= LONG_S):
+        return inside
+    return everything
+
+
+def _clock_of(evidence: Evidence, steps: Sequence[Step]) -> Clock | NotPossible:
+    """The clock is that of the follower; for a run that nobody followed it is that of the log."""
+    numbers = {step.number for step in steps}
+    late = SHARED_DISK_S if evidence.spec is not None and evidence.spec.launcher != LOCAL else 0.0
+    seen = _punctual(evidence.arrivals)
+    stamps = {a.number: (a.at - a.width - late, a.at) for a in seen if a.number in numbers}
     if not evidence.arrivals:
-        stamps = {step.number: step.printed_at for step in inside if step.printed_at is not None}
+        stamps = _printed(steps)
     if len(stamps) < 2:
-        return NotPossible(
-            reason="the times of the steps' lines are not known: nobody followed the run, and the log has none"
-        )
+        return NotPossible(reason=ONE_READ if evidence.arrivals else NO_TIMES)
     first, last = min(stamps), max(stamps)
-    times = {step.number: step.time_s for step in inside if first < step.number <= last and step.time_s is not None}
+    times = {step.number: step.time_s for step in steps if first < step.number <= last and step.time_s is not None}
     if len(times) < last - first:
         return NotPossible(reason="steps between the first and the last stamp have no time")
-    passed = stamps[last] - stamps[first]
-    if passed < 0:
+    longest = stamps[last][1] - stamps[first][0]
+    if longest < 0:
         return NotPossible(reason="the clock was set back")
-    return sum(times.values()), passed, len(times)
+    return Clock(
+        claimed=sum(times.values()),
+        shortest=max(0.0, stamps[last][0] - stamps[first][1]),
+        longest=longest,
+        count=len(times),
+        margin=2 * max(times.values()),
+    )
+
+
+def _punctual(arrivals: Sequence[Arrival]) -> Sequence[Arrival]:
+    """The arrivals without the last one: a program may print its last lines when it ends, long after their steps."""
+    return arrivals[:-1]
+
+
+def _printed(steps: Sequence[Step]) -> dict[int, tuple[float, float]]:
+    """When each line was printed, earliest and latest: most logs print whole seconds."""
+    stamps = {step.number: step.printed_at for step in steps if step.printed_at is not None}
+    width = 1.0 if all(stamp == int(stamp) for stamp in stamps.values()) else 0.0
+    return {number: (stamp, stamp + width) for number, stamp in stamps.items()}
 
 
 CHECKS = (
@@ -253,12 +334,12 @@ CHECKS = (
         "Check that the last training is the one to measure.", "warning", several_trainings,
     ),
     Check(
-        "clock-short", "The times of the window's steps, and the wall clock between their lines.",
+        "clock-short", "The times of the steps, and the wall clock between their lines.",
         "The steps claim at least 10 % more time than passed.", "Check the clock of the node and the log's interval.",
         "invalid", too_long,
     ),
     Check(
-        "clock-long", "The times of the window's steps, and the wall clock between their lines.",
+        "clock-long", "The times of the steps, and the wall clock between their lines.",
         "The steps claim less than half of the time that passed: the rest is not in the figures.",
         "Look for checkpoints, evaluation and waiting for data in the window.", "invalid", too_short,
     ),

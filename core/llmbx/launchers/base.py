@@ -9,6 +9,9 @@ from typing import Any, Protocol
 from ..errors import InfraError
 from ..model import Finding, Job, JobStatus, Launch, RunSpec, Wrapping
 
+LOCAL = "local"
+"""The launcher that is part of core: its ranks run on this machine."""
+
 
 class Unreachable(InfraError):
     """The scheduler does not answer: the job's status is unknown for now, and a later call may succeed."""

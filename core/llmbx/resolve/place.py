@@ -7,13 +7,11 @@ from typing import Any
 
 from ..catalog import hardware, workloads
 from ..errors import UsageError
+from ..launchers.base import LOCAL
 from ..model import ImageSource, Recipe, Workload
 from ..plugins.manager import Plugins
 from .layers import Layers
 from .length import profilers_of
-
-LOCAL = "local"
-"""The launcher that is part of core."""
 
 
 def place(

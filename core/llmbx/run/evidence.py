@@ -57,7 +57,7 @@ def gather(
 
 
 def _arrivals(run: Run) -> tuple[Arrival, ...]:
-    return tuple(Arrival(number=number, at=at) for number, at in arrivals.of(run))
+    return tuple(Arrival(number=number, at=at, width=width) for number, at, width in arrivals.of(run))
 
 
 def seen_gpus(run: Run) -> tuple[str, ...] | None:

@@ -85,16 +85,18 @@ class Follower:
         self._first: Callable[[float], None] | None = self.note_first
         self._was_read = False
         self._newest: int | None = None
-        self.arrivals: list[arrivals.Pair] = []
+        self.arrivals: list[arrivals.Arrival] = []
+        self._read_at = time.time()
 
     def read(self) -> None:
         """Read new lines if the log exists. A new file in its place belongs to another attempt."""
-        known = self._newest
+        known, before, self._read_at = self._newest, self._read_at, time.time()
         if self.masked is not None:
             self.masked.advance()
         self._read()
         if self._was_read and self._newest is not None and self._newest != known:
-            arrivals.add(self.arrivals, self._newest, time.time())
+            now = time.time()
+            arrivals.add(self.arrivals, self._newest, now, max(0.0, now - before))
         self._was_read = True
 
     def _read(self) -> None:
