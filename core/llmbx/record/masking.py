@@ -25,6 +25,9 @@ TEXTS = frozenset(
 )  # fmt: skip
 """Suffixes of the files that are masked. Profiles are not changed, but marked by their profiler."""
 
+PAGE = 4096
+"""Bytes that a file system with a cache of its own may write together."""
+
 Span = tuple[int, int]
 
 
@@ -78,11 +81,16 @@ def _shapes(data: bytes) -> Iterator[Span]:
 
 
 class Growing:
-    """Masks a file that is still written, from where it ended last time."""
+    """Masks a file that is still written, from where it ended last time.
 
-    def __init__(self, path: Path, masker: Masker) -> None:
+    If another machine writes it (`elsewhere`), its last page is left until there is a next one: some network file
+    systems write whole pages, and two machines must not write to one page.
+    """
+
+    def __init__(self, path: Path, masker: Masker, elsewhere: bool = False) -> None:
         self.path = path
         self.masker = masker
+        self.elsewhere = elsewhere
         self._file: tuple[int, int] | None = None
         self._done = 0
 
@@ -92,8 +100,9 @@ class Growing:
             found = os.fstat(fd)
             if self._file != (found.st_dev, found.st_ino) or found.st_size < self._done:
                 self._file, self._done = (found.st_dev, found.st_ino), 0
-            if found.st_size > self._done or final:
-                count, self._done = _mask_from(fd, max(0, self._done - OVERLAP), self.masker, final)
+            end = found.st_size // PAGE * PAGE if self.elsewhere and not final else None
+            if (found.st_size if end is None else end) > self._done or final:
+                count, self._done = _mask_from(fd, max(0, self._done - OVERLAP), self.masker, final, end)
                 if count and final:  # when a job wrote last is evidence of when it ended
                     os.utime(f"/proc/self/fd/{fd}", ns=(found.st_atime_ns, found.st_mtime_ns))
                 return count
@@ -129,10 +138,13 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(fd)
 
 
-def _mask_from(fd: int, start: int, masker: Masker, final: bool) -> tuple[int, int]:
-    """Mask an open file from `start` on; return the number of secrets, and where the reading ended."""
+def _mask_from(fd: int, start: int, masker: Masker, final: bool, end: int | None = None) -> tuple[int, int]:
+    """Mask an open file from `start` to `end` (None: its end).
+
+    Return the number of secrets, and where the reading ended.
+    """
     at, count = start, 0
-    while data := os.pread(fd, CHUNK + OVERLAP, at):
+    while data := os.pread(fd, CHUNK + OVERLAP if end is None else min(CHUNK + OVERLAP, end - at), at):
         last = len(data) < CHUNK + OVERLAP
         spans = masker.spans(data, final and last)
         if spans:

@@ -22,6 +22,7 @@ from ..record.masking import Growing, Masker
 from .waiting import give_up
 
 POLL_S = 0.2
+REMOTE_S = 2.0
 STACK_GRACE_S = 3.0
 
 
@@ -39,22 +40,26 @@ class Sink(Protocol):
 
 
 class Masked:
-    """Overwrites the secrets in the growing logs of a run whose ranks are on this machine.
+    """Overwrites the secrets in the growing logs of a run.
 
-    Logs that other machines write are masked when the run has ended: on some network file systems two machines must not
-    write to one file.
+    Logs that other machines write (`elsewhere`) are looked for each `REMOTE_S` seconds: their file system is slower.
     """
 
-    def __init__(self, run: Run) -> None:
-        self._folder, self._log = run.path, run.log
+    def __init__(self, run: Run, elsewhere: bool) -> None:
+        self._folder, self._log, self._elsewhere = run.path, run.log, elsewhere
         self._masker = Masker(os.environ)
         self._files: dict[Path, Growing] = {}
+        self._next = 0.0
 
     def advance(self) -> None:
         """Mask what was written since the last call."""
+        now = time.monotonic()
+        if self._elsewhere and now < self._next:
+            return
+        self._next = now + REMOTE_S
         for path in (self._log, *self._folder.glob("rank-*.log"), *self._folder.glob("*.out")):
             if path not in self._files:
-                self._files[path] = Growing(path, self._masker)
+                self._files[path] = Growing(path, self._masker, self._elsewhere)
             self._files[path].advance()
 
 
@@ -159,7 +164,7 @@ def follow(
     KeyboardInterrupt is left to the caller.
     """
     assert run.record.job is not None
-    masked = None if launcher.remote else Masked(run)
+    masked = Masked(run, elsewhere=launcher.remote)
     job, follower = run.record.job, Follower(run.log, parser, sink, partial(first_step.note, run), masked)
     start = polled = now()
     status = launcher.status(job, run.path)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from llmbx.record.masking import CHUNK, OVERLAP, Growing, Masker, mask_folder
+from llmbx.record.masking import CHUNK, OVERLAP, PAGE, Growing, Masker, mask_folder
 
 SECRET = 'planted/secret+with "quotes" 0123'
 ENVIRON = {"MY_TOKEN": SECRET, "SHORT_TOKEN": "abc", "PLAIN": "an ordinary value", "proxy": "http://u:planted-word@h"}
@@ -118,3 +118,22 @@ def test_a_log_that_is_emptied_is_masked_from_its_beginning(tmp_path: Path) -> N
     assert growing.advance() == 0
     log.write_text(f"{SECRET}\n")
     assert growing.advance() == 1 and SECRET not in log.read_text()
+
+
+def test_a_file_of_another_machine_keeps_its_last_page_until_there_is_a_next_one(tmp_path: Path) -> None:
+    """On some network file systems two machines that write to one page lose what one of them wrote."""
+    log = tmp_path / "log.out"
+    growing = Growing(log, Masker(ENVIRON), elsewhere=True)
+    across = "x" * (PAGE - 5)
+    log.write_text(f"{SECRET}\n")
+    assert growing.advance() == 0 and SECRET in log.read_text()
+    log.write_text(text := f"{SECRET}\n{across}{SECRET}\n")
+    assert growing.advance() == 1
+    assert log.read_text() == text.replace(SECRET, "*" * len(SECRET), 1)
+    with log.open("a") as file:
+        file.write("y" * PAGE)
+    assert growing.advance() == 1 and SECRET not in log.read_text()
+    with log.open("a") as file:
+        file.write(SECRET)
+    assert growing.advance() == 0 and growing.advance(final=True) == 1
+    assert SECRET not in log.read_text() and len(log.read_text()) == len(text) + PAGE + len(SECRET)
