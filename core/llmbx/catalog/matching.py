@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from ..model import Reference, Result, RunSpec, Workload
+from ..model import Reference, RunSpec, Workload
 from ..model.workload import Kind
 
 KINDS = get_args(Kind)
@@ -51,14 +51,6 @@ def why_no_figure(spec: RunSpec, workload: Workload) -> str | None:
         return "a proxy is not comparable with published figures"
     found = differences(spec, row)
     return f"the published figures are those of another job: {'; '.join(found)}" if found else None
-
-
-def too_slow(result: Result, spec: RunSpec, workload: Workload, allowed: float) -> bool:
-    """Whether the step time exceeds the published one by more than the fraction `allowed`; False if there is none."""
-    row, seconds = exact_row(spec, workload), result.step_time_s.mean
-    if not result.comparable or row is None or row.step_time_s is None or seconds is None:
-        return False
-    return seconds > row.step_time_s * (1 + allowed)
 
 
 def differences(spec: RunSpec, row: Reference) -> list[str]:

@@ -175,12 +175,12 @@ def decided(result: Result, spec: RunSpec, workload: Workload) -> bool:
 
 
 def worst_exit_code(results: list[Result], spec: RunSpec, workspace: Workspace, allowed: float) -> int:
-    """The exit code for these results. `allowed` is the tolerated slowdown against the published figure.
+    """The exit code for the results of one run or of its repeats; says how they compare with the published figure.
 
-    The mean of an unstable window is never called too slow.
+    `allowed` is the tolerated slowdown (a fraction). The mean of an unstable window is never called too slow.
     """
-    from ..catalog.matching import too_slow
     from ..run.pipeline import exit_code
+    from .published import against_published
 
     codes = {exit_code(result) for result in results} or {0}
     for code in (130, 4, 1):
@@ -189,5 +189,8 @@ def worst_exit_code(results: list[Result], spec: RunSpec, workspace: Workspace, 
     workload = workspace.plugins.workload(spec.workload, spec.plugin)
     if any(not decided(result, spec, workload) for result in results):
         return 5
-    stable = [result for result in results if result.stability.verdict == "stable"]
-    return 3 if any(too_slow(result, spec, workload, allowed) for result in stable) else 0
+    judged = against_published(results, spec, workload, workspace.install, allowed)
+    if judged is None:
+        return 0
+    click.echo(judged.sentence(), err=True)
+    return 3 if judged.verdict == "slower" else 0

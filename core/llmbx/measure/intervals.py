@@ -146,6 +146,15 @@ def change(a: Interval, b: Interval, between_runs: bool = False) -> Change:
     )
 
 
+def change_from_figure(figure: float, rounding: float, means: Sequence[float], own: Interval) -> Change:
+    """The change from a published figure of one run to runs with these means; `own` is their interval.
+
+    `rounding` is the largest error of the figure by its rounding. All values are seconds > 0.
+    """
+    of_repeats = change_of_repeats([figure], means, own.level, rounding / figure)
+    return of_repeats or change(rounded(figure, rounding, own.level), own, between_runs=True)
+
+
 def change_of_repeats(
     a: Sequence[float], b: Sequence[float], level: float = LEVEL, rounding: float = 0.0
 ) -> Change | None:

@@ -341,5 +341,8 @@ def _exit_code(sweep: Sweep, results: dict[Slot, Result], workspace: Workspace, 
     from llmbx.api.verbs import flow
 
     specs = {cell.key: cell.spec for cell in sweep.cells}
-    codes = {flow.worst_exit_code([result], specs[key], workspace, allowed) for (key, _), result in results.items()}
+    cells: dict[str, list[Result]] = {}
+    for (key, _), result in results.items():
+        cells.setdefault(key, []).append(result)
+    codes = {flow.worst_exit_code(found, specs[key], workspace, allowed) for key, found in cells.items()}
     return next((code for code in (130, 4, 1, 5, 3) if code in codes), 0)

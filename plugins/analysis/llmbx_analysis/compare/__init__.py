@@ -80,10 +80,7 @@ def compare_published(
     change = None
     if figures and all(run.is_measured for run in runs):
         means = [run.mean_s for run in runs]
-        relative = rounding / reference.step_time_s
-        change = intervals.change_of_repeats([reference.step_time_s], means, level, relative) or intervals.change(
-            figure, step_time(runs, level), between_runs=True
-        )
+        change = intervals.change_from_figure(reference.step_time_s, rounding, means, step_time(runs, level))
     judged = judge((), runs, change, tolerance, reasons)
     warnings = tuple(f"published figure disputed: {text}" for text in disputed)
     if reference.step_time_from:
