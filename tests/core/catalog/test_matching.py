@@ -7,10 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from llmbx.catalog.matching import differences, exact_row, nearest_row, why_no_figure
-from llmbx.measure.figures import measure
-from llmbx.model import JobStatus, Recipe, Reference, RunSpec, Step, Workload
-from llmbx.record.folder import Record
-from llmbx.run.finalize import build_result
+from llmbx.model import Recipe, Reference, RunSpec, Workload
 
 Make = Callable[..., RunSpec]
 
