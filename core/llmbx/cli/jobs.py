@@ -166,6 +166,8 @@ def _of_users(wanted: Selection, users: tuple[str, ...]) -> Selection:
     from ..record.folder import current_user
 
     found: Selection = wanted
+    if not all(users):
+        raise UsageError("--user: expected a user's name, or all")
     if not users:
         found = wanted.replace(own=current_user())
     elif "all" not in users:

@@ -37,10 +37,10 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
     profiles and the output of job scripts are ignored.
 
     The default window is that of the log's recipe (iterations 35-44 or 11-44, or the last step), for a run of llmbx
-    the one it was started with. The steady state (window auto) is shown in a second table. A log that ends before its
-    window is `Failed (N iterations)`. The last column says whether the mean of the window represents its steps
-    (docs/stability.md). The checks of a run (docs/checks.md) are made of every log; those that compare it
-    with what was asked for need a run of llmbx.
+    the one it was started with. The steady state (window auto) is shown in a second table. A log that ends before
+    its window is `Failed (N iterations)`, that of a run that has not ended `Running (N iterations)`. The last
+    column says whether the mean of the window represents its steps (docs/stability.md). The checks of a run
+    (docs/checks.md) are made of every log; those that compare it with what was asked for need a run of llmbx.
 
     Runs of llmbx are measured again from their steps.jsonl; their stored results change only with --save.
 
@@ -63,7 +63,7 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
         raise UsageError("no folder ./experiments here; specify a log or a folder: llmbx parse PATH")
     chosen = check(window) if window is not None else None
     logs = find_logs([_found(path) for path in paths] or (DEFAULT,))
-    rows = parse_logs(logs, load().log_formats(), chosen, _measure, format_ == "json", _parser)
+    rows = parse_logs(logs, load().log_formats(), chosen, _measure, format_ == "json", _parser, _goes_on)
     if save:
         _save(logs, chosen)
     if format_ == "json":
@@ -125,6 +125,14 @@ def _measure(run: Run, steps: Sequence[Step], policy: str | None) -> Figures:
     from ..plugins.manager import load
 
     return figures(run, steps, load(), policy)
+
+
+def _goes_on(run: Run) -> bool:
+    """Whether the run has not ended."""
+    from ..history.refresh import current_status
+    from ..plugins.manager import load
+
+    return current_status(run, load())[0] in ("pending", "running")
 
 
 def _parser(run: Run) -> LogParser | None:

@@ -42,6 +42,9 @@ COLUMNS = (
 Measure = Callable[[Run, Sequence[Step], str | None], Figures]
 """Measures the steps of a run of llmbx. Arguments: the run, its steps, a window that overrides the run's (or None)."""
 
+GoesOn = Callable[[Run], bool]
+"""Whether a run without a result has not ended."""
+
 ParserOf = Callable[[Run], LogParser | None]
 """The parser that the run itself was read with; None if its plugin is missing."""
 
@@ -125,21 +128,21 @@ class Row(Value, frozen=True):
 
 def parse_logs(
     logs: Iterable[LogFile], formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None,
-    intervals: bool = False, parser_of: ParserOf = lambda run: None,
+    intervals: bool = False, parser_of: ParserOf = lambda run: None, goes_on: GoesOn = lambda run: False,
 ) -> list[Row]:  # fmt: skip
     """Measure each log. Files of unknown format are skipped unless they belong to a run or their name starts with log.
 
-    `window` overrides the default window of each log's format or run. `measure` computes the figures of runs of llmbx;
-    `parser_of` has the parsers that they were read with. `intervals` adds confidence intervals, which take about 20 ms
-    per log. Raises `InfraError` if a log cannot be read.
+    `window` overrides the default window of each log's format or run. `measure` computes the figures of runs of
+    llmbx; `parser_of` has the parsers that they were read with, `goes_on` tells which have not ended. `intervals`
+    adds confidence intervals, which take about 20 ms per log. Raises `InfraError` if a log cannot be read.
     """
-    rows = [parse_log(log, formats, window, measure, intervals, parser_of) for log in logs]
+    rows = [parse_log(log, formats, window, measure, intervals, parser_of, goes_on) for log in logs]
     return [row for row in rows if row is not None]
 
 
 def parse_log(
     log: LogFile, formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None,
-    intervals: bool = False, parser_of: ParserOf = lambda run: None,
+    intervals: bool = False, parser_of: ParserOf = lambda run: None, goes_on: GoesOn = lambda run: False,
 ) -> Row | None:  # fmt: skip
     """Measure one log (see `parse_logs`). None if the file is skipped."""
     path, run = Path(log.path), _run(log)
@@ -167,6 +170,8 @@ def parse_log(
     outcomes = _outcomes(known, result, evidence, parser, figures) if parser else result.checks if result else ()
     unended = _unended(evidence) if run is None else ()
     chosen = _checked(row(window), outcomes, read.events).replace(notes=(*figures.warnings, *unended))
+    if run is not None and result is None and not chosen.valid and goes_on(run):
+        chosen = chosen.replace(status=f"Running ({len(read.steps)} iterations)", cause=None)
     return chosen if window is not None else chosen.replace(steady=_steady(chosen, row))
 
 
@@ -333,7 +338,11 @@ def _row(log: LogFile, format_: LogFormat | None, read: Log, window: Window, mea
 
 
 def _status(steps: Sequence[Step], measured: int) -> str:
-    return SUCCESS if measured else f"Failed ({len(steps)} iterations)"
+    if measured:
+        return SUCCESS
+    if steps and all(step.time_s is None for step in steps):
+        return f"Failed (none of {len(steps)} iterations has a time)"
+    return f"Failed ({len(steps)} iterations)"
 
 
 def _cause(events: Sequence[Event]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from ..catalog.hardware import how_to_set_peak
 from ..catalog.matching import exact_row, why_no_figure
 from ..config.request import Request
+from ..errors import UsageError
 from ..model import Finding, RunSpec, Workload
 from .options import Workspace, load_workspace, run_options
 from .output import cell, format_option, print_json, print_rows
@@ -22,7 +24,8 @@ def command(request: Request | None, format_: str) -> None:
     """Show the resolved configuration of a run and the origin of each value.
 
     Nothing is started or downloaded. Takes the same options as `llmbx run`. Values that are not set by an option come
-    from the environment, the cluster profile or the catalog, in that order.
+    from the environment, the cluster profile or the catalog, in that order. The exit code is 2 if the catalog has no
+    such configuration. Problems of this machine are named, and do not change the exit code.
 
     \b
     Examples:
@@ -37,10 +40,12 @@ def command(request: Request | None, format_: str) -> None:
     facts = describe(spec, workspace)
     if format_ == "json":
         print_json(facts)
-        return
-    print_rows(rows(spec, facts), ("setting", "value", "origin"), format_)
-    for finding in facts["findings"]:
-        click.echo(f"{'note' if finding.warning else 'problem'}: {finding.problem}; {finding.fix}", err=True)
+    else:
+        print_rows(rows(spec, facts), ("setting", "value", "origin"), format_)
+        for finding in facts["findings"]:
+            click.echo(f"{'note' if finding.warning else 'problem'}: {finding.problem}; {finding.fix}", err=True)
+    if not all(finding.warning for finding in spec.findings):
+        sys.exit(UsageError.exit_code)
 
 
 def describe(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:

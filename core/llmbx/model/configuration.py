@@ -29,6 +29,13 @@ class Permitted(Value, frozen=True):
         return named and not (self.absent and there)
 
 
+FACTS = (
+    "world_size", "global_batch_size", "micro_batch_size", "microbatches", "sequence_length", "layers", "hidden_size",
+    "vocab_size",
+)  # fmt: skip
+"""The facts of a final configuration that the checks compare with what was asked for."""
+
+
 class ExpectedConfiguration(Value, frozen=True):
     """What the final configuration of a run is compared with."""
 
@@ -41,8 +48,13 @@ class ExpectedConfiguration(Value, frozen=True):
     permitted: tuple[Permitted, ...] = ()
     """Permitted differences."""
     facts: dict[str, tuple[str, ...]] = {}
-    """The keys that state what was asked for, by the names of facts (`layers`, `global_batch_size`, `world_size` …): a
-    fact is the product of its keys. A run that states another value is invalid."""
+    """The keys that state what was asked for, by the names of facts (`FACTS`): a fact is the product of its keys. A run
+    that states another value is invalid."""
+
+    def __post_init__(self) -> None:
+        for name in self.facts:
+            if name not in FACTS:
+                raise ValueError(f"facts: unknown name '{name}' (known: {', '.join(FACTS)})")
 
 
 class ConfigurationProgram(Value, frozen=True):

@@ -203,6 +203,18 @@ def test_a_record_that_cannot_be_read_leaves_the_log_alone(run: Path) -> None:
     assert (row.status, row.tokens_per_s) == ("Success", None)
 
 
+def test_a_run_that_has_not_ended_is_running_and_one_without_times_says_so(run: Path) -> None:
+    def status(goes_on: bool, policy: str | None = None) -> str:
+        (row,) = parse_logs(find_logs([run]), FORMATS, policy, ask, goes_on=lambda run: goes_on)  # type: ignore[arg-type]
+        return row.status
+
+    log = next(run.glob("log-*.out"))
+    write(log, [2.0] * 5, more=", 0.0 TFLOPS")
+    assert (status(True), status(False)) == ("Running (5 iterations)", "Failed (5 iterations)")
+    write(log, [2.0] * 20, more=", 0.0 TFLOPS")
+    assert status(True) == "Success"
+
+
 class TestCommand:
     @pytest.fixture(autouse=True)
     def _formats(self, monkeypatch: pytest.MonkeyPatch) -> None:

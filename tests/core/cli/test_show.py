@@ -49,3 +49,12 @@ def test_json_has_the_figure_or_the_reason() -> None:
     found, missing = (json.loads(shown(*asked, "--format", "json")) for asked in (MEASURED, NOT_MEASURED))
     assert found["reference"]["step_time_s"] == 12.37 and found["no_reference_because"] is None
     assert missing["reference"] is None and "on 512 x gb200" in missing["no_reference_because"]
+
+
+def test_a_configuration_that_is_not_in_the_catalog_is_a_usage_error() -> None:
+    for more in ((), ("--format", "json")):
+        asked = ["nemo", "grok1", "--gpu-type", "h100", "--gpus", "17", "--dtype", "fp8", *more]
+        done = CliRunner().invoke(command, asked)
+        assert done.exit_code == 2 and "314b" in done.stdout
+    text = CliRunner().invoke(command, asked[:-2]).stderr
+    assert "problem: grok1 314b fp8 on h100 has no configuration for 17 GPUs; use --gpus 512" in text

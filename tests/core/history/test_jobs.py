@@ -180,3 +180,8 @@ def test_the_real_command_lists_without_loading_plugins(
     )  # fmt: skip
     assert len(json.loads(done.stdout)) == 6
     assert done.stderr == "[]\n"
+
+
+def test_an_empty_user_is_a_usage_error(jobs: Jobs) -> None:
+    with pytest.raises(UsageError, match="--user: expected a user's name, or all"):
+        jobs("--user", "")

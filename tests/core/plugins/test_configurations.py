@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from llmbx.model import ExpectedConfiguration
+
 from .conftest import Llmbx, Package
 
 TOY = Path(__file__).parents[2] / "fixtures/toy/src"
@@ -208,3 +210,9 @@ def test_a_fact_that_is_no_number_is_not_compared(package: Package, result: Run,
     found = result()
     assert "sequence" in [each["check"] for each in found["checks"] if each["outcome"] == "not possible"]
     assert "the configuration differs from upstream's in points" in found["not_comparable_because"]
+
+
+def test_a_fact_that_no_check_reads_is_refused() -> None:
+    """A misspelt name would switch the check off in silence."""
+    with pytest.raises(ValueError, match=r"facts: unknown name 'layer' \(known: world_size, .*layers"):
+        ExpectedConfiguration(facts={"layer": ("model.num_layers",)})
