@@ -336,7 +336,7 @@ def test_repeats_are_one_json_array_and_the_sentence_is_for_people(llmbx: Llmbx)
 
 def test_what_was_started_and_left_is_an_object_too(llmbx: Llmbx) -> None:
     one = json.loads(llmbx("run", "line", "--detach", "--format", "json").stdout)
-    assert set(one) == {"run_id", "folder", "job_id"} and one["run_id"] in one["folder"] and one["job_id"]
+    assert set(one) == {"id", "run_id", "folder", "job_id"} and one["run_id"] in one["folder"] and one["job_id"]
     several = json.loads(llmbx("run", "line", "--detach", "--repeat", "2", "--format", "json").stdout)
     assert len({one["run_id"], *(each["run_id"] for each in several)}) == 3
     for run_id in (one["run_id"], *(each["run_id"] for each in several)):

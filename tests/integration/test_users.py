@@ -172,6 +172,14 @@ def test_a_read_only_install_can_be_read_and_runs_go_elsewhere(site: Site) -> No
     assert site.llmbx(BOB, "status", str(folder)).returncode == 0
     (mine,) = site.rows(BOB, LLMB_WORKLOAD=str(output))
     assert mine["run_id"] == folder.parent.name
+    swept = site.llmbx(BOB, "sweep", *RUN[1:], "--repeats", "2", "--output", "runs", "--format", "json")
+    (cell,) = json.loads(swept.stdout)
+    assert (cell["n"], cell["status"]) == (2, "completed") and len([*output.glob("experiments/*/*/*")]) == 3
+    for where, env in ((("--output", "runs"), {}), ((), {"LLMB_WORKLOAD": str(output)})):
+        again = site.llmbx(BOB, "sweep", "--resume", *where, "--format", "json", **env)
+        assert json.loads(again.stdout) == [cell] and len([*output.glob("experiments/*/*/*")]) == 3
+    missing = site.llmbx(BOB, "sweep", "--show")
+    assert missing.returncode == 2 and f"no sweep in {site.install}" in missing.stderr
     tagged = site.llmbx(BOB, "jobs", "tag", run["run_id"], "good")
     assert tagged.returncode == 4 and "could not be written: Permission denied" in tagged.stderr
     assert {path: path.stat().st_mtime_ns for path in site.install.rglob("*")} == before

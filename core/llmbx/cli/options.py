@@ -107,7 +107,7 @@ output_option = click.option(
     "--output",
     type=Target(),
     metavar="FOLDER",
-    help="Make the run's folder under FOLDER/experiments, not in the install, which may then be read-only.",
+    help="Store the runs under FOLDER/experiments, not in the install, which may then be read-only.",
 )
 
 

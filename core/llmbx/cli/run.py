@@ -86,7 +86,7 @@ def command(
     framework on the CPU. Its environment is built on first use.
 
     Progress is printed to stderr and the result to stdout. With --format json the result is an object, with --repeat an
-    array of objects, with --detach an object with run_id, folder and job_id.
+    array of objects, with --detach an object with id, run_id, folder and job_id.
 
     --against RUN starts the configuration of an earlier run and this one in turn (A B, B A, A B …), N pairs, so that a
     machine that drifts does not decide. The differences of the pairs are compared as `llmbx compare` does, with its

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from .cells import Cell
     from .cost import Cost
+    from .drive import Driver
     from .plan import CellRequest, Part
     from .state import Slot
     from .store import Sweep
@@ -85,18 +87,19 @@ def _plan_options(function: Any) -> Any:
 @click.option("--show", is_flag=False, flag_value="last", metavar="[SWEEP]", help="Print the results so far.")
 @click.option("--offline", is_flag=True, help="Do not download anything.")
 @click.option("--tolerance", default="5%", show_default=True, help="Allowed slowdown against the published step time.")
+@options.output_option
 @output.format_option
 @_plan_options
 def command(
     repeats: int | None, dry_run: bool, max_jobs: int | None, max_gpu_hours: float | None, resume: str | None,
-    failed: bool, show: str | None, offline: bool, tolerance: str, format_: str, **plan: Any,
+    failed: bool, show: str | None, offline: bool, tolerance: str, output: Path | None, format_: str, **plan: Any,
 ) -> None:  # fmt: skip
     """Run every cell of a plan with its repeats, and print one result per cell.
 
     Options take comma-separated lists; the cells are the product of all lists. A plan file is the same in TOML; it can
     also contain values with commas and several products. All cells are checked before the first one is submitted.
     --resume continues a sweep that was interrupted or killed. SWEEP is the id of a sweep, a unique prefix of it, or
-    "last" (the default).
+    "last" (the default). A sweep that was started with --output is resumed and shown with the same --output.
 
     \b
     Examples:
@@ -108,7 +111,7 @@ def command(
     from llmbx.api.verbs import numbers
 
     allowed = numbers.fraction(tolerance, "--tolerance")
-    workspace = load_workspace()
+    workspace = load_workspace(output)
     if resume is not None or show is not None:
         sweep = _existing(workspace, str(resume or show), plan)
         if resume is None or dry_run:
@@ -254,16 +257,20 @@ def _drive(
         try:
             return driver.run()
         except KeyboardInterrupt:
-            progress.note(_how_to_resume(sweep, len(driver.running), len(driver.pending)))
+            progress.note(_how_to_resume(workspace, sweep, driver))
             raise
         except InfraError as error:
-            hint = _how_to_resume(sweep, len(driver.running), len(driver.pending))
+            hint = _how_to_resume(workspace, sweep, driver)
             raise InfraError(f"{error}; {hint}") from error
 
 
-def _how_to_resume(sweep: Sweep, running: int, pending: int) -> str:
-    return (f"{running} submitted, {pending} not submitted; resume with: llmbx sweep --resume {sweep.sweep_id}; "
-            f"results so far: llmbx sweep --show {sweep.sweep_id}")  # fmt: skip
+def _how_to_resume(workspace: Workspace, sweep: Sweep, driver: Driver) -> str:
+    install, end = workspace.install, ""
+    if install.workload_origin == "--output":
+        end = f" --output {shlex.quote(str(install.workload_root))}"
+    return (f"{len(driver.running)} submitted, {len(driver.pending)} not submitted; "
+            f"resume with: llmbx sweep --resume {sweep.sweep_id}{end}; "
+            f"results so far: llmbx sweep --show {sweep.sweep_id}{end}")  # fmt: skip
 
 
 def _results(workspace: Workspace, sweep: Sweep) -> dict[Slot, Result]:

@@ -1,8 +1,9 @@
-"""The folder of a sweep in the install. It holds the plan; the results are in the folders of the runs."""
+"""The folder of a sweep. It holds the plan; the results are in the folders of the runs."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -46,9 +47,9 @@ def create(install: Install, name: str, command: tuple[str, ...], cells: tuple[C
 
     install.ensure()
     stamp, slug = int(time.time()), re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-") or "sweep"
-    base = install.path / FOLDER
+    base = home(install)
     with disk_errors(str(base)):
-        base.mkdir(exist_ok=True)
+        base.mkdir(parents=True, exist_ok=True)
         while True:
             sweep_id = f"{slug}_{stamp}"
             with contextlib.suppress(FileExistsError):
@@ -63,9 +64,17 @@ def create(install: Install, name: str, command: tuple[str, ...], cells: tuple[C
     return sweep
 
 
+def home(install: Install) -> Path:
+    """The folder of all sweeps: in the install, or with `--output` or in a read-only install beside the runs."""
+    elsewhere = install.workload_root
+    if elsewhere and (install.workload_origin == "--output" or not os.access(install.path, os.W_OK)):
+        return Path(elsewhere) / FOLDER
+    return install.path / FOLDER
+
+
 def folder(install: Install, sweep: Sweep) -> Path:
     """The folder of the sweep."""
-    return install.path / FOLDER / sweep.sweep_id
+    return home(install) / sweep.sweep_id
 
 
 def find(install: Install, text: str) -> Sweep:
@@ -73,14 +82,15 @@ def find(install: Install, text: str) -> Sweep:
 
     Raises `UsageError` if there is none.
     """
-    known = sorted((path.parent for path in (install.path / FOLDER).glob(f"*/{FILE}")), key=_age, reverse=True)
+    place = home(install)
+    known = sorted((path.parent for path in place.glob(f"*/{FILE}")), key=_age, reverse=True)
     if not known:
-        raise UsageError(f"no sweep in {install.root}")
+        raise UsageError(f"no sweep in {place}")
     if text == "last":
         sweeps = (read(path / FILE) for path in known)
         newest = next((sweep for sweep in sweeps if sweep.user in (None, records.current_user())), None)
         if newest is None:
-            raise UsageError(f"no sweep in {install.root} is yours: name one ({known[0].name})")
+            raise UsageError(f"no sweep in {place} is yours: name one ({known[0].name})")
         return newest
     names = [path.name for path in known]
     found = [text] if text in names else [name for name in names if name.startswith(text)]
@@ -88,7 +98,7 @@ def find(install: Install, text: str) -> Sweep:
         raise UsageError(f"no sweep '{text}'{did_you_mean(text, names[:50])}")
     if len(found) > 1:
         raise UsageError(f"'{text}' matches {len(found)} sweeps: {', '.join(found[:3])}")
-    return read(install.path / FOLDER / found[0] / FILE)
+    return read(place / found[0] / FILE)
 
 
 def _age(path: Path) -> tuple[int, str]:

@@ -68,7 +68,7 @@ LOCAL = "local"
 """The launcher that starts the ranks on the machine of llmbx."""
 
 IGNORED = re.compile(
-    r"run_id|created|command|commands\..*|findings|owner\..*|job\..*|prepare_s|attempt|group|repeats|pair\..*|pair|sweep\..*|sweep|"
+    r"id|run_id|created|command|commands\..*|findings|owner\..*|job\..*|prepare_s|attempt|group|repeats|pair\..*|pair|sweep\..*|sweep|"
     r"spec\.(origins\..*|tags|install|folder|plugin|findings|corrected|peak\..*|checkpoint_facts.*|gated_tokenizer|secrets|"
     r"stall_timeout_s|walltime_minutes|image\..*|image|minimum.*|accept_image_change|mini|proxy|flops_convention)|"
     r"image\.(path|python|versions\..*)|host\.(load.*|hostname|nodes)|"
