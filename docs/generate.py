@@ -121,20 +121,21 @@ def settings() -> str:
         "the key."
     )
     for plugin, kind in load().settings.items():
-        rows = ["| key | type | option | variable | meaning |", "|---|---|---|---|---|"]
+        rows = ["| key | type | default | option | variable | meaning |", "|---|---|---|---|---|---|"]
         for field in fields(kind):
+            default = _text(getattr(kind(), field.name))
             variables = ", ".join(f"`{name}`" for name in field.option.variables)
             option = f"`{field.spelling}`" if field.spelling else ""
             plain = "table" if field.kind is dict else field.kind.__name__
             name = ", ".join(f"`{value}`" for value in field.choices) or plain
-            rows.append(f"| `{field.name}` | {name} | {option} | {variables} | {field.option.help} |")
+            rows.append(f"| `{field.name}` | {name} | {default} | {option} | {variables} | {field.option.help} |")
         parts += [f"## {plugin}", (inspect.getdoc(kind) or "").partition("\n")[0], "\n".join(rows)]
     parts.append("## Settings of frameworks")
     parts.append(
-        "The workloads of a framework declare these settings. `--set KEY=VALUE` sets one; the table "
-        "`[clusters.NAME.PLUGIN]` of a cluster profile sets it for every workload that has the key. Recipes override "
-        "the defaults, the profile overrides the recipe, and `--set` overrides both. The model's shape, parallelism "
-        "and batch sizes (`tp`, `gbs` …) can only be set with `--set`."
+        "`--set KEY=VALUE` sets any setting of a framework's table above, and these, which only some workloads have. "
+        "The table `[clusters.NAME.PLUGIN]` of a cluster profile sets it for every workload that has the key. Recipes "
+        "override the defaults, the profile overrides the recipe, and options and `--set` override both. The model's "
+        "shape, parallelism and batch sizes (`tp`, `gbs` …) can only be set with `--set`."
     )
     for plugin in load().set_keys:
         rows = ["| key | default | workloads | meaning |", "|---|---|---|---|", *_set_keys(plugin)]
@@ -146,15 +147,23 @@ def _set_keys(plugin: str) -> Iterator[str]:
     """A row for each setting of a framework: the declarations of several workloads are one row if they are equal."""
     workloads = [workload for workload in load().workloads if workload.plugin == plugin]
     found: dict[tuple[str, str, str], list[str]] = {}
+    kind = load().settings.get(plugin)
     for workload in workloads:
         for key, setting in workload.settings.items():
+            if kind is not None and key in kind.__struct_fields__:
+                continue
             choices = f" ({', '.join(f'`{choice}`' for choice in setting.choices)})" if setting.choices else ""
-            text = str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
-            default = f"`{text}`" if text else ""
+            default = _text(setting.default)
             found.setdefault((key, default + choices, setting.help), []).append(workload.name)
     for (key, default, meaning), names in sorted(found.items()):
         where = "all" if len(names) == len(workloads) else ", ".join(sorted(names))
         yield f"| `{key}` | {default} | {where} | {meaning} |"
+
+
+def _text(value: object) -> str:
+    """A default as a table shows it; empty for none."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return "" if value in (None, "", {}) else f"`{text}`"
 
 
 PAGES = {

@@ -90,12 +90,14 @@ if TYPE_CHECKING:
     from ..model import Launch as Launch
     from ..model import ModelShape as ModelShape
     from ..model import Mount as Mount
+    from ..model import Natural as Natural
     from ..model import Option as Option
     from ..model import Parallelism as Parallelism
     from ..model import Peak as Peak
     from ..model import Permitted as Permitted
     from ..model import Phase as Phase
     from ..model import Point as Point
+    from ..model import Positive as Positive
     from ..model import Prefix as Prefix
     from ..model import Prints as Prints
     from ..model import Profiler as Profiler
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
     from ..model import RunGroup as RunGroup
     from ..model import RunSpec as RunSpec
     from ..model import Scalar as Scalar
+    from ..model import Seconds as Seconds
     from ..model import Section as Section
     from ..model import Series as Series
     from ..model import Settings as Settings

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from ..measure import run_variation as run_variation
     from ..measure import series as series
     from ..measure import window as window
-    from ..model import Natural as Natural
-    from ..model import Positive as Positive
-    from ..model import Seconds as Seconds
     from ..plugins.manager import Plugins as Plugins
     from ..plugins.manager import load as load_plugins
     from ..record import folder as records

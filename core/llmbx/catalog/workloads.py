@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from pathlib import Path
 
+    from ..model import Settings
+
 __all__ = [
     "Choice",
     "choose",
@@ -31,6 +33,7 @@ __all__ = [
     "rows_of",
     "scales",
     "walltime_minutes",
+    "with_declared",
 ]
 
 MINI = "mini"
@@ -47,11 +50,14 @@ class Choice(Value, frozen=True):
     findings: tuple[Finding, ...] = ()
 
 
-def load_workload(path: Path | Traversable, references: Path | Traversable | None = None) -> Workload:
+def load_workload(
+    path: Path | Traversable, references: Path | Traversable | None = None, settings: type[Settings] | None = None
+) -> Workload:
     """Read the workload in the TOML file `path`, with the published results in the file `references`.
 
-    Raises `UsageError` with the file and the key: unknown, missing or ill-typed keys (with a suggestion), an undeclared
-    size or setting, an invalid scale or expression.
+    `settings` is the plugin's settings class, if the file sets fields of it. Raises `UsageError` with the file and the
+    key: unknown, missing or ill-typed keys (with a suggestion), an undeclared size or setting, an invalid scale or
+    expression.
     """
     from ..toml_file import read_toml
     from .references import load_published
@@ -64,18 +70,41 @@ def load_workload(path: Path | Traversable, references: Path | Traversable | Non
             references=(*workload.references, *published.references),
             examples=(*workload.examples, *published.examples),
         )
+    if settings is not None:
+        workload = with_declared(workload, settings, str(path))
     check_workload(workload, str(path))
     return workload
 
 
-def load_workloads(root: Path, names: Iterable[str]) -> list[Workload]:
+def with_declared(workload: Workload, kind: type[Settings], source: str) -> Workload:
+    """Add the fields of the plugin's settings class to the workload's settings.
+
+    Raises `UsageError` with `source` if the workload declares another setting of the same name, or if a recipe or row
+    sets a field to an invalid value.
+    """
+    from ..model.settings import declared
+    from ..toml_file import convert
+
+    shared = declared(kind)
+    for key, setting in workload.settings.items():
+        if shared.get(key, setting) != setting:
+            raise UsageError(f"{source}: at settings.{key}: {kind.__name__} has a field of this name")
+    for number, recipe in enumerate(workload.recipes):
+        place = f"recipes[{number}]"
+        chosen = {f"{place}.rows[{index}]": row.settings for index, row in enumerate(recipe.rows)}
+        for where, values in {place: recipe.settings, **chosen}.items():
+            convert({key: values[key] for key in values if key in shared}, kind, f"{source}: at {where}.settings")
+    return workload.replace(settings={**shared, **workload.settings})
+
+
+def load_workloads(root: Path, names: Iterable[str], settings: type[Settings] | None = None) -> list[Workload]:
     """Read the workloads `root`/catalog/NAME.toml, each with `root`/references/NAME.toml if that file exists.
 
-    Raises `UsageError` like `load_workload`.
+    `settings` is the plugin's settings class, if it has one. Raises `UsageError` like `load_workload`.
     """
     references = {name: root / "references" / f"{name}.toml" for name in names}
     return [
-        load_workload(root / "catalog" / f"{name}.toml", published if published.is_file() else None)
+        load_workload(root / "catalog" / f"{name}.toml", published if published.is_file() else None, settings)
         for name, published in references.items()
     ]
 

@@ -32,8 +32,14 @@ class Joined(Value, frozen=True):
 
 
 def settings_of(holder: RunSpec | ImageRequest, kind: type[S]) -> S:
-    """The settings of a plugin stored in the specification of a run, or those of a runtime in its image request."""
-    return convert(holder.plugin_settings.get(kind.plugin, {}), kind, f"settings of {kind.plugin}")
+    """The settings of a plugin stored in the specification of a run, or those of a runtime in its image request.
+
+    The settings of the run's framework are those of the workload (`RunSpec.settings`).
+    """
+    own: dict[str, Any] = {}
+    if isinstance(holder, RunSpec) and holder.plugin == kind.plugin:
+        own = {name: value for name, value in holder.settings.items() if name in kind.__struct_fields__}
+    return convert({**own, **holder.plugin_settings.get(kind.plugin, {})}, kind, f"settings of {kind.plugin}")
 
 
 def current_settings(spec: RunSpec, kind: type[Settings], environ: Mapping[str, str]) -> dict[str, Any]:
@@ -163,8 +169,10 @@ def _of_profile(kind: type[Settings], profile: Profile | None, set_keys: Collect
     if not isinstance(table, dict):
         raise UsageError(f"{place}.{kind.plugin}: expected a table, got {table!r}")
     own = {key: value for key, value in table.items() if key in kind.__struct_fields__ or key not in set_keys}
-    values = {**{name: found[name] for name in kind.__struct_fields__ if name in found}, **own}
-    return Layer(source="profile", values=values, origins=dict.fromkeys(_places(values), profile.origin)), place
+    loose = {name: found[name] for name in kind.__struct_fields__ if name in found}
+    values = {**loose, **own}
+    layer = Layer(source="profile", values=values, origins=dict.fromkeys(_places(values), profile.origin))
+    return layer, place if loose else f"{place}.{kind.plugin}"
 
 
 def _of_environ(kind: type[Settings], environ: Mapping[str, str]) -> tuple[Layer, str]:

@@ -25,6 +25,9 @@ SHAPE = ("layers", "hidden_size", "ffn_hidden_size", "heads", "query_groups", "v
 ALIASES = {"seq": "sequence_length", "cuda_graphs": "cg", "recompute_layers": "rl", "offload_layers": "ol",
            "micro_batch_size": "mbs", "global_batch_size": "gbs"}  # fmt: skip
 
+TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
+"""The types of settings by the name in `Setting.type`."""
+
 
 def read_settings(pairs: Mapping[str, str], workload: Workload) -> dict[str, Scalar]:
     """Parse `--set` pairs to typed values by canonical key. Raises `UsageError` for invalid keys and values."""
@@ -87,11 +90,11 @@ def _like(place: str, text: str, setting: Setting) -> Scalar:
 def _typed(place: str, text: str, setting: Setting) -> Scalar:
     if setting.optional and text.lower() in ("none", "null", ""):
         return None
-    kind = type(setting.default)
+    kind = TYPES[setting.type] if setting.type else type(setting.default)
     if kind is bool:
         value = _switch(place, text)
         return bool(value)
-    if kind in (int, float):
+    if kind is int or kind is float:
         return _number(place, text, kind)
     return text
 

@@ -7,6 +7,7 @@ import typing
 from typing import Any, ClassVar
 
 from .base import Value
+from .workload import ScalarType, Setting
 
 
 class Option(Value, frozen=True):
@@ -28,7 +29,10 @@ class Settings(Value, frozen=True):
     Every field has a default and an `Option` in its annotation. A field is a bool, int, float, str or `Literal` of
     texts, one of them or None, or a table (`dict[str, Scalar]`), whose option takes `KEY=VALUE` and can be repeated.
     Numbers may have limits (`Positive`, `Seconds`, any `msgspec.Meta`). A run stores explicitly set values in
-    `RunSpec.plugin_settings`; `llmbx.config.plugin_settings.settings_of` reads them as this record.
+    `RunSpec.plugin_settings`; `settings_of` reads them as this record.
+
+    The fields of a framework's class, except tables, are settings of all its workloads: recipes and rows of the catalog
+    can set them, `--set KEY=VALUE` too, and a run stores them all in `RunSpec.settings`.
     """
 
     plugin: ClassVar[str] = ""
@@ -48,6 +52,8 @@ class Field(Value, frozen=True):
     option: Option
     spelling: str
     choices: tuple[str, ...] = ()
+    optional: bool = False
+    """Whether the value may be None."""
 
 
 def fields(kind: type[Settings]) -> list[Field]:
@@ -56,13 +62,27 @@ def fields(kind: type[Settings]) -> list[Field]:
             if name in kind.__struct_fields__]  # fmt: skip
 
 
+def declared(kind: type[Settings]) -> dict[str, Setting]:
+    """The fields of a framework's settings class as settings of its workloads; tables are left out."""
+    defaults = kind()
+    types: dict[type, ScalarType] = {bool: "bool", int: "int", float: "float", str: "str"}
+    return {
+        field.name: Setting(
+            default=getattr(defaults, field.name), help=field.option.help, choices=field.choices,
+            optional=field.optional, type=types[field.kind],
+        )
+        for field in fields(kind) if field.kind is not dict
+    }  # fmt: skip
+
+
 def _field(kind: type[Settings], name: str, hint: Any) -> Field:
     option = next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Option)), None)
     if option is None:
         raise TypeError(f"{kind.__name__}.{name} has no Option in its annotation")
     plain = typing.get_args(hint)[0]
     union = typing.get_origin(plain) in (types.UnionType, typing.Union)
-    parts = [part for part in typing.get_args(plain) if part is not type(None)] if union else [plain]
+    members = typing.get_args(plain) if union else (plain,)
+    parts = [part for part in members if part is not type(None)]
     bare = typing.get_args(parts[0])[0] if typing.get_origin(parts[0]) is typing.Annotated else parts[0]
     choices = typing.get_args(bare) if typing.get_origin(bare) is typing.Literal else ()
     found = str if choices and all(isinstance(one, str) for one in choices) else typing.get_origin(bare) or bare
@@ -70,4 +90,6 @@ def _field(kind: type[Settings], name: str, hint: Any) -> Field:
         raise TypeError(f"{kind.__name__}.{name}: expected a bool, int, float, str, Literal or dict, not {plain}")
     default = f"--{kind.plugin}-{name.replace('_', '-')}"
     spelling = default if option.name is None else option.name
-    return Field(name=name, kind=found, option=option, spelling=spelling, choices=choices)
+    return Field(
+        name=name, kind=found, option=option, spelling=spelling, choices=choices, optional=type(None) in members
+    )  # fmt: skip

@@ -215,6 +215,10 @@ class Size(Value, frozen=True):
     """Smallest number of GPUs by GPU type, according to the sources."""
 
 
+ScalarType = Literal["bool", "int", "float", "str"]
+"""Names of the types of settings."""
+
+
 class Setting(Value, frozen=True):
     """A setting of the framework that `--set` can change."""
 
@@ -226,6 +230,8 @@ class Setting(Value, frozen=True):
     """Allowed values; empty: any value of the type."""
     optional: bool = False
     """Whether the value may be None."""
+    type: ScalarType | None = None
+    """Type of the values; None: that of the default."""
 
 
 Kind = Literal["table", "example", "other"]

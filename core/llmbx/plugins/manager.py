@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pluggy
 
 from .. import hookspecs
+from ..catalog.workloads import with_declared
 from ..config.install import Install
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..launchers.base import Launcher
@@ -166,11 +167,22 @@ class Plugins:
         all_: list[Workload] = []
         for plugin, found in self.gather("register_workloads"):
             twice = duplicate(name for workload in found for name in {workload.name, *workload.aliases})
-            if twice is None:
-                all_ += [workload.replace(plugin=plugin) for workload in found]
-            else:
+            if twice is not None:
                 self._disable(plugin, f"plugin '{plugin}' has two workloads named '{twice}'")
+                continue
+            try:
+                all_ += self._with_settings(plugin, found)
+            except LlmbxError as error:
+                self._disable(plugin, str(error))
         return all_
+
+    def _with_settings(self, plugin: str, found: Sequence[Workload]) -> list[Workload]:
+        """The workloads of a framework, with the fields of its settings class. Raises `LlmbxError` for a clash."""
+        kind = self._settings_class(plugin)
+        named = [workload.replace(plugin=plugin) for workload in found]
+        if kind is None:
+            return named
+        return [with_declared(one, kind, f"plugin '{plugin}': workload '{one.name}'") for one in named]
 
     @functools.cached_property
     def set_keys(self) -> dict[str, set[str]]:
@@ -219,14 +231,9 @@ class Plugins:
     def settings(self) -> dict[str, type[Settings]]:
         """The settings classes by plugin."""
         found: dict[str, type[Settings]] = {}
-        for name, plugin in self.manager.list_name_plugin():
-            if plugin is None or not self._implements(plugin, "register_settings"):
-                continue
+        for name, _ in self.manager.list_name_plugin():
             try:
-                kind = self.ask(name, "register_settings")
-                if kind is not None and kind.plugin != name:
-                    raise PluginError(f"plugin '{name}': the settings class {kind.__name__} has plugin="
-                                      f"'{kind.plugin}'")  # fmt: skip
+                kind = self._settings_class(name)
                 if kind is not None:
                     _check_options(name, kind, found)
             except LlmbxError as error:
@@ -235,6 +242,16 @@ class Plugins:
             if kind is not None:
                 found[name] = kind
         return found
+
+    def _settings_class(self, name: str) -> type[Settings] | None:
+        """The settings class of a plugin, or None. Raises `LlmbxError` if the hook fails or returns another's class."""
+        plugin = self.manager.get_plugin(name)
+        if plugin is None or not self._implements(plugin, "register_settings"):
+            return None
+        kind: type[Settings] | None = self.ask(name, "register_settings")
+        if kind is not None and kind.plugin != name:
+            raise PluginError(f"plugin '{name}': the settings class {kind.__name__} has plugin='{kind.plugin}'")
+        return kind
 
     def settings_of(self, launcher: str) -> str:
         """Return the name of the plugin whose settings apply to the launcher."""

@@ -6,17 +6,18 @@ Every value records its origin. The facts come from the modules below (catalog, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 from ..catalog import hardware, workloads
 from ..config.profiles import Config, Profile, choose_profile
 from ..config.request import Request
 from ..config.settings import SHAPE, of_profile, read_settings
 from ..errors import UsageError
-from ..model import RANK_VARIABLES, CheckpointSpec, Recipe, Row, RunSpec, Scalar, Size, Workload
+from ..model import RANK_VARIABLES, CheckpointSpec, Recipe, Row, RunSpec, Scalar, Settings, Size, Workload
 from ..plugins.manager import Plugins
 from ..secrets import refuse, secret_names
-from .layers import Layers, join_plugin_settings
+from ..toml_file import convert
+from .layers import Layers, join_plugin_settings, take_framework_settings
 from .length import length, with_reachable_window
 from .numbering import first_number, needs_first_number
 from .place import place
@@ -44,6 +45,7 @@ def resolve(
     _refuse_secrets(environ, request, profile)
     layers = Layers(request, environ, profile)
     layers.plugin_settings = join_plugin_settings(layers, plugins)
+    own = take_framework_settings(layers, workload)
     target = target_of(layers, workload, gpus)
     choice = workloads.choose(workload, **target, recipe=request.recipe)
     recipe, row = choice.recipe, choice.row
@@ -62,7 +64,7 @@ def resolve(
         **place(layers, workload, gpus, target, recipe, plugins),
         mini=target["size"] == "mini",
         proxy=size.proxy or any(key in typed for key in SHAPE),
-        settings=_settings(workload, recipe, row, typed, layers),
+        settings=_settings(workload, recipe, row, typed, own, layers, plugins.settings.get(workload.plugin)),
         env=_env(layers, recipe, target, shaped["parallelism"].pp),
         secrets=_secrets(environ, request, profile),
         checkpoint=_checkpoint(layers),
@@ -117,11 +119,13 @@ def _of_cluster(profile: Profile | None, request: Request) -> dict[str, Any]:
 
 
 def _settings(
-    workload: Workload, recipe: Recipe, row: Row, typed: Mapping[str, Scalar], layers: Layers
-) -> dict[str, Scalar]:
+    workload: Workload, recipe: Recipe, row: Row, typed: Mapping[str, Scalar], own: Mapping[str, tuple[Scalar, str]],
+    layers: Layers, kind: type[Settings] | None,
+) -> dict[str, Scalar]:  # fmt: skip
     """Return the framework's own settings: declared defaults, then the recipe, the row, the cluster profile, `--set`.
 
-    Each overrides those before it.
+    Each overrides those before it. `own` are the values, each with its origin, of fields of the plugin's settings class
+    `kind`, from the profile, variables and options. Raises `UsageError` if `--set` and an option contradict each other.
     """
     merged: dict[str, Scalar] = {}
     declared = {key: setting.default for key, setting in workload.settings.items()}
@@ -131,9 +135,17 @@ def _settings(
         place_ = f"{profile.file}: at clusters.{profile.name}.{workload.plugin}"
         table = profile.cluster.plugin_keys.get(workload.plugin, {})
         layered.append((of_profile(table, workload, place_), profile.origin))
+    layered += [({key: value}, origin) for key, (value, origin) in own.items()]
+    for key, (value, origin) in own.items():
+        if origin.startswith("--") and chosen.get(key, value) != value:
+            raise UsageError(f"{origin} {value} contradicts --set {key}={chosen[key]}")
     for values, origin in (*layered, (chosen, "--set")):
         for key, value in values.items():
             merged[key] = layers.note(f"settings.{key}", value, origin)
+    if kind is not None:
+        types = get_type_hints(kind, include_extras=True)
+        for key in merged.keys() & {*kind.__struct_fields__}:
+            convert(merged[key], types[key], f"{layers.origins[f'settings.{key}']} {key}={merged[key]}")
     return merged
 
 

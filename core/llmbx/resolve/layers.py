@@ -9,6 +9,7 @@ from ..config.plugin_settings import check_keys, join
 from ..config.profiles import Profile
 from ..config.request import Request, from_environ
 from ..errors import UsageError, did_you_mean
+from ..model import Workload
 from ..plugins.manager import Plugins
 
 
@@ -51,6 +52,18 @@ def join_plugin_settings(layers: Layers, plugins: Plugins) -> dict[str, dict[str
         check_keys(plugins.settings, profile, plugins.set_keys)
     found = {name: settings_of_plugin(layers, name, plugins) for name in plugins.settings}
     return {name: values for name, values in found.items() if values}
+
+
+def take_framework_settings(layers: Layers, workload: Workload) -> dict[str, tuple[Any, str]]:
+    """Remove the workload's settings from those of its plugin; return the value and origin of each.
+
+    They are set by options, variables and the profile, and belong to `RunSpec.settings`.
+    """
+    joined = layers.plugin_settings.pop(workload.plugin, {})
+    taken = {name: joined.pop(name) for name in [*joined] if name in workload.settings}
+    if joined:
+        layers.plugin_settings[workload.plugin] = joined
+    return {name: (value, layers.origins.pop(f"{workload.plugin}.{name}")) for name, value in taken.items()}
 
 
 def settings_of_plugin(layers: Layers, name: str, plugins: Plugins) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from llmbx.api import Option, Settings
-from llmbx.api.verbs import Natural
+from llmbx.api import Natural, Option, Settings
 
 TIMEOUT = "LLMBX_IMAGE_TIMEOUT_S"
 """Variable with the time limit of an import in seconds."""

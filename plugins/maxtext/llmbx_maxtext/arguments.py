@@ -10,6 +10,7 @@ from llmbx.api import ProfileSpec, RunSpec, Value
 
 from .mesh import mesh_of
 from .releases import Release
+from .settings import settings
 
 COMBINE_BYTES = 8 << 30
 """8 GiB: the MaxText Llama 2 recipe gives the thresholds for combining collectives as fractions of it."""
@@ -48,14 +49,13 @@ def arguments(spec: RunSpec, release: Release, stage: Stage) -> tuple[str, ...]:
         known |= {"profile_tool": stage.profile.tool, "profile_start": stage.profile.start, "profile_steps": span}
         templates += release.profile
     name = spec.experiment if stage.role == "train" else f"{spec.experiment}-{stage.role}"
-    on_device = str(spec.settings.get("remat_keep", "")).replace(",", " ").split()
-    extra = str(spec.settings.get("extra", "")).split()
+    on_device = settings(spec).remat_keep.replace(",", " ").split()
     return (
         f"run_name={name}",
         f"steps={stage.steps}",
         *fill(templates, known),
         *(f"{tensor}=device" for tensor in on_device),
-        *extra,
+        *settings(spec).extra.split(),
     )
 
 
@@ -68,7 +68,7 @@ def flags(spec: RunSpec, release: Release) -> tuple[str, ...]:
 
 def processes(spec: RunSpec) -> int:
     """Return the number of processes on each machine without a GPU."""
-    return int(spec.settings.get("processes", 1) or 1)
+    return settings(spec).processes
 
 
 def hardware(spec: RunSpec) -> str:
@@ -80,23 +80,23 @@ def hardware(spec: RunSpec) -> str:
 
 def values(spec: RunSpec) -> dict[str, Any]:
     """Return the values for the placeholders of the templates. None leaves a template out."""
-    model, mesh, settings = spec.model, mesh_of(spec), spec.settings
+    model, mesh, chosen = spec.model, mesh_of(spec), settings(spec)
     named = None if spec.proxy else spec.architecture.get("model_name")
     return {
         **{name: getattr(mesh, name) for name in mesh.__struct_fields__},
         **{name: getattr(model, name) for name in model.__struct_fields__},
-        **{f"{name}_bytes": _fraction(settings.get(f"{name}_divisor")) for name in COLLECTIVES},
+        **{f"{name}_bytes": _fraction(getattr(chosen, f"{name}_divisor")) for name in COLLECTIVES},
         "model_name": named,
         "decoder_block": spec.architecture.get("decoder_block"),
         "head_dim": model.hidden_size // model.heads,
-        "capacity_factor": settings.get("capacity_factor") if model.experts else None,
+        "capacity_factor": spec.settings.get("capacity_factor") if model.experts else None,
         "megablox": "false" if model.experts else None,
         "per_device_batch_size": _plain(spec.global_batch_size / (spec.gpus * spec.gradient_accumulation)),
         "gradient_accumulation": spec.gradient_accumulation if spec.gradient_accumulation > 1 else None,
-        "remat_policy": settings.get("remat_policy", "full"),
-        "scan_layers": _word(settings.get("scan_layers", True)),
-        "attention": settings.get("attention", "dot_product"),
-        "segments": SEGMENTS if settings.get("attention") == "cudnn_flash_te" else None,
+        "remat_policy": chosen.remat_policy,
+        "scan_layers": _word(chosen.scan_layers),
+        "attention": chosen.attention,
+        "segments": SEGMENTS if chosen.attention == "cudnn_flash_te" else None,
         "dtype": {"fp32": "float32"}.get(spec.dtype),
         "quantization": "fp8" if spec.dtype == "fp8" else "",
         "hardware": hardware(spec),
@@ -117,8 +117,8 @@ def _names(template: str) -> list[str]:
     return [name for _, name, _, _ in string.Formatter().parse(template) if name]
 
 
-def _fraction(divisor: object) -> int | None:
-    return COMBINE_BYTES // int(str(divisor)) if divisor else None
+def _fraction(divisor: int) -> int | None:
+    return COMBINE_BYTES // divisor if divisor else None
 
 
 def _plain(number: float) -> float | int:

@@ -26,6 +26,7 @@ from .pgle import (
     profile_of,
 )
 from .releases import Release, release_of
+from .settings import settings
 
 PROGRAMS = ("train.py", "pgle.py", "configure.py")
 """The programs of this package that are started inside the environment or image."""
@@ -156,4 +157,4 @@ def _capture(spec: RunSpec, stage: Stage) -> Capture | None:
 
 
 def _dump(spec: RunSpec, stage: Stage) -> tuple[str, ...]:
-    return ("--xla_dump_hlo_as_text", f"--xla_dump_to=hlo/{stage.role}") if spec.settings.get("hlo_dump") else ()
+    return ("--xla_dump_hlo_as_text", f"--xla_dump_to=hlo/{stage.role}") if settings(spec).hlo_dump else ()

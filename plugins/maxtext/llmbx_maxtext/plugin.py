@@ -21,8 +21,17 @@ if TYPE_CHECKING:
         LogFormat,
         LogParser,
         RunSpec,
+        Settings,
         Workload,
     )
+
+
+@hookimpl
+def register_settings() -> type[Settings]:
+    """Register the settings of all workloads of this framework."""
+    from .settings import MaxtextSettings
+
+    return MaxtextSettings
 
 
 @hookimpl

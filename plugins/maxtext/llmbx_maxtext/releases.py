@@ -10,6 +10,8 @@ from importlib import resources
 
 from llmbx.api import Convention, RunSpec, UsageError, Value, did_you_mean, toml_file
 
+from .settings import settings
+
 BY_IMAGE = "by-image"
 """The value of the settings `maxtext` and `pgle` that selects them by the date of the image."""
 
@@ -56,9 +58,9 @@ def release_of(spec: RunSpec) -> Release:
 
     Raises `UsageError` if there is no release of that name.
     """
-    name = spec.settings.get("maxtext", BY_IMAGE)
+    name = settings(spec).maxtext
     if name != BY_IMAGE:
-        return _named(str(name))
+        return _named(name)
     found = dated(spec.image.reference) if spec.image else None
     return found or _named(spec.driver.removeprefix("maxtext-"))
 
@@ -86,7 +88,7 @@ def image_day(reference: str) -> str | None:
 
 def pgle_mode(spec: RunSpec) -> str:
     """Return the PGLE mode of the run: "off", or one of the release's `modes`."""
-    mode = str(spec.settings.get("pgle", "off"))
+    mode = settings(spec).pgle
     return release_of(spec).modes[0] if mode == BY_IMAGE else mode
 
 

@@ -11,6 +11,7 @@ from .launch import RANK_ZERO
 from .mesh import fsdp_degree, mesh_of
 from .pgle import CPU_STANDIN, OFF
 from .releases import BY_IMAGE, Release, dated, pgle_mode, release_of
+from .settings import settings
 
 EMULATED_BF16 = "1.2 to 1.4"
 """Step time with emulated BF16 over that with FP32, for the minis of Llama 2 and Mixtral (JAX 0.10 on AVX2, measured
@@ -79,7 +80,7 @@ def _release(spec: RunSpec, release: Release) -> Iterator[Finding]:
     if spec.gpu_type == "cpu" and not release.cpu:
         problem = f"{release.title} requires a GPU"
         yield Finding(rule="maxtext", problem=problem, fix="use --set maxtext=0.2")
-    if spec.image and spec.settings.get("maxtext", BY_IMAGE) == BY_IMAGE and dated(spec.image.reference) is None:
+    if spec.image and settings(spec).maxtext == BY_IMAGE and dated(spec.image.reference) is None:
         problem = f"cannot detect the MaxText release from the tag of {spec.image.reference}; assuming {release.title}"
         yield Finding(rule="maxtext", problem=problem, fix="use --set maxtext=0.2 or 2024.12", warning=True)
     if release.flops_convention != spec.flops_convention:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from llmbx.api import Workload, load_workloads
 
+from .settings import MaxtextSettings
+
 NAMES = ("llama2", "mixtral")
 
 
 def workloads() -> list[Workload]:
     """Load every workload. Raises `UsageError` if a file of the catalog is invalid."""
-    return load_workloads(Path(__file__).parent, NAMES)
+    return load_workloads(Path(__file__).parent, NAMES, MaxtextSettings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from llmbx.api import Image, ImageRequest, Launch, Mount, Phase, RunSpec, needed, payload
 
 from .published import overlay
+from .settings import settings
 
 SAVED = {
     "megatron-bridge": "checkpoints/latest_checkpointed_iteration.txt",
@@ -27,7 +28,7 @@ OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 def request(spec: RunSpec) -> ImageRequest:
     """Return the environment (without a GPU) or the image of the run, with its gated tokenizer if `tokenizer=hub`."""
-    gated = spec.gated_tokenizer if spec.settings.get("tokenizer") == "hub" else None
+    gated = spec.gated_tokenizer if settings(spec).tokenizer == "hub" else None
     found: ImageRequest = needed(spec, __package__).replace(repositories=(gated,) if gated else ())
     return found
 
@@ -59,7 +60,7 @@ def ranks_per_socket(spec: RunSpec) -> int | None:
 
     Upstream divides the GPUs of a node between two sockets.
     """
-    if spec.gpu_type == "cpu" or not spec.settings.get("numa_binding"):
+    if spec.gpu_type == "cpu" or not settings(spec).numa_binding:
         return None
     return max(1, spec.gpus_per_node // SOCKETS)
 
@@ -83,7 +84,7 @@ def network(spec: RunSpec) -> dict[str, str]:
     The Hugging Face libraries are offline unless the run uses the hub's tokenizer. The ranks of a CPU run on one
     machine communicate over the loopback interface.
     """
-    hub = spec.settings.get("tokenizer") == "hub"
+    hub = settings(spec).tokenizer == "hub"
     variables = dict.fromkeys(OFFLINE, "0" if hub else "1")
     if spec.gpu_type == "cpu" and spec.nodes == 1:
         variables["GLOO_SOCKET_IFNAME"] = "lo"

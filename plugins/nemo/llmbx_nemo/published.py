@@ -7,6 +7,8 @@ from typing import Any
 
 from llmbx.api import Permitted, RunSpec, Value, toml_file
 
+from .settings import settings
+
 
 class Rule(Value, frozen=True):
     """A condition on runs, and the fields that are set (or the buffers that are named) for runs that meet it.
@@ -81,7 +83,7 @@ def overlay(spec: RunSpec) -> dict[str, Any] | None:
     for rule in found.fields:
         fields |= rule.set if rule.matches(spec) else {}
     buffers = next((rule.names[spec.dtype] for rule in found.buffers if rule.matches(spec)), None)
-    scaling = str(spec.settings.get("fp8_recipe", "cs"))
+    scaling = settings(spec).fp8_recipe
     ends = found.precision.first_last_layers_bf16.get(scaling) if spec.dtype == "fp8" else None
     return {
         "module": found.recipes[spec.size],

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from llmbx.api import Finding, RunSpec, emulated_bf16, suggestions
 
+from .settings import settings
+
 HUB = "https://huggingface.co/"
 EMULATED_BF16 = "2 to 5"
 """Step time with emulated BF16 over that with FP32: 2.5 for Grok-1's mini, 2.9 for Llama 4's and 5.3 for Llama 3.1's
@@ -148,7 +150,7 @@ def _memory(spec: RunSpec) -> list[Finding]:
 
 
 def _precision(spec: RunSpec) -> list[Finding]:
-    if spec.dtype == "fp8" and spec.settings.get("fp8_recipe") == "mx" and spec.gpu_type in PRE_BLACKWELL:
+    if spec.dtype == "fp8" and settings(spec).fp8_recipe == "mx" and spec.gpu_type in PRE_BLACKWELL:
         problem = f"MXFP8 (fp8_recipe mx) needs a Blackwell GPU, not {spec.gpu_type}"
         return [Finding(rule="fp8_recipe", problem=problem, fix="use --set fp8_recipe=cs")]
     return []
@@ -194,7 +196,7 @@ def _checkpoint(spec: RunSpec) -> list[Finding]:
 
 
 def _tokenizer(spec: RunSpec) -> list[Finding]:
-    if spec.settings.get("tokenizer") != "hub" or "HF_TOKEN" in spec.secrets:
+    if settings(spec).tokenizer != "hub" or "HF_TOKEN" in spec.secrets:
         return []
     page = f" and access to {HUB}{spec.gated_tokenizer}" if spec.gated_tokenizer else ""
     fix = "set HF_TOKEN, or use --set tokenizer=null, which does not need it"

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from llmbx.api import Workload, load_workloads
 
+from .settings import NemoSettings
+
 NAMES = ("llama3.1", "llama4", "grok1")
 
 
 def workloads() -> list[Workload]:
     """Load every workload. Raises `UsageError` if a file of the catalog is invalid."""
-    return load_workloads(Path(__file__).parent, NAMES)
+    return load_workloads(Path(__file__).parent, NAMES, NemoSettings)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from llmbx.api import Scalar, Settings, UsageError, Value
-from llmbx.api.verbs import Natural, Positive, Request, Seconds, scales
+from llmbx.api import Natural, Positive, Scalar, Seconds, Settings, UsageError, Value
+from llmbx.api.verbs import Request, scales
 
 T = TypeVar("T")
 Names = str | tuple[str, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, ClassVar
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from llmbx.catalog import workloads
 from llmbx.catalog.scales import admits, evaluate, scales
+from llmbx.config.settings import read_settings
 from llmbx.errors import UsageError
-from llmbx.model import Workload
+from llmbx.model import Natural, Option, Scalar, Settings, Workload
 
 FILE = """
 name = "toy"
@@ -81,10 +83,10 @@ env = { P = "2" }
 """
 
 
-def load(tmp_path: Path, text: str = FILE) -> Workload:
+def load(tmp_path: Path, text: str = FILE, settings: type[Settings] | None = None) -> Workload:
     path = tmp_path / "toy.toml"
     path.write_text(text)
-    return workloads.load_workload(path)
+    return workloads.load_workload(path, settings=settings)
 
 
 @pytest.fixture
@@ -149,6 +151,48 @@ def test_a_mistake_is_reported_with_file_and_place(tmp_path: Path, right: str, w
     with pytest.raises(UsageError, match=says) as error:
         load(tmp_path, FILE.replace(right, wrong, 1))
     assert str(error.value).startswith(str(tmp_path / "toy.toml"))
+
+
+class Shared(Settings, frozen=True):
+    plugin: ClassVar[str] = "toy"
+
+    seed: Annotated[Natural, Option(help="Seed.")] = 7
+    limit: Annotated[int | None, Option(help="Limit.")] = None
+    table: Annotated[dict[str, Scalar], Option(help="A table.")] = {}
+
+
+ROW = 'gpus = ["8-32"], gbs = "GPUs*2"'
+
+
+def test_the_fields_of_a_settings_class_are_settings_of_the_workload(tmp_path: Path) -> None:
+    text = FILE.replace(ROW, ROW + ", settings = { seed = 3 }", 1)
+    with pytest.raises(UsageError, match=r"rows\[0\]\.settings: no setting named 'seed'"):
+        load(tmp_path, text)
+    found = load(tmp_path, text, Shared)
+    assert [*found.settings] == ["seed", "limit", "lr", "mode"]
+    assert (found.settings["seed"].default, found.settings["limit"].type) == (7, "int")
+    assert read_settings({"seed": "4", "limit": "none"}, found) == {"seed": 4, "limit": None}
+    assert read_settings({"limit": "5"}, found) == {"limit": 5}
+    assert workloads.with_declared(found, Shared, "again") == found
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        ("lr = {", "seed = {", r"toy\.toml: at settings\.seed: Shared has a field of this name"),
+        (ROW, ROW + ", settings = { seed = -1 }", r"at recipes\[0\]\.rows\[0\]\.settings: at seed: Expected int >= 0"),
+        (
+            'driver = "toy"',
+            'driver = "toy"\nsettings = { limit = "x" }',
+            r"recipes\[0\]\.settings: at limit: Expected int",
+        ),
+    ],
+)
+def test_a_file_that_contradicts_the_settings_class_is_refused(
+    tmp_path: Path, right: str, wrong: str, says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        load(tmp_path, FILE.replace(right, wrong, 1), Shared)
 
 
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:

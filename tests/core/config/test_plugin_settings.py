@@ -69,14 +69,24 @@ def test_the_table_of_a_framework_may_also_have_keys_of_set() -> None:
 @pytest.mark.parametrize(
     ("own", "environ", "options", "says"),
     [
-        ({"queue": {"slotz": 1}}, {}, {}, r"llmbx.toml: at clusters.c: unknown key 'slotz' \(did you mean 'slots'\?\)"),
-        ({"queue": {"slots": "two"}}, {}, {}, "llmbx.toml: at clusters.c: at slots: Expected int"),
+        (
+            {"queue": {"slotz": 1}},
+            {},
+            {},
+            r"llmbx.toml: at clusters.c.queue: unknown key 'slotz' \(did you mean 'slots'\?\)",
+        ),
+        ({"queue": {"slots": "two"}}, {}, {}, "llmbx.toml: at clusters.c.queue: at slots: Expected int"),
         ({"queue": 3}, {}, {}, "llmbx.toml: at clusters.c.queue: expected a table, got 3"),
         ({}, {"SLOTS": "two"}, {}, "SLOTS='two': expected an integer"),
         ({}, {"ORDER": "lost"}, {}, "ORDER='lost': expected first or last"),
         ({}, {"PATIENCE": "-1"}, {}, "PATIENCE='-1': at patience: Expected int >= 0"),
-        ({"queue": {"order": "lost"}}, {}, {}, r"clusters.c: at order: unknown value 'lost' \(did you mean 'last'\?\)"),
-        ({"queue": {"patience": -1}}, {}, {}, "clusters.c: at patience: Expected int >= 0"),
+        (
+            {"queue": {"order": "lost"}},
+            {},
+            {},
+            r"clusters.c.queue: at order: unknown value 'lost' \(did you mean 'last'\?\)",
+        ),
+        ({"queue": {"patience": -1}}, {}, {}, "clusters.c.queue: at patience: Expected int >= 0"),
         ({}, {"EAGER": "perhaps"}, {}, "EAGER='perhaps': expected true or false"),
         ({}, {}, {"slotz": 1}, "settings of queue: unknown key 'slotz'"),
     ],

@@ -117,6 +117,29 @@ def test_a_collision_of_third_parties_names_both(capsys: pytest.CaptureFixture[s
     assert "plugin 'three': the launcher 'odd' is already registered by itself" in told
 
 
+def test_a_workload_that_declares_a_field_of_the_settings_class_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    import llmbx_maxtext.plugin as maxtext
+    from llmbx.model import Setting
+    from llmbx_maxtext.settings import MaxtextSettings
+
+    class Own(MaxtextSettings, frozen=True):
+        plugin = "own"
+
+    class Clash:
+        @hookimpl
+        def register_settings(self) -> type[Own]:
+            return Own
+
+        @hookimpl
+        def register_workloads(self) -> list[Any]:
+            (first, *_) = maxtext.register_workloads()
+            return [first.replace(settings={"extra": Setting(default="another", help="")})]
+
+    plugins = having(maxtext=maxtext, own=Clash())
+    assert {workload.plugin for workload in plugins.workloads} == {"maxtext"}
+    assert "plugin 'own': workload 'llama2': at settings.extra: Own has a field of this name" in capsys.readouterr().err
+
+
 def test_two_workloads_of_one_name_in_a_plugin_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     import llmbx_maxtext.plugin as maxtext
 

@@ -49,6 +49,8 @@ def test_only_what_the_user_set_replaces_the_recipes_value() -> None:
     row = {"size": "314b", "dtype": "bf16", "gpu_type": "gb200", "gpus": 128}
     assert nemo2_recipe.user_settings(plain("grok1", **row)) == {}
     assert nemo2_recipe.user_settings(plain("grok1", **row, settings={"lr": "1e-5"})) == {"optim.config.lr": 1e-5}
+    option = {"nemo": {"lr": 1e-5}}
+    assert nemo2_recipe.user_settings(plain("grok1", **row, plugin_settings=option)) == {"optim.config.lr": 1e-5}
     with pytest.raises(ConfigError, match="do not support --set attention, distributed_timeout_minutes: leave it out"):
         settings = {"attention": "sdpa", "distributed_timeout_minutes": "3"}
         nemo2_recipe.user_settings(plain("grok1", **row, settings=settings))

@@ -16,6 +16,7 @@ from llmbx.errors import UsageError
 from llmbx.model import Reference
 from llmbx.plugins.manager import load as load_plugins
 from llmbx.resolve import resolve
+from llmbx_nemo.settings import NemoSettings
 
 ROOT = Path(llmbx_nemo.__path__[0])
 
@@ -215,7 +216,9 @@ def test_the_examples_are_marked_as_examples() -> None:
 
 @pytest.mark.parametrize("workload", TABLES)
 def test_every_value_has_a_source_and_a_row_of_the_catalog(workload: str) -> None:
-    catalog = load_workload(ROOT / "catalog" / f"{workload}.toml", ROOT / "references" / f"{workload}.toml")
+    catalog = load_workload(
+        ROOT / "catalog" / f"{workload}.toml", ROOT / "references" / f"{workload}.toml", NemoSettings
+    )
     recipes = {recipe.name: recipe for recipe in catalog.recipes}
     assert catalog.references == tuple(load(workload))
     for reference in catalog.references:

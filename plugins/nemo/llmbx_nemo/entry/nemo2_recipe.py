@@ -245,7 +245,7 @@ def resume(folder: str) -> Any:
 
 def user_settings(spec: Spec) -> Fields:
     """Return the fields of settings that the user set. Raises `ConfigError` for a setting without a field."""
-    explicit = {name for name in spec["settings"] if spec["origins"].get(f"settings.{name}") == "--set"}
+    explicit = {name for name in spec["settings"] if spec["origins"].get(f"settings.{name}", "").startswith("--")}
     unknown = sorted(explicit - SETTING_FIELDS.keys() - OTHER_SETTINGS)
     if unknown:
         raise ConfigError(f"the NeMo 2 recipes do not support --set {', '.join(unknown)}: leave it out")
@@ -260,7 +260,7 @@ def callbacks(found: Any, spec: Spec, host: Host) -> None:
     from nemo.lightning.pytorch.callbacks.flops_callback import FLOPsMeasurementCallback
 
     listed = found.trainer.callbacks
-    if spec["origins"].get("settings.moe_token_drop") == "--set" and not spec["settings"]["moe_token_drop"]:
+    if spec["origins"].get("settings.moe_token_drop", "").startswith("--") and not spec["settings"]["moe_token_drop"]:
         remove_callback(found, "MegatronTokenDropCallback")
     if name := spec["published"]["flops_callback"]:
         listed.append(

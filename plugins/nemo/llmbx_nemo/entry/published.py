@@ -96,7 +96,7 @@ def user_settings(spec: Spec) -> Fields:
     return {
         field: spec["settings"][name]
         for name, fields in named.items()
-        if spec["origins"].get(f"settings.{name}") == "--set"
+        if spec["origins"].get(f"settings.{name}", "").startswith("--")
         for field in fields
     }
 

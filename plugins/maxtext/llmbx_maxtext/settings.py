@@ -1,0 +1,78 @@
+"""Settings of all workloads of MaxText."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from llmbx.api import Natural, Option, Positive, RunSpec, Settings, settings_of
+
+
+class MaxtextSettings(Settings, frozen=True):
+    """The table `[clusters.NAME.maxtext]`."""
+
+    plugin: ClassVar[str] = "maxtext"
+
+    maxtext: Annotated[
+        Literal["by-image", "2024.12", "0.2"],
+        Option(
+            help="MaxText release in the image; selects argument names, XLA flags and PGLE mode (by-image: from the "
+            "image's date).",
+            name="--maxtext-release",
+        ),
+    ] = "by-image"
+    pgle: Annotated[
+        Literal["by-image", "off", "nsys", "jax", "cpu-standin"],
+        Option(
+            help="Mode of profile-guided latency estimation: nsys (with JAX's converter), jax (automatic), cpu-standin "
+            "(test on a CPU)."
+        ),
+    ] = "by-image"
+    processes: Annotated[
+        Positive,
+        Option(help="Number of processes per machine without a GPU; they share its forced host devices equally."),
+    ] = 1
+    attention: Annotated[
+        str,
+        Option(
+            help="Attention kernel: cudnn_flash_te, cudnn_flash_jax (without Transformer Engine), dot_product …",
+            metavar="NAME",
+        ),
+    ] = "dot_product"
+    remat_policy: Annotated[
+        str,
+        Option(help="What is stored for the backward pass: full, minimal, custom (see remat_keep) …", metavar="POLICY"),
+    ] = "full"
+    remat_keep: Annotated[
+        str,
+        Option(help="Tensors that stay on the device with remat_policy=custom, separated by commas.", name=""),
+    ] = ""
+    scan_layers: Annotated[
+        bool, Option(help="Compile one layer and loop over it, instead of compiling all layers.")
+    ] = True
+    all_reduce_divisor: Annotated[
+        Natural,
+        Option(help="Threshold for combining all-reduces: 8 GiB divided by this value (0: XLA's default).", name=""),
+    ] = 0
+    all_gather_divisor: Annotated[
+        Natural,
+        Option(help="Threshold for combining all-gathers: 8 GiB divided by this value (0: XLA's default).", name=""),
+    ] = 0
+    reduce_scatter_divisor: Annotated[
+        Natural,
+        Option(
+            help="Threshold for combining reduce-scatters: 8 GiB divided by this value (0: XLA's default).", name=""
+        ),
+    ] = 0
+    hlo_dump: Annotated[bool, Option(help="Write XLA's modules as text to the run folder (hlo/<phase>).")] = False
+    extra: Annotated[
+        str,
+        Option(
+            help="Additional MaxText arguments (key=value, separated by spaces); they override all others.",
+            metavar="ARGUMENTS",
+        ),
+    ] = ""
+
+
+def settings(spec: RunSpec) -> MaxtextSettings:
+    """The settings of a run."""
+    return settings_of(spec, MaxtextSettings)
