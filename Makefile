@@ -1,20 +1,20 @@
-# `make test` sets up what the tests need and runs them all; `make unit` those that need nothing else.
+# `make test` sets up what the tests need and runs them all; `make unit` those that need nothing else and are quick.
 PYTHON  ?= python3
 TEST    := .test
 VENV    := $(TEST)/venv
 PYTEST  := LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python -m pytest
-# Many integration tests wait most of the time: one process more than there are cores.
+# Many tests wait most of the time: one process more than there are cores.
 CORES   := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell expr $(CORES) + 1)
 
 .PHONY: test unit lint docs docs-release release clean
 
 test: unit
-	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/integration
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/integration tests/thorough
 
 unit: $(VENV)/.ready
 	@rm -f $(TEST)/groups.json
-	$(PYTEST) -n $(CORES) --ignore tests/integration $(PYTEST_ARGS)
+	$(PYTEST) -n $(WORKERS) --ignore tests/integration --ignore tests/thorough $(PYTEST_ARGS)
 
 lint: $(VENV)/.ready
 	$(PYTEST) tests/test_house.py $(PYTEST_ARGS)

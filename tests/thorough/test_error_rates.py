@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-PATH = Path(__file__).parents[4] / "benchmarks" / "comparison.py"
+PATH = Path(__file__).parents[2] / "benchmarks" / "comparison.py"
 COMPARISONS = {1: 50, 3: 200, -5: 200}
 """By design: the runs on each side, or -5 for five pairs. The intervals over the steps of single runs take longer."""
 

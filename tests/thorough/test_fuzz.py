@@ -39,8 +39,8 @@ from llmbx.run.collect import collect_file
 from llmbx.run.finalize import finalize
 from llmbx_containers.images.lockfile import lock_path, read_lock
 
+from ..core.history.conftest import plugins, toy
 from ..run_factory import RunFactory, install, noise, run_factory, spec
-from .history.conftest import plugins, toy
 
 __all__ = ["install", "plugins", "run_factory", "spec", "toy"]
 
