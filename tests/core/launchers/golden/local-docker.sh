@@ -114,15 +114,11 @@ makes() {
 # The ranks are processes of this machine. Each has a supervisor that reports its end; both form one process group.
 set -m
 grace=${LLMBX_STOP_GRACE_S:-5} # seconds between TERM and KILL
-pids=() copies=() ticker=''
-exec 9<> <(:)         # events: a rank and its exit code, a signal and its number, or a tick
+pids=() copies=()
+exec 9<> <(:)         # events: a rank and its exit code, or a signal and its number
 trap 'signal_ranks USR1' USR1 # the signal for stack dumps
 
 forward() { echo "$1 $2" >&9; } # signal, its number
-
-tick() { # a periodic event while the script is alive, to detect killed supervisors
-  while sleep 5 && kill -0 "$$" 2> /dev/null; do echo tick >&9; done
-}
 
 free_port() {
   local port
@@ -175,24 +171,29 @@ stop_ranks() { # stop the remaining ranks; returns when all their output is in t
     while any_left && ((SECONDS < end)); do sleep 0.1; done
     signal_ranks KILL
   fi
-  kill -s KILL -- "-$ticker" 2> /dev/null
   wait "${pids[@]}" 2> /dev/null
   exec 8>&-
   wait "${copies[@]}"
 }
 
 next_end() { # wait for the next rank to end; sets n (the rank) and status (its exit code)
-  while read -r -u 9 n status; do
-    case $n in
-      tick)
+  local event
+  while :; do
+    # A second and not longer: bash runs the trap of a signal that arrives just before it reads only when it has read.
+    read -t 1 -r -u 9 event status
+    case $? in
+      0)
+        case $event in
+          *[A-Z]) interrupted "$event" "$status" ;;
+          *) n=$event; [ -n "${waiting[n]-}" ] && return ;;
+        esac ;;
+      *)
         for n in "${!waiting[@]}"; do
           kill -0 "${pids[n]}" 2> /dev/null && continue
           wait "${pids[n]}" # its supervisor was killed and did not report
           status=$?
           return
         done ;;
-      *[A-Z]) interrupted "$n" "$status" ;;
-      *) [ -n "${waiting[n]-}" ] && return ;;
     esac
   done
 }
@@ -206,8 +207,6 @@ run() { # number of ranks, function that runs one
   pids=() copies=()
   exec 8> >(exec cat) # lives as long as this script or a supervisor, which keep its input open
   clock=$!
-  tick 8>&- &
-  ticker=$!
   for ((n = 0; n < $1; n++)); do
     out=$log
     [ "$1" -gt 1 ] && out=rank-$n.log
