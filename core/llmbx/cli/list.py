@@ -14,7 +14,7 @@ COLUMNS = ("plugin", "workload", "size", "dtypes", "gpu_types", "gpus")
 
 
 @click.command("list")
-@click.option("--plugin", help="Only this plugin's workloads.")
+@click.option("--plugin", metavar="NAME|PATH", help="Only this plugin's workloads.")
 @click.argument("workload", required=False, type=WORKLOAD)
 @format_option
 def command(plugin: str | None, workload: str | None, format_: str) -> None:
@@ -29,10 +29,13 @@ def command(plugin: str | None, workload: str | None, format_: str) -> None:
       llmbx list llama3.1
       llmbx list --plugin nemo --format json
     """
+    from ..plugins.local_sources import is_path
     from ..plugins.manager import load
 
     plugins = load()
-    if plugin:
+    if plugin and is_path(plugin):
+        plugin = plugins.framework_at(plugin)
+    elif plugin:
         plugins.framework(plugin)
     chosen = (
         [plugins.workload(workload, plugin)]

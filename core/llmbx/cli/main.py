@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import re
 import sys
 from importlib.machinery import ModuleSpec
@@ -14,6 +15,7 @@ import click
 
 from .. import __version__
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
+from ..plugins import local_sources
 from ..plugins.entry_points import entry_points
 from ..plugins.isolation import failure, isolated
 from . import streams
@@ -167,6 +169,8 @@ def main() -> NoReturn:
 def _run() -> int:
     """Run the verb and return its exit code."""
     code: Any = 0
+    if found := local_sources.from_arguments(sys.argv[1:], os.environ):
+        os.environ[local_sources.VARIABLE] = found
     try:
         code = cli.main(prog_name="llmbx", standalone_mode=False)
     except SystemExit as stop:
@@ -188,8 +192,6 @@ def _run() -> int:
 
 def _without_secrets(text: str) -> str:
     """An error message without secrets: it may quote an option, a file or a tool's output."""
-    import os
-
     from ..secrets import scrub
 
     return scrub(text, os.environ)

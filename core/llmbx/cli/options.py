@@ -16,6 +16,7 @@ from ..config.profiles import Config, choose_profile, load_config
 from ..config.request import STAGE_PATH_NOTE, Request, parse_pairs
 from ..errors import UsageError, did_you_mean
 from ..model import RunSpec
+from ..plugins.local_sources import is_path
 from ..plugins.manager import Plugins, load
 from ..runtimes.select import AUTO
 from . import plugin_options
@@ -35,7 +36,11 @@ _MAX_STEPS = click.option(
 RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     "names": click.argument("names", nargs=-1, metavar="[PLUGIN] WORKLOAD", type=WORKLOAD),
     "workload": click.option("-w", "--workload", help="Workload, instead of the argument WORKLOAD."),
-    "plugin": click.option("--plugin", help="Plugin to use if several provide the workload."),
+    "plugin": click.option(
+        "--plugin",
+        metavar="NAME|PATH",
+        help="Plugin of the workload; PATH is one that is not installed (file or folder).",
+    ),
     "size": click.option("-s", "--size", help="Model size: 8b, 70b, 405b, 314b, mini …"),
     "dtype": click.option(
         "--dtype", help="Data type: bf16, fp8 or fp32. Default: the workload's; fp32 for a mini on a CPU."
@@ -155,6 +160,8 @@ def which_workload(names: tuple[str, ...], workload: str | None, plugin: str | N
     Raises `UsageError` unless exactly one workload is named.
     """
     found = [*names, *([workload] if workload else [])]
+    if plugin is not None and is_path(plugin):
+        plugin = load().framework_at(plugin)
     if len(names) == 2 and plugin in (None, names[0]):
         plugin = found.pop(0)
     if len(found) != 1:

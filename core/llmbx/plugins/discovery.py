@@ -57,8 +57,8 @@ def own_first(points: Iterable[importlib.metadata.EntryPoint]) -> list[importlib
 
 
 def owner(point: importlib.metadata.EntryPoint) -> str:
-    """Return the name of the distribution that has the entry point."""
-    return _facts(point.dist)[0] if point.dist else "?"
+    """Return the name of the distribution that has the entry point, or the path of a plugin that is not installed."""
+    return _facts(point.dist)[0] if point.dist else getattr(point, "source", "?")
 
 
 @functools.cache
@@ -74,7 +74,7 @@ def _facts(dist: importlib.metadata.Distribution) -> tuple[str, str]:
 def _register(
     manager: pluggy.PluginManager, point: importlib.metadata.EntryPoint, before: list[PluginInfo]
 ) -> PluginInfo:
-    name, version = _facts(point.dist) if point.dist else ("?", "?")
+    name, version = _facts(point.dist) if point.dist else (owner(point), "not installed")
     info = PluginInfo(name=point.name, distribution=name, version=version, module=point.value)
     taken = next((other for other in before if other.name == point.name), None)
     if taken is not None:

@@ -1,18 +1,32 @@
-"""Entry points of all installed packages, scanned once for plugins and commands."""
+"""Entry points of plugins and commands: of all installed packages, and of plugins that are not installed."""
 
 from __future__ import annotations
 
 import functools
 import importlib.metadata
+import os
 import sys
 from typing import Any
 
+from . import local_sources
+
 
 def entry_points(group: str) -> list[importlib.metadata.EntryPoint]:
-    """Return the entry points of `group`, in the order in which packages are found."""
-    return list(_scanned(tuple(sys.path)).select(group=group))
+    """Return the entry points of `group`: in the order in which packages are found, then those that are not installed.
+
+    A project folder whose package is installed too is one plugin, not two.
+    """
+    installed = list(_scanned(tuple(sys.path)).select(group=group))
+    known = {(point.name, point.value) for point in installed}
+    local = [point for path in local_sources.paths(os.environ) for point in _local(str(path)) if point.group == group]
+    return [*installed, *(point for point in local if (point.name, point.value) not in known)]
 
 
 @functools.cache
 def _scanned(path: tuple[str, ...]) -> Any:  # EntryPoints; Python 3.11 has another type with the same `select`
     return importlib.metadata.entry_points()
+
+
+@functools.cache
+def _local(path: str) -> list[importlib.metadata.EntryPoint]:
+    return local_sources.points(path)

@@ -35,8 +35,8 @@ from ..model import (
 from ..model.flops import Flops
 from ..model.settings import Settings, fields
 from ..runtimes.base import Runtime
-from . import proxy
-from .discovery import PluginInfo, discover
+from . import local_sources, proxy
+from .discovery import GROUP, PluginInfo, discover
 from .isolation import isolated
 from .log_parser import CheckedParser, wrap_log_format
 from .validation import return_type, validate, with_article
@@ -160,6 +160,19 @@ class Plugins:
         if name not in self.frameworks():
             raise UsageError(f"no framework plugin named '{name}'{did_you_mean(name, self.frameworks())}")
         return Framework(self, name)
+
+    def framework_at(self, path: str) -> str | None:
+        """Return the framework in a file or project folder; None if it has none or several.
+
+        Raises `UsageError` if the plugin cannot be loaded.
+        """
+        full = str(Path(path).absolute())
+        names = {point.name for point in local_sources.find(Path(full)) if point.group == GROUP}
+        for info in self.broken:
+            if info.name in names and info.distribution == full:
+                raise UsageError(f"--plugin {path}: {info.error}")
+        found = [name for name in self.frameworks() if name in names]
+        return found[0] if len(found) == 1 else None
 
     @functools.cached_property
     def workloads(self) -> list[Workload]:

@@ -7,6 +7,7 @@ imports pytest, and no other part of llmbx imports it.
 
 from __future__ import annotations
 
+from .conformance import CHECKS, conforms
 from .contract import assert_plugin_ok, check_plugin
 from .fixtures import llmbx_cli, llmbx_install, llmbx_parse, llmbx_render, llmbx_run, llmbx_spec
 from .isolation import Isolated
@@ -16,12 +17,14 @@ from .running import Done
 from .sample import sample_spec
 
 __all__ = [
+    "CHECKS",
     "Done",
     "Isolated",
     "Parsed",
     "Preview",
     "assert_plugin_ok",
     "check_plugin",
+    "conforms",
     "llmbx_cli",
     "llmbx_install",
     "llmbx_parse",

@@ -36,25 +36,33 @@ def check_plugin(name: str, log: str | None = None) -> list[str]:
         return [f"there is no entry point '{name}' in the group llmbx (known: {known})"]
     if info.error:
         return [f"it cannot be loaded: {info.error}"]
-    return list(dict.fromkeys(_problems(info, plugins, log)))
+    return list(dict.fromkeys(text for part in PARTS for text in part_problems(info, plugins, part, log)))
 
 
-def _problems(info: PluginInfo, plugins: Plugins, log: str | None) -> Iterator[str]:
+PARTS = {"hooks": None, "catalog": "register_workloads", "log": "parse_log", "profiler": "wrap_command", "tools": None}
+"""The parts of the contract, and the hook without which a part does not apply."""
+
+
+def part_problems(info: PluginInfo, plugins: Plugins, part: str, log: str | None = None) -> Iterator[str]:
+    """Yield the problems of a plugin that could be loaded in one of `PARTS`."""
+    found = {
+        "hooks": lambda: _hooks(info, plugins),
+        "catalog": lambda: framework_problems(info, plugins),
+        "log": lambda: parser_problems(info.name, plugins, log),
+        "profiler": lambda: profiler_problems(info, plugins),
+        "tools": lambda: tool_problems(info, plugins),
+    }
+    try:
+        if PARTS[part] in (None, *info.hooks):
+            yield from found[part]()
+    except LlmbxError as error:
+        yield str(error)
+
+
+def _hooks(info: PluginInfo, plugins: Plugins) -> Iterator[str]:
     module = plugins.manager.get_plugin(info.name)
     for hook in HOOKS:
         if callable(getattr(module, hook, None)) and hook not in info.hooks:
             yield f"{hook} has no @hookimpl: it is never called"
     if not info.hooks:
         yield "it implements no hook"
-    parts = (
-        ("register_workloads", framework_problems(info, plugins)),
-        ("parse_log", parser_problems(info.name, plugins, log)),
-        ("wrap_command", profiler_problems(info, plugins)),
-        ("", tool_problems(info, plugins)),
-    )
-    for hook, found in parts:
-        try:
-            if hook in ("", *info.hooks):
-                yield from found
-        except LlmbxError as error:
-            yield str(error)

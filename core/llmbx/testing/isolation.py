@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..model.settings import fields
+from ..plugins.local_sources import VARIABLE
 from ..plugins.manager import load
 
 CHANGES = (
@@ -62,4 +63,6 @@ def without_changes(environ: Mapping[str, str]) -> dict[str, str]:
     kinds = load().settings.values()
     declared = {name for kind in kinds for field in fields(kind) for name in field.option.variables}
     prefixes = (*CHANGES, *(prefix for kind in kinds for prefix in kind.variable_prefixes))
-    return {name: value for name, value in environ.items() if not name.startswith(prefixes) and name not in declared}
+    kept = {VARIABLE: environ[VARIABLE]} if VARIABLE in environ else {}  # the plugin that is tested
+    rest = {name: value for name, value in environ.items() if not name.startswith(prefixes) and name not in declared}
+    return rest | kept

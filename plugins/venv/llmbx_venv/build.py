@@ -172,6 +172,8 @@ class _Builder:
         download, disk = _megabytes(environment, builds)
         size = f"{_size(download)} to download (less if cached by pip), {_size(disk)} on disk"
         count = sum(map(len, environment.steps))
+        if not count and not builds:
+            return  # a Python without packages
         names = ", ".join(build for build, _ in builds.values())
         self.progress(
             f"environment {self.paths.label}: {count} pinned packages for Python {self.interpreter.version}"

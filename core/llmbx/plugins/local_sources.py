@@ -1,0 +1,144 @@
+"""Plugins that are not installed: single files and project folders, named by `--plugin PATH` or enabled by the user."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import PluginError, UsageError
+
+VARIABLE = "LLMBX_PLUGINS"
+"""Paths of plugins, separated as in PATH, besides those that the user enabled. Processes of llmbx inherit it."""
+
+GROUPS = ("llmbx", "llmbx.commands")
+
+
+class LocalPoint(importlib.metadata.EntryPoint):
+    """An entry point of a file or project folder: `source`."""
+
+    source: str
+
+
+class FilePoint(LocalPoint):
+    """The entry point of a plugin that is one file; `value` is its path."""
+
+    def load(self) -> Any:
+        """Import the file as a module of its own."""
+        import importlib.util
+
+        name = f"llmbx_file_{self.name}"
+        if name in sys.modules:
+            return sys.modules[name]
+        spec = importlib.util.spec_from_file_location(name, self.value)
+        if spec is None or spec.loader is None:
+            raise PluginError(f"{self.value} is not a Python file")
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return module
+
+
+class MissingPoint(LocalPoint):
+    """Stands for a path without a plugin; `value` says why."""
+
+    def load(self) -> Any:
+        """Raise `PluginError` with the reason."""
+        raise PluginError(self.value)
+
+
+def is_path(text: str) -> bool:
+    """Whether the value of `--plugin` is a path, not the name of a plugin."""
+    return os.sep in text or text.endswith(".py") or text in (".", "..")
+
+
+def from_arguments(arguments: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """The value of `VARIABLE` with the paths of `--plugin PATH` added; None if the arguments name none.
+
+    The options of a plugin exist only when it is loaded, so these paths are read before the command line is.
+    """
+    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    given = [one.partition("=")[2] or after for one, after in pairs if one.partition("=")[0] == "--plugin"]
+    found = [str(Path(text).absolute()) for text in given if is_path(text)]
+    return os.pathsep.join(dict.fromkeys([*found, *_named(environ)])) if found else None
+
+
+def enabled_file(environ: Mapping[str, str]) -> Path:
+    """The user's list of enabled plugins, one path in a line."""
+    base = environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(base).expanduser() / "llmbx" / "plugins.txt"
+
+
+def enabled(environ: Mapping[str, str]) -> list[str]:
+    """The paths of the plugins that the user enabled."""
+    try:
+        lines = enabled_file(environ).read_text(encoding="utf-8").splitlines()
+    except (OSError, RuntimeError, UnicodeDecodeError):  # none, or no home folder
+        return []
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def paths(environ: Mapping[str, str]) -> list[str]:
+    """The paths of all plugins that are not installed."""
+    return [*dict.fromkeys([*_named(environ), *enabled(environ)])]
+
+
+def points(path: str) -> list[importlib.metadata.EntryPoint]:
+    """The entry points of a file or project folder; a `MissingPoint` if it has none."""
+    try:
+        return [*find(Path(path))]
+    except UsageError as error:
+        return [_point(MissingPoint, Path(path).stem, str(error), GROUPS[0], path)]
+
+
+def find(path: Path) -> Iterator[LocalPoint]:
+    """Yield the entry points of a file or project folder. Raises `UsageError` if it has none.
+
+    The folder's `src`, or else the folder itself, is added to `sys.path`.
+    """
+    if path.is_dir():
+        yield from _of_project(path)
+    elif path.suffix == ".py" and path.is_file():
+        name = re.sub(r"\W+", "_", path.stem).strip("_").lower()
+        yield _point(FilePoint, name, str(path), GROUPS[0], str(path))
+    else:
+        problem = "expected a Python file or a project folder" if path.exists() else "no such file or folder"
+        raise UsageError(f"{path}: {problem}")
+
+
+def _of_project(folder: Path) -> Iterator[LocalPoint]:
+    from ..toml_file import parse_toml
+
+    file = folder / "pyproject.toml"
+    if not file.is_file():
+        raise UsageError(f"{folder}: no pyproject.toml in this folder")
+    project = parse_toml(file).get("project", {})
+    groups = project.get("entry-points", {}) if isinstance(project, dict) else {}
+    found = {
+        group: groups[group] for group in GROUPS if isinstance(groups, dict) and isinstance(groups.get(group), dict)
+    }
+    if not any(found.values()):
+        raise UsageError(f'{file}: expected a table [project.entry-points.llmbx] with NAME = "MODULE"')
+    source = str(folder / "src" if (folder / "src").is_dir() else folder)
+    if source not in sys.path:
+        sys.path.append(source)
+    for group, members in found.items():
+        for name, value in members.items():
+            yield _point(LocalPoint, str(name), str(value), group, str(folder))
+
+
+def _named(environ: Mapping[str, str]) -> list[str]:
+    return [text for text in environ.get(VARIABLE, "").split(os.pathsep) if text]
+
+
+def _point(kind: type[LocalPoint], name: str, value: str, group: str, source: str) -> LocalPoint:
+    point = kind(name=name, value=value, group=group)
+    vars(point)["source"] = source  # entry points cannot be changed otherwise
+    return point
