@@ -14,18 +14,21 @@ from ..cli.output import Row, format_option, print_json, print_rows
 from ..errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from ..plugins.manager import Plugins
     from ..testing.conformance import Outcome
     from .template import Kind
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+TIMES = ("name", "total_ms", "import_ms", "hooks_ms", "slowest_hook")
 COLUMNS = ("name", "version", "distribution", "status", "hooks")
 
 
 @click.group("plugins", invoke_without_command=True)
+@click.option("--timing", is_flag=True, help="List how long each plugin takes to be imported and to describe itself.")
 @format_option
 @click.pass_context
-def command(context: click.Context, format_: str) -> None:
+def command(context: click.Context, timing: bool, format_: str) -> None:
     """List the plugins.
 
     A plugin is a package with an entry point in the group `llmbx`, or a file or project folder that was enabled. A
@@ -38,6 +41,9 @@ def command(context: click.Context, format_: str) -> None:
 
     plugins = load()
     plugins.ask_all()
+    if timing:
+        print_rows(_times(plugins), TIMES, format_, empty="no plugin found")
+        return
     rows: list[Row] = [
         {
             "name": info.name,
@@ -50,6 +56,27 @@ def command(context: click.Context, format_: str) -> None:
         for info in plugins.infos
     ]
     print_rows(rows, COLUMNS, format_, empty="no plugin found")
+
+
+def _times(plugins: Plugins) -> list[Row]:
+    """The time of each plugin, the slowest first."""
+    rows: list[Row] = []
+    for info in plugins.infos:
+        hooks = {hook: seconds for (plugin, hook), seconds in plugins.times.items() if plugin == info.name}
+        slowest = max(hooks, key=lambda hook: hooks[hook], default=None)
+        total = (info.import_s or 0.0) + sum(hooks.values())
+        rows.append(
+            {
+                "name": info.name, "total_ms": _ms(total), "import_ms": _ms(info.import_s),
+                "hooks_ms": _ms(sum(hooks.values())), "slowest_hook": slowest,
+                "hooks": {hook: _ms(seconds) for hook, seconds in hooks.items()}, "error": info.error,
+            }
+        )  # fmt: skip
+    return sorted(rows, key=lambda row: -row["total_ms"])
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(1000 * seconds, 1)
 
 
 def _kind_option(kind: str, text: str) -> Callable[[F], F]:

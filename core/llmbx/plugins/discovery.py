@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import re
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..errors import PluginError, did_you_mean
 from ..model import Value
 from .entry_points import entry_points
 from .isolation import PLUGIN_EXCEPTIONS, describe_error, stdout_to_stderr
+from .time_limit import TookTooLong, limit_s, limited
 
 GROUP = "llmbx"
 OWN = "llmbx"
@@ -31,6 +33,7 @@ class PluginInfo(Value, frozen=True):
     module: str
     hooks: tuple[str, ...] = ()
     error: str | None = None
+    import_s: float | None = None
 
     @property
     def warning(self) -> str | None:
@@ -79,12 +82,16 @@ def _register(
     taken = next((other for other in before if other.name == point.name), None)
     if taken is not None:
         return info.replace(error=f"the name '{point.name}' is taken by {taken.distribution} {taken.version}")
+    limit, began = limit_s(), time.monotonic()
     try:
-        with stdout_to_stderr():
+        with stdout_to_stderr(), limited(limit):
             plugin = point.load()
+        info = info.replace(import_s=time.monotonic() - began)
         _check_version(plugin)
         manager.register(plugin, name=point.name)
         _check_hooks(manager, plugin)
+    except TookTooLong:
+        return info.replace(error=f"its import did not end within {limit:g} s")
     except PLUGIN_EXCEPTIONS as error:
         if manager.has_plugin(point.name):
             manager.unregister(name=point.name)

@@ -6,6 +6,7 @@ import collections
 import functools
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,9 +40,13 @@ from . import local_sources, proxy
 from .discovery import GROUP, PluginInfo, discover
 from .isolation import isolated
 from .log_parser import CheckedParser, wrap_log_format
+from .time_limit import UNLIMITED, VARIABLE, TookTooLong, limit_s, limited
 from .validation import return_type, validate, with_article
 
 T = TypeVar("T")
+
+SLOW_S = 2.0
+"""Time of one call from which the user is told: every command waits for it."""
 
 
 class Framework:
@@ -111,6 +116,8 @@ class Plugins:
     def __init__(self, manager: pluggy.PluginManager, infos: list[PluginInfo]) -> None:
         self.manager = manager
         self.infos = infos
+        self.times: dict[tuple[str, str], float] = {}
+        """Seconds in each hook of each plugin so far."""
         self._runtimes: dict[str, Runtime] | None = None
         self._launchers: dict[str, Launcher] | None = None
 
@@ -128,10 +135,22 @@ class Plugins:
         if chosen is None:
             raise UsageError(f"no plugin named '{plugin}'{did_you_mean(plugin, self.frameworks())}")
         others = [p for p in self.manager.get_plugins() if p is not chosen]
-        with isolated(f"plugin '{plugin}' failed in {hook}"):
-            answer = self.manager.subset_hook_caller(hook, remove_plugins=others)(**arguments)
-        what = f"plugin '{plugin}': {hook}"
+        what, began = f"plugin '{plugin}': {hook}", time.monotonic()
+        limit = float("inf") if hook in UNLIMITED else limit_s()
+        try:
+            with isolated(f"plugin '{plugin}' failed in {hook}"), limited(limit):
+                answer = self.manager.subset_hook_caller(hook, remove_plugins=others)(**arguments)
+        except TookTooLong:
+            raise PluginError(f"{what} did not return within {limit:g} s ({VARIABLE} sets the limit)") from None
+        finally:
+            self._note_time(plugin, hook, time.monotonic() - began)
         return [validate(what, hook, one) for one in answer] if return_type(hook)[0] else validate(what, hook, answer)
+
+    def _note_time(self, plugin: str, hook: str, seconds: float) -> None:
+        """Add the time of a call; say so once if it was long and every command waits for this hook."""
+        if seconds > SLOW_S and hook not in UNLIMITED and self.times.get((plugin, hook), 0.0) <= SLOW_S:
+            print(f"llmbx: plugin '{plugin}' took {seconds:.1f} s in {hook}", file=sys.stderr)
+        self.times[plugin, hook] = self.times.get((plugin, hook), 0.0) + seconds
 
     def gather(self, hook: str) -> Iterable[tuple[str, Any]]:
         """Call a hook of every plugin that has it; yield plugin and result. A plugin that fails is disabled."""
