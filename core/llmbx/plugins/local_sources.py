@@ -64,7 +64,7 @@ def from_arguments(arguments: Sequence[str], environ: Mapping[str, str]) -> str 
 
     The options of a plugin exist only when it is loaded, so these paths are read before the command line is.
     """
-    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    pairs = zip(arguments, [*arguments[1:], ""], strict=False)
     given = [one.partition("=")[2] or after for one, after in pairs if one.partition("=")[0] == "--plugin"]
     found = [str(Path(text).absolute()) for text in given if is_path(text)]
     return os.pathsep.join(dict.fromkeys([*found, *_named(environ)])) if found else None

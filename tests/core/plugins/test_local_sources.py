@@ -115,4 +115,4 @@ def test_paths_are_read_before_the_options_are() -> None:
     assert from_arguments(["run", "a", "--plugin", "nemo"], {}) is None
     assert from_arguments(["run", "--plugin", "./x", "--plugin=./x"], {}) == here
     assert from_arguments(["run", "--plugin=./x"], {VARIABLE: "/y"}) == f"{here}{os.pathsep}/y"
-    assert from_arguments(["run", "--plugin"], {}) is None
+    assert from_arguments(["run", "--plugin"], {}) is None and from_arguments([], {}) is None
