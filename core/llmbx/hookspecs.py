@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
+    from .checks.base import Check
     from .config.install import Install
     from .launchers.base import Launcher
     from .logs.parser import LogFormat, LogParser
@@ -115,6 +116,28 @@ def build_command(spec: RunSpec, image: Image) -> Launch | None:
     """
 
 
+@hookspec
+def register_checks() -> Sequence[Check]:
+    """Return checks of the results of this plugin's runs, beside those of llmbx (docs/checks.md).
+
+    When: after a run has ended. Called for the run's framework and for each of its profilers. `test` gets everything
+    that is known about the run (`Evidence`: steps, events, figures, specification, nodes) and returns what it found in
+    one line, `NotPossible` with the reason, or None. The finding has the check's `effect`: "failed", "invalid", "not
+    comparable" or "warning". A check that raises is reported as not possible.
+
+    Example::
+
+        def saturated(evidence):
+            found = [step.number for step in evidence.steps if step.loss == 65504]
+            return f"the loss of step {found[0]} is the largest number of fp16" if found else None
+
+        @hookimpl
+        def register_checks():
+            return [Check(id="fp16", reads="The loss.", means="The numbers are too large for fp16.",
+                          do="Use bf16.", effect="invalid", test=saturated)]
+    """
+
+
 @hookspec(firstresult=True)
 def register_profiler() -> Profiler | None:
     """Return the properties of this profiler: the length of its runs, and whether their results stay comparable.
@@ -126,7 +149,7 @@ def register_profiler() -> Profiler | None:
 
         @hookimpl
         def register_profiler():
-            return Profiler(takes_steps=True, disturbs="")
+            return Profiler(takes_steps=True, disturbs="nothing")
     """
 
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from ..catalog.environments import needed as needed
     from ..catalog.workloads import load_workload as load_workload
     from ..catalog.workloads import load_workloads as load_workloads
+    from ..checks.base import Check as Check
+    from ..checks.base import Evidence as Evidence
+    from ..checks.base import NotPossible as NotPossible
     from ..codec import decode as decode
     from ..codec import decoder as decoder
     from ..config.plugin_settings import Layer as Layer

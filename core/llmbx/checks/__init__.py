@@ -6,6 +6,8 @@ possible, or with nothing. To add one: write the function beside its group, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..model.result import CheckOutcome
 from . import damage, end, hardware, loss, timing, work
 from .base import Check, Evidence, NotPossible
@@ -21,12 +23,15 @@ GROUPS: dict[str, tuple[Check, ...]] = {
 """Every check, by group, in the order in which they run and in which the first finding becomes the cause."""
 
 
-def run_checks(evidence: Evidence) -> tuple[CheckOutcome, ...]:
-    """The checks that found something or were not possible. A log without a step has nothing to check."""
+def run_checks(evidence: Evidence, own: Sequence[Check] = ()) -> tuple[CheckOutcome, ...]:
+    """The checks that found something or were not possible. A log without a step has nothing to check.
+
+    `own` are those of the run's plugins, after the others.
+    """
     if not evidence.steps:
         return ()
     found = []
-    for check in (check for checks in GROUPS.values() for check in checks):
+    for check in (*(check for checks in GROUPS.values() for check in checks), *own):
         answer = check.test(evidence)
         if isinstance(answer, NotPossible):
             found.append(CheckOutcome(check=check.id, outcome="not possible", text=answer.reason))

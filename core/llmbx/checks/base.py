@@ -15,6 +15,10 @@ Effect = Literal["failed", "invalid", "not comparable", "warning"]
 """What a finding does to a run: `failed` keeps valid data and fails the run; `invalid` takes the data away, too."""
 
 
+OWN_CHECK = ":"
+"""In the id of a check that a plugin brings: PLUGIN:ID."""
+
+
 class Conflict(Value, frozen=True):
     """A step that a log has twice, with two values of `field` (time_s or loss)."""
 
@@ -96,14 +100,20 @@ Answer = str | NotPossible | None
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One rule. `reads` says what it looks at, `means` what a finding means, `do` what to do about it."""
+    """One rule about the result of a run."""
 
     id: str
+    """Its name in `result.json`; of a plugin's check with the name of the plugin before it: PLUGIN:ID."""
     reads: str
+    """What it looks at."""
     means: str
+    """What a finding means."""
     do: str
+    """What the user can do about a finding."""
     effect: Effect
+    """What a finding does to the run."""
     test: Callable[[Evidence], Answer]
+    """The rule. Pure: it reads the evidence only."""
 
 
 NO_SPEC = NotPossible(reason="the log is not that of a run of llmbx, so nothing is known about what was asked for")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from msgspec.structs import asdict
 
 from ..checks import GROUPS, first, run_checks, texts
+from ..checks.base import OWN_CHECK
 from ..errors import InfraError, LlmbxError
 from ..logs.find import LogFile, sniff
 from ..logs.parser import LogFormat, LogParser
@@ -193,7 +194,10 @@ def _outcomes(
         ended = result is not None and result.exit_code == 0
         well = ended and reached_end(run.record.spec, read.steps, number)
     found = run_checks(gather(run, read, getattr(parser, "prints", None), figures, first=number, ended_well=well))
-    return tuple(_of_run(each, result) for each in found) if run is not None and result is not None else found
+    if run is None or result is None:
+        return found
+    own = (each for each in result.checks if OWN_CHECK in each.check)  # a plugin's, as the run recorded it
+    return (*(_of_run(each, result) for each in found), *own)
 
 
 def _announced_end(steps: Sequence[Step]) -> bool:

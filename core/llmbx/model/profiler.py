@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from .base import Value
 
 
@@ -18,5 +20,7 @@ class Profiler(Value, frozen=True):
     """Training steps of a run if the user requests none; None: the recipe's."""
     walltime_minutes: int | None = None
     """Upper limit of the default time limit, in minutes."""
-    disturbs: str = "a profiler was around the run"
-    """Why results under this profiler cannot be compared with others; empty if it does not affect them."""
+    disturbs: Literal["time", "memory", "nothing"] = "time"
+    """What it changes in the measured steps. Results of a run whose time it changes are not comparable; if it changes
+    the memory only, the result has a warning.
+    """

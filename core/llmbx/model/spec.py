@@ -148,6 +148,8 @@ class RunSpec(Value, frozen=True):
     """Plugins that wrap the launch, in order."""
     disturbed: tuple[str, ...] = ()
     """Reasons why these profilers make the results incomparable, apart from profiling and tracing themselves."""
+    inflated: tuple[str, ...] = ()
+    """Warnings about profilers that change the memory of the run."""
     checkpoint: CheckpointSpec = CheckpointSpec()
     """Checkpoints to save and load."""
     checkpoint_facts: Checkpointing | None = None

@@ -15,6 +15,7 @@ import pluggy
 
 from .. import hookspecs
 from ..catalog.workloads import with_declared
+from ..checks.base import Check
 from ..config.install import Install
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..launchers.base import Launcher
@@ -37,6 +38,7 @@ from ..model.flops import Flops
 from ..model.settings import Settings, fields
 from ..runtimes.base import Runtime
 from . import local_sources, proxy
+from .checks import failed_check, wrap_check
 from .discovery import GROUP, PluginInfo, discover
 from .isolation import isolated
 from .log_parser import CheckedParser, wrap_log_format
@@ -321,6 +323,17 @@ class Plugins:
         if name not in self.profilers():
             raise UsageError(f"no profiler named '{name}'{did_you_mean(name, self.profilers())}")
         return self.ask(name, "register_profiler") or Profiler()
+
+    def checks(self, spec: RunSpec) -> list[Check]:
+        """Return the checks of the run's framework and profilers, whose faults make them not possible."""
+        found: list[Check] = []
+        for name in dict.fromkeys((spec.plugin, *spec.profilers)):
+            try:
+                answers = self.ask(name, "register_checks")
+                found += [wrap_check(name, check) for answer in answers for check in answer]
+            except LlmbxError as error:
+                found.append(failed_check(name, str(error)))
+        return found
 
     def write_sections(self, path: Path, title: str, sections: Sequence[Section]) -> None:
         """Write a page of sections with the first plugin that can. Raises `UsageError` if no plugin can."""

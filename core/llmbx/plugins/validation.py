@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from .. import hookspecs
+from ..checks.base import Check
 from ..codec import convert
 from ..config.install import Install
 from ..errors import PluginError
@@ -40,6 +41,7 @@ from ..runtimes.base import Runtime
 _NAMES = {
     kind.__name__: kind
     for kind in (
+        Check,
         ComparisonOutcome,
         ConfigurationProgram,
         ExpectedConfiguration,

@@ -41,7 +41,10 @@ def length(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Plu
     measured = _window(layers, recipe)
     return {
         "steps": steps, "window": measured, "profile": profile, "trace": trace, "profilers": tuple(chosen),
-        "disturbed": tuple(facts.disturbs for facts in chosen.values() if facts.disturbs and not facts.traces),
+        "disturbed": tuple(f"the profiler {name} changes the step time" for name, facts in chosen.items()
+                           if facts.disturbs == "time" and not facts.traces),
+        "inflated": tuple(f"the profiler {name} changes the memory: its peak is not that of a run without it"
+                          for name, facts in chosen.items() if facts.disturbs == "memory"),
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..checks import first as first_finding
 from ..checks import run_checks, texts
-from ..checks.base import Arrival, Evidence
+from ..checks.base import Arrival, Check, Evidence
 from ..entry.seen import FILE as SEEN
 from ..files import read_record
 from ..launchers.nodes import read_nodes
@@ -69,13 +69,13 @@ def seen_gpus(run: Run) -> tuple[str, ...] | None:
         return None
 
 
-def decide(verdict: Verdict, evidence: Evidence) -> tuple[Verdict, tuple[CheckOutcome, ...]]:
-    """Apply the checks to the verdict: return the new verdict, and the outcomes of the checks.
+def decide(verdict: Verdict, evidence: Evidence, own: Sequence[Check] = ()) -> tuple[Verdict, tuple[CheckOutcome, ...]]:
+    """Apply the checks, with the plugins' `own`, to the verdict: return the new one, and the outcomes of the checks.
 
     The first finding that makes the data invalid is the cause of a run that would be completed; else the first one that
     only fails it.
     """
-    outcomes = run_checks(evidence)
+    outcomes = run_checks(evidence, own)
     invalid, failed = first_finding(outcomes, "invalid"), first_finding(outcomes, "failed")
     found = invalid or failed
     if found is None:

@@ -166,7 +166,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     well = verdict.status == "completed"
     facts = stated(run, plugins)
     found = gather(run, log, parser.prints, figures, first=first, ended_well=well, configured=facts)
-    verdict, outcomes = decide(verdict, found)
+    verdict, outcomes = decide(verdict, found, plugins.checks(spec))
     verdict, notes = analyze_artifacts(spec, run.path, plugins, verdict)
     notes += profiling_overhead(spec, log.steps, figures.step_time_s.median, first)
     result = build_result(run.record, status, figures).replace(
@@ -174,7 +174,15 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
         data_valid=verdict.data_valid,
         cause=verdict.cause,
         attempt=max(run.record.attempt, stored_attempts(run.path)),
-        warnings=(*figures.warnings, *faults, *notes, *_earlier(run), *left_result(run.path), *_unsearched(spec)),
+        warnings=(
+            *figures.warnings,
+            *faults,
+            *notes,
+            *spec.inflated,
+            *_earlier(run),
+            *left_result(run.path),
+            *_unsearched(spec),
+        ),
         phase_step_time_s=_phases(run.record, log, figures),
     )
     timing = result.timing.replace(first_step_s=first_step.seconds(run, status.started, status.ended))

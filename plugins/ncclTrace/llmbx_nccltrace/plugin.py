@@ -26,7 +26,7 @@ def register_profiler() -> Profiler:
     """Register the trace. Traced runs are as short as the recipes': logs reach gigabytes, and short jobs queue less."""
     from llmbx.api import Profiler
 
-    return Profiler(traces=True, steps=5, walltime_minutes=15, disturbs="communication was traced")
+    return Profiler(traces=True, steps=5, walltime_minutes=15, disturbs="time")
 
 
 @hookimpl

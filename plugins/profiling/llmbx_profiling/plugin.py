@@ -19,7 +19,7 @@ def register_settings() -> type[Settings]:
 @hookimpl
 def register_profiler() -> Profiler:
     """Register nsys, which records the requested steps."""
-    return Profiler(takes_steps=True, disturbs="")
+    return Profiler(takes_steps=True, disturbs="nothing")
 
 
 @hookimpl

@@ -11,7 +11,7 @@ from llmbx.api import Finding, Launch, Profiler, RunSpec, hookimpl
 @hookimpl
 def register_profiler() -> Profiler:
     """Register PyTorch's profiler, which records the requested steps."""
-    return Profiler(takes_steps=True, disturbs="")
+    return Profiler(takes_steps=True, disturbs="nothing")
 
 
 @hookimpl

@@ -20,7 +20,7 @@ from llmbx.api import Finding, Profiler, hookimpl
 
 @hookimpl
 def register_profiler():
-    return Profiler(disturbs="")
+    return Profiler(disturbs="nothing")
 
 @hookimpl
 def wrap_command(spec, launch):

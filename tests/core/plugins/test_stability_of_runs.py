@@ -53,7 +53,7 @@ from llmbx.model import Profiler
 
 @hookimpl
 def register_profiler():
-    return Profiler(disturbs="somebody watched")
+    return Profiler(disturbs="time")
 
 @hookimpl
 def wrap_command(spec, launch):
