@@ -9,13 +9,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
 from .. import hookspecs
 from ..catalog.workloads import with_declared
-from ..checks.base import Check
 from ..config.install import Install
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..launchers.base import Launcher
@@ -38,12 +37,14 @@ from ..model.flops import Flops
 from ..model.settings import Settings, fields
 from ..runtimes.base import Runtime
 from . import local_sources, proxy
-from .checks import failed_check, wrap_check
 from .discovery import GROUP, PluginInfo, discover
 from .isolation import isolated
 from .log_parser import CheckedParser, wrap_log_format
 from .time_limit import UNLIMITED, VARIABLE, TookTooLong, limit_s, limited
 from .validation import return_type, validate, with_article
+
+if TYPE_CHECKING:
+    from ..checks.base import Check
 
 T = TypeVar("T")
 
@@ -326,6 +327,8 @@ class Plugins:
 
     def checks(self, spec: RunSpec) -> list[Check]:
         """Return the checks of the run's framework and profilers, whose faults make them not possible."""
+        from .checks import failed_check, wrap_check
+
         found: list[Check] = []
         for name in dict.fromkeys((spec.plugin, *spec.profilers)):
             try:

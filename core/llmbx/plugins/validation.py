@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from .. import hookspecs
-from ..checks.base import Check
 from ..codec import convert
 from ..config.install import Install
 from ..errors import PluginError
@@ -41,7 +40,6 @@ from ..runtimes.base import Runtime
 _NAMES = {
     kind.__name__: kind
     for kind in (
-        Check,
         ComparisonOutcome,
         ConfigurationProgram,
         ExpectedConfiguration,
@@ -91,7 +89,12 @@ def validate(what: str, hook: str, answer: Any) -> Any:
 @functools.cache
 def return_type(hook: str) -> tuple[bool, type]:
     """Return whether a hook returns a sequence, and the type of its value or items, from its annotation."""
-    found = typing.get_type_hints(getattr(hookspecs, hook), localns=_NAMES)["return"]
+    names: dict[str, Any] = {**_NAMES}
+    if hook == "register_checks":
+        from ..checks.base import Check  # takes as long as the other records together, and few commands need it
+
+        names["Check"] = Check
+    found = typing.get_type_hints(getattr(hookspecs, hook), localns=names)["return"]
     if typing.get_origin(found) is Sequence:
         return True, typing.get_args(found)[0]
     return False, without_none(found)
