@@ -72,11 +72,18 @@ def in_the_way(path: Path) -> Path | None:
 def write_atomic(path: Path, content: bytes | str, mode: int = 0o666, durable: bool = True) -> None:
     """Write `path` completely or not at all (temporary file, flush, rename). Raises `InfraError`.
 
+    Of a link the file is written that it leads to; a pipe or device is written to, and stays.
+
     The file has the permissions `mode` without those that the umask removes, as with `open`.
     With `durable=False` the file may be lost in a power failure, but writing takes a fraction of the time.
     """
-    with disk_errors(str(path)), _written_beside(path, content, mode, durable) as temporary:
-        temporary.replace(path)
+    with disk_errors(str(path)):
+        path = path.resolve() if path.is_symlink() else path
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+            return
+        with _written_beside(path, content, mode, durable) as temporary:
+            temporary.replace(path)
 
 
 def write_exclusive(path: Path, content: bytes | str, mode: int = 0o666) -> bool:

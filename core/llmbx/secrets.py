@@ -60,7 +60,7 @@ SHORTEST = 8
 
 SHAPES = (
     (tuple(beginning.encode() for beginning in BEGINNINGS), re.compile(_TOKEN.encode())),
-    ((b"PRIVATE KEY-----",), re.compile(_PRIVATE_KEY.encode())),
+    ((b"PRIVATE KEY",), re.compile(_PRIVATE_KEY.encode())),
 )
 """Expressions for secrets in bytes, each with texts of which a match contains one."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -21,6 +22,21 @@ def test_a_file_in_the_place_of_a_folder_is_named(below: str, tmp_path: Path) ->
     assert str(refused.value) == f"{path} could not be written: {tmp_path}/file is a file, not a folder"
     with pytest.raises(UsageError, match=rf"\(LLMB_INSTALL\): {tmp_path}/file is a file; set LLMB_INSTALL"):
         Install(root=str(tmp_path / below), origin="LLMB_INSTALL").ensure()
+
+
+def test_a_link_a_pipe_and_a_device_stay_what_they_are(tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_atomic(link, "new")
+    assert link.is_symlink() and target.read_text() == "new"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomic(pipe, "through")
+    assert os.read(reader, 99) == b"through" and pipe.is_fifo()
+    os.close(reader)
+    write_atomic(Path("/dev/null"), "gone")
+    assert Path("/dev/null").is_char_device()
 
 
 def test_a_folder_in_the_place_of_a_file_is_no_file(tmp_path: Path) -> None:

@@ -128,6 +128,14 @@ FAULTS: dict[str, Fault] = {
     ),
     "a constant loss": Fault("loss-constant", "invalid", lambda m: m.every(loss=m.steps[0]["loss"])),
     "a rising loss": Fault("loss-rising", "invalid", lambda m: m.every(loss=lambda k: m.steps[0]["loss"] + k / 9)),
+    "a loss of a million": Fault("loss-diverged", "invalid", lambda m: m.at(30, loss=1e6)),
+    "a loss of a million in all steps but the first": Fault(
+        "loss-diverged", "invalid", lambda m: [m.at(k, loss=1e6) for k in range(1, 50)]
+    ),
+    "a loss that rises with scatter": Fault(
+        "loss-rising", "invalid",
+        lambda m: m.every(loss=lambda k: m.steps[0]["loss"] + 0.15 * k + (k % 3 - 1 if k else 0)),
+    ),
     "a negative loss": Fault("loss-negative", "invalid", lambda m: m.at(30, loss=-1.5)),
     "all losses negative": Fault("loss-negative", "invalid", lambda m: m.every(loss=lambda k: -10.0 - k)),
     "a loss of 0": Fault("loss-zero", "invalid", lambda m: m.at(30, loss=0.0), NEMO),
@@ -145,11 +153,14 @@ FAULTS: dict[str, Fault] = {
     "a NaN gradient": Fault("gradient-not-finite", "warning", _gradients(30, math.nan)),
     "a NaN gradient at the end": Fault("gradient-last", "invalid", _gradients(49, math.nan)),
     "all gradients 0": Fault("gradient-zero", "invalid", lambda m: m.every(grad=0.0)),
+    "a negative gradient norm": Fault("gradient-negative", "invalid", _gradients(30, -1.0)),
+    "a negative learning rate": Fault("rate-impossible", "invalid", lambda m: m.every(lr=-1e-5)),
     "no learning rate": Fault("rate-missing", "warning", lambda m: m.every(lr=None), NEMO),
     "a learning rate of 0": Fault("rate-zero", "invalid", lambda m: m.every(lr=0.0)),
     "skipped steps": Fault("some-skipped", "warning", lambda m: m.at(3, skipped=1), ("bridge",)),
     "every step skipped": Fault("all-skipped", "invalid", lambda m: m.every(skipped=1), ("bridge",)),
     "NaN iterations": Fault("loss-not-finite", "invalid", lambda m: m.at(30, nan=1, loss=None), ("bridge",)),
+    "NaN iterations beside a loss": Fault("loss-not-finite", "invalid", lambda m: m.at(30, nan=1), ("bridge",)),
     # Work
     "half the batch": Fault("batch", "invalid", lambda m: m.every(batch=m.spec.global_batch_size // 2), NEMO),
     "a batch of 1": Fault("batch", "invalid", lambda m: m.every(batch=1), NEMO),
@@ -203,6 +214,10 @@ FAULTS: dict[str, Fault] = {
     "one step faster than the peak": Fault(
         "fast-step", "invalid", lambda m: m.at(40, time=m.steps[40]["time"] / 20)
     ),
+    "a run that took half the time of its steps": Fault(
+        "run-shorter", "invalid", lambda m: setattr(m, "lasted", sum(step["time"] for step in m.steps) / 2)
+    ),
+    "times of 0": Fault("window-share", "invalid", lambda m: [m.at(k, time=0.0) for k in range(36, 50)]),
     "steps that claim half the time": Fault("clock-long", "invalid", lambda m: _slow_clock(m, 2.5)),
     "steps that claim twice the time": Fault("clock-short", "invalid", lambda m: _slow_clock(m, 0.5)),
     "a line of 200 KiB": Fault("long-line", "warning", lambda m: m.before.append("x" * 200_000)),
@@ -218,6 +233,15 @@ FAULTS: dict[str, Fault] = {
     "lines of two trainings in reverse order": Fault("lines-mixed", "invalid", _mix),
     "a restart": Fault("restarted", "invalid", _restart),
     # End
+    **{
+        f"at the end: {line}": Fault("crash-at-end", "failed", _after(line))
+        for line in (
+            "F0000 CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered",
+            "Process group watchdog thread terminated with exception: NCCL communicator was aborted on rank 3.",
+            "Aborted (core dumped)", "Bus error", "Fatal Python error: Aborted", "srun: error: n1: task 3: Aborted",
+            "terminate called after throwing an instance of 'c10::Error'", "Memory access fault by GPU node-1",
+        )
+    },
     "no last line": Fault("last-line", "failed", lambda m: setattr(m, "last_line", False), NEMO),
     "out of memory at the end": Fault("crash-at-end", "failed", _after(OOM)),
     "Xid at the end": Fault("crash-at-end", "failed", _after(XID)),
@@ -229,6 +253,7 @@ FAULTS: dict[str, Fault] = {
     "Xid inside": Fault("failure-inside", "warning", _inside(XID)),
     "an NCCL error inside": Fault("failure-inside", "warning", _inside(NCCL)),
     # Hardware
+    "no GPU that anybody saw": Fault("gpu-unseen", "not comparable", lambda m: setattr(m, "seen", None)),
     "an H200": Fault("gpu-type", "not comparable", lambda m: setattr(m, "seen", ["NVIDIA H200"] * 8)),
     "an A100": Fault("gpu-type", "not comparable", lambda m: setattr(m, "seen", ["NVIDIA A100-SXM4-80GB"] * 8)),
     "a missing GPU": Fault(

@@ -20,7 +20,7 @@ class Made:
 
     `arrivals` are the seconds at which the steps' lines are read, by number; `seen` the GPUs that the first rank saw;
     `configured` the facts that the final configuration states wrongly; `nodes` the answer of nvidia-smi on each node,
-    one line per GPU.
+    one line per GPU; `lasted` how many seconds the run took.
     """
 
     spec: RunSpec
@@ -36,6 +36,7 @@ class Made:
     nodes: list[list[str]] = dataclasses.field(default_factory=list)
     exit_code: int = 0
     configured: Numbers = dataclasses.field(default_factory=dict)
+    lasted: float = 1e6
 
     def every(self, **values: Any) -> None:
         """Set values of every step; a function gets the position of the step, from 0."""

@@ -43,7 +43,9 @@ def clean(format_: str, plugins: Plugins) -> Made:
     flops = plugins.framework(spec.plugin).compute_flops(spec)
     assert flops is not None and spec.peak is not None
     work = flops.by(spec.flops_convention) * spec.global_batch_size
-    return made(format_, work / (0.4 * spec.peak.tflops * 1e12 * spec.gpus))
+    log = made(format_, work / (0.4 * spec.peak.tflops * 1e12 * spec.gpus))
+    log.seen = [GPUS[spec.gpu_type]] * 8
+    return log
 
 
 @pytest.fixture
@@ -65,7 +67,8 @@ def judge(tmp_path: Path, plugins: Plugins) -> Judge:
         assert expected, "the framework writes its final configuration"
         (tmp_path / FINAL).parent.mkdir(exist_ok=True)
         (tmp_path / FINAL).write_text(json.dumps({"final": final(log, expected)}))
-        return assess(run, plugins, JobStatus(state="ended", exit_code=log.exit_code)).result
+        ended = JobStatus(state="ended", exit_code=log.exit_code, started=1.7e9, ended=1.7e9 + log.lasted)
+        return assess(run, plugins, ended).result
 
     return result
 
@@ -88,7 +91,6 @@ def test_the_table_of_faults_has_every_check() -> None:
 def test_every_check_is_tried_in_each_format_that_can_show_it(format_: str, plugins: Plugins, judge: Judge) -> None:
     """A check that has its input in a clean log of this format, with all that it may print, finds a fault in one."""
     log = clean(format_, plugins)
-    log.seen = [GPUS[log.spec.gpu_type]] * 8
     log.every(grad=2.5, lr=1e-6)
     log.inside[25] = [EVALUATION[format_].format("5.000")] if format_ in EVALUATION else []
     impossible = {found.check for found in judge(log).checks if found.outcome == "not possible"}

@@ -126,6 +126,8 @@ if TYPE_CHECKING:
     from ..model import Value as Value
     from ..model import Workload as Workload
     from ..model import Wrapping as Wrapping
+    from ..model import layers as layers
+    from ..model.flops import Term as Term
     from ..model.flops import transformer as transformer
     from ..model.section import is_number as is_number
     from ..resolve import ranks as ranks

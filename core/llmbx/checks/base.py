@@ -57,7 +57,8 @@ class Evidence(Value, frozen=True):
     `after` those that follow the first line of the last step. `ended_well` is whether the process succeeded and the
     last step was seen; of a log without a run, whether the last step that it announces was seen. `gpus` are the product
     names of the GPUs that the first rank saw, `nodes` what each node recorded. `order` is how the steps were ordered.
-    `configured` has the facts that the framework's final configuration states, by name.
+    `configured` has the facts that the framework's final configuration states, by name. `lasted_s` are the seconds from
+    the start to the end of the run.
     """
 
     steps: tuple[Step, ...]
@@ -75,6 +76,7 @@ class Evidence(Value, frozen=True):
     nodes: tuple[Node, ...] = ()
     order: LogOrder = "printed"
     configured: dict[str, int] = {}
+    lasted_s: float | None = None
     damage: Damage = Damage()
 
     def printed(self, field: str) -> bool:

@@ -36,8 +36,8 @@ CHECKS = (
     ),
     Check(
         "odd-number", "Every number of the steps and of the facts in the log.",
-        "Numbers that cannot be true (a step number over 10^9, a time below 0, over four months, nan or infinite, a "
-        "value that no float can represent) are null in the records; a step without a number is left out.",
+        "Numbers that cannot be true (a step number over 10^9; a time of 0 or below, over four months, nan or inf; "
+        "a value that no float can represent) are null in the records; a step without a number is left out.",
         "Look at the line: was it damaged, or do two programs write into one file?", "warning", odd_number,
     ),
 )  # fmt: skip

@@ -48,6 +48,16 @@ def gpu_type(evidence: Evidence) -> Answer:
     return _unseen(evidence)
 
 
+def no_gpu(evidence: Evidence) -> Answer:
+    """Nobody saw a GPU in a run on GPUs."""
+    spec = evidence.spec
+    if spec is None:
+        return NO_SPEC
+    if spec.gpu_type == CPU or _seen(evidence):
+        return None
+    return f"the recipe is for {spec.gpu_type}, but neither the first rank nor a node recorded any GPU"
+
+
 def gpu_count(evidence: Evidence) -> Answer:
     """A node has fewer GPUs than asked for."""
     spec = evidence.spec
@@ -203,6 +213,12 @@ def backend(evidence: Evidence) -> Answer:
 OTHER = "Set --gpu-type to what the machine has; its figures are then compared with those of that type."
 
 CHECKS = (
+    Check(
+        "gpu-unseen", "The GPUs that the first rank saw, and nvidia-smi on every node.",
+        "Nothing shows that the run used a GPU at all.",
+        "Let the program of the ranks record its GPUs (llmbx.entry.seen), or install nvidia-smi on the nodes.",
+        "not comparable", no_gpu,
+    ),
     Check(
         "gpu-type", "The product names of the GPUs that the first rank and each node saw, against the GPU type.",
         "The right job on other hardware: the data is valid, but not for that GPU type.", OTHER,

@@ -25,6 +25,9 @@ FEW = 8
 CONSTANT = 10
 """So many losses are never all equal by chance, even if only four digits are printed."""
 
+DIVERGED = 5.0
+"""A loss is far beyond anything a training passes through if it is so many times that of an untrained model."""
+
 RISE = 0.05
 """The loss rises if the mean of its last quarter is larger by this fraction than that of its first quarter."""
 
@@ -106,9 +109,25 @@ def rising(evidence: Evidence) -> Answer:
     begin, end = losses[:quarter], losses[-quarter:]
     before, after = sum(begin) / quarter, sum(end) / quarter
     spread = max(stats.sample_std(begin) or 0.0, stats.sample_std(end) or 0.0)
-    if after - before <= RISE * abs(before) + 2 * spread:
+    if after - before <= RISE * abs(before) + 3 * spread / math.sqrt(quarter):
         return None
     return f"the loss rises from {before:.4g} to {after:.4g} (means of the first and the last {quarter} steps)"
+
+
+def diverged(evidence: Evidence) -> Answer:
+    """A loss is many times that of an untrained model."""
+    losses = [step for step in evidence.steps if step.loss is not None and math.isfinite(step.loss)]
+    if not losses or losses[0].loss is None:
+        return NotPossible(reason="no step has a loss")
+    untrained = abs(losses[0].loss)
+    if evidence.spec is not None and evidence.prints is not None and evidence.prints.cross_entropy:
+        untrained = max(untrained, math.log(evidence.spec.model.vocab_size))
+    if not untrained:
+        return NotPossible(reason="the first loss is 0")
+    worst = max(losses, key=lambda step: step.loss or 0.0)
+    if (worst.loss or 0.0) <= DIVERGED * untrained:
+        return None
+    return f"the loss of step {worst.number} is {worst.loss:.4g}, {DIVERGED:g} times that of an untrained model or more"
 
 
 def validation(evidence: Evidence) -> Answer:
@@ -146,6 +165,20 @@ def gradient_not_finite(evidence: Evidence) -> Answer:
     if not bad:
         return None
     return f"the gradient norm was not finite in {len(bad)} of {len(evidence.steps)} steps (first: {bad[0]})"
+
+
+def gradient_negative(evidence: Evidence) -> Answer:
+    """A gradient norm is below zero."""
+    bad = next((step for step in evidence.steps if step.grad_norm is not None and step.grad_norm < 0), None)
+    return f"the gradient norm is negative at step {bad.number} ({bad.grad_norm:g})" if bad else None
+
+
+def rate_impossible(evidence: Evidence) -> Answer:
+    """A learning rate is negative or not finite."""
+    for step in evidence.steps:
+        if step.learning_rate is not None and not 0 <= step.learning_rate < math.inf:
+            return f"the learning rate is {step.learning_rate:g} at step {step.number}"
+    return None
 
 
 def rate_missing(evidence: Evidence) -> Answer:
@@ -241,8 +274,13 @@ CHECKS = (
     ),
     Check(
         "loss-rising", f"The means of the first and the last quarter of the losses, from {FEW} steps on.",
-        "The loss rises by more than 5 % and twice its scatter: training diverges.",
+        "The loss rises by more than 5 % and three standard errors: training diverges.",
         "Check the learning rate, the precision and the nodes.", "invalid", rising,
+    ),
+    Check(
+        "loss-diverged", "Every loss.",
+        f"A loss is at least {DIVERGED:g} times that of an untrained model (the first loss, or ln(vocabulary)).",
+        "As for loss-rising.", "invalid", diverged,
     ),
     Check(
         "validation-loss", "The validation losses in the log.", "A validation loss is NaN, infinite or negative.",
@@ -263,6 +301,14 @@ CHECKS = (
     Check(
         "gradient-not-finite", "All gradient norms.", "Some are NaN or infinite; the loss survived.",
         "Check the precision and the loss scale.", "warning", gradient_not_finite,
+    ),
+    Check(
+        "gradient-negative", "Every gradient norm.", "A norm is never negative: the number is damaged, or is no norm.",
+        "Look at the line of that step in the log.", "invalid", gradient_negative,
+    ),
+    Check(
+        "rate-impossible", "Every learning rate.", "It is negative, NaN or infinite: the weights go the wrong way.",
+        "Check the schedule of the learning rate.", "invalid", rate_impossible,
     ),
     Check(
         "rate-missing", "The learning rate of each step, if the format always prints it.",

@@ -24,6 +24,9 @@ HIDDEN = 0.5
 STEP_SLACK_S = 0.1
 """Seconds per step that a small machine needs to print it."""
 
+RUN_SLACK_S = 2.0
+"""Seconds by which the clocks that recorded the start and the end of a run may differ."""
+
 SHARED_DISK_S = 2.0
 """Seconds by which a line of another machine may be seen late, on a file system that both share."""
 
@@ -197,6 +200,16 @@ def too_long(evidence: Evidence) -> Answer:
     return None if clock.finds_more else _too_few(clock)
 
 
+def longer_than_run(evidence: Evidence) -> Answer:
+    """The steps claim more time than the run took."""
+    if evidence.lasted_s is None:
+        return NotPossible(reason="the start and the end of the run are not known")
+    claimed = sum(step.time_s or 0.0 for step in evidence.steps)
+    if claimed <= FASTER * evidence.lasted_s + RUN_SLACK_S:
+        return None
+    return f"the steps claim {claimed:.1f} s, but the run took {evidence.lasted_s:.1f} s"
+
+
 def too_short(evidence: Evidence) -> Answer:
     """Much more time passed than the steps claim."""
     clock = _clock(evidence)
@@ -337,6 +350,11 @@ CHECKS = (
         "clock-short", "The times of the steps, and the wall clock between their lines.",
         "The steps claim at least 10 % more time than passed.", "Check the clock of the node and the log's interval.",
         "invalid", too_long,
+    ),
+    Check(
+        "run-shorter", "The times of the steps, and how long the run took.",
+        "The steps claim more time than the run took: the times are wrong, or the log is another run's.",
+        "Check the unit of the times, and who writes the log.", "invalid", longer_than_run,
     ),
     Check(
         "clock-long", "The times of the steps, and the wall clock between their lines.",

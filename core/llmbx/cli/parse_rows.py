@@ -193,7 +193,9 @@ def _outcomes(
     else:
         ended = result is not None and result.exit_code == 0
         well = ended and reached_end(run.record.spec, read.steps, number)
-    found = run_checks(gather(run, read, getattr(parser, "prints", None), figures, first=number, ended_well=well))
+    lasted = result.timing.total_s if result is not None else None
+    prints = getattr(parser, "prints", None)
+    found = run_checks(gather(run, read, prints, figures, first=number, ended_well=well, lasted_s=lasted))
     if run is None or result is None:
         return found
     own = (each for each in result.checks if OWN_CHECK in each.check)  # a plugin's, as the run recorded it
@@ -207,8 +209,10 @@ def _announced_end(steps: Sequence[Step]) -> bool:
 
 
 def _unended(log: Log) -> tuple[str, ...]:
-    """The warning about a log that ends before the step that it announces as its last."""
+    """The warning about a log that ends before the step that it announces as its last, or else with a failure."""
     last = log.steps[-1] if log.steps else None
+    if last is not None and last.total is None and (why := _cause(log.after)):
+        return (f"the log ends after step {last.number} with a failure: {why}",)
     if last is None or last.total is None or last.number >= last.total:
         return ()
     why = _cause(log.events) or "the training failed, or goes on"

@@ -13,14 +13,17 @@ from ..config.request import Request
 from ..errors import UsageError
 from ..model import Finding, RunSpec, Workload
 from .options import Workspace, load_workspace, run_options
-from .output import cell, format_option, print_json, print_rows
+from .output import Row, cell, format_option, print_json, print_rows
 from .plugin_options import RunCommand
+
+TERMS = ("part", "kind", "layers", "full", "causal", "share", "parameters", "source")
 
 
 @click.command("show", cls=RunCommand)
+@click.option("--flops", "terms", is_flag=True, help="Print what each part of the model costs, and nothing else.")
 @format_option
 @run_options
-def command(request: Request | None, format_: str) -> None:
+def command(request: Request | None, terms: bool, format_: str) -> None:
     """Show the resolved configuration of a run and the origin of each value.
 
     Nothing is started or downloaded. Takes the same options as `llmbx run`. Values that are not set by an option come
@@ -37,6 +40,9 @@ def command(request: Request | None, format_: str) -> None:
         raise click.UsageError("no workload specified: `llmbx list` shows all workloads")
     workspace = load_workspace()
     spec = workspace.resolve(request)
+    if terms:
+        print_rows(_terms(spec, workspace), TERMS, format_)
+        return
     facts = describe(spec, workspace)
     if format_ == "json":
         print_json(facts)
@@ -46,6 +52,26 @@ def command(request: Request | None, format_: str) -> None:
             click.echo(f"{'note' if finding.warning else 'problem'}: {finding.problem}; {finding.fix}", err=True)
     if not all(finding.warning for finding in spec.findings):
         sys.exit(UsageError.exit_code)
+
+
+def _terms(spec: RunSpec, workspace: Workspace) -> list[Row]:
+    """What each part of the model costs, and their sum; of a formula without terms, its parts.
+
+    Raises `UsageError` if the framework has no formula.
+    """
+    flops = workspace.plugins.framework(spec.plugin).compute_flops(spec)
+    if flops is None:
+        raise UsageError(f"{spec.plugin} has no formula for {spec.workload}")
+    length = spec.model.sequence_length
+    rows: list[Row] = [
+        {"part": term.name, "kind": term.kind, "layers": term.layers, "full": term.full, "causal": term.causal,
+         "share": term.full / flops.full, "parameters": term.parameters, "source": term.source}
+        for term in flops.terms
+    ] or [{"part": name, "full": value * length, "share": value * length / flops.full}
+          for name, value in flops.parts.items()]  # fmt: skip
+    known = sum(term.parameters for term in flops.terms) if flops.terms else None
+    total = {"part": "sum", "full": flops.full, "causal": flops.causal, "share": 1.0, "parameters": known}
+    return [*({name: row.get(name) for name in TERMS} for row in (*rows, {**total, "source": flops.formula}))]
 
 
 def describe(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:

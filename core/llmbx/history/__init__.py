@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import sys
@@ -148,8 +149,9 @@ def find_run(install: Install, text: str) -> Run:
     tag. Raises `UsageError` if no run or several match.
     """
     folder = Path(text)
-    if (folder / RECORD).is_file():
-        return read_run(folder)
+    with contextlib.suppress(OSError):  # a name that no file system takes
+        if (folder / RECORD).is_file():
+            return read_run(folder)
     found = with_index(install, lambda db: _named(db, text)) or _of_earlier_job(install, text)
     if not found:
         raise UsageError(f"no run '{text}'{with_index(install, lambda db: _hint(db, install, text))}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -35,12 +36,17 @@ def find_logs(paths: Sequence[Path]) -> list[LogFile]:
     """The training logs in `paths`: a file is used as it is, a folder is searched. Each log once, in order.
 
     In a run folder of llmbx (with a run.json) only the log next to the record is used; in other folders every `*.out`
-    that does not match `NOT_LOGS`. Raises `UsageError` for a path that does not exist.
+    that does not match `NOT_LOGS`. Raises `UsageError` for a path that does not exist, and for a pipe or device.
     """
     found: dict[str, LogFile] = {}
     for path in paths:
-        if not path.exists():
-            raise UsageError(f"{path}: no such file or folder")
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            why = "no such file or folder" if isinstance(error, FileNotFoundError) else error.strerror
+            raise UsageError(f"{path}: {why}") from None
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            raise UsageError(f"{path}: expected a regular file or a folder; save what it prints in a file first")
         for log in _search(path) if path.is_dir() else [_named(path)]:
             found.setdefault(os.path.realpath(log.path), log)
     return list(found.values())

@@ -24,6 +24,9 @@ LARGEST_STEP = 10**9
 LARGEST_COUNT = 10**15
 """Largest count: of samples, tokens, bytes, parameters."""
 
+SHORTEST_TIME_S = 1e-9
+"""Shortest step in seconds: a time that is printed as 0 is not known."""
+
 LARGEST_TIME_S = 1e7
 """Longest step in seconds, about four months."""
 
@@ -38,7 +41,7 @@ _HUGE = 1_000_000_000_000_000_000
 
 LIMITS: Mapping[str, tuple[float, float, bool]] = {
     "number": (0, LARGEST_STEP, False),
-    "time_s": (0.0, LARGEST_TIME_S, False),
+    "time_s": (SHORTEST_TIME_S, LARGEST_TIME_S, False),
     "total": (0, LARGEST_COUNT, False),
     "tflops_per_gpu": (0.0, LARGEST_RATE, False),
     "tflops_resolution": (0.0, LARGEST_RATE, False),

@@ -43,16 +43,20 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("out_of_memory", r"DefaultCPUAllocator: |\bMemoryError\b|std::bad_alloc|Cannot allocate memory"),
     ("peer_lost", r"Connection (?:closed|reset) by (?:remote )?peer|ncclRemoteError"),
     ("nccl_error", r"nccl(?:System|Internal|UnhandledCuda)Error|ncclInvalid\w+|\bNCCL error|DistBackendError"),
+    ("nccl_error", r"NCCL communicator was aborted|[Ww]atchdog thread terminated with exception"),
     ("nccl_error", r"Watchdog caught collective operation timeout|NCCL operations have failed or timed out"),
     ("gated", r"GatedRepoError|\bgated repo|Access to model \S+ is restricted|401 Client Error.{0,500}huggingface"),
     ("cache_missing", r"find them in the cached files|requested files in the disk cache|LocalEntryNotFoundError"),
     ("cache_missing", r"Offline\w{1,40}IsEnabled|couldn't connect to 'https://huggingface"),
     ("import_error", r"^(?:ImportError|ModuleNotFoundError): "),
     ("gpu_error", r"\b(?:CUDA|HIP) error: |\bcudaError[A-Z]\w+|[Uu]ncorrectable ECC|NVRM: Xid"),
+    ("gpu_error", r"\bCUDA_ERROR_[A-Z]+|illegal memory access was encountered|Memory access fault by GPU"),
     ("disk_full", r"No space left on device|[Dd]isk quota exceeded"),
     ("port_in_use", r"Address already in use|EADDRINUSE"),
     ("file_error", r"mkdir: cannot create directory|Read-only file system"),
     ("segfault", r"Segmentation fault|\bSIGSEGV\b"),
+    ("segfault", r"Aborted \(core dumped\)|^Aborted$|: Aborted$|\bSIG(?:ABRT|BUS|ILL|FPE)\b|\bBus error\b"),
+    ("segfault", r"Fatal Python error: |^terminate called "),
     ("timeout", r"DUE TO TIME LIMIT"),
     ("preempted", r"DUE TO PREEMPTION"),
     ("node_fail", r"DUE TO NODE FAIL|\bNODE_FAIL\b"),
@@ -138,12 +142,15 @@ def _may_matter(line: str) -> bool:
         "rror" in line
         or "emory" in line
         or "illed" in line
+        or "illegal" in line
         or "Traceback" in line
         or "NCCL WARN" in line
         or "imeout" in line
         or "ERR" in line
         or "SIG" in line
-        or "tation fault" in line
+        or "fault" in line
+        or "bort" in line
+        or "terminate" in line
         or "Connection " in line
         or "bad_alloc" in line
         or "mkdir" in line

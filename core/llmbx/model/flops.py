@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from .base import Value
 from .workload import Convention, ModelShape
+
+LayerKind = Literal["attention", "mlp", "moe", "ssm", "conv", "embedding", "logits", "other"]
+
+
+class Term(Value, frozen=True):
+    """What all layers of one kind cost: operations of one sample, forward and backward, and parameters."""
+
+    kind: LayerKind
+    """The kind of layer."""
+    name: str
+    """What distinguishes it from other terms of the model."""
+    full: float
+    """FLOPs of one sample with every pair of positions in the attention."""
+    causal: float
+    """FLOPs of one sample with half of the pairs."""
+    parameters: float
+    """Parameters, of all experts in a mixture of experts."""
+    layers: int = 1
+    """Number of layers of this kind."""
+    source: str = ""
+    """Where the formula is from, if it is more than counting matrix products."""
 
 
 class Flops(Value, frozen=True):
@@ -21,6 +43,8 @@ class Flops(Value, frozen=True):
     """FLOPs of each term of the formula under the `full` convention, divided by the sequence length, as the recipes'
     worked examples print them.
     """
+    terms: tuple[Term, ...] = ()
+    """What each kind of layer costs, if the formula is a sum over layers (`llmbx.api.layers`)."""
 
     def by(self, convention: Convention) -> float:
         """FLOPs under one convention."""

@@ -20,10 +20,13 @@ OVERLAP = 1 << 14
 """Bytes that are read again with the next chunk: no secret that is found is longer, except for private keys."""
 
 TEXTS = frozenset(
-    {"", ".out", ".log", ".err", ".txt", ".json", ".jsonl", ".yaml", ".yml", ".toml", ".csv", ".tsv", ".md", ".html",
+    {".out", ".log", ".err", ".txt", ".json", ".jsonl", ".yaml", ".yml", ".toml", ".csv", ".tsv", ".md", ".html",
      ".sh", ".py", ".ini", ".cfg", ".env", ".xml"}
 )  # fmt: skip
-"""Suffixes of the files that are masked. Profiles are not changed, but marked by their profiler."""
+"""Suffixes of files that are text even if NUL bytes are in it: a network file system may leave some in a log."""
+
+PROFILES = ("-rep", ".qdrep", ".qdstrm", ".sqlite", ".pb")
+"""Ends of the names of profiles: they are not changed, but marked by their profiler."""
 
 PAGE = 4096
 """Bytes that a file system with a cache of its own may write together."""
@@ -120,7 +123,7 @@ def mask_folder(folder: Path, environ: Mapping[str, str]) -> int:
     masker, count = Masker(environ), 0
     for where, _, names in os.walk(folder):
         for name in names:
-            if Path(name).suffix.lower() in TEXTS:
+            if not name.lower().endswith(PROFILES):
                 count += Growing(Path(where, name), masker).advance(final=True)
     return count
 
@@ -131,8 +134,10 @@ def _opened(path: Path) -> Iterator[int]:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or b"\0" in os.pread(fd, 1024, 0):
-            raise OSError(f"{path} is not a text file of its own")
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise OSError(f"{path} is not a file of its own")
+        if path.suffix.lower() not in TEXTS and b"\0" in os.pread(fd, 1024, 0):
+            raise OSError(f"{path} is not a text file")
         yield fd
     finally:
         os.close(fd)

@@ -165,7 +165,8 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     verdict = _require_steps(verdict, figures, spec)
     well = verdict.status == "completed"
     facts = stated(run, plugins)
-    found = gather(run, log, parser.prints, figures, first=first, ended_well=well, configured=facts)
+    lasted = elapsed(status.started, status.ended)
+    found = gather(run, log, parser.prints, figures, first=first, ended_well=well, configured=facts, lasted_s=lasted)
     verdict, outcomes = decide(verdict, found, plugins.checks(spec))
     verdict, notes = analyze_artifacts(spec, run.path, plugins, verdict)
     notes += profiling_overhead(spec, log.steps, figures.step_time_s.median, first)
@@ -261,11 +262,12 @@ def _phases(record: Record, log: Log, figures: Figures) -> dict[str, float]:
 
 
 def _require_steps(verdict: Verdict, figures: Figures, spec: RunSpec) -> Verdict:
-    """Mark the data as invalid if no step was measured, except for profiled runs and runs from a checkpoint."""
+    """A run of which no step was measured has failed, except for profiled runs and runs from a checkpoint."""
     if not verdict.data_valid or figures.steps_measured or spec.profile or spec.checkpoint.load:
         return verdict
     cause = f"no step was measured in the window {figures.window.policy}: {figures.window.reason}"
-    invalid: Verdict = verdict.replace(data_valid=False, cause=verdict.cause or cause)
+    status = "failed" if verdict.status == "completed" else verdict.status
+    invalid: Verdict = verdict.replace(status=status, data_valid=False, cause=verdict.cause or cause)
     return invalid
 
 

@@ -17,8 +17,10 @@ class NemoSettings(Settings, frozen=True):
     fp8_recipe: Annotated[
         Literal["cs", "mx", "delayed"], Option(help="FP8 scaling: cs (current), mx (MXFP8, Blackwell only) or delayed.")
     ] = "cs"
-    lr: Annotated[Annotated[float, Meta(ge=0)], Option(help="Peak learning rate.")] = 3e-4
-    seed: Annotated[int, Option(help="Random seed of weights and data.")] = 1234
+    lr: Annotated[Annotated[float, Meta(ge=0, le=1e6)], Option(help="Peak learning rate.")] = 3e-4
+    seed: Annotated[
+        Annotated[int, Meta(ge=0, lt=1 << 32)], Option(help="Random seed of weights and data.", metavar="N")
+    ] = 1234
     tp_comm_overlap: Annotated[
         bool,
         Option(help="Overlap tensor-parallel communication with compute (TP above 1, Transformer Engine)."),

@@ -22,7 +22,7 @@ from llmbx.run.evidence import gather
 COMPARED = {
     "loss-start", "batch", "tokens", "steps", "ranks", "stated-batch", "micro-batch", "sequence", "layers",
     "hidden-size", "vocabulary", "parameters", "dtype", "over-peak", "near-peak", "fast-step", "restarted",
-    "gpu-type", "gpu-count", "gpu-power", "gpu-clock", "gpu-mixed", "gpu-driver", "backend",
+    "gpu-type", "gpu-count", "gpu-power", "gpu-clock", "gpu-mixed", "gpu-driver", "gpu-unseen", "backend",
 }  # fmt: skip
 """Checks that compare a log with what was asked for."""
 
@@ -141,3 +141,13 @@ def test_a_log_without_the_steps_of_the_window_says_so_and_what_to_do(tmp_path: 
     row = as_stranger(path, format_)
     assert not row.valid
     assert "nothing was measured in the window 35-44: no step in it has a time; try --window auto" in row.warnings
+
+
+@pytest.mark.parametrize("end", ["", "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory"])
+def test_a_log_that_ends_with_a_failure_says_so_even_if_it_announces_no_last_step(end: str, tmp_path: Path) -> None:
+    """MaxText does not say how many steps there will be."""
+    line = "completed step: {}, seconds: {:.3f}, TFLOP/s/device: 1.0, Tokens/s/device: 2048.0, loss: {:.3f}"
+    lines = [line.format(k, 1 + k % 3 / 100, 11 - k / 10) for k in range(40)]
+    (tmp_path / "log.out").write_text("\n".join([*lines, end]) + "\n")
+    (row,) = parse_logs(find_logs([tmp_path / "log.out"]), load().log_formats())
+    assert any("ends after step 39 with a failure: " in warning for warning in row.warnings) is bool(end)

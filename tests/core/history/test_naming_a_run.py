@@ -43,6 +43,11 @@ def test_completion_offers_ids_newest_first_and_survives_a_rebuilt_index(run_fac
     assert find_run(run_factory.install, one).record == runs[1].record
 
 
+def test_a_name_that_no_file_system_takes_is_no_run(run_factory: Any) -> None:
+    with pytest.raises(UsageError, match="no run 'aaaa"):
+        find_run(run_factory.install, "a" * 300)
+
+
 def test_the_shell_completes_verbs_runs_and_workloads(run_factory: Any) -> None:
     run = run_factory.put([0.1] * 20)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,15 @@ def test_only_the_ends_of_a_large_log_are_looked_at(tmp_path: Path) -> None:
     assert sniff(middle, FORMATS) is None
     end = touch(tmp_path / "end.out", quiet + quiet + "| step\n")
     assert (found := sniff(end, FORMATS)) is not None and found.name == "bars"
+
+
+def test_pipes_devices_and_names_that_are_too_long_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, says in (
+        (tmp_path / "pipe", "expected a regular file or a folder"),
+        (Path("/dev/zero"), "expected a regular file or a folder"),
+        (Path("a" * 300), "File name too long"),
+        (tmp_path / "none", "no such file or folder"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            find_logs([path])

@@ -101,6 +101,32 @@ def test_the_time_of_the_last_output_stays_when_a_run_has_ended(tmp_path: Path) 
     assert SECRET not in log.read_text() and log.stat().st_mtime == 1_000_000_000
 
 
+@pytest.mark.parametrize("before", ["\x1b[32m", "\x1b[1;31m", "login\\n", "token%3D", "'", "=", "(", "\n"])
+def test_a_token_of_a_known_shape_is_found_after_common_neighbours(before: str) -> None:
+    shapes = [
+        TOKEN, "sk_live_0123456789abcdefABCD", "xapp-1-A0123456789-0123456789", "hvs.CAESIJ0123456789abcdefghij",
+        "ya29.a0AfH6SMB0123456789abcdefgh",
+    ]  # fmt: skip
+    for token in shapes:
+        masked = Masker({}).mask(f"a {before}{token} b".encode())
+        assert token.encode() not in masked and masked.startswith(b"a ") and masked.endswith(b" b")
+    key = "-----BEGIN PGP PRIVATE KEY BLOCK-----\nlQVYBGA\n-----END"
+    assert b"lQVYBGA" not in Masker({}).mask(key.encode())
+
+
+@pytest.mark.parametrize("name", ["debug.log.1", "worker.stderr", "trace.conf", "x.properties", "noext", "a.bak"])
+def test_every_text_file_is_masked_whatever_its_name(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(f"a\n{SECRET}\n")
+    assert mask_folder(tmp_path, ENVIRON) == 1
+    assert SECRET not in (tmp_path / name).read_text()
+
+
+def test_a_nul_byte_in_a_log_protects_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "log-run.out").write_bytes(b"step 1\0\0\0\n" + SECRET.encode() + b"\n")
+    assert mask_folder(tmp_path, ENVIRON) == 1
+    assert SECRET.encode() not in (tmp_path / "log-run.out").read_bytes()
+
+
 def test_binary_files_and_files_with_another_name_elsewhere_are_left(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()

@@ -252,7 +252,9 @@ def _step(reading: Reading, attempt: int) -> Step:
     values = reading.values
     loss, grad = number(values.get("loss")), number(values.get("grad"))
     # Megatron prints only losses above zero, so a NaN is visible only in the counters next to it.
-    if loss is None and reading.complete and (number(values.get("nan")) or (grad is not None and math.isnan(grad))):
+    if loss is None and reading.complete and grad is not None and math.isnan(grad):
+        loss = math.nan
+    if number(values.get("nan")) and (reading.complete or loss is not None):  # a loss beside it is that of other steps
         loss = math.nan
     return Step(
         number=reading.number,

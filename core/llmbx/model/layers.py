@@ -1,0 +1,130 @@
+"""FLOPs and parameters by kind of layer, for models that one formula cannot describe.
+
+A term is what one kind of layer costs: `Term`s of a model add up to its `Flops`. A matrix product of m x k with k x n
+has 2mkn operations; the backward pass has two for each of the forward pass, so that training takes three times as many.
+Additions, norms, activations and the softmax are not counted, as in the formulas of the recipes.
+
+Of the scores of attention, `full` counts every pair of positions that the mask's shape contains, `causal` half of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .flops import Flops, LayerKind, Term
+
+TRAINING = 3
+"""Operations of forward and backward pass, relative to those of the forward pass."""
+
+
+def attention(
+    tokens: int, hidden: int, heads: int, groups: int | None = None, head_width: int | None = None, *,
+    layers: int = 1, window: int | None = None, chunk: int | None = None, name: str = "attention",
+) -> Term:  # fmt: skip
+    """Attention with `heads` query heads and `groups` key and value heads (default: as many) of `head_width`.
+
+    With `window` a token sees that many positions up to its own; with `chunk` those of its own chunk.
+    """
+    width = head_width or hidden // heads
+    weights = hidden * width * (2 * heads + 2 * (groups or heads))
+    pairs = _pairs(tokens, window, chunk)
+    return _term("attention", name, tokens * 2 * weights, 4 * heads * width, pairs, weights, layers)
+
+
+def latent_attention(
+    tokens: int, hidden: int, heads: int, *, kv_rank: int, q_rank: int | None = None, key_width: int, rope_width: int,
+    value_width: int, layers: int = 1, name: str = "latent attention",
+) -> Term:  # fmt: skip
+    """Multi-head latent attention: keys and values come from `kv_rank` numbers, queries from `q_rank` if it is set.
+
+    A key has `key_width` numbers of its own and `rope_width` that all heads share. Source: DeepSeek-V2, section 2.1.
+    """
+    query = key_width + rope_width
+    weights = hidden * heads * query if q_rank is None else hidden * q_rank + q_rank * heads * query
+    weights += hidden * (kv_rank + rope_width) + kv_rank * heads * (key_width + value_width)
+    weights += heads * value_width * hidden
+    per_pair, pairs = 2 * heads * (query + value_width), _pairs(tokens, None, None)
+    return _term("attention", name, tokens * 2 * weights, per_pair, pairs, weights, layers, "DeepSeek-V2, section 2.1")
+
+
+def mlp(tokens: int, hidden: int, width: int, *, gated: bool = True, layers: int = 1, name: str = "mlp") -> Term:
+    """A feed-forward layer: three matrices if it is gated (SwiGLU, GeGLU), else two."""
+    weights = (3 if gated else 2) * hidden * width
+    return _term("mlp", name, tokens * 2 * weights, 0, (0, 0), weights, layers)
+
+
+def mixture(
+    tokens: int, hidden: int, width: int, experts: int, active: int, *, shared_width: int = 0, gated: bool = True,
+    layers: int = 1, name: str = "experts",
+) -> Term:  # fmt: skip
+    """Experts of this width, of which each token takes `active`, their router, and a shared expert that all take."""
+    matrices = 3 if gated else 2
+    router, shared, expert = hidden * experts, matrices * hidden * shared_width, matrices * hidden * width
+    used = router + shared + active * expert
+    return _term("moe", name, tokens * 2 * used, 0, (0, 0), router + shared + experts * expert, layers)
+
+
+def mamba2(
+    tokens: int, hidden: int, state: int, *, heads: int, head_width: int = 64, groups: int = 1, kernel: int = 4,
+    layers: int = 1, name: str = "mamba",
+) -> Term:  # fmt: skip
+    """A Mamba-2 layer: projections, convolution, and the scan with 7 operations per channel and state.
+
+    The scan's operations depend on its kernel; 7 is the usual estimate, and the scan a small part of the layer.
+    """
+    inner, mixed = heads * head_width, heads * head_width + 2 * groups * state
+    weights = hidden * (inner + mixed + heads) + inner * hidden
+    forward = tokens * (2 * weights + 2 * kernel * mixed + 7 * inner * state)
+    return _term("ssm", name, forward, 0, (0, 0), weights + kernel * mixed, layers, "scan: 7 per channel and state")
+
+
+def convolution(
+    positions: int, kernel: int, inputs: int, outputs: int, *, groups: int = 1, layers: int = 1, name: str = "conv"
+) -> Term:
+    """A convolution with `kernel` taps at `positions` places of the output, for example patches of an image."""
+    weights = kernel * inputs * outputs // groups
+    return _term("conv", name, positions * 2 * weights, 0, (0, 0), weights, layers)
+
+
+def embedding(hidden: int, vocabulary: int, name: str = "embedding") -> Term:
+    """The input embedding: a table that is looked up, so parameters and no operations."""
+    return _term("embedding", name, 0, 0, (0, 0), hidden * vocabulary, 1)
+
+
+def logits(tokens: int, hidden: int, vocabulary: int, *, tied: bool = False, name: str = "logits") -> Term:
+    """The output layer; `tied` if it has the weights of the input embedding."""
+    weights = hidden * vocabulary
+    return _term("logits", name, tokens * 2 * weights, 0, (0, 0), 0 if tied else weights, 1)
+
+
+def total(terms: Sequence[Term], formula: str) -> Flops:
+    """The FLOPs of one sample of a model of these terms. Raises `ValueError` if two terms have the same name."""
+    if len({term.name for term in terms}) < len(terms):
+        raise ValueError("two terms have the same name")
+    return Flops(
+        full=sum(term.full for term in terms), causal=sum(term.causal for term in terms), formula=formula,
+        terms=tuple(terms),
+    )  # fmt: skip
+
+
+def _term(
+    kind: LayerKind, name: str, forward: float, per_pair: float, pairs: tuple[float, float], weights: float,
+    layers: int, source: str = "",
+) -> Term:  # fmt: skip
+    """`forward` are the operations of one layer but for the pairs of positions: (all, those of a causal mask)."""
+    full, causal = (TRAINING * layers * (forward + per_pair * count) for count in pairs)
+    return Term(
+        kind=kind, name=name, full=full, causal=causal, parameters=layers * weights, layers=layers, source=source
+    )
+
+
+def _pairs(tokens: int, window: int | None, chunk: int | None) -> tuple[float, float]:
+    """Pairs of positions in a layer: those of the shape of its mask, and those that a causal mask leaves."""
+    if window is not None and chunk is not None:
+        raise ValueError("an attention has a window or chunks, not both")
+    if chunk is not None:
+        whole, rest = divmod(tokens, chunk)
+        full = whole * chunk**2 + rest**2
+        return full, full / 2
+    seen = min(window or tokens, tokens)
+    return tokens * seen, seen * (tokens - seen / 2)
