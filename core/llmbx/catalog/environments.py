@@ -21,6 +21,22 @@ with an empty index::
     [files]
     "numpy-2.3.5-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl" = "sha256:..."
 
+`llmbx env lock` writes such files. A lock for several platforms lists what all of them install in `steps`, and the rest
+by platform; what is built from source is in a later step, with what the build needs::
+
+    steps = [["setuptools==84.2.1", "toy==1.0"], ["toy-kernels==1.0"]]
+    cuda = 13
+
+    [platforms]
+    linux-x86_64 = ["triton==3.7.1"]
+    linux-aarch64 = []
+
+    [needs]
+    "toy-kernels==1.0" = ["nvcc", "cudnn.h"]
+
+    [build_env]
+    TOY_FORCE_BUILD = "1"
+
 With the table `files`, exactly these files are installed and each is verified. It must have a file of every requirement
 and of every build. Nothing is built in isolation then, because that would download build tools that are not verified:
 an earlier step installs what a source archive needs (usually setuptools).
@@ -29,6 +45,7 @@ an earlier step installs what a source archive needs (usually setuptools).
 from __future__ import annotations
 
 import hashlib
+import platform
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -47,22 +64,47 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _PYTHON = re.compile(r"3\.\d+")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_PLATFORM = re.compile(r"linux-(?:x86_64|aarch64)")
 _SUFFIX = re.compile(r"\.(?:whl|tar\.gz|zip)$")
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[\w,. -]*\])?==([A-Za-z0-9.!+_-]+)")
 
 
 def load_environment(path: Path | Traversable) -> Environment:
-    """Read the environment lock in the file `path`.
+    """Read the environment lock in the file `path`, for this machine's platform if the lock has it.
 
     Raises `UsageError` with the file name for unknown keys, requirements that are not exact pins, and references to
     steps or variants that are not in the lock.
     """
+    return for_platform(read_environment(path), this_platform())
+
+
+def read_environment(path: Path | Traversable) -> Environment:
+    """Read the environment lock in the file `path` with all its platforms. Raises as `load_environment` does."""
     environment = read_toml(path, Environment)
     if problem := _problem(environment):
         raise UsageError(f"{path}: {problem}")
     variants = {key: tuple((build, index or None) for build, index in v) for key, v in environment.variants.items()}
     loaded: Environment = environment.replace(variants=variants)
     return loaded
+
+
+def this_platform() -> str:
+    """This machine's platform, such as `linux-x86_64`."""
+    return f"{platform.system().lower()}-{platform.machine()}"
+
+
+def for_platform(environment: Environment, name: str) -> Environment:
+    """The environment as it is installed on the platform `name`: its packages are in the first step.
+
+    An environment that is not for that platform is returned as it is.
+    """
+    if not environment.platforms.get(name):
+        return environment
+    first, *others = environment.steps or ((),)
+    chosen: Environment = environment.replace(
+        steps=((*first, *environment.platforms[name]), *others), platforms=dict.fromkeys(environment.platforms, ())
+    )
+    return chosen
 
 
 def needed(spec: RunSpec, package: str) -> ImageRequest:
@@ -86,8 +128,9 @@ def lock_digest(environment: Environment) -> str:
     e = environment
     base = [lock_digest(e.base)] if e.base else []
     files = [sorted(e.files.items()), sorted(e.variant_packages.items())] if e.files or e.variant_packages else []
+    builds = [sorted(e.build_env.items())] if e.build_env else []
     return hashlib.sha256(
-        msgspec.json.encode([e.name, e.steps, e.no_deps, e.variants, e.check, *base, *files])
+        msgspec.json.encode([e.name, e.steps, e.no_deps, e.variants, e.check, *base, *files, *builds])
     ).hexdigest()
 
 
@@ -129,7 +172,7 @@ def normal_name(name: str) -> str:
 
 def _problem(environment: Environment) -> str | None:
     """The first inconsistency in the lock, or None."""
-    listed = [requirement for step in environment.steps for requirement in step]
+    listed = [requirement for step in (*environment.steps, *environment.platforms.values()) for requirement in step]
     built = [build for variant in environment.variants.values() for build, _ in variant]
     if not _NAME.fullmatch(environment.name):
         return f"name '{environment.name}' may only contain lower-case letters, digits, '.', '_' and '-'"
@@ -145,6 +188,12 @@ def _problem(environment: Environment) -> str | None:
     for requirement in environment.variants:
         if requirement not in listed:
             return f"variants: no step installs '{requirement}'{did_you_mean(requirement, listed)}"
+    for name in environment.platforms:
+        if not _PLATFORM.fullmatch(name):
+            return f"platforms: '{name}' is neither linux-x86_64 nor linux-aarch64"
+    for requirement in environment.needs:
+        if requirement not in listed:
+            return f"needs: no step installs '{requirement}'{did_you_mean(requirement, listed)}"
     packages = {split_pin(requirement)[0] for requirement in listed}
     for name in environment.main:
         if normal_name(name) not in packages:

@@ -38,6 +38,18 @@ class Environment(Value, frozen=True):
     """Name of a wheel or source archive -> its digest (`sha256:...`). If there are any, they cover every requirement;
     only these files are installed, and each is verified first. If there are none, files are not verified.
     """
+    platforms: dict[str, tuple[str, ...]] = {}
+    """Platform ("linux-x86_64") -> exact requirements that are installed there in addition, in the first step. If there
+    are any platforms, the environment is built on no other one.
+    """
+    cuda: int | None = None
+    """Major version of CUDA that the packages are built for; None: for none, or it is not known."""
+    needs: dict[str, tuple[str, ...]] = {}
+    """Requirement that is built from source -> programs (`nvcc`) and headers (`cudnn.h`) that must be on the machine.
+    They are looked for before anything is installed.
+    """
+    build_env: dict[str, str] = {}
+    """Environment variables of the installers, for packages that are built from source."""
     base: Environment | None = None
     """Environment whose packages can be imported, too; packages of this environment replace those of the base. Only for
     `ConfigurationProgram`, because images are built from one environment.

@@ -16,7 +16,7 @@ import msgspec
 
 from llmbx.api import Environment, InfraError, Progress, UsageError, Value, children, environments, locks
 
-from . import store, verified
+from . import needs, store, verified
 from .interpreters import Interpreter
 from .pip_progress import PipProgress, complete_packages
 from .pip_tool import configured_options, explain_failure, pip_command, pip_environment, without_network
@@ -90,6 +90,8 @@ class _Builder:
     def run(self, install: Path) -> store.Marker:
         """Create the virtual environment, install every step, run the check, and write the marker."""
         verified.require_files(self.environment, self.paths.label, self.interpreter.minor)
+        for line in needs.require(self.environment, self.paths.label, self.interpreter.path, os.environ):
+            self.progress(line)
         _end_leftovers(self.paths.folder)
         self._make_venv()
         shutil.rmtree(self.temporary, ignore_errors=True)
@@ -131,7 +133,7 @@ class _Builder:
         pip = pip_command(str(self.paths.python))
         env = pip_environment(os.environ, self.temporary)
         pip_options = configured_options(pip, env)
-        env = without_network(env, pip_options) if self.offline else env
+        env = {**(without_network(env, pip_options) if self.offline else env), **self.environment.build_env}
         sources = ("--find-links", str(wheels)) if wheels.is_dir() else ()
         return Tools(
             pip=tuple(pip), env=env, pip_options=pip_options, sources=sources, wheels=str(wheels), offline=self.offline,

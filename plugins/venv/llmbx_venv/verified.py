@@ -45,7 +45,10 @@ def has_file(environment: Environment, requirement: str, minor: str, machine: st
 
 
 def require_files(environment: Environment, label: str, minor: str) -> None:
-    """Raise `InfraError` if the lock has digests, but for one package of no file that can be installed here."""
+    """Raise `InfraError` if the lock is not for this platform, or has digests but no file of a package for it."""
+    if environment.platforms and environments.this_platform() not in environment.platforms:
+        known = ", ".join(environment.platforms)
+        raise InfraError(f"environment {label}: its lock is for {known}, not for {environments.this_platform()}")
     for requirement in (pin for step in environment.steps for pin in step) if environment.files else ():
         builds = [build for build, _ in environment.variants.get(requirement, ((requirement, None),))]
         if not any(has_file(environment, build, minor) for build in builds):

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.catalog.environments import files_of, load_environment, lock_digest, pins, split_file, unverified
+from llmbx.catalog.environments import (
+    files_of,
+    for_platform,
+    load_environment,
+    lock_digest,
+    pins,
+    read_environment,
+    split_file,
+    unverified,
+)
 from llmbx.errors import UsageError
 
 LOCK = """
@@ -118,3 +127,50 @@ def test_a_lock_or_a_base_without_digests_is_named(tmp_path: Path) -> None:
     assert (unverified(whole), unverified(plain)) == (None, "toy-cpu")
     assert unverified(whole.replace(name="overlay", base=plain)) == "toy-cpu"
     assert unverified(plain.replace(steps=())) is None, "a Python without packages"
+
+
+PLATFORMS = """
+[platforms]
+linux-x86_64 = ["triton==3.7.1"]
+linux-aarch64 = []
+[needs]
+"toy==1.0" = ["nvcc", "cudnn.h"]
+"""
+
+
+def test_a_platform_adds_its_packages_to_the_first_step(tmp_path: Path) -> None:
+    lock = read_environment(write(tmp_path, LOCK + PLATFORMS))
+    assert lock.platforms == {"linux-x86_64": ("triton==3.7.1",), "linux-aarch64": ()}
+    here = for_platform(lock, "linux-x86_64")
+    assert here.steps == (("torch==2.13.0", "Num_Py[fast]==2.3.5", "triton==3.7.1"), ("toy==1.0",))
+    assert here.platforms == {"linux-x86_64": (), "linux-aarch64": ()}
+    assert for_platform(here, "linux-x86_64") == here
+    assert for_platform(lock, "linux-aarch64").steps == lock.steps
+    assert lock_digest(here) != lock_digest(lock)
+
+
+def test_naming_platforms_and_needs_does_not_change_what_is_installed(tmp_path: Path) -> None:
+    plain = lock_digest(read_environment(write(tmp_path, LOCK)))
+    named = LOCK + PLATFORMS.replace('"triton==3.7.1"', "")
+    assert lock_digest(read_environment(write(tmp_path, named))) == plain
+    assert lock_digest(read_environment(write(tmp_path, f'{named}[build_env]\nFORCE = "1"'))) != plain
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("linux-aarch64", "linux-riscv64", "platforms: 'linux-riscv64' is neither linux-x86_64 nor linux-aarch64"),
+        ("triton==3.7.1", "triton>=3", "'triton>=3' is not an exact pin"),
+        (
+            '"toy==1.0" = ["nvcc"',
+            '"toy==2.0" = ["nvcc"',
+            "needs: no step installs 'toy==2.0' (did you mean 'toy==1.0'?)",
+        ),
+    ],
+)
+def test_a_platform_or_need_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    text = LOCK + PLATFORMS
+    assert old in text
+    with pytest.raises(UsageError) as caught:
+        read_environment(write(tmp_path, text.replace(old, new)))
+    assert said in str(caught.value)
