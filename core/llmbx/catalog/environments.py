@@ -108,16 +108,20 @@ def for_platform(environment: Environment, name: str) -> Environment:
 
 
 def needed(spec: RunSpec, package: str) -> ImageRequest:
-    """What a run needs: without a GPU the environment (of `package`'s locks), else the recipe's image.
+    """What a run needs: without a GPU an environment (of `package`'s locks), else the recipe's image or environments.
 
     The recipe's image is for GPUs: without a GPU, only an image set by the user replaces the environment.
     """
-    environment = None
-    if spec.environment and spec.gpu_type == "cpu":
-        environment = load_environment(resources.files(package) / "environments" / f"{spec.environment}.toml")
-    image = spec.image if environment is None or (spec.image and spec.image.source == "--image") else None
+    without_gpu = spec.gpu_type == "cpu"
+    names = (spec.environment,) if without_gpu else spec.gpu_environments
+    folder = resources.files(package) / "environments"
+    found = [load_environment(folder / f"{name}.toml") for name in names if name]
+    image = spec.image
+    if without_gpu and found and image and image.source != "--image":
+        image = None
     return ImageRequest(
-        environment=environment,
+        environment=found[0] if found else None,
+        alternatives=tuple(found[1:]),
         reference=image.reference if image else None,
         digest=image.digest if image else None,
     )

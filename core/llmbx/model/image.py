@@ -61,6 +61,8 @@ class ImageRequest(Value, frozen=True):
 
     environment: Environment | None = None
     """The Python environment; the runtime builds it, or llmbx builds it into an image."""
+    alternatives: tuple[Environment, ...] = ()
+    """The same environment for other versions of CUDA; the runtime chooses."""
     reference: str | None = None
     """The container image: REGISTRY#NAME:TAG (`registry.example.com#team/train:25.04`) or a file."""
     digest: str | None = None

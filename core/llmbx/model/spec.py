@@ -123,7 +123,9 @@ class RunSpec(Value, frozen=True):
     accept_image_change: bool = False
     """Whether to accept an image whose digest has changed since it was first recorded."""
     environment: str | None = None
-    """Name of the recipe's Python environment, if it has one."""
+    """Name of the recipe's Python environment for runs without a GPU, if it has one."""
+    gpu_environments: tuple[str, ...] = ()
+    """Names of the recipe's Python environments for GPU runs without a container; the first is the default."""
     architecture: dict[str, Scalar] = {}
     """Properties of the model beyond its shape; the plugin defines the keys (see `Size.architecture`)."""
     settings: dict[str, Scalar] = {}

@@ -153,7 +153,11 @@ class Recipe(Value, frozen=True):
     image: ImageSource | None = None
     """Container image of GPU runs."""
     environment: str | None = None
-    """Name of the environment lock for runs without a container."""
+    """Name of the environment lock for runs without a GPU."""
+    gpu_environments: tuple[str, ...] = ()
+    """Names of the environment locks for GPU runs without a container, if the runtime is asked for; the first is the
+    default.
+    """
     window: str = "auto"
     """Measurement window, in the step numbers of the log: "35-44" (inclusive), "last" or "auto"."""
     steps: int = 50

@@ -101,6 +101,7 @@ def _of_catalog(workload: Workload, recipe: Recipe, size: Size) -> dict[str, Any
         "driver": recipe.driver,
         "flops_convention": recipe.flops_convention,
         "environment": recipe.environment,
+        "gpu_environments": recipe.gpu_environments,
         "architecture": size.architecture,
         "gated_tokenizer": size.gated_tokenizer,
         "checkpoint_facts": size.checkpoint,

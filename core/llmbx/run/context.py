@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from contextlib import suppress
 
 from ..catalog.environments import unverified
 from ..config.install import Install
+from ..config.plugin_settings import current_settings
 from ..errors import LlmbxError, UsageError
 from ..launchers.base import Launcher, launcher_here
-from ..model import Finding, RunSpec
+from ..model import Finding, ImageRequest, RunSpec
 from ..plugins.manager import Framework, Plugins
 from ..record.folder import Run
 from ..resolve.rules import common_findings
@@ -43,6 +45,16 @@ def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = Fal
     origins = {**spec.origins, "runtime": origin}
     spec = spec.replace(runtime=name, repositories=request.repositories, origins=origins)
     return spec, RunContext(plugins, framework, plugins.runtime(name), launcher, install)
+
+
+def wanted_image(spec: RunSpec, context: RunContext) -> ImageRequest:
+    """Return the framework's image request, with `--accept-image-change` and the settings of the runtime's plugin."""
+    plugin = getattr(context.runtime, "plugin", "")
+    kind = context.plugins.settings.get(plugin)
+    settings = {plugin: current_settings(spec, kind, os.environ)} if kind else {}
+    asked = context.framework.prepare_image(spec)
+    request: ImageRequest = asked.replace(accept_change=spec.accept_image_change, plugin_settings=settings)
+    return request
 
 
 def context_of(run: Run, plugins: Plugins, install: Install) -> RunContext:

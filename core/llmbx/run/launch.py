@@ -10,7 +10,7 @@ from ..files import write_atomic
 from ..launchers.script import PLANNED, SCRIPT
 from ..model import Image, Launch, RunSpec, Wrapping
 from ..plugins.manager import Plugins
-from .context import RunContext
+from .context import RunContext, wanted_image
 from .hub import cache_variables
 
 
@@ -41,7 +41,7 @@ def wrappers(spec: RunSpec, launch: Launch, plugins: Plugins) -> tuple[str, ...]
 
 def plan(spec: RunSpec, context: RunContext) -> tuple[Image, Path, Rendered]:
     """Return image, folder and script that a run would have, without fetching or writing anything (`--dry-run`)."""
-    image = context.runtime.plan(context.framework.prepare_image(spec), context.install.path)
+    image = context.runtime.plan(wanted_image(spec, context), context.install.path)
     spec = with_cache(spec, context)
     name = spec.experiment
     folder = context.install.experiments(spec.folder) / name / f"{name}{PLANNED}" / name

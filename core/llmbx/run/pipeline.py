@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..config.install import Install
-from ..config.plugin_settings import current_settings
 from ..errors import InfraError, LlmbxError, Terminated, UsageError, one_line
 from ..launchers.base import Unreachable
 from ..launchers.script import SCRIPT
@@ -22,6 +21,7 @@ from ..record.folder import PairMark, Record, Run, claim_folder, new_record, rea
 from ..runtimes.base import Progress, Runtime
 from ..secrets import forget
 from .context import RunContext
+from .context import wanted_image as wanted_image
 from .finalize import Ended, assess, conclude, retry_cause, write
 from .follow import Sink, follow
 from .hub import require_access
@@ -96,16 +96,6 @@ def _start(context: RunContext, record: Record, folder: Path, progress: Progress
         context.launcher.cancel(job, folder)
         raise
     return Run(folder=str(folder), record=record)
-
-
-def wanted_image(spec: RunSpec, context: RunContext) -> ImageRequest:
-    """Return the framework's image request, with `--accept-image-change` and the settings of the runtime's plugin."""
-    plugin = getattr(context.runtime, "plugin", "")
-    kind = context.plugins.settings.get(plugin)
-    settings = {plugin: current_settings(spec, kind, os.environ)} if kind else {}
-    asked = context.framework.prepare_image(spec)
-    request: ImageRequest = asked.replace(accept_change=spec.accept_image_change, plugin_settings=settings)
-    return request
 
 
 def fetch_image(request: ImageRequest, context: RunContext, progress: Progress, offline: bool = False) -> Image:

@@ -164,7 +164,7 @@ def build(request: Request | None, base: str | None, minor: str | None, print_: 
     spec = workspace.resolve(request)
     image_request = workspace.plugins.framework(spec.plugin).prepare_image(spec)
     environment = image_request.environment
-    if environment is None:
+    if environment is None or spec.gpu_type != "cpu":
         raise UsageError(
             f"{spec.workload} has no environment for {spec.gpu_type}: images are built only for runs without a GPU"
         )

@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,11 +52,15 @@ def command() -> None:
     "--build-env", "variables", multiple=True, metavar="NAME=VALUE", help="Variable for builds. May be repeated."
 )
 @click.option(
+    "--no-deps", "alone", multiple=True, metavar="NAME", help="Package without its requirements. May be repeated."
+)
+@click.option(
     "--exclude", multiple=True, metavar="NAME", help="Leave out a package that others require. May be repeated."
 )
 @click.option("--constraint", multiple=True, metavar="SPEC", help="Restrict a version without requiring the package.")
 @click.option("--index", "indexes", multiple=True, metavar="URL", help="Further package index. May be repeated.")
 @click.option("--name", help="Name of the environment. [default: that of the output file]")
+@click.option("--main", metavar="A,B", help="Packages whose versions runs record. [default: those that are specified]")
 @click.option("--check", default="", metavar="CODE", help="Python statement that must succeed in the environment.")
 @click.option(
     "-o",
@@ -68,14 +72,15 @@ def command() -> None:
 )
 def lock(
     requirements: tuple[str, ...], python: str, platforms: str, glibc: str, cuda: str | None, builds: tuple[str, ...],
-    variables: tuple[str, ...], exclude: tuple[str, ...], constraint: tuple[str, ...], indexes: tuple[str, ...],
-    name: str | None, check: str, target: Path | None,
+    variables: tuple[str, ...], alone: tuple[str, ...], exclude: tuple[str, ...], constraint: tuple[str, ...],
+    indexes: tuple[str, ...], name: str | None, main: str | None, check: str, target: Path | None,
 ) -> None:  # fmt: skip
     """Resolve REQUIREMENTS and write a lock with the exact version and the digest of every file.
 
-    REQUIREMENTS are requirements files or package specifications. Nothing is installed or built. The same command and
-    the same index give the same file; without --output it is printed. Exits with 2 if the requirements cannot be
-    fulfilled on a platform, and with 4 if the package index cannot be reached.
+    REQUIREMENTS are requirements files, package specifications, and locks (.toml). The versions of a lock are kept,
+    except for packages that are also given with a version. Nothing is installed or built. The same command and the
+    same index give the same file; without --output it is printed. Exits with 2 if the requirements cannot be fulfilled
+    on a platform, and with 4 if the package index cannot be reached.
 
     \b
     Examples:
@@ -90,7 +95,7 @@ def lock(
     from .resolution import find_resolver, resolve
 
     wanted = _builds(builds, variables)
-    choice = _choice(requirements, python, glibc, wanted, exclude, indexes)
+    choice = _choice(requirements, python, glibc, wanted, indexes).replace(alone=alone, exclude=exclude)
     number = int(cuda) if cuda and cuda != "none" else None
     choice = choice.replace(constraints=(*constraint, *(versions.constraints(number) if cuda else ())))
     label = _name(name, target)
@@ -103,7 +108,7 @@ def lock(
         locks.require_cuda(resolved, number)
     for line in locks.differences(resolved):
         click.echo(f"{label}: {line}", err=True)
-    made = locks.environment(label, python, resolved, wanted, check, _main(choice.requirements))
+    made = locks.environment(label, python, resolved, wanted, check, _main(main.split(",") if main else requirements))
     written = locks.text(made, _comment(target))
     _require_readable(written)
     if target is None:
@@ -148,10 +153,7 @@ def check(file: Path, offline: bool) -> None:
     )
 
 
-def _choice(
-    requirements: tuple[str, ...], python: str, glibc: str, builds: Builds, exclude: tuple[str, ...],
-    indexes: tuple[str, ...],
-) -> Choice:  # fmt: skip
+def _choice(requirements: tuple[str, ...], python: str, glibc: str, builds: Builds, indexes: tuple[str, ...]) -> Choice:
     """What is resolved. Raises `UsageError` for versions and indexes that cannot be used."""
     from .resolution import GLIBC, Choice
 
@@ -161,19 +163,30 @@ def _choice(
         raise UsageError(f"--glibc {glibc}: expected one of {', '.join(GLIBC)}")
     if any("@" in index for index in indexes):
         raise UsageError("--index: the URL is written into the lock, so it must not have credentials: set them for uv")
-    files = tuple(text for text in requirements if _is_file(text))
+    locked = tuple(text for text in requirements if text.endswith(".toml"))
+    files = tuple(text for text in requirements if text not in locked and _is_file(text))
     missing = next((text for text in files if not Path(text).is_file()), None)
     if missing:
         raise UsageError(f"{missing}: there is no such requirements file")
-    own = tuple(text for text in requirements if text not in files)
+    own = [text for text in requirements if text not in (*files, *locked)]
+    given = set(_main(text for text in own if re.search(r"[=<>~!@]", text)))
+    kept = [pin for text in locked for pin in _pins(Path(text), given)]
     return Choice(
-        requirements=(*own, *(["setuptools"] if builds.needs else [])), files=files, python=python, glibc=glibc,
-        build=tuple(builds.needs), exclude=exclude, indexes=indexes,
+        requirements=(*own, *kept, *(["setuptools"] if builds.needs else [])), files=files, python=python, glibc=glibc,
+        build=tuple(builds.needs), indexes=indexes,
     )  # fmt: skip
 
 
+def _pins(path: Path, given: Container[str]) -> list[str]:
+    """The exact requirements that a lock has for all platforms, without the packages that are `given` otherwise."""
+    from llmbx.api import environments
+
+    pins = [pin for step in environments.read_environment(path).steps for pin in step]
+    return [pin for pin in pins if environments.split_pin(pin)[0] not in given]
+
+
 def _is_file(text: str) -> bool:
-    return Path(text).is_file() or text.endswith((".txt", ".in")) or text.startswith((".", "/"))
+    return Path(text).is_file() or text.endswith((".txt", ".in", ".toml")) or text.startswith((".", "/"))
 
 
 def _platforms(text: str) -> list[str]:
@@ -215,7 +228,7 @@ def _main(requirements: Iterable[str]) -> list[str]:
     """The normalized names of the required packages; their versions are recorded for every run."""
     from llmbx.api import environments
 
-    names = (re.match(r"[A-Za-z0-9][\w.-]*", text) for text in requirements)
+    names = (re.match(r"[A-Za-z0-9][\w.-]*", text) for text in requirements if not _is_file(text))
     return list(dict.fromkeys(environments.normal_name(name[0]) for name in names if name))
 
 

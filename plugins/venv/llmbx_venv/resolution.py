@@ -53,7 +53,8 @@ class Choice(Value, frozen=True):
     """What is resolved: requirements and how; the same for every platform.
 
     `requirements`: package specifications; `files`: requirements files; `build`: packages of which the source archive
-    is taken, without their requirements; `exclude`: packages that are left out wherever they are required;
+    is taken; `alone`: packages whose requirements are left out, as those of `build` are; `exclude`: packages that are
+    left out wherever they are required;
     `constraints`: specifications that restrict versions; `indexes`: further package indexes; `deps`: whether the
     requirements of packages are resolved, too.
     """
@@ -63,6 +64,7 @@ class Choice(Value, frozen=True):
     python: str = "3.12"
     glibc: str = "2.28"
     build: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
@@ -152,9 +154,12 @@ def _with_indexes(
 
 
 def _argv(uv: Resolver, choice: Choice, platform: str, folder: Path, output: Path) -> list[str]:
-    """The argv of uv. The source archives of `build` are not run: their metadata are given, without requirements."""
+    """The argv of uv. The source archives of `build` are not run: their metadata are written, without requirements."""
     source = _written(folder / "requirements.in", choice.requirements)
-    known = [f'[[dependency-metadata]]\nname = "{name}"\nrequires-dist = []\n' for name in choice.build]
+    known = [
+        f'[[dependency-metadata]]\nname = "{name}"\nrequires-dist = []\n'
+        for name in sorted({*choice.build, *choice.alone})
+    ]
     argv = [uv.path, "pip", "compile", "--quiet", "--config-file", _written(folder / "uv.toml", known)]
     argv += ["--generate-hashes", "--format", "pylock.toml", "--output-file", str(output)]
     argv += ["--python-version", choice.python, "--no-python-downloads"]

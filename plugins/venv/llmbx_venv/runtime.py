@@ -36,11 +36,16 @@ class VenvRuntime:
     shares_host_files = True
 
     def offers(self, spec: RunSpec, request: ImageRequest) -> Offer | None:
-        """An offer if the workload has an environment: preferred to containers without GPUs, a fallback with GPUs."""
+        """An offer if the workload has an environment: preferred to containers without GPUs, a fallback with GPUs.
+
+        If a GPU run has an image, its environment is used only if the user asks for this runtime.
+        """
         if request.environment is None or (spec.image is not None and spec.image.source == "--image"):
             return None
         if spec.gpu_type == "cpu":
             return Offer(rank=10, reason="a run without GPUs needs no container")
+        if request.reference or spec.gpu_environments:
+            return None
         return Offer(rank=40, reason="no container tool is available")
 
     def available(self) -> str | None:
@@ -108,10 +113,20 @@ class VenvRuntime:
 
 
 def _environment(request: ImageRequest) -> Environment:
-    """The requested environment. Raises `UsageError` if the workload has none."""
+    """The requested environment, for the chosen version of CUDA. Raises `UsageError` if the workload has none."""
+    from .settings import VenvSettings
+
     if request.environment is None:
         raise UsageError("this workload has no environment for the runtime venv: choose a container with --runtime")
-    return request.environment
+    cuda = settings_of(request, VenvSettings).cuda
+    every = (request.environment, *request.alternatives)
+    if cuda is None or request.environment.cuda is None:
+        return request.environment
+    found = next((environment for environment in every if str(environment.cuda) == cuda), None)
+    if found is None:
+        known = ", ".join(str(environment.cuda) for environment in every)
+        raise UsageError(f"venv.cuda={cuda}: the recipe has environments for CUDA {known} only")
+    return found
 
 
 def _finished(environment: Environment, install: Path) -> tuple[store.EnvironmentPaths, store.Marker] | None:

@@ -15,6 +15,10 @@ class VenvSettings(Settings, frozen=True):
 
     plugin: ClassVar[str] = "venv"
 
+    cuda: Annotated[
+        Literal["12", "13"] | None,
+        Option(help="Version of CUDA of a GPU run's environment, if the recipe has several. [default: the newest]"),
+    ] = None
     installer: Annotated[
         Literal["auto", "pip", "uv"] | None,
         Option(help="Tool that builds environments. auto: uv if installed, and pip if uv fails. [default: auto]",
