@@ -38,13 +38,13 @@ class VenvRuntime:
     def offers(self, spec: RunSpec, request: ImageRequest) -> Offer | None:
         """An offer if the workload has an environment: preferred to containers without GPUs, a fallback with GPUs.
 
-        If a GPU run has an image, its environment is used only if the user asks for this runtime.
+        The environments that a recipe has for GPU runs are used only if the user asks for this runtime.
         """
         if request.environment is None or (spec.image is not None and spec.image.source == "--image"):
             return None
         if spec.gpu_type == "cpu":
             return Offer(rank=10, reason="a run without GPUs needs no container")
-        if request.reference or spec.gpu_environments:
+        if spec.gpu_environments:
             return None
         return Offer(rank=40, reason="no container tool is available")
 

@@ -67,6 +67,24 @@ def test_a_lock_has_the_digest_of_every_file_and_is_the_same_each_time(
     index.shutdown()
 
 
+def test_the_versions_of_another_lock_are_kept_unless_one_is_given(
+    tmp_path: Path, folder_env: dict[str, str], wheels: Path
+) -> None:
+    make_wheel(wheels, "gamma", requires=["nowhere-to-be-found"])
+    base = tmp_path / "base.toml"
+    assert env_verb(folder_env, "lock", "alpha==1.0", "beta", *HERE, "-o", base)[0] == 0
+    for given, steps in (
+        (["beta"], ("alpha==1.0", "beta==1.0")),
+        (["alpha>1"], ("alpha==2.0", "beta==1.0")),
+        (["gamma", "--no-deps", "gamma"], ("alpha==1.0", "beta==1.0", "gamma==1.0")),
+        (["gamma", "--exclude", "nowhere-to-be-found"], ("alpha==1.0", "beta==1.0", "gamma==1.0")),
+    ):
+        code, _, err = env_verb(folder_env, "lock", base, *given, *HERE, "--main", "beta", "-o", tmp_path / "new.toml")
+        assert code == 0, err
+        made = read_environment(tmp_path / "new.toml")
+        assert (made.steps, made.main) == ((steps,), ("beta",))
+
+
 def test_another_index_is_written_into_the_lock(tmp_path: Path, wheels: Path) -> None:
     make_wheel(tmp_path / "more", "alpha", "1.0+cu128")
     main, more = Index(wheels), Index(tmp_path / "more")

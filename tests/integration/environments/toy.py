@@ -11,6 +11,7 @@ import sys
 import threading
 import urllib.parse
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...patience import PATIENCE_S
@@ -18,13 +19,14 @@ from ...patience import PATIENCE_S
 CORE = Path(__file__).parents[3] / "core"
 
 
-def make_wheel(folder: Path, name: str, version: str = "1.0", padding: int = 0) -> Path:
+def make_wheel(folder: Path, name: str, version: str = "1.0", padding: int = 0, requires: Sequence[str] = ()) -> Path:
     """A pure Python wheel `name` whose module says its version; `padding` random bytes make it large."""
     folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
+    needs = "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
     files = {
         f"{name}.py": f"version = {version!r}\n".encode(),
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}".encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: toy\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     if padding:
