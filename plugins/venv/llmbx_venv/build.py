@@ -206,6 +206,8 @@ class _Builder:
         indexes = {index for requirement in step if (index := builds.get(requirement, ("", None))[1])}
         options = [part for index in sorted(indexes) for part in _extra(index)]
         title = f"environment {self.paths.label}: step {number + 1} of {len(self.environment.steps)}"
+        if compiled := [requirement for requirement in step if requirement in self.environment.needs]:
+            title += f" (builds {', '.join(compiled)}, which can take an hour)"
         no_deps = ["--no-deps"] if number in self.environment.no_deps else []
         if self._uv(wanted, sorted(indexes), tools, *no_deps, progress_lines=UvProgress(title, self.progress)) == 0:
             return

@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,10 @@ from llmbx.api import UsageError
 from llmbx.api.verbs import output
 
 if TYPE_CHECKING:
+    from llmbx.api import Environment
+
     from .lock import Builds
-    from .resolution import Choice
+    from .resolution import Choice, Package
 
 CUDA = ("12", "13", "none")
 ENVIRONMENT = "environment"
@@ -63,13 +65,9 @@ def command() -> None:
 @click.option("--main", metavar="A,B", help="Packages whose versions runs record. [default: those that are specified]")
 @click.option("--check", default="", metavar="CODE", help="Python statement that must succeed in the environment.")
 @click.option(
-    "-o",
-    "--output",
-    "target",
-    type=output.Target(dir_okay=False),
-    metavar="FILE",
+    "-o", "--output", "target", type=output.Target(dir_okay=False), metavar="FILE",
     help="File to write. [default: standard output]",
-)
+)  # fmt: skip
 def lock(
     requirements: tuple[str, ...], python: str, platforms: str, glibc: str, cuda: str | None, builds: tuple[str, ...],
     variables: tuple[str, ...], alone: tuple[str, ...], exclude: tuple[str, ...], constraint: tuple[str, ...],
@@ -88,35 +86,15 @@ def lock(
       llmbx env lock 'jax[cuda13]' flax --cuda 13 -o jax-cu13.toml
       llmbx env lock torch==2.13.0 toy-kernels --build toy-kernels=nvcc,c++ --platform linux-x86_64 -o toy.toml
     """
-    from llmbx.api import write_atomic
-
-    from . import cuda as versions
     from . import lock as locks
-    from .resolution import find_resolver, resolve
 
-    wanted = _builds(builds, variables)
-    choice = _choice(requirements, python, glibc, wanted, indexes).replace(alone=alone, exclude=exclude)
-    number = int(cuda) if cuda and cuda != "none" else None
-    choice = choice.replace(constraints=(*constraint, *(versions.constraints(number) if cuda else ())))
-    label = _name(name, target)
-    uv = find_resolver(os.environ)
-    resolved = {}
-    for platform in _platforms(platforms):
-        click.echo(f"{label}: resolving for {platform} and Python {python}", err=True)
-        resolved[platform] = resolve(uv, choice, platform)
-    if cuda:
-        locks.require_cuda(resolved, number)
-    for line in locks.differences(resolved):
-        click.echo(f"{label}: {line}", err=True)
-    made = locks.environment(label, python, resolved, wanted, check, _main(main.split(",") if main else requirements))
-    written = locks.text(made, _comment(target))
-    _require_readable(written)
-    if target is None:
-        click.echo(written, nl=False)
-        return
-    write_atomic(target, written)
-    click.echo(f"{target}  {len({each.pin for packages in resolved.values() for each in packages})} packages, "
-               f"{len(made.files)} files with digests", err=True)  # fmt: skip
+    label, wanted = _name(name, target), _builds(builds, variables)
+    choice = _choice(requirements, python, glibc, wanted, indexes)
+    choice = choice.replace(alone=alone, exclude=exclude, constraints=constraint)
+    resolved = _resolve(label, choice, _platforms(platforms), cuda)
+    recorded = _main(main.split(",") if main else requirements)
+    made = locks.environment(label, python, resolved, wanted, check, recorded)
+    _write(target, made, locks.text(made, _comment(target)))
 
 
 @command.command("check")
@@ -145,12 +123,49 @@ def check(file: Path, offline: bool) -> None:
         click.echo(f"{file}: {problem}")
     if problems or environment is None:
         sys.exit(1)
-    count = len({pin for step in (*environment.steps, *environment.platforms.values()) for pin in step})
     digests = "digests not compared with an index" if offline else "digests as in the index"
     click.echo(
-        f"{file}: ok: {count} packages, {len(environment.files)} files, Python {', '.join(environment.pythons)}, "
-        f"{', '.join(environment.platforms)}; {digests}"
+        f"{file}: ok: {_packages(environment)} packages, {len(environment.files)} files, "
+        f"Python {', '.join(environment.pythons)}, {', '.join(environment.platforms)}; {digests}"
     )
+
+
+def _resolve(label: str, choice: Choice, platforms: Iterable[str], cuda: str | None) -> dict[str, Sequence[Package]]:
+    """The packages of every platform, for the required version of CUDA. Says what only some platforms have."""
+    from . import cuda as versions
+    from . import lock as locks
+    from .resolution import find_resolver, resolve
+
+    number = int(cuda) if cuda and cuda != "none" else None
+    if cuda:
+        choice = choice.replace(constraints=(*choice.constraints, *versions.constraints(number)))
+    uv = find_resolver(os.environ)
+    resolved: dict[str, Sequence[Package]] = {}
+    for platform in platforms:
+        click.echo(f"{label}: resolving for {platform} and Python {choice.python}", err=True)
+        resolved[platform] = resolve(uv, choice, platform)
+    if cuda:
+        locks.require_cuda(resolved, number)
+    for line in locks.differences(resolved):
+        click.echo(f"{label}: {line}", err=True)
+    return resolved
+
+
+def _write(target: Path | None, made: Environment, text: str) -> None:
+    """Write the lock to its file, or print it. Nothing is written if it could not be read again."""
+    from llmbx.api import write_atomic
+
+    _require_readable(text)
+    if target is None:
+        click.echo(text, nl=False)
+        return
+    write_atomic(target, text)
+    click.echo(f"{target}  {_packages(made)} packages, {len(made.files)} files with digests", err=True)
+
+
+def _packages(environment: Environment) -> int:
+    """The number of packages of all platforms."""
+    return len({pin for step in (*environment.steps, *environment.platforms.values()) for pin in step})
 
 
 def _choice(requirements: tuple[str, ...], python: str, glibc: str, builds: Builds, indexes: tuple[str, ...]) -> Choice:
