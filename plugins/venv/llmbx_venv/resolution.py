@@ -197,7 +197,8 @@ def _raise(stderr: str, platform: str) -> None:
         raise InfraError(
             f"the package index could not be reached: {_short(said)}; check the network and pip's settings"
         )
-    raise UsageError(f"{platform}: {_short(said)}")
+    hint = "; lock a source archive with --build NAME" if "no usable wheels" in said else ""
+    raise UsageError(f"{platform}: {_short(said)}{hint}")
 
 
 def _short(text: str, limit: int = 600) -> str:

@@ -175,8 +175,8 @@ SETUP = """\
 import os
 import setuptools
 
-open("kernels.py", "w").write(f"how = {os.environ['KERNELS_FORCE_BUILD']!r}")
-setuptools.setup(name="kernels", version="1.0", py_modules=["kernels"], install_requires=["what-nobody-has"])
+open("llmbxkernels.py", "w").write(f"how = {os.environ['KERNELS_FORCE_BUILD']!r}")
+setuptools.setup(name="llmbxkernels", version="1.0", py_modules=["llmbxkernels"], install_requires=["what-nobody-has"])
 """
 
 
@@ -184,11 +184,11 @@ def make_archive(folder: Path, tmp_path: Path) -> Path:
     """A source archive whose build tells how it was started; its requirements are known only by running it."""
     import tarfile
 
-    source = tmp_path / "kernels-1.0"
+    source = tmp_path / "llmbxkernels-1.0"
     source.mkdir()
     (source / "setup.py").write_text(SETUP)
-    (source / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: kernels\nVersion: 1.0\n")
-    path = folder / "kernels-1.0.tar.gz"
+    (source / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: llmbxkernels\nVersion: 1.0\n")
+    path = folder / "llmbxkernels-1.0.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         archive.add(source, source.name)
     return path
@@ -198,22 +198,24 @@ def test_what_has_no_wheel_is_built_after_its_needs_are_found(tmp_path: Path, wh
     """A real setuptools builds it; locking it runs nothing of it."""
     archive = make_archive(wheels, tmp_path)
     env = pip_settings(tmp_path, LLMBX_INSTALLER="uv", PIP_FIND_LINKS=str(wheels))
-    lock, build = tmp_path / "toy.toml", ("--build", "kernels=toolc", "--build-env", "KERNELS_FORCE_BUILD=yes")
-    code, _, err = env_verb(env, "lock", "alpha", "kernels", *HERE, *build, "-o", lock)
+    code, _, err = env_verb(env, "lock", "llmbxkernels", *HERE)
+    assert code == 2 and err.endswith("; lock a source archive with --build NAME\n"), err
+    lock, build = tmp_path / "toy.toml", ("--build", "llmbxkernels=toolc", "--build-env", "KERNELS_FORCE_BUILD=yes")
+    code, _, err = env_verb(env, "lock", "alpha", "llmbxkernels", *HERE, *build, "-o", lock)
     assert code == 0, err
     made = read_environment(lock)
-    assert made.steps[1] == ("kernels==1.0",) and made.needs == {"kernels==1.0": ("toolc",)}
+    assert made.steps[1] == ("llmbxkernels==1.0",) and made.needs == {"llmbxkernels==1.0": ("toolc",)}
     assert made.files[archive.name] == digest(archive) and any(pin.startswith("setuptools==") for pin in made.steps[0])
     assert env_verb(env, "check", lock)[0] == 0
     code, _, err = prepare(lock, tmp_path / "install", env)
-    assert code == 4 and "this machine has no toolc (for kernels==1.0)" in err.splitlines()[-1]
+    assert code == 4 and "this machine has no toolc (for llmbxkernels==1.0)" in err.splitlines()[-1]
     assert not list(tmp_path.glob("install/venvs/toy-*/lib")), "nothing was installed"
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/toolc").touch(0o755)
     code, out, err = prepare(lock, tmp_path / "install", {**env, "PATH": f"{tmp_path}/bin:{env['PATH']}"})
     assert code == 0, err
-    assert "kernels==1.0 is built from source and needs toolc\n" in err
-    assert run_in(out, "import kernels; print(kernels.how)") == "yes"
+    assert "llmbxkernels==1.0 is built from source and needs toolc\n" in err
+    assert run_in(out, "import llmbxkernels; print(llmbxkernels.how)") == "yes"
 
 
 def test_a_real_package_is_locked_and_installed_and_another_file_is_refused(tmp_path: Path) -> None:
