@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import importlib.util
 import os
@@ -24,6 +25,9 @@ GROUP = "llmbx.commands"
 OWN = "llmbx"
 """The distribution whose verbs cannot be replaced."""
 MISSING = "(cannot be loaded)"
+
+NAMED = 100
+"""Characters of a name that is too long, in the message about it."""
 
 _FIRST_LINE = re.compile(r'"""([^"\\\n]+)(?:"""|\n)')
 """A docstring without escapes at the beginning of a module."""
@@ -184,6 +188,12 @@ def _run() -> int:
     except LlmbxError as error:
         click.echo(f"llmbx: {_without_secrets(str(error))}", err=True)
         code = error.exit_code
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        longest = max(Path(str(error.filename)).parts, key=len)
+        click.echo(f"llmbx: the name '{longest[:NAMED]}…' is too long for a file", err=True)
+        code = UsageError.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("llmbx: interrupted", err=True)
         code = 130

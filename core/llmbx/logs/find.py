@@ -72,8 +72,8 @@ def ends(path: Path) -> str:
 
 
 def experiment_name(path: Path) -> str:
-    """The experiment that a log is named after: without `log-`, account, retry number and suffix."""
-    name = path.name.removesuffix(".out")
+    """The experiment that a log is named after: without `log-`, account, retry number and suffix, in one line."""
+    name = path.name.removesuffix(".out").replace("\n", "\\n").replace("\r", "\\r")
     if name.startswith("log-"):
         name = _ACCOUNT.sub("", name.removeprefix("log-"))
     return _RETRY.sub(r"\1", name)

@@ -124,3 +124,7 @@ def test_pipes_devices_and_names_that_are_too_long_are_refused(tmp_path: Path) -
     ):
         with pytest.raises(UsageError, match=says):
             find_logs([path])
+
+
+def test_the_name_of_an_experiment_is_one_line() -> None:
+    assert experiment_name(Path("log-a\nb\r.out")) == "a\\nb\\r"

@@ -1,0 +1,31 @@
+"""What every command does with arguments that no command can use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "line", "--output", LONG), ("run", "--from", LONG), ("status", LONG), ("logs", LONG), ("parse", LONG),
+        ("report", LONG), ("nsys", LONG), ("nccl", LONG), ("plugins", "check", f"./{LONG}"), ("plugins", "new", LONG),
+        ("list", "--plugin", f"./{LONG}"), ("audit", LONG), ("sweep", f"{LONG}.toml"),
+    ],
+    ids=lambda arguments: " ".join(arguments)[:20],
+)  # fmt: skip
+def test_a_name_that_is_too_long_is_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from llmbx.cli.main import main; main()", *arguments], cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path), "LLMB_INSTALL": str(tmp_path / "install")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert any(LONG[:90] in line for line in done.stderr.splitlines())
