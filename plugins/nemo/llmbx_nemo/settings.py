@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
@@ -17,7 +18,7 @@ class NemoSettings(Settings, frozen=True):
     fp8_recipe: Annotated[
         Literal["cs", "mx", "delayed"], Option(help="FP8 scaling: cs (current), mx (MXFP8, Blackwell only) or delayed.")
     ] = "cs"
-    lr: Annotated[Annotated[float, Meta(ge=0, le=1e6)], Option(help="Peak learning rate.")] = 3e-4
+    lr: Annotated[Annotated[float, Meta(ge=0, le=sys.float_info.max)], Option(help="Peak learning rate.")] = 3e-4
     seed: Annotated[
         Annotated[int, Meta(ge=0, lt=1 << 32)], Option(help="Random seed of weights and data.", metavar="N")
     ] = 1234
