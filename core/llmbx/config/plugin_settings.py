@@ -68,10 +68,21 @@ def join(
     for layer, place in (_of_profile(kind, profile, set_keys), _of_environ(kind, environ), _of_options(kind, options)):
         normalize = getattr(kind, "normalize", None)
         layers.append(normalize(layer) if normalize else layer)
+        _check_options(layer, kind)
         convert(layers[-1].values, kind, place)
     if check_layers := getattr(kind, "check_layers", None):
         layers = check_layers(layers, walltime_minutes)
     return merged(layers)
+
+
+def _check_options(layer: Layer, kind: type[Settings]) -> None:
+    """Raise `UsageError` that names the option if a value is not within the limits of its field."""
+    if layer.source != "options":
+        return
+    types = typing.get_type_hints(kind, include_extras=True)
+    for name, value in layer.values.items():
+        if name in types and not isinstance(value, dict):
+            convert(value, types[name], f"{layer.origins[name]} {value}")
 
 
 def with_defaults(

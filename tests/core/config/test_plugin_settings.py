@@ -89,6 +89,7 @@ def test_the_table_of_a_framework_may_also_have_keys_of_set() -> None:
         ({"queue": {"patience": -1}}, {}, {}, "clusters.c.queue: at patience: Expected int >= 0"),
         ({}, {"EAGER": "perhaps"}, {}, "EAGER='perhaps': expected true or false"),
         ({}, {}, {"slotz": 1}, "settings of queue: unknown key 'slotz'"),
+        ({}, {}, {"patience": -1}, "^--queue-patience -1: Expected int >= 0"),
     ],
 )
 def test_errors_name_their_place(
