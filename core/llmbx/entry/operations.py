@@ -27,12 +27,16 @@ def write(folder: Path, flops: float, samples: int) -> None:
 
 @contextlib.contextmanager
 def of_torch(folder: Path, samples: int) -> Iterator[None]:
-    """Count the matrix products inside with PyTorch's FlopCounterMode, and record them; does nothing if not wanted."""
+    """Count the matrix products inside with PyTorch's FlopCounterMode, and record them; does nothing if not wanted.
+
+    Attention goes through plain matrix products meanwhile: the counter does not know every fused kernel.
+    """
     if not wanted():
         yield
         return
+    from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    with FlopCounterMode(display=False) as counter:
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         yield
     write(folder, counter.get_total_flops(), samples)

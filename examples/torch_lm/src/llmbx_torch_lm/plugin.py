@@ -1,0 +1,94 @@
+"""A plain PyTorch trainer as a framework of llmbx."""
+
+import re
+from importlib import resources
+
+from llmbx.api import (
+    Launch,
+    LogFormat,
+    Phase,
+    Prints,
+    Signatures,
+    Step,
+    hookimpl,
+    layers,
+    load_workload,
+    needed,
+    payload,
+)
+
+LLMBX_API = (1, 0)
+
+LINE = re.compile(
+    r"step (\d+)/(\d+) \| ([\d.]+) s \| loss ([\d.]+|nan|inf) \| grad ([\d.]+|nan|inf) \| batch (\d+)(?!\S)"
+)
+
+
+class Parser:
+    first_step = 1
+    prints = Prints(fields=("loss", "grad_norm", "global_batch_size"), cross_entropy=True)
+
+    def __init__(self):
+        self.signatures = Signatures()
+
+    def feed(self, line):
+        if found := LINE.search(line):
+            number, total, seconds, loss, norm, batch = found.groups()
+            yield Step(
+                number=int(number), total=int(total), time_s=float(seconds), loss=float(loss), grad_norm=float(norm),
+                global_batch_size=int(batch),
+            )  # fmt: skip
+        yield from self.signatures.feed(line)
+
+    def close(self):
+        return []
+
+
+@hookimpl
+def register_workloads():
+    return [load_workload(resources.files(__package__) / "torch_lm.toml")]
+
+
+@hookimpl
+def prepare_image(spec):
+    return needed(spec, __package__)
+
+
+@hookimpl
+def build_command(spec, image):
+    train = Phase(
+        role="train",
+        argv=(image.python, f"{payload.CODE}/train.py"),
+        env={"LLMBX_SPEC": payload.SPEC, "PYTHONUNBUFFERED": "1", **spec.env},
+    )
+    return Launch(
+        nodes=spec.nodes,
+        ranks_per_node=min(spec.gpus, spec.gpus_per_node),
+        gpus_per_rank=0 if spec.gpu_type == "cpu" else 1,
+        phases=(train,),
+        files=payload.payload_files(spec, __package__),
+    )
+
+
+@hookimpl
+def log_formats():
+    return [LogFormat("torch-lm", "PyTorch", sniff=lambda text: len(LINE.findall(text)), parser=Parser)]
+
+
+@hookimpl
+def parse_log(spec):
+    return Parser()
+
+
+@hookimpl
+def compute_flops(spec):
+    m, tokens = spec.model, spec.model.sequence_length
+    return layers.total(
+        [
+            layers.embedding(m.hidden_size, m.vocab_size),
+            layers.attention(tokens, m.hidden_size, m.heads, m.query_groups, layers=m.layers),
+            layers.mlp(tokens, m.hidden_size, m.ffn_hidden_size, layers=m.layers),
+            layers.logits(tokens, m.hidden_size, m.vocab_size),
+        ],
+        "torch-lm-1",
+    )
