@@ -13,7 +13,7 @@ from typing import Any
 from ..catalog.configuration import compare_configurations, not_permitted
 from ..errors import InfraError, LlmbxError, PluginError, UsageError
 from ..files import read_record, write_atomic
-from ..model import FINAL, ConfigurationProgram, Image, ImageRequest, Result, RunSpec, Value
+from ..model import FINAL, ConfigurationProgram, ExpectedConfiguration, Image, ImageRequest, Result, RunSpec, Value
 from ..plugins.manager import Plugins
 from ..record.folder import Run
 from ..runtimes.base import Progress
@@ -64,8 +64,10 @@ def stated(run: Run, plugins: Plugins) -> dict[str, int]:
         found = read_final(run.path) if expected and expected.facts else None
     except LlmbxError:
         return {}  # `with_evidence` reports it
-    if expected is None or found is None:
-        return {}
+    return _facts(found, expected) if expected is not None and found is not None else {}
+
+
+def _facts(found: FinalConfiguration, expected: ExpectedConfiguration) -> dict[str, int]:
     values: dict[str, list[Any]] = {
         name: [found.final.get(key) for key in keys] for name, keys in expected.facts.items()
     }
@@ -74,6 +76,17 @@ def stated(run: Run, plugins: Plugins) -> dict[str, int]:
 
 def _counts(value: object) -> bool:
     return type(value) is int and 0 <= value <= LARGEST
+
+
+def _unstated(found: FinalConfiguration, expected: ExpectedConfiguration) -> str | None:
+    """Why a final configuration is no evidence of the job that ran; None if it is. A version may lack some fields."""
+    keys = [key for names in expected.facts.values() for key in names]
+    odd = [key for key in keys if found.final.get(key) is not None and not _counts(found.final[key])]
+    if odd:
+        return f"states no number in {_named(odd)}"
+    if expected.facts and not _facts(found, expected):
+        return f"states nothing of {_named([*expected.facts])}"
+    return None
 
 
 def build_final(spec: RunSpec, plugins: Plugins, install: Path, progress: Progress) -> FinalConfiguration:
@@ -156,6 +169,8 @@ def with_evidence(result: Result, run: Run, plugins: Plugins) -> Result:
         return _doubted(result, f"{UNVERIFIED}: the run wrote no {FINAL}")
     # what the framework itself found: on the host, nothing else knows it
     result = result.replace(versions={**final.versions, **result.versions})
+    if why := _unstated(final, expected):
+        result = _doubted(result, f"{UNVERIFIED}: {FINAL} {why}")
     if spec.profile or spec.trace:
         return result
     differing = [found.key for found in not_permitted(compare_configurations(final.final, expected))]

@@ -210,6 +210,14 @@ def test_a_fact_that_is_no_number_is_not_compared(package: Package, result: Run,
     found = result()
     assert "sequence" in [each["check"] for each in found["checks"] if each["outcome"] == "not possible"]
     assert "the configuration differs from upstream's in points" in found["not_comparable_because"]
+    unverified = [line for line in found["not_comparable_because"] if line.startswith("configuration not verified")]
+    assert len(unverified) == 1 and ("states no number in" in unverified[0]) is (points != "None")
+
+
+def test_a_configuration_that_states_nothing_is_no_evidence(package: Package, result: Run) -> None:
+    package("odd", CODE + WRITES.replace('"points": 64', '"other": 64'))
+    reasons = result()["not_comparable_because"]
+    assert any("configuration not verified: configs/final.json states nothing of" in reason for reason in reasons)
 
 
 def test_a_fact_that_no_check_reads_is_refused() -> None:
