@@ -26,7 +26,7 @@ CONSTANT = 10
 """So many losses are never all equal by chance, even if only four digits are printed."""
 
 DIVERGED = 5.0
-"""A loss is far beyond anything a training passes through if it is so many times that of an untrained model."""
+"""A loss from this multiple of an untrained model's loss on has diverged."""
 
 RISE = 0.05
 """The loss rises if the mean of its last quarter is larger by this fraction than that of its first quarter."""

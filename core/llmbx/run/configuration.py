@@ -79,7 +79,7 @@ def _counts(value: object) -> bool:
 
 
 def _unstated(found: FinalConfiguration, expected: ExpectedConfiguration) -> str | None:
-    """Why a final configuration is no evidence of the job that ran; None if it is. A version may lack some fields."""
+    """Return why a final configuration does not show which job ran, or None. A version may lack some fields."""
     keys = [key for names in expected.facts.values() for key in names]
     odd = [key for key in keys if found.final.get(key) is not None and not _counts(found.final[key])]
     if odd:
