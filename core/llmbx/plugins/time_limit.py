@@ -51,7 +51,7 @@ def limited(seconds: float) -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, max(0.001, outer - (time.monotonic() - began)) if outer else 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)  # None: not set by Python
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
