@@ -14,7 +14,7 @@ test: unit
 
 unit: $(VENV)/.ready
 	@rm -f $(TEST)/groups.json
-	$(PYTEST) -n $(WORKERS) --ignore tests/integration --ignore tests/thorough $(PYTEST_ARGS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal --ignore tests/integration --ignore tests/thorough $(PYTEST_ARGS)
 
 lint: $(VENV)/.ready
 	$(PYTEST) tests/test_house.py $(PYTEST_ARGS)
