@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LARGEST = 16 << 20
+"""Largest TOML file in bytes; a device or a pipe may have no end."""
+
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions of msgspec for data that is not JSON, not UTF-8, too deeply nested, or not of the expected type."""
 
@@ -34,7 +37,11 @@ def parse_toml(path: Path | Traversable) -> dict[str, Any]:
     import tomli  # compiled: needs a third of the standard library's time, and every command reads TOML
 
     try:
-        return tomli.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as stream:
+            data = stream.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise UsageError(f"{path}: larger than {LARGEST >> 20} MiB, which no TOML file of llmbx is")
+        return tomli.loads(data.decode().replace("\r\n", "\n").replace("\r", "\n"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:  # invalid TOML or UTF-8, or a number of thousands of digits

@@ -9,7 +9,7 @@ import pytest
 
 from llmbx.errors import UsageError
 from llmbx.model import Value
-from llmbx.toml_file import read_toml
+from llmbx.toml_file import parse_toml, read_toml
 
 
 class Leaf(Value, frozen=True):
@@ -59,3 +59,14 @@ def test_a_fault_names_the_file_the_place_and_the_remedy(tmp_path: Path, text: s
 def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         read_toml(tmp_path / "none.toml", Tree)
+
+
+def test_a_file_without_an_end_is_refused() -> None:
+    with pytest.raises(UsageError, match="/dev/zero: larger than 16 MiB"):
+        read_toml(Path("/dev/zero"), Tree)
+
+
+def test_line_ends_of_other_systems_are_read(tmp_path: Path) -> None:
+    (tmp_path / "tree.toml").write_bytes(b'name = "a"\r\nleaves = []\r\n')
+    (tmp_path / "unix.toml").write_bytes(b'name = "a"\nleaves = []\n')
+    assert parse_toml(tmp_path / "tree.toml") == parse_toml(tmp_path / "unix.toml")

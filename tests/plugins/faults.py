@@ -165,6 +165,8 @@ FAULTS: dict[str, Fault] = {
     "half the batch": Fault("batch", "invalid", lambda m: m.every(batch=m.spec.global_batch_size // 2), NEMO),
     "a batch of 1": Fault("batch", "invalid", lambda m: m.every(batch=1), NEMO),
     "one step with another batch": Fault("batch", "invalid", lambda m: m.at(30, batch=4), NEMO),
+    "no batch": Fault("work-missing", "not comparable", lambda m: m.every(batch=None), NEMO),
+    "no consumed samples": Fault("work-missing", "not comparable", lambda m: m.every(consumed=None), ("bridge",)),
     "half the tokens": Fault("tokens", "invalid", lambda m: m.every(tokens=m.spec.tokens_per_step // 2), ("maxtext",)),
     "one step with fewer tokens": Fault("tokens", "invalid", lambda m: m.at(40, tokens=4096), ("maxtext",)),
     "half the samples consumed": Fault(

@@ -174,11 +174,12 @@ def _bridge_line(step: Numbers) -> str:
     loss = f" lm loss: {step['loss']:.6E} |" if step["loss"] is not None else ""
     grad = f" grad norm: {step['grad']:.3f} |" if step["grad"] is not None else ""
     rate = f" learning rate: {step['lr']:.6E} |" if step["lr"] is not None else ""
+    batch = f" global batch size: {step['batch']:5d} |" if step["batch"] is not None else ""
+    consumed = f" consumed samples: {step['consumed']:12d} |" if step["consumed"] is not None else ""
     stamp = _stamp(step, "%Y-%m-%d %H:%M:%S", "2026-03-27 23:08:06")
     return (
-        f" [{stamp}] iteration {step['number']:8d}/{step['total']:8d} | consumed samples: "
-        f"{step['consumed']:12d} | elapsed time per iteration (ms): {1000 * step['time']:.1f} |{rate} "
-        f"global batch size: {step['batch']:5d} |{loss} loss scale: 1.0 |{grad} "
+        f" [{stamp}] iteration {step['number']:8d}/{step['total']:8d} |{consumed}"
+        f" elapsed time per iteration (ms): {1000 * step['time']:.1f} |{rate}{batch}{loss} loss scale: 1.0 |{grad} "
         f"number of skipped iterations: {step['skipped']:3d} | number of nan iterations: {step['nan']:3d} |"
     )
 
@@ -201,7 +202,7 @@ def _nemo2_line(step: Numbers) -> str:
     fields = [
         f"Training epoch 0, iteration {step['number']}/{step['total']}",
         f"lr: {step['lr']:.4g}" if step["lr"] is not None else None,
-        f"global_batch_size: {step['batch']}",
+        f"global_batch_size: {step['batch']}" if step["batch"] is not None else None,
         f"global_step: {step['number']}",
         f"reduced_train_loss: {step['loss']:.4g}" if step["loss"] is not None else None,
         f"train_step_timing in s: {step['time']:.4g}",

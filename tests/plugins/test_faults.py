@@ -25,7 +25,7 @@ Judge = Callable[[Made], Result]
 EVERY = {check.id for group in GROUPS.values() for check in group} - {"several-trainings"}
 """All checks but one, which is for logs without a run."""
 
-NOT_SHOWN = {"nemo2": {"gradient-missing"}, "maxtext": {"gradient-missing", "rate-missing", "fallback"}}
+NOT_SHOWN = {"nemo2": {"gradient-missing"}, "maxtext": {"gradient-missing", "rate-missing", "work-missing", "fallback"}}
 """Checks of what a format need not print: values that only some versions print are not missed, and MaxText has no
 configurations to fall back to."""
 

@@ -14,6 +14,8 @@ from ..model import Event, Prints, RunSpec, Step, Value
 Effect = Literal["failed", "invalid", "not comparable", "warning"]
 """What a finding does to a run: `failed` keeps valid data and fails the run; `invalid` takes the data away, too."""
 
+MOST = 0.8
+"""Least share of the steps that must have a value which the format always prints; other lines may be damaged."""
 
 OWN_CHECK = ":"
 """In the id of a check that a plugin brings: PLUGIN:ID."""

@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from ..measure import stats
 from ..measure.figures import finite
 from ..model import Step
-from .base import Answer, Check, Evidence, NotPossible
-
-MOST = 0.8
-"""Least share of the steps that must have a value which the format always prints; other lines may be damaged."""
+from .base import MOST, Answer, Check, Evidence, NotPossible
 
 START = (0.7, 1.5)
 """The first loss as a multiple of ln(vocabulary). Measured in real minis: 1.00 to 1.09."""

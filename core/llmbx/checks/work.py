@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from ..model import Event, ModelShape, RunSpec, Step
-from .base import NO_SPEC, Answer, Check, Evidence, NotPossible
+from .base import MOST, NO_SPEC, Answer, Check, Evidence, NotPossible
 
 FACT = "fact"
 """Kind of the events with which a grammar reports values that the log states."""
@@ -20,6 +20,9 @@ VOCABULARY = 0.05
 ROUNDED = 0.05
 """Relative tolerance of a number of parameters, besides the rounding of the log."""
 
+WORK = ("global_batch_size", "consumed_samples", "tokens")
+"""Fields of a step that show how much it computed."""
+
 FAMILIES = ("fp32", "bf16", "fp16", "fp8", "nvfp4")
 """Data types by which dtypes are compared: fp8_cs and fp8_mx are both fp8."""
 
@@ -27,6 +30,19 @@ FAMILIES = ("fp32", "bf16", "fp16", "fp8", "nvfp4")
 def batch(evidence: Evidence) -> Answer:
     """A step has another number of samples than asked for."""
     return _every_step(evidence, "global_batch_size", lambda spec: spec.global_batch_size, "samples")
+
+
+def missing(evidence: Evidence) -> Answer:
+    """Values of a step's work that the format always prints are not there."""
+    fields = [field for field in WORK if evidence.printed(field)]
+    if not fields:
+        return NotPossible(reason="the format need not print the work of a step")
+    for field in fields:
+        without = sum(1 for step in evidence.steps if getattr(step, field) is None)
+        if without > (1 - MOST) * len(evidence.steps):
+            name = field.replace("_", " ")
+            return f"{without} of {len(evidence.steps)} steps have no {name}, which this format always prints"
+    return None
 
 
 def tokens(evidence: Evidence) -> Answer:
@@ -207,6 +223,11 @@ CHECKS = (
     Check(
         "batch", "The global batch size of every step.",
         "Another job: a step has more or fewer samples than asked for.", OTHER_JOB, "invalid", batch,
+    ),
+    Check(
+        "work-missing", "The batch, the consumed samples and the tokens of each step, if the format always prints them.",
+        "Fewer than 80 % of the steps have one of them: nothing shows how much work a step was.",
+        "Look at the log: does another program write it, or is its format new?", "not comparable", missing,
     ),
     Check(
         "tokens", "The tokens of every step.", "Another job: another sequence length or batch.", OTHER_JOB, "invalid",

@@ -169,8 +169,8 @@ def parse_log(
     evidence = read.replace(steps=logged or read.steps)
     # If the log is gone, only the result says what the checks found.
     outcomes = _outcomes(known, result, evidence, parser, figures) if parser else result.checks if result else ()
-    unended = _unended(evidence) if run is None else ()
-    chosen = _checked(row(window), outcomes, read.events).replace(notes=(*figures.warnings, *unended))
+    chosen = _checked(row(window), outcomes, read.events).replace(notes=figures.warnings)
+    chosen = _ended(chosen, evidence) if run is None else chosen
     if run is not None and result is None and not chosen.valid and goes_on(run):
         chosen = chosen.replace(status=f"Running ({len(read.steps)} iterations)", cause=None)
     return chosen if window is not None else chosen.replace(steady=_steady(chosen, row))
@@ -208,15 +208,23 @@ def _announced_end(steps: Sequence[Step]) -> bool:
     return last is not None and last.total is not None and last.number >= last.total
 
 
-def _unended(log: Log) -> tuple[str, ...]:
-    """The warning about a log that ends before the step that it announces as its last, or else with a failure."""
+def _ended(row: Row, log: Log) -> Row:
+    """The row of a log without a run, which is the only witness of its end.
+
+    With a failure after its last step it is that of a failed training, unless that is the last step which it announces:
+    then the failure is a finding of the checks. Without one the training may go on, and the row gets a warning.
+    """
     last = log.steps[-1] if log.steps else None
-    if last is not None and last.total is None and (why := _cause(log.after)):
-        return (f"the log ends after step {last.number} with a failure: {why}",)
-    if last is None or last.total is None or last.number >= last.total:
-        return ()
-    why = _cause(log.events) or "the training failed, or goes on"
-    return (f"the log ends with step {last.number} of {last.total}: {why}",)
+    if last is None or (last.total is not None and last.number >= last.total):
+        return row
+    where = f"step {last.number}" + (f" of {last.total}" if last.total is not None else "")
+    why = _cause(log.after)
+    if why is not None and row.valid:
+        return row.replace(status=f"Failed (ended with {where})", cause=why)
+    if last.total is None:
+        return row
+    known = _cause(log.events) or "the training failed, or goes on"
+    return row.replace(notes=(*row.notes, f"the log ends with {where}: {known}"))
 
 
 def _of_run(outcome: CheckOutcome, result: Result) -> CheckOutcome:

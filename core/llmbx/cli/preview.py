@@ -34,7 +34,7 @@ def preview(
         lines += ["", f"phase {phase.role} ({'every rank' if phase.ranks == 'all' else 'first rank only'})"]
         lines += [f"  argv      {_command((*wrapping.argv, *phase.argv))}"]
         lines += [f"  flags     {_command(wrapping.launcher_flags)}"] if wrapping.launcher_flags else []
-        lines += [f"  env       {name}={text}" for name, text in _environment(phase)]
+        lines += [f"  env       {name}={_one_line(text)}" for name, text in _environment(phase)]
     lines += ["", *_mounts((*launch.mounts, *map(parse_mount, spec.mounts))), *_origins(spec)]
     lines += [f"note: {finding.problem}; {finding.fix}" for finding in found]
     lines += ["", f"script {folder / 'run.sh'}", "", *abridged(rendered.script)]
@@ -88,6 +88,11 @@ def _walltime(spec: RunSpec) -> str:
 def _environment(phase: Phase) -> list[tuple[str, str]]:
     shown = [(name, REDACTED if is_secret(name) else value) for name, value in sorted(phase.env.items())]
     return [*shown, *((name, "(forwarded by name)") for name in phase.forward)]
+
+
+def _one_line(text: str) -> str:
+    """The value; with a line end in it, quoted with escapes."""
+    return repr(text) if len(text.splitlines()) > 1 else text
 
 
 def _mounts(mounts: Iterable[Mount]) -> list[str]:

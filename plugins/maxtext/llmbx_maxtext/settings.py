@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar, Literal
 
 from llmbx.api import Natural, Option, Positive, RunSpec, Settings, settings_of
+
+ARGUMENT = re.compile(r"[A-Za-z_]\w*=.*", re.ASCII)
+"""One argument of MaxText."""
+
+NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+"""The name of a kernel or policy. MaxText knows which ones its release has."""
 
 
 class MaxtextSettings(Settings, frozen=True):
@@ -71,6 +78,15 @@ class MaxtextSettings(Settings, frozen=True):
             metavar="ARGUMENTS",
         ),
     ] = ""
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for an argument without key or value, and for text where a name belongs."""
+        for word in self.extra.split():
+            if not ARGUMENT.fullmatch(word):
+                raise ValueError(f"extra: {word!r}: expected key=value")
+        for name in ("attention", "remat_policy"):
+            if not NAME.fullmatch(value := getattr(self, name)):
+                raise ValueError(f"{name}: {value!r}: expected a name, for example {getattr(type(self)(), name)}")
 
 
 def settings(spec: RunSpec) -> MaxtextSettings:

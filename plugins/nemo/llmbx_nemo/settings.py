@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
 from llmbx.api import Option, Positive, RunSpec, Settings, settings_of
+
+OVERRIDE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+=.*", re.ASCII)
+"""One field of the framework's configuration and its value."""
 
 
 class NemoSettings(Settings, frozen=True):
@@ -51,6 +55,12 @@ class NemoSettings(Settings, frozen=True):
         Literal["null", "hub"],
         Option(help="null: synthetic tokens, no download; hub: the model's own tokenizer (Grok-1: Llama 3's), gated."),
     ] = "null"
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for an override that names no field or no value."""
+        for word in self.overrides.split():
+            if not OVERRIDE.fullmatch(word):
+                raise ValueError(f"overrides: {word!r}: expected section.field=value")
 
 
 def settings(spec: RunSpec) -> NemoSettings:

@@ -126,13 +126,25 @@ def test_the_warnings_about_the_measured_steps_are_those_of_a_run(
     assert notes and set(notes) <= set(as_stranger(path, format_).warnings)
 
 
-@pytest.mark.parametrize("end", ["", "Traceback (most recent call last):\nRuntimeError: boom\n"])
-def test_a_log_that_ends_before_its_announced_last_step_says_so(tmp_path: Path, format_: LogFormat, end: str) -> None:
+def test_a_log_that_ends_before_its_announced_last_step_says_so(tmp_path: Path, format_: LogFormat) -> None:
     path = tmp_path / "log-x.out"
-    path.write_text("".join(f"{text}\n" for text in log()[:47]) + end)
-    (found,) = (line for line in as_stranger(path, format_).warnings if "the log ends with step" in line)
-    assert re.match(r"the log ends with step 4\d of 50: ", found)
-    assert ("RuntimeError: boom" in found) == bool(end)
+    path.write_text("".join(f"{text}\n" for text in log()[:47]))
+    row = as_stranger(path, format_)
+    assert row.valid, "the training may go on"
+    (found,) = (line for line in row.warnings if "the log ends with step" in line)
+    assert re.match(r"the log ends with step 4\d of 50: the training failed, or goes on", found)
+
+
+def test_a_log_that_ends_with_a_failure_before_its_announced_last_step_failed(
+    tmp_path: Path, format_: LogFormat
+) -> None:
+    path = tmp_path / "log-x.out"
+    end = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    path.write_text("".join(f"{text}\n" for text in [*log()[:47], end]))
+    row = as_stranger(path, format_)
+    assert re.fullmatch(r"Failed \(ended with step 4\d of 50\)", row.status)
+    assert not row.valid and row.cause == end
+    assert row.step_time_mean_s, "what was measured is shown all the same"
 
 
 def test_a_log_without_the_steps_of_the_window_says_so_and_what_to_do(tmp_path: Path, format_: LogFormat) -> None:
@@ -144,10 +156,11 @@ def test_a_log_without_the_steps_of_the_window_says_so_and_what_to_do(tmp_path: 
 
 
 @pytest.mark.parametrize("end", ["", "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory"])
-def test_a_log_that_ends_with_a_failure_says_so_even_if_it_announces_no_last_step(end: str, tmp_path: Path) -> None:
+def test_a_log_that_ends_with_a_failure_failed_even_if_it_announces_no_last_step(end: str, tmp_path: Path) -> None:
     """MaxText does not say how many steps there will be."""
     line = "completed step: {}, seconds: {:.3f}, TFLOP/s/device: 1.0, Tokens/s/device: 2048.0, loss: {:.3f}"
     lines = [line.format(k, 1 + k % 3 / 100, 11 - k / 10) for k in range(40)]
     (tmp_path / "log.out").write_text("\n".join([*lines, end]) + "\n")
     (row,) = parse_logs(find_logs([tmp_path / "log.out"]), load().log_formats())
-    assert any("ends after step 39 with a failure: " in warning for warning in row.warnings) is bool(end)
+    assert row.status == ("Failed (ended with step 39)" if end else "Success")
+    assert row.cause == (end or None)

@@ -23,3 +23,13 @@ def test_a_preview_as_json(command: object, monkeypatch: pytest.MonkeyPatch, tmp
     assert found["spec"]["env"] == {"A": "b"} and found["commands"] and found["script"].startswith("#!/bin/bash")
     assert found.keys() - {"folder", "script"} <= set(Record.__struct_fields__)
     assert not (tmp_path / "install").exists()
+
+
+def test_a_value_with_a_line_end_stays_on_its_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The second line must not look like a variable of its own."""
+    monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
+    monkeypatch.setenv("LLMBX_CONFIG", "/dev/null")
+    done = CliRunner().invoke(
+        run.command, ["line", "--dry-run", "--env", "A=b\n  env       C=d"], catch_exceptions=False
+    )
+    assert "  env       A='b\\n  env       C=d'" in done.stdout.splitlines()
