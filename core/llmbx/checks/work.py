@@ -225,7 +225,7 @@ CHECKS = (
         "Another job: a step has more or fewer samples than asked for.", OTHER_JOB, "invalid", batch,
     ),
     Check(
-        "work-missing", "The batch, the consumed samples and the tokens of each step, if the format always prints them.",
+        "work-missing", "The batch, consumed samples and tokens of each step, if the format always prints them.",
         "Fewer than 80 % of the steps have one of them: nothing shows how much work a step was.",
         "Look at the log: does another program write it, or is its format new?", "not comparable", missing,
     ),

@@ -135,6 +135,8 @@ def _opening(spec: RunSpec, workspace: Workspace, how: str) -> list[str]:
     where = "CPU" if spec.gpu_type == "cpu" else f"{spec.gpus} x {spec.gpu_type}"
     lines = [f"{spec.workload} {spec.size} {spec.dtype} on {where}, {spec.steps} steps, recipe {spec.recipe}, "
              f"runtime {spec.runtime}, launcher {spec.launcher}"]  # fmt: skip
+    if chosen := _size_chosen(spec):
+        lines.append(chosen)
     if how != workspace.plugins.launcher(spec.launcher).summary:
         lines.append(how)
     if workspace.install.origin == "default":
@@ -143,6 +145,14 @@ def _opening(spec: RunSpec, workspace: Workspace, how: str) -> list[str]:
         lines.append("this is a mini, not a benchmark: do not compare it with published results")
     lines += [f"note: {text}" for text in spec.corrected]
     return lines
+
+
+def _size_chosen(spec: RunSpec) -> str | None:
+    """What was chosen for the machine and why; None if the user chose the size."""
+    origin = spec.origins.get("size", "")
+    if not origin or origin.startswith("--") or origin.isupper():
+        return None
+    return f"size {spec.size}: {origin} (`llmbx list --here` shows what fits this machine)"
 
 
 def _print(result: Result, folder: str, workspace: Workspace, spec: RunSpec, format_: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import click
 
+from ..errors import UsageError
 from ..model import Workload
 from .completion import WORKLOAD
 from .output import Row, format_option, print_rows
@@ -15,18 +16,25 @@ COLUMNS = ("plugin", "workload", "size", "dtypes", "gpu_types", "gpus")
 
 @click.command("list")
 @click.option("--plugin", metavar="NAME|PATH", help="Only this plugin's workloads.")
+@click.option("--here", is_flag=True, help="Only what fits this machine or the cluster, with memory and time.")
+@click.option("--cluster", metavar="NAME", help="With --here: the cluster profile in llmbx.toml.")
 @click.argument("workload", required=False, type=WORKLOAD)
 @format_option
-def command(plugin: str | None, workload: str | None, format_: str) -> None:
+def command(plugin: str | None, here: bool, cluster: str | None, workload: str | None, format_: str) -> None:
     """List the workloads that can be run.
 
     There is one row per size. With WORKLOAD (a name or alias), only its sizes are listed. `llmbx show` prints the
     resolved configuration of one run.
 
+    --here lists what the GPUs of this machine can run, or those of the cluster profile: each size with the number of
+    GPUs, and, where they are known, the memory of a GPU and the time of 50 steps, from the newest run of this install
+    or the published figure.
+
     \b
     Examples:
       llmbx list
       llmbx list llama3.1
+      llmbx list --here
       llmbx list --plugin nemo --format json
     """
     from ..plugins.local_sources import is_path
@@ -42,8 +50,32 @@ def command(plugin: str | None, workload: str | None, format_: str) -> None:
         if workload
         else [w for w in plugins.workloads if plugin in (None, w.plugin)]
     )
-    rows = [row for w in sorted(chosen, key=lambda w: (w.plugin, w.name)) for row in _rows(w)]
+    chosen.sort(key=lambda w: (w.plugin, w.name))
+    if here:
+        _print_here(chosen, cluster, format_)
+        return
+    if cluster is not None:
+        raise UsageError("--cluster needs --here")
+    rows = [row for w in chosen for row in _rows(w)]
     print_rows(rows, COLUMNS, format_, empty="no plugin provides a workload")
+
+
+def _print_here(chosen: list[Workload], cluster: str | None, format_: str) -> None:
+    from ..catalog import hardware
+    from ..config.profiles import choose_profile
+    from .here import COLUMNS, machine, measurements, rows
+    from .options import load_workspace
+
+    workspace = load_workspace()
+    profile = choose_profile(workspace.config, workspace.cluster_files, cluster)
+    gpu_type, origin = (profile.cluster.gpu_type, profile.origin) if profile else (None, "")
+    if profile is not None and gpu_type is None:
+        raise UsageError(f"{origin} has no gpu_type: set it there")
+    found = machine(gpu_type, origin, hardware.extend(workspace.config.gpus))
+    what = f"{found.gpus} x {found.gpu_type}" if found.gpus and found.gpu_type != "cpu" else found.gpu_type
+    click.echo(f"llmbx: {what}: {found.where}", err=True)
+    known = measurements(workspace.install, lambda: workspace.plugins)
+    print_rows(rows(chosen, found, known), COLUMNS, format_, empty=f"no workload has a recipe for {found.gpu_type}")
 
 
 def _rows(workload: Workload) -> list[Row]:

@@ -8,7 +8,9 @@ from typing import Any
 from ..catalog import hardware, workloads
 from ..catalog.scales import admits
 from ..errors import UsageError, did_you_mean
+from ..launchers.base import LOCAL
 from ..model import Workload
+from .fitting import fits, smallest
 from .layers import Layers
 
 MOST_GPUS = 1_000_000
@@ -22,7 +24,7 @@ def target_of(layers: Layers, workload: Workload, gpus: Mapping[str, hardware.Gp
     if requested is not None and requested > MOST_GPUS:
         raise UsageError(f"{layers.origins['gpus']} {requested}: expected at most {MOST_GPUS}")
     gpu_type, count = _gpu_type(layers, workload, gpus)
-    size = layers.find("size") or _default_size(layers, workload, gpu_type)
+    size = layers.find("size") or _default_size(layers, workload, gpu_type, count)
     workloads.require_size(workload, size, layers.request.recipe)
     dtype = layers.find("dtype") or _default_dtype(layers, workload, size, gpu_type)
     scale = requested or _default_scale(layers, workload, size, dtype, gpu_type, count)
@@ -51,7 +53,9 @@ def _gpu_type(
     if size is None and targets_cluster(layers):
         size = _usual_size(workload)
     if size in (None, workloads.MINI):
-        return str(layers.note("gpu_type", "cpu", "no GPU on this machine")), None
+        unknown = hardware.product_names()
+        why = f"no GPU type is known for this machine's {unknown[0]}" if unknown else "no GPU on this machine"
+        return str(layers.note("gpu_type", "cpu", why)), None
     return _implied(layers, workload, size), None
 
 
@@ -76,6 +80,41 @@ def targets_cluster(layers: Layers) -> bool:
     launcher = layers.find("launcher")
     remote = launcher is not None and launcher != "local"
     return remote or layers.profile is not None or layers.find("gpus") is not None
+
+
+def for_this_machine(layers: Layers, detected: int) -> bool:
+    """Whether a request, made on a machine with this many GPUs, can only be for them: no cluster, no larger scale."""
+    launcher, requested = layers.find("launcher"), layers.find("gpus")
+    return layers.profile is None and launcher in (None, LOCAL) and (requested or 1) <= detected
+
+
+def _fitting_size(layers: Layers, workload: Workload, gpu_type: str, detected: int) -> str:
+    """Return the largest size that this machine's GPUs can run, or the mini, and note their number.
+
+    A requested number of GPUs must be one of the catalog's.
+    """
+    requested, dtype = layers.find("gpus"), layers.find("dtype")
+    found = fits(workload, gpu_type, requested or detected, dtype, layers.request.recipe)
+    fit = next((one for one in found if requested in (None, one.gpus)), None)
+    if fit is None:
+        if workloads.MINI not in workload.sizes:
+            return _only_size(layers, workload)
+        return str(layers.note("size", workloads.MINI, _too_few(workload, gpu_type, requested or detected)))
+    what = "the largest part of a model" if fit.proxy else "the largest size"
+    layers.note("size", fit.size, f"{what} with a recipe for {_machine(fit.gpus, gpu_type)}")
+    return fit.size
+
+
+def _too_few(workload: Workload, gpu_type: str, gpus: int) -> str:
+    """Why a machine with GPUs runs the mini."""
+    least = smallest(workload, gpu_type)
+    if least is None:
+        return f"no recipe of {workload.name} is for {gpu_type}"
+    return f"no recipe is for {_machine(gpus, gpu_type)}; {least[0]} is the smallest, with {least[1]} GPUs"
+
+
+def _machine(gpus: int, gpu_type: str) -> str:
+    return f"{gpus} {gpu_type}" + (" GPU" if gpus == 1 else " GPUs")
 
 
 def _usual_size(workload: Workload) -> str | None:
@@ -103,9 +142,15 @@ def _implied(layers: Layers, workload: Workload, size: str) -> str:
     )
 
 
-def _default_size(layers: Layers, workload: Workload, gpu_type: str) -> str:
+def _default_size(layers: Layers, workload: Workload, gpu_type: str, detected: int | None) -> str:
     if gpu_type == "cpu" and "mini" in workload.sizes:
         return str(layers.note("size", "mini", "default without a GPU"))
+    if detected is not None and for_this_machine(layers, detected):
+        return _fitting_size(layers, workload, gpu_type, detected)
+    return _only_size(layers, workload)
+
+
+def _only_size(layers: Layers, workload: Workload) -> str:
     usual = _usual_size(workload)
     if usual is None:
         raise UsageError(f"{workload.name} has no default size: add --size ({', '.join(workload.sizes)})")
@@ -134,8 +179,10 @@ def _default_scale(
     if size == "mini":
         return int(layers.note("gpus", 1, "default of the mini"))
     known = workloads.known_scales(workload, size, dtype, gpu_type, layers.request.recipe)
-    if detected in known:
-        return int(layers.note("gpus", detected, "this machine's GPUs"))
+    here = [count for count in known if count <= (detected or 0)]
+    if here:
+        many = "" if here[-1] == detected else f": the most with a recipe of {detected}"
+        return int(layers.note("gpus", here[-1], f"this machine's GPUs{many}"))
     if len(known) == 1:
         return int(layers.note("gpus", known[0], "the only scale in the catalog"))
     scales = ", ".join(map(str, known)) or "none in the catalog"

@@ -1,0 +1,62 @@
+"""What of a workload this machine's GPUs can run: the sizes of the catalog by what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..catalog import workloads
+from ..catalog.scales import scales
+from ..model import Value, Workload
+
+
+class Fit(Value, frozen=True):
+    """A size that a number of GPUs can run, with the largest scale of the catalog that they suffice for."""
+
+    size: str
+    gpus: int
+    proxy: bool = False
+
+
+def fits(
+    workload: Workload, gpu_type: str, gpus: int, dtype: str | None = None, recipe: str | None = None
+) -> list[Fit]:
+    """The sizes that have a row for these GPUs, except the mini, in the order of preference.
+
+    Whole models come before proxies, and models with more parameters before smaller ones.
+    """
+    found = {size: _scale(workload, size, gpu_type, gpus, dtype, recipe) for size in workload.sizes}
+    fitting = [
+        Fit(size=size, gpus=scale, proxy=workload.sizes[size].proxy)
+        for size, scale in found.items()
+        if scale and size != workloads.MINI
+    ]
+    return sorted(fitting, key=lambda fit: (fit.proxy, -_weight(workload, fit.size)))
+
+
+def smallest(workload: Workload, gpu_type: str) -> tuple[str, int] | None:
+    """The size, except the mini, that needs the fewest GPUs of this type, and how many; None if there is none."""
+    found = [
+        (min(counts), size)
+        for size in workload.sizes
+        if size != workloads.MINI and (counts := [*_scales(workload, size, gpu_type, None, None)])
+    ]
+    return (min(found)[1], min(found)[0]) if found else None
+
+
+def _scale(
+    workload: Workload, size: str, gpu_type: str, gpus: int, dtype: str | None, recipe: str | None
+) -> int | None:
+    return max((count for count in _scales(workload, size, gpu_type, dtype, recipe) if count <= gpus), default=None)
+
+
+def _scales(workload: Workload, size: str, gpu_type: str, dtype: str | None, recipe: str | None) -> Iterator[int]:
+    for _, row in workloads.rows_of(workload, size, recipe):
+        if gpu_type in row.gpu_types and dtype in (None, *row.dtypes):
+            yield from scales(row.gpus)
+
+
+def _weight(workload: Workload, size: str) -> float:
+    """About the number of parameters: enough to put sizes in order."""
+    model = workload.sizes[size].model
+    per_layer = model.ffn_hidden_size * max(model.experts or 1, 1) + model.hidden_size
+    return float(model.layers * model.hidden_size * per_layer)

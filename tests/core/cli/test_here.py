@@ -1,0 +1,120 @@
+"""What a machine with GPUs runs without a size, and what `list --here` shows. nvidia-smi is a stand-in."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from llmbx.cli import list as list_verb
+from llmbx.cli import run
+
+from ...run_factory import RunFactory, install, run_factory, spec  # noqa: F401
+
+H100, H200, UNKNOWN = "NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA GeForce RTX 4090"
+
+Machine = Callable[[str, int], None]
+
+
+@pytest.fixture
+def stand_in_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Give this machine GPUs of a product name."""
+    monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
+    monkeypatch.setenv("LLMBX_CONFIG", str(tmp_path / "llmbx.toml"))
+    (tmp_path / "llmbx.toml").write_text("")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def install(product: str, count: int) -> None:
+        program = tmp_path / "bin" / "nvidia-smi"
+        program.parent.mkdir()
+        program.write_text("#!/bin/sh\n# A stand-in.\n" + f"echo '{product}'\n" * count)
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+    return install
+
+
+def _spec(*arguments: str) -> dict[str, object]:
+    done = CliRunner().invoke(run.command, [*arguments, "--dry-run", "--format", "json"], catch_exceptions=False)
+    found: dict[str, object] = json.loads(done.stdout)["spec"]
+    return found
+
+
+def _list(*arguments: str) -> Result:
+    return CliRunner().invoke(list_verb.command, ["--here", *arguments], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("product", "count", "arguments", "runs", "why"),
+    [
+        (H100, 8, ("llama3.1",), ("8b", "fp8", 8), "the largest size with a recipe for 8 h100 GPUs"),
+        (H100, 8, ("llama3.1", "--dtype", "bf16"), ("8b", "bf16", 8), "the largest size with a recipe for 8 h100 GPUs"),
+        (H100, 1, ("llama3.1",), ("8b-1gpu", "bf16", 1), "the largest part of a model with a recipe for 1 h100 GPU"),
+        (H100, 3, ("llama3.1",), ("8b-1gpu", "bf16", 1), "the largest part of a model with a recipe for 1 h100 GPU"),
+        (H100, 8, ("grok1",), ("mini", "bf16", 1),
+         "no recipe is for 8 h100 GPUs; 314b is the smallest, with 512 GPUs"),
+        (H200, 1, ("grok1",), ("314b-1gpu", "bf16", 1), "the largest part of a model with a recipe for 1 h200 GPU"),
+        (UNKNOWN, 2, ("llama3.1",), ("mini", "fp32", 1), "default without a GPU"),
+        (H100, 8, ("llama3.1", "--size", "mini"), ("mini", "bf16", 1), "--size"),
+        (H100, 8, ("llama3.1", "--gpus", "64", "--size", "70b"), ("70b", "fp8", 64), "--size"),
+        (H100, 8, ("llama3.1", "--gpus", "1024"), ("405b", "fp8", 1024), "default of llama3.1"),
+    ],
+)  # fmt: skip
+def test_a_run_without_a_size_is_the_largest_that_the_machines_gpus_run(
+    stand_in_nvidia_smi: Machine, product: str, count: int, arguments: tuple[str, ...], runs: tuple[str, str, int],
+    why: str,
+) -> None:  # fmt: skip
+    stand_in_nvidia_smi(product, count)
+    spec = _spec(*arguments)
+    assert (spec["size"], spec["dtype"], spec["gpus"]) == runs
+    assert spec["origins"]["size"] == why  # type: ignore[index]
+
+
+def test_a_gpu_of_no_known_type_is_not_called_absent(stand_in_nvidia_smi: Machine) -> None:
+    stand_in_nvidia_smi(UNKNOWN, 1)
+    assert _spec("llama3.1")["origins"]["gpu_type"] == f"no GPU type is known for this machine's {UNKNOWN}"  # type: ignore[index]
+    assert UNKNOWN in _list().stderr
+
+
+def test_what_fits_a_machine_with_eight_gpus(stand_in_nvidia_smi: Machine) -> None:
+    stand_in_nvidia_smi(H100, 8)
+    rows = {(row["size"], row["dtype"]): row for row in json.loads(_list("llama3.1", "--format", "json").stdout)}
+    assert [*rows] == [("8b", "fp8"), ("8b", "bf16"), ("8b-1gpu", "bf16"), ("mini", "bf16")]
+    assert [row["kind"] for row in rows.values()] == ["benchmark", "benchmark", "part of a model", "mini"]
+    published = rows["8b", "fp8"]
+    assert published["gpus"] == 8 and published["from"] == "published" and published["memory_gb"] is None
+    assert 300 < published["time_50_steps_s"] < 700, "about 9 s a step"
+    assert "8 x h100: this machine" in _list().stderr
+
+
+def test_the_newest_valid_run_of_the_install_gives_time_and_memory(
+    stand_in_nvidia_smi: Machine, run_factory: RunFactory
+) -> None:
+    """Of the runs of the factory: on 8 H100, in the install of these tests."""
+    stand_in_nvidia_smi(H100, 8)
+    case = {"workload": "llama3.1", "plugin": "nemo", "size": "8b", "dtype": "fp8"}
+    for number, seconds in enumerate((7.0, 8.0)):
+        run_factory.put([seconds] * 50, result={"peak_memory_gb": 70.0 + number}, **case)
+    run_factory.put([1.0] * 50, valid=False, **case)
+    run_factory.put([2.0] * 50, result={"profiled": True}, **case)
+    found = {(row["size"], row["dtype"]): row for row in json.loads(_list("--format", "json").stdout)}
+    row = found["8b", "fp8"]
+    assert (row["time_50_steps_s"], row["memory_gb"]) == (400.0, 71.0)
+    assert row["from"].startswith("run ")
+
+
+def test_what_fits_the_cluster_of_a_profile(stand_in_nvidia_smi: Machine, tmp_path: Path) -> None:
+    (tmp_path / "llmbx.toml").write_text('[clusters.big]\ngpu_type = "gb200"\n[clusters.bare]\n')
+    found = json.loads(_list("grok1", "--cluster", "big", "--format", "json").stdout)
+    assert {(row["gpus"], row["kind"]) for row in found} >= {(128, "benchmark"), (256, "benchmark"), (1, "mini")}
+    assert {row["gpu_type"] for row in found} == {"gb200"}
+    for arguments, said in (
+        (["--here", "--cluster", "bare"], "has no gpu_type"),
+        (["--cluster", "big"], "needs --here"),
+    ):
+        refused = CliRunner().invoke(list_verb.command, arguments)
+        assert said in str(refused.exception)
