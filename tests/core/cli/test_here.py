@@ -28,14 +28,14 @@ def stand_in_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mach
     (tmp_path / "llmbx.toml").write_text("")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
-    def install(product: str, count: int) -> None:
+    def give(product: str, count: int) -> None:
         program = tmp_path / "bin" / "nvidia-smi"
         program.parent.mkdir()
         program.write_text("#!/bin/sh\n# A stand-in.\n" + f"echo '{product}'\n" * count)
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
 
-    return install
+    return give
 
 
 def _spec(*arguments: str) -> dict[str, object]:
