@@ -69,9 +69,9 @@ def test_a_run_without_a_size_is_the_largest_that_the_machines_gpus_run(
     why: str,
 ) -> None:  # fmt: skip
     stand_in_nvidia_smi(product, count)
-    spec = _spec(*arguments)
-    assert (spec["size"], spec["dtype"], spec["gpus"]) == runs
-    assert spec["origins"]["size"] == why  # type: ignore[index]
+    found = _spec(*arguments)
+    assert (found["size"], found["dtype"], found["gpus"]) == runs
+    assert found["origins"]["size"] == why  # type: ignore[index]
 
 
 def test_a_gpu_of_no_known_type_is_not_called_absent(stand_in_nvidia_smi: Machine) -> None:
