@@ -99,6 +99,7 @@ def values() -> str:
             ("ExpectedConfiguration", "Permitted", "ConfigurationProgram"),
         ),
         ("The job", "model/job.py", ("Job", "JobStatus", "RunGroup")),
+        ("The profile that a launcher proposes", "model/site.py", ("Proposal",)),
         ("The outcome of a comparison", "model/comparison.py", ("ComparisonOutcome",)),
         ("The log", "model/step.py", ("Step", "Event", "Prints")),
     ):

@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from ..model import Prints as Prints
     from ..model import Profiler as Profiler
     from ..model import ProfileSpec as ProfileSpec
+    from ..model import Proposal as Proposal
     from ..model import Recipe as Recipe
     from ..model import Reference as Reference
     from ..model import Result as Result

@@ -33,7 +33,8 @@ _FIRST_LINE = re.compile(r'"""([^"\\\n]+)(?:"""|\n)')
 """A docstring without escapes at the beginning of a module."""
 
 ORDER = (
-    "run", "profile", "list", "show", "catalog", "jobs", "status", "logs", "cancel", "parse", "doctor", "plugins",
+    "run", "profile", "init", "list", "show", "catalog", "jobs", "status", "logs", "cancel", "parse", "doctor",
+    "plugins",
 )  # fmt: skip
 """The order of core's verbs in `--help`; the verbs of plugins follow in alphabetical order."""
 

@@ -85,7 +85,7 @@ def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = Non
 
     merged, origins = Merged(), {}
     for path in files(os.environ if environ is None else environ, cwd or _here()):
-        config = convert(_with_plugin_keys(parse_toml(path)), Config, str(path))
+        config = convert(with_plugin_keys(parse_toml(path)), Config, str(path))
         origins.update({name: str(path) for name in config.clusters})
         merged = merged.replace(
             default_cluster=config.default_cluster or merged.default_cluster,
@@ -97,7 +97,7 @@ def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = Non
     return merged, origins
 
 
-def _with_plugin_keys(data: dict[str, Any]) -> dict[str, Any]:
+def with_plugin_keys(data: dict[str, Any]) -> dict[str, Any]:
     """Move the keys of each cluster that core does not know into `plugin_keys`."""
     clusters = data.get("clusters")
     if not isinstance(clusters, dict):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import InfraError
-from ..model import Finding, Job, JobStatus, Launch, RunSpec, Wrapping
+from ..model import Finding, Job, JobStatus, Launch, Proposal, RunSpec, Wrapping
 
 LOCAL = "local"
 """The launcher that is part of core: its ranks run on this machine."""
@@ -121,6 +121,12 @@ class LauncherExtras(Protocol):
         """Return the launcher for the place where llmbx runs: itself, or one that uses the current allocation.
 
         Raises `UsageError` if the allocation is too small for the run.
+        """
+
+    def propose(self) -> Proposal | None:
+        """Return its part of a cluster profile for the cluster that it reaches from here; None if there is none.
+
+        `llmbx init` asks it only if it is available. Raises `InfraError` if the scheduler does not answer.
         """
 
     def check(self, install: Path) -> Finding | None:

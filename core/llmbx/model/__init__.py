@@ -12,6 +12,7 @@ from .profiler import Profiler
 from .result import Result, Stability
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
 from .settings import Option, Settings
+from .site import Proposal
 from .spec import CheckpointSpec, Finding, Peak, ProfileSpec, RunSpec, TraceSpec
 from .step import Event, Prints, Step
 from .workload import (
@@ -74,6 +75,7 @@ __all__ = [
     "Prints",
     "ProfileSpec",
     "Profiler",
+    "Proposal",
     "Recipe",
     "Reference",
     "Result",

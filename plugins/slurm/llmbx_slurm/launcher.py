@@ -17,6 +17,7 @@ from llmbx.api import (
     Job,
     JobStatus,
     Launch,
+    Proposal,
     RunSpec,
     Unreachable,
     UsageError,
@@ -26,7 +27,7 @@ from llmbx.api import (
     secrets,
 )
 
-from . import complete, render, time_limit
+from . import complete, propose, render, time_limit
 from .allocation import JOB
 from .commands import call, environment
 from .evidence import Evidence, read_evidence, read_step_evidence
@@ -134,6 +135,10 @@ class SlurmLauncher:
         explicit = settings.get("sbatch", {})
         options = [f"--{option}={explicit[option]}" for option in ON_NODE if explicit.get(option)]
         return ("srun", "--nodes=1", "--ntasks=1", f"--job-name={name}", *options, *argv)
+
+    def propose(self) -> Proposal | None:
+        """Its part of a cluster profile. Raises `InfraError` if the controller does not respond."""
+        return propose.propose()
 
     def check(self, install: Path) -> Finding | None:
         """Query the controller's partitions (for `llmbx doctor`); a finding if it does not respond or has none."""

@@ -122,3 +122,19 @@ def test_what_sbatch_refuses_is_exit_4_and_leaves_a_truthful_record(
     assert done.returncode == 4 and "see `sinfo -s`" in done.stderr
     result = read_result(only_run())
     assert result["status"] == "failed" and "invalid partition" in result["cause"].lower()
+
+
+def test_the_profile_that_init_writes_submits_a_job(
+    llmbx: Llmbx, env: dict[str, str], slurm: Any, tmp_path: Path
+) -> None:
+    config = tmp_path / "llmbx.toml"
+    done = llmbx("init", "mine", env={**env, "LLMBX_CONFIG": str(config)})
+    assert done.returncode == 0, done.stderr
+    text = config.read_text()
+    assert 'launcher = "slurm"' in text and "gpus_per_node = 8" in text
+    assert f'partition = "batch"     # batch: {slurm.nodes} nodes with 8 GPUs' in text
+    assert 'gres = "gpu:8"' in text
+    run = (*LINE, "--gpu-type", "cpu", "--dry-run")
+    planned = llmbx(*run, env={**env, "LLMBX_CONFIG": str(config)})
+    assert planned.returncode == 0, planned.stderr
+    assert "#SBATCH --partition=batch" in planned.stdout and "#SBATCH --gres=gpu:8" in planned.stdout

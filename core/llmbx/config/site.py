@@ -1,0 +1,126 @@
+"""What `llmbx init` found on a machine or cluster, and the `llmbx.toml` that it proposes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from ..model import Proposal, Scalar, Value
+
+GUIDE = "docs/guide.md, Cluster profiles"
+
+
+class Gpus(Value, frozen=True):
+    """The GPUs of this machine. `type` is None if llmbx does not know the product."""
+
+    product: str
+    count: int
+    type: str | None = None
+    memory_gb: float | None = None
+    driver: str | None = None
+
+
+class Tool(Value, frozen=True):
+    """Something that runs may need: `problem` is why it cannot be used (None: it can), `fix` how to get it."""
+
+    what: str
+    name: str
+    detail: str
+    problem: str | None = None
+    fix: str | None = None
+
+
+class Site(Value, frozen=True):
+    """A machine, and the cluster that it reaches.
+
+    `install` is the folder of artifacts with `free_bytes` of space (None: unknown). `launcher` is the scheduler's
+    launcher with its plugin's name and part of the profile, if there is a scheduler. `gpu_type` and `gpus_per_node` are
+    those of the cluster's nodes.
+    """
+
+    host: str
+    install: str
+    free_bytes: int | None = None
+    gpus: Gpus | None = None
+    tools: tuple[Tool, ...] = ()
+    launcher: str | None = None
+    plugin: str | None = None
+    proposal: Proposal = Proposal()
+    gpu_type: str | None = None
+    gpus_per_node: int | None = None
+
+
+def render(site: Site, name: str, version: str) -> str:
+    """The text of an `llmbx.toml` with the cluster profile `name`; on a machine without a scheduler it is a comment.
+
+    A profile makes the cluster's full sizes the default. Without a scheduler that would be wrong: the runs of a single
+    machine are those that its own GPUs can run.
+    """
+    lines = [f"# Written by llmbx {version} (llmbx init) on {site.host}. All keys: {GUIDE}.", ""]
+    lines += [f"install = {_text(site.install)}{_free(site)}", ""]
+    if site.launcher is None:
+        lines += [f"# {line}".rstrip() for line in _local(site, name)]
+    else:
+        lines += [f"default_cluster = {_text(name)}", "", *_cluster(site, name)]
+    return "\n".join(lines) + "\n"
+
+
+def _local(site: Site, name: str) -> list[str]:
+    return [
+        "This machine has no scheduler: its runs need no profile. For a cluster, remove the signs of a comment:",
+        f"default_cluster = {_text(name)}",
+        f"[clusters.{name}]",
+        f"gpu_type = {_text(site.gpu_type or 'h100')}",
+        'walltime_minutes = { default = 60 }',
+    ]  # fmt: skip
+
+
+def _cluster(site: Site, name: str) -> Iterator[str]:
+    yield f"[clusters.{name}]"
+    if site.gpu_type is not None:
+        yield f"gpu_type = {_text(site.gpu_type)}{_comment(_of_gpus(site))}"
+    else:
+        yield f'# gpu_type = "h100"{_comment(_of_gpus(site) or "the scheduler does not name the GPUs: set their type")}'
+    if site.gpus_per_node:
+        yield f"gpus_per_node = {site.gpus_per_node}"
+    yield f"launcher = {_text(site.launcher or '')}"
+    yield from _runtime(site)
+    yield "# walltime_minutes = { default = 60 }     # the limit of a job, by workload; default: the recipe's"
+    yield '# mounts = ["/data:/data:ro"]             # folders that containers see'
+    yield "# env = {}                               # variables of all ranks"
+    yield ""
+    yield f"[clusters.{name}.{site.plugin}]"
+    proposed, comments = site.proposal.settings, site.proposal.comments
+    for key in {**proposed, **comments}:
+        known = key in proposed
+        value = _value(proposed[key]) if known else '""'
+        yield f"{'' if known else '# '}{key} = {value}{_comment(comments.get(key))}"
+
+
+def _runtime(site: Site) -> Iterator[str]:
+    usable = [tool.name for tool in site.tools if tool.what == "runtime" and tool.problem is None]
+    known = _comment(f"default: chosen for each run among {', '.join(usable)}") if usable else ""
+    yield f"# runtime = {_text(usable[0] if usable else 'host')}{known}"
+
+
+def _of_gpus(site: Site) -> str | None:
+    if site.proposal.gpu_name:
+        return f"the scheduler calls them {site.proposal.gpu_name}"
+    return f"{site.gpus.product}, on this machine" if site.gpus else None
+
+
+def _free(site: Site) -> str:
+    return "" if site.free_bytes is None else _comment(f"{site.free_bytes / 1e9:,.0f} GB free")
+
+
+def _comment(text: str | None) -> str:
+    return f"     # {' '.join(text.split())}" if text else ""
+
+
+def _value(value: Scalar) -> str:
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _text(value: str) -> str:
+    """A TOML string; JSON's escapes are TOML's."""
+    return json.dumps(value, ensure_ascii=False)
