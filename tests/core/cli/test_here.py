@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from llmbx.cli import list as list_verb
 from llmbx.cli import run
 
-from ...run_factory import RunFactory, install, run_factory, spec  # noqa: F401
+from ...run_factory import RunFactory
 
 H100, H200, UNKNOWN = "NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA GeForce RTX 4090"
 
