@@ -49,7 +49,7 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
     workspace = load_workspace()
     run = find_run(workspace.install, run_name)
     if following:
-        sys.exit(_follow(run_name))
+        sys.exit(follow_run(run_name))
     path = run.log if rank is None else run.path / f"rank-{rank}.log"
     if not path.is_file():
         raise UsageError(f"{run.record.run_id} has no log {path.name} yet")
@@ -71,7 +71,8 @@ def _print(path: Path) -> None:
             sys.stdout.buffer.write(piece)
 
 
-def _follow(run_name: str) -> int:
+def follow_run(run_name: str) -> int:
+    """Show the progress of a run until it ends, then its result; return the exit code of `llmbx run`."""
     from ..history import find_run
     from ..run.context import context_of
     from ..run.finalize import finalize, launcher_of

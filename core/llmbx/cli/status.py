@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
+from ..errors import UsageError
 from .completion import RUN
 from .options import Workspace, load_workspace
 from .output import print_json
@@ -14,12 +16,19 @@ from .output import print_json
 @click.command("status")
 @click.argument("run_name", metavar="[RUN]", type=RUN, default="last")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
-def command(run_name: str, format_: str) -> None:
+@click.option("--watch", is_flag=True, help="Show progress until the run ends, then its result; as logs --follow.")
+def command(run_name: str, format_: str, watch: bool) -> None:
     """Show the status of a run: state, reason and step.
 
     RUN is a short id or a run id, a unique prefix of one, a folder, a job id, @TAG, or "last" (the default). A run that
     has ended in the meantime is finalized first.
     """
+    if watch:
+        from .logs import follow_run
+
+        if format_ == "json":
+            raise UsageError("--watch cannot be combined with --format json")
+        sys.exit(follow_run(run_name))
     workspace = load_workspace()
     facts = describe(run_name, workspace)
     if format_ == "json":

@@ -41,6 +41,8 @@ class JobStatus(Value, frozen=True):
     """Start time of the ranks in epoch seconds."""
     ended: float | None = None
     """End time of the ranks in epoch seconds."""
+    expected_start: float | None = None
+    """When the scheduler expects a pending job to start, in epoch seconds."""
     verdict: str | None = None
     """Outcome that the launcher itself reports: timeout, node_fail, preempted, out_of_memory, cancelled. A pending job
     that can never start as it was submitted has not_started (`reason` says why).

@@ -31,7 +31,8 @@ class Pending:
         _, since, why = known
         if why is None:
             name = state.name.lower()
-            return JobStatus(state="pending", reason=f"{name}: {state.reason}" if state.reason else name)
+            reason = f"{name}: {state.reason}" if state.reason else name
+            return JobStatus(state="pending", reason=reason, expected_start=state.started)
         verdict = "not_started" if self._now() - since >= NEVER_S else None
         return JobStatus(state="pending", reason=f"it can never start ({state.reason}): {why}", verdict=verdict)
 

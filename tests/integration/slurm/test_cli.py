@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -78,11 +79,14 @@ def test_status_logs_and_jobs_know_a_run_that_was_only_submitted(
     run_id, job = detached(llmbx, env, "--slurm-arg", "hold")
     waiting = json.loads(llmbx("status", job, "--format", "json", env=env).stdout)
     assert (waiting["status"], waiting["reason"]) == ("pending", "pending: JobHeldUser")
-    follower = background("logs", "--follow", run_id[:-3], env=env)
-    assert follower.stderr is not None and "waiting for the job: pending: JobHeldUser" in follower.stderr.readline()
+    followers = [background(*verb, run_id[:-3], env=env) for verb in (("logs", "--follow"), ("status", "--watch"))]
+    for follower in followers:
+        assert follower.stderr is not None
+        assert re.match(r"  waiting for the job, \d+:\d\d: pending: JobHeldUser", follower.stderr.readline())
     slurm.call("scontrol", "release", job)
-    said, progress = follower.communicate(timeout=PATIENCE_S)
-    assert follower.returncode == 0 and "step 20/20" in progress and "completed" in said
+    for follower in followers:
+        said, progress = follower.communicate(timeout=PATIENCE_S)
+        assert follower.returncode == 0 and "step 20/20" in progress and "completed" in said
     listed = json.loads(llmbx("jobs", "--format", "json", env=env).stdout)
     assert [(row["run_id"], row["status"]) for row in listed] == [(run_id, "completed")]
     assert "toy step 20/20" in llmbx("logs", job, env=env).stdout
