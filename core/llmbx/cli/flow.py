@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ..run.context import RunContext
 
 
+ALLOWED = 0.05
+"""Default of the tolerated slowdown against a published figure."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Started:
     """A run started with --detach. `job_id` is None if the launcher returned none."""
@@ -58,11 +62,13 @@ def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path 
 def once(
     spec: RunSpec, workspace: Workspace, *, force: bool = False, detach: bool = False, offline: bool = False,
     format_: str = "text", source: str | None = None, group: str | None = None, pair: PairMark | None = None,
+    allowed: float = ALLOWED,
 ) -> Result | Started:  # fmt: skip
     """Start one run, follow it until it ends and print its result; with `detach`, only start it and print its id.
 
     `source` is the id of the run that this one repeats. `group` joins the repeats of one command, which prints their
-    JSON as one array. `pair` is the position among alternating runs. Raises `UsageError` for an invalid specification.
+    JSON as one array. `pair` is the position among alternating runs, `allowed` the tolerated slowdown against the
+    published figure (a fraction). Raises `UsageError` for an invalid specification.
     """
     from ..run.context import admit, findings
     from ..run.pipeline import attend, start
@@ -98,7 +104,7 @@ def once(
         raise
     progress.close()
     if format_ == "text" or group is None:
-        _print(result, run.folder, workspace, spec, format_)
+        _print(result, run, workspace, spec, format_, allowed)
     return result
 
 
@@ -155,16 +161,29 @@ def _size_chosen(spec: RunSpec) -> str | None:
     return f"size {spec.size}: {origin} (`llmbx list --here` shows what fits this machine)"
 
 
-def _print(result: Result, folder: str, workspace: Workspace, spec: RunSpec, format_: str) -> None:
-    from ..catalog.matching import differences, nearest_row
-    from .terminal import render
-
+def _print(result: Result, run: Run, workspace: Workspace, spec: RunSpec, format_: str, allowed: float) -> None:
     if format_ == "json":
         print_json(result)
         return
-    row = nearest_row(spec, workspace.plugins.workload(spec.workload, spec.plugin))
+    click.echo(result_text(result, run, workspace, spec, allowed), nl=False)
+
+
+def result_text(result: Result, run: Run, workspace: Workspace, spec: RunSpec, allowed: float) -> str:
+    """The result of one run with its verdict against the published figure and the next step.
+
+    `allowed` is the tolerated slowdown (a fraction).
+    """
+    from ..catalog.matching import differences, nearest_row
+    from .next_step import next_step
+    from .published import against_published
+    from .terminal import render
+
+    workload = workspace.plugins.workload(spec.workload, spec.plugin)
+    row = nearest_row(spec, workload)
     unlike = differences(spec, row) if row is not None else []
-    click.echo(render(result, folder, row, unlike), nl=False)
+    judged = against_published([result], spec, workload, workspace.install, allowed)
+    advice = next_step(result, _name(run, workspace), slower=judged is not None and judged.verdict == "slower")
+    return render(result, run.folder, row, unlike, judged.sentence() if judged else None, advice)
 
 
 def interrupted(outcome: Result | Started) -> bool:
@@ -184,8 +203,11 @@ def decided(result: Result, spec: RunSpec, workload: Workload) -> bool:
     return result.stability.verdict == "stable" or not benchmark
 
 
-def worst_exit_code(results: list[Result], spec: RunSpec, workspace: Workspace, allowed: float) -> int:
-    """The exit code for the results of one run or of its repeats; says how they compare with the published figure.
+def worst_exit_code(
+    results: list[Result], spec: RunSpec, workspace: Workspace, allowed: float, said: bool = True
+) -> int:
+    """The exit code for the results of one run or of its repeats; `said`: print how they compare with the published
+    figure.
 
     `allowed` is the tolerated slowdown (a fraction). The mean of an unstable window is never called too slow.
     """
@@ -202,5 +224,6 @@ def worst_exit_code(results: list[Result], spec: RunSpec, workspace: Workspace, 
     judged = against_published(results, spec, workload, workspace.install, allowed)
     if judged is None:
         return 0
-    click.echo(judged.sentence(), err=True)
+    if said:
+        click.echo(judged.sentence(), err=True)
     return 3 if judged.verdict == "slower" else 0

@@ -79,8 +79,8 @@ def follow_run(run_name: str) -> int:
     from ..run.follow import follow
     from ..run.pipeline import attend, exit_code
     from ..run.retry import may_take_over, take_over
+    from .flow import ALLOWED, result_text
     from .progress import Progress
-    from .terminal import render
 
     workspace = load_workspace()
     run = find_run(workspace.install, run_name)
@@ -98,5 +98,5 @@ def follow_run(run_name: str) -> int:
         time.sleep(POLL_S)  # It is being prepared, or the process that started it is about to retry it.
         run = find_run(workspace.install, run.record.run_id)
     progress.close()
-    click.echo(render(result, run.folder), nl=False)
+    click.echo(result_text(result, run, workspace, run.record.spec, ALLOWED), nl=False)
     return exit_code(result)

@@ -116,13 +116,14 @@ def command(
         sys.exit(_alternated(spec, workspace, start, (against, interleave, repeat, detach), source, allowed, format_))
     group = f"repeat-{os.getpid()}-{int(time.time())}" if repeat > 1 else None
     start = partial(
-        once, spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source, group=group
-    )
+        once, spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source, group=group,
+        allowed=allowed,
+    )  # fmt: skip
     outcomes = _repeated(start, repeat, as_array=group is not None and format_ == "json")
     done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
     if len(done) > 1:
         _print_summary(done, to_stderr=format_ == "json")
-    sys.exit(worst_exit_code(done, spec, workspace, allowed))
+    sys.exit(worst_exit_code(done, spec, workspace, allowed, said=format_ == "json" or len(done) > 1))
 
 
 def _check_preview(spec: RunSpec, workspace: Workspace, against: str, emit_script: Path | None) -> None:

@@ -15,33 +15,52 @@ WIDTH = 80
 LABEL = 17
 
 
-def render(result: Result, folder: str, reference: Reference | None = None, unlike: Sequence[str] = ()) -> str:
+def render(
+    result: Result, folder: str, reference: Reference | None = None, unlike: Sequence[str] = (),
+    judged: str | None = None, next_step: str | None = None,
+) -> str:  # fmt: skip
     """Format the result in lines of at most 80 columns; only paths and ids may be longer.
 
-    `unlike` lists the differences between the run and the published `reference`.
+    The verdict comes first, then the figures, then the next step. `unlike` lists the differences between the run and
+    the published `reference`; `judged` is the verdict against it.
     """
-    lines = [_headline(result), ""]
+    lines = [*_headline(result, judged), ""]
     if result.cause:
         lines += _entry("cause", result.cause)
     lines += _measured(result)
     if reference is not None:
-        lines += _entry("published", _published(result, reference, unlike))
+        lines += _entry("published", _published(result, reference, unlike, judged))
     lines += [line for reason in _reasons(result) for line in _entry("not comparable", reason)]
     lines += [line for warning in result.warnings for line in _entry("warning", warning)]
     lines += [*_entry("run", result.id or result.run_id, whole=True), *_entry("files", folder, whole=True)]
+    if next_step:
+        lines += ["", *_entry("next", next_step, whole=True)]
     return "\n".join(lines) + "\n"
 
 
-def _headline(result: Result) -> str:
+def _headline(result: Result, judged: str | None) -> list[str]:
+    """What was run and the verdict: the status, whether the data is valid, whether it is stable, against which figure."""
     w = result.workload
-    what = f"{w.name} {w.size} {w.dtype}"
     where = (
         f"{w.gpus} x {w.gpu_type}" if w.gpu_type != "cpu" else f"CPU, {w.gpus} rank{'s' if (w.gpus or 1) > 1 else ''}"
     )
+    verdict = [_state(result)]
+    if result.data_valid and result.stability.verdict is not None:
+        verdict.append(result.stability.verdict)
+    if w.size == "mini":
+        verdict.append("a mini")
+    elif not result.comparable and result.data_valid:
+        verdict.append("not comparable")
+    lines = textwrap.wrap(f"{w.name} {w.size} {w.dtype} on {where}: {', '.join(verdict)}", WIDTH)
+    return [*lines, *(textwrap.wrap(judged, WIDTH) if judged else [])]
+
+
+def _state(result: Result) -> str:
+    """The status, and whether the measured data is valid."""
     state = result.status.replace("_", " ")
-    if result.status != "completed" and result.data_valid:
-        state += " after its last step; the measured data is complete"
-    return f"{what} on {where}: {state}"
+    if result.status == "completed":
+        return "completed, valid" if result.data_valid else "completed, data not valid"
+    return f"{state} after its last step, data valid" if result.data_valid else state
 
 
 def _measured(result: Result) -> list[str]:
@@ -113,11 +132,11 @@ def _no_peak(result: Result) -> str:
     return how_to_set_peak(result.workload.gpu_type or "?", result.workload.dtype or "?")
 
 
-def _published(result: Result, reference: Reference, unlike: Sequence[str]) -> str:
+def _published(result: Result, reference: Reference, unlike: Sequence[str], judged: str | None) -> str:
     text = f"{reference.step_time_s:g} s per step" if reference.step_time_s else "no step time published"
     if unlike:
         text += f", not comparable with this run: {'; '.join(unlike)}"
-    elif reference.step_time_s and result.step_time_s.mean:
+    elif reference.step_time_s and result.step_time_s.mean and judged is None:
         slower = 100 * (result.step_time_s.mean / reference.step_time_s - 1)
         text += f"; this run is {abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
     return f"{text} ({reference.source}{'; disputed: ' + reference.disputed if reference.disputed else ''})"

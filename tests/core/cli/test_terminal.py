@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from llmbx.cli.next_step import next_step
 from llmbx.cli.terminal import render
 from llmbx.model import Parallelism, Reference, Result
-from llmbx.model.result import Loss, Mfu, Stability, StepTime, Tflops, Timing, Window, WorkloadFacts
+from llmbx.model.result import CheckOutcome, Loss, Mfu, Stability, StepTime, Tflops, Timing, Window, WorkloadFacts
 
 FULL = Result(
     run_id="pretraining_grok1_314b_fp8_128_tp4_1763712000",
@@ -61,7 +62,9 @@ PUBLISHED = Reference(
 def test_rendered_results(
     golden: Callable[[str, str], None], name: str, result: Result, reference: Reference | None
 ) -> None:
-    text = render(result, "/data/llmbx/workloads/pretraining_grok1/experiments/x/x_1/x", reference)
+    judged = "slower than published: +2.5 % step time (95 % interval +2.4 to +2.6 %)" if reference else None
+    folder, advice = "/data/llmbx/workloads/pretraining_grok1/experiments/x/x_1/x", next_step(result, "7f3k")
+    text = render(result, folder, reference, (), judged, advice)
     golden(f"{name}.txt", text)
     assert all(len(line) <= 80 for line in text.splitlines() if "/data/" not in line and "1763712000" not in line)
 
@@ -73,8 +76,41 @@ def test_a_slower_run_says_by_how_much() -> None:
 
 def test_valid_data_of_a_crashed_run_is_reported() -> None:
     text = render(FULL.replace(status="failed", cause="after the last step: SIGSEGV"), "/x")
-    assert "the measured data is complete" in text
+    assert text.startswith("grok1 314b fp8 on 128 x gb200: failed after its last step, data valid")
 
 
 def test_parallelism_is_not_needed_to_render() -> None:
     assert render(FULL.replace(workload=FULL.workload.replace(parallelism=Parallelism())), "/x")
+
+
+NOISY = FULL.replace(stability=Stability(verdict="noisy", reason="x"))
+
+
+@pytest.mark.parametrize(
+    ("result", "verdict", "advice"),
+    [
+        (FULL, "completed, valid, stable", "llmbx report 7f3k --html report.html"),
+        (NOISY, "completed, valid, noisy", "llmbx run --from 7f3k --repeat 3"),
+        (MINI, "completed, valid, stable, a mini", "llmbx list --here"),
+        (FULL.replace(comparable=False), "completed, valid, stable, not comparable", "llmbx report 7f3k"),
+        (FULL.replace(profiled=True, comparable=False), "completed, valid, stable, not comparable", "llmbx report 7f3k  (what"),
+        (FAILED, "out of memory, a mini", "llmbx logs 7f3k"),
+        (FULL.replace(status="node_fail", data_valid=False), "node fail", "llmbx run --from 7f3k  (the infra"),
+        (FULL.replace(status="completed", data_valid=False), "completed, data not valid", "llmbx logs 7f3k"),
+        (FULL.replace(status="cancelled", data_valid=False, exit_code=130), "cancelled", "llmbx run --from 7f3k"),
+    ],
+)
+def test_the_verdict_comes_first_and_the_next_step_last(result: Result, verdict: str, advice: str) -> None:
+    lines = render(result, "/x", next_step=next_step(result, "7f3k")).splitlines()
+    assert lines[0].partition(": ")[2] == verdict
+    assert lines[-1].split(maxsplit=1)[1].startswith(advice)
+
+
+def test_a_slow_run_is_profiled_next() -> None:
+    assert (next_step(FULL, "7f3k", slower=True) or "").startswith("llmbx profile grok1 --steps 45-50")
+
+
+def test_the_next_step_of_a_finding_names_the_check() -> None:
+    found = CheckOutcome(check="batch", outcome="invalid", text="step 3 has 4 samples")
+    invalid = FULL.replace(status="failed", data_valid=False, checks=(found,))
+    assert next_step(invalid, "7f3k") == "llmbx logs 7f3k  (check batch is explained in docs/checks.md)"

@@ -91,7 +91,7 @@ def test_the_page_is_written_to_the_run_or_the_given_path(
 ) -> None:
     run = run_factory.put(steady(1.0))
     said = command("last").stdout
-    assert said.startswith("line 1b bf16 on 8 x h100: completed")
+    assert said.startswith("line 1b bf16 on 8 x h100: completed, valid")
     assert said.rstrip().endswith(str(Path(run.folder) / "report.html"))
     assert (Path(run.folder) / "report.html").read_text().startswith("<!doctype html>")
     command("last", "--html", str(tmp_path / "new" / "there.html"))
