@@ -39,7 +39,7 @@ def render(
 
 
 def _headline(result: Result, judged: str | None) -> list[str]:
-    """What was run and the verdict: the status, whether the data is valid, whether it is stable, against which figure."""
+    """What was run and the verdict: status, validity of the data, stability, and against which figure."""
     w = result.workload
     where = (
         f"{w.gpus} x {w.gpu_type}" if w.gpu_type != "cpu" else f"CPU, {w.gpus} rank{'s' if (w.gpus or 1) > 1 else ''}"
