@@ -73,8 +73,21 @@ def explain(message: str, type: Any) -> str:
         what = f"unknown value '{bad[1]}'"
         hint = did_you_mean(bad[1], _choices(type, place))
     else:
-        what = what.replace("`", "")
+        what = _in_words(what.replace("`", ""))
     return (f"at {place}: " if place else "") + what + hint
+
+
+_TYPES = {"int": "an integer", "float": "a number", "str": "a text", "bool": "true or false", "object": "a table",
+          "array": "a list"}  # fmt: skip
+
+
+def _in_words(text: str) -> str:
+    """`Expected int >= 0` as `expected an integer >= 0`; other messages as they are."""
+    found = re.match(r"Expected (\w+)((?: \| \w+)*)", text)
+    if found is None:
+        return text
+    names = [name for name in (found[1], *found[2].split(" | ")) if name and name != "null"]
+    return f"expected {' or '.join(_TYPES.get(name, name) for name in names)}{text[found.end() :]}"
 
 
 def _choices(type: Any, place: str) -> list[str]:

@@ -28,7 +28,7 @@ def command(run_name: str) -> None:
     run = find_run(workspace.install, run_name)
     known = finalize(run, workspace.plugins)
     if known is not None:
-        raise UsageError(f"{run.record.run_id} has already ended ({known.status})")
+        raise UsageError(f"{run.record.name} has already ended ({known.status})")
     if run.record.job is None:
         raise UsageError(f"{run.record.run_id} is still being prepared: press Ctrl-C where it was started")
     launcher_of(run, workspace.plugins).cancel(run.record.job, run.path)

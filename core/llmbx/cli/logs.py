@@ -52,7 +52,7 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
         sys.exit(follow_run(run_name))
     path = run.log if rank is None else run.path / f"rank-{rank}.log"
     if not path.is_file():
-        raise UsageError(f"{run.record.run_id} has no log {path.name} yet")
+        raise UsageError(f"{run.record.name} has no log {path.name} yet")
     _print(path)
 
 

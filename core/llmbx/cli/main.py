@@ -81,7 +81,8 @@ class Verbs(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and not args[0].startswith("-") and args[0] not in self._points():
-            raise click.UsageError(f"no command named '{args[0]}'{did_you_mean(args[0], self._points())}", ctx)
+            hint = did_you_mean(args[0], self._points())
+            raise click.UsageError(f"no command named '{args[0]}'{hint if hint.startswith(' (did') else ''}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -183,8 +184,7 @@ def _run() -> int:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.ClickException as error:
-        vars(error)["message"] = _without_secrets(error.message)
-        error.show()
+        click.echo(_without_secrets(_usage(error)), err=True)
         code = error.exit_code
     except LlmbxError as error:
         click.echo(f"llmbx: {_without_secrets(str(error))}", err=True)
@@ -199,6 +199,13 @@ def _run() -> int:
         click.echo("llmbx: interrupted", err=True)
         code = 130
     return code if isinstance(code, int) else 0
+
+
+def _usage(error: click.ClickException) -> str:
+    """The message of click; a command that has only sub-commands prints its help instead."""
+    from .usage_errors import line
+
+    return error.format_message() if isinstance(error, click.exceptions.NoArgsIsHelpError) else line(error)
 
 
 def _without_secrets(text: str) -> str:

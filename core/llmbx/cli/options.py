@@ -163,10 +163,24 @@ def which_workload(names: tuple[str, ...], workload: str | None, plugin: str | N
     if plugin is not None and is_path(plugin):
         plugin = load().framework_at(plugin)
     if len(names) == 2 and plugin in (None, names[0]):
+        _require_plugin(names)
         plugin = found.pop(0)
     if len(found) != 1:
         raise UsageError(f"expected one workload, got {', '.join(found)}")
     return found[0], plugin
+
+
+def _require_plugin(names: tuple[str, ...]) -> None:
+    """Raise `UsageError` if the first of two names is not a plugin, but both are workloads or the parts of one."""
+    plugins = load()
+    known = {name for one in plugins.workloads for name in (one.name, *one.aliases)}
+    if names[0] in plugins.frameworks():
+        return
+    whole = next((text for text in ("".join(names), "-".join(names), "_".join(names)) if text in known), None)
+    if whole is not None:
+        raise UsageError(f"'{' '.join(names)}' is two arguments (did you mean '{whole}'?)")
+    if names[0] in known:
+        raise UsageError(f"'{names[0]}' is a workload, not a plugin: a command takes one workload")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,3 +243,19 @@ def load_workspace(output: Path | None = None) -> Workspace:
         install = install.replace(workload_root=absolute(str(output), "--output"), workload_origin="--output")
     install.share()
     return Workspace(load(), config, cluster_files, install)
+
+
+def path_or_run(path: Path) -> Path:
+    """A path as it is if it exists or has several parts, else the folder of the run that it names.
+
+    Raises `UsageError` if it is neither.
+    """
+    if path.exists() or len(path.parts) > 1:
+        return path
+    from ..history import find_run
+
+    install, _ = install_and_plugins()
+    try:
+        return find_run(install, str(path)).path
+    except UsageError as error:
+        raise UsageError(f"{path}: no such file or folder, and {error}") from None

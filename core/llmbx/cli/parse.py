@@ -58,12 +58,13 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
     from ..logs.find import find_logs
     from ..measure.window import check
     from ..plugins.manager import load
+    from .options import path_or_run
     from .parse_rows import COLUMNS, as_csv, parse_logs, table
 
     if not paths and not DEFAULT.is_dir():
         raise UsageError("no folder ./experiments here; specify a log or a folder: llmbx parse PATH")
     chosen = check(window) if window is not None else None
-    logs = find_logs([_found(path) for path in paths] or (DEFAULT,))
+    logs = find_logs([path_or_run(path) for path in paths] or (DEFAULT,))
     rows = parse_logs(logs, load().log_formats(), chosen, _measure, format_ == "json", _parser, _goes_on)
     if save:
         _save(logs, chosen)
@@ -81,24 +82,6 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
         what = f"none of {len(rows)} logs contains a valid measurement" if rows else "no training log found"
         click.echo(f"llmbx: {what} in {', '.join(str(path) for path in paths or (DEFAULT,))}", err=True)
         click.get_current_context().exit(1)
-
-
-def _found(path: Path) -> Path:
-    """Resolve an argument: an existing path is returned as it is, anything else must identify a run.
-
-    Raises `UsageError` if it is neither.
-    """
-    if path.exists() or len(path.parts) > 1:
-        return path
-    from ..errors import UsageError
-    from ..history import find_run
-    from .options import install_and_plugins
-
-    install, _ = install_and_plugins()
-    try:
-        return find_run(install, str(path)).path
-    except UsageError as error:
-        raise UsageError(f"{path}: no such file or folder, and {error}") from None
 
 
 def _save(logs: Sequence[LogFile], window: str | None) -> None:

@@ -229,5 +229,7 @@ def _hint(db: sqlite3.Connection, install: Install, text: str) -> str:
     if near.startswith(" (did"):
         return near
     alike = [name for name in names if text and text in name]
-    what = "runs containing it" if alike else "newest runs"
-    return f" ({what}: {', '.join((alike or names)[:3])}; see `llmbx jobs`)"
+    if alike:
+        return f" (runs containing it: {', '.join(alike[:3])}; see `llmbx jobs`)"
+    newest = [str(name) for (name,) in rows(db, Selection(limit=3), ["id"])]
+    return f" (newest runs: {', '.join(newest)}; see `llmbx jobs`)"

@@ -36,6 +36,7 @@ from ..model import (
 from ..model.flops import Flops
 from ..model.settings import Settings, fields
 from ..runtimes.base import Runtime
+from ..suggestions import either
 from . import local_sources, proxy
 from .discovery import GROUP, PluginInfo, discover
 from .isolation import isolated
@@ -111,6 +112,15 @@ class Framework:
         if answer is None:
             raise PluginError(f"plugin '{self.name}': {hook} returned nothing, expected {with_article(kind.__name__)}")
         return answer
+
+
+def _like(name: str, workloads: Sequence[Workload]) -> str:
+    """The workloads that begin with `name`, else the one that is nearest to it, else all."""
+    begun = sorted(one.name for one in workloads if name and one.name.startswith(name.lower()))
+    if begun:
+        return f" (did you mean {either(map(repr, begun))}?)"
+    hint = did_you_mean(name, [n for one in workloads for n in (one.name, *one.aliases)])
+    return hint if hint.startswith(" (did") else f" (known: {', '.join(sorted(one.name for one in workloads))})"
 
 
 class Plugins:
@@ -239,11 +249,10 @@ class Plugins:
             raise UsageError(f"{claimed}; choose one with --plugin {owners[0]}")
         if not found:
             where = f" in plugin '{plugin}'" if plugin else ""
-            names = [n for w in candidates for n in (w.name, *w.aliases)]
-            hint = did_you_mean(name, names)
-            if hint.startswith(" (known"):
-                hint = f" (known: {', '.join(sorted(w.name for w in candidates))})"
-            raise UsageError(f"no workload named '{name}'{where}{hint}")
+            if plugin is None and name in self.frameworks():
+                own = sorted(w.name for w in candidates if w.plugin == name)
+                raise UsageError(f"'{name}' is a plugin: add one of its workloads ({', '.join(own)})")
+            raise UsageError(f"no workload named '{name}'{where}{_like(name, candidates)}")
         return found[0]
 
     def log_formats(self) -> list[LogFormat]:

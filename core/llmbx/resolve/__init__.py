@@ -20,7 +20,7 @@ from ..toml_file import convert
 from .layers import Layers, join_plugin_settings, take_framework_settings
 from .length import length, with_reachable_window
 from .numbering import first_number, needs_first_number
-from .place import place
+from .place import place, require_tools
 from .shape import shape
 from .startable import check_settings_used, check_startable, with_launcher_settings
 from .target import target_of
@@ -44,6 +44,7 @@ def resolve(
     profile = choose_profile(config, cluster_files, request.cluster)
     _refuse_secrets(environ, request, profile)
     layers = Layers(request, environ, profile)
+    require_tools(layers, plugins)
     layers.plugin_settings = join_plugin_settings(layers, plugins)
     own = take_framework_settings(layers, workload)
     target = target_of(layers, workload, gpus)

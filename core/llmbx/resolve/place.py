@@ -10,6 +10,7 @@ from ..errors import UsageError
 from ..launchers.base import LOCAL
 from ..model import ImageSource, Recipe, Workload
 from ..plugins.manager import Plugins
+from ..runtimes.select import AUTO
 from .layers import Layers
 from .length import profilers_of
 
@@ -53,6 +54,18 @@ def place(
         "stall_timeout_s": layers.request.stall_timeout_s,
         "retries": layers.find("retries") or 0,
     }
+
+
+def require_tools(layers: Layers, plugins: Plugins) -> None:
+    """Raise `UsageError` for a launcher or runtime that no plugin has: a wrong name is the first thing to report."""
+    for field, choose in (("launcher", plugins.launcher), ("runtime", plugins.runtime)):
+        name = layers.find(field)
+        if name in (None, AUTO):
+            continue
+        try:
+            choose(name)
+        except UsageError as error:
+            raise UsageError(f"{layers.origins[field]}: {error}") from None
 
 
 def choose_launcher(plugins: Plugins, nodes: int, on_gpus: bool, environ: Mapping[str, str]) -> tuple[str, str]:

@@ -110,12 +110,12 @@ def _steps(layers: Layers, recipe: Recipe) -> tuple[int, int]:
         first, last = layers.find("profile_start"), layers.find("profile_stop")
         start, stop = start if first is None else first, stop if last is None else last
     if not 0 <= start < stop:
-        raise UsageError(f"profiled steps {start}-{stop}: expected A-B with A < B (half-open, counted from zero)")
+        raise UsageError(f"--steps {start}-{stop}: expected A-B with A < B (half-open, counted from zero)")
     return start, stop
 
 
 def _span(text: str) -> tuple[int, int]:
     first, dash, last = text.partition("-")
     if not (dash and first.strip().isdigit() and last.strip().isdigit()):
-        raise UsageError(f"profiled steps {text!r}: expected A-B, for example 45-50")
+        raise UsageError(f"--steps {text!r}: expected A-B, for example 45-50")
     return int(first), int(last)

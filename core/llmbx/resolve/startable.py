@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from ..config.plugin_settings import with_defaults
 from ..errors import UsageError
+from ..launchers.base import LOCAL
 from ..launchers.script import check_variable
 from ..model import Finding, Recipe, RunSpec
 from ..plugins.manager import Plugins
@@ -39,8 +41,8 @@ def completed(spec: RunSpec, plugins: Plugins) -> RunSpec:
 def check_settings_used(spec: RunSpec, plugins: Plugins) -> list[Finding]:
     """Return what plugins report about settings of theirs that are set for a run that does not use them.
 
-    Raises `UsageError` for an option of a profiler or framework that the run does not use. Options of other launchers
-    and runtimes are ignored unless the plugin reports them (`SettingsExtras.unused`).
+    Raises `UsageError` for an option of a profiler, framework or launcher that the run does not use. Options of other
+    runtimes are ignored unless the plugin reports them (`SettingsExtras.unused`).
     """
     found: list[Finding] = []
     for name, values in spec.plugin_settings.items():
@@ -65,6 +67,9 @@ def _is_used(name: str, spec: RunSpec, plugins: Plugins) -> bool:
 
 
 def _why_not(name: str, spec: RunSpec, plugins: Plugins) -> str:
+    launchers = [key for key, one in plugins.launchers().items() if getattr(one, "plugin", None) == name]
+    if launchers:
+        return f"but the launcher is {spec.launcher}: add --launcher {launchers[0]}"
     if name in plugins.profilers():
         enable = f"use `llmbx profile --tool {name}`" if plugins.profiler(name).takes_steps else f"add --with {name}"
         return f"which is not enabled: {enable}"
@@ -79,7 +84,9 @@ def check_startable(spec: RunSpec, plugins: Plugins, environ: Mapping[str, str])
         except UsageError as error:
             raise UsageError(f"{spec.origins.get(f'env.{name}', 'env')}: {error}") from None
     for text in spec.mounts:
-        parse_mount(text)
+        mount = parse_mount(text)
+        if spec.launcher == LOCAL and not Path(mount.source).exists():
+            raise UsageError(f"mount '{text}': {mount.source} does not exist on this machine")
     launcher = plugins.launchers().get(spec.launcher)
     if check_spec := getattr(launcher, "check_spec", None):
         check_spec(spec, environ)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("nccl")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH|RUN…")
 @output.format_option
 @click.option("--top", type=click.IntRange(min=1), default=12, show_default=True, help="Maximum rows per table.")
 @click.option(
@@ -29,18 +29,24 @@ if TYPE_CHECKING:
 def command(paths: tuple[Path, ...], format_: str, top: int, engine: Engine, page: Path | None) -> None:
     """Analyze the communication in NCCL logs.
 
-    PATH is a log or a folder of logs, such as a run folder. Logs are streamed, so they can be of any size, and may be
-    compressed (.gz). `llmbx run … --with nccltrace` writes such a log.
+    PATH is a log or a folder of logs, such as a run folder; RUN is a run of this install (its id, `last`, @TAG …). Logs
+    are streamed, so they can be of any size, and may be compressed (.gz). `llmbx run … --with nccltrace` writes such a
+    log.
 
     \b
     Examples:
       llmbx nccl log-pretrain_grok1_314b_bf16_512.out
+      llmbx nccl last
       llmbx nccl nccl_trace/ --format json
       llmbx nccl nccl_trace/ --html trace.html
     """
+    from llmbx.api.verbs import options
+
     from .analysis import read_report
 
-    report = read_report(paths, engine, lambda text: click.echo(f"llmbx: {text}", err=True))
+    report = read_report(
+        [options.path_or_run(path) for path in paths], engine, lambda text: click.echo(f"llmbx: {text}", err=True)
+    )
     if page is not None:
         from llmbx.api.verbs import load_plugins as load
 

@@ -10,7 +10,7 @@ from llmbx.api.verbs import output
 
 
 @click.command("nsys")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, metavar="PATH|RUN...", type=click.Path(path_type=Path))
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum rows per table.")
 @output.format_option
 @click.option("--html", "page", type=output.Target(), metavar="FILE", help="Also write an HTML page.")
@@ -18,7 +18,7 @@ def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) 
     """Analyze Nsight Systems profiles and show the time breakdown of each step.
 
     PATH is a report (.nsys-rep, exported with the local nsys), an SQLite export (.sqlite), or a folder of them, such as
-    a run folder. The ranks of all files are combined. Files are not modified, and nothing is downloaded.
+    a run folder; RUN is a run of this install (its id, `last`, @TAG …). The ranks of all files are combined. Files are not modified, and nothing is downloaded.
 
     Communication time is the union of kernel times, split into time that overlaps computation (overlapped) and the rest
     (exposed). --format csv prints only the steps, json prints everything.
@@ -26,15 +26,16 @@ def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) 
     \b
     Examples:
       llmbx nsys experiments/pretraining_grok1_mini/nsys_profile
+      llmbx nsys last
       llmbx nsys rank0.sqlite rank8.sqlite --format json
       llmbx nsys nsys_profile --html steps.html
     """
-    from llmbx.api.verbs import output
+    from llmbx.api.verbs import options, output
 
     from .analysis.analyze import analyze
     from .analysis.tables import STEP_COLUMNS, render, step_rows
 
-    analysis = analyze(paths, top)
+    analysis = analyze([options.path_or_run(path) for path in paths], top)
     if page is not None:
         from llmbx.api.verbs import load_plugins as load
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
-from llmbx.api import Finding, Layer, Option, RunSpec, Scalar, Settings, UsageError, settings_of
+from llmbx.api import Layer, Option, RunSpec, Scalar, Settings, UsageError, settings_of
 
 from . import time_limit
 from .params import from_environ, option_name, parse_params
@@ -60,13 +60,6 @@ class SlurmSettings(Settings, frozen=True):
         bool | None,
         Option(help="Health-check all nodes before launch. Default: above 64 GPUs.", name="--preflight"),
     ] = None
-
-    @classmethod
-    def unused(cls, spec: RunSpec) -> list[Finding]:
-        """Raise `UsageError` if a run on another launcher requests the node check; a profile's default is ignored."""
-        if settings_of(spec, cls).preflight and spec.origins.get("slurm.preflight", "").startswith("--"):
-            raise UsageError("--preflight requires --launcher slurm")
-        return []
 
     @classmethod
     def read_environ(cls, environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:

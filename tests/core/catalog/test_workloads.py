@@ -180,11 +180,15 @@ def test_the_fields_of_a_settings_class_are_settings_of_the_workload(tmp_path: P
     ("right", "wrong", "says"),
     [
         ("lr = {", "seed = {", r"toy\.toml: at settings\.seed: Shared has a field of this name"),
-        (ROW, ROW + ", settings = { seed = -1 }", r"at recipes\[0\]\.rows\[0\]\.settings: at seed: Expected int >= 0"),
+        (
+            ROW,
+            ROW + ", settings = { seed = -1 }",
+            r"at recipes\[0\]\.rows\[0\]\.settings: at seed: expected an integer >= 0",
+        ),
         (
             'driver = "toy"',
             'driver = "toy"\nsettings = { limit = "x" }',
-            r"recipes\[0\]\.settings: at limit: Expected int",
+            r"recipes\[0\]\.settings: at limit: expected an integer",
         ),
     ],
 )

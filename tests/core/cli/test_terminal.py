@@ -93,7 +93,11 @@ NOISY = FULL.replace(stability=Stability(verdict="noisy", reason="x"))
         (NOISY, "completed, valid, noisy", "llmbx run --from 7f3k --repeat 3"),
         (MINI, "completed, valid, stable, a mini", "llmbx list --here"),
         (FULL.replace(comparable=False), "completed, valid, stable, not comparable", "llmbx report 7f3k"),
-        (FULL.replace(profiled=True, comparable=False), "completed, valid, stable, not comparable", "llmbx report 7f3k  (what"),
+        (
+            FULL.replace(profiled=True, comparable=False),
+            "completed, valid, stable, not comparable",
+            "llmbx report 7f3k  (what",
+        ),
         (FAILED, "out of memory, a mini", "llmbx logs 7f3k"),
         (FULL.replace(status="node_fail", data_valid=False), "node fail", "llmbx run --from 7f3k  (the infra"),
         (FULL.replace(status="completed", data_valid=False), "completed, data not valid", "llmbx logs 7f3k"),

@@ -294,7 +294,7 @@ def test_a_cluster_profile_sets_settings_of_the_framework() -> None:
     [
         ({"numa_bindings": True}, r"at clusters.c.nemo: unknown key 'numa_bindings' \(did you mean 'numa_binding'\?\)"),
         ({"attention": "flush"}, r"at clusters.c.nemo: at attention: unknown value 'flush' \(did you mean 'flash'\?\)"),
-        ({"numa_binding": []}, r"at clusters.c.nemo: at numa_binding: Expected bool, got array"),
+        ({"numa_binding": []}, r"at clusters.c.nemo: at numa_binding: expected true or false, got array"),
         ({"tp": 4}, r"at clusters.c.nemo: unknown key 'tp'"),
         (3, r"at clusters.c.nemo: expected a table, got 3"),
     ],

@@ -75,5 +75,8 @@ def test_the_node_check_is_the_default_of_large_jobs(tmp_path: Path) -> None:
     assert checks(64, environ)[0] is True and str(checks(64, environ)[1]).startswith("cluster 'c' in ")
     assert checks(64, environ, launcher="local")[0] is True, "a profile's default is harmless on another launcher"
     assert checks(128, launcher="local") == (None, None)
-    with pytest.raises(UsageError, match=r"^--preflight requires --launcher slurm$"):
+    said = r"^--preflight is an option of slurm, but the launcher is local: add --launcher slurm$"
+    with pytest.raises(UsageError, match=said):
         checks(64, launcher="local", plugin_settings=yes)
+    with pytest.raises(UsageError, match="^--slurm-partition is an option of slurm, but the launcher is local"):
+        checks(64, launcher="local", plugin_settings={"slurm": {"partition": "batch"}})

@@ -88,7 +88,9 @@ def test_a_part_can_override_with_false_zero_and_empty_lists(tmp_path: Path) -> 
 )  # fmt: skip
 def test_an_invalid_number_is_rejected_with_its_position(line: str, tmp_path: Path) -> None:
     key = line.split()[0]
-    with pytest.raises(UsageError, match=rf"plan\.toml: at part\[0\]\.{key}: Expected (int|float) [<>]=? \S+$"):
+    with pytest.raises(
+        UsageError, match=rf"plan\.toml: at part\[0\]\.{key}: expected (an integer|a number) [<>]=? \S+$"
+    ):
         read_plan(write(tmp_path, f"workload = 'line'\n[[part]]\n{line}\n"), KINDS)
 
 
@@ -134,7 +136,7 @@ def test_every_combination_occurs_once(gpus: list[int], dtypes: list[str], value
         ('workload = "w"\nset.tp = []', "set.tp: the list is empty"),
         ('workload = "w"\nset.tp = [1, 1]', "set.tp: duplicate value 1; set repeats"),
         ('workload = "w"\nrepeats = 0', "repeats: expected an integer >= 1, got 0"),
-        ('workload = "w"\nwalltime_minutes = "1h"', "Expected `int | null`".replace("`", "")),
+        ('workload = "w"\nwalltime_minutes = "1h"', "expected an integer"),
         ("workload =", "not valid TOML"),
     ],
 )
