@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import click
 
@@ -44,14 +43,14 @@ def _expected(param: click.Parameter, value: str) -> str | None:
         choices = [str(choice) for choice in kind.choices]
         near = did_you_mean(value, choices)
         return f"expected {either(choices)}{near if near.startswith(' (did') else ''}"
-    if isinstance(kind, click.types._NumberRangeBase):
+    if isinstance(kind, click.IntRange | click.FloatRange):
         hint = _about_steps(param, value)
         return f"expected {'an integer' if isinstance(kind, click.IntRange) else 'a number'}{_bounds(kind)}{hint}"
     plain = {"integer": "expected an integer", "float": "expected a number"}
     return plain.get(kind.name)
 
 
-def _bounds(kind: click.types._NumberRangeBase[Any]) -> str:
+def _bounds(kind: click.IntRange | click.FloatRange) -> str:
     low = f" {'above' if kind.min_open else 'of at least'} {kind.min:g}" if kind.min is not None else ""
     high = f" {'and below' if kind.max_open else 'and at most'} {kind.max:g}" if kind.max is not None else ""
     return low + high

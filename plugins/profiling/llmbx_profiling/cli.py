@@ -18,7 +18,8 @@ def command(paths: tuple[Path, ...], top: int, format_: str, page: Path | None) 
     """Analyze Nsight Systems profiles and show the time breakdown of each step.
 
     PATH is a report (.nsys-rep, exported with the local nsys), an SQLite export (.sqlite), or a folder of them, such as
-    a run folder; RUN is a run of this install (its id, `last`, @TAG …). The ranks of all files are combined. Files are not modified, and nothing is downloaded.
+    a run folder; RUN is a run of this install (its id, `last`, @TAG …). The ranks of all files are combined. Files are
+    not modified, and nothing is downloaded.
 
     Communication time is the union of kernel times, split into time that overlaps computation (overlapped) and the rest
     (exposed). --format csv prints only the steps, json prints everything.
