@@ -102,8 +102,10 @@ def values() -> str:
         ("The profile that a launcher proposes", "model/site.py", ("Proposal",)),
         ("The outcome of a comparison", "model/comparison.py", ("ComparisonOutcome",)),
         ("The log", "model/step.py", ("Step", "Event", "Prints")),
+        ("Measures, and other files of a run", "model/measure.py", ("Measure", "Line", "Source", "SourceRecord")),
     ):
         parts += [f"## {title}", records(module, *names)]
+    parts.append("## The parser")
     for name in ("LogParser", "LogFormat"):
         parts += [f"### {name}", interface("logs/parser.py", name)]
     parts += [

@@ -91,6 +91,8 @@ if TYPE_CHECKING:
     from ..model import Job as Job
     from ..model import JobStatus as JobStatus
     from ..model import Launch as Launch
+    from ..model import Line as Line
+    from ..model import Measure as Measure
     from ..model import ModelShape as ModelShape
     from ..model import Mount as Mount
     from ..model import Natural as Natural
@@ -119,6 +121,8 @@ if TYPE_CHECKING:
     from ..model import Series as Series
     from ..model import Settings as Settings
     from ..model import Size as Size
+    from ..model import Source as Source
+    from ..model import SourceRecord as SourceRecord
     from ..model import Span as Span
     from ..model import Stability as Stability
     from ..model import Step as Step

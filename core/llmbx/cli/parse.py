@@ -26,15 +26,25 @@ DEFAULT = Path("experiments")
 @click.option(
     "--window", metavar="A-B|last|auto", help="Steps to measure; A-B is inclusive, in the log's step numbers."
 )
+@click.option(
+    "--log-format",
+    metavar="NAME",
+    help="Format that reads the files, for files of records such as JSON lines.  [default: detected]",
+)
 @click.option("--save", is_flag=True, help="Store the measurement over --window as the result of the runs.")
 @click.option("--full-names", is_flag=True, help="Show paths of logs instead of names of experiments.")
 @format_option
-def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names: bool, format_: str) -> None:
+def command(
+    paths: tuple[Path, ...], window: str | None, log_format: str | None, save: bool, full_names: bool, format_: str
+) -> None:
     """Print mean and sample standard deviation of step time and TFLOP/s for each training log.
 
     PATH is a log, or a folder to search; the default is ./experiments. The log format is detected automatically. RUN
     is a run of this install: its id, a unique prefix of it, its job id, `last` or @TAG. Traces, analyses of
     profiles and the output of job scripts are ignored.
+
+    A FILE of records (JSON lines, a TensorBoard event file, a file of an offline W&B run) is read by the format that
+    declares such files, or by --log-format.
 
     The default window is that of the log's recipe (iterations 35-44 or 11-44, or the last step), for a run of llmbx
     the one it was started with. The steady state (window auto) is shown in a second table. A log that ends before
@@ -59,19 +69,21 @@ def command(paths: tuple[Path, ...], window: str | None, save: bool, full_names:
     from ..measure.window import check
     from ..plugins.manager import load
     from .options import path_or_run
-    from .parse_rows import COLUMNS, as_csv, parse_logs, table
+    from .parse_rows import as_csv, columns, parse_logs, table
+    from .parse_sources import with_formats
 
     if not paths and not DEFAULT.is_dir():
         raise UsageError("no folder ./experiments here; specify a log or a folder: llmbx parse PATH")
     chosen = check(window) if window is not None else None
-    logs = find_logs([path_or_run(path) for path in paths] or (DEFAULT,))
-    rows = parse_logs(logs, load().log_formats(), chosen, _measure, format_ == "json", _parser, _goes_on)
+    formats = load().log_formats()
+    logs = with_formats(find_logs([path_or_run(path) for path in paths] or (DEFAULT,)), formats, log_format)
+    rows = parse_logs(logs, formats, chosen, _measure, format_ == "json", _parser, _goes_on)
     if save:
         _save(logs, chosen)
     if format_ == "json":
         print_json([{name: value for name, value in asdict(row).items() if name != "unit"} for row in rows])
     elif format_ == "csv":
-        click.echo(to_csv([as_csv(row) for row in rows], COLUMNS), nl=False)
+        click.echo(to_csv([as_csv(row) for row in rows], columns(rows)), nl=False)
     elif rows:
         click.echo(table(rows, full_names), nl=False)
     for row in rows:

@@ -18,13 +18,15 @@ from ..logs.parser import LogFormat, LogParser
 from ..measure import stability, stats
 from ..measure.figures import ROUNDED, Figures, measure_plain
 from ..measure.intervals import over_steps
+from ..measure.measures import FIELDS, summarize
 from ..measure.window import choose
-from ..model import Event, Result, Step, Value
-from ..model.result import CheckOutcome, Stability, Tflops, Window
+from ..model import Event, Measure, Result, Step, Value
+from ..model.result import CheckOutcome, MeasureFacts, Stability, Tflops, Window
 from ..record.folder import RESULT, Run, read_result, read_run, read_steps
-from ..run.collect import Log, collect_file
+from ..run.collect import Log, collect_file, collect_run, collect_source
 from ..run.evidence import gather
 from ..run.verdict import PRIORITY, reached_end
+from .terminal import measure_text
 
 SUCCESS = "Success"
 
@@ -40,7 +42,7 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of the CSV output, see `as_csv`. JSON has every member of a row."""
 
-Measure = Callable[[Run, Sequence[Step], str | None], Figures]
+MeasureRun = Callable[[Run, Sequence[Step], str | None], Figures]
 """Measures the steps of a run of llmbx. Arguments: the run, its steps, a window that overrides the run's (or None)."""
 
 GoesOn = Callable[[Run], bool]
@@ -64,6 +66,7 @@ class Steady(Value, frozen=True):
     tflops_source: Literal["log", "recomputed"] | None = None
     tokens_per_s: float | None = None
     mfu: float | None = None
+    measures: dict[str, MeasureFacts] = {}
     stability: Stability = Stability()
 
 
@@ -100,6 +103,7 @@ class Row(Value, frozen=True):
     tflops_source: Literal["log", "recomputed"] | None = None
     tokens_per_s: float | None = None
     mfu: float | None = None
+    measures: dict[str, MeasureFacts] = {}
     stability: Stability = Stability()
     attempts: int = 1
     cause: str | None = None
@@ -128,7 +132,7 @@ class Row(Value, frozen=True):
 
 
 def parse_logs(
-    logs: Iterable[LogFile], formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None,
+    logs: Iterable[LogFile], formats: Sequence[LogFormat], window: str | None = None, measure: MeasureRun | None = None,
     intervals: bool = False, parser_of: ParserOf = lambda run: None, goes_on: GoesOn = lambda run: False,
 ) -> list[Row]:  # fmt: skip
     """Measure each log. Files of unknown format are skipped unless they belong to a run or their name starts with log.
@@ -142,16 +146,16 @@ def parse_logs(
 
 
 def parse_log(
-    log: LogFile, formats: Sequence[LogFormat], window: str | None = None, measure: Measure | None = None,
+    log: LogFile, formats: Sequence[LogFormat], window: str | None = None, measure: MeasureRun | None = None,
     intervals: bool = False, parser_of: ParserOf = lambda run: None, goes_on: GoesOn = lambda run: False,
 ) -> Row | None:  # fmt: skip
     """Measure one log (see `parse_logs`). None if the file is skipped."""
     path, run = Path(log.path), _run(log)
     try:
-        format_ = sniff(path, formats) if path.exists() else None
+        format_ = _format(log, formats) if path.exists() else None
         own = parser_of(run) if run is not None and path.exists() else None
         parser = own or (format_.parser() if format_ else None)
-        read = collect_file(parser, path) if parser else Log()
+        read = _read(parser, log, run) if parser else Log()
     except OSError as error:
         raise InfraError(f"{path}: cannot be read: {error.strerror}") from None
     if format_ is None and log.run_dir is None and not path.name.startswith("log"):
@@ -163,17 +167,37 @@ def parse_log(
         row = partial(_measured_row, log, format_, read, known, measure, intervals)
         figures = measure(known, read.steps, window)
     else:
-        row = partial(_plain_row, log, format_, read, intervals)
-        figures = measure_plain(read.steps, _policy(log, format_, window))
+        row = partial(_plain_row, log, format_, read, intervals, measures_of(parser))
+        figures = measure_plain(read.steps, _policy(log, format_, window), measures_of(parser))
     result = _result(run)
     evidence = read.replace(steps=logged or read.steps)
     # If the log is gone, only the result says what the checks found.
     outcomes = _outcomes(known, result, evidence, parser, figures) if parser else result.checks if result else ()
-    chosen = _checked(row(window), outcomes, read.events).replace(notes=figures.warnings)
+    chosen = _checked(row(window), outcomes, read.events).replace(notes=(*figures.warnings, *read.notes))
     chosen = _ended(chosen, evidence) if run is None else chosen
     if run is not None and result is None and not chosen.valid and goes_on(run):
         chosen = chosen.replace(status=f"Running ({len(read.steps)} iterations)", cause=None)
     return chosen if window is not None else chosen.replace(steady=_steady(chosen, row))
+
+
+def _format(log: LogFile, formats: Sequence[LogFormat]) -> LogFormat | None:
+    """The format that was chosen for the file, else the one that recognizes it."""
+    if log.format is None:
+        return sniff(Path(log.path), formats)
+    return next((format_ for format_ in formats if format_.name == log.format), None)
+
+
+def _read(parser: LogParser, log: LogFile, run: Run | None) -> Log:
+    """The steps and events of a log, of a run with its other files, or of one such file."""
+    if log.kind is not None:
+        return collect_source(parser, Path(log.path), log.kind)
+    return collect_run(parser, run) if run is not None else collect_file(parser, Path(log.path))
+
+
+def measures_of(parser: LogParser | None) -> tuple[Measure, ...]:
+    """The measures that a checked parser declares."""
+    found: tuple[Measure, ...] = getattr(parser, "measures", ())
+    return found
 
 
 def _checked(row: Row, outcomes: tuple[CheckOutcome, ...], events: Sequence[Event]) -> Row:
@@ -265,7 +289,13 @@ def _steady(chosen: Row, row: Callable[[str | None], Row]) -> Steady | None:
 
 
 def _measured_row(
-    log: LogFile, format_: LogFormat | None, read: Log, run: Run, measure: Measure, intervals: bool, window: str | None
+    log: LogFile,
+    format_: LogFormat | None,
+    read: Log,
+    run: Run,
+    measure: MeasureRun,
+    intervals: bool,
+    window: str | None,
 ) -> Row:
     figures = measure(run, read.steps, window)
     fit = (step for step in read.steps if figures.window.holds(step.number) and not step.skipped)
@@ -281,12 +311,16 @@ def _measured_row(
         **_spread(inside, intervals),
         tokens_per_s=figures.tokens_per_s,
         mfu=figures.mfu.value,
+        measures=figures.measures,
         stability=figures.stability,
     )
     return full
 
 
-def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, intervals: bool, policy: str | None) -> Row:
+def _plain_row(
+    log: LogFile, format_: LogFormat | None, read: Log, intervals: bool, declared: Sequence[Measure],
+    policy: str | None,
+) -> Row:  # fmt: skip
     window, measured = choose(read.steps, _policy(log, format_, policy))
     times = [step.time_s for step in measured if step.time_s is not None]
     row: Row = _row(log, format_, read, window, len(measured), _printed_tflops(measured))
@@ -294,6 +328,7 @@ def _plain_row(log: LogFile, format_: LogFormat | None, read: Log, intervals: bo
         **{f"step_time_{name}_s": value for name, value in stats.summary(times).items()},
         **_spread(times, intervals),
         tokens_per_s=_tokens_per_s(measured),
+        measures=summarize(declared, measured),
         stability=stability.of_window(window.policy or "", read.steps, measured),
     )
     return full
@@ -369,8 +404,15 @@ def _cause(events: Sequence[Event]) -> str | None:
 
 
 def as_csv(row: Row) -> dict[str, Any]:
-    """The row with the parts of its stability as two columns."""
-    return {**asdict(row), "stability": row.stability.verdict, "stability_reason": row.stability.reason}
+    """The row with the parts of its stability as two columns, and each number of a measure as one."""
+    named = {f"measures.{n}.{field}": getattr(m, field) for n, m in row.measures.items() for field in FIELDS}
+    return {**asdict(row), **named, "stability": row.stability.verdict, "stability_reason": row.stability.reason}
+
+
+def columns(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The columns of the CSV output: the usual ones, and those of the measures that a row has."""
+    found = dict.fromkeys(name for row in rows for name in row.measures)
+    return (*COLUMNS, *(f"measures.{name}.{field}" for name in found for field in FIELDS))
 
 
 def table(rows: Sequence[Row], full_names: bool = False) -> str:
@@ -405,9 +447,15 @@ def _group_table(unit: str, policy: str, rows: Sequence[Row], full_names: bool) 
     widths = [max(least[k], *(len(line[k]) for line in (heads, *cells))) for k in range(len(heads))]
     lines = [f"{what} ({which})", "=" * 80, _line(heads, widths), " ".join("-" * width for width in widths)]
     lines += [_line(line, widths) for line in cells]
+    lines += [line for row in rows for line in _measure_lines(row, full_names)]
     if any(row.tflops_source == "recomputed" for row in rows):
         lines.append("* recomputed from step time and model FLOPs: the log has no figure or rounds it too coarsely")
     return "\n".join(lines) + "\n"
+
+
+def _measure_lines(row: Row, full_names: bool) -> list[str]:
+    name = row.path if full_names else row.experiment
+    return [f"{name}: {measure}: {measure_text(known)}" for measure, known in row.measures.items()]
 
 
 def _cells(row: Row, unit: str, full_names: bool) -> list[str]:

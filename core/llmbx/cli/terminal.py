@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ..catalog.hardware import how_to_set_peak
 from ..model import Reference, Result
-from ..model.result import Timing
-from .formatting import count
+from ..model.result import MeasureFacts, Timing
+from .formatting import count, number
 from .progress import clock
 
 WIDTH = 80
@@ -84,6 +84,8 @@ def _measured(result: Result) -> list[str]:
         each = f", {result.tokens_per_s_per_gpu:,.0f} per {_unit(result)}" if (result.workload.gpus or 1) > 1 else ""
         lines += _entry("throughput", f"{result.tokens_per_s:,.0f} tokens/s{each}")
     lines += _compute(result)
+    for name, known in result.measures.items():
+        lines += _entry(name.replace("_", " "), measure_text(known))
     if result.loss.last is not None and result.loss.first is not None:
         lines += _entry("loss", f"{result.loss.first:.3f} to {result.loss.last:.3f}")
     if result.peak_memory_gb is not None:
@@ -94,6 +96,17 @@ def _measured(result: Result) -> list[str]:
     if result.timing.total_s is not None:
         lines += _entry("wall time", _wall_time(result.timing))
     return lines
+
+
+def measure_text(known: MeasureFacts) -> str:
+    """A measure in one line: of a count the rate first, of others mean and standard deviation."""
+    if known.mean is None:
+        return "unknown: no measured step has a value"
+    spread = f" ± {number(known.std)}" if known.std is not None else ""
+    mean = f"{number(known.mean)}{spread} {known.unit}"
+    if known.per_second is None:
+        return mean
+    return f"{number(known.per_second)} {known.unit}/s ({mean} per step)"
 
 
 def _unit(result: Result) -> str:

@@ -17,7 +17,7 @@ from ..model import Scalar, Value
 from ..record.folder import Run, current_user, read_run
 from .columns import COLUMNS, Entry
 from .index import clear, use_index
-from .query import Selection, count, documents, folders, rows
+from .query import Selection, check_measures, count, documents, folders, rows
 from .refresh import open_runs, refresh_all, refresh_result
 from .scan import Progress, update
 
@@ -97,6 +97,7 @@ def list_runs(
     """
 
     def work(db: sqlite3.Connection) -> Listing:
+        check_measures(db, wanted, columns or ())
         if open_runs(db):
             refresh_all(db, install, plugins())
         pieces = documents(db, wanted) if columns is None else []

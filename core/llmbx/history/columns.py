@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
 
 from ..codec import convert
+from ..measure.measures import FIELDS
 from ..model import Scalar, Value
+from ..model.measure import MEASURE_NAME
+from ..toml_file import NOT_JSON
 
 Kind = Literal["text", "number", "count", "flag", "date", "words"]
 
@@ -33,8 +37,15 @@ COLUMNS: dict[str, Kind] = {
     "flops_per_sample.full": "number", "flops_per_sample.causal": "number", "timing.queue_s": "number",
     "timing.prepare_s": "number", "timing.first_step_s": "number", "timing.total_s": "number",
     "gpu_hours": "number", "user": "text", "llmbx_version": "text", "experiment": "text",
+    "measures": "text",
 }  # fmt: skip
-"""All columns with their kinds. Names with a dot, and most others, are those of `result.json`."""
+"""All columns with their kinds. Names with a dot, and most others, are those of `result.json`.
+
+`measures` has the object of that name as JSON text; queries name its members: measures.NAME.mean, see `measure_kind`.
+"""
+
+MEASURE = re.compile(rf"measures\.({MEASURE_NAME})\.({'|'.join(FIELDS)}|unit|kind)")
+"""The column of a measure."""
 
 SHORT = {
     "workload": "workload.name", "plugin": "workload.plugin", "size": "workload.size", "dtype": "workload.dtype",
@@ -85,12 +96,27 @@ class Entry(Value, frozen=True):
     comparable: bool | None = None
     cause: str | None = None
     user: str | None = None
+    measures: dict[str, Any] = {}
     tags: tuple[str, ...] = ()
 
 
 def full_name(name: str) -> str | None:
     """The column with this name or alias; None if unknown."""
-    return name if name in COLUMNS else SHORT.get(name)
+    return name if name in COLUMNS or MEASURE.fullmatch(name) else SHORT.get(name)
+
+
+def kind_of(column: str) -> Kind:
+    """The kind of a column, also of one of a measure."""
+    found = MEASURE.fullmatch(column)
+    if found is None:
+        return COLUMNS[column]
+    return {"unit": "text", "kind": "text", "steps": "count"}.get(found[2], "number")  # type: ignore[return-value]
+
+
+def expression(column: str) -> str:
+    """The SQL of a column. That of a measure is a member of the JSON text in `measures`."""
+    found = MEASURE.fullmatch(column)
+    return f'"{column}"' if found is None else f"json_extract(\"measures\", '$.{found[1]}.{found[2]}')"
 
 
 _LISTED = {name: full_name(name) or name for name in Entry.__struct_fields__}
@@ -110,11 +136,28 @@ def flatten(members: dict[str, Any]) -> Values:
 
 def _flatten(members: dict[str, Any], prefix: str, found: Values) -> None:
     for key, member in members.items():
+        if prefix + key == "measures":
+            found["measures"] = _measures_text(member)
+            continue
         name = prefix + key
         if type(member) is dict:
             _flatten(member, f"{name}.", found)
         elif name in COLUMNS and member is not None:
             found[name] = fit(member, COLUMNS[name])
+
+
+def _measures_text(member: object) -> str | None:
+    """The measures of a result as JSON text for the database; None without any, or if they are damaged."""
+    if type(member) is not dict or not member:
+        return None
+    good = {name: known for name, known in member.items() if type(known) is dict and re.fullmatch(MEASURE_NAME, name)}
+    return msgspec.json.encode({name: _numbers(known) for name, known in good.items()}).decode() if good else None
+
+
+def _numbers(known: dict[str, Any]) -> dict[str, Any]:
+    """The members of a measure that are of the right kind."""
+    kinds = dict.fromkeys(FIELDS, "number") | {"unit": "text", "kind": "text", "better": "text"}
+    return {name: fit(known.get(name), kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
 
 
 def fit(value: Any, kind: Kind) -> Scalar:
@@ -137,7 +180,16 @@ def entry(values: Values, folder: str) -> Entry:
     """The listing entry of the run with these columns."""
     taken: dict[str, Any] = {name: values.get(column) for name, column in _LISTED.items()}
     taken["tags"] = str(taken["tags"] or "").split()
+    taken["measures"] = _measures_object(taken["measures"])
     return convert({**taken, "folder": folder}, Entry)
+
+
+def _measures_object(text: Scalar) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(str(text or "{}"))
+    except NOT_JSON:
+        return {}
+    return found if type(found) is dict else {}
 
 
 def document(values: Values, folder: str) -> str:

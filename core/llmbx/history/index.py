@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Say = Callable[[str], None]
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the tables; a file of another version is rebuilt."""
 
 LISTED_COLUMNS = (

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError
+from ..errors import UsageError, did_you_mean
 from ..model import Scalar, Value
-from .columns import full_name
+from .columns import MEASURE, expression, full_name
 from .index import quoted
 from .where import condition, hint
 
@@ -43,7 +44,7 @@ class Selection(Value, frozen=True):
 def rows(db: sqlite3.Connection, wanted: Selection, columns: Sequence[str]) -> list[tuple[Scalar, ...]]:
     """These columns (by full name) of the selected runs."""
     where, values = _where(wanted)
-    names = ", ".join(map(quoted, columns))
+    names = ", ".join(map(expression, columns))
     return db.execute(f"SELECT {names} FROM runs{where}{_order(wanted)}{_limit(wanted)}", values).fetchall()
 
 
@@ -78,6 +79,19 @@ def column(name: str, option: str) -> str:
     if found is None:
         raise UsageError(f"{option}: no column named '{name}'{hint(name)}")
     return found
+
+
+def check_measures(db: sqlite3.Connection, wanted: Selection, columns: Sequence[str]) -> None:
+    """Raise `UsageError` if the query names a measure that no run has: it is misspelled."""
+    where = re.sub(r"""'[^']*'|"[^"]*\"""", "", wanted.where or "")
+    texts = (*columns, wanted.sort or "", where)
+    names = [match[1] for text in texts for match in MEASURE.finditer(text)]
+    if not names:
+        return
+    known = [name for (name,) in db.execute("SELECT DISTINCT key FROM runs, json_each(runs.measures)")]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"no run has the measure '{name}'{did_you_mean(name, known)}")
 
 
 def _where(wanted: Selection) -> tuple[str, tuple[Scalar, ...]]:
@@ -117,7 +131,7 @@ def _order(wanted: Selection) -> str:
     terms = []
     for term in (wanted.sort or "").split(",") if wanted.sort else ():
         descending = term.strip().startswith("-")
-        name = quoted(column(term.strip().lstrip("-+"), "--sort"))
+        name = expression(column(term.strip().lstrip("-+"), "--sort"))
         terms.append(f"{name} IS NULL, {name} {'DESC' if descending else 'ASC'}")
     return f" ORDER BY {', '.join([*terms, NEWEST])}"
 

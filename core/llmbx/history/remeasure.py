@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import UsageError
+from ..errors import LlmbxError, UsageError
 from ..measure import series
 from ..measure.figures import Figures, measure
+from ..measure.measures import declared_in
 from ..model import Result, Step
 from ..plugins.manager import Plugins
-from ..record.folder import Run, read_steps, write_result
+from ..record.folder import Run, read_result, read_steps, write_result
 from ..resolve.numbering import first_number
 from ..run.finalize import formula
 
@@ -18,14 +19,23 @@ def figures(run: Run, steps: Sequence[Step], plugins: Plugins, policy: str | Non
     """The metrics of a run over the window `policy` (None: its own).
 
     Profiled steps, and the step that writes the profile, are not measured. If the framework's plugin is not installed,
-    the values that depend on its formula are None.
+    the values that depend on its formula are None. The measures are those of the run's result, else the parser's.
     """
-    spec = run.record.spec
+    spec, result = run.record.spec, _result(run)
+    declared = declared_in(result.measures) if result is not None else ()
     if spec.plugin not in plugins.frameworks():
-        return measure(spec, steps, None, policy)
+        return measure(spec, steps, None, policy, declared=declared)
     flops, faults = formula(spec, plugins)
-    found = measure(spec, steps, flops, policy, first_number(spec, plugins))
+    declared = declared or plugins.framework(spec.plugin).parse_log(spec).measures
+    found = measure(spec, steps, flops, policy, first_number(spec, plugins), declared)
     return found.replace(warnings=(*found.warnings, *faults))
+
+
+def _result(run: Run) -> Result | None:
+    try:
+        return read_result(run.path)
+    except LlmbxError:
+        return None
 
 
 def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins, policy: str) -> Result:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..errors import UsageError, did_you_mean
 from ..model import Scalar
-from .columns import COLUMNS, full_name, known_names
+from .columns import COLUMNS, expression, full_name, kind_of, known_names
 from .index import quoted
 from .timespec import parse_time
 
@@ -103,7 +103,7 @@ def _operand(shown: str) -> Token:
     if column is None:
         quotes = f"; a string needs quotes: '{shown}'" if "." not in shown else ""
         raise _wrong(f"no column named '{shown}'{hint(shown)}{quotes}")
-    return Token(shown, quoted(column), (), COLUMNS[column])
+    return Token(shown, expression(column), (), kind_of(column))
 
 
 def _clauses(tokens: Iterable[Token]) -> Iterator[list[Token]]:

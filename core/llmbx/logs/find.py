@@ -12,6 +12,7 @@ from pathlib import Path
 from ..config.install import RECORD
 from ..errors import UsageError
 from ..model import Value
+from ..model.measure import SourceKind
 from ..model.run_folder import NOT_LOGS
 from .lines import LineReader
 from .parser import LogFormat
@@ -25,11 +26,16 @@ _RETRY = re.compile(r"(_\d{3,})_\d{1,2}$")
 
 
 class LogFile(Value, frozen=True):
-    """A log: its path, the experiment it is named after, and the llmbx run folder whose main log it is."""
+    """A log: its path, the experiment it is named after, and the llmbx run folder whose main log it is.
+
+    `kind` is how a file of records is read; None for a log. `format` is the format that was chosen for it.
+    """
 
     path: str
     experiment: str
     run_dir: str | None = None
+    kind: SourceKind | None = None
+    format: str | None = None
 
 
 def find_logs(paths: Sequence[Path]) -> list[LogFile]:

@@ -112,6 +112,12 @@ def read_lines(path: Path, chunk: int = CHUNK, reader: LineReader | None = None)
     yield from reader.close()
 
 
+def shortened(text: str, most: int = 60) -> str:
+    """A text of a log for one line of a message: no control characters, cut after `most` characters."""
+    clean = "".join(c if c.isprintable() else "?" for c in text[: most + 1])
+    return clean if len(clean) <= most else f"{clean[:most]}{CUT}"
+
+
 def split_label(line: str) -> tuple[str, int | None, str]:
     """Split a line into (label, rank, text): the label added by launchers and collectors, its rank, and the original
     line.

@@ -16,6 +16,15 @@ class LogParser(Protocol):
     It should also have the attribute `first_step`, the number that the framework gives the first step (0 or 1): without
     it, profiled steps are counted from the first step in the log. With the attribute `prints`, a `Prints`, it states
     what the format prints: without it, a missing loss or last line is not noticed.
+
+    More that a parser may have:
+
+    - the attribute `measures`, a tuple of `Measure`: the figures by name that its steps have beside the fields of
+      `Step`;
+    - the method `feed_line(line: Line)`, which is called in place of `feed` and knows when the line arrived, from which
+      stream, rank and file (`feed` remains for lines of which only the text is known);
+    - the attribute `sources`, a tuple of `Source`: other files of the run, and the method
+      `feed_record(record: SourceRecord)` for their records. Both methods return what `feed` returns.
     """
 
     def feed(self, line: str) -> Iterable[Record]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from ..model import Event, Step
+from ..model import Event, Measure, Step
 
 BEYOND = sys.float_info.max
 """What `real` returns for a printed number that no float can represent."""
@@ -59,6 +59,15 @@ LIMITS: Mapping[str, tuple[float, float, bool]] = {
 """Smallest and largest value of each number of a `Step`, and whether it may be printed as nan or inf."""
 
 
+MEASURE_LIMITS: Mapping[str, tuple[float, float]] = {
+    "count": (0.0, LARGEST_COUNT),
+    "level": (-LARGEST_VALUE, LARGEST_VALUE),
+    "time": (0.0, LARGEST_TIME_S),
+    "rate": (0.0, LARGEST_RATE),
+}
+"""Smallest and largest value of each kind of measure."""
+
+
 def real(text: str) -> float:
     """Convert a printed number; nan and inf as printed. One too large for a float is ±`BEYOND`.
 
@@ -94,6 +103,14 @@ def sensible(record: Step | Event) -> tuple[Step | Event | None, list[str]]:
     A step whose own number cannot be true is None. Values of another type than the record's are left as they are.
     """
     return _event(record) if isinstance(record, Event) else _step(record)
+
+
+def sensible_measure(measure: Measure, value: object) -> float | None:
+    """The value of a measure; None if it is not a number, not finite, or beyond the limits of its kind."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    low, high = MEASURE_LIMITS[measure.kind]
+    return float(value) if low <= value <= high else None  # nan is not
 
 
 def _step(step: Step) -> tuple[Step | None, list[str]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ..model import RunSpec, Step, Value
+from ..model import Measure, RunSpec, Step, Value
 from ..model.flops import Flops
-from ..model.result import FlopsPerSample, Loss, Mfu, Stability, StepTime, Tflops, Window
-from . import formulas, stability, stats
+from ..model.result import FlopsPerSample, Loss, MeasureFacts, Mfu, Stability, StepTime, Tflops, Window
+from . import formulas, measures, stability, stats
 from .window import choose
 
 ROUNDED = 0.005
@@ -34,6 +34,7 @@ class Figures(Value, frozen=True):
     loss: Loss
     peak_memory_gb: float | None
     flops_per_sample: FlopsPerSample
+    measures: dict[str, MeasureFacts] = {}
     warnings: tuple[str, ...] = ()
 
 
@@ -43,11 +44,13 @@ def measure(
     flops: Flops | None,
     policy: str | None = None,
     first_number: int | None = None,
+    declared: Sequence[Measure] = (),
 ) -> Figures:
     """Compute the metrics of a run.
 
     `policy` overrides the specification's window; `first_number` is the framework's number of the first step (0 or 1;
     None: the smallest number in the log). Profiled steps and the step that writes the profile are never measured.
+    `declared` are the measures of the log format.
     """
     hidden = profiled_numbers(spec, steps, first_number)
     window, measured = choose(steps, policy or spec.window, hidden)
@@ -56,6 +59,7 @@ def measure(
     length, batch, seconds = spec.model.sequence_length, spec.global_batch_size, step_time.mean
     rate = formulas.tokens_per_s(length, batch, seconds) if seconds else None
     tflops, warnings = _tflops(spec, measured, flops)
+    named = measures.summarize(declared, measured)
     return Figures(
         window=window,
         steps_measured=len(times),
@@ -70,14 +74,16 @@ def measure(
         loss=_loss(steps),
         peak_memory_gb=_memory(steps),
         flops_per_sample=FlopsPerSample(full=flops.full, causal=flops.causal) if flops else FlopsPerSample(),
-        warnings=(*warnings, *_gaps(window, len(times))),
+        measures=named,
+        warnings=(*warnings, *_gaps(window, len(times)), *measures.gaps(named, len(times))),
     )
 
 
-def measure_plain(steps: Sequence[Step], policy: str) -> Figures:
+def measure_plain(steps: Sequence[Step], policy: str, declared: Sequence[Measure] = ()) -> Figures:
     """Compute what can be known of a log without a specification: window, step time and warnings, as for a run."""
     window, measured = choose(steps, policy)
     times = [step.time_s for step in measured if step.time_s is not None]
+    named = measures.summarize(declared, measured)
     return Figures(
         window=window,
         steps_measured=len(times),
@@ -92,7 +98,8 @@ def measure_plain(steps: Sequence[Step], policy: str) -> Figures:
         loss=_loss(steps),
         peak_memory_gb=_memory(steps),
         flops_per_sample=FlopsPerSample(),
-        warnings=tuple(_gaps(window, len(times))),
+        measures=named,
+        warnings=(*_gaps(window, len(times)), *measures.gaps(named, len(times))),
     )
 
 

@@ -8,6 +8,7 @@ from .flops import Flops
 from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner, RunGroup
 from .launch import JOB_NAME, PREFLIGHT, RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
+from .measure import Line, Measure, Source, SourceRecord
 from .profiler import Profiler
 from .result import Result, Stability
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
@@ -60,6 +61,8 @@ __all__ = [
     "Job",
     "JobStatus",
     "Launch",
+    "Line",
+    "Measure",
     "ModelShape",
     "Mount",
     "Natural",
@@ -90,6 +93,8 @@ __all__ = [
     "Setting",
     "Settings",
     "Size",
+    "Source",
+    "SourceRecord",
     "Span",
     "Stability",
     "Step",

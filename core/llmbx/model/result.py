@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from .base import Value
+from .measure import Better, MeasureKind
 from .workload import Convention, Parallelism
 
 Status = Literal["completed", "failed", "cancelled", "timeout", "node_fail", "out_of_memory", "preempted", "lost"]
@@ -84,6 +85,24 @@ class Loss(Value, frozen=True):
     last: float | None = None
 
 
+class MeasureFacts(Value, frozen=True):
+    """A measure over the window; `steps` is the number of measured steps that have a value of it.
+
+    `per_second` is set for counts: the sum of the values divided by the sum of the times of these steps.
+    """
+
+    unit: str
+    kind: MeasureKind
+    better: Better | None = None
+    mean: float | None = None
+    std: float | None = None
+    median: float | None = None
+    min: float | None = None
+    max: float | None = None
+    steps: int = 0
+    per_second: float | None = None
+
+
 class ImageFacts(Value, frozen=True):
     """Image or environment of the run, and its digest."""
 
@@ -138,8 +157,9 @@ class Result(Value, frozen=True):
     """Measured outcome of one run.
 
     `id` is the run's short id. `user` started the run. `phase_step_time_s` is set for runs that train in several
-    phases: mean or median seconds per step, by phase. `checks` has the checks that found something or were not
-    possible; the others passed.
+    phases: mean or median seconds per step, by phase. `measures` has the measures that
+    the log format declares, by name. `checks` has the checks that found something or were not possible; the others
+    passed.
     """
 
     run_id: str
@@ -162,6 +182,7 @@ class Result(Value, frozen=True):
     days_per_1t_tokens: float | None = None
     loss: Loss = Loss()
     peak_memory_gb: float | None = None
+    measures: dict[str, MeasureFacts] = {}
     recipe: str | None = None
     runtime: str | None = None
     launcher: str | None = None

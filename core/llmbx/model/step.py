@@ -40,6 +40,8 @@ class Step(Value, frozen=True):
     """Number of restarts of the training before this step in the same log, from 0."""
     printed_at: float | None = None
     """Time printed on the step's line, in seconds. Only differences have a meaning: the log has no time zone."""
+    measures: dict[str, float] = {}
+    """Values of the measures that the parser declares, by name."""
 
 
 class Event(Value, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,26 +31,41 @@ Arrival = tuple[int, float, float]
 """
 
 
+Read = tuple[int, float | None]
+"""Bytes of a file that had been read, and the time of the read (epoch seconds)."""
+
+LOG = ""
+"""Name of the main log in `Arrivals.reads`."""
+
+
 class Arrivals(Value, frozen=True):
     """The arrivals of one job. A job whose output is buffered has few: those of the last line of each block.
 
-    `widths` are the seconds between the read of each line and the read before it.
+    `widths` are the seconds between the read of each line and the read before it. `reads` has, for the log and the
+    other text files of a format that uses the times of lines, how many bytes had been read when (None: at the first
+    read); the log has the empty name.
     """
 
     job_id: str
     steps: tuple[Pair, ...] = ()
     widths: tuple[float, ...] = ()
+    reads: dict[str, tuple[Read, ...]] = {}
 
 
-def note(run: Run, found: Sequence[Arrival]) -> None:
-    """Store the arrivals of the run's current job. A read-only folder is ignored."""
+def note(run: Run, found: Sequence[Arrival], reads: Mapping[str, Sequence[Read]] = {}) -> None:
+    """Store the arrivals of the run's current job. A read-only folder is ignored.
+
+    Of very many `reads` some are dropped: what they covered counts as read with the next one.
+    """
     job = run.record.job
-    if job is None or not found:
+    if job is None or not (found or reads):
         return
+    most = max(1, MOST // max(1, len(reads)))
     stored = Arrivals(
         job_id=job.job_id,
         steps=tuple((number, at) for number, at, _ in found),
         widths=tuple(round(width, 3) for *_, width in found),
+        reads={name: tuple(_thinned(known, most)) for name, known in reads.items()},
     )
     with suppress(InfraError):
         write_atomic(run.path / FILE, msgspec.json.encode(stored))
@@ -63,6 +78,24 @@ def of(run: Run) -> tuple[Arrival, ...]:
         return ()
     widths = found.widths if len(found.widths) == len(found.steps) else (USUAL_WIDTH_S,) * len(found.steps)
     return tuple((number, at, width) for (number, at), width in zip(found.steps, widths, strict=True))
+
+
+def reads_of(run: Run) -> dict[str, tuple[Read, ...]]:
+    """When the text files of the run's current job were read while they grew, by name; empty if nobody followed it."""
+    job, found = run.record.job, _read(run.path)
+    return found.reads if job is not None and found is not None and found.job_id == job.job_id else {}
+
+
+def add_read(known: list[Read], end: int, at: float | None) -> None:
+    """Add a read; of very many, every second one is dropped."""
+    known.append((end, at))
+    if len(known) > MOST:
+        del known[1:-1:2]
+
+
+def _thinned(reads: Sequence[Read], most: int) -> Sequence[Read]:
+    every = -(-len(reads) // most)
+    return reads[(len(reads) - 1) % every :: every] if every > 1 else reads
 
 
 def add(known: list[Arrival], number: int, at: float, width: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,20 @@ from ..logs.lines import LineReader, read_lines
 from ..logs.order import LogOrder, Order
 from ..logs.parser import LogParser, Record
 from ..logs.restarts import FELL_TO, RESTARTED
+from ..logs.sources.files import Reads, SourceFile, SourceFiles, Take, as_lines, pieces
 from ..model import Event, Step, Value
+from ..model.measure import SourceKind
 from ..plugins.isolation import stdout_to_stderr
-from ..plugins.log_parser import as_checked
+from ..plugins.log_parser import CheckedParser, as_checked
+from ..record import arrivals
+from ..record.folder import Run
 
 MAX_CONFLICTS = 32
 """Maximum number of conflicts that are kept."""
+
+
+MISSING = (errno.ENOENT, errno.ENAMETOOLONG)
+"""The errors of a file that does not exist, or whose name is too long to exist."""
 
 
 class Log(Value, frozen=True):
@@ -28,7 +36,7 @@ class Log(Value, frozen=True):
     `attempts` is the number of attempts in the log; `earlier` has the events of all attempts before the last one.
     Steps of earlier attempts are never mixed in. `after` has the events that follow the first line of the last step.
     `conflicts` has the numbers of steps that the log has twice, with another time or loss. `damage` is what could not
-    be read as it is.
+    be read as it is; `notes` has a line for each fault of a measure or of a source.
 
     `order` is how the steps were ordered. If they were `sorted`, all of them are one attempt, and `after` is empty. If
     they are `mixed`, the steps are those of the last attempt without times, so that nothing is measured from them.
@@ -42,6 +50,7 @@ class Log(Value, frozen=True):
     conflicts: list[Conflict] = []
     order: LogOrder = "printed"
     damage: Damage = Damage()
+    notes: tuple[str, ...] = ()
 
 
 class Collector:
@@ -146,30 +155,76 @@ def merge(earlier: Step, later: Step) -> Step:
     values = zip(later.__struct_fields__, msgspec.structs.astuple(later), strict=True)
     known: dict[str, Any] = {name: value for name, value in values if value is not None}
     known["skipped"] = earlier.skipped or later.skipped
+    known["measures"] = {**earlier.measures, **later.measures}
     return msgspec.structs.replace(earlier, **known)
 
 
 def collect(parser: LogParser, lines: Iterable[str]) -> Log:
     """Parse clean `lines` (see `llmbx.logs.lines`) into a log."""
-    collector, checked = Collector(), as_checked(parser)
-    with stdout_to_stderr():
-        checked.read(lines, collector.add)
-        for record in checked.close():
-            collector.add(record)
-    found: Log = collector.log().replace(damage=Damage(numbers=checked.odd_count, examples=tuple(checked.odd)))
-    return found
+    return _collected(as_checked(parser), lambda checked, take: checked.read(lines, take))
 
 
 def collect_file(parser: LogParser, path: Path) -> Log:
     """Parse the log file at `path`; return an empty log if it does not exist or its name is too long to exist."""
     reader = LineReader()
     try:
-        log = collect(parser, read_lines(path, reader=reader))
-        found: Log = log.replace(damage=log.damage.replace(long_lines=reader.long_lines))
-        return found
-    except FileNotFoundError:
-        return Log()
+        log = _collected(as_checked(parser), lambda checked, take: _read_file(checked, path, (), reader, take))
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
+        if error.errno in MISSING:
             return Log()
         raise
+    found: Log = log.replace(damage=log.damage.replace(long_lines=reader.long_lines))
+    return found
+
+
+def collect_run(parser: LogParser, run: Run) -> Log:
+    """Parse the log of a run, if it exists, and the sources in its folder that the parser declares."""
+    if not run.log.is_file() and not as_checked(parser).sources:
+        return Log()
+    reader, checked, reads = LineReader(), as_checked(parser), arrivals.reads_of(run)
+    sources = SourceFiles(run.path, checked)
+
+    def read(checked: CheckedParser, take: Take) -> None:
+        if run.log.is_file():
+            _read_file(checked, run.log, reads.get(arrivals.LOG, ()), reader, take)
+        sources.read_all(take, reads)
+
+    log = _collected(checked, read)
+    damage, notes = log.damage.replace(long_lines=reader.long_lines), (*sources.faults(), *log.notes)
+    found: Log = log.replace(damage=damage, notes=notes)
+    return found
+
+
+def collect_source(parser: LogParser, path: Path, kind: SourceKind) -> Log:
+    """Parse one file of a source by itself."""
+    file = SourceFile(path, path.name, kind)
+
+    def read(checked: CheckedParser, take: Take) -> None:
+        checked.over_ranks.expect(file.rank)
+        file.read_again(checked, take, ())
+        file.close(checked, take)
+
+    log = _collected(as_checked(parser), read)
+    found: Log = log.replace(notes=(*file.faults(), *log.notes))
+    return found
+
+
+def _collected(checked: CheckedParser, read: Callable[[CheckedParser, Take], None]) -> Log:
+    collector = Collector()
+    with stdout_to_stderr():
+        read(checked, collector.add)
+        for record in checked.close():
+            collector.add(record)
+    damage = Damage(numbers=checked.odd_count, examples=tuple(checked.odd))
+    found: Log = collector.log().replace(damage=damage, notes=tuple(checked.faults))
+    return found
+
+
+def _read_file(checked: CheckedParser, path: Path, reads: Reads, reader: LineReader, take: Take) -> None:
+    """Read the log with the times at which it was read while it grew. Raises `OSError`."""
+    if not checked.wants_lines:
+        checked.read(read_lines(path, reader=reader), take)
+        return
+    for chunk, at in pieces(path, reads):
+        checked.read_lines(as_lines(reader.feed(chunk), path.name, at), take)
+    checked.read_lines(as_lines(reader.close(), path.name, None), take)

@@ -24,7 +24,7 @@ from ..record.masking import mask_folder
 from ..resolve.numbering import first_number
 from ..secrets import known
 from .artifacts import analyze_artifacts, profiling_overhead
-from .collect import Log, collect_file
+from .collect import Log, collect_run
 from .configuration import stated, with_evidence
 from .evidence import decide, gather, with_outcomes
 from .gpu_time import gpu_time
@@ -137,7 +137,7 @@ def launcher_of(run: Run, plugins: Plugins) -> Launcher:
 def read_log(run: Run, plugins: Plugins) -> Log:
     """Parse the run's log with its framework's parser; empty if there is no log."""
     parser = plugins.framework(run.record.spec.plugin).parse_log(run.record.spec)
-    return collect_file(parser, run.log)
+    return collect_run(parser, run)
 
 
 def last_line(log: Path) -> str | None:
@@ -156,12 +156,12 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     spec = run.record.spec
     mask_folder(run.path, os.environ)
     parser = plugins.framework(spec.plugin).parse_log(spec)
-    log = collect_file(parser, run.log)
+    log = collect_run(parser, run)
     refusal = next(iter(_refusals(run, plugins) if not log.steps else ()), None)
     flops, faults = formula(spec, plugins)
     first = first_number(spec, plugins)
     verdict = judge(spec, status, log.steps, log.events, last_line(run.log), refusal, first)
-    figures = measure(spec, log.steps, flops, first_number=first)
+    figures = measure(spec, log.steps, flops, first_number=first, declared=parser.measures)
     verdict = _require_steps(verdict, figures, spec)
     well = verdict.status == "completed"
     facts = stated(run, plugins)
@@ -177,6 +177,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
         attempt=max(run.record.attempt, stored_attempts(run.path)),
         warnings=(
             *figures.warnings,
+            *log.notes,
             *faults,
             *notes,
             *spec.inflated,

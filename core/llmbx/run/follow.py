@@ -13,6 +13,7 @@ from ..launchers.base import Launcher, Unreachable
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
 from ..logs.restarts import RESTARTED
+from ..logs.sources.files import SourceFiles, as_lines
 from ..model import Event, JobStatus, Step
 from ..plugins.isolation import stdout_to_stderr
 from ..plugins.log_parser import as_checked
@@ -23,6 +24,7 @@ from .waiting import give_up
 
 POLL_S = 0.2
 REMOTE_S = 2.0
+SOURCES_S = 1.0
 STACK_GRACE_S = 3.0
 
 
@@ -68,12 +70,14 @@ class Follower:
 
     def __init__(
         self, log: Path, parser: Callable[[], LogParser], sink: Sink, first: Callable[[float], None],
-        masked: Masked | None = None,
+        masked: Masked | None = None, sources_s: float = SOURCES_S,
     ) -> None:  # fmt: skip
         """`first` is called with the time of the first step (epoch seconds), unless the first read already had it.
 
-        `masked` overwrites the secrets in the logs before each read.
+        `masked` overwrites the secrets in the logs before each read. The format's other files are read every
+        `sources_s` seconds.
         """
+        self.sources_s = sources_s
         self.log = log
         self.make_parser = parser
         self.sink = sink
@@ -92,6 +96,9 @@ class Follower:
         self._newest: int | None = None
         self.arrivals: list[arrivals.Arrival] = []
         self._read_at = time.time()
+        self.reads: list[arrivals.Read] = []
+        self._sources = SourceFiles(self.log.parent, self.parser)
+        self._sources_at = 0.0
 
     def read(self) -> None:
         """Read new lines if the log exists. A new file in its place belongs to another attempt."""
@@ -99,10 +106,35 @@ class Follower:
         if self.masked is not None:
             self.masked.advance()
         self._read()
+        before = min(before, self._read_sources())
         if self._was_read and self._newest is not None and self._newest != known:
             now = time.time()
             arrivals.add(self.arrivals, self._newest, now, max(0.0, now - before))
         self._was_read = True
+
+    def _read_sources(self, final: bool = False) -> float:
+        """Read the other files if it is time to; return when they were read before (now, if they are not read)."""
+        now, before = time.time(), self._sources_at
+        if not self.parser.sources or (now - before < self.sources_s and not final):
+            return now
+        self._sources_at = now
+        found: list[Step | Event] = []
+        with stdout_to_stderr():
+            if self._sources.advance(found.append, arriving=self._was_read):
+                self.last_growth = time.monotonic()
+            if final:
+                self._sources.close(found.append)
+        for record in found:
+            if isinstance(record, Event) or self._newest is None or record.number > self._newest:
+                self._report(record)  # each rank has every step
+        return before or now
+
+    @property
+    def all_reads(self) -> dict[str, list[arrivals.Read]]:
+        """When the text files were read, for a format that uses the times of their lines."""
+        if not self.parser.wants_lines:
+            return {}
+        return {**({arrivals.LOG: self.reads} if self.reads else {}), **self._sources.reads()}
 
     def _read(self) -> None:
         try:
@@ -117,6 +149,7 @@ class Follower:
                     self.offset += len(chunk)
                     self.last_growth = time.monotonic()
                     self._feed(self.lines.feed(chunk))
+                    self._note_read()
         except FileNotFoundError:
             return
 
@@ -124,6 +157,7 @@ class Follower:
         """Read the rest, including an unfinished last line."""
         self.read()
         self._feed(self.lines.close())
+        self._read_sources(final=True)
         with stdout_to_stderr():
             rest = self.parser.close()
         for record in rest:
@@ -132,9 +166,21 @@ class Follower:
     def _feed(self, lines: list[str]) -> None:
         found: list[Step | Event] = []
         with stdout_to_stderr():
-            self.parser.read(lines, found.append)
+            if self.parser.wants_lines:
+                self.parser.read_lines(as_lines(lines, self.log.name, self._arrived), found.append)
+            else:
+                self.parser.read(lines, found.append)
         for record in found:
             self._report(record)
+
+    @property
+    def _arrived(self) -> float | None:
+        """The time of this read; None for the first one, as what it finds was written at any time before."""
+        return self._read_at if self._was_read else None
+
+    def _note_read(self) -> None:
+        if self.parser.wants_lines:
+            arrivals.add_read(self.reads, self.offset, self._arrived)
 
     def _report(self, record: Step | Event) -> None:
         if isinstance(record, Step):
@@ -165,7 +211,9 @@ def follow(
     """
     assert run.record.job is not None
     masked = Masked(run, elsewhere=launcher.remote)
-    job, follower = run.record.job, Follower(run.log, parser, sink, partial(first_step.note, run), masked)
+    job, follower = run.record.job, Follower(
+        run.log, parser, sink, partial(first_step.note, run), masked, REMOTE_S if launcher.remote else SOURCES_S
+    )  # fmt: skip
     start = polled = now()
     status = launcher.status(job, run.path)
     while status.state in ("pending", "running"):
@@ -179,7 +227,7 @@ def follow(
             sink.status(status)
             status = give_up(run, launcher, status) or status
     follower.close()
-    arrivals.note(run, follower.arrivals)
+    arrivals.note(run, follower.arrivals, follower.all_reads)
     return status
 
 
@@ -212,6 +260,6 @@ def _stop(run: Run, launcher: Launcher, follower: Follower, ended: JobStatus) ->
         time.sleep(STACK_GRACE_S)
     launcher.cancel(run.record.job, run.path)
     follower.close()
-    arrivals.note(run, follower.arrivals)
+    arrivals.note(run, follower.arrivals, follower.all_reads)
     final = launcher.status(run.record.job, run.path)
     return ended.replace(exit_code=final.exit_code, started=final.started or ended.started)

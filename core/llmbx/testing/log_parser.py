@@ -58,6 +58,7 @@ def _fed(plugins: Plugins, name: str, lines: Iterable[str]) -> Iterator[str]:
         list(parser.close())
     except Exception as error:
         yield f"the parser fails when the log ends: {type(error).__name__}: {error}"
+    yield from parser.faults
 
 
 def _record(record: Record, line: str) -> Iterator[str]:

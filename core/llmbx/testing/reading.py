@@ -34,7 +34,9 @@ def parse_text(text: str, spec: RunSpec | None = None, plugin: str | None = None
     log = collect(parser, clean_lines(text))
     figures = None
     if spec is not None:
-        figures = measure(spec, log.steps, framework.compute_flops(spec), first_number=first_step(parser))
+        figures = measure(
+            spec, log.steps, framework.compute_flops(spec), first_number=first_step(parser), declared=parser.measures
+        )
     return Parsed(log.steps, log.events, _best_format(text, plugins), figures)
 
 

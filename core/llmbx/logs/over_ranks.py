@@ -1,0 +1,86 @@
+"""Combine the values that the files of several ranks have for one step into one value of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..model import Measure, Step
+from ..model.measure import OverRanks as How
+
+
+class _Sofar:
+    """The values of one measure of one step so far; `ranks` has a bit for each rank that has delivered one."""
+
+    __slots__ = ("high", "low", "ranks", "sum", "twice")
+
+    def __init__(self) -> None:
+        self.ranks, self.sum, self.twice = 0, 0.0, False
+        self.low, self.high = float("inf"), float("-inf")
+
+    def add(self, rank: int, value: float) -> None:
+        self.twice |= bool(self.ranks >> rank & 1)
+        self.ranks |= 1 << rank
+        self.sum += value
+        self.low, self.high = min(self.low, value), max(self.high, value)
+
+    def value(self, how: How) -> float:
+        if how == "sum":
+            return self.sum
+        if how == "mean":
+            return self.sum / self.ranks.bit_count()
+        return self.low if how == "min" else self.high
+
+
+class OverRanks:
+    """Keeps the values of measures with `over_ranks` until those of all ranks are known.
+
+    Memory grows with the number of steps, not with that of ranks. A step for which a rank has no value, or two, gets
+    none.
+    """
+
+    LARGEST_RANK = 1 << 20
+
+    def __init__(self, measures: Iterable[Measure]) -> None:
+        self._how: dict[str, How] = {m.name: m.over_ranks for m in measures if m.over_ranks is not None}
+        self._values: dict[tuple[int, int], dict[str, _Sofar]] = {}
+        self._expected = 0
+
+    def expect(self, rank: int | None) -> None:
+        """This rank delivers values; a step without its value has none."""
+        if rank is not None and 0 <= rank < self.LARGEST_RANK:
+            self._expected |= 1 << rank
+
+    def split(self, step: Step, rank: int | None) -> Step:
+        """The step without the values of this rank, which are kept. Without a rank a value is that of the job."""
+        own = {name: value for name, value in step.measures.items() if name in self._how}
+        if rank is None or not own or not 0 <= rank < self.LARGEST_RANK:
+            return step
+        self.expect(rank)
+        known = self._values.setdefault((step.attempt, step.number), {})
+        for name, value in own.items():
+            known.setdefault(name, _Sofar()).add(rank, value)
+        rest = {name: value for name, value in step.measures.items() if name not in own}
+        without: Step = step.replace(measures=rest)
+        return without
+
+    def steps(self) -> Iterator[Step]:
+        """The steps for which every rank has delivered a value, in order, with nothing but these values."""
+        for (attempt, number), known in sorted(self._values.items()):
+            whole = {n: v.value(self._how[n]) for n, v in known.items() if v.ranks == self._expected and not v.twice}
+            if whole:
+                yield Step(number=number, attempt=attempt, measures=whole)
+
+    def problems(self) -> Iterator[str]:
+        """One line for each measure with steps that have no value, although a rank delivered one."""
+        for name in self._how:
+            found = [known[name] for known in self._values.values() if name in known]
+            without = sum(known.ranks != self._expected for known in found)
+            twice = sum(known.twice for known in found)
+            if without:
+                yield f"measure {name}: {_steps(without)} without the value of a rank, and therefore without a value"
+            if twice:
+                yield f"measure {name}: {_steps(twice)} with two values of one rank, and therefore without a value"
+
+
+def _steps(count: int) -> str:
+    return "1 step is" if count == 1 else f"{count} steps are"

@@ -1,0 +1,223 @@
+"""Find the sources of a run and read them, also while they grow."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Literal, Protocol
+
+from ...model import Event, Line, Source, SourceRecord, Step
+from ...model.measure import SourceKind
+from ..lines import LineReader, split_label
+from ..over_ranks import OverRanks
+from .base import Reader
+
+MOST_FILES = 4096
+"""Maximum number of files of a pattern that are read."""
+
+CHUNK = 1 << 20
+
+ATTEMPTS = "attempts"
+"""Folder with the files of earlier attempts, which are not read."""
+
+_RANK = re.compile(r"rank[-_.]?(\d{1,7})(?!\d)", re.IGNORECASE)
+
+Reads = Sequence[tuple[int, float | None]]
+"""How far a file had been read at which times: (bytes, epoch seconds)."""
+
+Take = Callable[[Step | Event], None]
+
+
+class SourceParser(Protocol):
+    """What the files are read with: the checked parser of a format."""
+
+    sources: tuple[Source, ...]
+    over_ranks: OverRanks
+
+    def read_lines(self, lines: Iterable[Line], take: Take) -> None:
+        """Parse lines of text."""
+
+    def read_records(self, records: Iterable[SourceRecord], take: Take) -> None:
+        """Parse records."""
+
+
+def rank_in(name: str) -> int | None:
+    """The rank that the path of a file names last: `rank-3`, `rank_3`, `rank3`; None if it names none."""
+    found = _RANK.findall(name)
+    return int(found[-1]) if found else None
+
+
+def stream_in(name: str) -> Literal["stdout", "stderr"] | None:
+    """The stream that the name of a file states; None if it states none."""
+    lower = name.lower()
+    if lower.endswith(".err") or "stderr" in lower:
+        return "stderr"
+    return "stdout" if "stdout" in lower else None
+
+
+def as_lines(
+    texts: Iterable[str], source: str | None, arrived: float | None, rank: int | None = None
+) -> Iterator[Line]:
+    """Lines of a file with what is known about them. A label with a rank or stream applies before the file's name."""
+    stream = stream_in(source or "")
+    for text in texts:
+        label, own, _ = split_label(text)
+        printed: Literal["stdout", "stderr"] | None = "stderr" if "<stderr>" in label else None
+        printed = "stdout" if "<stdout>" in label else printed
+        yield Line(
+            text=text, arrived=arrived, source=source, stream=printed or stream, rank=rank if own is None else own
+        )
+
+
+def pieces(path: Path, reads: Reads) -> Iterator[tuple[bytes, float | None]]:
+    """The content of a file in chunks, each with the time at which it was read while the file grew. Raises `OSError`.
+
+    None for what was read first, and for what nobody read then.
+    """
+    with path.open("rb") as file:
+        for end, at in (*reads, (None, None)):
+            while end is None or file.tell() < end:
+                chunk = file.read(CHUNK if end is None else min(CHUNK, end - file.tell()))
+                if not chunk:
+                    break
+                yield chunk, at
+
+
+def kind_of(name: str, sources: Iterable[Source]) -> SourceKind | None:
+    """How a file is read that is not in a run's folder: by the format's patterns, else by its name; None for a log."""
+    for source in sources:
+        if fnmatch(name, source.glob.rpartition("/")[2]):
+            return source.kind
+    if ".tfevents." in name:
+        return "tensorboard"
+    return {".jsonl": "jsonl", ".wandb": "wandb"}.get(Path(name).suffix)  # type: ignore[return-value]
+
+
+def reader_of(kind: SourceKind, source: str, rank: int | None) -> Reader:
+    """A new reader for a file of records."""
+    from .event_file import EventFile
+    from .jsonl import JsonLines
+    from .offline_run import OfflineRun
+
+    if kind == "jsonl":
+        return JsonLines(source, rank)
+    return EventFile(source, rank) if kind == "tensorboard" else OfflineRun(source, rank)
+
+
+class SourceFile:
+    """One file of a source, and how far it has been read. `reads` has the ends of the parts and their times."""
+
+    def __init__(self, path: Path, name: str, kind: SourceKind) -> None:
+        self.path, self.name, self.rank = path, name, rank_in(name)
+        self.reads: list[tuple[int, float | None]] = []
+        self.problem = ""
+        self._lines = LineReader() if kind == "lines" else None
+        self._records = None if kind == "lines" else reader_of(kind, name, self.rank)
+        self._offset = 0
+
+    def read(self, parser: SourceParser, take: Take, at: float | None) -> bool:
+        """Read what was written since, at the time `at`; return whether there was anything."""
+        before = self._offset
+        try:
+            found = self.path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                self.problem = "not a regular file; it is not read"
+            elif found.st_size > self._offset:
+                self._read(parser, take, at)
+        except OSError as error:
+            self.problem = f"cannot be read: {error.strerror}"
+        return self._offset > before
+
+    def read_again(self, parser: SourceParser, take: Take, reads: Reads) -> None:
+        """Read the whole file with the times at which it was read while it grew."""
+        for end, at in reads if self._lines is not None else ():
+            self._read(parser, take, at, end)
+        self.read(parser, take, None)
+
+    def close(self, parser: SourceParser, take: Take) -> None:
+        """Use the last line or record if it is complete."""
+        if self._lines is not None:
+            parser.read_lines(as_lines(self._lines.close(), self.name, None, self.rank), take)
+        elif self._records is not None:
+            parser.read_records(self._records.close(), take)
+
+    def faults(self) -> list[str]:
+        """One line for each kind of fault."""
+        found = [f"{self.name}: {self.problem}"] if self.problem else []
+        found += self._records.faults.lines(self.name) if self._records is not None else []
+        if self._lines is not None and self._lines.long_lines:
+            found.append(f"{self.name}: lines longer than 64 KiB are cut there")
+        return found
+
+    def _read(self, parser: SourceParser, take: Take, at: float | None, end: int | None = None) -> None:
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            while chunk := file.read(CHUNK if end is None else max(0, min(CHUNK, end - self._offset))):
+                self._offset += len(chunk)
+                if self._lines is not None:
+                    parser.read_lines(as_lines(self._lines.feed(chunk), self.name, at, self.rank), take)
+                elif self._records is not None:
+                    parser.read_records(self._records.feed(chunk), take)
+        if self._lines is not None:
+            self.reads.append((self._offset, at))
+
+
+class SourceFiles:
+    """The sources of a run in its folder. Links out of the folder are not followed."""
+
+    def __init__(self, folder: Path, parser: SourceParser) -> None:
+        self._folder, self._parser = folder, parser
+        self._files: dict[str, SourceFile] = {}
+        self._dropped: set[str] = set()
+
+    def advance(self, take: Take, arriving: bool = False) -> bool:
+        """Read what was written since; return whether there was anything. `arriving`: the files were seen before."""
+        self._find()
+        at = time.time() if arriving else None
+        return sum(file.read(self._parser, take, at) for file in self._files.values()) > 0
+
+    def read_all(self, take: Take, reads: Mapping[str, Reads]) -> None:
+        """Read all files once, to their ends."""
+        self._find()
+        for name, file in self._files.items():
+            file.read_again(self._parser, take, reads.get(name, ()))
+        self.close(take)
+
+    def close(self, take: Take) -> None:
+        """Use the last lines and records that are complete."""
+        for file in self._files.values():
+            file.close(self._parser, take)
+
+    def reads(self) -> dict[str, list[tuple[int, float | None]]]:
+        """When the parts of the text files were read, by the name of the file."""
+        return {name: file.reads for name, file in self._files.items() if file.reads}
+
+    def faults(self) -> list[str]:
+        """One line for each kind of fault of each file."""
+        found = [f"sources {glob}: only {MOST_FILES} files are read" for glob in sorted(self._dropped)]
+        return found + [line for file in self._files.values() for line in file.faults()]
+
+    def _find(self) -> None:
+        for source in self._parser.sources:
+            names = sorted(_matching(self._folder, source.glob))
+            if len(names) > MOST_FILES:
+                self._dropped.add(source.glob)
+            for name in names[:MOST_FILES]:
+                if name not in self._files:
+                    self._files[name] = SourceFile(self._folder / name, name, source.kind)
+                    self._parser.over_ranks.expect(rank_in(name))
+
+
+def _matching(folder: Path, glob: str) -> Iterator[str]:
+    """The names of the files that match, relative to the folder; those of earlier attempts are left out."""
+    root = os.path.realpath(folder)
+    for path in folder.glob(glob):
+        name = str(path.relative_to(folder))
+        inside = os.path.realpath(path).startswith(f"{root}{os.sep}")
+        if inside and not name.startswith((f"{ATTEMPTS}/", ".")) and not path.is_dir():
+            yield name
