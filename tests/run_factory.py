@@ -14,7 +14,7 @@ import pytest
 from llmbx import hookimpl, hookspecs
 from llmbx.config.install import Install
 from llmbx.measure.figures import measure
-from llmbx.model import Figure, Image, JobStatus, Peak, ProfileSpec, Reference, RunSpec, Step, Workload
+from llmbx.model import Figure, Image, JobStatus, Measure, Peak, ProfileSpec, Reference, RunSpec, Step, Workload
 from llmbx.model.flops import Flops
 from llmbx.model.workload import Recipe, Row, Size
 from llmbx.plugins.manager import Plugins
@@ -25,6 +25,7 @@ from llmbx_sweep import plugin as sweep
 PEAK = Peak(tflops=989.0, name="H100 dense BF16", source="test")
 FLOPS = Flops(full=8e13, causal=6e13, formula="toy, version 1")
 CREATED = 1_700_000_000
+Measures = Sequence[tuple[Measure, Sequence[float]]]
 
 
 @pytest.fixture
@@ -50,8 +51,10 @@ class RunFactory:
         self.install, self.spec, self.made = install, spec, 0
 
     def put(self, times: Sequence[float], *, valid: bool = True, record: dict[str, Any] | None = None,
-            result: dict[str, Any] | None = None, **changes: Any) -> Run:  # fmt: skip
-        """Store a run with these step times in seconds. `changes` are changes of its specification."""
+            result: dict[str, Any] | None = None, measures: Measures = (), **changes: Any) -> Run:  # fmt: skip
+        """Store a run with these step times in seconds, and the values of these measures, for as many steps as it has
+        values. `changes` are changes of its specification.
+        """
         spec = self.spec.replace(**changes)
         self.made += 1
         run_id = f"{spec.experiment}_{CREATED + self.made}"
@@ -67,8 +70,13 @@ class RunFactory:
         entry = Record(
             run_id=run_id, spec=spec, created=CREATED + self.made, llmbx_version="0.1.0", command=("run",), **facts
         )
-        steps = [Step(number=i, time_s=time, total=len(times) - 1, loss=1.0) for i, time in enumerate(times)]
-        outcome = build_result(entry, JobStatus(state="ended", exit_code=0), measure(spec, steps, FLOPS)).replace(
+        named = [{m.name: values[i] for m, values in measures if i < len(values)} for i in range(len(times))]
+        steps = [
+            Step(number=i, time_s=time, total=len(times) - 1, loss=1.0, measures=named[i])
+            for i, time in enumerate(times)
+        ]
+        figures = measure(spec, steps, FLOPS, declared=[declared for declared, _ in measures])
+        outcome = build_result(entry, JobStatus(state="ended", exit_code=0), figures).replace(
             **{"status": "completed" if valid else "failed", "data_valid": valid, **(result or {})}
         )
         write_record(folder, entry)

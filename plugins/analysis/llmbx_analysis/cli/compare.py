@@ -27,13 +27,16 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
     show_default=True,
     help="Metric that decides the verdict, for example exposed_communication for profiled runs.",
 )
+@click.option(
+    "--measure", metavar="NAME", help="Measure of the log format that decides the verdict, for example images."
+)
 @click.option("--window", metavar="A-B|last|auto", help="Recompute the results over these steps.")
 @click.option("--single", is_flag=True, help="Use only the named runs, without their repeats.")
 @click.option("--force", is_flag=True, help="Show the figures of runs that are not comparable, without a verdict.")
 @output.format_option
 def command(
     runs: tuple[str, ...], baseline: str | None, reference: bool, tolerance: str, window: str | None, single: bool,
-    force: bool, format_: str, gate: str,
+    force: bool, format_: str, gate: str, measure: str | None,
 ) -> None:  # fmt: skip
     """Compare run B with run A, a baseline or a published figure.
 
@@ -54,6 +57,9 @@ def command(
     --gate METRIC compares profiled and traced runs by a metric of their profilers, such as exposed_communication.
     --tolerance is then a fraction of the step time.
 
+    --measure NAME compares by a measure that the log format declares; a count by its rate per second. --tolerance is a
+    fraction of the measure. Runs are not comparable if one lacks it.
+
     The exit code is 0 for equivalent and faster, 3 for slower, 5 for inconclusive and not comparable.
 
     \b
@@ -67,7 +73,7 @@ def command(
 
     allowed = numbers.fraction(tolerance, "--tolerance")
     policy = windows.check(window) if window is not None else None
-    _check_usage(runs, baseline, reference, gate)
+    _check_usage(runs, baseline, reference, gate, measure)
     workspace = load_workspace()
     chosen = _runs(runs or ("last",), workspace, policy, single)
     if reference:
@@ -75,12 +81,16 @@ def command(
 
         found = compare_with_published(chosen[-1], workspace.plugins, workspace.config, allowed, force=force)
     else:
-        found = _compare(chosen, workspace, baseline, policy, allowed, force, gate)
+        found = _compare(chosen, workspace, baseline, policy, allowed, force, gate, measure)
     _print(found, format_)
     click.get_current_context().exit(found.exit_code)
 
 
-def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, gate: str) -> None:
+def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, gate: str, measure: str | None) -> None:
+    if measure is not None and gate != "step_time":
+        raise UsageError("--measure cannot be combined with --gate")
+    if measure is not None and reference:
+        raise UsageError(f"--measure {measure} cannot be combined with --reference: only step times are published")
     if reference and gate != "step_time":
         raise UsageError(f"--gate {gate} cannot be combined with --reference: only step times are published")
     if reference and baseline:
@@ -114,16 +124,20 @@ def _runs(texts: tuple[str, ...], workspace: Workspace, policy: str | None, sing
 
 def _compare(
     chosen: list[list[Measured]], workspace: Workspace, tag: str | None, policy: str | None, allowed: float,
-    force: bool, name: str,
+    force: bool, name: str, measure: str | None,
 ) -> Comparison:  # fmt: skip
     from llmbx.api.verbs import intervals
 
-    from ..compare import Gate, compare_runs
+    from ..compare import ByMeasure, Gate, compare_runs
     from ..compare.sides import baseline
 
     if tag is not None:
         chosen = [baseline(workspace.install, tag, chosen[-1], workspace.plugins, policy), chosen[-1]]
-    gate = None if name == "step_time" else Gate(name, chosen[0], chosen[1], workspace.plugins, intervals.LEVEL)
+    gate: Gate | ByMeasure | None = None
+    if measure is not None:
+        gate = ByMeasure(measure, chosen[0], chosen[1], intervals.LEVEL)
+    elif name != "step_time":
+        gate = Gate(name, chosen[0], chosen[1], workspace.plugins, intervals.LEVEL)
     return compare_runs(chosen[0], chosen[1], allowed, force=force, baseline=tag, gate=gate)
 
 

@@ -90,9 +90,10 @@ def _print(report: Report, cells: list[Cell], format_: str, drawings: dict[tuple
 
         click.echo(markdown(report, drawings), nl=False)
     elif format_ == "csv":
-        from ..report.rows import COLUMNS, rows
+        from ..report.rows import columns, rows
 
-        click.echo(output.to_csv(rows(cells), COLUMNS), nl=False)
+        found = rows(cells)
+        click.echo(output.to_csv(found, columns(found)), nl=False)
     else:
         _summary(report, cells)
 
@@ -113,9 +114,9 @@ def _summary(report: Report, cells: list[Cell]) -> None:
 
 
 def _row(report: Report, cell: Cell, index: int) -> dict[str, object]:
-    from ..report.figures import figures
+    from ..report.figures import by_name
 
-    known = {figure.name: figure for figure in figures(cell)}
+    known = by_name(cell)
     time, mfu = known["step time"], known["MFU"]
     values = (cell.name, report.verdicts[index].word, len(cell.runs), time.value, time.low, time.high, mfu.value)
     return dict(zip(SUMMARY, values, strict=True))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from llmbx.api import Reference, RunSpec
 from llmbx.api.verbs import intervals
 
+from .by_measure import ByMeasure, measure_metrics
 from .caveats import run_warnings, side_warnings
 from .comparability import against_published, between_runs
 from .comparison import Comparison, Difference, Metric, Needed, Side, Verdict
@@ -22,6 +23,7 @@ from .tails import disagreement, shape_metrics
 
 __all__ = [
     "NOTABLE",
+    "ByMeasure",
     "Comparison",
     "Difference",
     "Gate",
@@ -38,22 +40,24 @@ __all__ = [
 
 def compare_runs(
     a: Sequence[Measured], b: Sequence[Measured], tolerance: float, *, force: bool = False, baseline: str | None = None,
-    level: float = intervals.LEVEL, gate: Gate | None = None,
+    level: float = intervals.LEVEL, gate: Gate | ByMeasure | None = None,
 ) -> Comparison:  # fmt: skip
     """Compare B with A. Each side is one run or several repeats (newest last); `baseline` is the tag of A, if any.
 
-    The verdict is about the step time, or about the metric of `gate`. `tolerance` and `level` are fractions. If the
-    runs are not comparable, the result has no figures, unless `force` is set; it never has another verdict then.
+    The verdict is about the step time, or about the metric or measure of `gate`. `tolerance` and `level` are fractions.
+    If the runs are not comparable, the result has no figures, unless `force` is set; it never has another verdict then.
     """
-    reasons = _unique([reason for one in a for other in b for reason in between_runs(one, other, gate is not None)])
+    profiles = gate is not None and gate.of_profiles
+    reasons = _unique([reason for one in a for other in b for reason in between_runs(one, other, profiles)])
+    reasons = (*reasons, *(gate.reasons if gate is not None else ()))
     figures = force or not reasons
     change = _change(a, b, level) if gate is None else gate.change if figures else None
     judged = judge(a, b, change if figures else None, tolerance, reasons, gate)
-    metrics = (*((gate.metric,) if gate else ()), *run_metrics(a, b), *shape_metrics(a, b)) if figures else ()
+    metrics = _metrics(a, b, gate) if figures else ()
     return _comparison(
         judged,
         tolerance,
-        gate=gate.figure.name if gate else STEP_TIME,
+        gate=gate.name if gate else STEP_TIME,
         a=_side(a, level, figures, baseline),
         b=_side(b, level, figures),
         metrics=metrics,
@@ -97,8 +101,14 @@ def compare_published(
     )
 
 
+def _metrics(a: Sequence[Measured], b: Sequence[Measured], gate: Gate | ByMeasure | None) -> tuple[Metric, ...]:
+    """The rows of the table, that of the gate first."""
+    found = (*((gate.metric,) if gate else ()), *run_metrics(a, b), *measure_metrics(a, b), *shape_metrics(a, b))
+    return tuple({metric.name: metric for metric in found}.values())
+
+
 def _warnings(
-    a: Sequence[Measured], b: Sequence[Measured], judged: Judged, tolerance: float, gate: Gate | None
+    a: Sequence[Measured], b: Sequence[Measured], judged: Judged, tolerance: float, gate: Gate | ByMeasure | None
 ) -> tuple[str, ...]:
     return (*run_warnings(a, b), *(disagreement(judged.verdict, a, b, tolerance) if gate is None else ()))
 

@@ -7,6 +7,8 @@ from typing import Literal
 from llmbx.api import Scalar, Value
 from llmbx.api.verbs import intervals
 
+Better = Literal["lower", "higher"]
+
 Verdict = Literal["equivalent", "faster", "slower", "inconclusive", "not comparable"]
 
 EXIT_CODES: dict[Verdict, int] = {"equivalent": 0, "faster": 0, "slower": 3, "inconclusive": 5, "not comparable": 5}
@@ -28,11 +30,14 @@ class Side(Value, frozen=True):
 
 
 class Metric(Value, frozen=True):
-    """One metric of both sides. `change_percent` is the change from A to B; `note` names conversions and caveats."""
+    """One metric of both sides. `change_percent` is the change from A to B; `note` names conversions and caveats.
+
+    `better` is None for a measure whose log format does not state it.
+    """
 
     name: str
     unit: str
-    better: Literal["lower", "higher"]
+    better: Better | None
     a: float | None
     b: float | None
     change_percent: float | None

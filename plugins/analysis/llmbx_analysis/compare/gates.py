@@ -22,9 +22,12 @@ NORMAL = 1.96
 class Gate:
     """The metric `name` of both sides, each one run or several repeats. Raises `UsageError` if a run lacks it."""
 
+    of_profiles = True
+    reasons = ()
+
     def __init__(self, name: str, a: Sequence[Measured], b: Sequence[Measured], plugins: Plugins, level: float) -> None:
         sides = [[_figure(name, run, plugins) for run in side] for side in (a, b)]
-        self.figure = sides[1][-1]
+        self.name, self.figure = name, sides[1][-1]
         self._a, self._b = (_interval(side, level) for side in sides)
         self._step_s = sides[0][-1].step_s
         self._level, self._repeats = level, len(a) + len(b) > 2
@@ -60,7 +63,7 @@ class Gate:
         found = self.change
         size = f"{100 * abs(found.fraction):.1f} %{' of the step time' if self._step_s else ''}"
         text = f"{self._label} is {'higher' if found.fraction > 0 else 'lower'} by {size} ({interval(found)})"
-        worse = found if self.figure.better == "lower" else _negated(found)
+        worse = found if self.figure.better == "lower" else negated(found)
         return decide_verdict(worse, tolerance, text)
 
     @property
@@ -103,5 +106,6 @@ def _interval(side: Sequence[Figure], level: float) -> intervals.Interval:
     return found or intervals.exact(means[-1], level)
 
 
-def _negated(change: intervals.Change) -> intervals.Change:
+def negated(change: intervals.Change) -> intervals.Change:
+    """The change of the opposite direction."""
     return change.replace(fraction=-change.fraction, low=-change.high, high=-change.low)

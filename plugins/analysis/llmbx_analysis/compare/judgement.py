@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from llmbx.api import Value
 from llmbx.api.verbs import intervals
 
+from .by_measure import ByMeasure
 from .comparison import Needed, Verdict
 from .gates import Gate
 from .measured import Measured, times
@@ -27,7 +28,7 @@ class Judged(Value, frozen=True):
 
 def judge(
     a: Sequence[Measured], b: Sequence[Measured], change: intervals.Change | None, tolerance: float,
-    reasons: Sequence[str], gate: Gate | None = None,
+    reasons: Sequence[str], gate: Gate | ByMeasure | None = None,
 ) -> Judged:  # fmt: skip
     """Judge B against A; `a` is empty for a published figure, `reasons` are those why both are not comparable."""
     if reasons or change is None:
@@ -36,6 +37,9 @@ def judge(
         )
     if gate is not None:
         verdict, reason = gate.verdict(tolerance)
+        why = None if gate.of_profiles else _no_mean(a, b)
+        if why is not None:
+            return Judged(verdict="inconclusive", reason=f"{why}; {reason}", change=change)
         return _planned(Judged(verdict=verdict, reason=reason, change=change), (), b, tolerance)
     verdict, reason = decide_verdict(change, tolerance)
     why = _no_mean(a, b)

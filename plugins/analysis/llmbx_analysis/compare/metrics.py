@@ -7,10 +7,9 @@ from typing import Literal
 
 from llmbx.api import Convention, Reference, Result, formulas, stats
 
-from .comparison import Metric
+from .comparison import Better, Metric
 from .measured import Measured
 
-Better = Literal["lower", "higher"]
 Figure = Literal["mfu", "tflops_per_gpu"]
 
 FIGURES: tuple[tuple[str, str, Better, Callable[[Result], float | None]], ...] = (

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llmbx.api.verbs import intervals
 
 from .measured import Measured
 
 
-def change_of_pairs(a: Sequence[Measured], b: Sequence[Measured], level: float) -> intervals.Change | None:
-    """The change over the pairs of both sides; None for fewer than two pairs.
+def change_of_pairs(
+    a: Sequence[Measured],
+    b: Sequence[Measured],
+    level: float,
+    value: Callable[[Measured], float] = lambda run: run.mean_s,
+) -> intervals.Change | None:
+    """The change of the step time, or of another `value` > 0, over the pairs of both sides; None for fewer than two.
 
     A pair consists of the runs of both sides with the same number of one command.
     """
     sides = [{key: run for run in side if (key := _number(run)) is not None} for side in (a, b)]
     pairs = [(one, sides[1][key]) for key, one in sides[0].items() if key in sides[1]]
     order = [other.record.created < one.record.created for one, other in pairs]
-    return intervals.change_of_pairs([(one.mean_s, other.mean_s) for one, other in pairs], order, level)
+    return intervals.change_of_pairs([(value(one), value(other)) for one, other in pairs], order, level)
 
 
 def unpaired(a: Sequence[Measured], b: Sequence[Measured]) -> int:

@@ -79,7 +79,8 @@ def _table(metrics: Sequence[Metric]) -> list[str]:
     rows = [("", "A", "B", "B vs. A", "")]
     for m in metrics:
         change = "-" if m.change_percent is None else f"{m.change_percent:+.2f} %"
-        rows.append((f"{m.name.replace('_', ' ')} [{m.unit}]", _figure(m.a), _figure(m.b), change, m.note or ""))
+        name = m.name if "." in m.name else m.name.replace("_", " ")
+        rows.append((f"{name} [{m.unit}]", _figure(m.a), _figure(m.b), change, m.note or ""))
     widths = [max(len(row[k]) for row in rows) for k in range(4)]
     lines = []
     for name, *figures, note in rows:

@@ -10,7 +10,8 @@ from llmbx.api.verbs import formatting
 from . import comparisons, provenance, scaling
 from .cells import Cell
 from .curves import curves, label
-from .figures import figures
+from .figures import by_name, figures
+from .measures import measure_facts
 from .verdicts import Verdict, verdict
 
 MOST_CURVES = 12
@@ -34,6 +35,11 @@ FORMULAS = {
     "peak memory": "largest value in the log, per GPU (10^9 bytes)",
     "last loss": "last value in the log",
 }
+
+
+PER_STEP = (
+    "a measure of the log format over the measured steps; a rate is the sum of its counts / sum of the step times"
+)
 
 
 class Report(Value, frozen=True):
@@ -62,17 +68,20 @@ def build(cells: Sequence[Cell], title: str | None = None, notes: Sequence[str] 
 
 def side_by_side(cells: Sequence[Cell]) -> Table:
     """The figures of all cells, one row per cell, with the interval of the step time."""
-    found = [{figure.name: figure for figure in figures(cell)} for cell in cells]
-    shown = [name for name in SIDE_BY_SIDE if any(name in f and f[name].value is not None for f in found)]
+    found = [by_name(cell) for cell in cells]
+    named = dict.fromkeys(
+        fact.name for cell in cells for fact in measure_facts([run.measured for run in cell.valid_runs])
+    )
+    shown = [name for name in (*SIDE_BY_SIDE, *named) if any(name in f and f[name].value is not None for f in found)]
     unit = {name: f[name].unit for name in shown for f in found if name in f}
     heads = [Column(title="configuration"), Column(title="verdict"), Column(title="runs", unit="runs")]
     for name in shown:
-        heads.append(Column(title=name, unit=unit[name], formula=FORMULAS[name]))
+        heads.append(Column(title=name, unit=unit[name], formula=FORMULAS.get(name, PER_STEP)))
         heads += [
             Column(title=end, unit="s", formula="95 % interval of the step time") for end in _interval_columns(name)
         ]
-    rows = [(cell.name, verdict(cell).word, len(cell.runs), *_row_values(shown, by_name))
-            for cell, by_name in zip(cells, found, strict=True)]  # fmt: skip
+    rows = [(cell.name, verdict(cell).word, len(cell.runs), *_row_values(shown, facts))
+            for cell, facts in zip(cells, found, strict=True)]  # fmt: skip
     return Table(title="Configurations side by side", columns=tuple(heads), rows=tuple(rows))
 
 
@@ -164,10 +173,10 @@ def _interval_columns(name: str) -> tuple[str, ...]:
     return ("from", "to") if name == "step time" else ()
 
 
-def _row_values(shown: Sequence[str], by_name: dict[str, Fact]) -> list[Scalar]:
+def _row_values(shown: Sequence[str], facts: dict[str, Fact]) -> list[Scalar]:
     values: list[Scalar] = []
     for name in shown:
-        figure = by_name.get(name)
+        figure = facts.get(name)
         values.append(figure.value if figure else None)
         values += [figure.low if figure else None, figure.high if figure else None] if _interval_columns(name) else []
     return values

@@ -10,6 +10,7 @@ from llmbx.api.verbs import formatting, intervals
 
 from ..compare.measured import step_time, times
 from .cells import Cell, RunData
+from .measures import measure_facts
 
 AS_LOGGED = "as logged"
 """The unit of values that frameworks print without one, such as the loss."""
@@ -30,7 +31,13 @@ def figures(cell: Cell) -> tuple[Fact, ...]:
         _mfu(results, time),
         _days(results, time),
         *_others(runs),
+        *measure_facts([run.measured for run in runs]),
     )
+
+
+def by_name(cell: Cell) -> dict[str, Fact]:
+    """The figures of a cell by name; a measure never hides a figure of llmbx of the same name."""
+    return {figure.name: figure for figure in reversed(figures(cell))}
 
 
 def describe_interval(known: intervals.Interval, runs: int) -> str:

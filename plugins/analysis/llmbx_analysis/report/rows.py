@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from llmbx.api import Fact, Scalar
 
 from .cells import Cell
-from .figures import figures
+from .figures import by_name
+from .measures import measure_columns
 from .verdicts import verdict
 
 FIGURES = (
@@ -35,13 +36,18 @@ COLUMNS = (
 
 
 def rows(cells: Sequence[Cell]) -> list[dict[str, Scalar]]:
-    """One row per cell. The interval of the step time is the 95 % interval."""
+    """One row per cell. The interval of the step time is the 95 % interval, measures are those of the newest run."""
     return [_row(cell) for cell in cells]
+
+
+def columns(rows: Sequence[dict[str, Scalar]]) -> tuple[str, ...]:
+    """The usual columns, and those of the measures that a row has."""
+    return tuple(dict.fromkeys((*COLUMNS, *(name for row in rows for name in row))))
 
 
 def _row(cell: Cell) -> dict[str, Scalar]:
     spec, result = cell.spec, cell.newest.result
-    known = {figure.name.replace("per rank", "per GPU"): figure for figure in figures(cell)}
+    known = {name.replace("per rank", "per GPU"): figure for name, figure in by_name(cell).items()}
     time = known["step time"]
     window = result.window
     return {
@@ -59,6 +65,7 @@ def _row(cell: Cell) -> dict[str, Scalar]:
         "step_time_low_s": time.low,
         "step_time_high_s": time.high,
         "run_ids": " ".join(run.record.run_id for run in cell.runs),
+        **measure_columns(cell.newest.result),
     }
 
 
