@@ -65,7 +65,8 @@ def command(
     finalized first, even if the llmbx that started them was killed. Repeated options are ORed, repeated --tag options
     are ANDed.
 
-    Columns are the fields of result.json by dotted name (step_time_s.mean, mfu.value, timing.queue_s, window.first …),
+    Columns are the fields of result.json by dotted name (step_time_s.mean, mfu.value, window.first,
+    measures.NAME.mean …),
     the short names step_time_s, mfu, gpus, gbs, tp …, and created, tags, group, folder, age. --where is an SQL
     condition: comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, parentheses and + - * /; strings are quoted.
     'text' IN COLUMN finds a tag or a part of a text. Missing values match only `!=` and `IS NULL`.

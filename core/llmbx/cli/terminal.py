@@ -160,7 +160,7 @@ def _reasons(result: Result) -> list[str]:
 
 
 def _entry(label: str, text: str, whole: bool = False) -> list[str]:
-    head = f"  {label:<{LABEL}}"
+    head = f"  {label:<{LABEL}}" if len(label) < LABEL else f"  {label} "
     if whole:
         return [head + text]
     return textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)

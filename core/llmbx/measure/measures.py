@@ -24,6 +24,7 @@ def _facts(measure: Measure, measured: Sequence[Step]) -> MeasureFacts:
         unit=measure.unit,
         kind=measure.kind,
         better=measure.better,
+        help=measure.help,
         steps=len(values),
         per_second=rate(timed(measured, measure.name)) if measure.kind == "count" else None,
         **stats.summary(values),
@@ -33,7 +34,8 @@ def _facts(measure: Measure, measured: Sequence[Step]) -> MeasureFacts:
 def declared_in(facts: Mapping[str, MeasureFacts]) -> tuple[Measure, ...]:
     """The measures of a result as they were declared, as far as its statistics depend on it."""
     return tuple(
-        Measure(name=name, unit=known.unit, kind=known.kind, better=known.better) for name, known in facts.items()
+        Measure(name=name, unit=known.unit, kind=known.kind, better=known.better, help=known.help)
+        for name, known in facts.items()
     )
 
 

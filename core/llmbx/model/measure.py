@@ -86,3 +86,10 @@ class SourceRecord(Value, frozen=True):
     """When it was written, in epoch seconds: `wall_time` of a JSON object, `_timestamp` of W&B."""
     values: dict[str, object] = {}
     """The values by name: the members of the JSON object, the scalars of an event, the history of W&B."""
+
+    def number(self, name: str) -> float | None:
+        """The value of this name if it is a finite number; None if it is missing, text, a boolean, nan or infinite."""
+        found = self.values.get(name)
+        if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) < 1e300:
+            return None
+        return float(found)

@@ -101,6 +101,7 @@ class MeasureFacts(Value, frozen=True):
     max: float | None = None
     steps: int = 0
     per_second: float | None = None
+    help: str = ""
 
 
 class ImageFacts(Value, frozen=True):

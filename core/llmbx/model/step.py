@@ -5,7 +5,7 @@ from __future__ import annotations
 from .base import Value
 
 
-class Step(Value, frozen=True):
+class Step(Value, frozen=True, gc=False):  # a log has millions, and a step cannot be part of a cycle
     """One training step. Values that the log does not contain are None."""
 
     number: int

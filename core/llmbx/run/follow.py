@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -59,7 +59,11 @@ class Masked:
         if self._elsewhere and now < self._next:
             return
         self._next = now + REMOTE_S
-        for path in (self._log, *self._folder.glob("rank-*.log"), *self._folder.glob("*.out")):
+        self.mask((self._log, *self._folder.glob("rank-*.log"), *self._folder.glob("*.out")))
+
+    def mask(self, paths: Iterable[Path]) -> None:
+        """Mask what was written to these files since the last call."""
+        for path in paths:
             if path not in self._files:
                 self._files[path] = Growing(path, self._masker, self._elsewhere)
             self._files[path].advance()
@@ -119,6 +123,8 @@ class Follower:
             return now
         self._sources_at = now
         found: list[Step | Event] = []
+        if self.masked is not None:
+            self.masked.mask(self._sources.text_files())
         with stdout_to_stderr():
             if self._sources.advance(found.append, arriving=self._was_read):
                 self.last_growth = time.monotonic()

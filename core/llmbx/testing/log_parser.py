@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ..errors import LlmbxError
 from ..logs.lines import CUT
 from ..logs.parser import LogParser, Record
-from ..model import Event, Step
+from ..model import Event, SourceRecord, Step
+from ..plugins.log_parser import CheckedParser
 from ..plugins.manager import Plugins
 from .reading import clean_lines, first_step
 from .typed import ill_typed
@@ -33,8 +35,11 @@ def parser_problems(name: str, plugins: Plugins, log: str | None) -> Iterator[st
     lines = clean_lines(log) if log else []
     yield from _fed(plugins, name, [*AWKWARD, *_cut(lines)])
     yield from _formats(name, plugins, log)
-    if log and not any(isinstance(record, Step) for record in _records(plugins.framework(name).parse_log(None), lines)):
+    reading = plugins.framework(name).parse_log(None)
+    steps = sum(isinstance(record, Step) for record in _records(reading, lines))
+    if log and not steps:
         yield "the parser finds no step in the given log"
+    yield from reading.faults
 
 
 def _cut(lines: Iterable[str]) -> Iterator[str]:
@@ -54,11 +59,29 @@ def _fed(plugins: Plugins, name: str, lines: Iterable[str]) -> Iterator[str]:
         except Exception as error:
             yield f"the parser fails on the line {line[:SHOWN]!r}: {type(error).__name__}: {error}"
             return
+    yield from _records_fed(parser)
     try:
         list(parser.close())
     except Exception as error:
         yield f"the parser fails when the log ends: {type(error).__name__}: {error}"
-    yield from parser.faults
+
+
+def _records_fed(parser: CheckedParser) -> Iterator[str]:
+    """Give the parser records of its sources with missing and odd values."""
+    names = ("step", "loss", "time", *(measure.name for measure in parser.measures))
+    odd: tuple[object, ...] = (None, True, "text", float("nan"), [1], {}, -1, 10**400)
+    records = [
+        SourceRecord(source=source.glob, rank=rank, step=step, values=dict.fromkeys(names, value))
+        for source in parser.sources
+        for rank, step in ((None, None), (1, 3))
+        for value in odd
+    ]
+    for record in (*records, *(SourceRecord(source=source.glob) for source in parser.sources)):
+        try:
+            parser.read_records([record], lambda found: None)
+        except LlmbxError as error:
+            yield f"the parser fails on the record {str(record.values)[:SHOWN]}: {error}"
+            return
 
 
 def _record(record: Record, line: str) -> Iterator[str]:
@@ -78,6 +101,7 @@ def _formats(name: str, plugins: Plugins, log: str | None) -> Iterator[str]:
     formats = [format_ for found in plugins.ask(name, "log_formats") for format_ in found]
     seen = 0
     for format_ in formats:
+        yield from _records_fed(CheckedParser(format_.parser(), f"format {format_.name!r}"))
         for text in ("", log or ""):
             count = format_.sniff(text)
             if type(count) is not int:

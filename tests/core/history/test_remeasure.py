@@ -16,7 +16,8 @@ from llmbx.cli.parse import command
 from llmbx.config.install import Install
 from llmbx.errors import LlmbxError, UsageError
 from llmbx.history import Selection, scan, select
-from llmbx.model import ProfileSpec
+from llmbx.history.remeasure import save_window
+from llmbx.model import Measure, ProfileSpec
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import RESULT, STEPS, Run, read_result
 
@@ -155,3 +156,18 @@ def test_damaged_steps_are_told(run_factory: RunFactory) -> None:
     (run.path / STEPS).write_bytes(b'{"number": 1}\n{"number":\n')
     with pytest.raises(LlmbxError, match=r"steps\.jsonl: line 2 is not a valid step"):
         read_steps(run.path)
+
+
+def test_measures_are_measured_again_over_another_window(run_factory: RunFactory, plugins: Plugins) -> None:
+    images = Measure(name="images", unit="images", kind="count", better="higher", help="Images.")
+    run = run_factory.put([1.0] * 30 + [2.0] * 20, measures=((images, [10.0] * 48),))
+    result = read_result(run.path)
+    assert result is not None and result.measures["images"].per_second == pytest.approx(340 / 49)
+    changed = save_window(run, result, plugins, "31-40")
+    assert (changed.measures["images"].per_second, changed.measures["images"].help) == (5.0, "Images.")
+    assert read_result(run.path) == changed
+    last = save_window(run, changed, plugins, "45-49")
+    assert [line for line in last.warnings if "measure" in line] == [
+        "only 3 of the 5 measured steps have the measure images"
+    ]
+    assert [line for line in save_window(run, last, plugins, "31-40").warnings if "measure" in line] == []

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from llmbx.model import Result
+from llmbx.model.result import MeasureFacts
 from llmbx.record.folder import decode_any
 from llmbx.record.schema import generate, shipped
 
@@ -37,6 +38,22 @@ def test_the_objects_are_always_there_and_their_members_may_be_null() -> None:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(result, shipped())
         result[name] = json.loads(msgspec.json.encode(Result(run_id="x_1", status="lost", data_valid=False)))[name]
+
+
+def test_a_result_of_before_the_measures_has_none() -> None:
+    older = json.loads(msgspec.json.encode(Result(run_id="x_1", status="completed", data_valid=True)))
+    del older["measures"]
+    assert decode_any(json.dumps(older).encode(), Result).measures == {}
+
+
+def test_measures_follow_the_schema() -> None:
+    images = MeasureFacts(unit="images", kind="count", mean=2.0, steps=8, per_second=1.0)
+    result = Result(run_id="x_1", status="completed", data_valid=True, measures={"images": images})
+    written = json.loads(msgspec.json.encode(result))
+    jsonschema.validate(written, shipped())
+    written["measures"]["images"]["kind"] = "sum"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(written, shipped())
 
 
 def test_nan_becomes_null() -> None:

@@ -16,7 +16,7 @@ from llmbx.record import arrivals
 from llmbx.record.folder import Record as RunRecord
 from llmbx.record.folder import Run
 from llmbx.run.collect import collect_run
-from llmbx.run.follow import Follower
+from llmbx.run.follow import Follower, Masked
 
 
 class Timed:
@@ -155,3 +155,12 @@ def test_the_step_of_a_file_that_is_read_rarely_may_be_that_old(run: Run, monkey
         now[0] += 0.25
         follower.read()
     assert follower.arrivals == [(1, 1001.0, 1.0)], "it was written at most 1 s before"
+
+
+def test_secrets_in_other_files_are_overwritten_before_they_are_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "hf_" + "a1B2" * 9
+    monkeypatch.setenv("HF_TOKEN", secret)
+    path = run.path / "images.jsonl"
+    append(path, json.dumps({"step": 1, "loss": 2.5, "token": secret}) + "\n")
+    Follower(run.log, Timed, Shown(), lambda at: None, Masked(run, elsewhere=False)).read()
+    assert secret not in path.read_text() and '"loss": 2.5' in path.read_text()

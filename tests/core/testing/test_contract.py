@@ -14,7 +14,7 @@ import llmbx_toy.plugin as toy
 from llmbx import hookimpl, hookspecs
 from llmbx.errors import UsageError
 from llmbx.launchers.local import LocalLauncher
-from llmbx.model import ExpectedConfiguration, Image, Launch, Permitted, Phase, Prefix, RunSpec
+from llmbx.model import ExpectedConfiguration, Image, Launch, Permitted, Phase, Prefix, RunSpec, Step
 from llmbx.model.flops import Flops
 from llmbx.plugins.discovery import HOOKS, PluginInfo
 from llmbx.plugins.entry_points import entry_points
@@ -170,6 +170,28 @@ def test_a_parser_that_fails_on_a_cut_line(check: Checked) -> None:
     found = check(LOG, parse_log=parse_log)
     assert "the parser's first_step is None" in found[0]
     assert "the parser fails on the line 'loss: nan'" in found[1]
+
+
+def test_a_parser_that_fails_on_a_record_or_does_not_declare_its_measures(check: Checked) -> None:
+    class Trusting(toy.MetricsParser):
+        def feed_record(self, record: Any) -> list[Any]:
+            return [Step(number=record.step or 1, time_s=record.values["time"])]
+
+    @hookimpl
+    def parse_log(spec: RunSpec | None) -> Any:
+        return Trusting()
+
+    (problem,) = check(parse_log=parse_log)
+    assert problem.startswith("the parser fails on the record {'step': ") and "plugin 'toy'" in problem
+
+    class Undeclared(toy.ToyParser):
+        def feed(self, line: str) -> list[Any]:
+            return [found.replace(measures={"images": 1.0}) for found in super().feed(line) if isinstance(found, Step)]
+
+    undeclared = hookimpl(lambda spec: Undeclared())
+    undeclared.__name__ = "parse_log"
+    (problem,) = check(LOG, parse_log=undeclared)
+    assert "measure 'images' is not declared by its log parser" in problem
 
 
 def test_a_log_that_the_plugin_does_not_read(check: Checked) -> None:

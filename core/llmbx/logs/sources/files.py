@@ -18,7 +18,7 @@ from ..over_ranks import OverRanks
 from .base import Reader
 
 MOST_FILES = 4096
-"""Maximum number of files of a pattern that are read."""
+"""Maximum number of files of a run that are read, besides its log."""
 
 CHUNK = 1 << 20
 
@@ -113,7 +113,7 @@ class SourceFile:
     """One file of a source, and how far it has been read. `reads` has the ends of the parts and their times."""
 
     def __init__(self, path: Path, name: str, kind: SourceKind) -> None:
-        self.path, self.name, self.rank = path, name, rank_in(name)
+        self.path, self.name, self.kind, self.rank = path, name, kind, rank_in(name)
         self.reads: list[tuple[int, float | None]] = []
         self.problem = ""
         self._lines = LineReader() if kind == "lines" else None
@@ -181,6 +181,11 @@ class SourceFiles:
         at = time.time() if arriving else None
         return sum(file.read(self._parser, take, at) for file in self._files.values()) > 0
 
+    def text_files(self) -> list[Path]:
+        """The files that are text, those that have just appeared included."""
+        self._find()
+        return [file.path for file in self._files.values() if file.kind in ("lines", "jsonl")]
+
     def read_all(self, take: Take, reads: Mapping[str, Reads]) -> None:
         """Read all files once, to their ends."""
         self._find()
@@ -204,20 +209,20 @@ class SourceFiles:
 
     def _find(self) -> None:
         for source in self._parser.sources:
-            names = sorted(_matching(self._folder, source.glob))
-            if len(names) > MOST_FILES:
+            names = sorted(self._new_names(source.glob))
+            left = max(0, MOST_FILES - len(self._files))
+            if len(names) > left:
                 self._dropped.add(source.glob)
-            for name in names[:MOST_FILES]:
-                if name not in self._files:
-                    self._files[name] = SourceFile(self._folder / name, name, source.kind)
-                    self._parser.over_ranks.expect(rank_in(name))
+            for name in names[:left]:
+                self._files[name] = SourceFile(self._folder / name, name, source.kind)
+                self._parser.over_ranks.expect(rank_in(name))
 
-
-def _matching(folder: Path, glob: str) -> Iterator[str]:
-    """The names of the files that match, relative to the folder; those of earlier attempts are left out."""
-    root = os.path.realpath(folder)
-    for path in folder.glob(glob):
-        name = str(path.relative_to(folder))
-        inside = os.path.realpath(path).startswith(f"{root}{os.sep}")
-        if inside and not name.startswith((f"{ATTEMPTS}/", ".")) and not path.is_dir():
-            yield name
+    def _new_names(self, glob: str) -> Iterator[str]:
+        """The names of further files that match, relative to the folder; those of earlier attempts are left out."""
+        root = os.path.realpath(self._folder)
+        for path in self._folder.glob(glob):
+            name = str(path.relative_to(self._folder))
+            if name in self._files or name.startswith((f"{ATTEMPTS}/", ".")) or path.is_dir():
+                continue
+            if os.path.realpath(path).startswith(f"{root}{os.sep}"):
+                yield name

@@ -20,6 +20,7 @@ def measure_facts(runs: Sequence[Measured]) -> Iterator[Fact]:
         known = next(run.result.measures[name] for run in reversed(runs) if name in run.result.measures)
         title = name.replace("_", " ")
         over = f"{known.steps} steps" if len(runs) == 1 else f"{len(runs)} runs"
+        over += f"; {known.help}" if known.help else ""
         if known.kind == "count":
             formula = f"sum of {title} / sum of the step times, over {over}"
             yield _fact(f"{title} per second", f"{known.unit}/s", formula, runs, name)

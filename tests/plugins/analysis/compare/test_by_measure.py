@@ -131,3 +131,14 @@ def test_it_replaces_no_other_question(run_factory: RunFactory, compare: Compare
         compare(a, b, "--measure", "images", "--gate", "exposed_communication")
     with pytest.raises(UsageError, match="only step times are published"):
         compare(a, "--measure", "images", "--reference")
+
+
+def test_the_interval_is_around_the_ratio_of_the_sums(run_factory: RunFactory, compare: Compare) -> None:
+    """The mean of the rates of noisy steps would be 1 % higher than the rate."""
+    a, b = (
+        run_factory.put(noise(seed, 1.0, spread=0.1), measures=((IMAGES, [100.0] * 50),)).record.run_id
+        for seed in (1, 2)
+    )
+    found = read(compare(a, b, "--measure", "images", "--format", "json"))
+    first = found["metrics"][0]
+    assert found["change"]["fraction"] == pytest.approx(first["b"] / first["a"] - 1, rel=1e-9)
