@@ -9,7 +9,7 @@ from ..model.measure import OverRanks as How
 
 
 class _Sofar:
-    """The values of one measure of one step so far; `ranks` has a bit for each rank that has delivered one."""
+    """The values of one measure of one step so far; `ranks` has the bits of the ranks that have delivered one."""
 
     __slots__ = ("high", "low", "ranks", "sum", "twice")
 
@@ -17,9 +17,9 @@ class _Sofar:
         self.ranks, self.sum, self.twice = 0, 0.0, False
         self.low, self.high = float("inf"), float("-inf")
 
-    def add(self, rank: int, value: float) -> None:
-        self.twice |= bool(self.ranks >> rank & 1)
-        self.ranks |= 1 << rank
+    def add(self, bit: int, value: float) -> None:
+        self.twice |= bool(self.ranks & bit)
+        self.ranks |= bit
         self.sum += value
         self.low, self.high = min(self.low, value), max(self.high, value)
 
@@ -34,31 +34,34 @@ class _Sofar:
 class OverRanks:
     """Keeps the values of measures with `over_ranks` until those of all ranks are known.
 
-    Memory grows with the number of steps, not with that of ranks. A step for which a rank has no value, or two, gets
+    Memory grows with the number of steps, by one bit for each rank. A step for which a rank has no value, or two, gets
     none.
     """
 
-    LARGEST_RANK = 1 << 20
+    MOST_RANKS = 1 << 16
 
     def __init__(self, measures: Iterable[Measure]) -> None:
         self._how: dict[str, How] = {m.name: m.over_ranks for m in measures if m.over_ranks is not None}
         self._values: dict[tuple[int, int], dict[str, _Sofar]] = {}
+        self._bits: dict[int, int] = {}
         self._expected = 0
 
     def expect(self, rank: int | None) -> None:
         """This rank delivers values; a step without its value has none."""
-        if rank is not None and 0 <= rank < self.LARGEST_RANK:
-            self._expected |= 1 << rank
+        if rank is not None and rank not in self._bits and len(self._bits) < self.MOST_RANKS:
+            self._bits[rank] = 1 << len(self._bits)
+            self._expected |= self._bits[rank]
 
     def split(self, step: Step, rank: int | None) -> Step:
         """The step without the values of this rank, which are kept. Without a rank a value is that of the job."""
         own = {name: value for name, value in step.measures.items() if name in self._how}
-        if rank is None or not own or not 0 <= rank < self.LARGEST_RANK:
+        if rank is None or not own:
             return step
         self.expect(rank)
+        bit = self._bits.get(rank, self._expected)  # of one rank too many: none of its steps has a value
         known = self._values.setdefault((step.attempt, step.number), {})
         for name, value in own.items():
-            known.setdefault(name, _Sofar()).add(rank, value)
+            known.setdefault(name, _Sofar()).add(bit, value)
         rest = {name: value for name, value in step.measures.items() if name not in own}
         without: Step = step.replace(measures=rest)
         return without

@@ -44,6 +44,14 @@ def test_a_rank_with_two_values_for_a_step_gives_none() -> None:
     assert "two values of one rank" in next(iter(over.problems()))
 
 
+def test_memory_does_not_grow_with_the_number_of_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = combined("sum", (10**9, 1, 3.0), (0, 1, 2.0))
+    assert [step.measures for step in over.steps()] == [{"images": 5.0}]
+    assert max(over._bits.values()).bit_length() == 2
+    monkeypatch.setattr(OverRanks, "MOST_RANKS", 2)
+    assert [*combined("sum", (0, 1, 1.0), (1, 1, 1.0), (2, 1, 1.0)).steps()] == [], "one rank too many: unknown"
+
+
 def test_a_value_of_no_rank_or_of_a_measure_that_is_not_combined_is_the_jobs() -> None:
     step = Step(number=1, measures={"images": 3.0})
     assert OverRanks([measure("sum")]).split(step, None) == step

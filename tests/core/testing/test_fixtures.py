@@ -31,7 +31,7 @@ def test_a_third_partys_test_suite(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "12 passed" in done.stdout
+    assert "13 passed" in done.stdout
 
 
 def test_it_is_loaded_only_on_request() -> None:
