@@ -137,13 +137,11 @@ def test_notes_with_figures_of_the_same_thing_move_on_a_terminal(make_spec: Make
     """As those of an environment that is built; others stay."""
     screen = Screen()
     progress = Progress(make_spec(), screen)
-    for text in ("env a1: 10 MB of 90", "env a1: its lock has no digests", "env a1: 50 MB of 90", "env a1: ready, 7 packages",
-                 "started abcd"):  # fmt: skip
+    first = ("env a1: 10 MB of 90", "env a1: its lock has no digests")
+    for text in (*first, "env a1: 50 MB of 90", "env a1: ready, 7 packages", "started abcd"):
         progress.note(text)
     progress.close()
-    assert screen.lines() == [
-        "env a1: 10 MB of 90", "env a1: its lock has no digests", "env a1: ready, 7 packages", "started abcd",
-    ]  # fmt: skip
+    assert screen.lines() == [*first, "env a1: ready, 7 packages", "started abcd"]
 
 
 def test_fatal_events_are_printed_at_once(make_spec: Make) -> None:
