@@ -7,7 +7,7 @@ PYTEST  := LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python -m pytest
 CORES   := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell expr $(CORES) + 1)
 
-.PHONY: test unit lint docs docs-release release clean
+.PHONY: test unit lint docs docs-release pictures release clean
 
 test: unit
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/integration tests/thorough
@@ -22,6 +22,10 @@ lint: $(VENV)/.ready
 # The documentation as a site in build/site; dead links are errors.
 docs: $(TEST)/docs/.ready
 	NO_MKDOCS_2_WARNING=1 $(TEST)/docs/bin/mkdocs build --strict
+
+# The pictures of the README, recorded from a real run; needs Chromium.
+pictures: $(VENV)/.ready
+	LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python docs/pictures.py
 
 # Add this version to the sites of all versions, as a commit on the local branch gh-pages.
 docs-release: docs

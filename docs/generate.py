@@ -12,6 +12,7 @@ import click
 from checks import checks
 from faults import faults
 from fields import interface
+from readme import readme
 from values import values
 
 import llmbx.api
@@ -168,7 +169,7 @@ def _text(value: object) -> str:
 
 PAGES = {
     "api.md": api, "settings.md": settings, "checks.md": checks, "faults.md": faults,
-    "commands.md": commands, "hooks.md": hooks, "tools.md": tools, "values.md": values,
+    "commands.md": commands, "hooks.md": hooks, "tools.md": tools, "values.md": values, "../README.md": readme,
 }  # fmt: skip
 
 

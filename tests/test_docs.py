@@ -56,7 +56,7 @@ def test_the_audit_of_the_example_says_what_the_page_says(tmp_path: Path) -> Non
     assert [line.strip() for line in shown.splitlines() if line.strip()] == printed
 
 
-@pytest.mark.parametrize("page", sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md"]), ids=lambda p: p.name)
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]), ids=lambda p: p.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
     missing = [link for link in links if not (page.parent / link).exists()]

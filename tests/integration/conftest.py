@@ -23,7 +23,7 @@ Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 
 LONGEST = (
     "test_maxtext_entry", "test_real_faults", "test_nemo", "test_nemo2", "test_built_images", "test_nemo_versions",
-    "test_nemo_entry", "test_sweep", "test_import",
+    "test_nemo_entry", "test_sweep", "test_import", "test_tutorials",
 )  # fmt: skip
 """Modules that are begun first, so that the last test process does not end long after the others."""
 
