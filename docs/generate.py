@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import posixpath
 import sys
 import types
 from collections.abc import Iterator
@@ -182,7 +183,7 @@ def main() -> int:
         return 0
     stale = [name for name, text in pages.items() if (HERE / name).read_text() != text]
     for name in stale:
-        print(f"docs/{name} is out of date: run python docs/generate.py", file=sys.stderr)
+        print(f"{posixpath.normpath(f'docs/{name}')} is out of date: run python docs/generate.py", file=sys.stderr)
     return 1 if stale else 0
 
 

@@ -52,5 +52,7 @@ def test_each_version_keeps_its_pages(checkout: Path) -> None:
     new, old = [entry["version"] for entry in versions]
     assert new == f"9{old}"
     assert versions[0]["aliases"] == ["latest"]
+    tutorial = call(checkout, "git", "show", f"gh-pages:{new}/tutorials/first-result/index.html")
+    assert '<span class="gp">' in tutorial and "extra.css" in tutorial, "the copy button leaves out prompts and output"
     assert "Of the newer version." in call(checkout, "git", "show", f"gh-pages:{new}/guide/index.html")
     assert "Of the newer version." not in call(checkout, "git", "show", f"gh-pages:{old}/guide/index.html")
