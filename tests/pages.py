@@ -8,8 +8,8 @@ What a test does with the blocks of a page:
 - after a line that begins with the name of a file, in backquotes: it writes the file. `diff`: it applies the change.
 
 Comments right before a block: `<!-- needs: gpu -->` (the test lacks it and leaves the block out), `<!-- may differ:
-WORDS, … -->` (a shown line that begins with these words need not appear), `<!-- may exit: CODE -->` (the command before
-`echo $?` may also exit with this code).
+WORDS, … -->` (a shown line that begins with these words need not appear), `<!-- may exit: CODE -->` (a command of the
+block may also exit with this code).
 """
 
 from __future__ import annotations
@@ -131,9 +131,8 @@ def _commands(block: Block, folder: Path, environ: Mapping[str, str], places: Ma
         if command.text == "echo $?":
             continue
         done = _call(["bash", "-c", command.text], folder, environ)
-        wanted = {"0"}
-        if number + 1 < len(commands) and commands[number + 1].text == "echo $?":
-            wanted = {*commands[number + 1].shown, *block.words("may exit")}
+        asked = number + 1 < len(commands) and commands[number + 1].text == "echo $?"
+        wanted = {*(commands[number + 1].shown if asked else ("0",)), *block.words("may exit")}
         output = done.stdout
         for real, shown in places.items():
             output = output.replace(real, shown)

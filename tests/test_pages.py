@@ -65,6 +65,7 @@ def test_a_command_has_to_succeed_unless_the_page_shows_its_exit_code(tmp_path: 
     assert followed(console("$ exit 5", "$ echo $?", "3"), tmp_path) == [(5, [])]
     assert followed(console("$ true", "$ echo $?", "3"), tmp_path) == [(-1, [])]
     assert followed(console("$ exit 5", "$ echo $?", "3", before="<!-- may exit: 5 -->"), tmp_path) == [(0, [])]
+    assert followed(console("$ exit 4", before="<!-- may exit: 4 -->"), tmp_path) == [(0, [])]
 
 
 def test_files_are_written_and_changed_and_what_is_not_there_is_left_out(tmp_path: Path) -> None:
