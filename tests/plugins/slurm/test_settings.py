@@ -78,5 +78,5 @@ def test_the_node_check_is_the_default_of_large_jobs(tmp_path: Path) -> None:
     said = r"^--preflight is an option of slurm, but the launcher is local: add --launcher slurm$"
     with pytest.raises(UsageError, match=said):
         checks(64, launcher="local", plugin_settings=yes)
-    with pytest.raises(UsageError, match="^--slurm-partition is an option of slurm, but the launcher is local"):
+    with pytest.raises(UsageError, match=r"^--slurm-partition is an option of slurm, but the launcher is local"):
         checks(64, launcher="local", plugin_settings={"slurm": {"partition": "batch"}})
