@@ -58,14 +58,19 @@ def why_not() -> str | None:
 
 def install(prefix: Path) -> None:
     """Install what is missing; Apptainer goes to `prefix` and stays there."""
-    missing = [package for program, package in PACKAGES.items() if not shutil.which(program, path=SEARCH)]
+    install_packages(PACKAGES)
+    if not (prefix / "usr/bin/apptainer").exists():
+        with apt.alone():
+            _unpack_apptainer(prefix, {**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+
+
+def install_packages(packages: Mapping[str, str]) -> None:
+    """Install the Debian packages whose program is missing, by program; busybox has to be the static one."""
+    missing = [package for program, package in packages.items() if not shutil.which(program, path=SEARCH)]
     if not shutil.which("busybox", path="/bin") or _dynamic(Path("/bin/busybox")):
         missing.append("busybox-static")
     if missing and (why := apt.install([*dict.fromkeys(missing)])):
         raise RuntimeError(f"the container tools could not be installed: {why}")
-    if not (prefix / "usr/bin/apptainer").exists():
-        with apt.alone():
-            _unpack_apptainer(prefix, {**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
 
 
 class Daemons:
@@ -131,9 +136,7 @@ class Daemons:
     def push(self, root: Path, name: str, *changes: str) -> str:
         """Make an image of the folder `root`, push it as `name`, and drop it from the daemon; its digest."""
         reference = f"{self.registry}/{name}"
-        archive = self.folder / "root.tar"
-        with tarfile.open(archive, "w") as tar:
-            tar.add(root, ".", filter=_roots)
+        archive = make_archive(root, self.folder / "root.tar")
         options = [part for change in changes for part in ("--change", change)]
         self.docker("import", *options, str(archive), reference)
         pushed = self.docker("push", reference).stdout
@@ -182,6 +185,13 @@ def make_root(root: Path, python: bool = True) -> Path:
     if python:
         _add_python(root)
     return root
+
+
+def make_archive(root: Path, archive: Path) -> Path:
+    """The folder `root` as a tar file in which everything belongs to root."""
+    with tarfile.open(archive, "w") as tar:
+        tar.add(root, ".", filter=_roots)
+    return archive
 
 
 DEBIAN = ("base-files", "base-passwd", "coreutils", "dash", "grep", "libc-bin", "sed", "python3-minimal",

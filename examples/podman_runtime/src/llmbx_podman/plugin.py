@@ -1,0 +1,18 @@
+"""Podman as a runtime of llmbx."""
+
+from llmbx.api import hookimpl
+
+from .runtime import PodmanRuntime
+from .settings import PodmanSettings
+
+LLMBX_API = (1, 0)
+
+
+@hookimpl
+def register_settings() -> type[PodmanSettings]:
+    return PodmanSettings
+
+
+@hookimpl
+def register_runtimes() -> list[PodmanRuntime]:
+    return [PodmanRuntime()]
