@@ -50,3 +50,46 @@ def test_a_plain_torch_trainer_conforms_and_trains_on_two_ranks(llmbx: Llmbx, sh
     assert (done.returncode, result["data_valid"]) == (0, True), done.stderr
     assert [c for c in result["checks"] if c["outcome"] != "not possible"] == []
     assert result["loss"]["last"] < result["loss"]["first"]
+
+
+@pytest.fixture(scope="module")
+def pyspy(shared_install: Path) -> str:
+    """The py-spy program, from the package index."""
+    folder = shared_install / "py-spy"
+    if not (folder / "bin/py-spy").is_file():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        subprocess.run([*pip, "--target", str(folder), "py-spy==0.4.3"], check=True)
+    return str(folder / "bin/py-spy")
+
+
+def test_py_spy_finds_where_a_real_trainer_spends_its_time(llmbx: Llmbx, shared_install: Path, pyspy: str) -> None:
+    plugins = {"LLMBX_PLUGINS": os.pathsep.join(str(EXAMPLES / name) for name in ("torch_lm", "pyspy_profiler"))}
+    arguments = (
+        "torch_lm",
+        "--gpus",
+        "2",
+        "--steps",
+        "20",
+        "--with",
+        "pyspy",
+        "--pyspy-command",
+        pyspy,
+        "--format",
+        "json",
+    )
+    done = llmbx("run", *arguments, install=shared_install, env=plugins)
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["data_valid"]) == (0, True), done.stderr
+    assert "the profiler pyspy changes the step time" in result["not_comparable_because"]
+    assert any("of the samples of rank 0 are in" in warning for warning in result["warnings"])
+    report = llmbx("report", result["run_id"], "--format", "markdown", install=shared_install, env=plugins)
+    tables = report.stdout.split("Python functions (py-spy)")[1]
+    for rank in range(2):
+        assert f"Rank {rank}: busiest of" in tables
+    assert "(torch/" in tables
+
+
+def test_without_py_spy_one_line_says_what_to_install(llmbx: Llmbx) -> None:
+    arguments = ("line", "--plugin", str(EXAMPLES / "pyspy_profiler"), "--with", "pyspy", "--pyspy-command", "/no/spy")
+    done = llmbx("run", *arguments)
+    assert done.returncode == 2 and "/no/spy is not on PATH; pip install py-spy" in done.stderr, done.stderr

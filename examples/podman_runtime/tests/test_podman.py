@@ -9,7 +9,7 @@ from llmbx_podman import store
 from llmbx_podman.runtime import PodmanRuntime
 
 from llmbx.api import Image, ImageRequest, InfraError, Launch, Phase, UsageError
-from llmbx.testing import CHECKS, conforms
+from llmbx.testing import CHECKS, conforms, sample_spec
 
 IDENTITY = "ad" * 32
 MINE, OTHERS = (f"sha256:{letter * 64}" for letter in "ab")
@@ -100,11 +100,11 @@ def test_without_podman_one_line_says_so(monkeypatch):
     assert PodmanRuntime().check(Path("/install")).warning
 
 
-def test_variables_are_passed_by_name_and_options_come_before_the_image(llmbx_spec, monkeypatch):
+def test_variables_are_passed_by_name_and_options_come_before_the_image(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "very_secret")
     phase = Phase(role="train", argv=("python3", "train.py"), forward=("HF_TOKEN",))
     launch = Launch(nodes=1, ranks_per_node=2, gpus_per_rank=1, phases=(phase,))
-    spec = llmbx_spec("line", env={"NCCL_DEBUG": "very_loud"}, plugin_settings={"podman": {"options": "--memory 64g"}})
+    spec = sample_spec(env={"NCCL_DEBUG": "very_loud"}, plugin_settings={"podman": {"options": "--memory 64g"}})
     argv = PodmanRuntime().wrap(spec, launch, phase, IMAGE, FOLDER).argv
     assert "very_" not in " ".join(argv)
     words = list(itertools.pairwise(argv))
@@ -117,10 +117,10 @@ def test_variables_are_passed_by_name_and_options_come_before_the_image(llmbx_sp
         assert words.index(pair) < argv.index(IMAGE.reference)
 
 
-def test_an_option_with_an_open_quote_is_refused(llmbx_spec):
+def test_an_option_with_an_open_quote_is_refused():
     phase = Phase(role="train", argv=("python3",))
     launch = Launch(nodes=1, ranks_per_node=1, gpus_per_rank=0, phases=(phase,))
-    spec = llmbx_spec("line", plugin_settings={"podman": {"options": "--label 'a"}})
+    spec = sample_spec(plugin_settings={"podman": {"options": "--label 'a"}})
     with pytest.raises(UsageError, match="No closing quotation"):
         PodmanRuntime().wrap(spec, launch, phase, IMAGE, FOLDER)
 

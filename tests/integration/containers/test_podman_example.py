@@ -56,6 +56,7 @@ class Podman:
         return tools.run("podman", *arguments, env={**os.environ, **self.environment}).stdout.strip()
 
     def close(self) -> None:
+        self("rm", "--all", "--force", "--time", "0")
         tools.run("umount", str(self._folder / "graph/overlay"), check=False)
 
 
