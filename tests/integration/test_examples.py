@@ -15,9 +15,13 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-TRAINED_BELOW = ("--deselect", "tests/test_torch_lm.py::test_it_conforms[mini]",
-                 "--deselect", "tests/test_torch_lm.py::test_it_conforms[flops]")  # fmt: skip
-"""These two build the environment and train: `llmbx plugins check` does the same."""
+TRAINED_BELOW = tuple(
+    part
+    for name in ("torch_lm", "torchtitan")
+    for check in ("mini", "flops")
+    for part in ("--deselect", f"tests/test_{name}.py::test_it_conforms[{check}]")
+)
+"""These build an environment and train: `llmbx plugins check` does the same."""
 PACKAGES = sorted(path.parent.name for path in EXAMPLES.glob("*/pyproject.toml"))
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -36,15 +40,18 @@ def test_an_example_installs_and_its_tests_pass(package: str, tmp_path: Path) ->
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_plain_torch_trainer_conforms_and_trains_on_two_ranks(llmbx: Llmbx, shared_install: Path) -> None:
-    folder = str(EXAMPLES / "torch_lm")
+@pytest.mark.parametrize(("name", "steps"), [("torch_lm", "12"), ("torchtitan", "8")])
+def test_a_framework_conforms_and_trains_on_two_ranks(
+    name: str, steps: str, llmbx: Llmbx, shared_install: Path
+) -> None:
+    folder = str(EXAMPLES / name)
     checked = llmbx("plugins", "check", folder, "--format", "json")
     (outcomes,) = json.loads(checked.stdout).values()
     assert {each["check"]: each["status"] for each in outcomes} == {
         "hooks": "ok", "import": "ok", "catalog": "ok", "log": "ok", "profiler": "not applicable",
         "tools": "not applicable", "mini": "ok", "flops": "ok", "faults": "ok",
     }, checked.stdout  # fmt: skip
-    arguments = ("run", "torch_lm", "--plugin", folder, "--gpus", "2", "--steps", "12", "--format", "json")
+    arguments = ("run", name, "--plugin", folder, "--gpus", "2", "--steps", steps, "--format", "json")
     done = llmbx(*arguments, install=shared_install)
     result = json.loads(done.stdout)
     assert (done.returncode, result["data_valid"]) == (0, True), done.stderr
