@@ -39,7 +39,8 @@ def build_command(spec: RunSpec, image: Image) -> Launch:
     train = Phase(
         role="train",
         argv=(image.python, f"{payload.CODE}/train.py"),
-        env={"LLMBX_SPEC": payload.SPEC, "PYTHONUNBUFFERED": "1", **spec.env},
+        # The operations of the debug model are so short that a second thread takes longer to start than it saves.
+        env={"LLMBX_SPEC": payload.SPEC, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", **spec.env},
     )
     return Launch(
         nodes=spec.nodes,
