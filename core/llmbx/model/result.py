@@ -191,6 +191,7 @@ class Result(Value, frozen=True):
     attempt: int = 0
     image: ImageFacts = ImageFacts()
     versions: dict[str, str] = {}
+    profilers: tuple[str, ...] = ()
     profiled: bool = False
     traced: bool = False
     comparable: bool = False

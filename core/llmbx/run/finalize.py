@@ -293,6 +293,7 @@ def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
             ref=record.image.reference if record.image else None, digest=record.image.digest if record.image else None
         ),
         versions=record.versions,
+        profilers=spec.profilers,
         profiled=spec.profile is not None,
         traced=spec.trace is not None,
         comparable=not reasons,
