@@ -27,7 +27,7 @@ from llmbx.api import (
     secrets,
 )
 
-from . import complete, propose, render, time_limit
+from . import complete, propose, reasons, render, time_limit
 from .allocation import JOB
 from .commands import call, environment
 from .evidence import Evidence, read_evidence, read_step_evidence
@@ -159,8 +159,14 @@ class SlurmLauncher:
         return render.render(spec, launch, wrappings, run_dir)
 
     def submit(self, script: Path, spec: RunSpec, run_dir: Path) -> Job:
-        """Submit the script with the variables of this process. Raises `InfraError`, with a hint, if sbatch fails."""
+        """Submit the script with the variables of this process.
+
+        Raises `InfraError`, with a hint, if sbatch fails, and `UsageError` if no partition can ever run the job.
+        """
         exits.forget_exit(run_dir)
+        options = sbatch_options(spec)
+        if "clusters" not in options and (why := reasons.too_large(spec.nodes, options.get("partition"))):
+            raise UsageError(f"the job could never start: {why}")
         variables = submitted_environment(spec)
         printed = call("sbatch", "--parsable", str(script), cwd=str(run_dir), environ=variables, timeout_s=300)
         job_id = printed.strip().splitlines()[-1].strip() if printed.strip() else ""

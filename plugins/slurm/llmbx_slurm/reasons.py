@@ -8,7 +8,7 @@ and invalid names do not pass by themselves. Limits that other jobs use up (`Ass
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from llmbx.api import InfraError
 
@@ -83,8 +83,26 @@ def too_many_nodes(cluster: tuple[str, ...], number: str, command: Callable[...,
     if nodes is None or not partitions:
         return None
     limits = [_limits(partition, nodes) for partition in partitions]
-    if not all(limits):
+    return _beyond(nodes, limits) if all(limits) else None
+
+
+def too_large(nodes: int, chosen: str | None, command: Callable[..., str] = call) -> str | None:
+    """Why no partition can ever run a job on this many nodes; None if one can, or if this is unknown.
+
+    `chosen` are the names of partitions that the job is submitted to, separated by commas; None is the default one.
+    """
+    try:
+        text = command("scontrol", "--oneliner", "show", "partition")
+    except InfraError:
         return None
+    known = [_fields(line) for line in text.splitlines() if line.strip()]
+    names = chosen.split(",") if chosen else [p.get("PartitionName") for p in known if p.get("Default") == "YES"]
+    found = [partition for partition in known if partition.get("PartitionName") in names]
+    limits = [_limits(partition, nodes) for partition in found]
+    return _beyond(nodes, limits) if found and len(found) == len(names) and all(limits) else None
+
+
+def _beyond(nodes: int, limits: Sequence[str | None]) -> str:
     asked = "1 node" if nodes == 1 else f"{nodes} nodes"
     return f"it asks for {asked}, but {'; '.join(filter(None, limits))}: choose another with --slurm-partition"
 

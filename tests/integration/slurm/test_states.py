@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from llmbx.errors import UsageError
 from llmbx.launchers.base import Unreachable
 from llmbx.model import JobStatus
 from llmbx_slurm.launcher import SlurmLauncher
@@ -139,15 +140,20 @@ def test_without_accounts_the_files_serve(submit: Submit, slurm: Any, monkeypatc
 
 def test_a_job_beyond_the_limits_of_its_partition_can_never_start(submit: Submit, slurm: Any) -> None:
     """Slurm accepts such jobs, and they would wait for ever; `scancel --state=PENDING` leaves a started one alone."""
-    slurm.call("scontrol", "create", "PartitionName=small", "Nodes=ALL", "MaxTime=1", "MaxNodes=1", "State=UP")
+    slurm.call("scontrol", "create", "PartitionName=small", "Nodes=ALL", "MaxTime=1", "State=DOWN")
     late = submit(make_launch("echo up", nodes=1), make_spec(gpus=2, sbatch={"partition": "small", "time": "60"}))
     large = submit(make_launch("echo up"), make_spec(sbatch={"partition": "small", "time": "1"}))
+    slurm.call("scontrol", "update", "PartitionName=small", "MaxNodes=1", "State=UP")
     wait_until(lambda: late.status().verdict == "not_started" and large.status().verdict == "not_started")
     assert late.status().reason.startswith("it can never start (PartitionTimeLimit): its time limit exceeds")
     assert large.status().reason.startswith("it can never start (PartitionNodeLimit): it asks for 2 nodes, but the")
     for run in (late, large):
         run.launcher.cancel_pending(run.job, run.folder)
         assert run.end().verdict == "cancelled"
+    with pytest.raises(
+        UsageError, match=r"could never start: it asks for 2 nodes, but the partition small allows at most 1"
+    ):
+        submit(make_launch("echo up"), make_spec(sbatch={"partition": "small", "time": "1"}))
     running = submit(make_launch("echo up; sleep 5"))
     running.wait_for("3: up")
     running.launcher.cancel_pending(running.job, running.folder)

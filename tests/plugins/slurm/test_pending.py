@@ -8,7 +8,7 @@ from llmbx.errors import InfraError, UsageError
 from llmbx.model import Job
 from llmbx_slurm.launcher import SlurmLauncher
 from llmbx_slurm.pending import NEVER_S, Pending
-from llmbx_slurm.reasons import code_of, too_many_nodes, why_never
+from llmbx_slurm.reasons import code_of, too_large, too_many_nodes, why_never
 from llmbx_slurm.settings import queue_limit
 from llmbx_slurm.state import SlurmState
 
@@ -103,6 +103,32 @@ def test_a_job_in_several_partitions_needs_only_one(monkeypatch: pytest.MonkeyPa
         raise InfraError("scontrol: no answer")
 
     assert too_many_nodes((), "7", silent) is None
+    assert too_large(999, None, silent) is None
+
+
+PARTITIONS = """\
+PartitionName=batch Default=YES MinNodes=0 MaxNodes=UNLIMITED TotalNodes=8 State=UP
+PartitionName=large Default=NO MinNodes=0 MaxNodes=UNLIMITED TotalNodes=64 State=DOWN
+"""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "partition", "said"),
+    [
+        (8, None, None),
+        (9, None, "it asks for 9 nodes, but the partition batch has 8: choose another with --slurm-partition"),
+        (64, "large", None),
+        (65, "batch,large", "it asks for 65 nodes, but the partition batch has 8; the partition large has 64: choose"),
+        (64, "batch,large", None),
+        (99, "gone", None),
+    ],
+)
+def test_a_job_that_no_partition_can_ever_run_is_known_before_it_is_submitted(
+    nodes: int, partition: str | None, said: str | None
+) -> None:
+    """Whether nodes are down or busy now does not matter. sbatch itself reports a partition that does not exist."""
+    found = too_large(nodes, partition, lambda *command: PARTITIONS)
+    assert (found or "").startswith(said or "") and (found is None) == (said is None)
 
 
 @pytest.mark.parametrize(
