@@ -95,7 +95,7 @@ def once(
         started = Started(run.record.name, run.record.run_id, run.folder, job.job_id if job else None)
         _print_started(started, _name(run, workspace), format_, alone=group is None)
         return started
-    progress.note(f"started {run.record.name} ({run.record.run_id})")
+    progress.note(f"started {run.record.name}")
     try:
         result = attend(run, context, progress)
     except KeyboardInterrupt:
@@ -158,7 +158,7 @@ def _size_chosen(spec: RunSpec) -> str | None:
     origin = spec.origins.get("size", "")
     if not origin or origin.startswith("--") or origin.isupper():
         return None
-    return f"size {spec.size}: {origin} (`llmbx list --here` shows what fits this machine)"
+    return f"size {spec.size}: {origin}; others: llmbx list --here"
 
 
 def _print(result: Result, run: Run, workspace: Workspace, spec: RunSpec, format_: str, allowed: float) -> None:
