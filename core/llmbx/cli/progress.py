@@ -58,6 +58,7 @@ class Progress:
         self._printed = self._began = self._changed = now()
         self._state = self._shown = ""
         self._note: str | None = None
+        self._held = False
 
     def step(self, step: Step) -> None:
         """Count a step and print progress. A step may be reported again with more values."""
@@ -91,13 +92,16 @@ class Progress:
         self._show(self._waiting(status), 0.0 if changed and status.state == "pending" else QUIET_S)
 
     def note(self, text: str) -> None:
-        """Print one line. On a terminal it replaces the line before it if both report figures of the same thing."""
-        if not self.moving:
-            self._line(text)
-            return
-        if self._note is None or not _same_thing(self._note, text):
+        """Print one line. Of lines with figures of the same thing, a terminal shows the last, and a pipe few."""
+        same = self._note is not None and _same_thing(self._note, text)
+        if not same:
             self._settle()
-        self._move(text)
+        if self.moving:
+            self._move(text)
+        elif same and self._now() - self._printed < PLAIN_EVERY_S:
+            self._held = True
+        else:
+            self._put(text)
         self._note = text
 
     def close(self) -> None:
@@ -154,15 +158,18 @@ class Progress:
         """Print a line that stays."""
         self._settle()
         self._clear()
+        self._put(text)
+
+    def _put(self, text: str) -> None:
         print(text, file=self.out, flush=True)
-        self._printed, self._shown = self._now(), ""
+        self._printed, self._shown, self._held = self._now(), "", False
 
     def _settle(self) -> None:
-        """Let the note that is shown stay, in its full length."""
-        if self._note is not None:
+        """Let the note that is shown, or was held back, stay in its full length."""
+        if self._note is not None and (self.moving or self._held):
             self._clear()
-            print(self._note, file=self.out, flush=True)
-            self._note, self._shown = None, ""
+            self._put(self._note)
+        self._note = None
 
     def _move(self, text: str) -> None:
         """Show `text` in place of the line that was shown last; a terminal would wrap a longer one."""

@@ -144,6 +144,21 @@ def test_notes_with_figures_of_the_same_thing_move_on_a_terminal(make_spec: Make
     assert screen.lines() == [*first, "env a1: ready, 7 packages", "started abcd"]
 
 
+def test_a_pipe_gets_few_notes_of_the_same_thing_and_the_last_one(make_spec: Make) -> None:
+    pipe, clock_ = io.StringIO(), Clock()
+    progress = Progress(make_spec(), pipe, clock_)
+    for second in range(25):
+        clock_.seconds = float(second)
+        progress.note(f"env a1: {second} MB of 24")
+    progress.note("env a1: its lock has no digests")
+    progress.note("started abcd")
+    progress.close()
+    shown = ["0", "10", "20", "24"]
+    assert pipe.getvalue().splitlines() == [
+        *(f"env a1: {number} MB of 24" for number in shown), "env a1: its lock has no digests", "started abcd",
+    ]  # fmt: skip
+
+
 def test_fatal_events_are_printed_at_once(make_spec: Make) -> None:
     pipe = io.StringIO()
     progress = Progress(make_spec(), pipe)
