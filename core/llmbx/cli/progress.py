@@ -189,7 +189,7 @@ def _same_thing(before: str, text: str) -> bool:
 
 
 def _bar(share: float) -> str:
-    done = round(BAR * min(1.0, share))
+    done = int(BAR * min(1.0, share))
     return "━" * done + "─" * (BAR - done)
 
 
