@@ -1,0 +1,1 @@
+"""Published figures as one table, and predictions that are calibrated on it."""

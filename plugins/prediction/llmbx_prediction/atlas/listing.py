@@ -1,0 +1,192 @@
+"""Select the published figures for a question, nearest configuration first, and the standing of a figure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from llmbx.api import UsageError, Value, did_you_mean
+
+from ..case import Case
+from ..cost.model import Model
+from .near import differences
+from .row import Row
+from .standing import Spread, Standing, spreads, standing
+
+if TYPE_CHECKING:
+    from llmbx.api.verbs import Workspace
+
+    from ..target import Asked
+
+CONVENTION = "causal"
+"""The convention of `tflops_per_gpu` in every row."""
+
+
+class Mine(Value, frozen=True):
+    """A finished run of the user, as far as its standing needs it."""
+
+    workload: str
+    size: str
+    gpu_type: str
+    gpus: int
+    dtype: str
+    gbs: int
+    rate: float
+    name: str
+
+
+class Listing(Value, frozen=True):
+    """The answer to a question: rows with their figures, and the standing of a run or rate."""
+
+    model: str
+    gpu_type: str | None
+    gpus: int | None
+    dtype: str | None
+    flops_convention: str
+    rows: list[dict[str, Any]]
+    standing: Standing | None = None
+    spreads: list[Spread] = []
+
+    def lines(self) -> list[str]:
+        """The standing and the spreads in words."""
+        found = []
+        if (one := self.standing) is not None:
+            place = (
+                f"percentile {one.percentile:.0f}, median {one.median:.0f}, fastest {one.fastest:.0f}"
+                if one.percentile is not None and one.median is not None and one.fastest is not None
+                else "too few for a percentile"
+            )
+            found.append(f"{one.tokens_per_s_per_gpu:.0f} tokens/s per GPU among {one.among} published figures "
+                         f"({one.of}): {place}")  # fmt: skip
+        for item in self.spreads[:6]:
+            found.append(
+                f"{item.source}: {item.organizations} organizations with {item.gpus} x {item.gpu_type}, GBS {item.gbs} "
+                f"({item.task}): {item.fastest_s:.4g} to {item.slowest_s:.4g} s, the slowest "
+                f"{item.slowest_above_fastest_percent:.1f} % above the fastest"
+            )
+        return found
+
+
+def of_run(name: str, workspace: Workspace) -> Mine:
+    """A finished run by its id, folder or `last`. Raises `UsageError` if it was not measured."""
+    from llmbx.api.verbs import history
+
+    run = history.find_run(workspace.install, name)
+    result, spec = history.refresh_result(run, workspace.plugins), run.record.spec
+    rate = result.tokens_per_s_per_gpu if result is not None else None
+    if rate is None:
+        raise UsageError(f"--run {name}: {run.record.run_id} has no measured tokens/s")
+    if spec.mini:
+        raise UsageError(f"--run {name}: {run.record.run_id} is a mini, which no published figure is comparable with")
+    return Mine(workload=spec.workload, size=spec.size, gpu_type=spec.gpu_type, gpus=spec.gpus, dtype=spec.dtype,
+                gbs=spec.global_batch_size, rate=rate, name=run.record.run_id)  # fmt: skip
+
+
+def build(asked: Asked, rows: Sequence[Row], workspace: Workspace, near: int, task: str | None, mine: Mine | None,
+          rate: float | None) -> Listing:  # fmt: skip
+    """The rows of the model with these options, then the `near` nearest of other models. Raises `UsageError`."""
+    from ..target import model_of
+
+    model, _, _ = model_of(asked, workspace)
+    gpu_type, dtype = asked.gpu_type or (mine.gpu_type if mine else None), asked.dtype or (mine.dtype if mine else None)
+    gpus = asked.gpus or (mine.gpus if mine else None)
+    _check(gpu_type, asked.release, rows)
+    wanted = {"gpu_type": gpu_type, "dtype": dtype, "release": asked.release, "task": task}
+    matching = [row for row in rows if _matches(row, wanted)]
+    same = [row for row in matching if row.model == model.name]
+    centre = _centre(model, gpu_type, gpus, dtype, task, same)
+    shown = _ranked(same, centre) + _ranked([row for row in matching if row.model != model.name], centre)[:near]
+    rate = mine.rate if mine else rate
+    return Listing(
+        model=model.name, gpu_type=gpu_type, gpus=gpus, dtype=dtype, flops_convention=CONVENTION,
+        rows=[_flat(row, centre) for row in shown],
+        standing=_standing(rate, same, wanted, mine) if rate is not None else None,
+        spreads=spreads([row for row in rows if _matches(row, {**wanted, "dtype": None}) and row.model == model.name
+                         and gpus in (None, row.gpus)]),
+    )  # fmt: skip
+
+
+def _check(gpu_type: str | None, release: str | None, rows: Sequence[Row]) -> None:
+    for option, value, known in (
+        ("--gpu-type", gpu_type, {row.gpu_type for row in rows}), ("--release", release, {row.release for row in rows}),
+    ):  # fmt: skip
+        if value is not None and value not in known:
+            raise UsageError(f"{option} {value}: no published figure has it{did_you_mean(value, sorted(known))}; "
+                             f"known: {', '.join(sorted(known))}")  # fmt: skip
+
+
+def _matches(row: Row, wanted: dict[str, str | None]) -> bool:
+    """Whether a row has what is wanted. A row whose dtype is not published matches none."""
+    return all(value in (None, getattr(row, name)) for name, value in wanted.items())
+
+
+def _standing(rate: float, same: Sequence[Row], wanted: dict[str, str | None], mine: Mine | None) -> Standing:
+    of = ", ".join(value for name, value in wanted.items() if value and name != "task") or "all"
+    task = wanted["task"] or "pretrain"
+    found = standing(rate, [row for row in same if row.task == task and row.layers is None], of)
+    return found.replace(of=f"{found.of}; {mine.name}") if mine else found
+
+
+def _centre(model: Model, gpu_type: str | None, gpus: int | None, dtype: str | None, task: str | None,
+            same: Sequence[Row]) -> Case:  # fmt: skip
+    """The configuration that distances are measured from: what is asked, filled up by the newest row of the model."""
+    newest = max((case for row in same if (case := row.case())), key=lambda case: case.when, default=None)
+    centre = newest or Case(model=model, gpu_type=gpu_type or "h100", gpus=gpus or 64, dtype=dtype or "bf16",
+                            gbs=(gpus or 64) * 16, seq=model.seq)  # fmt: skip
+    asked: dict[str, Any] = {"gpu_type": gpu_type, "gpus": gpus, "dtype": dtype, "task": task}
+    return centre.replace(model=model, **{name: value for name, value in asked.items() if value is not None})
+
+
+def _ranked(rows: Sequence[Row], centre: Case) -> list[Row]:
+    return sorted(rows, key=lambda row: (_distance(row, centre) is None, _distance(row, centre) or 0.0, -row.when))
+
+
+def _distance(row: Row, centre: Case) -> float | None:
+    return sum(_apart(row, centre).values()) if _case(row) is not None else None
+
+
+def _case(row: Row) -> Case | None:
+    """The configuration of a row; one whose dtype is not published is taken as BF16, only for its distance."""
+    return (row if row.dtype else row.replace(dtype="bf16")).case()
+
+
+def _apart(row: Row, centre: Case) -> dict[str, float]:
+    case = _case(row)
+    return differences(centre, case) if case is not None else {}
+
+
+def _flat(row: Row, centre: Case) -> dict[str, Any]:
+    """A row for the table, JSON and CSV."""
+    apart = _apart(row, centre)
+    found = {name: getattr(row, name) for name in row.__struct_fields__}
+    return found | {
+        "tflops_per_gpu": row.tflops_per_gpu(), "flops_convention": CONVENTION, "layout": layout(row),
+        "distance": sum(apart.values()) if _case(row) is not None else None, "differs_in": ", ".join(apart),
+    }  # fmt: skip
+
+
+def layout(row: Row) -> str:
+    """The degrees of parallelism above 1, in the recipes' letters."""
+    degrees = [(name, getattr(row, name)) for name in ("tp", "pp", "cp", "ep", "vp", "mbs")]
+    texts = [f"{name.upper()}{value}" for name, value in degrees if value and (value > 1 or name == "mbs")]
+    return " ".join([*texts, *(["FSDP"] if row.fsdp else []), *([f"L{row.layers}"] if row.layers else [])])
+
+
+def models(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """One line for each model: how many rows, on which GPUs, from where."""
+    found = defaultdict(list)
+    for row in rows:
+        found[row.model].append(row)
+    return [
+        {
+            "model": name, "rows": len(cell), "gpu_types": sorted({row.gpu_type for row in cell}),
+            "gpus": _span([row.gpus for row in cell]), "releases": len({(row.source, row.release) for row in cell}),
+            "sources": sorted({row.source for row in cell}),
+        }
+        for name, cell in sorted(found.items())
+    ]  # fmt: skip
+
+
+def _span(numbers: Sequence[int]) -> str:
+    return str(min(numbers)) if min(numbers) == max(numbers) else f"{min(numbers)}-{max(numbers)}"

@@ -1,0 +1,79 @@
+"""The user's own tables: CSV files in the folder `atlas` of the install, with the columns of the shipped table."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from llmbx.api import UsageError, did_you_mean
+
+from . import table
+from .row import Row
+
+FOLDER = "atlas"
+REQUIRED = ("model", "gpu_type", "gpus")
+
+
+def rows(install: Path) -> tuple[Row, ...]:
+    """The rows of all own tables of the install."""
+    return tuple(row for path in files(install) for row in table.read(path))
+
+
+def files(install: Path) -> list[Path]:
+    """The own tables of the install."""
+    return sorted((install / FOLDER).glob("*.csv"))
+
+
+def add(install: Path, file: Path, name: str) -> tuple[Path, int]:
+    """Check a table and copy it into the install under a name. Returns where it is, and how many rows it has.
+
+    Raises `UsageError` for a cell that is not valid, a row without any figure, and a name that is not a file's name.
+    """
+    if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):
+        raise UsageError(f"--name {name}: expected letters, digits, `-`, `_` and `.`")
+    found = tuple(_complete(row, f"{file}: row {number}") for number, row in enumerate(_read(file, name), 1))
+    if not found:
+        raise UsageError(f"{file}: the table has no rows")
+    path = install / FOLDER / f"{name}.csv"
+    table.write(path, found)
+    return path, len(found)
+
+
+def remove(install: Path, name: str) -> Path:
+    """Delete an own table. Raises `UsageError` if there is none with this name."""
+    known = {path.stem: path for path in files(install)}
+    if name not in known:
+        raise UsageError(f"no own table named '{name}'{did_you_mean(name, known)}")
+    known[name].unlink()
+    return known[name]
+
+
+def _read(file: Path, name: str) -> Sequence[Row]:
+    defaults = {"source": name, "release": "own", "when": f"{_now():.3f}", "stack": "own"}
+    return table.read(file, defaults, REQUIRED)
+
+
+def _now() -> float:
+    return 1970 + time.time() / 31556952
+
+
+def _complete(row: Row, place: str) -> Row:
+    """The row with step time and tokens/s per GPU computed from each other. Raises `UsageError` for impossible rows."""
+    row.shape()
+    if row.gpus < 1 or (row.gbs is not None and row.gbs < 1) or (row.seq is not None and row.seq < 1):
+        raise UsageError(f"{place}: gpus, gbs and seq must be >= 1")
+    figures = (row.step_time_s, row.tokens_per_s_per_gpu, row.memory_gb)
+    if any(figure is not None and not 0 < figure < 1e12 for figure in figures):
+        raise UsageError(f"{place}: step_time_s, tokens_per_s_per_gpu and memory_gb must be > 0")
+    if all(figure is None for figure in figures):
+        raise UsageError(f"{place}: expected step_time_s, tokens_per_s_per_gpu or memory_gb")
+    if not row.gbs or not row.seq:
+        return row
+    work = row.gbs * row.seq / row.gpus
+    if row.step_time_s is None and row.tokens_per_s_per_gpu is not None:
+        return row.replace(step_time_s=work / row.tokens_per_s_per_gpu)
+    if row.tokens_per_s_per_gpu is None and row.step_time_s is not None:
+        return row.replace(tokens_per_s_per_gpu=work / row.step_time_s)
+    return row

@@ -1,0 +1,55 @@
+"""One configuration whose performance is predicted, or was published."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from llmbx.api import Value
+
+from .cost.model import Model
+
+Recompute = Literal["none", "selective", "full"]
+Task = Literal["pretrain", "sft", "lora"]
+
+
+class Case(Value, frozen=True, kw_only=True):
+    """A model on GPUs with its parallelism. Lengths are in tokens, batch sizes in samples, `when` in years.
+
+    `dtype` is that of the matrix products: bf16, fp8 (one scale per tensor), mxfp8, nvfp4. `fsdp` says whether
+    parameters are sharded over data parallelism. `stack` is the framework with its images, `when` its release date.
+    """
+
+    model: Model
+    gpu_type: str
+    gpus: int
+    dtype: str
+    gbs: int
+    mbs: int = 1
+    seq: int
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    etp: int = 1
+    vp: int = 1
+    fsdp: bool = False
+    recompute: Recompute = "none"
+    task: Task = "pretrain"
+    stack: str = "megatron-bridge"
+    when: float = 2026.6
+    release: str = ""
+
+    @property
+    def dp(self) -> float:
+        """Data parallelism."""
+        return max(1.0, self.gpus / (self.tp * self.pp * self.cp))
+
+    @property
+    def accumulation(self) -> float:
+        """Micro-batches per step of one replica."""
+        return max(1.0, self.gbs / (self.mbs * self.dp))
+
+    @property
+    def tokens_per_gpu(self) -> float:
+        """Tokens per step and GPU."""
+        return self.gbs * self.seq / self.gpus
