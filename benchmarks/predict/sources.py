@@ -96,6 +96,7 @@ def cards(folder: Path) -> Iterator[Row]:
         )  # fmt: skip
 
 
+LAYOUT = ("mbs", "tp", "pp", "cp", "ep", "etp", "vp", "fsdp")
 EXEMPLAR: dict[str, dict[str, Any]] = {
     "llama 3.1 8b": {"model": "llama3.1-8b", "tp": 1, "pp": 1, "cp": 2, "vp": 1},
     "llama 3.1 70b bf16": {"model": "llama3.1-70b", "tp": 4, "pp": 4, "cp": 2, "vp": 5},
@@ -141,13 +142,13 @@ def _exemplar(line: dict[str, str], title: str, key: str, step: float, total: fl
     if line["gpu"] == "GB200":
         known |= {"grok1": {"tp": 4, "pp": 1, "cp": 1, "ep": 8, "etp": 4, "vp": 1},
                   "llama3.1-405b": {"tp": 4, "pp": 8, "cp": 2, "vp": 8}}.get(model.name, {})  # fmt: skip
-    stack = known.pop("stack", "nemo")
+    stack = known.pop("stack", "nemo2")
     return Row(
         source="DGX Cloud benchmarking recipes", release=release, when=date(release),
         place=f"{line['file']}:{line['line']}", organization="NVIDIA", stack=stack, model=model.name,
         gpu_type=line["gpu"].lower(), gpus=gpus, dtype="fp8" if "fp8" in title else "bf16",
         gbs=max(1, round(total * step / seq)), seq=seq, step_time_s=step, tokens_per_s_per_gpu=total / gpus,
-        assumed="" if printed else "parallelism", **({"mbs": 1, "ep": 1, "etp": 1} | known),
+        assumed="" if printed else "parallelism", **(dict.fromkeys(LAYOUT[:-1], 1) | known),
     )  # fmt: skip
 
 
@@ -260,9 +261,27 @@ def titan(folder: Path) -> Iterator[Row]:
 READERS: tuple[Callable[[Path], Iterator[Row]], ...] = (bridge, cards, exemplar, mlperf, foundry, titan)
 
 
+def with_layouts(rows: list[Row]) -> list[Row]:
+    """The rows, with the layout of verification cards from the newest page with the same model, GPUs and dtype.
+
+    Both run the recipe for this GPU type and number, which the cards name without printing its layout.
+    """
+    pages = {_cell(row): row for row in sorted(rows, key=lambda row: row.when) if row.source == BRIDGE}
+    return [
+        row.replace(assumed="parallelism", **{name: getattr(pages[_cell(row)], name) for name in LAYOUT})
+        if row.tp is None and row.note == "performance" and _cell(row) in pages
+        else row
+        for row in rows
+    ]
+
+
+def _cell(row: Row) -> tuple[object, ...]:
+    return row.model, row.gpu_type, row.gpus, row.dtype, row.seq, row.task
+
+
 def all_rows(folder: Path) -> list[Row]:
     """The rows of every source. Raises `UsageError` if the folder has not all of them."""
     try:
-        return [row for reader in READERS for row in reader(folder)]
+        return with_layouts([row for reader in READERS for row in reader(folder)])
     except FileNotFoundError as error:
         raise UsageError(f"{folder}: {Path(error.filename).name} is missing") from error

@@ -16,7 +16,8 @@ class Case(Value, frozen=True, kw_only=True):
     """A model on GPUs with its parallelism. Lengths are in tokens, batch sizes in samples, `when` in years.
 
     `dtype` is that of the matrix products: bf16, fp8 (one scale per tensor), mxfp8, nvfp4. `fsdp` says whether
-    parameters are sharded over data parallelism. `stack` is the framework with its images, `when` its release date.
+    parameters are sharded over data parallelism, `sequence_parallel` whether tensor parallelism also shards what is
+    outside of the matrix products. `stack` is the framework with its images, `when` its release date.
     """
 
     model: Model
@@ -33,7 +34,9 @@ class Case(Value, frozen=True, kw_only=True):
     etp: int = 1
     vp: int = 1
     fsdp: bool = False
+    sequence_parallel: bool = True
     recompute: Recompute = "none"
+    offload_layers: int = 0
     task: Task = "pretrain"
     stack: str = "megatron-bridge"
     when: float = 2026.6

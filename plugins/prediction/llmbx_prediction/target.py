@@ -12,7 +12,7 @@ from llmbx.api import RunSpec, UsageError, did_you_mean
 from .atlas.near import distance
 from .case import Case
 from .cost.model import Model, known, of_shape
-from .cost.rates import LOW, WIDE
+from .cost.rates import LOW, WIDE, rates
 
 if TYPE_CHECKING:
     from llmbx.api import Workload
@@ -28,6 +28,8 @@ SHAPE = {"layers", "hidden", "ffn", "heads", "groups", "head_width", "vocab", "e
 ALIASES = {"hidden_size": "hidden", "ffn_hidden_size": "ffn", "query_groups": "groups", "vocab_size": "vocab"}
 RECOMPUTE = ("none", "selective", "full")
 DTYPES = (*WIDE, *LOW)
+OTHER_NAMES = {"fp8_mx": "mxfp8", "fp8-mx": "mxfp8", "fp8_cs": "fp8", "fp8-cs": "fp8", "fp4": "nvfp4"}
+"""Dtypes under the names of other pages."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,19 +97,33 @@ def target(asked: Asked, rows: Sequence[Row], workspace: Workspace) -> Target:
     if asked.gpu_type is None or asked.gpus is None:
         missing = "--gpu-type" if asked.gpu_type is None else "--gpus"
         raise UsageError(f"{missing} is required: a prediction is for GPUs of one type and number")
+    rates(asked.gpu_type).peak(_dtype(asked.dtype or "bf16"))
     shape, settings = _split(asked.settings)
     model = _reshaped(model, shape)
     spec = _resolved(asked, workload, size, workspace) if workload is not None else None
-    if spec is not None:
-        return Target(_changed(_of_spec(spec, model, asked), settings), f"catalog, recipe {spec.recipe}", spec)
+    if spec is not None and workload is not None:
+        return Target(
+            _changed(_of_spec(spec, model, asked, workload), settings), f"catalog, recipe {spec.recipe}", spec
+        )
     case, base = _of_nearest(model, asked, rows)
-    return Target(_changed(case, settings), base)
+    if "gbs" in settings:
+        return Target(_changed(case, settings), base)
+    whole = {**settings, "gbs": str(_divisible(case, settings))}
+    return Target(_changed(case, whole), base)
+
+
+def _divisible(case: Case, settings: Mapping[str, str]) -> int:
+    """The global batch nearest to that of the case which the micro-batches of the settings divide."""
+    mbs, tp, pp, cp = (_integer(name, settings[name]) if name in settings else getattr(case, name)
+                       for name in ("mbs", "tp", "pp", "cp"))  # fmt: skip
+    unit = mbs * max(1, case.gpus // (tp * pp * cp))
+    return max(1, round(case.gbs / unit)) * unit
 
 
 def _split(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """The settings of the model and those of the configuration. Raises `UsageError` for an unknown one."""
     named = {ALIASES.get(key, key): value for key, value in settings.items()}
-    allowed = INTEGERS | SHAPE | {"fsdp", "recompute"}
+    allowed = INTEGERS | SHAPE | {"fsdp", "recompute", "fp8_recipe"}
     for key in named:
         if key not in allowed:
             raise UsageError(f"--set {key}: unknown setting{did_you_mean(key, sorted(allowed))}")
@@ -135,9 +151,11 @@ def _reshaped(model: Model, shape: Mapping[str, str]) -> Model:
 
 
 def _changed(case: Case, settings: Mapping[str, str]) -> Case:
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = _consequences(settings)
     for key, text in settings.items():
-        if key == "fsdp":
+        if key == "fp8_recipe":
+            values["dtype"] = "mxfp8" if text == "mx" else "fp8"
+        elif key == "fsdp":
             if text.lower() not in ("true", "false", "0", "1", "on", "off"):
                 raise UsageError(f"--set fsdp={text}: expected true or false")
             values[key] = text.lower() in ("true", "1", "on")
@@ -148,6 +166,13 @@ def _changed(case: Case, settings: Mapping[str, str]) -> Case:
         else:
             values[key] = _integer(key, text)
     return check(case.replace(**values))
+
+
+def _consequences(settings: Mapping[str, str]) -> dict[str, Any]:
+    """What follows from the pipeline: none has no virtual stages, one has neither FSDP nor offloaded layers."""
+    if "pp" not in settings:
+        return {}
+    return {"vp": 1} if settings["pp"] == "1" else {"fsdp": False, "offload_layers": 0}
 
 
 def check(case: Case) -> Case:
@@ -176,7 +201,8 @@ def _resolved(asked: Asked, workload: Workload | None, size: str | None, workspa
     from llmbx.api.verbs import Request
 
     assert workload is not None
-    dtype = LOW.get(asked.dtype, asked.dtype) if asked.dtype else None
+    named = _dtype(asked.dtype) if asked.dtype else None
+    dtype = LOW.get(named, named) if named else None
     request = Request(workload=workload.name, plugin=workload.plugin, size=size, dtype=dtype, gpu_type=asked.gpu_type,
                       gpus=asked.gpus)  # fmt: skip
     try:
@@ -186,24 +212,24 @@ def _resolved(asked: Asked, workload: Workload | None, size: str | None, workspa
     return spec if all(finding.warning for finding in spec.findings) else None
 
 
-def _of_spec(spec: RunSpec, model: Model, asked: Asked) -> Case:
+def _of_spec(spec: RunSpec, model: Model, asked: Asked, workload: Workload) -> Case:
     p, dtype = spec.parallelism, asked.dtype or spec.dtype
     if asked.dtype is None and dtype == "fp8" and spec.settings.get("fp8_recipe") == "mx":
         dtype = "mxfp8"
-    released = asked.release or spec.origins.get("release") or _release_of(spec)
+    released = asked.release or _release_of(spec, workload)
     return Case(
         model=model, gpu_type=spec.gpu_type, gpus=spec.gpus, dtype=_dtype(dtype), gbs=spec.global_batch_size,
         mbs=spec.micro_batch_size, seq=spec.model.sequence_length, tp=p.tp, pp=p.pp, cp=p.cp, ep=p.ep or 1,
         etp=p.etp or (p.tp if model.experts else 1), vp=p.vp or 1, fsdp=bool(p.fsdp),
-        recompute="selective" if spec.recompute_layers else "none", stack=_stack(spec.driver),
-        when=when_of(released), release=released,
+        recompute="selective" if spec.recompute_layers else "none", offload_layers=spec.offload_layers,
+        stack=_stack(spec.driver), when=when_of(released), release=released,
     )  # fmt: skip
 
 
-def _release_of(spec: RunSpec) -> str:
-    """The year and month in the tag of the image, which names the release."""
-    found = re.search(r":v?(\d\d\.\d\d(?:\.\d\d)?)", spec.image.reference if spec.image else "")
-    return found[1] if found else ""
+def _release_of(spec: RunSpec, workload: Workload) -> str:
+    """The year and month in which the recipe was released; empty if it has none."""
+    released = next((recipe.released for recipe in workload.recipes if recipe.name == spec.recipe), "")
+    return released if re.match(r"\d\d\.\d\d", released) else ""
 
 
 def _stack(driver: str) -> str:
@@ -221,6 +247,7 @@ def when_of(release: str, default: float = 2026.63) -> float:
 
 
 def _dtype(name: str) -> str:
+    name = OTHER_NAMES.get(name, name)
     if name not in DTYPES:
         raise UsageError(f"--dtype {name}: no prediction for this dtype{did_you_mean(name, DTYPES)}: "
                          f"expected {', '.join(DTYPES)}")  # fmt: skip
@@ -233,7 +260,7 @@ def _of_nearest(model: Model, asked: Asked, rows: Sequence[Row]) -> tuple[Case, 
     dtype = _dtype(asked.dtype or ("bf16" if asked.gpu_type == "a100" else "fp8"))
     plain = Case(model=model, gpu_type=asked.gpu_type, gpus=asked.gpus, dtype=dtype, gbs=asked.gpus * 16, seq=model.seq,
                  when=when_of(asked.release or ""), release=asked.release or "")  # fmt: skip
-    cases = [(row, case) for row in rows if row.model == model.name and row.task == "pretrain" and (case := row.case())]
+    cases = [(row, case) for row in rows if _is_base(row, model) and (case := row.case())]
     if not cases:
         return plain.replace(gbs=16 * asked.gpus, ep=_experts_in(model, asked.gpus)), "no published configuration"
     if asked.dtype is None:
@@ -245,6 +272,10 @@ def _of_nearest(model: Model, asked: Asked, rows: Sequence[Row]) -> tuple[Case, 
         when=when_of(release, case.when) if asked.release else case.when, release=release,
     )  # fmt: skip
     return _fitted(scaled, case), f"{row.source} {row.release}: {row.gpus} x {row.gpu_type} {row.dtype}"
+
+
+def _is_base(row: Row, model: Model) -> bool:
+    return row.model == model.name and row.task == "pretrain" and row.tp is not None and row.note != "functional"
 
 
 def _apart(plain: Case, case: Case) -> float:

@@ -1,0 +1,139 @@
+"""Calibrate the prediction on the shipped table: the scales of the kernel, and the widths of the intervals.
+
+Usage: python benchmarks/predict/calibrate.py [ROUNDS]
+
+The search is deterministic: coordinate steps over the scales that lower the log loss of figures that are predicted
+without those of their own group (model and GPU type; release; model), beginning at the values of the present file or,
+with `--fresh`, at `SCALES`. ROUNDS 0 only recomputes the intervals.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from folds import FOLDS, groups
+
+from llmbx_prediction.atlas import table
+from llmbx_prediction.cost.roofline import NAMES
+from llmbx_prediction.regression.features import features
+from llmbx_prediction.regression.kernel import COMPONENTS, NOISE
+from llmbx_prediction.regression.posterior import Posterior
+from llmbx_prediction.regression.shipped import KNOWN, LEVEL, Calibration, familiarity, usable
+
+TARGET = Path(__file__).parents[2] / "plugins" / "prediction" / "llmbx_prediction" / "data" / "calibration.toml"
+COEFFICIENTS = dict(zip(NAMES, (1.7, 1.8, 2.5, 1.2, 0.8, 0.6, 0.3, 1.0, 1.2, 0.5, 0.4, 0.4, 0.3, 0.6, 0.7, 0.7, 0.8),
+                        strict=True))  # fmt: skip
+"""Seconds of each term over those at rated speed: the inverse of usual efficiencies, rounded."""
+SCALES = {
+    "all": 0.05, "terms": 0.3, "terms by GPU": 0.06, "terms by family": 0.1, "terms by dtype": 0.05,
+    "terms by stack": 0.3, "model": 0.03, "dtype": 0.02, "dtype by generation": 0.02, "dtype by family": 0.04,
+    "GPU by family": 0.06, "stack": 0.1, "task": 0.03, "stack over time": 0.04, "model over time": 0.02,
+    "family over time": 0.06, "layout": 0.03, "shape by generation": 0.09, "shape and layout": 0.05, "cell": 0.01,
+    "cell over time": 0.01, NOISE: 0.03,
+}  # fmt: skip
+"""Where the search begins."""
+START, PRIOR_WIDTH, PRIOR_WEIGHT = 0.05, 0.8, 1 / 300
+WEIGHTS = {"model and GPU": 1.0, "release": 0.3, "model": 0.25}
+"""Importance of the folds in the loss."""
+ELSEWHERE, ELSEWHERE_INTERVAL = 0.2, 0.1
+"""Importance of a figure that is not of the newest source: in the loss, and for the intervals. Older recipes change less
+between releases, so their errors alone would make the intervals too narrow."""
+LARGEST, SMALLEST, LEAST_NOISE = math.log(1.6), -7.0, math.log(0.03)
+"""Limits of the search, in logarithms. With less noise figures of one table would count as independent evidence."""
+
+
+def loss(posterior: Posterior, folds: dict[str, list[object]], weights: np.ndarray) -> float:
+    """Mean log loss of Student's t with four degrees of freedom, and the prior of the scales."""
+    total = 0.0
+    for name, importance in WEIGHTS.items():
+        errors, deviations = posterior.without(folds[name])
+        parts = np.log(deviations) + 3.0 * np.log1p((errors / deviations) ** 2 / 5)
+        total += importance * float((weights * parts).sum() / weights.sum())
+    prior = sum(0.5 * ((math.log(scale) - math.log(START)) / PRIOR_WIDTH) ** 2 for scale in posterior.scales.values())
+    return total + PRIOR_WEIGHT * prior
+
+
+def search(used: list, folds: dict, scales: dict[str, float], rounds: int) -> dict[str, float]:
+    """Lower the loss by steps of one scale at a time."""
+    cases, seconds = [case for _, case, _ in used], [time for *_, time in used]
+    weights = np.array([1.0 if "performance summary" in row.source else ELSEWHERE for row, *_ in used])
+    random, steps = np.random.default_rng(0), dict.fromkeys(scales, 0.8)
+    known = features(cases, COEFFICIENTS)
+    matrices = {name: component(known, known) for name, component in COMPONENTS.items()}
+
+    def value(found: dict[str, float]) -> float:
+        base = np.zeros((len(cases), len(cases)))
+        for name, matrix in matrices.items():
+            base += found[name] ** 2 * matrix
+        return loss(Posterior(cases, seconds, COEFFICIENTS, found, known, base), folds, weights)
+
+    best = value(scales)
+    for number in range(rounds):
+        for name in random.permutation(sorted(scales)):
+            for sign in (1, -1):
+                least = LEAST_NOISE if name == NOISE else SMALLEST
+                moved = min(max(math.log(scales[name]) + sign * steps[name], least), LARGEST)
+                tried = {**scales, str(name): math.exp(moved)}
+                if (found := value(tried)) < best - 1e-5:
+                    best, scales = found, tried
+                    steps[name] *= 1.3
+                    break
+            else:
+                steps[name] *= 0.5
+        print(f"round {number + 1}: loss {best:.4f}", flush=True)
+    return scales
+
+
+def intervals(used: list, folds: dict, posterior: Posterior) -> dict[str, float]:
+    """The width of the intervals by what is known: quantiles of the errors over their deviations in all folds."""
+    pairs = defaultdict(list)
+    for name in FOLDS:
+        errors, deviations = posterior.without(folds[name])
+        ratios = np.abs(errors) / deviations
+        for index, (row, case, _) in enumerate(used):
+            rest = [other for position, (_, other, _) in enumerate(used) if folds[name][position] != folds[name][index]]
+            weight = 1.0 if "performance summary" in row.source else ELSEWHERE_INTERVAL
+            pairs[familiarity(case, rest)].append((float(ratios[index]), weight))
+    for name in KNOWN:
+        print(f"known: {name:14} {len(pairs[name]):4} figures, {_quantile(pairs[name]):.2f} standard deviations")
+    return {name: round(max(1.2, _quantile(pairs[name])), 3) for name in KNOWN}
+
+
+def _quantile(pairs: list[tuple[float, float]]) -> float:
+    """The weighted quantile of the level of the intervals."""
+    values, weights = np.array(sorted(pairs)).T
+    return float(values[np.searchsorted(np.cumsum(weights) / weights.sum(), LEVEL)])
+
+
+def write(calibration: Calibration) -> None:
+    """Write the calibration as TOML."""
+    lines = ["# Written by benchmarks/predict/calibrate.py from the table of published figures.",
+             "# See docs/prediction.md."]  # fmt: skip
+    tables = ("coefficients", "scales", "quantiles")
+    for name, values in ((name, getattr(calibration, name)) for name in tables):
+        lines += ["", f"[{name}]", *(f'"{key}" = {value:.4g}' for key, value in values.items())]
+    TARGET.write_text("\n".join(lines) + "\n")
+
+
+def main(rounds: int, fresh: bool) -> None:
+    """Calibrate and write the file."""
+    used = usable(table.shipped())
+    folds = {name: groups(used, name) for name in FOLDS}
+    names = (*COMPONENTS, NOISE)
+    scales = {name: SCALES[name] for name in names}
+    if not fresh and TARGET.exists():
+        from llmbx_prediction.regression.shipped import calibration
+
+        scales = {name: calibration().scales[name] for name in names}
+    scales = {name: float(f"{value:.4g}") for name, value in search(used, folds, scales, rounds).items()}
+    posterior = Posterior([case for _, case, _ in used], [time for *_, time in used], COEFFICIENTS, scales)
+    write(Calibration(coefficients=COEFFICIENTS, scales=scales, quantiles=intervals(used, folds, posterior)))
+
+
+if __name__ == "__main__":
+    words = [word for word in sys.argv[1:] if word != "--fresh"]
+    main(int(words[0]) if words else 25, "--fresh" in sys.argv)

@@ -1,0 +1,194 @@
+"""Measure the error of predictions for figures that are left out, beside three simple baselines.
+
+Usage: python benchmarks/predict/errors.py [FOLDER]
+
+FOLDER has the tables that are not shipped (vtrain/, megatron_lm_golden_values.csv); the default is the variable
+PREDICT_DATA. Each group is left out and the prediction calibrated again without it: coefficients and outliers are
+learned from the rest; the scales of the kernel and the widths of the intervals are those that ship.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+
+import numpy as np
+from folds import Used, groups, series
+
+from llmbx_prediction.atlas import table
+from llmbx_prediction.atlas.row import Row
+from llmbx_prediction.case import Case
+from llmbx_prediction.regression.posterior import Posterior
+from llmbx_prediction.regression.shipped import Calibration, calibration, familiarity, usable
+
+Predicted = dict[int, tuple[float, float, float]]
+"""Index of a figure -> predicted seconds, and the ends of the interval."""
+Subset = Callable[[Row], bool]
+
+
+def posterior(used: Used, shipped: Calibration) -> Posterior:
+    """The prediction, calibrated on these figures."""
+    return Posterior([c for _, c, _ in used], [t for *_, t in used], shipped.coefficients, shipped.scales)
+
+
+def left_out(used: Used, keys: Sequence[Hashable], wanted: Sequence[bool], shipped: Calibration) -> Predicted:
+    """The prediction of every wanted figure by the figures of all other groups."""
+    found: Predicted = {}
+    members: dict[Hashable, list[int]] = defaultdict(list)
+    for index, key in enumerate(keys):
+        members[key].append(index)
+    for key, group in members.items():
+        asked = [index for index in group if wanted[index]]
+        if not asked:
+            continue
+        rest = [item for index, item in enumerate(used) if keys[index] != key]
+        means, deviations = posterior(rest, shipped).predict([used[index][1] for index in asked])
+        for index, mean, deviation in zip(asked, means, deviations, strict=True):
+            known = familiarity(used[index][1], (case for _, case, _ in rest))
+            width = float(np.exp(deviation * shipped.quantiles[known]))
+            found[index] = float(mean), float(mean) / width, float(mean) * width
+    return found
+
+
+def line(name: str, used: Used, found: Predicted) -> None:
+    """Print the error of predictions: mean, median, 90th percentile of the absolute error, and the coverage."""
+    if not found:
+        return
+    errors = [abs(mean / used[index][2] - 1) for index, (mean, _, _) in found.items()]
+    inside = [low <= used[index][2] <= high for index, (_, low, high) in found.items()]
+    known = any(low < high for _, low, high in found.values())
+    coverage = f"{100 * statistics.mean(inside):9.1f}" if known else f"{'-':>9}"
+    widths = [high / low for _, low, high in found.values()]
+    print(f"  {name:34} {len(errors):5} {100 * statistics.mean(errors):7.1f} {100 * statistics.median(errors):7.1f} "
+          f"{100 * float(np.quantile(errors, 0.9)):7.1f} {coverage} {statistics.median(widths):7.2f}")  # fmt: skip
+
+
+def heading(text: str) -> None:
+    """Print the heading of a table of errors."""
+    print(f"\n{text}\n  {'':34} {'n':>5} {'mean':>7} {'median':>7} {'p90':>7} {'coverage':>9} {'width':>7}")
+
+
+def exactly(seconds: dict[int, float]) -> Predicted:
+    """Predictions without an interval."""
+    return {index: (value, value, value) for index, value in seconds.items()}
+
+
+def constant(used: Used, keys: Sequence[Hashable], wanted: Sequence[bool]) -> Predicted:
+    """The median TFLOP/s of the other groups on the same GPU with the same dtype."""
+    rates = [row.tflops_per_gpu() or 0.0 for row, *_ in used]
+    found = {}
+    for index, (_, case, seconds) in enumerate(used):
+        same = [
+            rates[other] for other, (_, c, _) in enumerate(used)
+            if keys[other] != keys[index] and (c.gpu_type, c.dtype) == (case.gpu_type, case.dtype) and wanted[other]
+        ]  # fmt: skip
+        if wanted[index] and same:
+            found[index] = seconds * rates[index] / statistics.median(same)
+    return exactly(found)
+
+
+def additive(used: Used, keys: Sequence[Hashable], wanted: Sequence[bool]) -> Predicted:
+    """Least squares of log TFLOP/s with one effect for each model, GPU type and dtype."""
+    rates = np.log([row.tflops_per_gpu() or 1.0 for row, *_ in used])
+    names: dict[Hashable, int] = {}
+    keyed = [("all", ("model", row.model), ("gpu", case.gpu_type), ("dtype", case.dtype)) for row, case, _ in used]
+    effects = [[names.setdefault(key, len(names)) for key in one] for one in keyed]
+    design = np.zeros((len(used), len(names)))
+    for index, columns in enumerate(effects):
+        design[index, columns] = 1
+    found = {}
+    for key in dict.fromkeys(keys):
+        rest = [i for i in range(len(used)) if keys[i] != key and wanted[i]]
+        inner = design[rest].T @ design[rest] + 1e-3 * np.eye(len(names))
+        effect = np.linalg.solve(inner, design[rest].T @ rates[rest])
+        for index in (i for i in range(len(used)) if keys[i] == key and wanted[i]):
+            found[index] = used[index][2] * float(np.exp(rates[index] - design[index] @ effect))
+    return exactly(found)
+
+
+def previous(used: Used, wanted: Sequence[bool]) -> Predicted:
+    """The same cell's figure of the release before, with the same tokens/s."""
+    cells: dict[Hashable, list[int]] = defaultdict(list)
+    for index, (row, case, _) in enumerate(used):
+        if wanted[index]:
+            cells[row.source, row.model, case.gpu_type, case.gpus, case.dtype, row.task].append(index)
+    found = {}
+    for members in cells.values():
+        ordered = sorted(members, key=lambda index: used[index][0].when)
+        for before, after in itertools.pairwise(ordered):
+            rate = used[before][1].tokens_per_gpu / used[before][2]
+            found[after] = used[after][1].tokens_per_gpu / rate
+    return exactly(found)
+
+
+def scaling(used: Used, shipped: Calibration) -> None:
+    """Weak scaling: the smallest scale of each series predicts the larger ones."""
+    keys = groups(used, "scale")
+    counts: dict[Hashable, set[int]] = defaultdict(set)
+    first: dict[Hashable, int] = {}
+    for index, (row, case, _) in enumerate(used):
+        key = series(row, case)
+        counts[key].add(row.gpus)
+        if key not in first or row.gpus < used[first[key]][0].gpus:
+            first[key] = index
+    wanted = [len(counts[series(row, case)]) > 1 and first[series(row, case)] != index and case.gpus >= 8
+              and _same_work(case, used[first[series(row, case)]][1])
+              for index, (row, case, _) in enumerate(used)]  # fmt: skip
+    heading("Weak scaling: the larger scales of each series, by its smallest one")
+    line("llmbx", used, left_out(used, keys, wanted, shipped))
+    same = {index: used[index][1].tokens_per_gpu * used[start][2] / used[start][1].tokens_per_gpu
+            for index, (row, case, _) in enumerate(used) if wanted[index]
+            for start in [first[series(row, case)]]}  # fmt: skip
+    line("the same tokens/s per GPU", used, exactly(same))
+
+
+def _same_work(case: Case, first: Case) -> bool:
+    names = ("model", "tp", "pp", "cp", "ep", "vp", "mbs")
+    same = all(getattr(case, name) == getattr(first, name) for name in names)
+    return same and abs(case.tokens_per_gpu / first.tokens_per_gpu - 1) < 0.1
+
+
+def published(used: Used, shipped: Calibration) -> None:
+    """The errors on the shipped table, for the newest source and for all."""
+    subsets: dict[str, Subset] = {
+        "Megatron-Bridge, pre-training": lambda row: "performance summary" in row.source and row.task == "pretrain",
+        "all published figures": lambda row: True,
+    }
+    for name in ("model and GPU", "release", "model", "GPU"):
+        keys = groups(used, name)
+        ours = left_out(used, keys, [True] * len(used), shipped)
+        for title, subset in subsets.items():
+            wanted = [subset(row) for row, *_ in used]
+            heading(f"{title}: {name} left out")
+            line("llmbx", used, {index: one for index, one in ours.items() if wanted[index]})
+            line("constant TFLOP/s by GPU and dtype", used, constant(used, keys, wanted))
+            line("log-additive in model, GPU, dtype", used, additive(used, keys, wanted))
+            if name == "release":
+                before = previous(used, wanted)
+                line("llmbx, where one was before", used, {index: ours[index] for index in before})
+                line("the release before", used, before)
+
+
+def main(folder: str | None) -> None:
+    """Print all tables."""
+    used, shipped = usable(table.shipped()), calibration()
+    published(used, shipped)
+    scaling(used, shipped)
+    if folder is None:
+        print("\nvTrain and golden values: not measured; name the folder or set PREDICT_DATA")
+        return
+    import vtrain
+
+    vtrain.measure(Path(folder), used, shipped)
+    import golden
+
+    golden.measure(Path(folder))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("PREDICT_DATA"))

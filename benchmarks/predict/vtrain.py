@@ -1,0 +1,51 @@
+"""vTrain's measured step times on A100 (Megatron-DeepSpeed), which are read from a folder and not shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+
+from errors import heading, left_out, line
+from folds import Used
+from sources import read_csv
+
+from llmbx_prediction.atlas.row import Row
+from llmbx_prediction.case import Case
+from llmbx_prediction.cost.model import Model
+from llmbx_prediction.regression.shipped import Calibration
+
+VOCABULARY = 51200
+
+
+def read(path: Path) -> list[tuple[Row, Case, float]]:
+    """The figures of one file with their configurations. The activations are recomputed."""
+    found = []
+    for number, cells in enumerate(read_csv(path), 2):
+        one = {name.strip(): float(text) for name, text in cells.items()}
+        hidden, layers, gpus = int(one["hidden size"]), int(one["# layers"]), int(one["# GPUs"])
+        heads, seconds = int(one["attention heads"]), one["iteration time (ms)"] / 1e3
+        model = Model(name=f"gpt-{layers}x{hidden}", layers=layers, hidden=hidden, ffn=4 * hidden, heads=heads,
+                      groups=heads, vocab=VOCABULARY, gated=False, tied=True)  # fmt: skip
+        case = Case(
+            model=model, gpu_type="a100", gpus=gpus, dtype="bf16", gbs=int(one["global batch"]),
+            mbs=int(one["micro batch"]), seq=int(one["sequence length"]), tp=int(one["tensor parallelism"]),
+            pp=int(one["pipeline parallelism"]), recompute="full", stack="megatron-deepspeed", when=2023.9,
+        )  # fmt: skip
+        row = Row(source=f"vTrain {path.stem}", release="2023", when=2023.9, place=f"line {number}",
+                  stack="megatron-deepspeed", model=model.name, gpu_type="a100", gpus=gpus)  # fmt: skip
+        found.append((row, case, seconds))
+    return found
+
+
+def measure(folder: Path, used: Used, shipped: Calibration) -> None:
+    """Print the errors: with nothing of vTrain, and with each model left out."""
+    multi = read(folder / "vtrain" / "ground_truth_multi.csv")
+    single = read(folder / "vtrain" / "ground_truth_single.csv")[::8]
+    for title, data in (("multi-node", multi), ("single-node, every eighth figure", single)):
+        both = [*used, *data]
+        mine = [False] * len(used) + [True] * len(data)
+        all_: list[Hashable] = ["" if not own else "vTrain" for own in mine]
+        by_model: list[Hashable] = ["" if not own else row.model for own, (row, *_) in zip(mine, both, strict=True)]
+        heading(f"vTrain, {title} (its own error: {'14.7' if data is multi else '8.4'} %)")
+        line("llmbx, nothing of vTrain known", both, left_out(both, all_, mine, shipped))
+        line("llmbx, the model left out", both, left_out(both, by_model, mine, shipped))

@@ -1,0 +1,148 @@
+"""Predict step time, throughput and memory of a workload, or search its best parallelism."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from llmbx.api import UsageError
+from llmbx.api.verbs import completion, load_workspace, output, parse_pairs
+
+if TYPE_CHECKING:
+    from llmbx.api.verbs import Workspace
+
+    from ..planner import Plan
+    from ..prediction import Estimate, Prediction, Predictor
+    from ..target import Target
+
+COLUMNS = ("figure", "value", "low", "high", "unit", "note")
+PLANS = ("rank", "tp", "pp", "cp", "ep", "vp", "mbs", "fsdp", "recompute", "step_time_s", "low_s", "high_s",
+         "tokens_per_s_per_gpu", "memory_gb", "published")  # fmt: skip
+
+
+@click.command("predict")
+@click.argument("names", nargs=-1, required=True, metavar="[PLUGIN] WORKLOAD", type=completion.WORKLOAD)
+@click.option("-s", "--size", help="Model size of a workload of the catalog.")
+@click.option("--gpu-type", help="GPU type: a100, h100, h200, b200, b300, gb200, gb300.")
+@click.option("--gpus", "--scale", "gpus", type=click.IntRange(min=1), metavar="N", help="Number of GPUs.")
+@click.option("--dtype", help="Data type: bf16, fp8, mxfp8 or nvfp4.  [default: the workload's]")
+@click.option("--release", metavar="YY.MM", help="Release of the framework, for example 26.04.  [default: the newest]")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="Change the configuration (tp, pp, cp, ep, etp, vp, mbs, gbs, seq, fsdp, recompute) or the model "
+              "(layers, hidden, ffn, heads, groups, vocab, experts …).")  # fmt: skip
+@click.option("--best", is_flag=True, help="Search the parallelism with the shortest step that fits the memory.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
+              help="With --best: configurations to list.")  # fmt: skip
+@output.format_option
+def command(
+    names: tuple[str, ...], settings: tuple[str, ...], best: bool, top: int, format_: str, **given: Any
+) -> None:
+    """Predict step time, throughput and memory of WORKLOAD on GPUs that need not be here.
+
+    WORKLOAD is one of the catalog, or a model of `llmbx atlas`. What is not set comes from the catalog's recipe, else
+    from the nearest published configuration. The prediction is a roofline by kind of work, calibrated on the published
+    figures of `llmbx atlas` and on your own (`llmbx atlas add`); docs/prediction.md has its equations, its measured
+    error and its limits. Every value has a 90 % interval, which is wider the further the configuration is from the
+    published ones; a value that nothing published is near to is unknown (null), with the reason.
+
+    --best tries all valid degrees of parallelism, micro-batch sizes and recomputation with the same global batch, and
+    lists the fastest within the memory of the GPU, with the rank of the published choice.
+
+    \b
+    Examples:
+      llmbx predict llama3.1 --size 405b --gpu-type gb200 --gpus 512
+      llmbx predict deepseek-v3 --gpu-type gb300 --gpus 256 --dtype mxfp8 --set pp=2 --format json
+      llmbx predict llama3.1 --size 70b --gpu-type h100 --gpus 512 --best
+    """
+    from ..atlas import own, table
+    from ..prediction import Predictor
+    from ..target import Asked, target
+
+    workspace = load_workspace()
+    rows = (*table.shipped(), *own.rows(workspace.install.path))
+    asked = Asked(names, given["size"], _lower(given["dtype"]), _lower(given["gpu_type"]), given["gpus"],
+                  given["release"], parse_pairs("--set", settings))  # fmt: skip
+    if len(names) > 2:
+        raise UsageError(f"expected one workload, got {', '.join(names)}")
+    found, predictor = target(asked, rows, workspace), Predictor(rows)
+    if best:
+        _print_plan(_plan(found, predictor, rows, workspace, top), format_)
+    else:
+        _print(predictor.predict(found.case, found.base), format_)
+
+
+def _lower(text: str | None) -> str | None:
+    return text.lower() if text else None
+
+
+def _plan(found: Target, predictor: Predictor, rows: Any, workspace: Workspace, top: int) -> Plan:
+    from ..planner import plan
+
+    return plan(found, predictor, rows, workspace, top)
+
+
+def _print(found: Prediction, format_: str) -> None:
+    if format_ == "json":
+        output.print_json(found)
+        return
+    output.print_rows(_figures(found), COLUMNS, format_)
+    for line in _lines(found):
+        click.echo(line, err=True)
+
+
+def _figures(found: Prediction) -> list[dict[str, Any]]:
+    rows = [
+        _row("step time", found.step_time_s, "s"),
+        _row("throughput", found.tokens_per_s_per_gpu, "tokens/s per GPU"),
+        _row("model FLOPs", found.tflops_per_gpu, f"TFLOP/s per GPU, {found.flops_convention}"),
+        _row("peak memory", found.memory_gb, "GB"),
+    ]
+    if found.terms is None:
+        return rows
+    terms = found.terms
+    named = {
+        "compute": terms.compute_s, **_indented(terms.compute),
+        "exposed communication": terms.exposed_communication_s, **_indented(terms.exposed_communication),
+        "bubble": terms.bubble_s, "optimizer": terms.optimizer_s, "host": terms.host_s, "waiting": terms.waiting_s,
+    }  # fmt: skip
+    total = found.step_time_s.value or 1.0
+    return rows + [{"figure": name, "value": value, "low": None, "high": None, "unit": "s",
+                    "note": f"{100 * value / total:.1f} % of the step"} for name, value in named.items()]  # fmt: skip
+
+
+def _indented(parts: dict[str, float]) -> dict[str, float]:
+    return {f"  {name}": value for name, value in parts.items()}
+
+
+def _row(name: str, value: Estimate, unit: str) -> dict[str, Any]:
+    note = "unknown" if value.value is None else f"{100 * value.level:.0f} % interval"
+    return {"figure": name, "value": value.value, "low": value.low, "high": value.high, "unit": unit, "note": note}
+
+
+def _lines(found: Prediction) -> list[str]:
+    shown = " ".join(
+        f"{key}={value}" for key, value in found.configuration.items() if value not in (1, False, "", "none")
+    )
+    basis, near = found.calibrated_on, found.nearest
+    lines = [f"{found.model}: {shown}", f"configuration: {found.configuration_from}",
+             f"calibrated on {basis.rows} published figures ({basis.own} of them your own): {basis.same_model} of this "
+             f"model, {basis.same_gpu_type} of this GPU type"]  # fmt: skip
+    if near is not None:
+        what = ", ".join(near.differs_in) or "nothing"
+        time = f" {near.step_time_s:.4g} s," if near.step_time_s else ""
+        lines.append(f"nearest: {near.model} on {near.gpus} x {near.gpu_type} {near.dtype},{time} {near.source} "
+                     f"{near.release}; distance {near.distance:.2f}, differs in {what}")  # fmt: skip
+    if found.unknown_because:
+        lines.append(f"unknown: {found.unknown_because}")
+    return [*lines, *(f"note: {note}" for note in found.notes)]
+
+
+def _print_plan(found: Plan, format_: str) -> None:
+    if format_ == "json":
+        output.print_json(found)
+        return
+    rows = [{name: getattr(choice, name) for name in PLANS} for choice in found.choices]
+    output.print_rows(rows, PLANS, format_, empty="no configuration fits the memory")
+    for line in found.lines():
+        click.echo(line, err=True)

@@ -1,0 +1,218 @@
+"""Predict step time, throughput and memory of a configuration, with intervals and what they rest on."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llmbx.api import Value
+
+from .atlas.near import differences, generation
+from .atlas.row import Row
+from .case import Case
+from .cost import memory
+from .cost.roofline import model_flops
+from .regression.posterior import Posterior
+from .regression.shipped import LEVEL, calibration, familiarity, usable
+
+COMPUTE = ("gemm", "experts", "attention", "elementwise", "routing", "quantize", "weights", "recompute")
+COMMUNICATION = ("tensor parallel", "context parallel", "expert parallel", "data parallel", "pipeline")
+WIDEST = 4.0
+"""An interval whose ends differ by more than this factor says nothing: the value is then unknown."""
+
+
+class Estimate(Value, frozen=True, kw_only=True):
+    """A value with its interval; all None if it is unknown."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float = LEVEL
+
+
+class Breakdown(Value, frozen=True, kw_only=True):
+    """The seconds of a step by kind of work; their sum is the step time.
+
+    `compute` has the parts, `exposed_communication` what computation does not hide, by kind; `waiting` is what grows
+    with the number of GPUs alone.
+    """
+
+    compute_s: float
+    compute: dict[str, float]
+    exposed_communication_s: float
+    exposed_communication: dict[str, float]
+    bubble_s: float
+    optimizer_s: float
+    host_s: float
+    waiting_s: float
+
+
+class Nearest(Value, frozen=True, kw_only=True):
+    """The published configuration that is nearest to the one asked for, and how far it is."""
+
+    distance: float
+    differs_in: dict[str, float]
+    model: str
+    gpu_type: str
+    gpus: int
+    dtype: str | None
+    step_time_s: float | None
+    source: str
+    release: str
+    place: str
+
+
+class Basis(Value, frozen=True, kw_only=True):
+    """The figures that the prediction was calibrated on; `own` of them are the user's."""
+
+    rows: int
+    own: int
+    sources: dict[str, int]
+    same_model: int
+    same_gpu_type: int
+
+
+class Prediction(Value, frozen=True, kw_only=True):
+    """A prediction. `configuration_from` says where values come from that were not asked for."""
+
+    model: str
+    configuration: dict[str, Any]
+    configuration_from: str
+    step_time_s: Estimate
+    tflops_per_gpu: Estimate
+    tokens_per_s_per_gpu: Estimate
+    memory_gb: Estimate
+    flops_convention: str
+    terms: Breakdown | None
+    memory_terms_gb: dict[str, float] | None
+    calibrated_on: Basis
+    nearest: Nearest | None
+    unknown_because: str | None
+    notes: tuple[str, ...] = ()
+
+
+UNKNOWN = Estimate(value=None, low=None, high=None)
+
+
+class Predictor:
+    """Predictions that are calibrated on published figures, and the user's own."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.calibration = calibration()
+        self.used = usable(rows)
+
+    @functools.cached_property
+    def posterior(self) -> Posterior:
+        """What the figures say."""
+        return _learned(tuple(case for _, case, _ in self.used), tuple(time for *_, time in self.used))
+
+    def nearest(self, case: Case) -> tuple[Row, dict[str, float]] | None:
+        """The nearest figure, and what differs."""
+        if not self.used:
+            return None
+        apart = [(differences(case, other), row) for row, other, _ in self.used]
+        found, row = min(apart, key=lambda pair: sum(pair[0].values()))
+        return row, found
+
+    def predict(self, case: Case, base: str) -> Prediction:
+        """The prediction of one configuration. `base` says where its values come from."""
+        near = self.nearest(case)
+        reason = self._why_unknown(case)
+        step, terms = UNKNOWN, None
+        if reason is None:
+            step = self._step(case)
+            terms = breakdown(self.posterior.terms(case))
+            reason, step, terms = _narrow_enough(step, terms)
+        needed = memory.estimate(case)
+        return Prediction(
+            model=case.model.name, configuration=configuration(case), configuration_from=base, step_time_s=step,
+            tflops_per_gpu=_rate(step, case.tokens_per_gpu * model_flops(case) / 1e12),
+            tokens_per_s_per_gpu=_rate(step, case.tokens_per_gpu), flops_convention="causal", terms=terms,
+            memory_gb=Estimate(value=needed.total_gb, low=needed.low_gb, high=needed.high_gb) if needed else UNKNOWN,
+            memory_terms_gb=needed.terms_gb if needed else None, calibrated_on=self._basis(case),
+            nearest=_nearest(near), unknown_because=reason, notes=_notes(case, needed),
+        )  # fmt: skip
+
+    def _why_unknown(self, case: Case) -> str | None:
+        known = {generation(other.gpu_type) for _, other, _ in self.used}
+        if generation(case.gpu_type) not in known:
+            return f"no published step time with dtype and configuration is of {case.gpu_type} or its generation"
+        if case.model.vocab == 0 and not any(other.model.name == case.model.name for _, other, _ in self.used):
+            return f"the shape of {case.model.name} is not known, and no figure of it is published"
+        return None
+
+    def _step(self, case: Case) -> Estimate:
+        mean, deviation = self.posterior.predict([case])
+        known = familiarity(case, (other for _, other, _ in self.used))
+        half = float(deviation[0]) * self.calibration.quantiles[known]
+        value = float(mean[0])
+        return Estimate(value=value, low=value * math.exp(-half), high=value * math.exp(half))
+
+    def _basis(self, case: Case) -> Basis:
+        sources: dict[str, int] = {}
+        for row, *_ in self.used:
+            sources[row.source] = sources.get(row.source, 0) + 1
+        return Basis(
+            rows=len(self.used), own=sum(row.release == "own" for row, *_ in self.used), sources=sources,
+            same_model=sum(other.model.name == case.model.name for _, other, _ in self.used),
+            same_gpu_type=sum(other.gpu_type == case.gpu_type for _, other, _ in self.used),
+        )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=4)
+def _learned(cases: tuple[Case, ...], seconds: tuple[float, ...]) -> Posterior:
+    shipped = calibration()
+    return Posterior(cases, seconds, shipped.coefficients, shipped.scales)
+
+
+def _narrow_enough(step: Estimate, terms: Breakdown) -> tuple[str | None, Estimate, Breakdown | None]:
+    """A step time whose interval is too wide to say anything is unknown."""
+    assert step.low is not None and step.high is not None
+    if step.high / step.low <= WIDEST:
+        return None, step, terms
+    return f"the interval is wider than a factor of {WIDEST:g}", UNKNOWN, None
+
+
+def _rate(step: Estimate, work: float) -> Estimate:
+    """Work over the step time: the ends of the interval change places."""
+    if step.value is None or step.low is None or step.high is None:
+        return UNKNOWN
+    return Estimate(value=work / step.value, low=work / step.high, high=work / step.low)
+
+
+def breakdown(seconds: Mapping[str, float]) -> Breakdown:
+    """The terms by kind of work."""
+    compute = {name: seconds[name] for name in COMPUTE if seconds[name] > 0}
+    exposed = {name: seconds[name] for name in COMMUNICATION if seconds[name] > 0}
+    return Breakdown(
+        compute_s=sum(compute.values()), compute=compute, exposed_communication_s=sum(exposed.values()),
+        exposed_communication=exposed, bubble_s=seconds["bubble"], optimizer_s=seconds["optimizer"],
+        host_s=seconds["host"], waiting_s=seconds["scale"],
+    )  # fmt: skip
+
+
+def configuration(case: Case) -> dict[str, Any]:
+    """The configuration as it is printed."""
+    names = ("gpu_type", "gpus", "dtype", "gbs", "mbs", "seq", "tp", "pp", "cp", "ep", "etp", "vp", "fsdp", "recompute",
+             "task", "stack", "release")  # fmt: skip
+    found = {name: getattr(case, name) for name in names}
+    return {"layers": case.model.layers, **found, "dp": round(case.dp), "ga": round(case.accumulation)}
+
+
+def _nearest(near: tuple[Row, dict[str, float]] | None) -> Nearest | None:
+    if near is None:
+        return None
+    row, apart = near
+    return Nearest(
+        distance=sum(apart.values()), differs_in=apart, model=row.model, gpu_type=row.gpu_type, gpus=row.gpus,
+        dtype=row.dtype, step_time_s=row.step_time_s, source=row.source, release=row.release, place=row.place,
+    )  # fmt: skip
+
+
+def _notes(case: Case, needed: memory.Memory | None) -> tuple[str, ...]:
+    limit = memory.limit_gb(case.gpu_type)
+    if needed is None or limit is None or needed.total_gb <= limit:
+        return ()
+    return (f"{needed.total_gb:.0f} GB are more than the {limit:.0f} GB of a {case.gpu_type}",)

@@ -1,0 +1,93 @@
+"""Learn from published step times: Gaussian-process regression of log step time over log seconds by the terms."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+
+from ..case import Case
+from ..cost.roofline import NAMES
+from .features import Array, Features, features
+from .kernel import NOISE, OF_TERMS, common, covariance, variances
+
+OUTLIER = 2.5
+"""Standard deviations beyond which a published figure is given a larger noise, so that it misleads less."""
+ROUNDS = 4
+
+
+class Posterior:
+    """What figures say about the terms. `coefficients` and `scales` are the shipped calibration.
+
+    `known` and `base`, the features of the cases and their covariance, are computed if they are not given.
+
+    Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, sections 2.2 and 5.4.2.
+    """
+
+    def __init__(
+        self, cases: Sequence[Case], seconds: Sequence[float], coefficients: Mapping[str, float],
+        scales: Mapping[str, float], known: Features | None = None, base: Array | None = None,
+    ) -> None:  # fmt: skip
+        self.coefficients, self.scales = coefficients, scales
+        self.known = features(cases, coefficients) if known is None else known
+        self.residuals = np.log(np.array(seconds)) - np.log(self.known.total)
+        self._base = covariance(self.known, self.known, scales) if base is None else base
+        self.noise = np.full(len(cases), scales[NOISE] ** 2)
+        for _ in range(ROUNDS):
+            self.noise = self._widened(*self._without_each())
+        self.inverse = np.linalg.inv(self._base + np.diag(self.noise))
+        self.weights = self.inverse @ self.residuals
+
+    def _without_each(self) -> tuple[Array, Array]:
+        """Error and variance of each figure as predicted by all others, without its own noise."""
+        inverse = np.linalg.inv(self._base + np.diag(self.noise))
+        variance = 1 / np.diag(inverse)
+        return (inverse @ self.residuals) * variance, variance - self.noise
+
+    def _widened(self, errors: Array, variance: Array) -> Array:
+        least = self.scales[NOISE] ** 2
+        return np.maximum(least, np.asarray((errors / OUTLIER) ** 2) - variance)
+
+    def predict(self, cases: Sequence[Case]) -> tuple[Array, Array]:
+        """Seconds of a step, and the standard deviation of their logarithm, for each configuration."""
+        asked = features(cases, self.coefficients)
+        shared = covariance(asked, self.known, self.scales)
+        mean = np.exp(np.log(asked.total) + shared @ self.weights)
+        rest = variances(asked, self.scales) - np.einsum("ij,jk,ik->i", shared, self.inverse, shared, optimize=True)
+        return mean, np.sqrt(np.maximum(rest, 0.0) + self.scales[NOISE] ** 2)
+
+    def means(self, asked: Features) -> Array:
+        """Seconds of a step alone, which is faster for many configurations."""
+        return np.asarray(np.exp(np.log(asked.total) + covariance(asked, self.known, self.scales) @ self.weights))
+
+    def terms(self, case: Case) -> dict[str, float]:
+        """The seconds of each term; their sum is the prediction.
+
+        What the figures say about each coefficient is applied first; what they say about the whole step is then spread
+        over all terms.
+        """
+        asked = features([case], self.coefficients)
+        change = np.zeros(len(NAMES))
+        for name, names in OF_TERMS.items():
+            shared = common(asked, self.known, *names)[0]
+            change += self.scales[name] ** 2 * ((shared * self.weights) @ self.known.shares)
+        seconds = asked.seconds[0] * np.exp(change)
+        seconds *= float(self.means(asked)[0]) / seconds.sum()
+        return dict(zip(NAMES, map(float, seconds), strict=True))
+
+    def without(self, groups: Sequence[Hashable]) -> tuple[Array, Array]:
+        """Each figure as predicted by the figures of all other groups: (log error, standard deviation).
+
+        The log error is that of the prediction over the figure.
+        """
+        members: dict[Hashable, list[int]] = defaultdict(list)
+        for index, group in enumerate(groups):
+            members[group].append(index)
+        errors, deviations = np.zeros(len(groups)), np.zeros(len(groups))
+        for inside in members.values():
+            block = np.linalg.inv(self.inverse[np.ix_(inside, inside)])
+            errors[inside] = -block @ self.weights[inside]
+            variance = np.diag(block) - self.noise[inside] + self.scales[NOISE] ** 2
+            deviations[inside] = np.sqrt(variance)
+        return errors, deviations

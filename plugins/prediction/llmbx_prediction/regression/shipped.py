@@ -1,0 +1,70 @@
+"""The shipped calibration, and the published figures that it is used with."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from importlib import resources
+
+from llmbx.api import UsageError, Value, toml_file
+
+from ..atlas.row import Row
+from ..case import Case
+from ..cost.rates import known
+
+LEVEL = 0.9
+"""Level of the intervals."""
+
+
+class Calibration(Value, frozen=True, kw_only=True):
+    """What benchmarks/predict/calibrate.py writes.
+
+    `coefficients` multiply the terms, `scales` are the standard deviations of the kernel's components. `quantiles` are
+    the widths of the intervals of `LEVEL` in standard deviations, by what is known of a configuration (`KNOWN`).
+    """
+
+    coefficients: dict[str, float]
+    scales: dict[str, float]
+    quantiles: dict[str, float]
+
+
+KNOWN = ("model and GPU", "model", "GPU", "neither")
+"""What published figures have in common with a configuration: its model on its GPU type, its model on other types only,
+its GPU type with other models only, or neither."""
+
+
+def familiarity(case: Case, known_cases: Iterable[Case]) -> str:
+    """Which of `KNOWN` holds for a configuration."""
+    pairs = {(other.model.name, other.gpu_type) for other in known_cases}
+    if (case.model.name, case.gpu_type) in pairs:
+        return "model and GPU"
+    if any(model == case.model.name for model, _ in pairs):
+        return "model" if any(gpu == case.gpu_type for _, gpu in pairs) else "neither"
+    return "GPU" if any(gpu == case.gpu_type for _, gpu in pairs) else "neither"
+
+
+@functools.cache
+def calibration() -> Calibration:
+    """The shipped calibration."""
+    path = resources.files(__package__.rpartition(".")[0]) / "data" / "calibration.toml"
+    return toml_file.read_toml(path, Calibration)
+
+
+def usable(rows: Sequence[Row]) -> list[tuple[Row, Case, float]]:
+    """The rows that a prediction can learn from, with configuration and step time in seconds.
+
+    Runs that only test a function are left out, as are rows whose dtype or parallelism is not published, and GPUs
+    without rates.
+    """
+    found = []
+    for row in rows:
+        published = row.step_time_s is not None and row.tp is not None and row.note != "functional"
+        if not published or row.gpu_type not in known():
+            continue
+        try:
+            case = row.case()
+        except UsageError:
+            continue
+        if case is not None and row.step_time_s is not None and case.dtype in ("bf16", "fp16", "fp8", "mxfp8", "nvfp4"):
+            found.append((row, case, row.step_time_s))
+    return found

@@ -1,0 +1,77 @@
+"""The search for the best parallelism: its rules, its ranking within the memory, and the published choice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from llmbx.testing import resolve_spec
+
+from .conftest import Command
+
+Answer = Callable[..., Any]
+LLAMA = ("predict", "llama3.1", "--size", "70b", "--gpu-type", "h100", "--gpus", "512", "--best")
+
+
+@pytest.fixture
+def plan(answer: Answer) -> Any:
+    return answer(*LLAMA)
+
+
+def test_the_best_are_ranked_by_time_within_the_memory(plan: Any) -> None:
+    times = [choice["step_time_s"] for choice in plan["choices"]]
+    assert len(times) == 10 and times == sorted(times)
+    assert [choice["rank"] for choice in plan["choices"]] == list(range(1, 11))
+    assert all(choice["memory_gb"] <= 80 for choice in plan["choices"])
+    assert 0 < plan["fitting"] < plan["valid"]
+
+
+def test_every_choice_can_be_run(plan: Any, llmbx: Command) -> None:
+    """The framework's rules, as `llmbx run` checks them."""
+    for choice in plan["choices"]:
+        settings = {name: str(choice[name]) for name in ("tp", "pp", "cp", "mbs")}
+        settings |= {"vp": str(choice["vp"])} if choice["pp"] > 1 else {"vp": "1", "fsdp": str(choice["fsdp"]).lower()}
+        assert choice["tp"] * choice["pp"] * choice["cp"] <= 512
+        spec = resolve_spec("llama3.1", size="70b", gpu_type="h100", gpus=512, launcher="slurm", runtime="pyxis",
+                            settings=settings)  # fmt: skip
+        assert not [finding for finding in spec.findings if not finding.warning]
+
+
+def test_the_published_choice_has_a_rank(plan: Any) -> None:
+    """DGX Cloud recipes: TP 4, PP 4 or 8, VP 5 for 512 H100."""
+    published = plan["published"]
+    assert (published["tp"], published["vp"]) == (4, 5)
+    assert "recipes v25" in plan["published_from"]
+    assert 1 <= plan["published_rank"] <= plan["fitting"] + 1
+    assert plan["published_slower_percent"] == pytest.approx(
+        100 * (published["step_time_s"] / plan["choices"][0]["step_time_s"] - 1)
+    )
+
+
+def test_experts_are_spread_over_a_divisor_of_their_number(answer: Answer) -> None:
+    found = answer(
+        "predict", "grok1", "--gpu-type", "h100", "--gpus", "512", "--dtype", "bf16", "--best", "--top", "30"
+    )
+    assert {choice["ep"] for choice in found["choices"]} <= {1, 2, 4, 8}
+
+
+def test_it_takes_seconds(llmbx: Command) -> None:
+    """A quiet machine needs two; the limit only finds a search that has become an exhaustive one."""
+    start = time.monotonic()
+    assert llmbx(*LLAMA).exit_code == 0
+    assert time.monotonic() - start < 50
+
+
+def test_no_valid_configuration_is_an_error(llmbx: Command) -> None:
+    done = llmbx("predict", "llama3.1-8b", "--gpu-type", "h100", "--gpus", "7", "--set", "gbs=5", "--set", "mbs=1",
+                 "--best")  # fmt: skip
+    assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
+
+
+def test_the_table_names_the_published_choice(llmbx: Command) -> None:
+    shown = llmbx(*LLAMA, "--top", "3")
+    assert len(shown.stdout.splitlines()) == 4
+    assert "published choice" in shown.stderr and "slower than the best by prediction" in shown.stderr
