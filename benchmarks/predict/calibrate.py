@@ -40,8 +40,8 @@ START, PRIOR_WIDTH, PRIOR_WEIGHT = 0.05, 0.8, 1 / 300
 WEIGHTS = {"model and GPU": 1.0, "release": 0.3, "model": 0.25}
 """Importance of the folds in the loss."""
 ELSEWHERE, ELSEWHERE_INTERVAL = 0.2, 0.1
-"""Importance of a figure that is not of the newest source: in the loss, and for the intervals. Older recipes change less
-between releases, so their errors alone would make the intervals too narrow."""
+"""Importance of a figure that is not of the newest source: in the loss, and for the intervals. Older recipes change
+less between releases, so their errors alone would make the intervals too narrow."""
 LARGEST, SMALLEST, LEAST_NOISE = math.log(1.6), -7.0, math.log(0.03)
 """Limits of the search, in logarithms. With less noise figures of one table would count as independent evidence."""
 

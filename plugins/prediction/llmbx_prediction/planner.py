@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llmbx.api import UsageError, Value, suggestions
+from llmbx.api import UsageError, Value
 
 from .atlas.row import Row
 from .case import Case, Recompute
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HEADROOM = 0.95
 """The part of a GPU's memory that a configuration may need."""
-LARGEST_TP, LARGEST_CP, LARGEST_VP, LARGEST_MBS = 8, 8, 12, 8
+LARGEST_TP, LARGEST_PP, LARGEST_CP, LARGEST_EP, LARGEST_VP, LARGEST_MBS = 8, 64, 8, 512, 12, 8
 RECOMPUTES: tuple[Recompute, ...] = ("none", "full")
 
 
@@ -160,9 +160,9 @@ def _candidates(base: Case) -> Iterator[Case]:
     """All combinations of degrees that divide the GPUs and the batch."""
     model, gpus = base.model, base.gpus
     tps = [n for n in (1, 2, 4, 8) if n <= LARGEST_TP and gpus % n == 0 and model.heads % n == 0]
-    pps = [n for n in suggestions.divisors(gpus) if n <= min(model.layers + 2, 64)]
+    pps = [n for n in range(1, min(model.layers + 2, LARGEST_PP) + 1) if gpus % n == 0]
     cps = [n for n in (1, 2, 4, 8) if n <= LARGEST_CP and gpus % n == 0]
-    eps = [n for n in suggestions.divisors(model.experts) if gpus % n == 0] if model.experts else [1]
+    eps = [n for n in range(1, min(model.experts, LARGEST_EP) + 1) if model.experts % n == 0 and gpus % n == 0] or [1]
     for tp, pp, cp, ep in itertools.product(tps, pps, cps, eps):
         if gpus % (tp * pp * cp) or (gpus // pp) % ep:
             continue

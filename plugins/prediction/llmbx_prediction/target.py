@@ -145,8 +145,10 @@ def _reshaped(model: Model, shape: Mapping[str, str]) -> Model:
     if "heads" in values and "groups" not in values and model.groups == model.heads:
         values["groups"] = values["heads"]
     changed = model.replace(**values)
-    if min(changed.layers, changed.hidden, changed.heads) < 1 or changed.layers < changed.ssm_layers:
-        raise UsageError(f"--set: {model.name} needs layers, hidden and heads >= 1")
+    if min(changed.layers, changed.hidden, changed.heads) < 1:
+        raise UsageError("--set: layers, hidden and heads must be >= 1")
+    if changed.layers < max(changed.dense_layers, changed.ssm_layers + (changed.attention_layers or 0)):
+        raise UsageError(f"--set layers={changed.layers}: {model.name} has more layers of one kind")
     return changed if set(values) <= {"layers"} else changed.replace(name=f"{model.name}, changed")
 
 

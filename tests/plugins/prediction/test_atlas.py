@@ -12,11 +12,16 @@ from typing import Any
 
 import pytest
 
+from llmbx.config.install import Install
+from llmbx.model import RunSpec
+from llmbx.testing import resolve_spec
 from llmbx_prediction.atlas import table
 from llmbx_prediction.cost.model import known, terms
 
+from ...run_factory import RunFactory
 from .conftest import Command, write_table
 
+Answer = Callable[..., Any]
 HEADER = "model,gpu_type,gpus,dtype,gbs,seq,step_time_s"
 
 
@@ -101,6 +106,30 @@ def test_the_percentile_of_a_rate_is_the_share_of_lower_figures(answer: Callable
     assert (standing["among"], standing["fastest"]) == (len(rates), max(rates))
 
 
+def stored(tmp_path: Path, step_s: float, **asked: Any) -> RunSpec:
+    """Store a finished run of Grok-1 with this step time."""
+    spec = resolve_spec("grok1", launcher="slurm", runtime="pyxis", **asked)
+    RunFactory(Install(root=str(tmp_path / "install"), origin="test"), spec).put([step_s] * spec.steps)
+    return spec
+
+
+def test_a_run_stands_among_the_figures_of_its_configuration(answer: Answer, tmp_path: Path) -> None:
+    """Grok-1 on H100 in BF16: whole models were published from 20.83 s (25.01) to 15.933 s (25.05.02)."""
+    spec = stored(tmp_path, 17.0, dtype="bf16", gpu_type="h100", gpus=512)
+    found = answer("atlas", "--run", "last", "--near", "0")
+    standing = found["standing"]
+    assert (found["model"], found["gpu_type"], found["dtype"]) == ("grok1", "h100", "bf16")
+    assert standing["tokens_per_s_per_gpu"] == pytest.approx(spec.global_batch_size * 8192 / 512 / 17.0, rel=1e-3)
+    assert standing["slowest"] < standing["tokens_per_s_per_gpu"] < standing["fastest"]
+    assert 50 < standing["percentile"] < 100
+
+
+def test_a_mini_stands_nowhere(llmbx: Command, tmp_path: Path) -> None:
+    stored(tmp_path, 0.1, size="mini", gpu_type="cpu", gpus=1)
+    done = llmbx("atlas", "--run", "last")
+    assert done.exit_code == 2 and "is a mini" in done.stderr
+
+
 def test_too_few_figures_have_no_percentile(answer: Callable[..., Any]) -> None:
     found = answer("atlas", "gpt-oss-20b", "--rate", "5000", "--near", "0")["standing"]
     assert found["among"] == 1 and found["percentile"] is None
@@ -152,6 +181,8 @@ def test_an_own_table_joins_the_published_ones(llmbx: Command, answer: Callable[
         (HEADER, "llama3.1-8b,h100,8,bf16,128,8192,inf", "must be > 0"),
         (HEADER, "llama3.1-8b,h100,8,bf16,128,8192,", "expected step_time_s, tokens_per_s_per_gpu or memory_gb"),
         (HEADER, "llama3.1-8x,h100,8,bf16,128,8192,1", "no model named 'llama3.1-8x' (did you mean 'llama3.1-8b'"),
+        (f"{HEADER},tp", "llama3.1-8b,h100,8,bf16,128,8192,1,0", "degrees of parallelism must be >= 1"),
+        (f"{HEADER},when", "llama3.1-8b,h100,8,bf16,128,8192,1,26.5", "expected a date in years such as 2026.5"),
         (HEADER, "llama3.1-8b,h100,8", "another number of cells than the header"),
         ("model,gpus", "llama3.1-8b,8", "the column 'gpu_type' is missing"),
         (HEADER, "", "the table has no rows"),

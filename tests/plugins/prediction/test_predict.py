@@ -115,6 +115,17 @@ def test_own_figures_change_the_prediction(llmbx: Command, answer: Answer, tmp_p
     assert after["step_time_s"]["value"] > 1.08 * before["step_time_s"]["value"]
 
 
+def test_own_figures_that_cannot_calibrate_do_not_stop_a_prediction(
+    llmbx: Command, answer: Answer, tmp_path: Path
+) -> None:
+    """A dtype that the GPU type has no peak for, and a GPU type without rates."""
+    before = answer(*GROK)["calibrated_on"]["rows"]
+    add = write_table(tmp_path / "odd.csv", "model,gpu_type,gpus,dtype,gbs,seq,tp,pp,step_time_s",
+                      "grok1,a100,8,fp8,8,8192,1,1,9.0", "grok1,h100-pcie,8,bf16,8,8192,1,1,9.0")  # fmt: skip
+    assert llmbx(*add).exit_code == 0
+    assert answer(*GROK)["calibrated_on"]["rows"] == before
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -131,6 +142,7 @@ def test_own_figures_change_the_prediction(llmbx: Command, answer: Answer, tmp_p
         (("llama3.1-8b", "--gpu-type", "h101", "--gpus", "8"), "no rates of GPU type 'h101' (did you mean 'h100'?)"),
         (("llama3.1-8b", "--gpu-type", "h100", "--gpus", "8", "--dtype", "fp9"), "no prediction for this dtype"),
         (("llama3.1-8b", "--gpu-type", "a100", "--gpus", "8", "--dtype", "fp8"), "no fp8 peak is known"),
+        (("deepseek-v3", "--gpu-type", "h100", "--gpus", "8", "--set", "layers=2"), "has more layers of one kind"),
         (("llama3.1-8b", "--gpu-type", "h100", "--gpus", "8", "--release", "new"), "expected year and month"),
         (("nemotron3-ultra", "--gpu-type", "gb300", "--gpus", "64", "--best"), "shape of nemotron3-ultra is not known"),
     ],

@@ -64,6 +64,11 @@ def _complete(row: Row, place: str) -> Row:
     row.shape()
     if row.gpus < 1 or (row.gbs is not None and row.gbs < 1) or (row.seq is not None and row.seq < 1):
         raise UsageError(f"{place}: gpus, gbs and seq must be >= 1")
+    degrees = [getattr(row, name) for name in ("mbs", "tp", "pp", "cp", "ep", "etp", "vp", "layers")]
+    if any(degree is not None and degree < 1 for degree in degrees):
+        raise UsageError(f"{place}: mbs, layers and degrees of parallelism must be >= 1")
+    if not 2000 < row.when < 2100:
+        raise UsageError(f"{place}: when: expected a date in years such as 2026.5, got {row.when:g}")
     figures = (row.step_time_s, row.tokens_per_s_per_gpu, row.memory_gb)
     if any(figure is not None and not 0 < figure < 1e12 for figure in figures):
         raise UsageError(f"{place}: step_time_s, tokens_per_s_per_gpu and memory_gb must be > 0")

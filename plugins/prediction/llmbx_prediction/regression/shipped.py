@@ -65,6 +65,15 @@ def usable(rows: Sequence[Row]) -> list[tuple[Row, Case, float]]:
             case = row.case()
         except UsageError:
             continue
-        if case is not None and row.step_time_s is not None and case.dtype in ("bf16", "fp16", "fp8", "mxfp8", "nvfp4"):
+        if case is not None and row.step_time_s is not None and _has_peak(case):
             found.append((row, case, row.step_time_s))
     return found
+
+
+def _has_peak(case: Case) -> bool:
+    """Whether the peaks of the matrix products in this dtype and in BF16 are known."""
+    try:
+        known()[case.gpu_type].peak(case.dtype), known()[case.gpu_type].peak("bf16")
+    except UsageError:
+        return False
+    return True
