@@ -15,18 +15,18 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from folds import FOLDS, groups
+from folds import FOLDS, groups, left_out
 
 from llmbx_prediction.atlas import table
 from llmbx_prediction.cost.roofline import NAMES
 from llmbx_prediction.regression.features import features
 from llmbx_prediction.regression.kernel import COMPONENTS, NOISE
 from llmbx_prediction.regression.posterior import Posterior
-from llmbx_prediction.regression.shipped import KNOWN, LEVEL, Calibration, familiarity, usable
+from llmbx_prediction.regression.shipped import KNOWN, LEVEL, Calibration, usable
 
 TARGET = Path(__file__).parents[2] / "plugins" / "prediction" / "llmbx_prediction" / "data" / "calibration.toml"
-COEFFICIENTS = dict(zip(NAMES, (1.7, 1.8, 2.5, 1.2, 0.8, 0.6, 0.3, 1.0, 1.2, 0.5, 0.4, 0.4, 0.3, 0.6, 0.7, 0.7, 0.8),
-                        strict=True))  # fmt: skip
+_INVERSE = (1.5, 0.5, 1.8, 2.5, 1.2, 0.8, 0.6, 0.3, 1.0, 1.2, 0.5, 0.4, 0.4, 0.3, 0.6, 0.7, 0.7, 0.8)
+COEFFICIENTS = dict(zip(NAMES, _INVERSE, strict=True))
 """Seconds of each term over those at rated speed: the inverse of usual efficiencies, rounded."""
 SCALES = {
     "all": 0.05, "terms": 0.3, "terms by GPU": 0.06, "terms by family": 0.1, "terms by dtype": 0.05,
@@ -88,16 +88,15 @@ def search(used: list, folds: dict, scales: dict[str, float], rounds: int) -> di
     return scales
 
 
-def intervals(used: list, folds: dict, posterior: Posterior) -> dict[str, float]:
+def intervals(used: list, folds: dict, scales: dict[str, float]) -> dict[str, float]:
     """The width of the intervals by what is known: quantiles of the errors over their deviations in all folds."""
     pairs = defaultdict(list)
+    everything = [True] * len(used)
     for name in FOLDS:
-        errors, deviations = posterior.without(folds[name])
-        ratios = np.abs(errors) / deviations
-        for index, (row, case, _) in enumerate(used):
-            rest = [other for position, (_, other, _) in enumerate(used) if folds[name][position] != folds[name][index]]
+        for index, (mean, deviation, known) in left_out(used, folds[name], everything, COEFFICIENTS, scales).items():
+            row, _, seconds = used[index]
             weight = 1.0 if "performance summary" in row.source else ELSEWHERE_INTERVAL
-            pairs[familiarity(case, rest)].append((float(ratios[index]), weight))
+            pairs[known].append((abs(math.log(mean / seconds)) / deviation, weight))
     for name in KNOWN:
         print(f"known: {name:14} {len(pairs[name]):4} figures, {_quantile(pairs[name]):.2f} standard deviations")
     return {name: round(max(1.2, _quantile(pairs[name])), 3) for name in KNOWN}
@@ -130,8 +129,7 @@ def main(rounds: int, fresh: bool) -> None:
 
         scales = {name: calibration().scales[name] for name in names}
     scales = {name: float(f"{value:.4g}") for name, value in search(used, folds, scales, rounds).items()}
-    posterior = Posterior([case for _, case, _ in used], [time for *_, time in used], COEFFICIENTS, scales)
-    write(Calibration(coefficients=COEFFICIENTS, scales=scales, quantiles=intervals(used, folds, posterior)))
+    write(Calibration(coefficients=COEFFICIENTS, scales=scales, quantiles=intervals(used, folds, scales)))
 
 
 if __name__ == "__main__":

@@ -17,41 +17,28 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
+import folds
 import numpy as np
 from folds import Used, groups, series
 
 from llmbx_prediction.atlas import table
 from llmbx_prediction.atlas.row import Row
 from llmbx_prediction.case import Case
-from llmbx_prediction.regression.posterior import Posterior
-from llmbx_prediction.regression.shipped import Calibration, calibration, familiarity, usable
+from llmbx_prediction.regression.shipped import Calibration, calibration, usable
 
 Predicted = dict[int, tuple[float, float, float]]
 """Index of a figure -> predicted seconds, and the ends of the interval."""
 Subset = Callable[[Row], bool]
 
 
-def posterior(used: Used, shipped: Calibration) -> Posterior:
-    """The prediction, calibrated on these figures."""
-    return Posterior([c for _, c, _ in used], [t for *_, t in used], shipped.coefficients, shipped.scales)
-
-
 def left_out(used: Used, keys: Sequence[Hashable], wanted: Sequence[bool], shipped: Calibration) -> Predicted:
-    """The prediction of every wanted figure by the figures of all other groups."""
+    """The prediction of every wanted figure by the figures of all other groups, with its interval."""
     found: Predicted = {}
-    members: dict[Hashable, list[int]] = defaultdict(list)
-    for index, key in enumerate(keys):
-        members[key].append(index)
-    for key, group in members.items():
-        asked = [index for index in group if wanted[index]]
-        if not asked:
-            continue
-        rest = [item for index, item in enumerate(used) if keys[index] != key]
-        means, deviations = posterior(rest, shipped).predict([used[index][1] for index in asked])
-        for index, mean, deviation in zip(asked, means, deviations, strict=True):
-            known = familiarity(used[index][1], (case for _, case, _ in rest))
-            width = float(np.exp(deviation * shipped.quantiles[known]))
-            found[index] = float(mean), float(mean) / width, float(mean) * width
+    for index, (mean, deviation, known) in folds.left_out(
+        used, keys, wanted, shipped.coefficients, shipped.scales
+    ).items():
+        width = float(np.exp(deviation * shipped.quantiles[known]))
+        found[index] = mean, mean / width, mean * width
     return found
 
 

@@ -1,11 +1,14 @@
-"""Groups of figures that are left out together."""
+"""Groups of figures that are left out together, and what the rest predicts for them."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 
 from llmbx_prediction.atlas.row import Row
 from llmbx_prediction.case import Case
+from llmbx_prediction.regression.posterior import Posterior
+from llmbx_prediction.regression.shipped import familiarity
 
 Used = Sequence[tuple[Row, Case, float]]
 FOLDS = ("model and GPU", "release", "model", "scale", "GPU")
@@ -30,3 +33,26 @@ def groups(used: Used, name: str) -> list[Hashable]:
 def series(row: Row, case: Case) -> tuple[Hashable, ...]:
     """A weak-scaling series: the same work for each GPU in one table."""
     return row.source, row.release, row.model, row.layers, row.gpu_type, row.dtype, row.stack, case.seq
+
+
+def left_out(
+    used: Used, keys: Sequence[Hashable], wanted: Sequence[bool], coefficients: Mapping[str, float],
+    scales: Mapping[str, float],
+) -> dict[int, tuple[float, float, str]]:  # fmt: skip
+    """What the figures of all other groups predict for each wanted one: index -> (seconds, deviation, what is known).
+
+    The prediction is calibrated again for each group, outliers included.
+    """
+    members: dict[Hashable, list[int]] = defaultdict(list)
+    for index, key in enumerate(keys):
+        if wanted[index]:
+            members[key].append(index)
+    found = {}
+    for key, asked in members.items():
+        rest = [item for index, item in enumerate(used) if keys[index] != key]
+        posterior = Posterior([c for _, c, _ in rest], [t for *_, t in rest], coefficients, scales)
+        means, deviations = posterior.predict([used[index][1] for index in asked])
+        for index, mean, deviation in zip(asked, means, deviations, strict=True):
+            known = familiarity(used[index][1], (case for _, case, _ in rest))
+            found[index] = float(mean), float(deviation), known
+    return found

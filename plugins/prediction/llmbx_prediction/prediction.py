@@ -17,7 +17,17 @@ from .cost.roofline import model_flops
 from .regression.posterior import Posterior
 from .regression.shipped import LEVEL, calibration, familiarity, usable
 
-COMPUTE = ("gemm", "experts", "attention", "elementwise", "routing", "quantize", "weights", "recompute")
+COMPUTE = (
+    "gemm",
+    "small gemm",
+    "experts",
+    "attention",
+    "elementwise",
+    "routing",
+    "quantize",
+    "weights",
+    "recompute",
+)
 COMMUNICATION = ("tensor parallel", "context parallel", "expert parallel", "data parallel", "pipeline")
 WIDEST = 4.0
 """An interval whose ends differ by more than this factor says nothing: the value is then unknown."""

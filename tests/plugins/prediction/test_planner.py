@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llmbx.testing import resolve_spec
+from llmbx.model import Finding, RunSpec
 
 from .conftest import Command
 
@@ -29,15 +29,17 @@ def test_the_best_are_ranked_by_time_within_the_memory(plan: Any) -> None:
     assert 0 < plan["fitting"] < plan["valid"]
 
 
-def test_every_choice_can_be_run(plan: Any, llmbx: Command) -> None:
-    """The framework's rules, as `llmbx run` checks them."""
-    for choice in plan["choices"]:
-        settings = {name: str(choice[name]) for name in ("tp", "pp", "cp", "mbs")}
-        settings |= {"vp": str(choice["vp"])} if choice["pp"] > 1 else {"vp": "1", "fsdp": str(choice["fsdp"]).lower()}
-        assert choice["tp"] * choice["pp"] * choice["cp"] <= 512
-        spec = resolve_spec("llama3.1", size="70b", gpu_type="h100", gpus=512, launcher="slurm", runtime="pyxis",
-                            settings=settings)  # fmt: skip
-        assert not [finding for finding in spec.findings if not finding.warning]
+def test_the_frameworks_own_rules_decide_what_is_valid(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = answer(*LLAMA, "--top", "40")
+    assert {choice["tp"] for choice in before["choices"]} & {1, 2, 8}
+
+    def only_four(spec: RunSpec) -> list[Finding]:
+        return [] if spec.parallelism.tp == 4 else [Finding(rule="tp", problem="TP must be 4", fix="use TP 4")]
+
+    monkeypatch.setattr("llmbx_nemo.rules.findings", only_four)
+    after = answer(*LLAMA, "--top", "40")
+    assert {choice["tp"] for choice in after["choices"]} == {4}
+    assert after["valid"] < before["valid"]
 
 
 def test_the_published_choice_has_a_rank(plan: Any) -> None:

@@ -11,6 +11,9 @@ from ..case import Case
 from .model import Model, terms
 from .rates import Rates, rates
 
+SMALL = 512
+"""The sum of the reciprocals of the sides of a matrix product, times this, is its loss at the edges and in waves: 1 for
+a cube with sides of 1,536."""
 FORWARD = 1 / 3
 """Part of the operations that the forward pass has, which full recomputation repeats."""
 FLASH = 3.5 / 3
@@ -26,8 +29,9 @@ KERNELS = {"dense": 60, "moe": 160, "hybrid": 110}
 """Kernels of a layer, forward and backward, and the time to launch one."""
 
 NAMES = (
-    "gemm", "experts", "attention", "elementwise", "routing", "quantize", "weights", "recompute", "tensor parallel",
-    "context parallel", "expert parallel", "data parallel", "pipeline", "bubble", "optimizer", "host", "scale",
+    "gemm", "small gemm", "experts", "attention", "elementwise", "routing", "quantize", "weights", "recompute",
+    "tensor parallel", "context parallel", "expert parallel", "data parallel", "pipeline", "bubble", "optimizer",
+    "host", "scale",
 )  # fmt: skip
 """The terms in their order."""
 
@@ -85,8 +89,15 @@ def _compute(case: Case, gpu: Rates) -> Terms:
         "experts": tokens * experts / narrow,
         "attention": tokens * scores * FLASH / wide,
     }
+    found["small gemm"] = found["gemm"] * SMALL * _smallness(case)
     again = {"none": 0.0, "selective": 0.1, "full": 1.0}[case.recompute]
     return found | {"recompute": again * FORWARD * sum(found.values())}
+
+
+def _smallness(case: Case) -> float:
+    """Sum of the reciprocals of the sides of a typical matrix product of one rank."""
+    hidden, tokens = case.model.hidden, case.mbs * case.seq / case.cp
+    return 1 / hidden + case.tp / (3 * hidden) + 1 / tokens
 
 
 def _memory(case: Case, gpu: Rates) -> Terms:
