@@ -225,4 +225,4 @@ def _notes(case: Case, needed: memory.Memory | None) -> tuple[str, ...]:
     limit = memory.limit_gb(case.gpu_type)
     if needed is None or limit is None or needed.total_gb <= limit:
         return ()
-    return (f"{needed.total_gb:.0f} GB are more than the {limit:.0f} GB of a {case.gpu_type}",)
+    return (f"{needed.total_gb:.0f} GB are more than the {limit:.0f} GB of {case.gpu_type}",)

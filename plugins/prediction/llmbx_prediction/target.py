@@ -13,6 +13,7 @@ from .atlas.near import distance
 from .case import Case
 from .cost.model import Model, known, of_shape
 from .cost.rates import LOW, WIDE, rates
+from .cost.rates import known as known_rates
 
 if TYPE_CHECKING:
     from llmbx.api import Workload
@@ -102,9 +103,9 @@ def target(asked: Asked, rows: Sequence[Row], workspace: Workspace) -> Target:
     model = _reshaped(model, shape)
     spec = _resolved(asked, workload, size, workspace) if workload is not None else None
     if spec is not None and workload is not None:
-        return Target(
-            _changed(_of_spec(spec, model, asked, workload), settings), f"catalog, recipe {spec.recipe}", spec
-        )
+        base = f"catalog, recipe {spec.recipe}, row of {spec.gpu_type}"
+        spec = spec.replace(gpu_type=asked.gpu_type)
+        return Target(_changed(_of_spec(spec, model, asked, workload), settings), base, spec)
     case, base = _of_nearest(model, asked, rows)
     if "gbs" in settings:
         return Target(_changed(case, settings), base)
@@ -199,19 +200,25 @@ def check(case: Case) -> Case:
 
 
 def _resolved(asked: Asked, workload: Workload | None, size: str | None, workspace: Workspace) -> RunSpec | None:
-    """The catalog's configuration, or None if the catalog has no row for this GPU type and scale."""
+    """The catalog's configuration for this GPU type and scale, else its row for another type; None if it has none."""
     from llmbx.api.verbs import Request
 
-    assert workload is not None
+    assert workload is not None and asked.gpu_type is not None
     named = _dtype(asked.dtype) if asked.dtype else None
     dtype = LOW.get(named, named) if named else None
-    request = Request(workload=workload.name, plugin=workload.plugin, size=size, dtype=dtype, gpu_type=asked.gpu_type,
-                      gpus=asked.gpus)  # fmt: skip
-    try:
-        spec = workspace.resolve(request)
-    except UsageError:
-        return None
-    return spec if all(finding.warning for finding in spec.findings) else None
+    others = sorted(
+        {one for recipe in workload.recipes for row in recipe.rows for one in row.gpu_types if row.size == size}
+    )
+    for gpu_type in (asked.gpu_type, *(one for one in others if one in known_rates())):
+        request = Request(workload=workload.name, plugin=workload.plugin, size=size, dtype=dtype, gpu_type=gpu_type,
+                          gpus=asked.gpus)  # fmt: skip
+        try:
+            spec = workspace.resolve(request)
+        except UsageError:
+            continue
+        if all(finding.warning for finding in spec.findings):
+            return spec
+    return None
 
 
 def _of_spec(spec: RunSpec, model: Model, asked: Asked, workload: Workload) -> Case:

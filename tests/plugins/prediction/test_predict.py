@@ -100,6 +100,14 @@ def test_a_model_without_a_known_shape_has_a_step_time_and_no_memory(answer: Ans
     assert found["memory_gb"] == {"value": None, "low": None, "high": None, "level": 0.9}
 
 
+def test_a_gpu_type_without_a_row_in_the_catalog_has_the_row_of_another(answer: Answer) -> None:
+    """Llama 4 Maverick has rows for GB200 and H100: PP 2 and EP 64 for GB200."""
+    found = answer("predict", "llama4", "--gpu-type", "gb300", "--gpus", "128", "--dtype", "bf16")
+    assert found["configuration_from"].endswith("row of gb200")
+    assert (found["configuration"]["gpu_type"], found["configuration"]["ep"]) == ("gb300", 64)
+    assert found["step_time_s"]["value"] is not None
+
+
 def test_own_figures_change_the_prediction(llmbx: Command, answer: Answer, tmp_path: Path) -> None:
     """A cluster that is a third slower than the published ones: its configuration is predicted as it was measured."""
     before = answer(*GROK)

@@ -39,8 +39,7 @@ def rates(gpu_type: str) -> Rates:
     """The rates of a GPU type. Raises `UsageError` with a suggestion if they are not known."""
     found = known().get(gpu_type)
     if found is None:
-        raise UsageError(f"no rates of GPU type '{gpu_type}'{did_you_mean(gpu_type, known())}: "
-                         f"known are {', '.join(known())}")  # fmt: skip
+        raise UsageError(f"no rates of GPU type '{gpu_type}'{did_you_mean(gpu_type, known())}")
     return found
 
 
