@@ -1,4 +1,4 @@
-"""List published figures for a workload and near configurations, and where a run stands among them."""
+"""List published figures near a configuration, and where a run stands."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Group(click.Group):
 
 @click.group("atlas", cls=_Group)
 def command() -> None:
-    """List published figures for a workload and near configurations, and where a run stands among them.
+    """List published figures near a configuration, and where a run stands among them.
 
     `llmbx atlas WORKLOAD` is short for `llmbx atlas show WORKLOAD`; without WORKLOAD it lists the models of the table.
     """

@@ -1,4 +1,4 @@
-"""Predict step time, throughput and memory of a workload, or search its best parallelism."""
+"""Predict step time, throughput and memory, or the best parallelism."""
 
 from __future__ import annotations
 
