@@ -7,16 +7,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pluggy
 
+    from .history.loaded import Runs as Runs
+    from .history.loaded import load_runs as load_runs
+
     hookimpl: pluggy.HookimplMarker
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "hookimpl"]
+__all__ = ["Runs", "__version__", "hookimpl", "load_runs"]
+
+_LOADED = ("Runs", "load_runs")
 
 
 def __getattr__(name: str) -> Any:
-    """`hookimpl`, the marker of hook implementations: pluggy is imported when a plugin asks for it."""
-    if name != "hookimpl":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import pluggy
+    """Names that are imported when they are asked for.
 
-    return pluggy.HookimplMarker(__name__)
+    `hookimpl` is the marker of hook implementations, `load_runs` reads earlier runs.
+    """
+    if name == "hookimpl":
+        import pluggy
+
+        return pluggy.HookimplMarker(__name__)
+    if name in _LOADED:
+        import importlib
+
+        return getattr(importlib.import_module(".history.loaded", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

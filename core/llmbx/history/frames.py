@@ -1,0 +1,57 @@
+"""Rows of the history as data frames of pandas and polars, which are imported here only."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+from .columns import COLUMNS, Kind
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+Rows = Sequence[Mapping[str, Any]]
+
+PANDAS: dict[Kind, str] = {
+    "text": "string", "number": "float64", "count": "Int64", "flag": "boolean", "date": "datetime64[us, UTC]",
+    "words": "object",
+}  # fmt: skip
+"""Kind of column -> pandas dtype. All of them can represent an unknown value."""
+
+
+def to_pandas(rows: Rows) -> pandas.DataFrame:
+    """A pandas frame of these rows; an empty one has the same columns and dtypes."""
+    library = _imported("pandas")
+    series = {name: library.Series([row[name] for row in rows], dtype=PANDAS[kind]) for name, kind in _kinds().items()}
+    frame: pandas.DataFrame = library.DataFrame(series)
+    return frame
+
+
+def to_polars(rows: Rows) -> polars.DataFrame:
+    """A polars frame of these rows; an empty one has the same columns and dtypes."""
+    library = _imported("polars")
+    kinds = {
+        "text": library.String, "number": library.Float64, "count": library.Int64, "flag": library.Boolean,
+        "date": library.Datetime("us", "UTC"), "words": library.List(library.String),
+    }  # fmt: skip
+    data = {
+        name: [list(row[name]) if kind == "words" else row[name] for row in rows] for name, kind in _kinds().items()
+    }
+    frame: polars.DataFrame = library.DataFrame(data, schema={name: kinds[kind] for name, kind in _kinds().items()})
+    return frame
+
+
+def _kinds() -> dict[str, Kind]:
+    return {**COLUMNS, "folder": "text"}
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise UsageError(f"{name} is not installed: pip install 'llmbx[{name}]'") from None

@@ -1,0 +1,188 @@
+"""Earlier runs for Python programs: `llmbx.load_runs()`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from ..config.install import Install, absolute, find_install
+from ..errors import UsageError
+from . import list_runs
+from .columns import COLUMNS, Entry, entry
+from .query import Selection, column
+from .tags import check_tags
+from .timespec import parse_time
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+Row = dict[str, Any]
+
+FOLDER = "folder"
+"""Column that every run has beside those of the history: its folder."""
+
+ALL = "all"
+"""Selects the runs of all users."""
+
+
+class Runs(Sequence[Entry]):
+    """An immutable sequence of runs, newest first unless sorted otherwise.
+
+    Each item is an `Entry`, with the fields of `llmbx jobs --format json`. Rows and frames have all columns of the
+    history by their dotted names, and `folder`; docs/interfaces.md lists them with their units. Unknown values are
+    None, in a pandas frame NA or NaN.
+    """
+
+    __slots__ = ("_entries", "_rows")
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = tuple(rows)
+        self._entries = tuple(_entry(row) for row in rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Runs: ...
+
+    def __getitem__(self, index: int | slice) -> Entry | Runs:
+        return Runs(self._rows[index]) if isinstance(index, slice) else self._entries[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        return self._rows == other._rows if isinstance(other, Runs) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(item.run_id for item in self._entries))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} run{'' if len(self) == 1 else 's'}>"
+
+    def rows(self) -> list[Row]:
+        """One dictionary per run; `created` is a UTC datetime, `tags` a tuple."""
+        return [dict(row) for row in self._rows]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas frame with one row per run. Raises `UsageError` if pandas is not installed."""
+        from .frames import to_pandas
+
+        return to_pandas(self._rows)
+
+    def to_polars(self) -> polars.DataFrame:
+        """A polars frame with one row per run. Raises `UsageError` if polars is not installed."""
+        from .frames import to_polars
+
+        return to_polars(self._rows)
+
+
+def load_runs(
+    install: str | os.PathLike[str] | None = None,
+    *,
+    where: str | None = None,
+    since: str | datetime | None = None,
+    until: str | datetime | None = None,
+    tags: str | Sequence[str] = (),
+    user: str | None = None,
+    sort: str | None = None,
+    limit: int | None = None,
+) -> Runs:
+    """The runs of an install (default: `LLMB_INSTALL`, as for the command), with the filters of `llmbx jobs`.
+
+    `since` and `until` are a date with a time zone, or a text such as "2026-11-20" or "7d". All `tags` must be present.
+    `user` is a name or "all"; the default is the runs of this user. `sort` and `where` name columns; `limit` is the
+    maximum number of runs. Runs that have ended are finalized first, as `llmbx jobs` does. Raises `UsageError` for an
+    install that does not exist and for invalid filters.
+    """
+    names = (*COLUMNS, FOLDER)
+    found_in = _install(install)
+    wanted = _selection(where, (since, until), (tags,) if isinstance(tags, str) else tags, user, sort, limit)
+    with _umask_restored():
+        found = list_runs(found_in, _plugins, wanted, names)
+    return Runs([_row(dict(zip(names, values, strict=True)), found_in) for values in found.rows])
+
+
+def _plugins() -> Any:
+    from ..plugins.manager import load
+
+    return load()
+
+
+def _install(given: str | os.PathLike[str] | None) -> Install:
+    from ..config.profiles import load_config
+
+    if given is None:
+        config, _ = load_config()
+        found = find_install(os.environ, config.install, config.install_file)
+    else:
+        found = Install(root=absolute(os.fspath(given), "install"), origin="install")
+        if not found.path.is_dir():
+            raise UsageError(f"install {found.root}: no such folder; expected the folder that LLMB_INSTALL names")
+    return found
+
+
+@contextlib.contextmanager
+def _umask_restored() -> Iterator[None]:
+    """Results of runs that have just ended are written for the group of a shared install; the program is not."""
+    before = os.umask(0o077)
+    os.umask(before)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _selection(
+    where: str | None, times: tuple[str | datetime | None, str | datetime | None], tags: Sequence[str],
+    user: str | None, sort: str | None, limit: int | None,
+) -> Selection:  # fmt: skip
+    from ..record.folder import current_user
+
+    if user == "" or (limit is not None and limit < 0):
+        raise UsageError("user: expected a name or 'all'" if user == "" else f"limit: expected 0 or more, got {limit}")
+    for term in (sort or "").split(",") if sort else ():
+        column(term.strip().lstrip("-+"), "sort")
+    since, until = times
+    return Selection(
+        equal={"user": (user,)} if user not in (None, ALL) else {},
+        own=current_user() if user is None else None,
+        tags=check_tags(tags),
+        since=_time(since, "since"),
+        until=_time(until, "until", end_of_day=True),
+        where=where,
+        sort=sort,
+        limit=limit,
+    )
+
+
+def _time(value: str | datetime | None, name: str, end_of_day: bool = False) -> float | None:
+    if isinstance(value, datetime):
+        return value.timestamp()
+    return None if value is None else parse_time(value, name, end_of_day=end_of_day)
+
+
+def _row(values: Row, install: Install) -> Row:
+    """The values of one run as Python objects."""
+    for name, kind in COLUMNS.items():
+        value = values[name]
+        if kind == "words":
+            values[name] = tuple(str(value or "").split())
+        elif value is not None and kind == "flag":
+            values[name] = bool(value)
+        elif value is not None and kind == "date":
+            values[name] = datetime.fromtimestamp(value, UTC)
+        elif isinstance(value, int) and kind == "number":
+            values[name] = float(value)
+    values[FOLDER] = str(Path(os.path.realpath(install.root)) / str(values[FOLDER]))
+    return values
+
+
+def _entry(row: Row) -> Entry:
+    stored = {**row, "created": row["created"].timestamp(), "tags": " ".join(row["tags"])}
+    return entry(stored, row[FOLDER])
