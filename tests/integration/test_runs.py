@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import junitparser
 import psutil
 import pytest
 
@@ -547,3 +548,18 @@ def test_a_sweep_that_lives_with_its_user_goes_on_where_ctrl_c_ended_it(
     (row,) = json.loads(done.stdout)
     assert (row["n"], row["status"]) == (3, "completed")
     assert sorted(result["status"] for result in results()) == ["cancelled"] + ["completed"] * 3
+
+
+def test_a_ci_server_gets_a_test_case_for_each_run(llmbx: Llmbx) -> None:
+    done = llmbx("run", "line", "--repeat", "2", "--format", "junit")
+    assert done.returncode == 0, done.stderr
+    (suite,) = junitparser.JUnitXml.fromroot(junitparser.junitparser.etree.fromstring(done.stdout.encode()))
+    assert [case.is_passed for case in suite] == [True, True] and suite.tests == 2
+    failed = llmbx("run", "line", "--set", "fault=exit", "--format", "junit")
+    assert failed.returncode == 1
+    (suite,) = junitparser.JUnitXml.fromroot(junitparser.junitparser.etree.fromstring(failed.stdout.encode()))
+    assert suite.failures == 1
+    for other in ("--dry-run", "--detach"):
+        refused = llmbx("run", "line", "--format", "junit", other)
+        assert refused.returncode == 2 and not refused.stdout
+        assert "there is no result to report" in one_line(refused.stderr)

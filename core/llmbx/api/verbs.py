@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..cli import completion as completion
     from ..cli import flow as flow
     from ..cli import formatting as formatting
+    from ..cli import junit as junit
     from ..cli import numbers as numbers
     from ..cli import options as options
     from ..cli import output as output

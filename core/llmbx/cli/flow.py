@@ -103,7 +103,7 @@ def once(
         click.echo(_left(run, context.launcher.attended, _name(run, workspace)), err=True)
         raise
     progress.close()
-    if format_ == "text" or group is None:
+    if format_ == "text" or (format_ == "json" and group is None):
         _print(result, run, workspace, spec, format_, allowed)
     return result
 

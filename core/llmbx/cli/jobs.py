@@ -6,7 +6,7 @@ import csv
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +16,7 @@ from ..model import Scalar
 from .completion import RUN
 from .explicit_options import explicit_options
 from .options import install_and_plugins
-from .output import csv_cell, format_option, print_rows
+from .output import csv_cell, format_option_with, print_json_lines, print_rows
 from .streams import control, visible_json
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 COLUMNS = ("id", "workload", "size", "dtype", "gpus", "status", "step_time_s", "tflops_per_gpu", "age")
 FILTERS = ("workload", "size", "dtype", "gpu_type", "gpus", "status")
+COMPLETE = ("json", "jsonl")
+"""Formats that print whole rows, unless --columns is set."""
+
 SHOWN = 100
 """Default number of rows of a table."""
 
@@ -52,7 +55,7 @@ def _several(*names: str, help: str, **more: Any) -> Callable[..., Any]:
 @click.option("--columns", metavar="A,B,…", help="Columns to print; +A,B adds columns to the default ones.")
 @click.option("-n", "--limit", type=click.IntRange(min=0), default=None, metavar="N",
               help=f"Show at most N (0 = all).  [default: {SHOWN} in a table, else all]")  # fmt: skip
-@format_option
+@format_option_with("jsonl")
 @click.pass_context
 def command(
     context: click.Context, /, users: tuple[str, ...], tags: tuple[str, ...], since: str | None, until: str | None,
@@ -71,6 +74,8 @@ def command(
     condition: comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, parentheses and + - * /; strings are quoted.
     'text' IN COLUMN finds a tag or a part of a text. Missing values match only `!=` and `IS NULL`.
 
+    --format jsonl prints the objects of --format json in one line each.
+
     \b
     Examples:
       llmbx jobs --workload grok1 --status failed --format json
@@ -83,7 +88,7 @@ def command(
             raise UsageError(f"{options[0]} cannot be combined with `jobs {context.invoked_subcommand}`")
         return
     wanted = _of_users(_selection(filters, tags, (since, until, where, sort), limit, format_), users)
-    _list(wanted, columns or ("+user" if users and format_ != "json" else None), format_)
+    _list(wanted, columns or ("+user" if users and format_ not in COMPLETE else None), format_)
 
 
 @command.command("rebuild")
@@ -186,12 +191,12 @@ def _list(wanted: Selection, columns: str | None, format_: str) -> None:
     from ..history import list_runs
 
     install, plugins = install_and_plugins()
-    names = _columns(columns, format_) if columns or format_ != "json" else None
+    names = _columns(columns, format_) if columns or format_ not in COMPLETE else None
     wanted = _with_aliases(wanted, install, plugins)
     with _Progress() as progress:
         found = list_runs(install, plugins, wanted, None if names is None else _stored(names), progress)
     if names is None:
-        _write_json(found.documents)
+        (_write_json if format_ == "json" else _write_lines)(found.documents)
     else:
         taken = [*zip(*found.rows, strict=True)] or [()] * len(names)
         for name, read in _readers(names, os.path.realpath(install.root)).items():
@@ -200,6 +205,8 @@ def _list(wanted: Selection, columns: str | None, format_: str) -> None:
         rows = [*zip(*taken, strict=True)]
         if format_ == "csv":
             csv.writer(sys.stdout, lineterminator="\n").writerows([names, *(map(csv_cell, row) for row in rows)])
+        elif format_ == "jsonl":
+            print_json_lines(dict(zip(names, row, strict=True)) for row in rows)
         else:
             print_rows([dict(zip(names, row, strict=True)) for row in rows], names, format_,
                        empty=_nothing(found, install.root))  # fmt: skip
@@ -215,6 +222,14 @@ def _write_json(documents: Sequence[str]) -> None:
         sys.stdout.write(",\n" if start else "[\n")
         sys.stdout.write(visible_json(",\n".join(documents[start : start + 5000])))
     sys.stdout.write("\n]\n")
+
+
+def _write_lines(documents: Iterable[str]) -> None:
+    """Write each JSON document in one line."""
+    import msgspec
+
+    for text in documents:
+        sys.stdout.write(visible_json(msgspec.json.format(text, indent=-1)) + "\n")
 
 
 def _with_aliases(wanted: Selection, install: Install, plugins: Callable[[], Plugins]) -> Selection:

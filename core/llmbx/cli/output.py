@@ -6,7 +6,7 @@ import csv
 import io
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,9 +36,13 @@ class Target(click.Path):
 
 def format_option(function: F) -> F:
     """The option `--format table|json|csv` of every verb that prints a table."""
-    return click.option(
-        "--format", "format_", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."
-    )(function)
+    return format_option_with()(function)
+
+
+def format_option_with(*more: str) -> Callable[[F], F]:
+    """The same option for a verb that has more formats."""
+    formats = click.Choice((*FORMATS, *more))
+    return click.option("--format", "format_", type=formats, default="table", show_default=True, help="Output format.")
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], format_: str, empty: str = "nothing") -> None:
@@ -58,6 +62,14 @@ def print_json(value: Any) -> None:
     import msgspec
 
     click.echo(visible_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
+
+
+def print_json_lines(values: Iterable[Any]) -> None:
+    """Print each value as one line of JSON; NaN and infinity become null."""
+    import msgspec
+
+    for value in values:
+        sys.stdout.write(visible_json(msgspec.json.encode(value).decode()) + "\n")
 
 
 def to_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:

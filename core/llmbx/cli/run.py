@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..config.request import Request
-from ..errors import UsageError
+from ..errors import InfraError, UsageError
 from ..model import Result, RunSpec
 from .completion import RUN
 from .explicit_options import explicit_options
@@ -68,7 +68,7 @@ _ALWAYS = ("force", "accept_image_change")
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(["text", "json", "junit"]),
     default="text",
     show_default=True,
     help="Output format of the result or the preview.",
@@ -86,7 +86,8 @@ def command(
     framework on the CPU. Its environment is built on first use.
 
     Progress is printed to stderr and the result to stdout. With --format json the result is an object, with --repeat an
-    array of objects, with --detach an object with id, run_id, folder and job_id.
+    array of objects, with --detach an object with id, run_id, folder and job_id. With --format junit it is JUnit XML
+    with a test case for each run, for CI servers.
 
     --against RUN starts the configuration of an earlier run and this one in turn (A B, B A, A B …), N pairs, so that a
     machine that drifts does not decide. The differences of the pairs are compared as `llmbx compare` does, with its
@@ -106,6 +107,8 @@ def command(
     workspace = load_workspace(output)
     spec = _spec(request, source, profile, workspace)
     force = bool(click.get_current_context().params.get("force"))
+    if format_ == "junit":
+        _check_junit(dry_run or emit_script is not None, detach, against)
     if dry_run or emit_script:
         if against is not None:
             _check_preview(spec, workspace, against, emit_script)
@@ -119,11 +122,23 @@ def command(
         once, spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source, group=group,
         allowed=allowed,
     )  # fmt: skip
-    outcomes = _repeated(start, repeat, as_array=group is not None and format_ == "json")
+    if format_ == "junit":
+        outcomes = _repeated(start, repeat, partial(_print_junit, spec=spec, workspace=workspace, allowed=allowed))
+    else:
+        outcomes = _repeated(start, repeat, _print_array if group is not None and format_ == "json" else None)
     done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
     if len(done) > 1:
-        _print_summary(done, to_stderr=format_ == "json")
-    sys.exit(worst_exit_code(done, spec, workspace, allowed, said=format_ == "json" or len(done) > 1))
+        _print_summary(done, to_stderr=format_ != "text")
+    sys.exit(worst_exit_code(done, spec, workspace, allowed, said=format_ != "text" or len(done) > 1))
+
+
+def _check_junit(preview: bool, detach: bool, against: str | None) -> None:
+    """Refuse what has no result to judge, or another one."""
+    if preview or detach:
+        other = "--detach" if detach else "--dry-run or --emit-script"
+        raise UsageError(f"--format junit cannot be combined with {other}: there is no result to report")
+    if against is not None:
+        raise UsageError("--format junit cannot be combined with --against: use `llmbx compare --format junit`")
 
 
 def _check_preview(spec: RunSpec, workspace: Workspace, against: str, emit_script: Path | None) -> None:
@@ -157,19 +172,41 @@ def _alternated(
     return alternate(start, planned, workspace, allowed, format_)
 
 
-def _repeated(start: Callable[[], Result | Started], repeat: int, as_array: bool) -> list[Result | Started]:
+Finish = Callable[[list[Result | Started], str | None], None]
+"""Prints the outcomes of all repeats, and the reason if one of them could not be started."""
+
+
+def _repeated(start: Callable[[], Result | Started], repeat: int, finish: Finish | None) -> list[Result | Started]:
     """Start `repeat` runs one after the other and return their outcomes; stop if one is interrupted."""
     outcomes: list[Result | Started] = []
+    problem: str | None = None
     try:
         for _ in range(repeat):
             outcomes.append(start())
             if interrupted(outcomes[-1]):
                 break  # Ctrl-C ends the whole command, not only the current run
+    except InfraError as error:
+        problem = str(error)
+        raise
     finally:
         # Print finished runs even if a later one could not start.
-        if as_array and outcomes:
-            print_json(outcomes)
+        if finish is not None and (outcomes or problem):
+            finish(outcomes, problem)
     return outcomes
+
+
+def _print_array(outcomes: list[Result | Started], problem: str | None) -> None:
+    if outcomes:
+        print_json(outcomes)
+
+
+def _print_junit(
+    outcomes: list[Result | Started], problem: str | None, spec: RunSpec, workspace: Workspace, allowed: float
+) -> None:
+    from . import junit
+
+    results = [one for one in outcomes if isinstance(one, Result)]
+    junit.print_cases("llmbx run", junit.of_runs(results, spec, workspace, allowed, problem))
 
 
 def _spec(request: Request | None, source: str | None, profile: bool | None, workspace: Workspace) -> RunSpec:

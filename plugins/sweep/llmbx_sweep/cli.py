@@ -88,7 +88,7 @@ def _plan_options(function: Any) -> Any:
 @click.option("--offline", is_flag=True, help="Do not download anything.")
 @click.option("--tolerance", default="5%", show_default=True, help="Allowed slowdown against the published step time.")
 @options.output_option
-@output.format_option
+@output.format_option_with("junit")
 @_plan_options
 def command(
     repeats: int | None, dry_run: bool, max_jobs: int | None, max_gpu_hours: float | None, resume: str | None,
@@ -100,6 +100,8 @@ def command(
     also contain values with commas and several products. All cells are checked before the first one is submitted.
     --resume continues a sweep that was interrupted or killed. SWEEP is the id of a sweep, a unique prefix of it, or
     "last" (the default). A sweep that was started with --output is resumed and shown with the same --output.
+
+    --format junit prints JUnit XML with a test case for each cell, for CI servers.
 
     \b
     Examples:
@@ -115,7 +117,7 @@ def command(
     if resume is not None or show is not None:
         sweep = _existing(workspace, str(resume or show), plan)
         if resume is None or dry_run:
-            _print_results(sweep, _results(workspace, sweep), format_)
+            _print_results(sweep, _results(workspace, sweep), format_, workspace, allowed)
             return
     elif failed:
         raise UsageError("--failed requires --resume")
@@ -123,13 +125,15 @@ def command(
         cells, name = _new_cells(workspace, plan, repeats, dry_run)
         costs = [_cost(cell, workspace) for cell in cells]
         if dry_run:
+            if format_ == "junit":
+                raise UsageError("--format junit cannot be combined with --dry-run: there is no result to report")
             _print_plan(cells, costs, format_)
             _require_below(costs, max_gpu_hours)
             return
         _require_below(costs, max_gpu_hours)
         sweep = _create(workspace, name, cells, max_jobs)
     results = _drive(workspace, sweep, max_jobs or sweep.max_jobs, failed, offline, resumed=resume is not None)
-    _print_results(sweep, results, format_)
+    _print_results(sweep, results, format_, workspace, allowed)
     sys.exit(_exit_code(sweep, results, workspace, allowed))
 
 
@@ -318,12 +322,19 @@ def _hours(value: float) -> float:
     return round(value) if value >= 100 else float(f"{value:.3g}")
 
 
-def _print_results(sweep: Sweep, results: dict[Slot, Result], format_: str) -> None:
+def _print_results(
+    sweep: Sweep, results: dict[Slot, Result], format_: str, workspace: Workspace, allowed: float
+) -> None:
     import msgspec
 
     from .summary import summarize
 
     found = summarize(sweep.cells, results)
+    if format_ == "junit":
+        from .junit import print_cells
+
+        print_cells(sweep.cells, results, found, workspace, allowed)
+        return
     if format_ == "table":
         output.print_rows([_result_row(row) for row in found], RESULTS, format_)
         for row in found:

@@ -107,6 +107,14 @@ def test_a_table_names_its_columns_and_says_what_it_leaves_out(several: list[str
     assert jobs("--status", "cancelled", "--format", "json").stdout == "[]\n"
 
 
+def test_json_lines_are_the_objects_of_json(several: list[str], run_factory: RunFactory, jobs: Jobs) -> None:
+    run_factory.put(noise(7, 1.0), result={"cause": "two\nlines and \x9b a control character"})
+    for more in ((), ("--columns", "run_id,mfu,data_valid"), ("--status", "cancelled")):
+        lines = jobs("--format", "jsonl", *more).stdout.splitlines()
+        assert [json.loads(line) for line in lines] == json.loads(jobs("--format", "json", *more).stdout)
+        assert "\x9b" not in "".join(lines)
+
+
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [

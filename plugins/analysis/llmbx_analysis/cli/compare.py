@@ -33,7 +33,7 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 @click.option("--window", metavar="A-B|last|auto", help="Recompute the results over these steps.")
 @click.option("--single", is_flag=True, help="Use only the named runs, without their repeats.")
 @click.option("--force", is_flag=True, help="Show the figures of runs that are not comparable, without a verdict.")
-@output.format_option
+@output.format_option_with("junit")
 def command(
     runs: tuple[str, ...], baseline: str | None, reference: bool, tolerance: str, window: str | None, single: bool,
     force: bool, format_: str, gate: str, measure: str | None,
@@ -60,7 +60,8 @@ def command(
     --measure NAME compares by a measure that the log format declares; a count by its rate per second. --tolerance is a
     fraction of the measure. Runs are not comparable if one lacks it.
 
-    The exit code is 0 for equivalent and faster, 3 for slower, 5 for inconclusive and not comparable.
+    The exit code is 0 for equivalent and faster, 3 for slower, 5 for inconclusive and not comparable. --format junit
+    prints JUnit XML with a test case for each metric; that of --gate has the verdict.
 
     \b
     Examples:
@@ -148,6 +149,10 @@ def _print(found: Comparison, format_: str) -> None:
 
     if format_ == "json":
         output.print_json(found)
+    elif format_ == "junit":
+        from ..compare.junit import print_measures
+
+        print_measures(found)
     elif format_ == "csv":
         click.echo(output.to_csv([asdict(metric) for metric in found.metrics], COLUMNS), nl=False)
         click.echo(f"{found.verdict}: {found.reason}", err=True)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import junitparser
 import pytest
 from click.testing import CliRunner, Result
 
@@ -553,3 +554,31 @@ def test_nodes_known_for_only_one_side_are_not_a_difference(run_factory: RunFact
     node(b, 0, "node1")
     found = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
     assert found["differences"] == []
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "options", "code", "kind", "word"),
+    [
+        (1.0, 0.004, (), 0, None, "equivalent"),
+        (1.2, 0.004, (), 3, junitparser.Failure, "slower"),
+        (1.055, 0.004, (), 5, junitparser.Error, "inconclusive"),
+        (1.0, 0.004, ("profiled",), 5, junitparser.Error, "not comparable"),
+    ],
+)
+def test_junit_has_a_case_for_each_metric_and_the_verdict_in_that_of_the_gate(
+    run_factory: RunFactory, compare: Compare, mean: float, spread: float, options: tuple[str, ...], code: int,
+    kind: Any, word: str,
+) -> None:  # fmt: skip
+    a = run_factory.put(noise(3, 1.0))
+    b = run_factory.put(noise(4, mean, spread=spread), result=dict.fromkeys(options, True))
+    done = compare(a.record.run_id, b.record.run_id, "--format", "junit")
+    (suite,) = junitparser.JUnitXml.fromroot(junitparser.junitparser.etree.fromstring(done.stdout.encode()))
+    gate, *others = suite
+    known = read(compare(a.record.run_id, b.record.run_id, "--format", "json"))
+    assert (done.exit_code, gate.name, gate.classname) == (code, "step_time", "llmbx.compare")
+    assert [(type(found), found.type, found.message) for found in gate.result] == (
+        [(kind, word, known["reason"])] if kind else [])  # fmt: skip
+    assert f"{word}: {known['reason']}" in gate.system_out
+    assert all(case.is_passed for case in others)
+    names = [metric["name"] for metric in known["metrics"]]
+    assert sorted([gate.name, *(case.name for case in others)]) == sorted(names or ["step_time"])
