@@ -21,7 +21,7 @@ from typing import Any
 
 from llmbx.measure.figures import measure
 from llmbx.model import Image, JobStatus, ModelShape, Parallelism, Peak, RunSpec, Step
-from llmbx.record.folder import Record, pretty
+from llmbx.record.folder import Record, SweepMark, pretty, write_steps
 from llmbx.run.finalize import build_result
 
 LLMBX = str(Path(sys.executable).with_name("llmbx"))
@@ -131,8 +131,8 @@ def specification(source: random.Random, number: int) -> RunSpec:
     )  # fmt: skip
 
 
-def write(folder: Path, spec: RunSpec, stamp: int, source: random.Random) -> None:
-    """One run's record and result."""
+def write(folder: Path, spec: RunSpec, stamp: int, source: random.Random, sweep: SweepMark | None = None) -> None:
+    """One run's record and result; a run of a sweep also has its steps."""
     folder.mkdir(parents=True)
     mean = 0.2 + 4 * source.random()
     steps = [Step(number=n, time_s=mean * (1 + 0.01 * source.random()), total=49, loss=2.0) for n in range(50)]
@@ -141,12 +141,15 @@ def write(folder: Path, spec: RunSpec, stamp: int, source: random.Random) -> Non
         image=Image(kind="container", reference="toy:1", python="python", digest="sha256:" + "a" * 64),
         host={"hostname": "node1", "driver": "570.1", "cores": 64},
         environment={f"NCCL_SETTING_{n}": str(n) for n in range(40)}, versions={"torch": "2.8.0"},
+        sweep=sweep,
     )  # fmt: skip
     good = source.random() < 0.97
     outcome: dict[str, Any] = {"status": "completed" if good else "failed", "data_valid": good}
     result = build_result(record, JobStatus(state="ended", exit_code=0), measured(spec, steps)).replace(**outcome)
     (folder / "run.json").write_bytes(pretty(record))
     (folder / "result.json").write_bytes(pretty(result))
+    if sweep is not None:
+        write_steps(folder, steps)
 
 
 def measured(spec: RunSpec, steps: list[Step]) -> Any:

@@ -124,8 +124,7 @@ def print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     widths = [max(map(len, items)) for items in zip(heads, *texts, strict=True)]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sum(widths) + 2 * len(widths)
     if sum(widths) + 2 * (len(widths) - 1) <= room:
-        for line in (heads, *texts):
-            click.echo(_aligned(line, widths, right))
+        click.echo("\n".join(_aligned(line, widths, right) for line in (heads, *texts)))
     elif len(widths) > 1 and widths[0] == max(widths) and sum(widths[1:]) + 2 * (len(widths) - 1) <= room:
         click.echo(f"{heads[0]}\n  {_aligned(heads[1:], widths[1:], right[1:])}")
         for line in texts:

@@ -27,6 +27,8 @@ _HIDDEN = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u
 def visible(text: str) -> str:
     """`text` with control characters as escapes (`\\\\x1b`); tabs and line feeds are kept."""
     if text.isascii():
+        if text.isprintable():  # the fastest test, for the cells of a long table
+            return text
         data = text.encode()
         if len(data.translate(None, _CONTROLS)) == len(data):
             return text

@@ -109,8 +109,10 @@ def runs_of(install: Install, sweep: Sweep) -> list[Run]:
     for base in sorted({_base(install, cell) for cell in sweep.cells}):
         for record in base.glob(f"*/*/{RECORD}"):
             try:
+                if sweep.sweep_id.encode() not in record.read_bytes():
+                    continue  # another run of the same configuration: decoding it takes ten times as long
                 run = records.read_run(record.parent)
-            except LlmbxError:
+            except (LlmbxError, OSError):
                 continue
             if run.record.sweep is not None and run.record.sweep.sweep_id == sweep.sweep_id:
                 found.append(run)
