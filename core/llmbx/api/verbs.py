@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..config.profiles import Profile as Profile
     from ..config.request import Request as Request
     from ..config.request import parse_pairs as parse_pairs
+    from ..history import loaded as loaded_runs
     from ..history import refresh as refresh
     from ..history import remeasure as remeasure
     from ..history import tags as tags

@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..config.install import Install, absolute, find_install
-from ..errors import UsageError
+from ..errors import LlmbxError, UsageError
 from . import list_runs
 from .columns import COLUMNS, Entry, entry
 from .query import Selection, column
+from .read import Unreadable, read_values
 from .tags import check_tags
 from .timespec import parse_time
 
 if TYPE_CHECKING:
     import pandas
     import polars
+
+    from ..record.folder import Run
 
 Row = dict[str, Any]
 
@@ -102,10 +105,12 @@ def load_runs(
     """
     names = (*COLUMNS, FOLDER)
     found_in = _install(install)
-    wanted = _selection(where, (since, until), (tags,) if isinstance(tags, str) else tags, user, sort, limit)
+    wanted = selection(where, (since, until), (tags,) if isinstance(tags, str) else tags, user, sort, limit)
     with _umask_restored():
         found = list_runs(found_in, _plugins, wanted, names)
-    return Runs([_row(dict(zip(names, values, strict=True)), found_in) for values in found.rows])
+    root = Path(os.path.realpath(found_in.root))
+    rows = [_row(dict(zip(names, values, strict=True))) for values in found.rows]
+    return Runs([{**row, FOLDER: str(root / row[FOLDER])} for row in rows])
 
 
 def _plugins() -> Any:
@@ -138,10 +143,20 @@ def _umask_restored() -> Iterator[None]:
         os.umask(before)
 
 
-def _selection(
+def row_of(run: Run) -> Row:
+    """The columns of one run, read from its folder. Raises `LlmbxError` if its record cannot be read."""
+    try:
+        values: Row = {**dict.fromkeys(COLUMNS), **read_values(run.path), FOLDER: run.folder}
+    except Unreadable as error:
+        raise LlmbxError(f"{run.folder}: {error}") from None
+    return _row(values)
+
+
+def selection(
     where: str | None, times: tuple[str | datetime | None, str | datetime | None], tags: Sequence[str],
-    user: str | None, sort: str | None, limit: int | None,
+    user: str | None, sort: str | None = None, limit: int | None = None,
 ) -> Selection:  # fmt: skip
+    """The filters of `load_runs` as a query. Raises `UsageError` if one is invalid."""
     from ..record.folder import current_user
 
     if user == "" or (limit is not None and limit < 0):
@@ -167,7 +182,7 @@ def _time(value: str | datetime | None, name: str, end_of_day: bool = False) -> 
     return None if value is None else parse_time(value, name, end_of_day=end_of_day)
 
 
-def _row(values: Row, install: Install) -> Row:
+def _row(values: Row) -> Row:
     """The values of one run as Python objects."""
     for name, kind in COLUMNS.items():
         value = values[name]
@@ -179,7 +194,6 @@ def _row(values: Row, install: Install) -> Row:
             values[name] = datetime.fromtimestamp(value, UTC)
         elif isinstance(value, int) and kind == "number":
             values[name] = float(value)
-    values[FOLDER] = str(Path(os.path.realpath(install.root)) / str(values[FOLDER]))
     return values
 
 

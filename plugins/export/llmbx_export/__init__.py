@@ -1,0 +1,1 @@
+"""Export the figures of runs to monitoring and experiment tracking."""

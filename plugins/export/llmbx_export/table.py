@@ -1,0 +1,22 @@
+"""Runs as CSV with every column of the history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmbx.api.verbs import output
+
+from .measures import Row, text
+
+
+def csv(rows: Sequence[Row]) -> str:
+    """One line per run; unknown values are empty, dates ISO 8601 in UTC, tags separated by spaces."""
+    columns = list(rows[0])
+    plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
+    return output.to_csv(plain, columns)
+
+
+def _plain(value: object) -> object:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else text(value)
