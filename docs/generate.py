@@ -13,6 +13,7 @@ import click
 from checks import checks
 from faults import faults
 from fields import interface
+from interfaces import interfaces
 from readme import readme
 from values import values
 
@@ -170,7 +171,8 @@ def _text(value: object) -> str:
 
 PAGES = {
     "api.md": api, "settings.md": settings, "checks.md": checks, "faults.md": faults,
-    "commands.md": commands, "hooks.md": hooks, "tools.md": tools, "values.md": values, "../README.md": readme,
+    "commands.md": commands, "hooks.md": hooks, "interfaces.md": interfaces, "tools.md": tools, "values.md": values,
+    "../README.md": readme,
 }  # fmt: skip
 
 

@@ -12,8 +12,12 @@ from pathlib import Path
 import pytest
 
 from llmbx import hookspecs, model
+from llmbx.cli.main import EPILOG
+from llmbx.errors import InfraError, LlmbxError, PluginError, RunFailed, UsageError
+from llmbx.history.columns import COLUMNS, Entry
 from llmbx.launchers.base import Launcher
 from llmbx.logs import signatures
+from llmbx.model import Result
 from llmbx.plugins.discovery import HOOKS
 from llmbx.run.infrastructure import CONNECTING, ECHOES
 from llmbx.run.verdict import PRIORITY
@@ -130,3 +134,22 @@ def test_the_page_of_the_architecture_says_what_the_code_says() -> None:
                 assert re.search(rf"^(def|class) {name}\b", source, re.MULTILINE), f"{folder}/{file}: {name}"
         named = set(re.findall(r"`(\w+\.py)`", text))
         assert {path.name for path in (ROOT / "core/llmbx" / folder).glob("*.py")} - {"__init__.py"} <= named
+
+
+def test_the_exit_codes_are_those_of_the_help_and_of_the_guide() -> None:
+    pages = [(ROOT / "docs" / name).read_text().split("## Exit codes")[1] for name in ("interfaces.md", "guide.md")]
+    listed = [re.findall(r"^\| (\d+) \|", page.split("\n## ")[0], re.MULTILINE) for page in pages]
+    helped = re.findall(r"(?:^|[:;] ?)\s*(\d+) [a-z]", EPILOG.split("Exit codes")[1], re.MULTILINE)
+    assert listed == [helped, helped]
+    kinds = (LlmbxError, RunFailed, UsageError, InfraError, PluginError)
+    assert {str(kind.exit_code) for kind in kinds} <= {*helped}
+
+
+def test_the_page_of_interfaces_explains_every_command_with_json_and_every_column() -> None:
+    page = (ROOT / "docs/interfaces.md").read_text()
+    commands = (ROOT / "docs/commands.md").read_text().split("\n## llmbx ")[1:]
+    for name, text in ((text.split("\n")[0], text.split("\n### ")[0]) for text in commands):
+        if re.search(r"--format \[\S*json", text):
+            assert re.search(rf"^\| `{name}` \| .*`json`.* \| [\w`]", page, re.MULTILINE), name
+    for name in (*Result.__struct_fields__, *Entry.__struct_fields__, *COLUMNS):
+        assert f"`{name}`" in page

@@ -76,5 +76,6 @@ UNITS: dict[str, tuple[str, str]] = {
     "user": ("", "user who started the run"),
     "llmbx_version": ("", "version of llmbx that started the run"),
     "experiment": ("", "experiment, the last folder of the run"),
+    "measures": ("", "measures that the log format declares, by name, as JSON with their units"),
 }
 """Column -> (unit, meaning); the unit is empty for texts, numbers without a dimension, and dates."""
