@@ -106,7 +106,7 @@ def load_runs(
     names = (*COLUMNS, FOLDER)
     found_in = _install(install)
     wanted = selection(where, (since, until), (tags,) if isinstance(tags, str) else tags, user, sort, limit)
-    with _umask_restored():
+    with _shared(found_in):
         found = list_runs(found_in, _plugins, wanted, names)
     root = Path(os.path.realpath(found_in.root))
     rows = [_row(dict(zip(names, values, strict=True))) for values in found.rows]
@@ -133,11 +133,12 @@ def _install(given: str | os.PathLike[str] | None) -> Install:
 
 
 @contextlib.contextmanager
-def _umask_restored() -> Iterator[None]:
-    """Results of runs that have just ended are written for the group of a shared install; the program is not."""
+def _shared(install: Install) -> Iterator[None]:
+    """Write what is finalized for the group of a shared install; the program's umask is restored."""
     before = os.umask(0o077)
     os.umask(before)
     try:
+        install.share()
         yield
     finally:
         os.umask(before)

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from llmbx.api import UsageError
-from llmbx.api.verbs import Workspace, history, loaded_runs
+from llmbx.api.verbs import Workspace, history, loaded_runs, refresh
 
 from .measures import Row
 
 if TYPE_CHECKING:
     from llmbx.api.verbs import Run
+
+
+UNKNOWN = "unknown"
+"""Status of a row whose run has no result."""
 
 
 class Chosen(NamedTuple):
@@ -46,6 +50,13 @@ def choose(names: Sequence[str], filters: Filters, workspace: Workspace) -> list
     else:
         found = [history.find_run(workspace.install, name) for name in names or ("last",)]
         runs = list({run.record.run_id: run for run in found}.values())
-    for run in runs:
-        history.refresh_result(run, workspace.plugins)
-    return [Chosen(run, loaded_runs.row_of(run)) for run in runs]
+    return [_current(run, workspace) for run in runs]
+
+
+def _current(run: Run, workspace: Workspace) -> Chosen:
+    """The run as it is now: finalized if it has ended, else with the state of its job."""
+    status, cause = refresh.current_status(run, workspace.plugins)
+    row = loaded_runs.row_of(run)
+    if row["status"] == UNKNOWN:
+        row = {**row, "status": status, "cause": cause}
+    return Chosen(run, row)

@@ -1,4 +1,4 @@
-"""Export the figures of runs: Prometheus, OpenMetrics, CSV, Weights & Biases, MLflow."""
+"""Export the figures of runs to other tools."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from llmbx.errors import UsageError
 from llmbx.history.columns import COLUMNS
 from llmbx.history.units import UNITS
+from llmbx.model import JobStatus
 from llmbx.model.result import Loss, Stability
 from llmbx.record.folder import RESULT, Run
 from llmbx_export.measures import CREATED, INFO, INFO_LABELS, LABELS, MEASURES
@@ -105,6 +106,19 @@ def test_a_textfile_is_replaced_and_readable_for_the_collector(made: list[Run], 
     assert file.stat().st_mode & stat.S_IROTH and [path.name for path in file.parent.iterdir()] == ["llmbx.prom"]
     with pytest.raises(UsageError, match=r"llmbx\.txt: the textfile collector reads only names that end with \.prom"):
         export("prometheus", "--output", str(tmp_path / "llmbx.txt"))
+
+
+def test_a_run_that_goes_on_has_the_state_of_its_job_and_no_figures(
+    made: list[Run], export: Export, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (made[2].path / RESULT).unlink()
+    monkeypatch.setattr("llmbx.run.finalize.job_status", lambda run, plugins: JobStatus(state="running"))
+    families = {
+        family.name: family for family in openmetrics.text_string_to_metric_families(export("openmetrics").stdout)
+    }
+    assert families.keys() == {"llmbx_run", "llmbx_run_timestamp_seconds"}
+    assert families["llmbx_run"].samples[0].labels["status"] == "running"
+    assert "valid" not in families["llmbx_run"].samples[0].labels
 
 
 def test_csv_has_every_column_and_leaves_the_unknown_empty(made: list[Run], export: Export) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import ROOT, Llmbx
+from ..conftest import ROOT, Llmbx
 
 REQUIREMENTS = ("wandb>=0.19", "mlflow-skinny>=3.0")
 CLOSED = "http://127.0.0.1:9"  # nothing listens there: an attempt to connect fails
