@@ -65,6 +65,8 @@ JSON = {
     "nsys": "The analysis of the profiles: as `analysis.json` in their folder.",
     "nccl": "The analysis of the traces.",
     "plugins": "An array of plugins: `name`, `version`, `distribution`, `module`, `status`, `hooks`.",
+    "predict": "The predicted figures, their `terms`, and the published figures they are `calibrated_on`.",
+    "atlas show": "An object with the published figures, nearest first.",
     "image list": "An array of images with their state.",
     "image verify": "An array with the outcome for each image.",
     "catalog diff": "An array of configurations with their differences from upstream's.",
