@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -32,11 +33,12 @@ COLUMNS = ("name", "unit", "a", "b", "change_percent", "note")
 )
 @click.option("--window", metavar="A-B|last|auto", help="Recompute the results over these steps.")
 @click.option("--single", is_flag=True, help="Use only the named runs, without their repeats.")
+@click.option("--html", "page", type=output.Target(), metavar="FILE", help="Also write the comparison as an HTML page.")
 @click.option("--force", is_flag=True, help="Show the figures of runs that are not comparable, without a verdict.")
 @output.format_option_with("junit")
 def command(
     runs: tuple[str, ...], baseline: str | None, reference: bool, tolerance: str, window: str | None, single: bool,
-    force: bool, format_: str, gate: str, measure: str | None,
+    force: bool, format_: str, gate: str, measure: str | None, page: Path | None,
 ) -> None:  # fmt: skip
     """Compare run B with run A, a baseline or a published figure.
 
@@ -54,6 +56,9 @@ def command(
     valid data or no loss, was profiled or traced, or ran on other hardware, or if a mini is compared with a published
     figure. --force shows their figures, but no verdict. MFU is converted to one attention convention.
 
+    --html FILE also writes a self-contained page: the verdict, the distributions of both sides on one axis, the figures
+    and the differences.
+
     --gate METRIC compares profiled and traced runs by a metric of their profilers, such as exposed_communication.
     --tolerance is then a fraction of the step time.
 
@@ -68,6 +73,7 @@ def command(
       llmbx compare pretraining_grok1_mini_bf16_1_1795260605 last
       llmbx compare --baseline accepted --tolerance 2%
       llmbx compare last --reference --format json
+      llmbx compare last --baseline accepted --html comparison.html
     """
     from llmbx.api.verbs import numbers
     from llmbx.api.verbs import window as windows
@@ -81,9 +87,13 @@ def command(
         from ..compare.published import compare_with_published
 
         found = compare_with_published(chosen[-1], workspace.plugins, workspace.config, allowed, force=force)
+        chosen = [[], chosen[-1]]
     else:
-        found = _compare(chosen, workspace, baseline, policy, allowed, force, gate, measure)
+        chosen = _sides(chosen, workspace, baseline, policy)
+        found = _compare(chosen, workspace, baseline, allowed, force, gate, measure)
     _print(found, format_)
+    if page is not None:
+        _write_page(page, found, chosen)
     click.get_current_context().exit(found.exit_code)
 
 
@@ -123,23 +133,42 @@ def _runs(texts: tuple[str, ...], workspace: Workspace, policy: str | None, sing
     return [with_repeats(workspace.install, run, workspace.plugins, policy, alone) for run in named]
 
 
+def _sides(
+    chosen: list[list[Measured]], workspace: Workspace, tag: str | None, policy: str | None
+) -> list[list[Measured]]:  # fmt: skip
+    """The runs of A and B. With a tag, A are the runs of the baseline."""
+    from ..compare.sides import baseline
+
+    if tag is None:
+        return chosen
+    return [baseline(workspace.install, tag, chosen[-1], workspace.plugins, policy), chosen[-1]]
+
+
 def _compare(
-    chosen: list[list[Measured]], workspace: Workspace, tag: str | None, policy: str | None, allowed: float,
-    force: bool, name: str, measure: str | None,
+    chosen: list[list[Measured]], workspace: Workspace, tag: str | None, allowed: float, force: bool, name: str,
+    measure: str | None,
 ) -> Comparison:  # fmt: skip
     from llmbx.api.verbs import intervals
 
     from ..compare import ByMeasure, Gate, compare_runs
-    from ..compare.sides import baseline
 
-    if tag is not None:
-        chosen = [baseline(workspace.install, tag, chosen[-1], workspace.plugins, policy), chosen[-1]]
     gate: Gate | ByMeasure | None = None
     if measure is not None:
         gate = ByMeasure(measure, chosen[0], chosen[1], intervals.LEVEL)
     elif name != "step_time":
         gate = Gate(name, chosen[0], chosen[1], workspace.plugins, intervals.LEVEL)
     return compare_runs(chosen[0], chosen[1], allowed, force=force, baseline=tag, gate=gate)
+
+
+def _write_page(path: Path, found: Comparison, sides: list[list[Measured]]) -> None:
+    """Write the page. Its path goes to stderr, since stdout has the comparison in the chosen format."""
+    from llmbx.api import write_atomic
+
+    from ..report.comparison_page import build
+    from ..report.html import render
+
+    write_atomic(path, render(build(found, *sides)))
+    click.echo(f"report: {path}", err=True)
 
 
 def _print(found: Comparison, format_: str) -> None:

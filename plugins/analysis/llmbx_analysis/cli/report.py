@@ -79,7 +79,7 @@ def command(
     drawings_by_chart = _draw(report, drawings) if drawings is not None else {}
     _print(report, cells, format_, drawings_by_chart)
     if page is not None or format_ == "table":
-        _write_page(report, page or _default(cells))
+        _write_page(report, page or _default(cells), format_)
 
 
 def _print(report: Report, cells: list[Cell], format_: str, drawings: dict[tuple[str, str], str]) -> None:
@@ -129,13 +129,14 @@ def _default(cells: list[Cell]) -> Path:
     return Path("llmbx-report.html")
 
 
-def _write_page(report: Report, path: Path) -> None:
+def _write_page(report: Report, path: Path, format_: str) -> None:
+    """Write the page. Its path goes to stderr if stdout has another format."""
     from llmbx.api import write_atomic
 
     from ..report.html import render
 
     write_atomic(path, render(report))
-    click.echo(f"  report           {path}")
+    click.echo(f"  report           {path}", err=format_ != "table")
 
 
 def _draw(report: Report, folder: Path) -> dict[tuple[str, str], str]:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from llmbx.api import Column, Fact, Result, Scalar, Section, Table, Value, __version__
 from llmbx.api.verbs import formatting
 
-from . import comparisons, provenance, scaling
+from . import comparisons, provenance, scaling_section
 from .cells import Cell
 from .curves import curves, label
 from .figures import by_name, figures
 from .measures import measure_facts
+from .overview import Overview, overview
 from .verdicts import Verdict, verdict
 
 MOST_CURVES = 12
@@ -43,13 +44,17 @@ PER_STEP = (
 
 
 class Report(Value, frozen=True):
-    """A whole report. `results` are the results of the runs as in result.json, recomputed if the window was changed."""
+    """A whole report. `results` are the results of the runs as in result.json, recomputed if the window was changed.
+
+    `verdicts` has one verdict a cell, `overview` what a page shows beside them at its beginning.
+    """
 
     title: str
     verdicts: tuple[Verdict, ...]
     sections: tuple[Section, ...]
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
+    overview: Overview | None = None
     llmbx_version: str = __version__
     schema_version: int = 1
 
@@ -63,6 +68,7 @@ def build(cells: Sequence[Cell], title: str | None = None, notes: Sequence[str] 
         sections=_unique(parts),
         results=tuple(run.result for cell in cells for run in cell.runs),
         notes=tuple(notes),
+        overview=overview(cells),
     )
 
 
@@ -100,7 +106,7 @@ def _several_cells(cells: Sequence[Cell]) -> Iterator[Section]:
     comparison = comparisons.section(cells)
     yield Section(name="configurations", title="Configurations", tables=(side_by_side(cells),),
                   warnings=_warnings(cells))  # fmt: skip
-    yield from scaling.sections(cells)
+    yield from scaling_section.sections(cells)
     yield from [comparison] if comparison else []
     yield Section(name="what-differs", title="Differences", tables=(_differing_settings(cells),))
     for cell in cells[:MOST_CURVES]:

@@ -20,6 +20,9 @@ NAMES = {
 }
 """Names of the metrics of a comparison in a report."""
 
+Names = tuple[str, str]
+"""The names of side A and side B in headings."""
+
 MOST = 12
 """Differences in the first table. The others are in a folded table."""
 
@@ -62,16 +65,21 @@ def _warnings(found: Comparison) -> list[str]:
 
 def _tables(found: Comparison, of: str) -> list[Table]:
     a = "published" if found.a.kind == "reference" else "baseline"
-    rows = tuple(_metric(metric) for metric in found.metrics)
+    names = (a, "this run")
+    compared = metrics_table(found, f"{of}metrics compared with {_other(found)}", names)
+    return [compared, *difference_tables(found.differences, names, a == "published", of)]
+
+
+def metrics_table(found: Comparison, title: str, names: Names) -> Table:
+    """The metrics of both sides, with the names of the sides."""
     columns = (
         Column(title="figure"),
-        Column(title=a),
-        Column(title="this run"),
-        Column(title="change", unit="%", formula="100 × (this run / reference - 1)"),
+        Column(title=names[0]),
+        Column(title=names[1]),
+        Column(title="change", unit="%", formula=f"100 × ({names[1]} / {names[0]} - 1)"),
         Column(title="note"),
     )
-    compared = Table(title=f"{of}metrics compared with {_other(found)}", columns=columns, rows=rows)
-    return [compared, *_differences(found.differences, a, of)]
+    return Table(title=title, columns=columns, rows=tuple(_metric(metric) for metric in found.metrics))
 
 
 def _metric(metric: Metric) -> tuple[Scalar, ...]:
@@ -81,18 +89,22 @@ def _metric(metric: Metric) -> tuple[Scalar, ...]:
     return NAMES.get(metric.name, metric.name.replace("_", " ")), *sides, metric.change_percent, metric.note or ""
 
 
-def _differences(found: Sequence[Difference], a: str, of: str) -> list[Table]:
+def difference_tables(found: Sequence[Difference], names: Names, recipe: bool, of: str = "") -> list[Table]:
+    """The differences of both sides: the notable ones, and a folded table of the others.
+
+    `recipe` is set if side A is the recipe of a published row.
+    """
     notable = [d for d in found if d.weight >= NOTABLE]
     shown = notable[:MOST]
     rest = [d for d in found if d not in shown]
-    title = "differences from the recipe" if a == "published" else "differences, likeliest cause first"
-    tables = [_difference_table(f"{of}{title}", shown, a, False)] if shown else []
-    return [*tables, *([_difference_table(f"{of}other differences", rest, a, True)] if rest else [])]
+    title = "differences from the recipe" if recipe else "differences, likeliest cause first"
+    tables = [_difference_table(f"{of}{title}", shown, names, False)] if shown else []
+    return [*tables, *([_difference_table(f"{of}other differences", rest, names, True)] if rest else [])]
 
 
-def _difference_table(title: str, found: Sequence[Difference], a: str, folded: bool) -> Table:
+def _difference_table(title: str, found: Sequence[Difference], names: Names, folded: bool) -> Table:
     rows = tuple((d.what, _side(d.a), _side(d.b), d.note or "") for d in found)
-    columns = (Column(title="setting"), Column(title=a), Column(title="this run"), Column(title="note"))
+    columns = (Column(title="setting"), Column(title=names[0]), Column(title=names[1]), Column(title="note"))
     return Table(title=title, columns=columns, rows=rows, folded=folded)
 
 

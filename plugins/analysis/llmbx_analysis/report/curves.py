@@ -12,15 +12,13 @@ from llmbx.api.verbs import series as step_series
 from ..compare.measured import inside, times
 from .cells import Cell, RunData, is_time
 from .figures import AS_LOGGED
+from .histogram import WIDTHS, bars
 
 MOST_RUNS = 6
 """Most curves in one chart."""
 
 FAR = 2.0
 """Steps slower than this factor times the slowest measured step are drawn at the edge of the chart."""
-
-BARS = (5, 30)
-"""Least and largest number of bars in a histogram."""
 
 
 def curves(cell: Cell, name: str = "") -> tuple[Chart, ...]:
@@ -91,22 +89,8 @@ def distribution(runs: Sequence[RunData], name: str = "") -> Chart | None:
         rules=(Rule(name=f"mean {formatting.number(mean)} s", x=mean),),
         summary=f"{of}: median {formatting.number(median)} s, "
         f"from {formatting.number(seconds[0])} to {formatting.number(seconds[-1])} s.",
-        formula="number of measured steps per bar; bar width by Freedman and Diaconis, 2 × IQR / n^(1/3)",
+        formula=f"number of measured steps per bar; {WIDTHS}",
     )
-
-
-def bars(ordered: Sequence[float]) -> tuple[Point, ...]:
-    """Histogram of sorted values that are not all equal. Bars are half-open; only the last one includes its end."""
-    n, low, high = len(ordered), ordered[0], ordered[-1]
-    width = 2 * (ordered[(3 * n) // 4] - ordered[n // 4]) / n ** (1 / 3)
-    count = min(BARS[1], max(BARS[0], math.ceil((high - low) / width))) if width > 0 else BARS[0]
-    edges = [low + (high - low) * k / count for k in range(count)] + [high]
-    counts = [0] * count
-    for value in ordered:
-        counts[min(count - 1, max(k for k in range(count) if edges[k] <= value))] += 1
-    return tuple(
-        Point(x=edges[k], until=edges[k + 1], y=float(counts[k])) for k in range(count)
-    )  # fmt: skip
 
 
 def _curves(runs: Sequence[RunData], read: Callable[[Step], float | None]) -> tuple[Series, ...]:

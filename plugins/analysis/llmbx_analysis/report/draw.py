@@ -13,14 +13,15 @@ VERSION = "5.20"
 """The Vega-Lite version of the specifications."""
 
 
-def for_page(chart: Chart, prefix: str) -> str:
+def for_page(chart: Chart, prefix: str, narrow: bool = False) -> str:
     """An SVG to embed in a page: scales with its width, uses the CSS variables of the page, ids begin with `prefix`.
 
     The prefix comes from names that plugins choose, so only letters, digits, `_` and `-` of it are used.
+    `narrow` draws for telephones: the text keeps its size, the plot is smaller.
     """
     safe = re.sub(r"[^\w-]", "_", prefix)
-    svg = re.sub(r'(\bid="|url\(#)', rf"\g<1>{safe}-", _svg(chart, legend=False))
-    head = '<svg class="drawing" role="presentation"'
+    svg = re.sub(r'(\bid="|url\(#)', rf"\g<1>{safe}-", _svg(chart, size=vega.NARROW if narrow else vega.WIDE))
+    head = f'<svg class="drawing {"narrow" if narrow else "wide"}" role="presentation"'
     return re.sub(r"^<svg [^>]*?(?= viewBox=)", head, svg, count=1)
 
 
@@ -32,11 +33,11 @@ def standalone(chart: Chart) -> str:
     return svg.replace(">", f' role="img">{description}{ground}', 1) + "\n"
 
 
-def _svg(chart: Chart, legend: bool) -> str:
+def _svg(chart: Chart, legend: bool = False, size: tuple[int, int] = vega.WIDE) -> str:
     import vl_convert
 
     try:
-        svg: str = vl_convert.vegalite_to_svg(vega.specification(chart, legend), vl_version=VERSION)
+        svg: str = vl_convert.vegalite_to_svg(vega.specification(chart, legend, size), vl_version=VERSION)
     except ValueError as error:
         raise LlmbxError(f"chart '{chart.name}' cannot be drawn: {str(error).splitlines()[0]}") from error
     return svg

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +15,24 @@ from llmbx.api.verbs import formatting
 from . import draw, palette
 from .build import Report
 from .tables import values_table
+from .verdicts import grouped
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 PAGE = Path(__file__).parent / "page"
+MOST_NAMES = 8
+"""Most configurations that are named with a verdict that they share. The table of configurations has all."""
+
+MOST_WARNINGS = 4
+"""Most warnings of a section that are open. The others are folded."""
+
+PIECE = 16
+"""Most letters of a word that are kept on one line in a table."""
+
+PIECES = re.compile(rf"[^/_:=,@.-]{{0,{PIECE - 1}}}(?:[/_:=,@.-]|.)", re.DOTALL)
+"""The pieces of a long word: each ends with a separator or has `PIECE` letters."""
+
 MOST_ROWS = 2000
 """Most rows of one table. Pages with more are slow to open."""
 
@@ -41,11 +55,15 @@ def render(report: Report) -> str:
         script=Markup(script),
         script_hash=_hash(script),
         drawing=_drawing,
+        breakable=_breakable,
+        verdicts=grouped(report.verdicts),
         values_table=values_table,
         formatting=formatting,
         is_number=is_number,
         series_color=_series_color,
         most_rows=MOST_ROWS,
+        most_names=MOST_NAMES,
+        most_warnings=MOST_WARNINGS,
     )
 
 
@@ -62,7 +80,18 @@ def write_sections(path: Path, title: str, sections: Sequence[Section]) -> None:
 def _drawing(section: Section, chart: Chart) -> Markup:
     from markupsafe import Markup
 
-    return Markup(draw.for_page(chart, f"{section.name}-{chart.name}"))
+    name = f"{section.name}-{chart.name}"
+    return Markup(draw.for_page(chart, name) + draw.for_page(chart, f"{name}-narrow", narrow=True))
+
+
+def _breakable(text: str) -> Markup:
+    """The escaped text; ids, paths and digests in it can be broken into lines after separators or `PIECE` letters."""
+    from markupsafe import Markup, escape
+
+    return Markup(" ").join(
+        Markup("<wbr>").join(map(escape, PIECES.findall(word))) if len(word) > PIECE else escape(word)
+        for word in text.split(" ")
+    )
 
 
 def _series_color(index: int) -> str:

@@ -21,6 +21,8 @@ Drawings = Mapping[tuple[str, str], str]
 def render(report: Report, drawings: Drawings | None = None) -> str:
     """Render the report as GitHub-flavored Markdown. Folded tables are left out."""
     lines = [f"# {escape(report.title)}", ""]
+    if report.overview is not None and report.overview.verdict is not None:
+        lines += [f"**{escape(report.overview.verdict.word)}**: {escape(report.overview.verdict.text)}", ""]
     for verdict in report.verdicts:
         of = f" ({escape(verdict.cell)})" if len(report.verdicts) > 1 else ""
         lines += [f"**{escape(verdict.word.capitalize())}**{of}: {escape(verdict.text)}", ""]

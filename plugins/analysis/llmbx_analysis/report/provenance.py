@@ -13,6 +13,7 @@ from llmbx.api.verbs import RunRecord as Record
 from llmbx.api.verbs import formatting as wording
 
 from .cells import Cell, RunData
+from .times import started
 
 UNITS = {
     "gpus": "GPUs", "gpus_per_node": "GPUs", "global_batch_size": "samples", "micro_batch_size": "samples",
@@ -139,7 +140,7 @@ def _run_facts(run: RunData) -> dict[str, Scalar]:
     record, result = run.record, run.result
     return {
         "run": record.run_id,
-        "started": _format_time(record.created),
+        "started": started(record.created),
         "command": secrets.blank(f"llmbx {shlex.join(record.command)}"),
         "llmbx": record.llmbx_version,
         "runtime": record.spec.runtime,
@@ -156,12 +157,6 @@ def _image_facts(record: Record) -> dict[str, Scalar]:
         return {"image": None}
     image = record.image
     return {"kind": image.kind, "reference": image.reference, "digest": image.digest, "path": image.path}
-
-
-def _format_time(seconds: float) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _node_facts(run: RunData) -> dict[str, Scalar]:

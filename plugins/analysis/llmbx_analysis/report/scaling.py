@@ -1,23 +1,33 @@
-"""The sections on scaling: throughput over GPUs with ideal and published values, and parallel efficiency."""
+"""Scales of one workload: throughput, parallel efficiency, and whether the scaling is weak or strong."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
-from llmbx.api import Axis, Chart, Column, Point, Reference, Rule, Section, Series, Table, Value
+from llmbx.api import Fact, Point, Reference, Value
 from llmbx.api.verbs import formatting, intervals
 
 from ..compare.measured import step_time
 from .cells import Cell
+from .verdicts import verdict
+
+Mode = Literal["weak", "strong", "mixed"]
+"""Weak: the batch grows with the number of GPUs. Strong: the batch is fixed. Mixed: neither."""
+
+Efficiency = tuple[float, float | None, float | None]
+"""An efficiency in percent with the ends of its interval, if it has one."""
 
 
 class Scale(Value, frozen=True):
-    """One scale of a family (same workload, size, dtype and GPU type): step time in seconds and tokens per step."""
+    """One measured configuration of a family: step time in seconds, samples and tokens per step."""
 
     gpus: int
     time: intervals.Interval
     tokens: int
     name: str
+    samples: int = 0
+    word: str = ""
 
     @property
     def rate(self) -> float:
@@ -25,37 +35,111 @@ class Scale(Value, frozen=True):
         return self.tokens / self.time.mean
 
 
-def sections(cells: Sequence[Cell]) -> tuple[Section, ...]:
-    """One section for each workload, size, dtype and GPU type that was measured at several scales."""
-    families: dict[tuple[str, ...], list[Cell]] = {}
+class Unmeasured(Value, frozen=True):
+    """A configuration of a family without valid data: the word of its verdict, and why."""
+
+    gpus: int
+    name: str
+    word: str
+    why: str
+    samples: int
+
+
+class Family(Value, frozen=True):
+    """The scales of one workload, size, dtype and GPU type, the smallest first; the first one is the base.
+
+    `each` is the plural of what is counted, `published` are the throughputs of published rows of similar scales.
+    """
+
+    of: str
+    each: str
+    scales: tuple[Scale, ...]
+    unmeasured: tuple[Unmeasured, ...] = ()
+    published: tuple[Point, ...] = ()
+
+    @property
+    def base(self) -> Scale:
+        """The scale that the efficiency is relative to: the fastest configuration on the fewest GPUs."""
+        return self.scales[0]
+
+    @property
+    def at_base(self) -> str:
+        """The number of GPUs of the base."""
+        return formatting.count(self.base.gpus, self.each)
+
+    @property
+    def best(self) -> tuple[Scale, ...]:
+        """The fastest configuration of each scale."""
+        best: dict[int, Scale] = {}
+        for scale in self.scales:
+            if scale.gpus not in best or scale.rate > best[scale.gpus].rate:
+                best[scale.gpus] = scale
+        return tuple(best.values())
+
+    @property
+    def others(self) -> tuple[Scale, ...]:
+        """The configurations that are not the fastest of their scale."""
+        best = self.best
+        return tuple(scale for scale in self.scales if scale not in best)
+
+    @property
+    def mode(self) -> Mode:
+        """Whether the scaling is weak or strong, by the batch of the measured configurations."""
+        base = self.base
+        if all(scale.tokens == base.tokens for scale in self.scales):
+            return "strong"
+        if all(scale.tokens * base.gpus == base.tokens * scale.gpus for scale in self.scales):
+            return "weak"
+        return "mixed"
+
+    @property
+    def largest(self) -> Fact | None:
+        """The efficiency at the largest measured scale; None if there is only one."""
+        if len(self.best) < 2:
+            return None
+        last = self.best[-1]
+        value, low, high = efficiency(self.base, last)
+        return Fact(
+            name=f"efficiency at {formatting.count(last.gpus, self.each)}", value=value, unit="%", low=low, high=high,
+            formula=self.formula, of="95 % interval, from both step times" if low is not None else None,
+            note=f"{self.mode} scaling, relative to {self.at_base}",
+        )  # fmt: skip
+
+    @property
+    def formula(self) -> str:
+        """The formula of the efficiency. It is the same for all modes, written as is usual for each of them."""
+        if self.mode == "weak":
+            return f"step time at {self.at_base} / step time"
+        if self.mode == "strong":
+            return f"step time at {self.at_base} × {self.base.gpus} / (step time × {self.each})"
+        return f"(throughput / {self.each}) / (throughput / {self.each} at {self.at_base})"
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        known = self.largest
+        if known is None:
+            return f"{self.of}: only one scale has valid data, so the efficiency is unknown."
+        value = formatting.figure(known).replace("(", "(95 % interval ").replace(")", " %)")
+        kind = "Scaling" if self.mode == "mixed" else f"{self.mode.capitalize()} scaling"
+        where = formatting.count(self.best[-1].gpus, self.each)
+        return f"{kind} of {self.of}: the efficiency at {where} is {value}, relative to {self.at_base}."
+
+
+def families(cells: Sequence[Cell]) -> tuple[Family, ...]:
+    """The families that have several scales, at least one of them with valid data."""
+    groups: dict[tuple[str, ...], list[Cell]] = {}
     for cell in cells:
         spec = cell.spec
-        if cell.valid_runs:
-            families.setdefault((spec.workload, spec.size, spec.dtype, spec.gpu_type), []).append(cell)
+        groups.setdefault((spec.workload, spec.size, spec.dtype, spec.gpu_type), []).append(cell)
     return tuple(
-        section(group, f"{workload} {size} {dtype} on {gpu_type}", index)
-        for index, ((workload, size, dtype, gpu_type), group) in enumerate(families.items())
-        if len({cell.spec.gpus for cell in group}) > 1
+        _family(group, f"{workload} {size} {dtype} on {gpu_type}")
+        for (workload, size, dtype, gpu_type), group in groups.items()
+        if len({cell.spec.gpus for cell in group}) > 1 and any(cell.valid_runs for cell in group)
     )
 
 
-def section(cells: Sequence[Cell], of: str, index: int = 0) -> Section:
-    """The section on the scaling of one family."""
-    scales = sorted((_scale(cell) for cell in cells), key=lambda s: (s.gpus, s.time.mean / s.tokens))
-    suffix = f"-{index + 1}" if index else ""
-    each = "ranks" if cells[0].spec.gpu_type == "cpu" else "GPUs"
-    published = _published(cells)
-    charts = (_throughput(scales, published, of, each, suffix), _efficiency(scales, published, of, each, suffix))
-    return Section(
-        name=f"scaling{suffix}",
-        title=f"Scaling: {of}",
-        text=(f"Efficiency: throughput per {each[:-1]} relative to that at {formatting.count(scales[0].gpus, each)}.",),
-        tables=(_table(scales, each),),
-        charts=charts,
-    )  # fmt: skip
-
-
-def efficiency(base: Scale, scale: Scale) -> tuple[float, float | None, float | None]:
+def efficiency(base: Scale, scale: Scale) -> Efficiency:
     """Throughput per GPU relative to the base scale in percent, and its interval from both step times."""
     work = 100 * (scale.tokens / scale.gpus) / (base.tokens / base.gpus)
     if scale is base:
@@ -67,77 +151,25 @@ def efficiency(base: Scale, scale: Scale) -> tuple[float, float | None, float | 
     )
 
 
+def _family(cells: Sequence[Cell], of: str) -> Family:
+    scales = sorted((_scale(cell) for cell in cells if cell.valid_runs), key=lambda s: (s.gpus, s.time.mean / s.tokens))
+    without = sorted((_unmeasured(cell) for cell in cells if not cell.valid_runs), key=lambda u: u.gpus)
+    each = "ranks" if cells[0].spec.gpu_type == "cpu" else "GPUs"
+    measured = [cell for cell in cells if cell.valid_runs]
+    return Family(of=of, each=each, scales=tuple(scales), unmeasured=tuple(without),
+                  published=tuple(_published(measured)))  # fmt: skip
+
+
 def _scale(cell: Cell) -> Scale:
     time = step_time([run.measured for run in cell.valid_runs], intervals.LEVEL)
-    return Scale(gpus=cell.spec.gpus, time=time, tokens=cell.spec.tokens_per_step, name=cell.name)
+    return Scale(gpus=cell.spec.gpus, time=time, tokens=cell.spec.tokens_per_step, name=cell.name,
+                 samples=cell.spec.global_batch_size, word=verdict(cell).word)  # fmt: skip
 
 
-def _throughput(scales: Sequence[Scale], published: Sequence[Point], of: str, each: str, suffix: str) -> Chart:
-    base, best, others = scales[0], *_best(scales)
-    ideal = tuple(Point(x=g, y=base.rate * g / base.gpus) for g in _ticks(scales, published))
-    series = [
-        Series(name="measured", points=_with_band([_rate_point(s) for s in best])),
-        Series(name="ideal", points=ideal, marks="dashed"),
-    ]
-    if others:
-        slower = tuple(_rate_point(s) for s in others)
-        series.append(Series(name="other configurations", points=slower, marks="points"))
-    if published:
-        series.append(Series(name="published", points=tuple(published), marks="points"))
-    return Chart(
-        name=f"scaling{suffix}",
-        title=f"Throughput over {each}",
-        x=Axis(title=each, unit=each, log=True, ticks=_ticks(scales, published)),
-        y=Axis(title="throughput", unit="tokens/s", log=True),
-        series=tuple(series),
-        summary=f"{of}: {formatting.number(scales[0].rate)} tokens/s at {formatting.count(base.gpus, each)}, "
-        f"{formatting.number(scales[-1].rate)} at {scales[-1].gpus}; "
-        "the dashed line is ideal scaling from the smallest scale.",
-        formula="tokens per step / step time; ideal: "
-        f"throughput at {formatting.count(base.gpus, each)} × {each} / {base.gpus}",
-    )
-
-
-def _efficiency(scales: Sequence[Scale], published: Sequence[Point], of: str, each: str, suffix: str) -> Chart:
-    base = scales[0]
-    found = [(s, *efficiency(base, s)) for s in _best(scales)[0]]
-    points = tuple(Point(x=s.gpus, y=value, low=low, high=high) for s, value, low, high in found)
-    last = found[-1]
-    return Chart(
-        name=f"efficiency{suffix}",
-        title=f"Efficiency over {each}",
-        x=Axis(title=each, unit=each, log=True, ticks=_ticks(scales, published)),
-        y=Axis(title="efficiency", unit="%"),
-        series=(Series(name="measured", points=_with_band(points)),),
-        rules=(Rule(name="ideal 100 %", y=100.0),),
-        summary=f"{of}: the efficiency at {formatting.count(last[0].gpus, each)} is {last[1]:.1f} %.",
-        formula=f"(throughput / {each}) / (throughput / {each} at {formatting.count(base.gpus, each)})",
-    )
-
-
-def _best(scales: Sequence[Scale]) -> tuple[list[Scale], list[Scale]]:
-    """The fastest configuration of each scale, and all others."""
-    best: dict[int, Scale] = {}
-    for scale in scales:
-        if scale.gpus not in best or scale.rate > best[scale.gpus].rate:
-            best[scale.gpus] = scale
-    chosen = list(best.values())
-    return chosen, [scale for scale in scales if scale not in chosen]
-
-
-def _rate_point(s: Scale) -> Point:
-    high = s.tokens / s.time.low if s.time.low > 0 else None
-    return Point(x=s.gpus, y=s.rate, low=s.tokens / s.time.high, high=high, note=s.name)
-
-
-def _with_band(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Give points without an interval an empty one, so that the band covers all points."""
-    if not any(point.low is not None and point.high is not None for point in points):
-        return tuple(points)
-    return tuple(
-        point if point.low is not None and point.high is not None else point.replace(low=point.y, high=point.y)
-        for point in points
-    )
+def _unmeasured(cell: Cell) -> Unmeasured:
+    found = verdict(cell)
+    return Unmeasured(gpus=cell.spec.gpus, name=cell.name, word=found.word, why=found.text,
+                      samples=cell.spec.global_batch_size)  # fmt: skip
 
 
 def _published(cells: Sequence[Cell]) -> list[Point]:
@@ -165,34 +197,3 @@ def _rate(row: Reference, cells: Sequence[Cell]) -> float | None:
     if row.step_time_s and row.global_batch_size:
         return length * row.global_batch_size / row.step_time_s
     return None
-
-
-def _ticks(scales: Sequence[Scale], published: Sequence[Point]) -> tuple[float, ...]:
-    return tuple(sorted({float(s.gpus) for s in scales} | {point.x for point in published}))
-
-
-def _table(scales: Sequence[Scale], each: str) -> Table:
-    base = scales[0]
-    rows = []
-    for scale in scales:
-        share, low, high = efficiency(base, scale)
-        rows.append((scale.name, scale.gpus, scale.time.mean, scale.rate, scale.rate / scale.gpus, share, low, high))
-    return Table(
-        title="Scales",
-        columns=(
-            Column(title="configuration"),
-            Column(title=each, unit=each),
-            Column(title="step time", unit="s"),
-            Column(title="throughput", unit="tokens/s", formula="tokens per step / step time"),
-            Column(title=f"per {each[:-1]}", unit=f"tokens/s/{each[:-1]}", formula=f"throughput / {each}"),
-            Column(
-                title="efficiency",
-                unit="%",
-                formula=f"throughput per {each[:-1]} / throughput per {each[:-1]} "
-                f"at {formatting.count(base.gpus, each)}",
-            ),
-            Column(title="from", unit="%", formula="lower end of the 95 % interval of the efficiency"),
-            Column(title="to", unit="%", formula="upper end of the 95 % interval of the efficiency"),
-        ),
-        rows=tuple(rows),
-    )

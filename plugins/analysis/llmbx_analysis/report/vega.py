@@ -14,7 +14,9 @@ from llmbx.api.verbs import formatting
 
 from .palette import SERIES
 
-WIDTH, HEIGHT = 720, 260
+WIDE, NARROW = (720, 260), (230, 200)
+"""Width and height of the plot in pixels, for wide screens and paper, and for telephones."""
+
 SHAPES = ("circle", "square", "triangle-right", "cross", "triangle-down", "triangle-left")
 DASHES: tuple[list[int], ...] = ([], [7, 3], [2, 3], [9, 3, 2, 3])
 FEW = 16
@@ -32,11 +34,15 @@ DOTS = 150
 Json = dict[str, Any]
 
 
-def specification(chart: Chart, legend: bool = False) -> Json:
-    """The Vega-Lite specification of the chart. `legend` adds a legend if there are several series."""
+def specification(chart: Chart, legend: bool = False, size: tuple[int, int] = WIDE) -> Json:
+    """The Vega-Lite specification of the chart. `legend` adds a legend if there are several series.
+
+    `size` is the width and height of the plot in pixels.
+    """
     chart = chart.replace(x=_x_axis(chart))
     names = [series.name for series in chart.series]
-    rules = [_rule(rule, index) for index, rule in enumerate(chart.rules)]
+    right = _middle(chart)
+    rules = [_rule(rule, index, size[0], right) for index, rule in enumerate(chart.rules)]
     layers = [_span(chart, span, index) for index, span in enumerate(chart.spans)]
     layers += [line for lines, _, rule in rules if rule.y is not None for line in lines]
     for index, series in enumerate(chart.series):
@@ -46,8 +52,8 @@ def specification(chart: Chart, legend: bool = False) -> Json:
     layers += [word for _, label, _ in rules for word in label]
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "width": WIDTH,
-        "height": HEIGHT,
+        "width": size[0],
+        "height": size[1],
         "background": None,
         "padding": 8,
         "layer": layers,
@@ -91,7 +97,7 @@ def _series(chart: Chart, series: Series, index: int) -> list[Json]:
     color, name = {"datum": series.name}, f"s{index}"
     x, y = _axis("x", chart.x), _axis("y", chart.y)
     if series.marks == "bars":
-        return [_bars(known, name, color, x, y)]
+        return [_bars(known, name, color, x, y, SERIES[index % len(SERIES)] if len(chart.series) > 1 else None)]
     layers = []
     if any("low" in row for row in known):
         layers.append(_interval(known, name, color, x, y, series.marks != "points"))
@@ -103,9 +109,12 @@ def _series(chart: Chart, series: Series, index: int) -> list[Json]:
     return layers
 
 
-def _bars(rows: list[Json], name: str, color: Json, x: Json, y: Json) -> Json:
+def _bars(rows: list[Json], name: str, color: Json, x: Json, y: Json, edge: str | None) -> Json:
+    """Bars. Those of several series overlap, so they are transparent and have an edge in their color `edge`."""
     ends = {"x2": {"field": "until"}, "y2": {"datum": 0}, "description": {"field": "description"}}
-    mark = {"type": "rect", "stroke": "var(--ground)", "strokeWidth": 1}
+    mark: Json = {"type": "rect", "stroke": "var(--ground)", "strokeWidth": 1}
+    if edge is not None:
+        mark |= {"fillOpacity": 0.4, "stroke": f"var(--{edge})", "strokeWidth": 2}
     return _layer(f"{name}_bars", rows, mark, {"x": x, "y": y, "color": color, **ends})
 
 
@@ -171,14 +180,25 @@ def _span(chart: Chart, span: Span, index: int) -> Json:
     return _layer(f"span_{index}", rows, mark, {"x": x, "x2": {"field": "until"}, "color": {"value": "var(--span)"}})
 
 
-def _rule(rule: Rule, index: int) -> tuple[list[Json], list[Json], Rule]:
-    """A straight line and its label, both with a halo to make them visible on top of other marks."""
+def _middle(chart: Chart) -> float:
+    """The middle of the x values, logarithmic or linear. Labels of vertical rules beyond it are left of their rule."""
+    places = [point.x for series in chart.series for point in series.points]
+    places += [rule.x for rule in chart.rules if rule.x is not None]
+    if not places:
+        return math.inf
+    low, high = min(places), max(places)
+    return math.sqrt(low * high) if chart.x.log and low > 0 else (low + high) / 2
+
+
+def _rule(rule: Rule, index: int, width: int, middle: float) -> tuple[list[Json], list[Json], Rule]:
+    """A line and its label in a plot of this width, both with a halo to make them visible on top of other marks."""
     field, value = ("y", rule.y) if rule.y is not None else ("x", rule.x)
     where = {field: {"field": field, "type": "quantitative"}}
-    at: Json = {"y": 10, "align": "left", "dx": 6}
+    beyond = rule.x is not None and rule.x > middle
+    at: Json = {"y": 10 + 15 * (index % 3), "align": "right" if beyond else "left", "dx": -6 if beyond else 6}
     if field == "y":
         # Labels alternate between left and right, so that those of close lines do not overlap.
-        at = {"dy": -7, **({"x": 6, "align": "left"} if index % 2 else {"x": WIDTH - 4, "align": "right"})}
+        at = {"dy": -7, **({"x": 6, "align": "left"} if index % 2 else {"x": width - 4, "align": "right"})}
     line = {"type": "rule", "aria": False}
     label = {"type": "text", "aria": False, "text": rule.name, "fontSize": 12, **at}
     halo, ink = {"color": {"value": "var(--ground)"}}, {"color": {"value": "var(--ink)"}}
@@ -209,7 +229,7 @@ def _colors(names: list[str], legend: bool) -> Json:
 def _config() -> Json:
     axis = {"aria": False, "labelColor": "var(--soft)", "titleColor": "var(--ink)", "gridColor": "var(--grid)",
             "domainColor": "var(--line)", "tickColor": "var(--line)", "labelFontSize": 12, "titleFontSize": 13,
-            "titleFontWeight": "normal"}  # fmt: skip
+            "titleFontWeight": "normal", "labelOverlap": True}  # fmt: skip
     return {
         "font": "sans-serif",
         "axis": axis,

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from llmbx.api import Value
 
 from ..compare import Comparison
+from ..compare.unstable import unstable
 from .cells import Cell, RunData
 
 Tone = Literal["good", "warn", "bad"]
+
+TONES: tuple[Tone, ...] = ("bad", "warn", "good")
+"""The worst one first."""
 
 
 class Verdict(Value, frozen=True):
@@ -20,6 +25,14 @@ class Verdict(Value, frozen=True):
     word: str
     text: str
     reasons: tuple[str, ...] = ()
+
+
+def grouped(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, tuple[str, ...]]]:
+    """Verdicts that differ only in their cell, with the names of the cells; the worst ones first."""
+    groups: dict[Verdict, list[str]] = {}
+    for one in sorted(verdicts, key=lambda v: TONES.index(v.tone)):
+        groups.setdefault(one.replace(cell=""), []).append(one.cell)
+    return [(one, tuple(names)) for one, names in groups.items()]
 
 
 def verdict(cell: Cell) -> Verdict:
@@ -33,21 +46,25 @@ def verdict(cell: Cell) -> Verdict:
                        reasons=_reasons(cell))  # fmt: skip
     slower = [found for found in cell.comparisons if found.verdict == "slower"]
     if slower:
-        return Verdict(cell=cell.name, tone="bad", word="slower", text=_compared(slower[0]), reasons=_reasons(cell))
+        return Verdict(
+            cell=cell.name, tone="bad", word="slower", text=_compared(slower[0], cell), reasons=_reasons(cell)
+        )
     if _is_no_benchmark(cell):
-        return Verdict(cell=cell.name, tone="warn", word="not a benchmark result",
-                       text="The run completed, but its figures are not a benchmark result of the workload.",
-                       reasons=_reasons(cell))  # fmt: skip
+        text = f"{_completed(cell)}; its figures are not a benchmark result of the workload."
+        return Verdict(cell=cell.name, tone="warn", word="not a benchmark result", text=text, reasons=_reasons(cell))
     open_ = [found for found in cell.comparisons if found.verdict == "inconclusive"]
     if open_:
-        return Verdict(cell=cell.name, tone="warn", word="inconclusive", text=_compared(open_[0]),
+        return Verdict(cell=cell.name, tone="warn", word="inconclusive", text=_compared(open_[0], cell),
                        reasons=_reasons(cell))  # fmt: skip
     if cell.comparisons:
         best = cell.comparisons[0]
-        return Verdict(cell=cell.name, tone="good", word=best.verdict, text=_compared(best), reasons=_reasons(cell))
-    runs = f"All {len(cell.runs)} repeats" if len(cell.runs) > 1 else "The run"
-    return Verdict(cell=cell.name, tone="good", word="valid", text=f"{runs} completed; no comparison available.",
-                   reasons=_reasons(cell))  # fmt: skip
+        return Verdict(
+            cell=cell.name, tone="good", word=best.verdict, text=_compared(best, cell), reasons=_reasons(cell)
+        )
+    text = f"{_completed(cell)}; there is no published figure or baseline to compare it with."
+    if unstable("", [run.measured for run in cell.valid_runs]):
+        return Verdict(cell=cell.name, tone="warn", word="unstable", text=text, reasons=_reasons(cell))
+    return Verdict(cell=cell.name, tone="good", word="valid", text=text, reasons=_reasons(cell))
 
 
 def _failed(cell: Cell, failed: list[RunData]) -> Verdict:
@@ -65,6 +82,27 @@ def _failed(cell: Cell, failed: list[RunData]) -> Verdict:
     return Verdict(cell=cell.name, tone=tone, word=word, text=text, reasons=(*causes, *_reasons(cell)))
 
 
+def _completed(cell: Cell) -> str:
+    """`The run completed with valid data and a stable window`, as far as that is known."""
+    valid, n = len(cell.valid_runs), len(cell.runs)
+    if n == 1:
+        return f"The run completed with {_quality(cell)}"
+    every = "Both repeats" if n == 2 else f"All {n} repeats"
+    return f"{every if valid == n else f'{valid} of {n} repeats'} completed with {_quality(cell)}"
+
+
+def _quality(cell: Cell) -> str:
+    found = {run.result.stability.verdict for run in cell.valid_runs}
+    window = "a window" if len(cell.runs) == 1 else "windows"
+    poor = sorted(verdict for verdict in found if verdict not in (None, "stable"))
+    if poor:
+        not_stable = f"{window} that {'is' if len(cell.runs) == 1 else 'are'} not stable"
+        return f"valid data, but {not_stable} ({', '.join(poor)})"
+    if None in found:
+        return f"valid data and {window} of unknown stability"
+    return f"valid data and {'a stable window' if len(cell.runs) == 1 else 'stable windows'}"
+
+
 def _is_no_benchmark(cell: Cell) -> bool:
     result = cell.newest.result
     return not result.comparable or result.profiled or result.traced
@@ -75,6 +113,6 @@ def _reasons(cell: Cell) -> tuple[str, ...]:
     return (f"not comparable with published figures: {'; '.join(reasons)}",) if reasons else ()
 
 
-def _compared(found: Comparison) -> str:
+def _compared(found: Comparison, cell: Cell) -> str:
     other = "the published figure" if found.a.kind == "reference" else f"the baseline {found.a.label}"
-    return f"Compared with {other}: {found.reason}."
+    return f"Compared with {other}: {found.reason}. {_completed(cell)}."

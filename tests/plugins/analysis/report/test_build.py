@@ -17,7 +17,7 @@ from llmbx import hookimpl
 from llmbx.config.install import Install
 from llmbx.config.profiles import Config
 from llmbx.errors import LlmbxError, UsageError
-from llmbx.model import Fact, Launch, Peak, Reference, RunSpec, Section
+from llmbx.model import Chart, Fact, Launch, Peak, Reference, RunSpec, Section
 from llmbx.plugins.manager import load
 from llmbx.record.folder import STEPS, read_result
 from llmbx_analysis.report.build import Report, build
@@ -30,6 +30,10 @@ from ....run_factory import FLOPS, RunFactory, Toy, noise
 from .conftest import Reporter
 
 STATUSES = ("failed", "cancelled", "timeout", "node_fail", "out_of_memory", "preempted", "lost")
+
+
+def charts_of(section: Section) -> dict[str, Chart]:
+    return {chart.name: chart for chart in section.charts}
 
 
 def facts(report: Report) -> dict[str, Fact]:
@@ -175,14 +179,14 @@ def test_efficiency_is_throughput_per_gpu_against_the_smallest_scale(
         (8, pytest.approx(100.0)), (16, pytest.approx(80.0)), (32, pytest.approx(25.0))
     ]  # fmt: skip
     rate = 128 * 64 / 1.0
-    ideal = next(series for series in section.charts[0].series if series.name == "ideal")
+    ideal = next(series for series in charts_of(section)["scaling"].series if series.name == "ideal")
     assert [(p.x, p.y) for p in ideal.points] == [(8, rate), (16, 2 * rate), (32, 4 * rate)]
 
 
 def test_the_efficiency_band_comes_from_both_step_times(run_factory: RunFactory, reporter: Reporter) -> None:
     runs = [run_factory.put(noise(1, 1.0), gpus=8), run_factory.put(noise(2, 0.55), gpus=16)]
     (section,) = [s for s in reporter.report(*runs).sections if s.name == "scaling"]
-    point = section.charts[1].series[0].points[1]
+    point = charts_of(section)["efficiency"].series[0].points[1]
     assert point.y is not None and point.low is not None and point.high is not None
     assert point.y == pytest.approx(100 * 1.0 / 0.55 / 2, rel=0.005)
     assert 0 < point.high - point.low < 2 and point.low < point.y < point.high
@@ -193,7 +197,7 @@ def test_the_fastest_configuration_of_a_scale_makes_the_curve(run_factory: RunFa
         run_factory.put([1.0] * 50), run_factory.put([0.8] * 50, cuda_graphs=True), run_factory.put([0.5] * 50, gpus=16)
     ]  # fmt: skip
     (section,) = [s for s in reporter.report(*runs).sections if s.name == "scaling"]
-    series = {s.name: s for s in section.charts[0].series}
+    series = {s.name: s for s in charts_of(section)["scaling"].series}
     assert [p.y for p in series["measured"].points] == [pytest.approx(128 * 64 / t) for t in (0.8, 0.5)]
     assert [p.y for p in series["other configurations"].points] == [pytest.approx(128 * 64 / 1.0)]
 
@@ -205,7 +209,7 @@ def test_published_rows_are_in_the_scaling_chart(
     toy.references = (row.replace(disputed="the batch"), far)
     runs = [run_factory.put([1.0] * 50), run_factory.put([0.6] * 50, gpus=16)]
     (section,) = [s for s in reporter.report(*runs).sections if s.name == "scaling"]
-    published = next(s for s in section.charts[0].series if s.name == "published")
+    published = next(s for s in charts_of(section)["scaling"].series if s.name == "published")
     (point,) = published.points
     assert (point.x, point.y) == (8, row.tokens_per_s)
     assert "disputed: the batch" in (point.note or "")

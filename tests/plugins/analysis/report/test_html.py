@@ -21,7 +21,7 @@ from ....run_factory import RunFactory, noise
 from .conftest import Reporter
 from .test_charts import AWKWARD, CHART
 
-VOID = {"meta", "link", "br", "img", "input", "hr"}
+VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 
 
 class Page(HTMLParser):
@@ -149,7 +149,8 @@ def test_the_formula_of_every_figure_is_accessible_by_pointer_and_keyboard(
 ) -> None:
     report = reporter.report(run_factory.put(noise(1, 1.0)))
     found = page(report)
-    facts = [fact for section in report.sections for fact in section.facts]
+    assert report.overview is not None
+    facts = [*report.overview.facts, *(fact for section in report.sections for fact in section.facts)]
     cards = [a for a in found.all("div") if "figure" in (a.get("class") or "").split()]
     assert len(cards) == len(facts) > 10
     assert all(card["tabindex"] == "0" and card["aria-describedby"] for card in cards)

@@ -35,8 +35,12 @@
     const canvas = chart.querySelector(".canvas");
     const reading = chart.querySelector(".reading");
     const marks = all('[role="graphics-symbol"][aria-label]', canvas);
+    const visible = () => all(".drawing", canvas).find((drawing) => drawing.getClientRects().length);
     let at = null;
-    const shown = () => marks.filter((mark) => !mark.closest(".off"));
+    const shown = () => {
+      const drawing = visible();
+      return marks.filter((mark) => drawing.contains(mark) && !mark.closest(".off"));
+    };
     const show = (mark) => {
       if (at) at.classList.remove("at");
       at = mark;
@@ -78,13 +82,22 @@
       });
     }
     chart.querySelector(".save-svg").addEventListener("click", () => {
-      const copy = canvas.querySelector("svg").cloneNode(true);
+      const copy = canvas.querySelector(".drawing.wide").cloneNode(true);
       const colors = getComputedStyle(document.documentElement);
       const text = new XMLSerializer().serializeToString(copy)
         .replace(/var\((--\w+)\)/g, (_, name) => colors.getPropertyValue(name).trim());
       save(`${chart.id}.svg`, text, "image/svg+xml");
     });
   }
+
+  // Only tables that scroll are stops of the Tab key.
+  const stops = () => all(".scroll").forEach((box) => {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  });
+  addEventListener("resize", stops);
+  document.addEventListener("toggle", stops, true);
+  stops();
 
   const order = (cell) => cell.dataset.value !== undefined ? Number(cell.dataset.value)
     : cell.textContent.trim() !== "" && isFinite(cell.textContent) ? Number(cell.textContent) : null;
