@@ -160,7 +160,7 @@ def _repeats_table(cell: Cell) -> Table:
         (s.record.run_id, s.result.status, s.result.step_time_s.mean, s.result.step_time_s.std, s.result.cause or "")
         for s in cell.runs
     )
-    return Table(title="repeats", columns=columns, rows=rows)
+    return Table(title="runs of this configuration", columns=columns, rows=rows)
 
 
 def _differing_settings(cells: Sequence[Cell]) -> Table:

@@ -102,7 +102,9 @@ def _sides(a: Sequence[Measured], b: Sequence[Measured]) -> Section:
     titles = ("property", *(f"{name}, run {number}" if several else name for name, number, _ in runs))
     rows = zip(PROPERTIES, *(_run(run) for _, _, run in runs), strict=True)
     columns = tuple(Column(title=title) for title in titles)
-    return Section(name="runs", title="Runs", tables=(Table(title="runs", columns=columns, rows=tuple(rows)),))
+    return Section(
+        name="runs", title="Runs", tables=(Table(title="runs of both sides", columns=columns, rows=tuple(rows)),)
+    )
 
 
 def _run(run: Measured) -> tuple[Scalar, ...]:

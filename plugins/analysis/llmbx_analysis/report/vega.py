@@ -229,7 +229,7 @@ def _colors(names: list[str], legend: bool) -> Json:
 def _config() -> Json:
     axis = {"aria": False, "labelColor": "var(--soft)", "titleColor": "var(--ink)", "gridColor": "var(--grid)",
             "domainColor": "var(--line)", "tickColor": "var(--line)", "labelFontSize": 12, "titleFontSize": 13,
-            "titleFontWeight": "normal", "labelOverlap": True}  # fmt: skip
+            "titleFontWeight": "normal", "labelOverlap": "greedy", "labelSeparation": 8}  # fmt: skip
     return {
         "font": "sans-serif",
         "axis": axis,

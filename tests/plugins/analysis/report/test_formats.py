@@ -98,6 +98,15 @@ def test_the_page_is_written_to_the_run_or_the_given_path(
     assert (tmp_path / "new" / "there.html").is_file()
 
 
+def test_a_page_beside_another_format_leaves_stdout_to_the_format(
+    run_factory: RunFactory, command: Command, tmp_path: Path
+) -> None:
+    run_factory.put(steady(1.0))
+    done = command("last", "--format", "json", "--html", str(tmp_path / "page.html"))
+    assert json.loads(done.stdout)["verdicts"] and "page.html" in done.stderr
+    assert (tmp_path / "page.html").is_file()
+
+
 def test_a_folder_selects_the_runs_in_it(
     run_factory: RunFactory, command: Command, install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from llmbx.model import Chart, Column, Fact, Section, Table
 from llmbx_analysis.report.build import Report
-from llmbx_analysis.report.html import MOST_ROWS, render
+from llmbx_analysis.report.html import MOST_ROWS, MOST_WARNINGS, PIECE, render
 
 from ....run_factory import RunFactory, noise
 from .conftest import Reporter
@@ -190,3 +190,42 @@ def test_a_very_long_table_is_truncated_with_a_note() -> None:
     text = render(Report(title="t", verdicts=(), sections=(Section(name="s", title="S", tables=(table,)),), results=()))
     assert text.count('<th scope="row"') == MOST_ROWS
     assert "The first 2,000 of 2,005 rows" in text
+
+
+def test_every_chart_is_drawn_for_wide_and_for_narrow_screens(full: Report) -> None:
+    count = sum(len(section.charts) for section in full.sections)
+    drawings = [a for a in page(full).all("svg") if "drawing" in (a.get("class") or "")]
+    assert [a["class"] for a in drawings] == ["drawing wide", "drawing narrow"] * count
+    widths = [float((a["viewbox"] or "").split()[2]) for a in drawings]
+    assert all(wide > 700 and 200 < narrow < 320 for wide, narrow in zip(widths[::2], widths[1::2], strict=True))
+
+
+def test_long_words_in_tables_can_wrap_and_are_complete() -> None:
+    words = (
+        "a_very_long_identifier_1795461115",
+        "/a/folder/with/many/parts",
+        "sha256:" + 64 * "f",
+        "short",
+        "two words",
+    )
+    table = Table(title="t", columns=(Column(title="a"),), rows=tuple((word,) for word in words))
+    text = render(Report(title="t", verdicts=(), sections=(Section(name="s", title="S", tables=(table,)),), results=()))
+    cells = re.findall(r'<th scope="row">(.*?)</th>', text)
+    assert tuple(cell.replace("<wbr>", "") for cell in cells) == words
+    assert all(len(part) <= PIECE for cell in cells for part in re.split("<wbr>| ", cell))
+    assert cells[3:] == ["short", "two words"]
+
+
+def test_every_table_can_scroll_by_itself_and_has_a_name(full: Report) -> None:
+    found = page(full)
+    boxes = [a for a in found.all("div") if a.get("class") == "scroll"]
+    assert len(boxes) == len(found.all("table"))
+    assert all(box["tabindex"] == "0" and box["role"] == "region" and box["aria-label"] for box in boxes)
+
+
+def test_more_than_a_few_warnings_are_folded_and_counted() -> None:
+    warnings = tuple(f"warning number {k}" for k in range(MOST_WARNINGS + 2))
+    section = Section(name="s", title="S", warnings=warnings)
+    text = render(Report(title="t", verdicts=(), sections=(section,), results=()))
+    open_, folded = text.split("<summary>2 more warnings</summary>")
+    assert open_.count("warning number") == MOST_WARNINGS and folded.count("warning number") == 2
