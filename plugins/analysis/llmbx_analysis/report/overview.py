@@ -10,7 +10,7 @@ from llmbx.api.verbs import formatting
 
 from ..compare import Measured
 from .cells import Cell, RunData, title
-from .figures import figures
+from .figures import by_name
 from .scaling import Family, families
 from .times import started
 from .verdicts import TONES, Verdict, verdict
@@ -47,8 +47,8 @@ def overview(cells: Sequence[Cell]) -> Overview:
 
 
 def _key_figures(cell: Cell) -> Iterator[Fact]:
-    known = {fact.name: fact for fact in figures(cell) if fact.value is not None}
-    single = len(cell.runs) and cell.spec.gpus == 1
+    known = {name: fact for name, fact in by_name(cell).items() if fact.value is not None}
+    single = cell.spec.gpus == 1
     names = [name for name in KEY_FIGURES if name in known and not (single and name.startswith("throughput per"))]
     yield from (known[name] for name in names or ("steps in the log", "wall time") if name in known)
 
@@ -56,7 +56,7 @@ def _key_figures(cell: Cell) -> Iterator[Fact]:
 def _best(cells: Sequence[Cell], found: Sequence[Family]) -> Iterator[Fact]:
     """The best throughput and MFU of all cells, with the cell, and the efficiency at the largest scales."""
     for name in ("throughput", "throughput per GPU", "throughput per rank", "MFU"):
-        known = [(fact, cell) for cell in cells for fact in figures(cell) if fact.name == name and _size(fact)]
+        known = [(fact, cell) for cell in cells if (fact := by_name(cell).get(name)) is not None and _size(fact)]
         if known:
             best, cell = max(known, key=lambda pair: _size(pair[0]))
             yield best.replace(name=f"highest {name}", note=cell.name)
