@@ -17,6 +17,10 @@ from ..model import Peak, Value
 QUERY = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 
 
+ANSWER_S = 15.0
+"""Seconds in which nvidia-smi must answer; on large nodes without persistence mode it takes several."""
+
+
 class GpuType(Value, frozen=True):
     """One GPU type.
 
@@ -107,16 +111,39 @@ def detect(gpus: Mapping[str, GpuType] | None = None) -> tuple[str, int] | None:
 
 def product_names() -> list[str]:
     """Product names of this machine's GPUs as printed by `nvidia-smi`; empty if it is missing or fails."""
+    return list(_answer()[0])
+
+
+def driver_problem() -> str | None:
+    """Why `nvidia-smi` does not list GPUs although it is installed, in one line; None if it does, or is missing."""
+    return _answer()[1]
+
+
+def _answer() -> tuple[tuple[str, ...], str | None]:
     import shutil
+
+    program = shutil.which(QUERY[0])
+    return _ask(program) if program else ((), None)
+
+
+@functools.cache
+def _ask(program: str) -> tuple[tuple[str, ...], str | None]:
+    """Product names and problem. Asked once: a driver that hangs would delay every question."""
     import subprocess
 
-    if shutil.which(QUERY[0]) is None:
-        return []
     try:
-        answer = subprocess.run(QUERY, capture_output=True, text=True, errors="replace", timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return [line.strip() for line in answer.stdout.splitlines() if line.strip()]
+        answer = subprocess.run(
+            (program, *QUERY[1:]), capture_output=True, text=True, errors="replace", timeout=ANSWER_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return (), f"{QUERY[0]} does not answer within {ANSWER_S:g} s"
+    except OSError as error:
+        return (), f"{QUERY[0]} cannot be started: {error.strerror}"
+    lines = [line.strip() for line in answer.stdout.splitlines() if line.strip()]
+    if answer.returncode:
+        said = next(iter([*lines, *answer.stderr.splitlines()]), f"exit code {answer.returncode}")
+        return (), f"{QUERY[0]} failed: {said[:200]}"
+    return tuple(lines), None
 
 
 @functools.cache

@@ -49,8 +49,8 @@ def failure_inside(evidence: Evidence) -> Answer:
     """A failure of the machine before the last step."""
     inside = evidence.events[: len(evidence.events) - len(evidence.after)]
     found = _first(inside, BROKEN)
-    if found is None or not evidence.ended_well:
-        return None
+    if found is None or (evidence.spec is not None and not evidence.ended_well):
+        return None  # of a run that did not reach its end, the cause is already known
     where = "before the last step" if evidence.order == "printed" else "somewhere"
     return f"the log has a failure {where}: {_line(found)}"
 

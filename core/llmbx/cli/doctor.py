@@ -73,6 +73,8 @@ def _gpus() -> Line:
     names = hardware.product_names()
     if names:
         return "GPU", names[0], BROKEN, "unknown GPU type", "set it with --gpu-type or in llmbx.toml"
+    if problem := hardware.driver_problem():
+        return "GPU", "-", BROKEN, problem, "repair the driver"
     return "GPU", "-", ABSENT, "no GPU on this machine: by default runs are minis on the CPU", None
 
 

@@ -138,11 +138,15 @@ def enter_here(spec: RunSpec, workspace: Workspace, force: bool) -> tuple[RunSpe
 
 
 def _opening(spec: RunSpec, workspace: Workspace, how: str) -> list[str]:
+    from ..catalog import hardware
+
     where = "CPU" if spec.gpu_type == "cpu" else f"{spec.gpus} x {spec.gpu_type}"
     lines = [f"{spec.workload} {spec.size} {spec.dtype} on {where}, {spec.steps} steps, recipe {spec.recipe}, "
              f"runtime {spec.runtime}, launcher {spec.launcher}"]  # fmt: skip
     if chosen := _size_chosen(spec):
         lines.append(chosen)
+    if spec.gpu_type == "cpu" and (problem := hardware.driver_problem()):
+        lines.append(f"note: {problem}: this machine's GPUs cannot be used")
     if how != workspace.plugins.launcher(spec.launcher).summary:
         lines.append(how)
     if workspace.install.origin == "default":

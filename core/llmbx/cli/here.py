@@ -48,14 +48,16 @@ def machine(gpu_type: str | None, origin: str, gpus: Mapping[str, hardware.GpuTy
     found = hardware.detect(gpus)
     if found is None:
         return Machine(gpu_type=workloads.CPU, gpus=1, where=no_gpu())
-    return Machine(gpu_type=found[0], gpus=found[1], where="this machine")
+    several = len(set(hardware.product_names())) > 1
+    where = "the GPUs of one type; this machine has several" if several else "this machine"
+    return Machine(gpu_type=found[0], gpus=found[1], where=where)
 
 
 def no_gpu() -> str:
     """Why this machine's runs are minis on the CPU."""
     names = hardware.product_names()
     if not names:
-        return "this machine has no GPU"
+        return hardware.driver_problem() or "this machine has no GPU"
     return f"this machine's GPU ({names[0]}) has no known type: set it with --gpu-type or in llmbx.toml"
 
 

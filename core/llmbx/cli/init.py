@@ -6,7 +6,8 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,7 @@ def look(workspace: Workspace) -> Site:
         install=install.root,
         free_bytes=_free_bytes(install.path),
         gpus=gpus,
-        tools=(*trouble, *_tools(workspace), *_network(workspace)),
+        tools=(*trouble, *_tools(workspace, {tool.name for tool in trouble}), *_network(workspace)),
         launcher=launcher,
         plugin=workspace.plugins.settings_of(launcher) if launcher else None,
         gpu_type=gpu_type,
@@ -146,10 +147,11 @@ def _gpus(known: Any) -> Gpus | None:
         _, memory, driver = (part.strip() for part in done.stdout.splitlines()[0].split(","))
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         memory = driver = ""
+    kinds = Counter(products)
     return Gpus(
-        product=products[0],
+        product=products[0] if len(kinds) == 1 else " and ".join(f"{n} x {name}" for name, n in kinds.items()),
         count=len(products),
-        type=hardware.identify(products[0], known),
+        type=hardware.identify(products[0], known) if len(kinds) == 1 else None,
         memory_gb=float(memory) * 2**20 / 1e9 if memory.isdigit() else None,
         driver=driver or None,
     )
@@ -182,10 +184,9 @@ def _scheduler(workspace: Workspace) -> tuple[str | None, Any, tuple[Tool, ...]]
         try:
             proposal = propose()
         except InfraError as error:
+            problem = one_line(error).partition(";")[0]
             trouble.append(
-                Tool(
-                    what="launcher", name=launcher.name, detail="", problem=one_line(error), fix="run llmbx init again"
-                )
+                Tool(what="launcher", name=launcher.name, detail="", problem=problem, fix="see llmbx doctor")
             )
             continue
         if proposal is not None:
@@ -193,12 +194,15 @@ def _scheduler(workspace: Workspace) -> tuple[str | None, Any, tuple[Tool, ...]]
     return None, None, tuple(trouble)
 
 
-def _tools(workspace: Workspace) -> Iterator[Tool]:
+def _tools(workspace: Workspace, known: Container[str]) -> Iterator[Tool]:
+    """The launchers and runtimes, except the `known` ones."""
     from ..config.site import Tool
 
     tools: list[tuple[str, Any]] = [("launcher", tool) for tool in workspace.plugins.launchers().values()]
     tools += [("runtime", tool) for tool in workspace.plugins.runtimes().values()]
     for what, tool in tools:
+        if what == "launcher" and tool.name in known:
+            continue
         problem, fix = tool.available(), None
         if problem:
             check = getattr(tool, "check", None)
@@ -256,7 +260,11 @@ def _how(tool: Tool) -> str:
 
 def _machine(gpus: Gpus | None) -> str:
     if gpus is None:
-        return "no GPU on this machine"
+        from ..catalog.hardware import driver_problem
+
+        return driver_problem() or "no GPU on this machine"
+    if " and " in gpus.product:
+        return f"{gpus.product}: GPUs of several types; runs use those of one type"
     parts = [f"{gpus.count} x {gpus.product}"]
     parts += [f"{gpus.memory_gb:.0f} GB each"] if gpus.memory_gb else []
     parts += [f"driver {gpus.driver}"] if gpus.driver else []

@@ -48,10 +48,11 @@ def command(
 
     The default window is that of the log's recipe (iterations 35-44 or 11-44, or the last step), for a run of llmbx
     the one it was started with. The steady state (window auto) is shown in a second table. A log that ends before
-    its window is `Failed (N iterations)`, one that ends with a failure `Failed (ended with step N)`, that of a run
-    that has not ended `Running (N iterations)`. The last column says whether the mean of the window represents its
-    steps (docs/stability.md). The checks of a run (docs/checks.md) are made of every log; those that compare it with
-    what was asked for need a run of llmbx.
+    its window is `Failed (N iterations)`, one that ends with a failure `Failed (ended with step N)` or, if its
+    measured data is complete, `Failed (after its last step)`, that of a run that has not ended `Running (N
+    iterations)`. The last column says whether the mean of the window represents its steps (docs/stability.md). The
+    checks of a run (docs/checks.md) are made of every log; those that compare it with what was asked for need a run
+    of llmbx.
 
     Runs of llmbx are measured again from their steps.jsonl; their stored results change only with --save.
 

@@ -30,6 +30,9 @@ from .terminal import measure_text
 
 SUCCESS = "Success"
 
+LATE = "Failed (after its last step)"
+"""Of a log whose measured data is valid, although the training failed in the end."""
+
 WORK = frozenset(check.id for check in GROUPS["Work"])
 """Checks that also read the final configuration, which is beside the log."""
 
@@ -115,7 +118,7 @@ class Row(Value, frozen=True):
     @property
     def valid(self) -> bool:
         """Whether the log contains a valid measurement."""
-        return self.status == SUCCESS
+        return self.status in (SUCCESS, LATE)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -204,7 +207,10 @@ def _checked(row: Row, outcomes: tuple[CheckOutcome, ...], events: Sequence[Even
     """The row with the outcomes of the checks; a finding that makes the data invalid is the reason of a failure."""
     invalid = first(outcomes, "invalid")
     failed: Row = row.replace(checks=outcomes, status=f"Failed ({invalid.text})" if invalid else row.status)
-    return failed.replace(cause=_cause(events)) if invalid and row.valid else failed
+    if invalid and row.valid:
+        return failed.replace(cause=_cause(events))
+    late = first(outcomes, "failed")
+    return failed.replace(status=LATE, cause=late.text) if late and failed.valid else failed
 
 
 def _outcomes(

@@ -58,7 +58,7 @@ class Progress:
         self._printed = self._began = self._changed = now()
         self._state = self._shown = ""
         self._note: str | None = None
-        self._held = False
+        self._held = self._ended = False
 
     def step(self, step: Step) -> None:
         """Count a step and print progress. A step may be reported again with more values."""
@@ -69,7 +69,9 @@ class Progress:
         self.last = step
         self.memory_bytes = step.peak_memory_bytes or self.memory_bytes
         self._changed = self._now()
-        self._show(self.line(), PLAIN_EVERY_S, final=len(self.seen) >= self.spec.steps)
+        ended = len(self.seen) >= self.spec.steps
+        self._show(self.line(), PLAIN_EVERY_S, final=ended and not self._ended)
+        self._ended = ended
 
     def event(self, event: Event) -> None:
         """Print fatal events, notes and restarts immediately."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from llmbx.cli import doctor, init, run
 from llmbx.cli import list as list_verb
-from llmbx.cli import run
 
 from ...run_factory import RunFactory
 
@@ -118,3 +118,36 @@ def test_what_fits_the_cluster_of_a_profile(stand_in_nvidia_smi: Machine, tmp_pa
     ):
         refused = CliRunner().invoke(list_verb.command, arguments)
         assert said in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("echo NVIDIA-SMI has failed: no driver; exit 9", "nvidia-smi failed: NVIDIA-SMI has failed: no driver"),
+        ("exec sleep 60", "nvidia-smi does not answer within 0.2 s"),
+    ],
+)
+def test_a_driver_that_fails_is_not_an_absent_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, said: str
+) -> None:
+    monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
+    monkeypatch.setattr("llmbx.catalog.hardware.ANSWER_S", 0.2)
+    program = tmp_path / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n# A stand-in.\n{lines}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    assert said in _list().stderr
+    assert _spec("llama3.1")["origins"]["gpu_type"] == said  # type: ignore[index]
+    done = CliRunner().invoke(doctor.command, ["--format", "json"])
+    (gpu,) = [row for row in json.loads(done.stdout) if row["what"] == "GPU"]
+    assert (gpu["state"], gpu["detail"]) == ("broken", said)
+
+
+def test_gpus_of_several_types_are_named(stand_in_nvidia_smi: Machine, tmp_path: Path) -> None:
+    stand_in_nvidia_smi(H100, 1)
+    with (tmp_path / "bin" / "nvidia-smi").open("a") as program:
+        program.write(f"echo '{H200}'\n")
+    assert "1 x h100: the GPUs of one type; this machine has several" in _list().stderr
+    found = CliRunner().invoke(init.command, ["--output", "-"], catch_exceptions=False).stderr
+    assert f"1 x {H100} and 1 x {H200}: GPUs of several types" in found

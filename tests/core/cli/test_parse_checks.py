@@ -106,6 +106,8 @@ def test_a_strangers_log_has_the_findings_of_a_run(
     assert mine == theirs
     assert (check in mine) if check else mine == {}
     assert row.valid == ("invalid" not in mine.values())
+    if row.valid and "failed" in mine.values():
+        assert row.status == "Failed (after its last step)" and row.cause
 
 
 def test_only_checks_that_compare_with_what_was_asked_for_need_a_run(tmp_path: Path, format_: LogFormat) -> None:
@@ -164,3 +166,12 @@ def test_a_log_that_ends_with_a_failure_failed_even_if_it_announces_no_last_step
     (row,) = parse_logs(find_logs([tmp_path / "log.out"]), load().log_formats())
     assert row.status == ("Failed (ended with step 39)" if end else "Success")
     assert row.cause == (end or None)
+
+
+def test_a_failure_inside_a_log_that_announces_no_last_step_is_found(tmp_path: Path) -> None:
+    line = "completed step: {}, seconds: {:.3f}, TFLOP/s/device: 1.0, Tokens/s/device: 2048.0, loss: {:.3f}"
+    lines = [line.format(k, 1 + k % 3 / 100, 11 - k / 10) for k in range(40)]
+    lines.insert(20, "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.")
+    (tmp_path / "log.out").write_text("\n".join(lines) + "\n")
+    (row,) = parse_logs(find_logs([tmp_path / "log.out"]), load().log_formats())
+    assert row.status == "Success" and any("fallen off the bus" in warning for warning in row.warnings)

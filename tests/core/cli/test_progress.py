@@ -104,6 +104,14 @@ def test_a_pipe_gets_few_lines_and_the_last_step(make_spec: Make) -> None:
     assert "\r" not in pipe.getvalue()
 
 
+def test_the_last_step_is_printed_once_however_often_it_is_reported(make_spec: Make) -> None:
+    pipe = io.StringIO()
+    progress = Progress(make_spec(steps=1), pipe, Clock())
+    for loss in (1.0, 2.0, 3.0):
+        progress.step(Step(number=1, time_s=1.0, loss=loss))
+    assert pipe.getvalue().count("step 1/1") == 1
+
+
 @pytest.mark.parametrize("steps", [0, 3])
 def test_a_pipe_is_never_silent_for_15_seconds(make_spec: Make, steps: int) -> None:
     """Neither before the first step nor between two steps."""
