@@ -206,7 +206,7 @@ def _nemo2_line(step: Numbers) -> str:
         f"global_step: {step['number']}",
         f"reduced_train_loss: {step['loss']:.4g}" if step["loss"] is not None else None,
         f"train_step_timing in s: {step['time']:.4g}",
-        f"consumed_samples: {step['consumed']}" if step["number"] else None,
+        f"consumed_samples: {step['consumed']}" if step["number"] and step["consumed"] is not None else None,
         f"grad_norm: {step['grad']:.4g}" if step["grad"] is not None else None,
     ]
     return " | ".join(field for field in fields if field is not None)

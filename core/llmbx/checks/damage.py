@@ -28,7 +28,34 @@ def odd_number(evidence: Evidence) -> Answer:
     return f"the log has numbers that cannot be true, which were left out: {named}"
 
 
+FIELDS = (
+    "time_s", "loss", "grad_norm", "learning_rate", "global_batch_size", "consumed_samples", "tokens",
+    "tflops_per_gpu", "tokens_per_s_per_gpu",
+)  # fmt: skip
+"""Fields of a step that the lines of a format have or do not have, but not sometimes."""
+
+USUAL = 0.9
+"""Share of the steps from which on a value belongs to every line."""
+
+
+def incomplete(evidence: Evidence) -> Answer:
+    """A line lacks a value that the others have; its last value may be cut off, too."""
+    steps = [step for step in evidence.steps[1:] if not step.skipped]  # the first line may be another one
+    for field in FIELDS:
+        without = [step.number for step in steps if getattr(step, field) is None]
+        if without and len(without) <= (1 - USUAL) * len(steps):
+            more = f" and {len(without) - NAMED} more" if len(without) > NAMED else ""
+            named = ", ".join(map(str, without[:NAMED]))
+            return f"steps without {field.replace('_', ' ')}, which the others have: {named}{more}"
+    return None
+
+
 CHECKS = (
+    Check(
+        "line-incomplete", "Which values each step's line has, after the first.",
+        "A line lacks a value that the others have: it was cut off or mixed, and its last value may be wrong.",
+        "Look at the line; leave the step out with --window if its time is wrong.", "warning", incomplete,
+    ),
     Check(
         "long-line", "The length of the log's lines.",
         "A line is longer than 64 KiB; its rest was not read, and its last value is not used.",

@@ -305,3 +305,15 @@ def test_the_log_of_the_recipes_scripts_is_measured_as_the_recipe_does(tmp_path:
     assert (row.window, row.window_policy, row.steps_measured, row.steps_seen) == ("49-49", "last", 1, 50)
     assert (row.step_time_mean_s, row.tflops_per_gpu_mean, row.tflops_source) == (7.908, 460.48, "log")
     assert row.steady is not None and row.steady.step_time_median_s == 7.9 and row.steady.steps_measured > 30
+
+
+def test_the_last_step_of_a_strangers_log_is_the_one_that_its_configuration_states() -> None:
+    line = "completed step: {}, seconds: 1.000, TFLOP/s/device: 1.000, Tokens/s/device: 2.000, loss: 9.000"
+    parser = MaxTextParser()
+    assert parser.feed("Config param steps: 100") is not None
+    (step,) = [record for record in parser.feed(line.format(3)) if isinstance(record, Step)]
+    assert step.total == 99
+    known = MaxTextParser(last=29)
+    known.feed("Config param steps: 100")
+    (step,) = [record for record in known.feed(line.format(3)) if isinstance(record, Step)]
+    assert step.total == 29, "the run's own specification says it"

@@ -49,11 +49,14 @@ _PAIR = re.compile(
     rf"(?<![\w/])(?:(?P<fixed>{'|'.join(_FIXED)}): (?P<decimals>-?(?:nan|inf|\d+\.\d{{3}}(?!\d)))"
     rf"|(?P<free>{'|'.join(_FREE)}): (?P<number>-?(?:nan|inf|\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?=[,\s]|$)))"
 )
+_STEPS = re.compile(r"Config param steps: (?P<steps>[1-9]\d{0,8})\s*$")
 _PHASE = re.compile(r"llmbx: phase (?P<role>[\w-]+) begins")
 
 
 class MaxTextParser:
     """Incremental parser. `last` is the run's last step, `untimed` are steps whose printed time is invalid.
+
+    If the last step is not known, it is the one that the configuration in the log states.
 
     Synthetic data is the same in every step, so that the model learns it by heart: its loss may become 0.000.
     """
@@ -63,6 +66,7 @@ class MaxTextParser:
 
     def __init__(self, last: int | None = None, untimed: frozenset[int] = frozenset()) -> None:
         self._last, self._untimed = last, untimed
+        self._is_given = last is not None
         self._found = Found()
         self._signatures = Signatures()
         self._attempt = 0
@@ -82,6 +86,8 @@ class MaxTextParser:
             for head, end in zip(heads, ends, strict=False):
                 cut = end < len(line) or line.endswith(CUT)
                 found += self._step(printed.whole(head["number"]), _values(line[head.end() : end], cut), line, stamp)
+        if not self._is_given and "Config param steps: " in line and (stated := _STEPS.search(line)):
+            self._last = int(stated["steps"]) - 1
         if "llmbx: phase " in line and (begun := _PHASE.search(line)):
             found += self._begin(begun["role"], line)
         return [*found, *self._found.find(split_label(line)[2], split_label(line)[1]), *self._signatures.feed(line)]
