@@ -17,6 +17,7 @@ from llmbx.measure.window import choose
 from llmbx.model import RunSpec, Step
 from llmbx.run.collect import Log, collect
 from llmbx_maxtext.grammar import formats, parser, untimed
+from llmbx_maxtext.grammar.steps import MaxTextParser
 
 Spec = Callable[..., RunSpec]
 
@@ -309,9 +310,9 @@ def test_the_log_of_the_recipes_scripts_is_measured_as_the_recipe_does(tmp_path:
 
 def test_the_last_step_of_a_strangers_log_is_the_one_that_its_configuration_states() -> None:
     line = "completed step: {}, seconds: 1.000, TFLOP/s/device: 1.000, Tokens/s/device: 2.000, loss: 9.000"
-    parser = MaxTextParser()
-    assert parser.feed("Config param steps: 100") is not None
-    (step,) = [record for record in parser.feed(line.format(3)) if isinstance(record, Step)]
+    stranger = MaxTextParser()
+    stranger.feed("Config param steps: 100")
+    (step,) = [record for record in stranger.feed(line.format(3)) if isinstance(record, Step)]
     assert step.total == 99
     known = MaxTextParser(last=29)
     known.feed("Config param steps: 100")
