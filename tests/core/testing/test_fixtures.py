@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,24 +12,6 @@ import pytest
 from llmbx.errors import UsageError
 from llmbx.model import RunSpec
 from llmbx.testing import Done, Isolated, resolve_spec
-
-ROOT = Path(__file__).parents[3]
-TOY = ROOT / "tests/fixtures/toy"
-
-
-def test_a_third_partys_test_suite(tmp_path: Path) -> None:
-    """The toy's own tests, run as its author runs them: in its folder, with its configuration."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "LLMB"))}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'base'}"],
-        cwd=TOY,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "13 passed" in done.stdout
 
 
 def test_it_is_loaded_only_on_request() -> None:

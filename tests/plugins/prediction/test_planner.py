@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,17 +15,21 @@ Answer = Callable[..., Any]
 LLAMA = ("predict", "llama3.1", "--size", "70b", "--gpu-type", "h100", "--gpus", "512", "--best")
 
 
-@pytest.fixture
-def plan(answer: Answer) -> Any:
-    return answer(*LLAMA)
-
-
-def test_the_best_are_ranked_by_time_within_the_memory(plan: Any) -> None:
+def test_the_best_are_ranked_by_time_within_the_memory(answer: Answer) -> None:
+    plan = answer(*LLAMA)
     times = [choice["step_time_s"] for choice in plan["choices"]]
     assert len(times) == 10 and times == sorted(times)
     assert [choice["rank"] for choice in plan["choices"]] == list(range(1, 11))
     assert all(choice["memory_gb"] <= 80 for choice in plan["choices"])
     assert 0 < plan["fitting"] < plan["valid"]
+    # The published choice has a rank. DGX Cloud recipes: TP 4, PP 4 or 8, VP 5 for 512 H100.
+    published = plan["published"]
+    assert (published["tp"], published["vp"]) == (4, 5)
+    assert "recipes v25" in plan["published_from"]
+    assert 1 <= plan["published_rank"] <= plan["fitting"] + 1
+    assert plan["published_slower_percent"] == pytest.approx(
+        100 * (published["step_time_s"] / plan["choices"][0]["step_time_s"] - 1)
+    )
 
 
 def test_the_frameworks_own_rules_decide_what_is_valid(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,29 +45,11 @@ def test_the_frameworks_own_rules_decide_what_is_valid(answer: Answer, monkeypat
     assert after["valid"] < before["valid"]
 
 
-def test_the_published_choice_has_a_rank(plan: Any) -> None:
-    """DGX Cloud recipes: TP 4, PP 4 or 8, VP 5 for 512 H100."""
-    published = plan["published"]
-    assert (published["tp"], published["vp"]) == (4, 5)
-    assert "recipes v25" in plan["published_from"]
-    assert 1 <= plan["published_rank"] <= plan["fitting"] + 1
-    assert plan["published_slower_percent"] == pytest.approx(
-        100 * (published["step_time_s"] / plan["choices"][0]["step_time_s"] - 1)
-    )
-
-
 def test_experts_are_spread_over_a_divisor_of_their_number(answer: Answer) -> None:
     found = answer(
         "predict", "grok1", "--gpu-type", "h100", "--gpus", "512", "--dtype", "bf16", "--best", "--top", "30"
     )
     assert {choice["ep"] for choice in found["choices"]} <= {1, 2, 4, 8}
-
-
-def test_it_takes_seconds(llmbx: Command) -> None:
-    """A quiet machine needs two; the limit only finds a search that has become an exhaustive one."""
-    start = time.monotonic()
-    assert llmbx(*LLAMA).exit_code == 0
-    assert time.monotonic() - start < 50
 
 
 def test_no_valid_configuration_is_an_error(llmbx: Command) -> None:
