@@ -77,7 +77,7 @@ MISTAKES = {
     "run grok1 --interleave 3": "--interleave needs --against RUN",
     "run grok1 --tolerance five": "--tolerance 'five': expected a percentage such as 5%",
     "run grok1 --tolerance -1%": "--tolerance '-1%': expected a percentage such as 5%",
-    "run grok1 --format yaml": "--format 'yaml': expected text or json",
+    "run grok1 --format yaml": "--format 'yaml': expected text, json or junit",
     'run grok1 --output ""': "--output '': expected a path",
     "run grok1 --runtime host --image x.sqsh": "--image x.sqsh: runtime host (--runtime) does not use images: use --",
     "run grok1 --slurm-arg tiem=10 --launcher slurm": "grok1 314b fp8 on gb200: add --gpus N (128, 256, 512)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 import time
@@ -114,9 +115,10 @@ class SlurmRun:
 def submit(slurm: Any, tmp_path: Path) -> Iterator[Callable[..., SlurmRun]]:
     """`submit(launch, spec)` submits a real job; whatever is left of it at the end of the test is cancelled."""
     runs: list[SlurmRun] = []
+    numbers = itertools.count()  # a submission that is refused leaves its folder, too
 
     def begin(launch: Launch, spec: RunSpec | None = None, wrappings: tuple[Wrapping, ...] | None = None) -> SlurmRun:
-        folder = tmp_path / f"run {len(runs)} %j"
+        folder = tmp_path / f"run {next(numbers)} %j"
         folder.mkdir()
         runs.append(SlurmRun(folder, launch, spec or make_spec(gpus=launch.world_size), wrappings))
         return runs[-1]
