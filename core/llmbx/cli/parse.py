@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..logs.parser import LogParser
     from ..measure.figures import Figures
     from ..record.folder import Run
+    from .parse_rows import Row
 
 DEFAULT = Path("experiments")
 
@@ -70,7 +71,7 @@ def command(
     from ..measure.window import check
     from ..plugins.manager import load
     from .options import path_or_run
-    from .parse_rows import as_csv, columns, parse_logs, table
+    from .parse_rows import parse_logs
     from .parse_sources import with_formats
 
     if not paths and not DEFAULT.is_dir():
@@ -81,6 +82,17 @@ def command(
     rows = parse_logs(logs, formats, chosen, _measure, format_ == "json", _parser, _goes_on)
     if save:
         _save(logs, chosen)
+    _print(rows, format_, full_names)
+    if not any(row.valid for row in rows):
+        what = f"none of {len(rows)} logs contains a valid measurement" if rows else "no training log found"
+        click.echo(f"llmbx: {what} in {', '.join(str(path) for path in paths or (DEFAULT,))}", err=True)
+        click.get_current_context().exit(1)
+
+
+def _print(rows: Sequence[Row], format_: str, full_names: bool) -> None:
+    """Print the rows; below a table, the causes and warnings on stderr."""
+    from .parse_rows import as_csv, columns, table
+
     if format_ == "json":
         print_json([{name: value for name, value in asdict(row).items() if name != "unit"} for row in rows])
     elif format_ == "csv":
@@ -91,10 +103,6 @@ def command(
         for line in (row.cause, *row.warnings) if format_ == "table" else ():
             if line:
                 click.echo(f"llmbx: {row.experiment}: {line}", err=True)
-    if not any(row.valid for row in rows):
-        what = f"none of {len(rows)} logs contains a valid measurement" if rows else "no training log found"
-        click.echo(f"llmbx: {what} in {', '.join(str(path) for path in paths or (DEFAULT,))}", err=True)
-        click.get_current_context().exit(1)
 
 
 def _save(logs: Sequence[LogFile], window: str | None) -> None:

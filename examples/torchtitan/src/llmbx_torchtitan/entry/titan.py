@@ -30,7 +30,7 @@ class NoText(BaseTokenizer):
         super().__init__()
 
     def encode(self, *arguments, **options):
-        raise NotImplementedError
+        raise TypeError("the samples are tokens already")
 
     decode = encode
 
