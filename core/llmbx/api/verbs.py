@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ..measure import run_variation as run_variation
     from ..measure import series as series
     from ..measure import window as window
+    from ..optional import imported as imported
     from ..plugins.manager import Plugins as Plugins
     from ..plugins.manager import load as load_plugins
     from ..record import folder as records

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError
+from ..optional import imported
 from .columns import COLUMNS, Kind
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ PANDAS: dict[Kind, str] = {
 
 def to_pandas(rows: Rows) -> pandas.DataFrame:
     """A pandas frame of these rows; an empty one has the same columns and dtypes."""
-    library = _imported("pandas")
+    library = imported("pandas")
     series = {name: library.Series([row[name] for row in rows], dtype=PANDAS[kind]) for name, kind in _kinds().items()}
     frame: pandas.DataFrame = library.DataFrame(series)
     return frame
@@ -32,7 +31,7 @@ def to_pandas(rows: Rows) -> pandas.DataFrame:
 
 def to_polars(rows: Rows) -> polars.DataFrame:
     """A polars frame of these rows; an empty one has the same columns and dtypes."""
-    library = _imported("polars")
+    library = imported("polars")
     kinds = {
         "text": library.String, "number": library.Float64, "count": library.Int64, "flag": library.Boolean,
         "date": library.Datetime("us", "UTC"), "words": library.List(library.String),
@@ -46,12 +45,3 @@ def to_polars(rows: Rows) -> polars.DataFrame:
 
 def _kinds() -> dict[str, Kind]:
     return {**COLUMNS, "folder": "text"}
-
-
-def _imported(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise UsageError(f"{name} is not installed: pip install 'llmbx[{name}]'") from None

@@ -12,7 +12,6 @@ from llmbx.api import disk_errors
 
 from .choice import Chosen
 from .measures import text
-from .optional import imported
 from .steps import configuration, figures, series, verdicts
 
 ID = "llmbx.run_id"
@@ -27,6 +26,8 @@ MAX_PARAM = 500
 
 def write(chosen: Sequence[Chosen], folder: Path, experiment: str | None) -> int:
     """Write the runs that the store does not have, and return their number. Raises `UsageError` without the package."""
+    from llmbx.api.verbs import imported
+
     library = imported("mlflow")
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 asks for it
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # nothing leaves the machine

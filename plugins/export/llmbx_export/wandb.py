@@ -11,7 +11,6 @@ from typing import Any
 from llmbx.api import disk_errors
 
 from .choice import Chosen
-from .optional import imported
 from .steps import configuration, figures, series, verdicts
 
 
@@ -20,6 +19,8 @@ def write(chosen: Sequence[Chosen], folder: Path, project: str) -> int:
 
     The id is that of the run, so that a second upload replaces the first one.
     """
+    from llmbx.api.verbs import imported
+
     library = imported("wandb")
     with disk_errors(str(folder)), _kept("WANDB_MODE", "offline"):
         folder.mkdir(parents=True, exist_ok=True)

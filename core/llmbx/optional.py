@@ -1,11 +1,11 @@
-"""Import the package of another tool, which llmbx does not depend on."""
+"""Import a package that llmbx does not depend on, but one of its extras does."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
-from llmbx.api import UsageError
+from .errors import UsageError
 
 
 def imported(name: str) -> Any:
