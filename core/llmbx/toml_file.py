@@ -53,13 +53,14 @@ def convert(data: object, type: type[T], source: str) -> T:
     try:
         return codec.convert(data, type)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{source}: {explain(str(error), type)}") from error
+        raise UsageError(f"{source}: {explain(str(error), type, data)}") from error
 
 
-def explain(message: str, type: Any) -> str:
+def explain(message: str, type: Any, data: object = None) -> str:
     """Shorten a validation message of msgspec to the place and the fault, with a suggestion if one is close.
 
-    `message` ends in " - at `$.rows[3].tp`" unless the fault is at the top level.
+    `message` ends in " - at `$.rows[3].tp`" unless the fault is at the top level. A key of a table with free names
+    stands as `[...]` there; it is named if the `data` is given.
     """
     what, _, where = message.partition(" - at `$")
     place = where.rstrip("`").lstrip(".")
@@ -74,7 +75,36 @@ def explain(message: str, type: Any) -> str:
         hint = did_you_mean(bad[1], _choices(type, place))
     else:
         what = _in_words(what.replace("`", ""))
+    if data is not None:
+        place = _named(place, data, type, message)
     return (f"at {place}: " if place else "") + what + hint
+
+
+def _named(place: str, data: Any, type: Any, message: str) -> str:
+    """The place with the names of the keys that `[...]` stands for: the table with that key alone has the same fault."""
+    before, free, after = place.partition("[...]")
+    parts = before.split(".") if before else []
+    table = data
+    for part in parts:
+        table = table.get(part) if isinstance(table, dict) else None
+    for key in table if free and isinstance(table, dict) else ():
+        alone = _with(data, parts, {key: table[key]})
+        if _fault(alone, type) == message:
+            return _named(".".join([*parts, f"{key}{after}"]), alone, type, message)
+    return place
+
+
+def _with(data: dict[str, Any], parts: list[str], table: dict[str, Any]) -> dict[str, Any]:
+    """A copy of the data with this table at the path `parts`."""
+    return {**data, parts[0]: _with(data[parts[0]], parts[1:], table)} if parts else table
+
+
+def _fault(data: object, type: Any) -> str | None:
+    try:
+        codec.convert(data, type)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return None
 
 
 _TYPES = {"int": "an integer", "float": "a number", "str": "a text", "bool": "true or false", "object": "a table",

@@ -40,7 +40,7 @@ def test_a_valid_file_becomes_the_record(tmp_path: Path) -> None:
     [
         ('nmae = "oak"', "unknown key 'nmae' (did you mean 'name'?)"),
         ('name = "x"\n[[leaves]]\nszie = 1', "at leaves[0]: unknown key 'szie' (did you mean 'size'?)"),
-        ('name = "x"\n[named.a]\nsise = 3', "at named[...]: unknown key 'sise' (did you mean 'size'?)"),
+        ('name = "x"\n[named.a]\nsise = 3', "at named.a: unknown key 'sise' (did you mean 'size'?)"),
         ('name = "x"\n[best]\nkin = 3', "at best: unknown key 'kin' (did you mean 'kind'?)"),
         ('name = "x"\n[best]\nsize = "3"', "at best.size: expected an integer, got str"),
         ('name = "x"\n[best]\nsize = 3\nkind = "spars"', "at best.kind: unknown value 'spars' (did you mean 'sparse'"),

@@ -465,10 +465,14 @@ def test_a_run_in_the_background_is_seen_followed_and_cancelled_from_another_she
     assert again.returncode == 2 and "has already ended" in again.stderr
 
 
-def test_following_a_detached_run_ends_with_its_result(llmbx: Llmbx) -> None:
+def test_following_a_detached_run_ends_with_its_result(llmbx: Llmbx, only_run: Callable[[], Path]) -> None:
     run_id = llmbx("run", "line", "--set", "pace=0.05", "--detach").stdout.strip()
     followed = llmbx("logs", "--follow", run_id)
     assert followed.returncode == 0 and "completed" in followed.stdout and "step 20/20" in followed.stderr
+    (log,) = only_run().glob("log-*.out")
+    log.unlink()
+    gone = llmbx("logs", run_id)
+    assert gone.returncode == 2 and gone.stderr == f"llmbx: {log}: no such file\n"
 
 
 def test_a_clusters_launch_is_previewed_on_a_machine_that_has_none_of_its_tools(llmbx: Llmbx, tmp_path: Path) -> None:

@@ -226,6 +226,8 @@ FAULTS: dict[str, Fault] = {
     "steps that claim twice the time": Fault("clock-short", "invalid", lambda m: _slow_clock(m, 0.5)),
     "a line of 200 KiB": Fault("long-line", "warning", lambda m: m.before.append("x" * 200_000)),
     "a number that no step can have": Fault("odd-number", "warning", lambda m: m.at(5, number=10**18)),
+    "a damaged step number": Fault("odd-number", "warning", lambda m: m.at(30, number=3)),
+    "a step number with a digit too many": Fault("odd-number", "warning", lambda m: m.at(30, number=305)),
     "a gap": Fault("step-gap", "warning", lambda m: _drop(m, 5, 6)),
     "a gap in the window": Fault("step-gap", "warning", lambda m: _drop(m, 40)),
     "half the window": Fault("window-share", "invalid", lambda m: _drop(m, *range(15, 49, 2))),

@@ -22,8 +22,11 @@ from .made_log import Made, final, made, text
 
 Judge = Callable[[Made], Result]
 
-EVERY = {check.id for group in GROUPS.values() for check in group} - {"several-trainings"}
-"""All checks but one, which is for logs without a run."""
+ELSEWHERE = {"several-trainings", "work-changes", "measure-twice"}
+"""Checks of logs without a run (`tests/core/cli/test_parse_checks.py`), and of measures, which these formats lack."""
+
+EVERY = {check.id for group in GROUPS.values() for check in group} - ELSEWHERE
+"""All other checks."""
 
 NOT_SHOWN = {"nemo2": {"gradient-missing"}, "maxtext": {"gradient-missing", "rate-missing", "work-missing", "fallback"}}
 """Checks of what a format need not print: values that only some versions print are not missed, and MaxText has no

@@ -21,8 +21,12 @@ OWN_CHECK = ":"
 """In the id of a check that a plugin brings: PLUGIN:ID."""
 
 
+MEASURE = "measures."
+"""Before the name of a measure, in `Conflict.field`."""
+
+
 class Conflict(Value, frozen=True):
-    """A step that a log has twice, with two values of `field` (time_s or loss)."""
+    """A step that a log has twice, with two values of `field`: time_s, loss, or `MEASURE` and a measure's name."""
 
     number: int
     field: str

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..launchers.base import LOCAL
 from ..logs.restarts import RESTARTED
 from ..model import Step, Value
-from .base import NO_SPEC, Answer, Arrival, Check, Evidence, NotPossible
+from .base import MEASURE, NO_SPEC, Answer, Arrival, Check, Evidence, NotPossible
 
 HIGH = 0.8
 """No published training reaches 80 % of the dense peak."""
@@ -25,7 +25,10 @@ STEP_SLACK_S = 0.1
 """Seconds per step that a small machine needs to print it."""
 
 RUN_SLACK_S = 2.0
-"""Seconds by which the clocks that recorded the start and the end of a run may differ."""
+"""Seconds by which the clocks that recorded the start and the end of a run may differ: a scheduler's are rounded."""
+
+LOCAL_SLACK_S = 0.2
+"""The same for a local run, whose start and end one machine recorded."""
 
 SHARED_DISK_S = 2.0
 """Seconds by which a line of another machine may be seen late, on a file system that both share."""
@@ -106,6 +109,16 @@ def two_writers(evidence: Evidence) -> Answer:
         return None
     what = f"{len(numbers)} steps twice with different values (first: {numbers[0]})"
     return f"the log has {what}: two programs write into it"
+
+
+def measured_twice(evidence: Evidence) -> Answer:
+    """The log has a measure of one step twice, with different values."""
+    found = [conflict for conflict in evidence.conflicts if conflict.field.startswith(MEASURE)]
+    if evidence.prints is not None and evidence.prints.every_rank or not found:
+        return None
+    name, steps = found[0].field.removeprefix(MEASURE), sorted({conflict.number for conflict in found})
+    more = f", and {len(steps) - 1} other steps" if len(steps) > 1 else ""
+    return f"the log has {name} of step {steps[0]} twice, with different values{more}; the last one is used"
 
 
 def in_order(evidence: Evidence) -> Answer:
@@ -205,7 +218,8 @@ def longer_than_run(evidence: Evidence) -> Answer:
     if evidence.lasted_s is None:
         return NotPossible(reason="the start and the end of the run are not known")
     claimed = sum(step.time_s or 0.0 for step in evidence.steps)
-    if claimed <= FASTER * evidence.lasted_s + RUN_SLACK_S:
+    local = evidence.spec is not None and evidence.spec.launcher == LOCAL
+    if claimed <= FASTER * evidence.lasted_s + (LOCAL_SLACK_S if local else RUN_SLACK_S):
         return None
     return f"the steps claim {claimed:.1f} s, but the run took {evidence.lasted_s:.1f} s"
 
@@ -319,6 +333,11 @@ CHECKS = (
     Check(
         "step-twice", "Steps that the log has twice, with different values.", "One line is not this training's.",
         "Look at the log at that step.", "warning", twice,
+    ),
+    Check(
+        "measure-twice", "Measures of a step that the log and its other files have twice, with different values.",
+        "A measure is written several times a step, or by two writers.",
+        "Write it once a step, or declare how its values are combined over the ranks.", "warning", measured_twice,
     ),
     Check(
         "two-writers", "Steps that the log has twice, with different values.",

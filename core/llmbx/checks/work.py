@@ -20,6 +20,9 @@ VOCABULARY = 0.05
 ROUNDED = 0.05
 """Relative tolerance of a number of parameters, besides the rounding of the log."""
 
+SAME_WORK = 0.05
+"""Relative difference of the tokens of two steps that padding explains."""
+
 WORK = ("global_batch_size", "consumed_samples", "tokens")
 """Fields of a step that show how much it computed."""
 
@@ -64,6 +67,20 @@ def consumed(evidence: Evidence) -> Answer:
         if grown != wanted:
             span = f"from step {before.number} to step {after.number}"
             return f"the consumed samples grow by {grown} {span}, not by {wanted}"
+    return None
+
+
+def changes(evidence: Evidence) -> Answer:
+    """The samples or tokens of a step change inside the window of a log without a run."""
+    if evidence.spec is not None:
+        return None  # compared with what was asked for
+    window = evidence.figures.window if evidence.figures else None
+    inside = [step for step in evidence.steps if window is None or not window.span or window.holds(step.number)]
+    for field, unit in (("global_batch_size", "samples"), ("tokens", "tokens")):
+        known = [(step.number, value) for step in inside if (value := getattr(step, field)) is not None]
+        other = next(((n, value) for n, value in known if abs(value - known[0][1]) > SAME_WORK * known[0][1]), None)
+        if other is not None:
+            return f"step {other[0]} has {other[1]} {unit}, step {known[0][0]} has {known[0][1]}"
     return None
 
 
@@ -232,6 +249,11 @@ CHECKS = (
     Check(
         "tokens", "The tokens of every step.", "Another job: another sequence length or batch.", OTHER_JOB, "invalid",
         tokens,
+    ),
+    Check(
+        "work-changes", "The samples and tokens of the window's steps, in a log that no run of llmbx wrote.",
+        "They differ by more than 5 %: the mean is that of steps with different work.",
+        "Choose a --window in which they are the same.", "not comparable", changes,
     ),
     Check(
         "consumed-samples", "How much the consumed samples grow from step to step.",

@@ -45,6 +45,7 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
     """
     from ..errors import UsageError
     from ..history import find_run
+    from ..record.folder import RESULT
 
     workspace = load_workspace()
     run = find_run(workspace.install, run_name)
@@ -52,7 +53,8 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
         sys.exit(follow_run(run_name))
     path = run.log if rank is None else run.path / f"rank-{rank}.log"
     if not path.is_file():
-        raise UsageError(f"{run.record.name} has no log {path.name} yet")
+        ended = (run.path / RESULT).is_file()
+        raise UsageError(f"{path}: no such file" if ended else f"{run.record.name} has no log {path.name} yet")
     _print(path)
 
 

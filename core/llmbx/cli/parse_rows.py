@@ -15,6 +15,7 @@ from ..checks.base import OWN_CHECK
 from ..errors import InfraError, LlmbxError
 from ..logs.find import LogFile, sniff
 from ..logs.parser import LogFormat, LogParser
+from ..logs.unread import why
 from ..measure import stability, stats
 from ..measure.figures import ROUNDED, Figures, measure_plain
 from ..measure.intervals import over_steps
@@ -138,7 +139,8 @@ def parse_logs(
     logs: Iterable[LogFile], formats: Sequence[LogFormat], window: str | None = None, measure: MeasureRun | None = None,
     intervals: bool = False, parser_of: ParserOf = lambda run: None, goes_on: GoesOn = lambda run: False,
 ) -> list[Row]:  # fmt: skip
-    """Measure each log. Files of unknown format are skipped unless they belong to a run or their name starts with log.
+    """Measure each log. Files of unknown format that were found in a folder are skipped, unless they belong to a run or
+    their name starts with log.
 
     `window` overrides the default window of each log's format or run. `measure` computes the figures of runs of
     llmbx; `parser_of` has the parsers that they were read with, `goes_on` tells which have not ended. `intervals`
@@ -161,7 +163,7 @@ def parse_log(
         read = _read(parser, log, run) if parser else Log()
     except OSError as error:
         raise InfraError(f"{path}: cannot be read: {error.strerror}") from None
-    if format_ is None and log.run_dir is None and not path.name.startswith("log"):
+    if format_ is None and log.run_dir is None and not log.named and not path.name.startswith("log"):
         return None
     row: Callable[[str | None], Row]
     logged, known = read.steps, run if measure is not None else None
@@ -180,6 +182,8 @@ def parse_log(
     chosen = _ended(chosen, evidence) if run is None else chosen
     if run is not None and result is None and not chosen.valid and goes_on(run):
         chosen = chosen.replace(status=f"Running ({len(read.steps)} iterations)", cause=None)
+    elif not read.steps and chosen.cause is None and log.kind is None:
+        chosen = chosen.replace(cause=why(path, format_, formats))
     return chosen if window is not None else chosen.replace(steady=_steady(chosen, row))
 
 

@@ -10,7 +10,7 @@ from ..measure.figures import Figures, measure
 from ..measure.measures import declared_in
 from ..model import Result, Step
 from ..plugins.manager import Plugins
-from ..record.folder import Run, read_result, read_steps, write_result
+from ..record.folder import STEPS, Run, read_result, read_steps, write_result
 from ..resolve.numbering import first_number
 from ..run.finalize import formula
 
@@ -39,7 +39,12 @@ def _result(run: Run) -> Result | None:
 
 
 def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins, policy: str) -> Result:
-    """The result with the metrics of another window; warnings that are not about the steps are kept."""
+    """The result with the metrics of another window; warnings that are not about the steps are kept.
+
+    Raises `UsageError` if the file with the steps is gone.
+    """
+    if result.steps_seen and not steps:
+        raise UsageError(f"{run.path / STEPS}: no such file, or an empty one; another window cannot be measured")
     found = figures(run, steps, plugins, policy)
     before = figures(run, steps, plugins, result.window.policy).warnings if result.window.policy else ()
     # llmbx before 1.0 wrote what is now the reason of the stability as warnings.

@@ -28,7 +28,8 @@ _RETRY = re.compile(r"(_\d{3,})_\d{1,2}$")
 class LogFile(Value, frozen=True):
     """A log: its path, the experiment it is named after, and the llmbx run folder whose main log it is.
 
-    `kind` is how a file of records is read; None for a log. `format` is the format that was chosen for it.
+    `kind` is how a file of records is read; None for a log. `format` is the format that was chosen for it. `named` is
+    whether the user gave its path, and not that of a folder.
     """
 
     path: str
@@ -36,6 +37,7 @@ class LogFile(Value, frozen=True):
     run_dir: str | None = None
     kind: SourceKind | None = None
     format: str | None = None
+    named: bool = False
 
 
 def find_logs(paths: Sequence[Path]) -> list[LogFile]:
@@ -87,7 +89,8 @@ def experiment_name(path: Path) -> str:
 
 def _named(path: Path) -> LogFile:
     own = (path.parent / RECORD).is_file() and path == _main_log(path.parent)
-    return LogFile(path=str(path), experiment=experiment_name(path), run_dir=str(path.parent) if own else None)
+    folder = str(path.parent) if own else None
+    return LogFile(path=str(path), experiment=experiment_name(path), run_dir=folder, named=True)
 
 
 def _search(root: Path) -> Iterator[LogFile]:

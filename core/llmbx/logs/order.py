@@ -46,6 +46,10 @@ class Order:
         self._highest = number if self._begun or self._highest is None else max(self._highest, number)
         self._begun = None
 
+    def forget(self, highest: int) -> None:
+        """The last step's number was damaged; `highest` is the one before it."""
+        self._highest = highest
+
     def decide(self, numbers: Iterable[int]) -> LogOrder:
         """The order of the log, if the last attempt has these numbers.
 

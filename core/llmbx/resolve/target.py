@@ -10,6 +10,7 @@ from ..catalog.scales import admits
 from ..errors import UsageError, did_you_mean
 from ..launchers.base import LOCAL
 from ..model import Workload
+from ..suggestions import either
 from .fitting import fits, smallest
 from .layers import Layers
 
@@ -168,8 +169,8 @@ def _default_dtype(layers: Layers, workload: Workload, size: str, gpu_type: str)
     if not known:
         recipe = layers.request.recipe
         what = f"{workload.name} {size}" + (f" in recipe {recipe}" if recipe else "")
-        types = ", ".join(workloads.known_gpu_types(workload, size, recipe))
-        raise UsageError(f"{what} has no configuration for {gpu_type} (known: {types})")
+        types = either(workloads.known_gpu_types(workload, size, recipe))
+        raise UsageError(f"{what} has no configuration for {gpu_type}: use --gpu-type {types}")
     raise UsageError(f"{workload.name} {size} on {gpu_type} has no default dtype: add --dtype {' or '.join(known)}")
 
 

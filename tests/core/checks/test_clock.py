@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from llmbx.checks.base import Arrival, Evidence, NotPossible
-from llmbx.checks.timing import too_long, too_short
-from llmbx.model import Step
+from llmbx.checks.timing import longer_than_run, too_long, too_short
+from llmbx.model import RunSpec, Step
 
 POLL_S = 0.2
 
@@ -83,3 +83,13 @@ def test_a_log_that_nobody_followed_is_clocked_by_its_own_stamps_of_whole_second
 
     assert too_long(log(1)) is None and too_short(log(1)) is None
     assert isinstance(too_long(log(2)), str) and isinstance(too_short(log(0.3)), str)
+
+
+def test_a_local_run_of_a_second_cannot_claim_two(make_spec: Callable[..., RunSpec]) -> None:
+    """One machine recorded start and end; the times of a scheduler are whole seconds of two machines."""
+    steps = tuple(Step(number=number, time_s=0.1) for number in range(20))
+    local = Evidence(steps=steps, spec=make_spec(launcher="local"), lasted_s=1.0)
+    found = longer_than_run(local)
+    assert isinstance(found, str) and "the steps claim 2.0 s, but the run took 1.0 s" in found
+    assert longer_than_run(local.replace(lasted_s=1.7)) is None
+    assert longer_than_run(local.replace(spec=make_spec(launcher="slurm"))) is None

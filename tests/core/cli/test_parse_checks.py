@@ -64,6 +64,7 @@ FAULTS: dict[str, tuple[list[str], str | None]] = {
     "gap": ([text for k, text in enumerate(log()) if k != 20], "step-gap"),
     "twice": ([*log()[:20], line(20, loss="9.9E+00"), *log()[20:]], "step-twice"),
     "writers": ([text for k in range(1, 51) for text in (line(k), line(k, loss="1.2E+01"))] + [END], "two-writers"),
+    "number": (log(lambda k: {"number": 3} if k == 30 else {}), "odd-number"),
     "no end": (log(end=()), "last-line"),
     "crash": (log(end=(END, "RuntimeError: CUDA error: an illegal memory access was encountered")), "crash-at-end"),
     "inside": ([*log()[:10], "torch.OutOfMemoryError: CUDA out of memory.", *log()[10:]], "failure-inside"),
@@ -175,3 +176,22 @@ def test_a_failure_inside_a_log_that_announces_no_last_step_is_found(tmp_path: P
     (tmp_path / "log.out").write_text("\n".join(lines) + "\n")
     (row,) = parse_logs(find_logs([tmp_path / "log.out"]), load().log_formats())
     assert row.status == "Success" and any("fallen off the bus" in warning for warning in row.warnings)
+
+
+def test_another_batch_inside_the_window_of_a_strangers_log(tmp_path: Path, format_: LogFormat) -> None:
+    def ramped(first: int) -> Row:
+        consumed = {"consumed": 0}
+
+        def change(k: int) -> dict[str, object]:
+            batch = 64 if k >= first else 32
+            consumed["consumed"] += batch
+            return {"batch": batch, **consumed}
+
+        path = tmp_path / "log-x.out"
+        path.write_text("\n".join(log(change)) + "\n")
+        return as_stranger(path, format_)
+
+    assert [each.check for each in ramped(20).checks if each.outcome != "not possible"] == []
+    (found,) = (each for each in ramped(40).checks if each.outcome != "not possible")
+    assert (found.check, found.outcome) == ("work-changes", "not comparable")
+    assert found.text == "step 40 has 64 samples, step 35 has 32"

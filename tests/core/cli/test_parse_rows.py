@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
 import io
 import json
+import lzma
 import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -144,7 +147,25 @@ def test_files_without_a_format(tmp_path: Path) -> None:
     for name in ("log-crashed.out", "slurm-1.out", "named.txt"):
         (tmp_path / name).write_text("nothing to see\n")
     assert [(r.experiment, r.format, r.status) for r in rows(tmp_path)] == [("crashed", None, "Failed (0 iterations)")]
-    assert rows(tmp_path / "named.txt") == []
+    (named,) = rows(tmp_path / "named.txt")
+    assert named.status == "Failed (0 iterations)"
+    assert named.cause == "no log format recognizes a line of the file (known: toy, toy-ms)"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "cause"),
+    [
+        ("log-a.out", b"", "the file is empty"),
+        ("a.gz", gzip.compress(b"step 1"), "the file is compressed (gzip): decompress it first, gunzip -k "),
+        ("a.xz", lzma.compress(b"step 1"), "the file is compressed (xz): decompress it first, unxz -k "),
+        ("a.bz2", bz2.compress(b"step 1"), "the file is compressed (bzip2): decompress it first, bunzip2 -k "),
+        ("a.txt", "step 1".encode("utf-16"), "the file is UTF-16 text: convert it first, iconv -f UTF-16 -t UTF-8 "),
+    ],
+)
+def test_a_file_that_is_no_text_of_a_log_has_its_reason(tmp_path: Path, name: str, content: bytes, cause: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    (row,) = rows(tmp_path / name)
+    assert row.cause is not None and row.cause.removesuffix(str(tmp_path / name)) == cause
 
 
 def test_a_log_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,16 @@ def write(path: Path, images: Iterable[object] = range(10, 30)) -> Path:
     return path
 
 
+def test_a_measure_that_a_file_has_twice_is_a_finding(parse: Parse, tmp_path: Path) -> None:
+    path = write(tmp_path / "images-3.jsonl")
+    with path.open("a") as stream:
+        stream.write('{"step": 14, "images": 99}\n{"step": 15, "images": 24}\n')
+    done = parse(path, "--window", "11-20", "--format", "json")
+    (found,) = (each for each in json.loads(done.stdout)[0]["checks"] if each["outcome"] != "not possible")
+    assert (found["check"], found["outcome"]) == ("measure-twice", "warning")
+    assert found["text"] == "the log has images of step 14 twice, with different values; the last one is used"
+
+
 def test_the_format_that_declares_such_files_reads_one(parse: Parse, tmp_path: Path) -> None:
     path = write(tmp_path / "images-3.jsonl")
     done = parse(path, "--window", "11-20", "--format", "json")

@@ -36,9 +36,9 @@ def test_the_environment_wins_over_the_configuration_and_that_over_the_default(t
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("walltime_minutes = { grok1 = -60 }", "at clusters[...].walltime_minutes[...]: expected an integer >= 1"),
-        ("retries = -3", "at clusters[...].retries: expected an integer >= 0"),
-        ("gpus_per_node = 0", "at clusters[...].gpus_per_node: expected an integer >= 1"),
+        ("walltime_minutes = { grok1 = -60 }", "at clusters.c.walltime_minutes.grok1: expected an integer >= 1"),
+        ("retries = -3", "at clusters.c.retries: expected an integer >= 0"),
+        ("gpus_per_node = 0", "at clusters.c.gpus_per_node: expected an integer >= 1"),
     ],
 )
 def test_an_invalid_number_is_rejected(line: str, said: str, tmp_path: Path) -> None:

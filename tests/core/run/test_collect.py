@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+
 from llmbx.logs.parser import Record
 from llmbx.logs.restarts import Attempts
 from llmbx.model import Event, Step
@@ -53,6 +55,50 @@ def test_numbers_that_fall_back_are_a_restart() -> None:
     log = collect(Words(), ["38 9", "39 9", "40 9", "20 1", "21 2"])
     assert [(s.number, s.time_s) for s in log.steps] == [(20, 1.0), (21, 2.0)]
     assert log.attempts == 2
+
+
+DAMAGED: dict[str, tuple[list[int], list[int]]] = {
+    "too small": ([34, 35, 36, 3, 38, 39], [34, 35, 36, 38, 39]),
+    "too large": ([34, 35, 36, 377, 38, 39], [34, 35, 36, 38, 39]),
+    "every tenth step is printed": ([10, 20, 30, 4, 50, 60], [10, 20, 30, 50, 60]),
+    "beside the same step of another process": ([33, 33, 34, 34, 35, 35, 3, 36, 36, 37], [33, 34, 35, 36, 37]),
+    "two of them": ([1, 2, 3, 4, 5, 6, 1, 8, 9, 10, 4, 12], [1, 2, 3, 4, 5, 6, 8, 9, 10, 12]),
+    "the first after a restart": ([1, 2, 3, 1, 2, 3, 4, 5, 1, 7, 8], [1, 2, 3, 4, 5, 7, 8]),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_step_number_is_no_restart(case: str) -> None:
+    numbers, kept = DAMAGED[case]
+    log = collect(Words(), [f"{number} 1.5" for number in numbers])
+    assert [step.number for step in log.steps] == kept and {step.attempt for step in log.steps} == {log.attempts - 1}
+    assert log.attempts == (2 if "restart" in case else 1) and log.order == "printed"
+    assert log.damage.numbers == (2 if case == "two of them" else 1)
+    assert "after step" in log.damage.examples[0]
+    kinds = [event.kind for event in log.events]
+    assert kinds == (["restarted", "finished"] if "restart" in case else ["finished"])
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [38, 39, 40, 20, 21, 22],
+        [10, 20, 30, 40, 30, 40, 50],
+        [5, 6, 7, 1],
+        [1, 1, 1, 5, 1, 2],
+        [10, 11, 14, 12, 13, 14, 15],
+        [36, 37, 20, 22, 24],
+    ],
+)
+def test_numbers_that_go_on_from_where_they_fell_are_a_restart(numbers: list[int]) -> None:
+    log = collect(Words(), [f"{number} 1.5" for number in numbers])
+    assert (log.attempts, log.damage.numbers) == (2, 0)
+
+
+def test_what_stands_between_a_damaged_number_and_the_next_is_kept() -> None:
+    log = collect(Words(), ["1 2", "2 2", "3 2", "1 2", "boom", "1 loss 4", "5 2"])
+    assert [step.number for step in log.steps] == [1, 2, 3, 5]
+    assert [event.kind for event in log.events] == ["exception", "finished"] and log.steps[0].loss is None
 
 
 def test_another_rank_that_prints_the_same_steps_is_no_restart() -> None:

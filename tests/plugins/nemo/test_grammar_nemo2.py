@@ -174,6 +174,21 @@ def test_a_line_cut_by_another_ranks_output(place: int, cut: int, noise: str, st
     assert by_step(read("".join(lines))) == truth(style)
 
 
+@pytest.mark.parametrize("shown", ["1", "12.", "12.3"])
+@pytest.mark.parametrize("style", ["samples", "tflops samples"])
+def test_a_number_at_the_end_of_a_line_that_was_cut_is_not_used(shown: str, style: str) -> None:
+    lines = [line(k, t, style) for k, t in enumerate(TIMES)]
+    head, _, _ = lines[3].partition("12.44")
+    log = read("".join([*lines[:3], f"{head}{shown}\n", *lines[4:]]))
+    assert [step.time_s for step in log.steps] == [*TIMES[:3], None, *TIMES[4:]]
+
+
+def test_the_last_number_of_a_line_is_used_if_it_is_whole() -> None:
+    lines = [line(k, t, "tflops samples") for k, t in enumerate(TIMES)]
+    cut = lines[3].partition(" | TFLOPS")[0]
+    assert read("".join([*lines[:3], f"{cut}\n", *lines[4:]])).steps[3].time_s == 12.44
+
+
 BAR = "Epoch 0: : {percent}%|{bar}| {done}/50 [23:22<00:00, reduced_train_loss=0.{k:03d}, global_step={k}.00, consumed_samples=512e2, train_step_timing in s={t}]"
 
 

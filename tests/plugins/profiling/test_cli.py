@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -85,6 +87,11 @@ def test_top_limits_the_lists(folder: Path) -> None:
 def test_what_cannot_be_read_ends_the_command(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no profile in this folder"):
         run(str(tmp_path))
+    with closing(sqlite3.connect(tmp_path / "notes.sqlite")) as other:
+        other.execute("CREATE TABLE notes (text TEXT)")
+        other.commit()
+    with pytest.raises(UsageError, match=r"notes\.sqlite: an SQLite file, but not an export of nsys"):
+        run(str(tmp_path / "notes.sqlite"))
 
 
 def test_the_html_page_has_the_same_numbers(folder: Path) -> None:

@@ -55,8 +55,14 @@ def _no_mean(a: Sequence[Measured], b: Sequence[Measured]) -> str | None:
     """Why the mean of a side represents nothing: unstable, or one step only."""
     found = [unstable("A", a), unstable("B", b)]
     single = [runs[0] for runs in (a, b) if len(runs) == 1 and len(times(runs[0])) < 2]
-    found += [f"{run.record.run_id}: only one step was measured, so its noise is unknown" for run in single]
+    found += [f"{run.record.run_id}: {_too_few(run)}, so its noise is unknown" for run in single]
     return "; ".join(text for text in found if text) or None
+
+
+def _too_few(run: Measured) -> str:
+    if run.result.steps_measured > len(run.steps):
+        return f"steps.jsonl has {len(run.steps)} of the {run.result.steps_measured} measured steps"
+    return "only one step was measured"
 
 
 def _planned(judged: Judged, a: Sequence[Measured], b: Sequence[Measured], tolerance: float) -> Judged:

@@ -28,6 +28,8 @@ LONGEST = 8192
 LONGEST_TAIL = 160
 """Number of characters after the last complete field in which a cut field is searched for."""
 
+_WHOLE_VALUE = re.compile(_WHOLE)
+
 _OTHER_KEY = r"[A-Za-z_][\w ()/.\-]*+"
 
 
@@ -87,6 +89,7 @@ class RecordReader:
         self.schema = schema
         self._open: dict[str, _Open] = {}
         self._last = 0
+        self._ending: str | None = None
 
     @property
     def waiting(self) -> bool:
@@ -128,17 +131,30 @@ class RecordReader:
         schema, position = self.schema, 0
         while match := schema.known.match(body, position) or schema.other.match(body, position):
             start, position = position, match.end()
-            if "key" in match.re.groupindex:
-                reading.values[schema.keys[match["key"]]] = match["value"]
+            name = schema.keys[match["key"]] if "key" in match.re.groupindex else ""
+            if name:
+                reading.values[name] = match["value"]
             if position == len(body):
                 # A last field without a `|` may continue in the next line.
                 position = position if body.endswith("|") else start
+                self._end(reading, name)
                 break
         reading.tail = body[position:]
         loose = schema.glued.match(reading.tail) or schema.cut.match(reading.tail) if schema.last is None else None
         if loose is not None:
             reading.values[schema.keys[loose["key"]]] = loose["value"]
         reading.complete = self._is_complete(reading)
+
+    def _end(self, reading: Reading, name: str) -> None:
+        """The line ends with this field. One without the last field of the line before it is cut, perhaps in a number.
+
+        The next line may have the rest.
+        """
+        before, self._ending = self._ending, name
+        value = reading.values.get(name)
+        shorter = self.schema.last is None and bool(before) and before not in reading.values
+        if shorter and value and not _WHOLE_VALUE.fullmatch(value):
+            del reading.values[name]
 
     def _wait(self, label: str, reading: Reading) -> None:
         self._last = reading.number

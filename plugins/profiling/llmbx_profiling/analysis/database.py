@@ -22,6 +22,9 @@ _SAMPLE = 400
 
 _decode = decoder(list[int]).decode
 
+_TABLES = ("META_DATA", "EXPORT_META_DATA", "StringIds", "CUPTI_", "NVTX_", "OSRT_", "TARGET_INFO", "ENUM_")
+"""How the names of the tables of an export begin, in every version of nsys."""
+
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -127,7 +130,10 @@ def open_profile(path: Path) -> Iterator[Database]:
             connection.text_factory = lambda raw: raw.decode(errors="replace")
             connection.execute("PRAGMA mmap_size=1073741824")
             connection.execute("PRAGMA temp_store=MEMORY")
-            yield Database(connection, path)
+            profile = Database(connection, path)
+            if not any(name.startswith(_TABLES) for name in profile.tables):
+                raise UsageError(f"{path}: an SQLite file, but not an export of nsys: it has none of its tables")
+            yield profile
     except sqlite3.DatabaseError as error:
         raise InfraError(f"{path}: damaged or not an export of nsys: {error}") from None
 

@@ -275,6 +275,16 @@ def test_the_noise_of_a_single_step_is_unknown(run_factory: RunFactory, compare:
     assert read(done)["reason"].count("only one step was measured") == 2 or "unstable" in read(done)["reason"]
 
 
+def test_a_missing_file_with_the_steps_is_named(run_factory: RunFactory, compare: Compare) -> None:
+    a, b = run_factory.put(noise(1, 1.0)), run_factory.put(noise(2, 1.2))
+    (a.path / "steps.jsonl").unlink()
+    done = compare(a.record.run_id, b.record.run_id)
+    assert done.exit_code == 5
+    assert "steps.jsonl has 0 of the 34 measured steps, so its noise is unknown" in verdict_of(done)
+    with pytest.raises(UsageError, match=r"steps\.jsonl: no such file, or an empty one; another window cannot be mea"):
+        compare(a.record.run_id, b.record.run_id, "--window", "20-40")
+
+
 def test_an_outlier_leaves_no_verdict(run_factory: RunFactory, compare: Compare) -> None:
     times = noise(2, 1.0)
     times[20] = 3.0
