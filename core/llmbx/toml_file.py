@@ -81,7 +81,7 @@ def explain(message: str, type: Any, data: object = None) -> str:
 
 
 def _named(place: str, data: Any, type: Any, message: str) -> str:
-    """The place with the names of the keys that `[...]` stands for: the table with that key alone has the same fault."""
+    """The place with the keys that `[...]` stands for: the table with such a key alone has the same fault."""
     before, free, after = place.partition("[...]")
     parts = before.split(".") if before else []
     table = data

@@ -114,7 +114,7 @@ def two_writers(evidence: Evidence) -> Answer:
 def measured_twice(evidence: Evidence) -> Answer:
     """The log has a measure of one step twice, with different values."""
     found = [conflict for conflict in evidence.conflicts if conflict.field.startswith(MEASURE)]
-    if evidence.prints is not None and evidence.prints.every_rank or not found:
+    if (evidence.prints is not None and evidence.prints.every_rank) or not found:
         return None
     name, steps = found[0].field.removeprefix(MEASURE), sorted({conflict.number for conflict in found})
     more = f", and {len(steps) - 1} other steps" if len(steps) > 1 else ""
