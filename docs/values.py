@@ -100,6 +100,7 @@ def values() -> str:
         ),
         ("The job", "model/job.py", ("Job", "JobStatus", "RunGroup")),
         ("The profile that a launcher proposes", "model/site.py", ("Proposal",)),
+        ("What a run is expected to measure", "model/expected.py", ("Expected", "Bounds")),
         ("The outcome of a comparison", "model/comparison.py", ("ComparisonOutcome",)),
         ("The log", "model/step.py", ("Step", "Event", "Prints")),
         ("Measures, and other files of a run", "model/measure.py", ("Measure", "Line", "Source", "SourceRecord")),

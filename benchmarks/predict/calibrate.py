@@ -112,9 +112,10 @@ def write(calibration: Calibration) -> None:
     """Write the calibration as TOML."""
     lines = ["# Written by benchmarks/predict/calibrate.py from the table of published figures.",
              "# See docs/prediction.md."]  # fmt: skip
-    tables = ("coefficients", "scales", "quantiles")
-    for name, values in ((name, getattr(calibration, name)) for name in tables):
-        lines += ["", f"[{name}]", *(f'"{key}" = {value:.4g}' for key, value in values.items())]
+    tables = {"coefficients": 4, "scales": 4, "quantiles": 4, "outliers": 9}
+    for name, digits in tables.items():
+        values = getattr(calibration, name)
+        lines += ["", f"[{name}]", *(f'"{key}" = {value:.{digits}g}' for key, value in values.items())]
     TARGET.write_text("\n".join(lines) + "\n")
 
 
@@ -129,7 +130,9 @@ def main(rounds: int, fresh: bool) -> None:
 
         scales = {name: calibration().scales[name] for name in names}
     scales = {name: float(f"{value:.4g}") for name, value in search(used, folds, scales, rounds).items()}
-    write(Calibration(coefficients=COEFFICIENTS, scales=scales, quantiles=intervals(used, folds, scales)))
+    whole = Posterior([case for _, case, _ in used], [time for *_, time in used], COEFFICIENTS, scales)
+    quantiles = intervals(used, folds, scales)
+    write(Calibration(coefficients=COEFFICIENTS, scales=scales, quantiles=quantiles, outliers=whole.outliers()))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .model import (
         ComparisonOutcome,
         ConfigurationProgram,
+        Expected,
         ExpectedConfiguration,
         Figure,
         Finding,
@@ -332,6 +333,25 @@ def compare_sides(a: Sequence[Path], b: Sequence[Path], tolerance: float) -> Com
             slower = mean_step_time(b) > mean_step_time(a) * (1 + tolerance)
             verdict = "slower" if slower else "not slower"
             return ComparisonOutcome(verdict=verdict, exit_code=3 if slower else 0, text=verdict)
+    """
+
+
+@hookspec(firstresult=True)
+def predict_run(spec: RunSpec, install: Install) -> Expected | None:
+    """Return what the run is expected to measure: step time, throughput and memory, each with its interval.
+
+    When: by `show`, `list --here` and `run` before the start; the answer is kept in the run's record and result, as a
+    prediction and not as a reference. `install` may have figures of the user. Called for every plugin until one
+    answers; return None for a run that this plugin cannot predict. A memory whose lower end is more than the GPU has
+    stops the run. The hook must be fast: a second at most.
+
+    Example::
+
+        @hookimpl
+        def predict_run(spec, install):
+            seconds = spec.global_batch_size * SECONDS_PER_SAMPLE / spec.gpus
+            time = Bounds(value=seconds, low=0.9 * seconds, high=1.1 * seconds)
+            return Expected(step_time_s=time, source="toy: the same time for each sample")
     """
 
 

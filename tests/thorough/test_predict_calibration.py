@@ -40,6 +40,12 @@ def test_the_coefficients_are_those_of_the_program(folds: ModuleType) -> None:
     assert set(calibration().scales) == set(program.SCALES)
 
 
+def test_the_shipped_outliers_are_those_of_the_shipped_figures() -> None:
+    used, found = usable(table.shipped()), calibration()
+    whole = Posterior([c for _, c, _ in used], [t for *_, t in used], found.coefficients, found.scales)
+    assert found.outliers == pytest.approx(whole.outliers(), rel=1e-6)
+
+
 def test_leaving_out_without_learning_again_is_leaving_out() -> None:
     """The closed form for groups agrees with a second calibration without the group, of which the outliers are kept."""
     used = usable(table.shipped())[:120]

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from ..model import JOB_NAME as JOB_NAME
     from ..model import PREFLIGHT as PREFLIGHT
     from ..model import Axis as Axis
+    from ..model import Bounds as Bounds
     from ..model import Capture as Capture
     from ..model import Chart as Chart
     from ..model import CheckpointSpec as CheckpointSpec
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from ..model import Environment as Environment
     from ..model import Event as Event
     from ..model import Example as Example
+    from ..model import Expected as Expected
     from ..model import ExpectedConfiguration as ExpectedConfiguration
     from ..model import Fact as Fact
     from ..model import Figure as Figure

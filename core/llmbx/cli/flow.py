@@ -48,7 +48,8 @@ def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path 
     from .preview import preview as as_text
 
     spec, context = enter(spec, workspace.plugins, workspace.install, preview=True)
-    found = findings(spec, context.framework)
+    _, too_much = workspace.expected(spec)
+    found = [*findings(spec, context.framework), *too_much]
     spec = admit(spec, found, force)
     image, folder, rendered = plan(spec, context)
     if emit_script is not None:
@@ -71,6 +72,7 @@ def once(
     published figure (a fraction). Raises `UsageError` for an invalid specification.
     """
     from ..run.context import admit, findings
+    from ..run.expectation import sentence
     from ..run.pipeline import attend, start
     from ..run.preconditions import site_findings
     from .progress import Progress
@@ -79,16 +81,19 @@ def once(
         raise UsageError("--retries cannot be combined with --detach: retrying needs a process that follows the run")
     workspace.install.ensure()
     spec, context = enter_here(spec, workspace, force)
-    found = [*findings(spec, context.framework), *site_findings(spec, workspace.install)]
+    prediction, too_much = workspace.expected(spec)
+    found = [*findings(spec, context.framework), *site_findings(spec, workspace.install), *too_much]
     spec = admit(spec, found, force)
     progress = Progress(spec)
     for line in _opening(spec, workspace, context.launcher.summary):
         progress.note(line)
+    if (said := sentence(prediction, spec.steps)) is not None:
+        progress.note(f"expected: {said} (a prediction)")
     for finding in found:
         progress.note(f"note: {finding.problem}; {finding.fix}")
     run = start(
         spec, context, progress.note, command=tuple(sys.argv[1:]), offline=offline, group=group, repeats=source,
-        detach=detach, pair=pair,
+        detach=detach, pair=pair, expected=prediction,
     )  # fmt: skip
     if detach:
         job = run.record.job

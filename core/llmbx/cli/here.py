@@ -7,9 +7,13 @@ from typing import Any
 
 from ..catalog import hardware, workloads
 from ..config.install import Install
-from ..model import Reference, Value, Workload
+from ..config.request import Request
+from ..errors import UsageError
+from ..model import Expected, Reference, Value, Workload
 from ..model.workload import Kind
 from ..plugins.manager import Plugins
+from ..run.expectation import duration, expected
+from .options import Workspace
 from .output import Row
 
 COLUMNS = ("workload", "size", "dtype", "gpus", "kind", "memory_gb", "time_50_steps", "from")
@@ -40,6 +44,9 @@ class Known(Value, frozen=True):
 Case = tuple[str, str, str, str, int]
 """Workload, size, dtype, GPU type and number of GPUs."""
 
+Predict = Callable[[Workload, Case], Expected]
+"""The prediction for a case."""
+
 
 def machine(gpu_type: str | None, origin: str, gpus: Mapping[str, hardware.GpuType]) -> Machine:
     """The cluster with this GPU type, which `origin` names; without a type, this machine."""
@@ -61,10 +68,12 @@ def no_gpu() -> str:
     return f"this machine's GPU ({names[0]}) has no known type: set it with --gpu-type or in llmbx.toml"
 
 
-def rows(chosen: Iterable[Workload], here: Machine, measured: Mapping[Case, Known]) -> list[Row]:
+def rows(
+    chosen: Iterable[Workload], here: Machine, measured: Mapping[Case, Known], predict: Predict
+) -> list[Row]:  # fmt: skip
     """One row for each size, dtype and largest scale that the machine can run; for a cluster one for each scale."""
     return [
-        _row(workload, size, dtype, count, here, measured)
+        _row(workload, size, dtype, count, here, measured, predict)
         for workload in chosen
         for size, dtype, count in _cases(workload, here)
     ]
@@ -99,10 +108,11 @@ def _cases(workload: Workload, here: Machine) -> Iterator[tuple[str, str, int]]:
 
 
 def _row(
-    workload: Workload, size: str, dtype: str, gpus: int, here: Machine, measured: Mapping[Case, Known]
-) -> dict[str, Any]:
+    workload: Workload, size: str, dtype: str, gpus: int, here: Machine, measured: Mapping[Case, Known],
+    predict: Predict,
+) -> dict[str, Any]:  # fmt: skip
     case = (workload.name, size, dtype, here.gpu_type, gpus)
-    known = measured.get(case) or _published(workload, case)
+    known = _completed(measured.get(case) or _published(workload, case), predict(workload, case))
     seconds = known.step_time_s * STEPS if known.step_time_s is not None else None
     kind = "mini" if size == workloads.MINI else "part of a model" if workload.sizes[size].proxy else "benchmark"
     return {
@@ -114,7 +124,7 @@ def _row(
         "gpus": gpus,
         "kind": kind,
         "memory_gb": known.memory_gb,
-        "time_50_steps": _duration(seconds),
+        "time_50_steps": duration(seconds) if seconds is not None else None,
         "time_50_steps_s": seconds,
         "from": known.source,
     }
@@ -130,11 +140,41 @@ def _published(workload: Workload, case: Case) -> Known:
     return Known() if best is None else Known(step_time_s=best.step_time_s, source="published")
 
 
-def _duration(seconds: float | None) -> str | None:
-    """A time for people; None if it is not known."""
-    if seconds is None:
-        return None
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+def _completed(known: Known, expected: Expected) -> Known:
+    """What is known, with predictions for the rest."""
+    time, memory = known.step_time_s, known.memory_gb
+    added = [name for name, missing, bounds in (("time", time is None, expected.step_time_s),
+                                                ("memory", memory is None, expected.memory_gb))
+             if missing and bounds.value is not None]  # fmt: skip
+    if not added:
+        return known
+    predicted = "predicted" if len(added) == 2 or known.source is None else f"{added[0]} predicted"
+    return Known(
+        step_time_s=expected.step_time_s.value if time is None else time,
+        memory_gb=_whole(expected.memory_gb.value) if memory is None else memory,
+        source=predicted if known.source is None else f"{known.source}, {predicted}",
+    )
+
+
+def _whole(gb: float | None) -> float | None:
+    """A predicted memory, of which no more digits are known."""
+    return None if gb is None else float(round(gb))
+
+
+def predictions(workspace: Workspace) -> Predict:
+    """Predict by the configuration of the catalog."""
+
+    def predict(workload: Workload, case: Case) -> Expected:
+        name, size, dtype, gpu_type, gpus = case
+        if gpu_type == workloads.CPU or size == workloads.MINI:
+            return Expected()
+        request = Request(workload=name, plugin=workload.plugin, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus)
+        try:
+            return expected(workspace.resolve(request), workspace.plugins, workspace.install)
+        except UsageError as error:
+            return Expected(unknown_because=str(error))
+
+    return predict
 
 
 def _number(value: Any) -> float | None:

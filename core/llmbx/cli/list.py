@@ -28,7 +28,7 @@ def command(plugin: str | None, here: bool, cluster: str | None, workload: str |
 
     --here lists what the GPUs of this machine can run, or those of the cluster profile: each size with the number of
     GPUs, and, where they are known, the memory of a GPU and the time of 50 steps, from the newest run of this install
-    or the published figure.
+    or the published figure, else predicted.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def command(plugin: str | None, here: bool, cluster: str | None, workload: str |
 def _print_here(chosen: list[Workload], cluster: str | None, format_: str) -> None:
     from ..catalog import hardware
     from ..config.profiles import choose_profile
-    from .here import COLUMNS, machine, measurements, rows
+    from .here import COLUMNS, machine, measurements, predictions, rows
     from .options import load_workspace
 
     workspace = load_workspace()
@@ -75,7 +75,8 @@ def _print_here(chosen: list[Workload], cluster: str | None, format_: str) -> No
     what = f"{found.gpus} x {found.gpu_type}" if found.gpus and found.gpu_type != "cpu" else found.gpu_type
     click.echo(f"llmbx: {what}: {found.where}", err=True)
     known = measurements(workspace.install, lambda: workspace.plugins)
-    print_rows(rows(chosen, found, known), COLUMNS, format_, empty=f"no workload has a recipe for {found.gpu_type}")
+    listed = rows(chosen, found, known, predictions(workspace))
+    print_rows(listed, COLUMNS, format_, empty=f"no workload has a recipe for {found.gpu_type}")
 
 
 def _rows(workload: Workload) -> list[Row]:

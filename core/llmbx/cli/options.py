@@ -15,7 +15,7 @@ from ..config.plugin_settings import join
 from ..config.profiles import Config, choose_profile, load_config
 from ..config.request import STAGE_PATH_NOTE, Request, parse_pairs
 from ..errors import UsageError, did_you_mean
-from ..model import RunSpec
+from ..model import Expected, Finding, RunSpec
 from ..plugins.local_sources import is_path
 from ..plugins.manager import Plugins, load
 from ..runtimes.select import AUTO
@@ -200,6 +200,21 @@ class Workspace:
         _require_known("launcher", spec, self.plugins.launchers())
         _require_known("runtime", spec, [*self.plugins.runtimes(), AUTO])
         return spec
+
+    def expected(self, spec: RunSpec) -> tuple[Expected, list[Finding]]:
+        """What the run is expected to measure, and a finding if it needs more memory than the GPU has.
+
+        No warning is given about work that others have published: it has run, with nearly this memory.
+        """
+        from ..catalog import hardware
+        from ..catalog.matching import exact_row
+        from ..run.expectation import expected, memory_findings
+
+        found = expected(spec, self.plugins, self.install)
+        gpu = hardware.extend(self.config.gpus).get(spec.gpu_type)
+        findings = memory_findings(spec, found, gpu.memory_gb if gpu is not None else None)
+        published = exact_row(spec, self.plugins.workload(spec.workload, spec.plugin)) is not None
+        return found, [one for one in findings if not (one.warning and published)]
 
     def launcher_settings(self, request: Request, launcher: str) -> dict[str, Any]:
         """The settings of the launcher's plugin for this request, from profile, environment and options."""

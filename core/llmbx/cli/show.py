@@ -76,14 +76,16 @@ def _terms(spec: RunSpec, workspace: Workspace) -> list[Row]:
 
 def describe(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
     """The resolved run as the JSON object printed by `show --format json`."""
+    prediction, too_much = workspace.expected(spec)
     return {
         **_target(spec),
         **_layout(spec),
         **_flops_and_peak(spec, workspace),
         **_placement(spec),
         **_published(spec, workspace.plugins.workload(spec.workload, spec.plugin)),
+        "expected": prediction,
         "corrected": spec.corrected,
-        "findings": _findings(spec, workspace),
+        "findings": [*_findings(spec, workspace), *too_much],
         "origins": spec.origins,
     }
 
@@ -134,6 +136,8 @@ def _placement(spec: RunSpec) -> dict[str, Any]:
 
 def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
     """The resolved run as rows of setting, value and origin for the table."""
+    from ..run.expectation import sentence
+
     letters = {f"{name} ": getattr(spec.parallelism, name) for name in spec.parallelism.__struct_fields__}
     shown: dict[str, Any] = {
         "workload": f"{spec.plugin} {spec.workload}",
@@ -145,13 +149,14 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
         "flops_per_sample": _flops_text(facts["flops_per_sample"]),
         "peak_tflops": _peak_text(spec),
         "published": _published_text(facts),
+        "expected": sentence(facts["expected"]),
         **{k: facts[k] for k in ("runtime", "launcher", "walltime_minutes")},
         **{f"settings.{key}": value for key, value in spec.settings.items()},
         **{f"env.{key}": value for key, value in spec.env.items()},
         **_plugin_settings(spec),
     }  # fmt: skip
     published = facts["no_reference_because"] or facts["reference"].source
-    origins = {**spec.origins, "published": published}
+    origins = {**spec.origins, "published": published, "expected": facts["expected"].source}
     return [
         {"setting": key, "value": cell(value), "origin": origins.get(key, "")}
         for key, value in shown.items()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..catalog.hardware import how_to_set_peak
 from ..model import Reference, Result
 from ..model.result import MeasureFacts, Timing
+from ..run.expectation import beside, sentence
 from .formatting import count, number
 from .progress import clock
 
@@ -30,6 +31,8 @@ def render(
     lines += _measured(result)
     if reference is not None:
         lines += _entry("published", _published(result, reference, unlike, judged))
+    if reference is None or unlike:
+        lines += _expected(result)
     lines += [line for reason in _reasons(result) for line in _entry("not comparable", reason)]
     lines += [line for warning in result.warnings for line in _entry("warning", warning)]
     lines += [*_entry("run", result.id or result.run_id, whole=True), *_entry("files", folder, whole=True)]
@@ -153,6 +156,14 @@ def _published(result: Result, reference: Reference, unlike: Sequence[str], judg
         slower = 100 * (result.step_time_s.mean / reference.step_time_s - 1)
         text += f"; this run is {abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}"
     return f"{text} ({reference.source}{'; disputed: ' + reference.disputed if reference.disputed else ''})"
+
+
+def _expected(result: Result) -> list[str]:
+    """The prediction beside what was measured, of a run that no published figure is for."""
+    said = sentence(result.expected)
+    if said is None or not result.data_valid:
+        return []
+    return _entry("expected", f"{said} ({beside(result)}a prediction, not a reference)")
 
 
 def _reasons(result: Result) -> list[str]:

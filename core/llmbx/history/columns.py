@@ -36,6 +36,9 @@ COLUMNS: dict[str, Kind] = {
     "workload.parallelism.dp": "count", "workload.parallelism.vp": "count", "workload.parallelism.fsdp": "count",
     "flops_per_sample.full": "number", "flops_per_sample.causal": "number", "timing.queue_s": "number",
     "timing.prepare_s": "number", "timing.first_step_s": "number", "timing.total_s": "number",
+    **{f"expected.{figure}.{end}": "number" for figure in ("step_time_s", "tokens_per_s_per_gpu", "memory_gb")
+       for end in ("value", "low", "high")},
+    "expected.source": "text", "expected.unknown_because": "text",
     "gpu_hours": "number", "user": "text", "llmbx_version": "text", "experiment": "text",
     "measures": "text",
 }  # fmt: skip

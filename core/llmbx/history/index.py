@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Say = Callable[[str], None]
 
-SCHEMA = 4
+SCHEMA = 5
 """Version of the tables; a file of another version is rebuilt."""
 
 LISTED_COLUMNS = (

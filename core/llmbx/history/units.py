@@ -72,6 +72,21 @@ UNITS: dict[str, tuple[str, str]] = {
     "timing.prepare_s": ("s", "time to prepare the image or environment"),
     "timing.first_step_s": ("s", "time from the start to the end of the first step"),
     "timing.total_s": ("s", "time from the start to the end of the run"),
+    **{
+        f"expected.{figure}.{end}": (unit, f"{words} {title}")
+        for figure, unit, title in (
+            ("step_time_s", "s", "step time"),
+            ("tokens_per_s_per_gpu", "tokens/s", "throughput per GPU"),
+            ("memory_gb", "GB", "peak memory of a GPU"),
+        )
+        for end, words in (
+            ("value", "predicted"),
+            ("low", "lower end of the predicted"),
+            ("high", "upper end of the predicted"),
+        )
+    },
+    "expected.source": ("", "what the predictions are from"),
+    "expected.unknown_because": ("", "why nothing is predicted"),
     "gpu_hours": ("GPU hours", "GPU time of all attempts"),
     "user": ("", "user who started the run"),
     "llmbx_version": ("", "version of llmbx that started the run"),

@@ -3,6 +3,7 @@
 from .base import Natural, Positive, Scalar, Seconds, Value
 from .comparison import ComparisonOutcome
 from .configuration import FINAL, ConfigurationProgram, ExpectedConfiguration, Permitted
+from .expected import Bounds, Expected
 from .figure import Figure
 from .flops import Flops
 from .image import Environment, Image, ImageRequest
@@ -38,6 +39,7 @@ __all__ = [
     "PREFLIGHT",
     "RANK_VARIABLES",
     "Axis",
+    "Bounds",
     "Capture",
     "Chart",
     "CheckpointSpec",
@@ -49,6 +51,7 @@ __all__ = [
     "Environment",
     "Event",
     "Example",
+    "Expected",
     "ExpectedConfiguration",
     "Exports",
     "Fact",

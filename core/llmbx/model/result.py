@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from .base import Value
+from .expected import Expected
 from .measure import Better, MeasureKind
 from .workload import Convention, Parallelism
 
@@ -158,9 +159,9 @@ class Result(Value, frozen=True):
     """Measured outcome of one run.
 
     `id` is the run's short id. `user` started the run. `phase_step_time_s` is set for runs that train in several
-    phases: mean or median seconds per step, by phase. `measures` has the measures that
-    the log format declares, by name. `checks` has the checks that found something or were not possible; the others
-    passed.
+    phases: mean or median seconds per step, by phase. `measures` has those that the log format declares, by name.
+    `expected` is what was predicted before the start, and no reference. `checks` has the checks that found something or
+    were not possible; the others passed.
     """
 
     run_id: str
@@ -198,6 +199,7 @@ class Result(Value, frozen=True):
     not_comparable_because: tuple[str, ...] = ()
     user: str | None = None
     flops_per_sample: FlopsPerSample = FlopsPerSample()
+    expected: Expected = Expected()
     timing: Timing = Timing()
     gpu_hours: float | None = None
     phase_step_time_s: dict[str, float] = {}

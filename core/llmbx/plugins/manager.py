@@ -22,6 +22,7 @@ from ..logs.parser import LogFormat, LogParser
 from ..model import (
     ComparisonOutcome,
     ConfigurationProgram,
+    Expected,
     ExpectedConfiguration,
     Finding,
     Image,
@@ -366,6 +367,11 @@ class Plugins:
     def find_runs(self, install: Install, text: str) -> RunGroup | None:
         """Return the runs that `text` names for a plugin (for example a sweep's id); None if no plugin knows it."""
         found: RunGroup | None = self._first("find_runs", install=install, text=text)
+        return found
+
+    def predict_run(self, spec: RunSpec, install: Install) -> Expected | None:
+        """Return what the first plugin that can predicts for a run; None if no plugin can."""
+        found: Expected | None = self._first("predict_run", spec=spec, install=install)
         return found
 
     def _first(self, hook: str, **arguments: Any) -> Any:

@@ -20,6 +20,7 @@ from ..logs.parser import LogFormat, LogParser
 from ..model import (
     ComparisonOutcome,
     ConfigurationProgram,
+    Expected,
     ExpectedConfiguration,
     Figure,
     Finding,
@@ -41,6 +42,7 @@ _NAMES = {
     kind.__name__: kind
     for kind in (
         ComparisonOutcome,
+        Expected,
         ConfigurationProgram,
         ExpectedConfiguration,
         Figure,

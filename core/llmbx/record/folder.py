@@ -16,7 +16,7 @@ from ..codec import convert, decode
 from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError
 from ..files import LONGEST_LINE, bounded_lines, disk_errors, read_record, write_atomic
-from ..model import Finding, Image, Job, Owner, Result, RunSpec, Step, Value
+from ..model import Expected, Finding, Image, Job, Owner, Result, RunSpec, Step, Value
 from ..model.run_folder import log_name
 from ..secrets import recorded, scrub
 from ..toml_file import NOT_JSON
@@ -70,7 +70,7 @@ class Record(Value, frozen=True):
     `group` joins the repeats of one command, `repeats` is the run that `--from` repeated, `sweep` the position in a
     sweep, `pair` that in runs which alternate (`--against`). `attempt` counts from 0, `attempts` are the earlier ones.
     `owner` is also the process that follows the run and starts the next attempt. `user` is the user who started it.
-    `id` is the short id; older versions wrote none (see `name`).
+    `id` is the short id; older versions wrote none (see `name`). `expected` is what was predicted.
     """
 
     run_id: str
@@ -94,6 +94,7 @@ class Record(Value, frozen=True):
     sweep: SweepMark | None = None
     user: str | None = None
     pair: PairMark | None = None
+    expected: Expected = Expected()
     id: str = ""
     schema_version: int = 2
 

@@ -299,6 +299,7 @@ def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
         comparable=not reasons,
         not_comparable_because=reasons,
         user=record.user,
+        expected=record.expected,
         timing=Timing(queue_s=_queue(record, status), prepare_s=record.prepare_s, total_s=total),
         **{name: getattr(figures, name) for name in figures.__struct_fields__},
     )

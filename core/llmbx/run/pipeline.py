@@ -14,7 +14,7 @@ from ..errors import InfraError, LlmbxError, Terminated, UsageError, one_line
 from ..launchers.base import Unreachable
 from ..launchers.script import SCRIPT
 from ..logs.restarts import RESTARTED
-from ..model import Event, Image, ImageRequest, Job, JobStatus, Result, RunSpec
+from ..model import Event, Expected, Image, ImageRequest, Job, JobStatus, Result, RunSpec
 from ..plugins.isolation import PLUGIN_EXCEPTIONS
 from ..plugins.manager import Plugins
 from ..record.folder import PairMark, Record, Run, claim_folder, new_record, read_run, write_record
@@ -38,6 +38,7 @@ INTERRUPTED = 130
 def start(
     spec: RunSpec, context: RunContext, progress: Progress, *, command: tuple[str, ...] = (), offline: bool = False,
     group: str | None = None, repeats: str | None = None, pair: PairMark | None = None, detach: bool = False,
+    expected: Expected | None = None,
 ) -> Run:  # fmt: skip
     """Create the run's folder, prepare the image, write all files and start the job.
 
@@ -46,7 +47,10 @@ def start(
     """
     run_id, short_id, folder = claim_folder(context.install, spec)
     declared = tuple(prefix for kind in context.plugins.settings.values() for prefix in kind.variable_prefixes)
-    record = new_record(run_id, spec, declared, id=short_id, command=command, group=group, repeats=repeats, pair=pair)
+    record = new_record(
+        run_id, spec, declared, id=short_id, command=command, group=group, repeats=repeats, pair=pair,
+        expected=expected or Expected(),
+    )  # fmt: skip
     write_record(folder, record)
     try:
         run = _start(context, record, folder, progress, offline)

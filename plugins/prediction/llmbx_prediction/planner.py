@@ -86,10 +86,15 @@ class Plan(Value, frozen=True, kw_only=True):
 
 
 def plan(target: Target, predictor: Predictor, rows: Sequence[Row], workspace: Workspace, top: int) -> Plan:
-    """The plan for the target's model, GPUs and global batch. Raises `UsageError` if nothing is valid."""
+    """The plan for the target's model, GPUs and global batch.
+
+    Raises `UsageError` if nothing is valid, or if the memory cannot be estimated.
+    """
     base = target.case
     if not base.model.has_shape:
         raise UsageError(f"--best: the shape of {base.model.name} is not known")
+    if memory.estimate(base) is None:
+        raise UsageError(f"--best: the memory of {base.stack} is not known, so what fits is not either")
     reason = predictor.predict(base, target.base).unknown_because
     published = _published(base, rows)
     allowed = _rules(target, workspace)

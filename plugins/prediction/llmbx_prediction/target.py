@@ -105,7 +105,7 @@ def target(asked: Asked, rows: Sequence[Row], workspace: Workspace) -> Target:
     if spec is not None and workload is not None:
         base = f"catalog, recipe {spec.recipe}, row of {spec.gpu_type}"
         spec = spec.replace(gpu_type=asked.gpu_type)
-        return Target(_changed(_of_spec(spec, model, asked, workload), settings), base, spec)
+        return Target(_changed(of_spec(spec, model, workload, asked.dtype, asked.release), settings), base, spec)
     case, base = _of_nearest(model, asked, rows)
     if "gbs" in settings:
         return Target(_changed(case, settings), base)
@@ -221,11 +221,16 @@ def _resolved(asked: Asked, workload: Workload | None, size: str | None, workspa
     return None
 
 
-def _of_spec(spec: RunSpec, model: Model, asked: Asked, workload: Workload) -> Case:
-    p, dtype = spec.parallelism, asked.dtype or spec.dtype
-    if asked.dtype is None and dtype == "fp8" and spec.settings.get("fp8_recipe") == "mx":
-        dtype = "mxfp8"
-    released = asked.release or _release_of(spec, workload)
+def of_spec(
+    spec: RunSpec, model: Model, workload: Workload, dtype: str | None = None, release: str | None = None
+) -> Case:  # fmt: skip
+    """The configuration of a specification, with another dtype or release if they are given.
+
+    Raises `UsageError` for a dtype without rates.
+    """
+    p, narrow = spec.parallelism, dtype is None and spec.dtype == "fp8" and spec.settings.get("fp8_recipe") == "mx"
+    dtype = "mxfp8" if narrow else dtype or spec.dtype
+    released = release or _release_of(spec, workload)
     return Case(
         model=model, gpu_type=spec.gpu_type, gpus=spec.gpus, dtype=_dtype(dtype), gbs=spec.global_batch_size,
         mbs=spec.micro_batch_size, seq=spec.model.sequence_length, tp=p.tp, pp=p.pp, cp=p.cp, ep=p.ep or 1,

@@ -8,7 +8,7 @@ import pytest
 
 from llmbx.cli.next_step import next_step
 from llmbx.cli.terminal import render
-from llmbx.model import Parallelism, Reference, Result
+from llmbx.model import Bounds, Expected, Parallelism, Reference, Result
 from llmbx.model.result import CheckOutcome, Loss, Mfu, Stability, StepTime, Tflops, Timing, Window, WorkloadFacts
 
 FULL = Result(
@@ -51,13 +51,20 @@ FAILED = MINI.replace(
     loss=Loss(),
     tflops_per_gpu=Tflops(),
 )
+EXPECTED = FULL.replace(
+    expected=Expected(
+        step_time_s=Bounds(value=5.276, low=4.43, high=6.285), memory_gb=Bounds(value=96.2, low=48.1, high=144.3),
+        source="llmbx predict",
+    )
+)  # fmt: skip
 PUBLISHED = Reference(
     source="Grok-1 recipe, GB200 Performance", size="314b", dtype="fp8", gpu_type="gb200", gpus=128, step_time_s=5.298
 )
 
 
 @pytest.mark.parametrize(
-    ("name", "result", "reference"), [("full", FULL, PUBLISHED), ("mini", MINI, None), ("failed", FAILED, None)]
+    ("name", "result", "reference"),
+    [("full", FULL, PUBLISHED), ("mini", MINI, None), ("failed", FAILED, None), ("expected", EXPECTED, None)],
 )
 def test_rendered_results(
     golden: Callable[[str, str], None], name: str, result: Result, reference: Reference | None
@@ -67,6 +74,12 @@ def test_rendered_results(
     text = render(result, folder, reference, (), judged, advice)
     golden(f"{name}.txt", text)
     assert all(len(line) <= 80 for line in text.splitlines() if "/data/" not in line and "1763712000" not in line)
+
+
+def test_a_prediction_stands_only_where_nothing_is_published_for_the_run() -> None:
+    assert "expected" not in render(EXPECTED, "/x", PUBLISHED)
+    assert "expected" in render(EXPECTED, "/x", PUBLISHED, ["batch 64, not 128"])
+    assert "expected" not in render(EXPECTED.replace(data_valid=False), "/x")
 
 
 def test_a_slower_run_says_by_how_much() -> None:

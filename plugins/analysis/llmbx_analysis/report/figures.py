@@ -25,6 +25,7 @@ def figures(cell: Cell) -> tuple[Fact, ...]:
     time = step_time([run.measured for run in runs], intervals.LEVEL)
     return (
         _step_time(runs, time),
+        *_expected(cell),
         *_spread(runs),
         *_rates(results, time),
         _tflops(results, time),
@@ -66,6 +67,22 @@ def _interval(time: intervals.Interval, runs: int) -> dict[str, Any]:
     if time.method == "exact":
         return {"of": of}
     return {"low": max(0.0, time.low), "high": time.high, "of": of}
+
+
+def _expected(cell: Cell) -> list[Fact]:
+    """What was predicted before the start, of a run that is compared with no published figure."""
+    if any(found.a.kind == "reference" for found in cell.comparisons):
+        return []
+    found = cell.valid_runs[-1].result.expected
+    pairs = (("expected step time", found.step_time_s, "s"), ("expected peak memory", found.memory_gb, "GB per GPU"))
+    return [
+        Fact(
+            name=name, value=known.value, unit=unit, formula=f"prediction, no reference: {found.source}",
+            low=known.low, high=known.high, of=f"{100 * known.level:g} % interval",
+        )
+        for name, known, unit in pairs
+        if known.value is not None
+    ]  # fmt: skip
 
 
 def _spread(runs: Sequence[RunData]) -> list[Fact]:

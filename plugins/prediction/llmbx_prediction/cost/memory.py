@@ -30,6 +30,9 @@ LOGIT_BYTES = 6.0
 """Bytes per token and entry of the vocabulary on the last stage: logits in BF16 and FP32."""
 FIXED_GB = 1.0
 """Workspaces and buffers, in GB (10^9 bytes)."""
+MEGATRON = ("megatron-bridge", "megatron-lm", "nemo2", "own")
+"""Stacks whose memory is estimated. What others recompute is a setting of theirs (MaxText's remat policies), and nobody
+published their memory."""
 WITHIN = {"dense": 0.15, "moe": 0.5, "hybrid": 0.5}
 """Half width of the 90 % interval by family, relative: the errors that benchmarks/predict measures."""
 
@@ -44,8 +47,8 @@ class Memory(Value, frozen=True, kw_only=True):
 
 
 def estimate(case: Case) -> Memory | None:
-    """The peak memory of a configuration; None if the model's shape is not known."""
-    if not case.model.has_shape:
+    """The peak memory of a configuration; None if the model's shape, or what its stack keeps, is not known."""
+    if not case.model.has_shape or case.stack not in MEGATRON:
         return None
     terms = {**_static(case), "activations": _activations(case) / 1e9, "logits": _logits(case) / 1e9,
              "fixed": FIXED_GB}  # fmt: skip

@@ -20,7 +20,8 @@ ROUNDS = 4
 class Posterior:
     """What figures say about the terms. `coefficients` and `scales` are the shipped calibration.
 
-    `known` and `base`, the features of the cases and their covariance, are computed if they are not given.
+    `known` and `base`, the features of the cases and their covariance, are computed if they are not given, as are the
+    `outliers`: the variance of the noise of each figure with a larger one, by its position.
 
     Source: Rasmussen and Williams, Gaussian Processes for Machine Learning, sections 2.2 and 5.4.2.
     """
@@ -28,16 +29,24 @@ class Posterior:
     def __init__(
         self, cases: Sequence[Case], seconds: Sequence[float], coefficients: Mapping[str, float],
         scales: Mapping[str, float], known: Features | None = None, base: Array | None = None,
+        outliers: Mapping[str, float] | None = None,
     ) -> None:  # fmt: skip
         self.coefficients, self.scales = coefficients, scales
         self.known = features(cases, coefficients) if known is None else known
         self.residuals = np.log(np.array(seconds)) - np.log(self.known.total)
         self._base = covariance(self.known, self.known, scales) if base is None else base
         self.noise = np.full(len(cases), scales[NOISE] ** 2)
-        for _ in range(ROUNDS):
+        for index, variance in (outliers or {}).items():
+            self.noise[int(index)] = variance
+        for _ in range(ROUNDS if outliers is None else 0):
             self.noise = self._widened(*self._without_each())
         self.inverse = np.linalg.inv(self._base + np.diag(self.noise))
         self.weights = self.inverse @ self.residuals
+
+    def outliers(self) -> dict[str, float]:
+        """The figures with a larger noise, see the class."""
+        least = self.scales[NOISE] ** 2
+        return {str(i): float(noise) for i, noise in enumerate(self.noise) if noise > least * (1 + 1e-9)}
 
     def _without_each(self) -> tuple[Array, Array]:
         """Error and variance of each figure as predicted by all others, without its own noise."""

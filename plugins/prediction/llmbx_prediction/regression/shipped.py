@@ -21,11 +21,14 @@ class Calibration(Value, frozen=True, kw_only=True):
 
     `coefficients` multiply the terms, `scales` are the standard deviations of the kernel's components. `quantiles` are
     the widths of the intervals of `LEVEL` in standard deviations, by what is known of a configuration (`KNOWN`).
+    `outliers` are those of the shipped figures alone (`Posterior.outliers`): to find them takes four times as long as
+    all else.
     """
 
     coefficients: dict[str, float]
     scales: dict[str, float]
     quantiles: dict[str, float]
+    outliers: dict[str, float] = {}
 
 
 KNOWN = ("model and GPU", "model", "GPU", "neither")

@@ -1,0 +1,78 @@
+"""What a run is expected to measure, before it starts: step time and memory by the plugins that predict."""
+
+from __future__ import annotations
+
+from ..config.install import Install
+from ..errors import LlmbxError
+from ..model import Expected, Finding, Result, RunSpec
+from ..model.expected import Bounds
+from ..plugins.manager import Plugins
+
+CPU = "cpu"
+
+GIB_GB = 2**30 / 1e9
+"""A GPU that is sold as 80 GB has 80 GiB."""
+
+
+def expected(spec: RunSpec, plugins: Plugins, install: Install) -> Expected:
+    """The prediction for this run. Nothing is predicted on a CPU; a plugin that fails is the reason of an unknown."""
+    if spec.gpu_type == CPU:
+        return Expected(unknown_because="nothing is predicted for a CPU")
+    try:
+        return plugins.predict_run(spec, install) or Expected(unknown_because="no installed plugin predicts this run")
+    except LlmbxError as error:
+        return Expected(unknown_because=str(error))
+
+
+def memory_findings(spec: RunSpec, found: Expected, gpu_gb: float | None) -> list[Finding]:
+    """An error if even the lower end of the predicted memory is more than the GPU has, a warning if the value is.
+
+    `gpu_gb` is the memory of the GPU type as it is sold, None if it is unknown.
+    """
+    need = found.memory_gb
+    if (
+        spec.gpu_type == CPU
+        or gpu_gb is None
+        or need.value is None
+        or need.low is None
+        or need.value <= gpu_gb * GIB_GB
+    ):
+        return []
+    impossible = need.low > gpu_gb * GIB_GB
+    what = f"the run needs about {interval(need, 0)} GB (predicted), and {spec.gpu_type} has {gpu_gb:.0f} GB"
+    fix = f"shard more (`llmbx predict {spec.workload} … --best` searches), or use a larger GPU type"
+    return [Finding(rule="memory", problem=what, fix=fix, warning=not impossible)]
+
+
+def sentence(found: Expected, steps: int | None = None) -> str | None:
+    """The prediction in one line, with the time of `steps` steps; None if neither time nor memory is known."""
+    parts = []
+    if found.step_time_s.value is not None:
+        parts.append(f"{interval(found.step_time_s)} s per step")
+        if steps:
+            parts[0] += f", {duration(steps * found.step_time_s.value)} for {steps} steps"
+    if found.memory_gb.value is not None:
+        parts.append(f"{interval(found.memory_gb, 0)} GB per GPU")
+    return "; ".join(parts) or None
+
+
+def beside(result: Result) -> str:
+    """How the measured step time stands to the predicted one, with a semicolon after it; empty without either."""
+    measured, time = result.step_time_s.mean, result.expected.step_time_s
+    if measured is None or time.value is None or time.low is None or time.high is None:
+        return ""
+    change = 100 * (measured / time.value - 1)
+    where = "inside" if time.low <= measured <= time.high else "outside"
+    return f"{abs(change):.1f} % {'slower' if change > 0 else 'faster'}, {where} the interval; "
+
+
+def interval(bounds: Bounds, digits: int | None = None) -> str:
+    """A value with its interval: `10.3 (8.86 to 12)`; `digits` after the point, else four significant ones."""
+    shown = [f"{value:.4g}" if digits is None else f"{value:.{digits}f}"
+             for value in (bounds.value, bounds.low, bounds.high) if value is not None]  # fmt: skip
+    return f"{shown[0]} ({shown[1]} to {shown[2]})" if len(shown) == 3 else shown[0]
+
+
+def duration(seconds: float) -> str:
+    """A time for people."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,42 @@
+"""Hooks: what a run is expected to measure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llmbx.api import Bounds, Expected, RunSpec, UsageError, hookimpl
+
+if TYPE_CHECKING:
+    from llmbx.api.verbs import Install
+
+    from .prediction import Estimate, Prediction
+
+
+@hookimpl
+def predict_run(spec: RunSpec, install: Install) -> Expected | None:
+    """Predict step time, throughput and memory from published figures and the user's own (docs/prediction.md)."""
+    from .cost.rates import known
+
+    if spec.gpu_type not in known():
+        return Expected(unknown_because=f"the rates of {spec.gpu_type} are not known")
+    from .run import predict
+
+    try:
+        found = predict(spec, install.path)
+    except UsageError as error:
+        return Expected(unknown_because=str(error))
+    return Expected(
+        step_time_s=_bounds(found.step_time_s), tokens_per_s_per_gpu=_bounds(found.tokens_per_s_per_gpu),
+        memory_gb=_bounds(found.memory_gb), source=_source(found), unknown_because=found.unknown_because,
+    )  # fmt: skip
+
+
+def _bounds(found: Estimate) -> Bounds:
+    return Bounds(value=found.value, low=found.low, high=found.high, level=found.level)
+
+
+def _source(found: Prediction) -> str:
+    basis = found.calibrated_on
+    own = f" ({basis.own} of them your own)" if basis.own else ""
+    near = f"{basis.same_model} of this model, {basis.same_gpu_type} of this GPU type"
+    return f"llmbx predict, from {basis.rows} published figures{own}: {near}"

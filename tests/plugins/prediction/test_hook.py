@@ -1,0 +1,75 @@
+"""The hook `predict_run`: what runs of the catalog are expected to measure."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from llmbx.cli.options import Workspace, load_workspace
+from llmbx.config.request import Request
+from llmbx.model import Expected
+from llmbx_prediction.atlas import own
+
+H100 = {"workload": "llama3.1", "size": "405b", "gpu_type": "h100", "gpus": 512, "dtype": "fp8"}
+
+
+@pytest.fixture
+def workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Workspace:
+    monkeypatch.setenv("LLMB_INSTALL", str(tmp_path))
+    monkeypatch.setenv("LLMBX_CONFIG", str(tmp_path / "none.toml"))
+    (tmp_path / "none.toml").write_text("")
+    return load_workspace()
+
+
+def asked(workspace: Workspace, **changes: object) -> tuple[Expected, list[tuple[str, bool]]]:
+    spec = workspace.resolve(Request(**{**H100, **changes}))  # type: ignore[arg-type]
+    found, findings = workspace.expected(spec)
+    return found, [(finding.rule, finding.warning) for finding in findings]
+
+
+def test_a_published_run_is_expected_as_it_was_published(workspace: Workspace) -> None:
+    """The Llama 3.1 recipe publishes 12.37 s per step."""
+    found, findings = asked(workspace)
+    assert found.step_time_s.value == pytest.approx(12.37, rel=0.05) and findings == []
+    assert found.step_time_s.value and found.step_time_s.low and found.step_time_s.high
+    assert found.step_time_s.low < 12.37 < found.step_time_s.high
+    tokens = 256 * 8192 / 512  # per step and GPU, by the recipe's global batch
+    assert found.tokens_per_s_per_gpu.value == pytest.approx(tokens / found.step_time_s.value, rel=1e-6)
+    assert found.source is not None and "published figures" in found.source and found.unknown_because is None
+
+
+def test_a_model_on_too_few_gpus_cannot_fit(workspace: Workspace) -> None:
+    found, findings = asked(workspace, settings={"tp": "1", "pp": "1", "vp": "1"})
+    assert found.memory_gb.low is not None and found.memory_gb.low > 1000
+    assert findings == [("memory", False)]
+
+
+def test_nothing_published_near_by_is_unknown(workspace: Workspace) -> None:
+    spec = workspace.resolve(Request(**H100))  # type: ignore[arg-type]
+    for gpu_type, why in (("mi300x", "no published step time .* of mi300x or its generation"),
+                          ("tpu", "the rates of tpu are not known")):  # fmt: skip
+        found, findings = workspace.expected(spec.replace(gpu_type=gpu_type))
+        assert found.step_time_s.value is None and findings == []
+        assert re.fullmatch(why, found.unknown_because or "")
+
+
+def test_memory_of_a_stack_that_nobody_measured_is_unknown(workspace: Workspace) -> None:
+    found, findings = asked(workspace, workload="llama2", size="70b", gpus=64, dtype="bf16")
+    assert found.step_time_s.value == pytest.approx(7.0, rel=0.1)
+    assert found.memory_gb.value is None and findings == []
+
+
+def test_own_figures_count(workspace: Workspace, tmp_path: Path) -> None:
+    assert (before := asked(workspace, gpus=1024)[0]).source and "your own" not in before.source
+    table = tmp_path / "ours.csv"
+    table.write_text(
+        "model,gpu_type,gpus,dtype,gbs,mbs,seq,tp,pp,cp,vp,step_time_s,stack,when\n"
+        "llama3.1-405b,h100,1024,fp8,512,1,8192,8,8,2,8,14.8,nemo2,2025.5\n"
+    )
+    own.add(tmp_path, table, "ours")
+    after, _ = asked(workspace, gpus=1024)
+    assert after.source is not None and "(1 of them your own)" in after.source
+    assert before.step_time_s.value is not None and after.step_time_s.value is not None
+    assert after.step_time_s.value > before.step_time_s.value
