@@ -106,7 +106,7 @@ def test_a_file_becomes_a_workload(toy: Workload) -> None:
     [
         ("tp = 2,", "tpp = 2,", r"at recipes\[1\]\.rows\[0\]: unknown key 'tpp' \(did you mean 'tp'\?\)"),
         ("tp = 2,", 'tp = "2",', r"at recipes\[1\]\.rows\[0\]\.tp: .*int"),
-        ("heads = 2\nquery_groups = 1", "query_groups = 1", r"at sizes\[.*\]\.model: the key 'heads' is missing"),
+        ("heads = 2\nquery_groups = 1", "query_groups = 1", r"at sizes\.1b\.model: the key 'heads' is missing"),
         ('driver = "toy"', 'drivr = "toy"', r"at recipes\[0\]: unknown key 'drivr' \(did you mean 'driver'\?\)"),
         ('size = "mini", dt', 'size = "minni", dt', r"recipes\[1\]\.rows\[1\]\.size: .*'minni' \(did you mean 'mini'"),
         ('gpus = ["8"]', 'gpus = ["8-33"]', r"recipes\[1\]\.rows\[0\]: '8-33' is not a valid scale: doubling 8"),

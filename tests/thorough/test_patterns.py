@@ -23,9 +23,9 @@ from llmbx.plugins.manager import load
 from llmbx_analysis.compare.differences import RULES
 from llmbx_nemo.grammar import facts, megatron, nemo2
 
-from .regex_growth import grows
+from ..regex_growth import grows
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCES = sorted([*ROOT.glob("core/llmbx/**/*.py"), *ROOT.glob("plugins/*/llmbx_*/**/*.py")])
 FUNCTIONS = {"compile", "match", "search", "sub", "subn", "findall", "finditer", "fullmatch", "split"}
 SEARCHES = FUNCTIONS - {"compile", "match", "fullmatch"}
