@@ -27,7 +27,8 @@ from llmbx.launchers.local import LocalLauncher
 from llmbx.model import Image, JobStatus, RunSpec, Wrapping
 from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
-from llmbx.run.collect import Log, collect_file
+from llmbx.run.collect import collect_file
+from llmbx.run.collector import Log
 from llmbx_maxtext.entry.profile_cache import problem
 from llmbx_maxtext.flops import compute
 from llmbx_maxtext.grammar import parser

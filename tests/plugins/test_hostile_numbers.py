@@ -10,7 +10,8 @@ import pytest
 from llmbx.checks import run_checks
 from llmbx.logs.parser import LogFormat
 from llmbx.plugins.manager import load
-from llmbx.run.collect import Log, collect_file
+from llmbx.run.collect import collect_file
+from llmbx.run.collector import Log
 from llmbx.run.evidence import gather
 
 LINES = {

@@ -24,7 +24,8 @@ from ..measure.window import choose
 from ..model import Event, Measure, Result, Step, Value
 from ..model.result import CheckOutcome, MeasureFacts, Stability, Tflops, Window
 from ..record.folder import RESULT, Run, read_result, read_run, read_steps
-from ..run.collect import Log, collect_file, collect_run, collect_source
+from ..run.collect import collect_file, collect_run, collect_source
+from ..run.collector import Log
 from ..run.evidence import gather
 from ..run.verdict import PRIORITY, reached_end
 from .terminal import measure_text

@@ -16,7 +16,7 @@ from ..model import Prints, Result, Step
 from ..model.result import CheckOutcome
 from ..record import arrivals
 from ..record.folder import Run
-from .collect import Log
+from .collector import Log
 from .verdict import Verdict
 
 

@@ -24,7 +24,8 @@ from ..record.masking import mask_folder
 from ..resolve.numbering import first_number
 from ..secrets import known
 from .artifacts import analyze_artifacts, profiling_overhead
-from .collect import Log, collect_run
+from .collect import collect_run
+from .collector import Log
 from .configuration import stated, with_evidence
 from .evidence import decide, gather, with_outcomes
 from .gpu_time import gpu_time

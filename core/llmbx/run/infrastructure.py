@@ -15,7 +15,7 @@ from pathlib import Path
 from ..logs.lines import LineReader, split_label
 from ..model import Event, JobStatus, Result
 from ..model.launch import PREFLIGHT
-from .collect import Log
+from .collector import Log
 
 LOST = ("node_fail", "preempted")
 """Statuses with which the scheduler reports an infrastructure failure."""

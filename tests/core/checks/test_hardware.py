@@ -17,7 +17,7 @@ from llmbx.launchers.shim import render_shim
 from llmbx.model import Launch, Phase, RunSpec, Step
 from llmbx.model.result import CheckOutcome
 from llmbx.record.folder import read_result
-from llmbx.run.collect import Log
+from llmbx.run.collector import Log
 from llmbx.run.evidence import decide, gather, with_outcomes
 from llmbx.run.verdict import Verdict
 

@@ -11,7 +11,8 @@ import pytest
 from llmbx.logs.parser import Record
 from llmbx.logs.restarts import Attempts
 from llmbx.model import Event, Step
-from llmbx.run.collect import Collector, collect, collect_file
+from llmbx.run.collect import collect, collect_file
+from llmbx.run.collector import Collector
 
 
 class Words:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llmbx.model import Event, JobStatus, Result, Step
-from llmbx.run.collect import Log
+from llmbx.run.collector import Log
 from llmbx.run.infrastructure import infrastructure_cause, refusals
 from llmbx_containers.runtimes.apptainer import ApptainerRuntime
 from llmbx_containers.runtimes.docker import DockerRuntime

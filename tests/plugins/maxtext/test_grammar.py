@@ -15,7 +15,8 @@ from llmbx.logs.find import find_logs
 from llmbx.logs.lines import LineReader
 from llmbx.measure.window import choose
 from llmbx.model import RunSpec, Step
-from llmbx.run.collect import Log, collect
+from llmbx.run.collect import collect
+from llmbx.run.collector import Log
 from llmbx_maxtext.grammar import formats, parser, untimed
 from llmbx_maxtext.grammar.steps import MaxTextParser
 

@@ -15,7 +15,7 @@ import pytest
 from llmbx.errors import UsageError
 from llmbx.launchers import script
 from llmbx.model import JobStatus, Result
-from llmbx.run.collect import Log
+from llmbx.run.collector import Log
 from llmbx.run.infrastructure import infrastructure_cause
 from llmbx.run.verdict import judge
 from llmbx_slurm import preflight
