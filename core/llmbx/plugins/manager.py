@@ -42,7 +42,7 @@ from . import local_sources, proxy
 from .discovery import GROUP, PluginInfo, discover
 from .isolation import isolated
 from .log_parser import CheckedParser, wrap_log_format
-from .time_limit import UNLIMITED, VARIABLE, TookTooLong, limit_s, limited
+from .time_limit import HEAVY, UNLIMITED, VARIABLE, TookTooLong, limit_s, limited
 from .validation import return_type, validate, with_article
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Plugins:
 
     def _note_time(self, plugin: str, hook: str, seconds: float) -> None:
         """Add the time of a call; say so once if it was long and every command waits for this hook."""
-        if seconds > SLOW_S and hook not in UNLIMITED and self.times.get((plugin, hook), 0.0) <= SLOW_S:
+        if seconds > SLOW_S and hook not in UNLIMITED | HEAVY and self.times.get((plugin, hook), 0.0) <= SLOW_S:
             print(f"llmbx: plugin '{plugin}' took {seconds:.1f} s in {hook}", file=sys.stderr)
         self.times[plugin, hook] = self.times.get((plugin, hook), 0.0) + seconds
 

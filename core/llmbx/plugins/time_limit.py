@@ -19,6 +19,10 @@ UNLIMITED = frozenset({"analyze", "figures", "report_sections", "write_sections"
 """Hooks that read what a run left, which may be gigabytes."""
 
 
+HEAVY = frozenset({"predict_run"})
+"""Hooks of commands that start or describe a run: nobody is told that they took a second or two on a busy machine."""
+
+
 class TookTooLong(BaseException):
     """Raised inside the code of a plugin. Not an `Exception`, so that a plugin that catches everything ends too."""
 

@@ -73,3 +73,11 @@ def test_own_figures_count(workspace: Workspace, tmp_path: Path) -> None:
     assert after.source is not None and "(1 of them your own)" in after.source
     assert before.step_time_s.value is not None and after.step_time_s.value is not None
     assert after.step_time_s.value > before.step_time_s.value
+
+
+def test_nobody_is_told_that_a_prediction_takes_long(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("llmbx.plugins.manager.SLOW_S", 0.0)
+    workspace.plugins.predict_run(workspace.resolve(Request(**H100)), workspace.install)  # type: ignore[arg-type]
+    assert "predict_run" not in capsys.readouterr().err

@@ -66,7 +66,7 @@ def _row(defaults: Mapping[str, str], record: Mapping[str, str], place: str) -> 
 
 def _value(name: str, text: str, place: str) -> Any:
     """A cell by the type of its column."""
-    kind = str(_types()[name])
+    kind = _kinds()[name]
     try:
         if "bool" in kind:
             return {"true": True, "false": False}[text.lower()]
@@ -81,8 +81,9 @@ def _value(name: str, text: str, place: str) -> Any:
 
 
 @functools.cache
-def _types() -> dict[str, Any]:
-    return get_type_hints(Row)
+def _kinds() -> dict[str, str]:
+    """The type of each column as a text, of which a table needs thousands."""
+    return {name: str(kind) for name, kind in get_type_hints(Row).items()}
 
 
 def write(path: Path, rows: Sequence[Row]) -> None:
