@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+OWN = "llmbx"
+"""The distribution of the plugins in this repository."""
+
 SLOW_S = 2.0
 """Time of one call from which the user is told: every command waits for it."""
 
@@ -370,9 +373,20 @@ class Plugins:
         return found
 
     def predict_run(self, spec: RunSpec, install: Install) -> Expected | None:
-        """Return what the first plugin that can predicts for a run; None if no plugin can."""
-        found: Expected | None = self._first("predict_run", spec=spec, install=install)
-        return found
+        """Return what a plugin predicts for a run: a third party's before llmbx's own, and a known time before none.
+
+        None if no plugin predicts this run.
+        """
+        own = {info.name for info in self.infos if info.distribution == OWN}
+        named = [(name, plugin) for name, plugin in self.manager.list_name_plugin() if plugin is not None]
+        able = sorted((name in own, name) for name, plugin in named if self._implements(plugin, "predict_run"))
+        unknown: Expected | None = None
+        for _, name in able:
+            found: Expected | None = self.ask(name, "predict_run", spec=spec, install=install)
+            if found is not None and found.step_time_s.value is not None:
+                return found
+            unknown = unknown or found
+        return unknown
 
     def _first(self, hook: str, **arguments: Any) -> Any:
         """Return the first result of a hook that is not None."""
