@@ -342,8 +342,8 @@ def predict_run(spec: RunSpec, install: Install) -> Expected | None:
 
     When: by `show`, `list --here` and `run` before the start; the answer is kept in the run's record and result, as a
     prediction and not as a reference. `install` may have figures of the user. Called for every plugin until one
-    answers with a step time, third parties first; return None for a run that this plugin cannot predict. A memory whose lower end is more than the GPU has
-    stops the run. The hook must be fast: a second at most.
+    answers with a step time, third parties first; return None for a run that this plugin cannot predict. A memory whose
+    lower end is more than the GPU has stops the run. The hook must be fast: a second at most.
 
     Example::
 
