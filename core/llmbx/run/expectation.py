@@ -15,9 +15,9 @@ GIB_GB = 2**30 / 1e9
 
 
 def expected(spec: RunSpec, plugins: Plugins, install: Install) -> Expected:
-    """The prediction for this run. Nothing is predicted on a CPU; a plugin that fails is the reason of an unknown."""
-    if spec.gpu_type == CPU:
-        return Expected(unknown_because="nothing is predicted for a CPU")
+    """The prediction for this run: none for a mini or on a CPU. A plugin that fails is the reason of an unknown."""
+    if spec.mini or spec.gpu_type == CPU:
+        return Expected(unknown_because=f"nothing is predicted for a {'mini' if spec.mini else 'CPU'}")
     try:
         return plugins.predict_run(spec, install) or Expected(unknown_because="no installed plugin predicts this run")
     except LlmbxError as error:

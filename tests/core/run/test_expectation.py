@@ -45,13 +45,15 @@ def test_a_run_that_cannot_fit_is_an_error(
         assert "h100 has 80 GB" in found[0].problem and "(predicted)" in found[0].problem
 
 
-def test_nothing_is_predicted_for_a_cpu(make_spec: MakeSpec, tmp_path: Any) -> None:
+def test_nothing_is_predicted_for_a_cpu_or_a_mini(make_spec: MakeSpec, tmp_path: Any) -> None:
     def fail(*_: object) -> Expected:
         raise AssertionError("no plugin is asked")
 
     plugins = cast(Plugins, SimpleNamespace(predict_run=fail))
     found = expected(make_spec(gpu_type="cpu"), plugins, Install(root=str(tmp_path), origin="test"))
     assert found.step_time_s.value is None and found.unknown_because == "nothing is predicted for a CPU"
+    mini = expected(make_spec(gpu_type="h100", mini=True), plugins, Install(root=str(tmp_path), origin="test"))
+    assert mini == Expected(unknown_because="nothing is predicted for a mini")
     assert memory_findings(make_spec(gpu_type="cpu"), memory(99, 98, 100), 1) == []
 
 
