@@ -169,6 +169,8 @@ def _overlay(base: GpuType, table: GpuTable, place: str) -> GpuType:
     for dtype, tflops in table.peaks.items():
         if not (math.isfinite(tflops) and tflops > 0):
             raise UsageError(f"{place}: peaks.{dtype}: expected TFLOP/s > 0 (or no entry), got {tflops:g}")
+    if table.memory_gb is not None and not (math.isfinite(table.memory_gb) and table.memory_gb > 0):
+        raise UsageError(f"{place}: memory_gb: expected GB > 0 (or no entry), got {table.memory_gb:g}")
     peaks = {
         dtype: Peak(tflops=tflops, name=f"{title} dense {dtype.upper()}", source=table.source or place)
         for dtype, tflops in table.peaks.items()

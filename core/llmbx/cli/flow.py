@@ -48,8 +48,9 @@ def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path 
     from .preview import preview as as_text
 
     spec, context = enter(spec, workspace.plugins, workspace.install, preview=True)
-    _, too_much = workspace.expected(spec)
-    found = [*findings(spec, context.framework), *too_much]
+    found = findings(spec, context.framework)
+    prediction, too_much = workspace.expected(spec, found)
+    found += too_much
     spec = admit(spec, found, force)
     image, folder, rendered = plan(spec, context)
     if emit_script is not None:
@@ -57,7 +58,7 @@ def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path 
         click.echo(f"wrote {emit_script}", err=True)
     else:
         text = as_json if format_ == "json" else as_text
-        click.echo(text(spec, image, folder, rendered, found, os.environ), nl=False)
+        click.echo(text(spec, image, folder, rendered, found, os.environ, prediction), nl=False)
 
 
 def once(
@@ -72,7 +73,7 @@ def once(
     published figure (a fraction). Raises `UsageError` for an invalid specification.
     """
     from ..run.context import admit, findings
-    from ..run.expectation import sentence
+    from ..run.expectation import announced
     from ..run.pipeline import attend, start
     from ..run.preconditions import site_findings
     from .progress import Progress
@@ -81,14 +82,15 @@ def once(
         raise UsageError("--retries cannot be combined with --detach: retrying needs a process that follows the run")
     workspace.install.ensure()
     spec, context = enter_here(spec, workspace, force)
-    prediction, too_much = workspace.expected(spec)
-    found = [*findings(spec, context.framework), *site_findings(spec, workspace.install), *too_much]
+    found = [*findings(spec, context.framework), *site_findings(spec, workspace.install)]
+    prediction, too_much = workspace.expected(spec, found)
+    found += too_much
     spec = admit(spec, found, force)
     progress = Progress(spec)
     for line in _opening(spec, workspace, context.launcher.summary):
         progress.note(line)
-    if (said := sentence(prediction, spec.steps)) is not None:
-        progress.note(f"expected: {said} (a prediction)")
+    if (said := announced(prediction, spec)) is not None:
+        progress.note(said)
     for finding in found:
         progress.note(f"note: {finding.problem}; {finding.fix}")
     run = start(

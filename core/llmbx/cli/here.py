@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import click
+
 from ..catalog import hardware, workloads
 from ..config.install import Install
 from ..config.request import Request
@@ -162,7 +164,8 @@ def _whole(gb: float | None) -> float | None:
 
 
 def predictions(workspace: Workspace) -> Predict:
-    """Predict by the configuration of the catalog."""
+    """Predict by the configuration of the catalog. Why nothing can be predicted is printed to stderr, once."""
+    said: set[str | None] = {None}
 
     def predict(workload: Workload, case: Case) -> Expected:
         name, size, dtype, gpu_type, gpus = case
@@ -170,9 +173,13 @@ def predictions(workspace: Workspace) -> Predict:
             return Expected()
         request = Request(workload=name, plugin=workload.plugin, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus)
         try:
-            return expected(workspace.resolve(request), workspace.plugins, workspace.install)
+            found = expected(workspace.resolve(request), workspace.plugins, workspace.install)
         except UsageError as error:
-            return Expected(unknown_because=str(error))
+            found = Expected(unknown_because=str(error))
+        if found.unknown_because not in said:
+            said.add(found.unknown_because)
+            click.echo(f"llmbx: not predicted: {found.unknown_because}", err=True)
+        return found
 
     return predict
 

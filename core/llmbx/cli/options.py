@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -201,20 +201,23 @@ class Workspace:
         _require_known("runtime", spec, [*self.plugins.runtimes(), AUTO])
         return spec
 
-    def expected(self, spec: RunSpec) -> tuple[Expected, list[Finding]]:
+    def expected(self, spec: RunSpec, findings: Sequence[Finding] = ()) -> tuple[Expected, list[Finding]]:
         """What the run is expected to measure, and a finding if it needs more memory than the GPU has.
 
-        No warning is given about work that others have published: it has run, with nearly this memory.
+        Nothing is predicted for a run with errors among its `findings`. No warning is given about work that others have
+        published: it has run, with nearly this memory.
         """
         from ..catalog import hardware
         from ..catalog.matching import exact_row
         from ..run.expectation import expected, memory_findings
 
+        if not all(finding.warning for finding in (*spec.findings, *findings)):
+            return Expected(unknown_because="the configuration is not valid"), []
         found = expected(spec, self.plugins, self.install)
         gpu = hardware.extend(self.config.gpus).get(spec.gpu_type)
-        findings = memory_findings(spec, found, gpu.memory_gb if gpu is not None else None)
+        needs = memory_findings(spec, found, gpu.memory_gb if gpu is not None else None)
         published = exact_row(spec, self.plugins.workload(spec.workload, spec.plugin)) is not None
-        return found, [one for one in findings if not (one.warning and published)]
+        return found, [one for one in needs if not (one.warning and published)]
 
     def launcher_settings(self, request: Request, launcher: str) -> dict[str, Any]:
         """The settings of the launcher's plugin for this request, from profile, environment and options."""

@@ -183,9 +183,19 @@ def parse_log(
     chosen = _ended(chosen, evidence) if run is None else chosen
     if run is not None and result is None and not chosen.valid and goes_on(run):
         chosen = chosen.replace(status=f"Running ({len(read.steps)} iterations)", cause=None)
-    elif not read.steps and chosen.cause is None and log.kind is None:
+    elif log.kind is None and not chosen.valid and _misread(path, read, log, format_, formats, chosen):
         chosen = chosen.replace(cause=why(path, format_, formats))
     return chosen if window is not None else chosen.replace(steady=_steady(chosen, row))
+
+
+def _misread(
+    path: Path, read: Log, log: LogFile, format_: LogFormat | None, formats: Sequence[LogFormat], row: Row
+) -> bool:  # fmt: skip
+    """Whether no step was read and no failure explains it, or the file is in another format than the one asked for."""
+    if not read.steps:
+        return row.cause is None
+    known = sniff(path, formats) if log.format is not None and path.is_file() else None
+    return known is not None and format_ is not None and known.name != format_.name
 
 
 def _format(log: LogFile, formats: Sequence[LogFormat]) -> LogFormat | None:

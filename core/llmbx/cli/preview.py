@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..launchers.script import quoted
-from ..model import Finding, Image, Mount, Phase, RunSpec
+from ..model import Expected, Finding, Image, Mount, Phase, RunSpec
 from ..record.folder import pretty
+from ..run.expectation import announced
 from ..run.launch import Rendered
 from ..runtimes.container_env import parse_mount
 from ..secrets import REDACTED, is_secret, scrub
@@ -18,8 +19,9 @@ SHIM = re.compile(r"> \./rank-")
 
 
 def preview(
-    spec: RunSpec, image: Image, folder: Path, rendered: Rendered, found: list[Finding], environ: Mapping[str, str]
-) -> str:
+    spec: RunSpec, image: Image, folder: Path, rendered: Rendered, found: list[Finding], environ: Mapping[str, str],
+    expected: Expected | None = None,
+) -> str:  # fmt: skip
     """Format the preview as text. The values of secrets in `environ` are redacted."""
     launch = rendered.launch
     lines = [
@@ -30,6 +32,8 @@ def preview(
         f"launcher  {spec.launcher} ({spec.origins.get('launcher', '')})",
         f"walltime  {_walltime(spec)}",
     ]
+    if expected is not None and (said := announced(expected, spec)) is not None:
+        lines.append(said.replace(": ", "  ", 1))
     for phase, wrapping in zip(launch.phases, rendered.wrappings, strict=True):
         lines += ["", f"phase {phase.role} ({'every rank' if phase.ranks == 'all' else 'first rank only'})"]
         lines += [f"  argv      {_command((*wrapping.argv, *phase.argv))}"]
@@ -42,8 +46,9 @@ def preview(
 
 
 def as_json(
-    spec: RunSpec, image: Image, folder: Path, rendered: Rendered, found: list[Finding], environ: Mapping[str, str]
-) -> str:
+    spec: RunSpec, image: Image, folder: Path, rendered: Rendered, found: list[Finding], environ: Mapping[str, str],
+    expected: Expected | None = None,
+) -> str:  # fmt: skip
     """Format the preview as a JSON object: the fields of `run.json` that are known before the start, and the script."""
     phases = zip(rendered.launch.phases, rendered.wrappings, strict=True)
     facts = {
@@ -51,6 +56,7 @@ def as_json(
         "spec": spec,
         "image": image,
         "commands": {phase.role: [*wrapping.argv, *phase.argv] for phase, wrapping in phases},
+        "expected": expected,
         "findings": found,
         "script": rendered.script,
     }

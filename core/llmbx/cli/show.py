@@ -76,7 +76,8 @@ def _terms(spec: RunSpec, workspace: Workspace) -> list[Row]:
 
 def describe(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
     """The resolved run as the JSON object printed by `show --format json`."""
-    prediction, too_much = workspace.expected(spec)
+    found = _findings(spec, workspace)
+    prediction, too_much = workspace.expected(spec, found)
     return {
         **_target(spec),
         **_layout(spec),
@@ -85,7 +86,7 @@ def describe(spec: RunSpec, workspace: Workspace) -> dict[str, Any]:
         **_published(spec, workspace.plugins.workload(spec.workload, spec.plugin)),
         "expected": prediction,
         "corrected": spec.corrected,
-        "findings": [*_findings(spec, workspace), *too_much],
+        "findings": [*found, *too_much],
         "origins": spec.origins,
     }
 
@@ -136,7 +137,7 @@ def _placement(spec: RunSpec) -> dict[str, Any]:
 
 def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
     """The resolved run as rows of setting, value and origin for the table."""
-    from ..run.expectation import sentence
+    from ..run.expectation import announced, sentence
 
     letters = {f"{name} ": getattr(spec.parallelism, name) for name in spec.parallelism.__struct_fields__}
     shown: dict[str, Any] = {
@@ -149,14 +150,18 @@ def rows(spec: RunSpec, facts: dict[str, Any]) -> list[dict[str, Any]]:
         "flops_per_sample": _flops_text(facts["flops_per_sample"]),
         "peak_tflops": _peak_text(spec),
         "published": _published_text(facts),
-        "expected": sentence(facts["expected"]),
+        "expected": sentence(facts["expected"]) or ("unknown" if announced(facts["expected"], spec) else None),
         **{k: facts[k] for k in ("runtime", "launcher", "walltime_minutes")},
         **{f"settings.{key}": value for key, value in spec.settings.items()},
         **{f"env.{key}": value for key, value in spec.env.items()},
         **_plugin_settings(spec),
     }  # fmt: skip
     published = facts["no_reference_because"] or facts["reference"].source
-    origins = {**spec.origins, "published": published, "expected": facts["expected"].source}
+    origins = {
+        **spec.origins,
+        "published": published,
+        "expected": facts["expected"].unknown_because or facts["expected"].source,
+    }
     return [
         {"setting": key, "value": cell(value), "origin": origins.get(key, "")}
         for key, value in shown.items()

@@ -53,7 +53,9 @@ def _positive(spec: RunSpec) -> list[Finding]:
     m = spec.model
     values = {"tp": p.tp, "pp": p.pp, "cp": p.cp, "ep": p.ep, "etp": p.etp, "vp": p.vp,
               "mbs": spec.micro_batch_size, "gbs": spec.global_batch_size, "layers": m.layers, "heads": m.heads,
-              "query_groups": m.query_groups, "experts": m.experts}  # fmt: skip
+              "query_groups": m.query_groups, "experts": m.experts,
+              "hidden_size": m.hidden_size, "ffn_hidden_size": m.ffn_hidden_size,
+              "vocab_size": m.vocab_size}  # fmt: skip
     return [
         Finding(rule=key, problem=f"{key.upper()} is {value}", fix=f"use --set {key}=N with N >= 1")
         for key, value in values.items()

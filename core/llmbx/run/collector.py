@@ -96,6 +96,15 @@ class Collector:
         if is_next or len(self._waiting) > PATIENCE:
             self._settle()
 
+    def _ends_damaged(self) -> bool:
+        """Whether the last step's number is damaged: it fell, and its consumed samples continue those before it."""
+        last = next((each for each in self._waiting if isinstance(each, Step)), None)
+        if last is None or len(self._recent) < 2:
+            return False
+        known = [self._steps[number].consumed_samples for number in (*self._recent,)[-2:]]
+        first, second, third = *known, last.consumed_samples
+        return first is not None and second is not None and third is not None and third - second == second - first > 0
+
     def _fell_to(self) -> int:
         begun = self._waiting[0]
         return int(begun.facts[FELL_TO]) if isinstance(begun, Event) else -1
@@ -146,6 +155,9 @@ class Collector:
 
     def log(self) -> Log:
         """Return the log collected so far."""
+        if self._ends_damaged():
+            self._undo(self._fell_to(), *(each for each in self._waiting if isinstance(each, Step)))
+            self._waiting = [each for each in self._waiting[1:] if isinstance(each, Event)]
         self._settle()
         order = self._order.decide(self._steps)
         steps = [self._steps[number] for number in sorted(self._steps)]

@@ -11,7 +11,7 @@ from ..plugins.manager import Plugins
 CPU = "cpu"
 
 GIB_GB = 2**30 / 1e9
-"""A GPU that is sold as 80 GB has 80 GiB."""
+"""A GPU that is sold as 80 GB has 80 GiB, 86 GB."""
 
 
 def expected(spec: RunSpec, plugins: Plugins, install: Install) -> Expected:
@@ -39,7 +39,7 @@ def memory_findings(spec: RunSpec, found: Expected, gpu_gb: float | None) -> lis
     ):
         return []
     impossible = need.low > gpu_gb * GIB_GB
-    what = f"the run needs about {interval(need, 0)} GB (predicted), and {spec.gpu_type} has {gpu_gb:.0f} GB"
+    what = f"the run needs about {interval(need, 0)} GB (predicted), and {spec.gpu_type} has {gpu_gb * GIB_GB:.0f} GB"
     fix = f"shard more (`llmbx predict {spec.workload} … --best` searches), or use a larger GPU type"
     return [Finding(rule="memory", problem=what, fix=fix, warning=not impossible)]
 
@@ -54,6 +54,14 @@ def sentence(found: Expected, steps: int | None = None) -> str | None:
     if found.memory_gb.value is not None:
         parts.append(f"{interval(found.memory_gb, 0)} GB per GPU")
     return "; ".join(parts) or None
+
+
+def announced(found: Expected, spec: RunSpec) -> str | None:
+    """The line about the prediction before the start; None for minis and on a CPU, for which there is none."""
+    said = sentence(found, spec.steps)
+    if said is not None:
+        return f"expected: {said} (a prediction)"
+    return None if spec.mini or spec.gpu_type == CPU else f"expected: unknown ({found.unknown_because})"
 
 
 def beside(result: Result) -> str:

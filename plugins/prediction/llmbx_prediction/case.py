@@ -15,7 +15,8 @@ Task = Literal["pretrain", "sft", "lora"]
 class Case(Value, frozen=True, kw_only=True):
     """A model on GPUs with its parallelism. Lengths are in tokens, batch sizes in samples, `when` in years.
 
-    `dtype` is that of the matrix products: bf16, fp8 (one scale per tensor), mxfp8, nvfp4. `fsdp` says whether
+    `dtype` is that of the matrix products: bf16, fp8 (one scale per tensor), mxfp8, nvfp4. `recomputed` is the share of
+    the layers that are recomputed as a whole, if `recompute` is not full. `fsdp` says whether
     parameters are sharded over data parallelism, `sequence_parallel` whether tensor parallelism also shards what is
     outside of the matrix products. `stack` is the framework with its images, `when` its release date.
     """
@@ -36,6 +37,7 @@ class Case(Value, frozen=True, kw_only=True):
     fsdp: bool = False
     sequence_parallel: bool = True
     recompute: Recompute = "none"
+    recomputed: float = 0.0
     offload_layers: int = 0
     task: Task = "pretrain"
     stack: str = "megatron-bridge"

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from .prediction import Estimate, Prediction
 
 
+FREE = ("overrides", "extra")
+"""Settings of the frameworks with arguments of their own, which may change anything."""
+
+
 @hookimpl
 def predict_run(spec: RunSpec, install: Install) -> Expected | None:
     """Predict step time, throughput and memory from published figures and the user's own (docs/prediction.md)."""
@@ -19,6 +23,9 @@ def predict_run(spec: RunSpec, install: Install) -> Expected | None:
 
     if spec.gpu_type not in known():
         return Expected(unknown_because=f"the rates of {spec.gpu_type} are not known")
+    changed = next((spec.settings[name] for name in FREE if spec.settings.get(name)), None)
+    if changed is not None:
+        return Expected(unknown_because=f"the framework's configuration is changed ({changed})")
     from .run import predict
 
     try:

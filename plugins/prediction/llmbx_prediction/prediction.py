@@ -104,6 +104,8 @@ class Prediction(Value, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+GIB_GB = 2**30 / 1e9
+"""A GPU that is sold as 80 GB has 80 GiB, 86 GB."""
 UNKNOWN = Estimate(value=None, low=None, high=None)
 
 
@@ -226,6 +228,6 @@ def _nearest(near: tuple[Row, dict[str, float]] | None) -> Nearest | None:
 
 def _notes(case: Case, needed: memory.Memory | None) -> tuple[str, ...]:
     limit = memory.limit_gb(case.gpu_type)
-    if needed is None or limit is None or needed.total_gb <= limit:
+    if needed is None or limit is None or needed.total_gb <= limit * GIB_GB:
         return ()
-    return (f"{needed.total_gb:.0f} GB are more than the {limit:.0f} GB of {case.gpu_type}",)
+    return (f"{needed.total_gb:.0f} GB are more than the {limit * GIB_GB:.0f} GB of {case.gpu_type}",)

@@ -230,14 +230,21 @@ def of_spec(
     """
     p, narrow = spec.parallelism, dtype is None and spec.dtype == "fp8" and spec.settings.get("fp8_recipe") == "mx"
     dtype = "mxfp8" if narrow else dtype or spec.dtype
-    released = release or _release_of(spec, workload)
+    released, again = release or _release_of(spec, workload), _recomputed(spec)
     return Case(
         model=model, gpu_type=spec.gpu_type, gpus=spec.gpus, dtype=_dtype(dtype), gbs=spec.global_batch_size,
         mbs=spec.micro_batch_size, seq=spec.model.sequence_length, tp=p.tp, pp=p.pp, cp=p.cp, ep=p.ep or 1,
         etp=p.etp or (p.tp if model.experts else 1), vp=p.vp or 1, fsdp=bool(p.fsdp),
-        recompute="selective" if spec.recompute_layers else "none", offload_layers=spec.offload_layers,
+        recompute="full" if again >= 1 else "selective" if again else "none",
+        recomputed=again if again < 1 else 0.0, offload_layers=spec.offload_layers,
         stack=_stack(spec.driver), when=when_of(released), release=released,
     )  # fmt: skip
+
+
+def _recomputed(spec: RunSpec) -> float:
+    """The share of the layers that are recomputed as a whole: so many of each virtual pipeline stage."""
+    p = spec.parallelism
+    return min(1.0, (spec.recompute_layers or 0) * p.pp * (p.vp or 1) / spec.model.layers)
 
 
 def _release_of(spec: RunSpec, workload: Workload) -> str:

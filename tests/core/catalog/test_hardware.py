@@ -147,6 +147,8 @@ def test_a_user_adds_a_gpu_and_changes_one() -> None:
         ({"memroy_gb": 1}, r"llmbx\.toml: \[gpus\.x\]: unknown key 'memroy_gb' \(did you mean 'memory_gb'\?\)"),
         ({"peaks": {"bf16": "fast"}}, r"llmbx\.toml: \[gpus\.x\]: at peaks.*: expected a number"),
         ({"peaks": {"fp32": 0.0}}, r"\[gpus\.x\]: peaks\.fp32: expected TFLOP/s > 0 \(or no entry\), got 0"),
+        ({"memory_gb": 0.0}, r"\[gpus\.x\]: memory_gb: expected GB > 0 \(or no entry\), got 0"),
+        ({"memory_gb": float("nan")}, r"\[gpus\.x\]: memory_gb: expected GB > 0 \(or no entry\), got nan"),
         ({"peaks": {"fp32": -1.0}}, r"peaks\.fp32: .* got -1"),
         ({"peaks": {"fp32": float("nan")}}, r"peaks\.fp32: .* got nan"),
         ({"peaks": {"fp32": float("inf")}}, r"peaks\.fp32: .* got inf"),

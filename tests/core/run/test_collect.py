@@ -12,7 +12,7 @@ from llmbx.logs.parser import Record
 from llmbx.logs.restarts import Attempts
 from llmbx.model import Event, Step
 from llmbx.run.collect import collect, collect_file
-from llmbx.run.collector import Collector
+from llmbx.run.collector import Collector, Log
 
 
 class Words:
@@ -78,6 +78,19 @@ def test_a_damaged_step_number_is_no_restart(case: str) -> None:
     assert "after step" in log.damage.examples[0]
     kinds = [event.kind for event in log.events]
     assert kinds == (["restarted", "finished"] if "restart" in case else ["finished"])
+
+
+def test_the_last_number_is_damaged_if_the_samples_go_on() -> None:
+    def read(last_samples: int) -> Log:
+        collector = Collector()
+        for number in range(47, 50):
+            collector.add(Step(number=number, time_s=2.0, consumed_samples=64 * number))
+        collector.add(Event(kind="restarted", text="5", facts={"attempt": 1, "fell_to": 5}))
+        collector.add(Step(number=5, time_s=2.0, consumed_samples=last_samples, attempt=1))
+        return collector.log()
+
+    assert [step.number for step in read(64 * 50).steps] == [47, 48, 49] and read(64 * 50).attempts == 1
+    assert [step.number for step in read(64 * 5).steps] == [5] and read(64 * 5).attempts == 2
 
 
 @pytest.mark.parametrize(

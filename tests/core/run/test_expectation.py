@@ -13,7 +13,7 @@ from llmbx.errors import PluginError
 from llmbx.model import Bounds, Expected, Result, RunSpec
 from llmbx.model.result import StepTime
 from llmbx.plugins.manager import Plugins
-from llmbx.run.expectation import beside, expected, memory_findings, sentence
+from llmbx.run.expectation import announced, beside, expected, memory_findings, sentence
 
 MakeSpec = Callable[..., RunSpec]
 
@@ -42,7 +42,7 @@ def test_a_run_that_cannot_fit_is_an_error(
     found = memory_findings(make_spec(gpu_type="h100"), need, gpu_gb)
     assert [("warning" if one.warning else "error") for one in found] == ([effect] if effect else [])
     if found:
-        assert "h100 has 80 GB" in found[0].problem and "(predicted)" in found[0].problem
+        assert "h100 has 86 GB" in found[0].problem and "(predicted)" in found[0].problem
 
 
 def test_nothing_is_predicted_for_a_cpu_or_a_mini(make_spec: MakeSpec, tmp_path: Any) -> None:
@@ -64,6 +64,15 @@ def test_a_plugin_that_fails_is_the_reason_of_an_unknown(make_spec: MakeSpec, tm
     plugins = cast(Plugins, SimpleNamespace(predict_run=fail))
     found = expected(make_spec(gpu_type="h100"), plugins, Install(root=str(tmp_path), origin="test"))
     assert found == Expected(unknown_because="plugin 'x': predict_run failed: no table")
+
+
+def test_what_is_announced_before_the_start(make_spec: MakeSpec) -> None:
+    unknown, known = Expected(unknown_because="why"), Expected(step_time_s=TIME)
+    assert announced(known, make_spec(gpu_type="h100", steps=5)) == (
+        "expected: 10 (8 to 12.5) s per step, 50 s for 5 steps (a prediction)"
+    )
+    assert announced(unknown, make_spec(gpu_type="h100")) == "expected: unknown (why)"
+    assert announced(unknown, make_spec(gpu_type="cpu")) is None
 
 
 def test_the_sentence() -> None:

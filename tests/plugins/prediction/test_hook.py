@@ -10,6 +10,7 @@ import pytest
 from llmbx.cli.options import Workspace, load_workspace
 from llmbx.config.request import Request
 from llmbx.model import Expected
+from llmbx.run import context
 from llmbx_prediction.atlas import own
 
 H100 = {"workload": "llama3.1", "size": "405b", "gpu_type": "h100", "gpus": 512, "dtype": "fp8"}
@@ -59,6 +60,37 @@ def test_memory_of_a_stack_that_nobody_measured_is_unknown(workspace: Workspace)
     found, findings = asked(workspace, workload="llama2", size="70b", gpus=64, dtype="bf16")
     assert found.step_time_s.value == pytest.approx(7.0, rel=0.1)
     assert found.memory_gb.value is None and findings == []
+
+
+R8 = {"size": "8b", "gpus": 8, "dtype": "bf16"}
+
+
+def test_recomputed_layers_save_their_activations(workspace: Workspace) -> None:
+    none, _ = asked(workspace, **R8, settings={"mbs": "4"})
+    half, _ = asked(workspace, **R8, settings={"mbs": "4", "rl": "16"})
+    every, findings = asked(workspace, **R8, settings={"mbs": "4", "rl": "32"})
+    assert none.memory_gb.value and half.memory_gb.value and every.memory_gb.value
+    assert none.memory_gb.value > half.memory_gb.value > every.memory_gb.value and findings == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"overrides": "model.num_layers=200"}, "the framework's configuration is changed (model.num_layers=200)"),
+        ({"ol": "1000"}, "the configuration is not valid"),
+        ({"hidden_size": "0"}, "the configuration is not valid"),
+    ],
+)
+def test_what_cannot_be_known_is_not_predicted(workspace: Workspace, settings: dict[str, str], reason: str) -> None:
+    spec = workspace.resolve(Request(**{**H100, **R8, "settings": settings}))  # type: ignore[arg-type]
+    found, findings = workspace.expected(spec, context.findings(spec, workspace.plugins.framework("nemo")))
+    assert (found.unknown_because, found.memory_gb.value, findings) == (reason, None, [])
+
+
+def test_a_damaged_table_of_ones_own_is_named(workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "atlas").mkdir()
+    (tmp_path / "atlas" / "x.csv").write_bytes(b"\xff\xfe\x00")
+    assert f"{tmp_path}/atlas/x.csv: not a CSV table" in (asked(workspace)[0].unknown_because or "")
 
 
 def test_own_figures_count(workspace: Workspace, tmp_path: Path) -> None:

@@ -115,11 +115,13 @@ def _activations(case: Case, stage: Stage) -> float:
     model = case.model
     tokens, kept = case.mbs * case.seq / case.cp, model.layers / case.pp * _in_flight(case, stage)
     kept += model.mtp_layers if _has_output(case, stage) else 0
-    if case.recompute == "full":
-        return tokens * (2 * kept * model.hidden / _sharded(case) + _layer(case))
+    again = 1.0 if case.recompute == "full" else case.recomputed
+    inputs = again * 2 * kept * model.hidden / _sharded(case) + (_layer(case) if again else 0.0)
     narrow = NARROW_ACTIVATIONS if case.dtype in LOW else 1.0
-    saved = narrow * (0.75 if case.recompute == "selective" else 1.0) * (1 - case.offload_layers / model.layers)
-    return saved * tokens * kept * _layer(case)
+    saved = (
+        narrow * (0.75 if case.recompute == "selective" else 1.0) * (1 - min(1.0, case.offload_layers / model.layers))
+    )
+    return tokens * (inputs + (1 - again) * saved * kept * _layer(case))
 
 
 def _sharded(case: Case) -> int:
