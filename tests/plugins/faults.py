@@ -168,6 +168,7 @@ FAULTS: dict[str, Fault] = {
     "no batch": Fault("work-missing", "not comparable", lambda m: m.every(batch=None), NEMO),
     "no consumed samples": Fault("work-missing", "not comparable", lambda m: m.every(consumed=None), ("bridge",)),
     "a line without consumed samples": Fault("line-incomplete", "warning", lambda m: m.at(30, consumed=None), NEMO),
+    "a line cut in its consumed samples": Fault("line-incomplete", "warning", lambda m: m.at(30, consumed=15), NEMO),
     "a line without a loss": Fault("line-incomplete", "warning", lambda m: m.at(30, loss=None)),
     "half the tokens": Fault("tokens", "invalid", lambda m: m.every(tokens=m.spec.tokens_per_step // 2), ("maxtext",)),
     "one step with fewer tokens": Fault("tokens", "invalid", lambda m: m.at(40, tokens=4096), ("maxtext",)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..logs.lines import LIMIT
 from .base import Answer, Check, Evidence
+from .work import miscounted
 
 NAMED = 3
 """Number of values that are named."""
@@ -47,6 +48,9 @@ def incomplete(evidence: Evidence) -> Answer:
             more = f" and {len(without) - NAMED} more" if len(without) > NAMED else ""
             named = ", ".join(map(str, without[:NAMED]))
             return f"steps without {field.replace('_', ' ')}, which the others have: {named}{more}"
+    if cut := miscounted(evidence):
+        more = f" and {len(cut) - 1} more steps" if len(cut) > 1 else ""
+        return f"the consumed samples of step {cut[0]}{more} do not fit those of the steps around it"
     return None
 
 

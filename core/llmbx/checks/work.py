@@ -55,10 +55,11 @@ def tokens(evidence: Evidence) -> Answer:
 
 def consumed(evidence: Evidence) -> Answer:
     """The consumed samples do not grow by one batch a step."""
-    known = [step for step in evidence.steps if step.consumed_samples is not None]
+    known = _counted(evidence)
     if len(known) < 2:
         return NotPossible(reason="fewer than two steps have the consumed samples")
-    for before, after in itertools.pairwise(known):
+    cut = set(miscounted(evidence))
+    for before, after in itertools.pairwise(step for step in known if step.number not in cut):
         size = evidence.spec.global_batch_size if evidence.spec else after.global_batch_size
         if size is None:
             return NotPossible(reason="the size of the batch is not known")
@@ -68,6 +69,22 @@ def consumed(evidence: Evidence) -> Answer:
             span = f"from step {before.number} to step {after.number}"
             return f"the consumed samples grow by {grown} {span}, not by {wanted}"
     return None
+
+
+def miscounted(evidence: Evidence) -> list[int]:
+    """The steps whose consumed samples fit neither neighbour, while these fit each other: their line was cut."""
+    found = []
+    for before, step, after in zip(known := _counted(evidence), known[1:], known[2:], strict=False):
+        first, own, last = (one.consumed_samples or 0 for one in (before, step, after))
+        wanted = (last - first) * (step.number - before.number) / (after.number - before.number or 1)
+        size = evidence.spec.global_batch_size if evidence.spec else after.global_batch_size
+        if size and last - first == size * (after.number - before.number) and own - first != wanted:
+            found.append(step.number)
+    return found
+
+
+def _counted(evidence: Evidence) -> list[Step]:
+    return [step for step in evidence.steps if step.consumed_samples is not None]
 
 
 def changes(evidence: Evidence) -> Answer:

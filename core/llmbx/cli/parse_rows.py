@@ -23,7 +23,7 @@ from ..measure.measures import FIELDS, summarize
 from ..measure.window import choose
 from ..model import Event, Measure, Result, Step, Value
 from ..model.result import CheckOutcome, MeasureFacts, Stability, Tflops, Window
-from ..record.folder import RESULT, Run, read_result, read_run, read_steps
+from ..record.folder import RESULT, STEPS, Run, read_result, read_run, read_steps
 from ..run.collect import collect_file, collect_run, collect_source
 from ..run.collector import Log
 from ..run.evidence import gather
@@ -167,15 +167,16 @@ def parse_log(
     if format_ is None and log.run_dir is None and not log.named and not path.name.startswith("log"):
         return None
     row: Callable[[str | None], Row]
-    logged, known = read.steps, run if measure is not None else None
+    logged, known, result = read.steps, run if measure is not None else None, _result(run)
     if known is not None and measure is not None:
-        read = read.replace(steps=_stored_steps(known) or read.steps)
+        stored, fault = _stored_steps(known, result)
+        use = stored if stored and not (fault and read.steps) else read.steps
+        read = read.replace(steps=use, notes=(*read.notes, *([fault] if fault else [])))
         row = partial(_measured_row, log, format_, read, known, measure, intervals)
         figures = measure(known, read.steps, window)
     else:
         row = partial(_plain_row, log, format_, read, intervals, measures_of(parser))
         figures = measure_plain(read.steps, _policy(log, format_, window), measures_of(parser))
-    result = _result(run)
     evidence = read.replace(steps=logged or read.steps)
     # If the log is gone, only the result says what the checks found.
     outcomes = _outcomes(known, result, evidence, parser, figures) if parser else result.checks if result else ()
@@ -293,12 +294,17 @@ def _run(log: LogFile) -> Run | None:
         return None
 
 
-def _stored_steps(run: Run) -> list[Step]:
-    """The steps stored in the folder of a finished run; empty if it is not finished or they cannot be read."""
+def _stored_steps(run: Run, result: Result | None) -> tuple[list[Step], str | None]:
+    """The steps stored in the folder of a finished run, none if it is not finished; and what is wrong with them."""
+    if not (run.path / RESULT).is_file():
+        return [], None
     try:
-        return read_steps(run.path) if (run.path / RESULT).is_file() else []
-    except LlmbxError:
-        return []
+        found = read_steps(run.path)
+    except LlmbxError as error:
+        return [], f"{error}; the log is measured"
+    seen = result.steps_seen if result is not None else 0
+    short = f"{STEPS} has {len(found)} of {seen} steps; the log is measured, if it is there"
+    return found, short if len(found) < seen else None
 
 
 def _steady(chosen: Row, row: Callable[[str | None], Row]) -> Steady | None:

@@ -171,3 +171,16 @@ def test_measures_are_measured_again_over_another_window(run_factory: RunFactory
         "only 3 of the 5 measured steps have the measure images"
     ]
     assert [line for line in save_window(run, last, plugins, "31-40").warnings if "measure" in line] == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "not a step"])
+def test_damaged_steps_are_named(run_factory: RunFactory, parse: Call, damage: str) -> None:
+    """The factory writes no log, so that what is left of the steps is all there is."""
+    run = run_factory.put(noise(1, 2.0))
+    lines = (run.path / STEPS).read_text().splitlines(keepends=True)
+    kept = lines[:30] if damage == "cut" else [*lines[:29], "[1, 2]\n", *lines[30:]]
+    (run.path / STEPS).write_text("".join(kept))
+    row = one(parse(run.record.run_id, "--window", "11-20", "--format", "json"))
+    said = f"steps.jsonl has 30 of {len(lines)} steps" if damage == "cut" else "steps.jsonl: line 30 is not a valid step"
+    assert any(said in note for note in row["notes"])
+    assert row["steps_measured"] == (10 if damage == "cut" else 0)
