@@ -181,6 +181,8 @@ def test_damaged_steps_are_named(run_factory: RunFactory, parse: Call, damage: s
     kept = lines[:30] if damage == "cut" else [*lines[:29], "[1, 2]\n", *lines[30:]]
     (run.path / STEPS).write_text("".join(kept))
     row = one(parse(run.record.run_id, "--window", "11-20", "--format", "json"))
-    said = f"steps.jsonl has 30 of {len(lines)} steps" if damage == "cut" else "steps.jsonl: line 30 is not a valid step"
+    said = (
+        f"steps.jsonl has 30 of {len(lines)} steps" if damage == "cut" else "steps.jsonl: line 30 is not a valid step"
+    )
     assert any(said in note for note in row["notes"])
     assert row["steps_measured"] == (10 if damage == "cut" else 0)
