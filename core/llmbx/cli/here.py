@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..model import Expected, Reference, Value, Workload
 from ..model.workload import Kind
 from ..plugins.manager import Plugins
-from ..run.expectation import duration, expected
+from ..run.expectation import duration
 from .options import Workspace
 from .output import Row
 
@@ -46,8 +46,8 @@ class Known(Value, frozen=True):
 Case = tuple[str, str, str, str, int]
 """Workload, size, dtype, GPU type and number of GPUs."""
 
-Predict = Callable[[Workload, Case], Expected]
-"""The prediction for a case."""
+Predict = Callable[[Workload, Case], tuple[Expected, bool]]
+"""The prediction for a case, and whether it can fit the memory of the GPU."""
 
 
 def machine(gpu_type: str | None, origin: str, gpus: Mapping[str, hardware.GpuType]) -> Machine:
@@ -73,12 +73,16 @@ def no_gpu() -> str:
 def rows(
     chosen: Iterable[Workload], here: Machine, measured: Mapping[Case, Known], predict: Predict
 ) -> list[Row]:  # fmt: skip
-    """One row for each size, dtype and largest scale that the machine can run; for a cluster one for each scale."""
-    return [
+    """One row for each size, dtype and largest scale that the machine can run; for a cluster one for each scale.
+
+    What cannot fit the memory by its prediction is left out, unless it has run.
+    """
+    found = (
         _row(workload, size, dtype, count, here, measured, predict)
         for workload in chosen
         for size, dtype, count in _cases(workload, here)
-    ]
+    )
+    return [row for row in found if row is not None]
 
 
 def measurements(install: Install, plugins: Callable[[], Plugins]) -> dict[Case, Known]:
@@ -112,9 +116,12 @@ def _cases(workload: Workload, here: Machine) -> Iterator[tuple[str, str, int]]:
 def _row(
     workload: Workload, size: str, dtype: str, gpus: int, here: Machine, measured: Mapping[Case, Known],
     predict: Predict,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any] | None:  # fmt: skip
     case = (workload.name, size, dtype, here.gpu_type, gpus)
-    known = _completed(measured.get(case) or _published(workload, case), predict(workload, case))
+    expected, fits = predict(workload, case)
+    if not fits and case not in measured:
+        return None
+    known = _completed(measured.get(case) or _published(workload, case), expected)
     seconds = known.step_time_s * STEPS if known.step_time_s is not None else None
     kind = "mini" if size == workloads.MINI else "part of a model" if workload.sizes[size].proxy else "benchmark"
     return {
@@ -167,19 +174,19 @@ def predictions(workspace: Workspace) -> Predict:
     """Predict by the configuration of the catalog. Why nothing can be predicted is printed to stderr, once."""
     said: set[str | None] = {None}
 
-    def predict(workload: Workload, case: Case) -> Expected:
+    def predict(workload: Workload, case: Case) -> tuple[Expected, bool]:
         name, size, dtype, gpu_type, gpus = case
         if gpu_type == workloads.CPU or size == workloads.MINI:
-            return Expected()
+            return Expected(), True
         request = Request(workload=name, plugin=workload.plugin, size=size, dtype=dtype, gpu_type=gpu_type, gpus=gpus)
         try:
-            found = expected(workspace.resolve(request), workspace.plugins, workspace.install)
+            found, needs = workspace.expected(workspace.resolve(request))
         except UsageError as error:
-            found = Expected(unknown_because=str(error))
+            found, needs = Expected(unknown_because=str(error)), []
         if found.unknown_because not in said:
             said.add(found.unknown_because)
             click.echo(f"llmbx: not predicted: {found.unknown_because}", err=True)
-        return found
+        return found, all(finding.warning for finding in needs)
 
     return predict
 

@@ -28,7 +28,7 @@ def command(plugin: str | None, here: bool, cluster: str | None, workload: str |
 
     --here lists what the GPUs of this machine can run, or those of the cluster profile: each size with the number of
     GPUs, and, where they are known, the memory of a GPU and the time of 50 steps, from the newest run of this install
-    or the published figure, else predicted.
+    or the published figure, else predicted. What cannot fit the memory by its prediction is left out.
 
     \b
     Examples:

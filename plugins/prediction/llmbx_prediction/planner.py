@@ -101,7 +101,7 @@ def plan(target: Target, predictor: Predictor, rows: Sequence[Row], workspace: W
     candidates = [case for case in _candidates(base) if allowed(case)]
     if not candidates:
         raise UsageError(f"--best: no valid configuration of {base.model.name} on {base.gpus} GPUs with GBS {base.gbs}")
-    limit = memory.limit_gb(base.gpu_type)
+    limit = predictor.limit_gb(base.gpu_type)
     fitting = [case for case in candidates if _needs(case) <= HEADROOM * (limit or float("inf"))]
     times = _times(predictor, fitting)
     order = np.argsort(times, kind="stable")

@@ -110,10 +110,14 @@ UNKNOWN = Estimate(value=None, low=None, high=None)
 
 
 class Predictor:
-    """Predictions that are calibrated on published figures, and the user's own."""
+    """Predictions that are calibrated on published figures, and the user's own.
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    `memory_gb` has the memory of GPU types that the user changed.
+    """
+
+    def __init__(self, rows: Sequence[Row], memory_gb: Mapping[str, float | None] | None = None) -> None:
         self.calibration = calibration()
+        self._memory_gb = memory_gb or {}
         self._only_shipped = tuple(rows) == tuple(table.shipped())
         self.used = usable(rows)
 
@@ -122,6 +126,10 @@ class Predictor:
         """What the figures say."""
         cases, seconds = tuple(case for _, case, _ in self.used), tuple(time for *_, time in self.used)
         return _learned(cases, seconds, self._only_shipped)
+
+    def limit_gb(self, gpu_type: str) -> float | None:
+        """Memory of a GPU type in GB as it is sold: the user's own, else that of the rates."""
+        return self._memory_gb.get(gpu_type) or memory.limit_gb(gpu_type)
 
     def nearest(self, case: Case) -> tuple[Row, dict[str, float]] | None:
         """The nearest figure, and what differs."""
@@ -147,7 +155,7 @@ class Predictor:
             tokens_per_s_per_gpu=_rate(step, case.tokens_per_gpu), flops_convention="causal", terms=terms,
             memory_gb=Estimate(value=needed.total_gb, low=needed.low_gb, high=needed.high_gb) if needed else UNKNOWN,
             memory_terms_gb=needed.terms_gb if needed else None, calibrated_on=self._basis(case),
-            nearest=_nearest(near), unknown_because=reason, notes=_notes(case, needed),
+            nearest=_nearest(near), unknown_because=reason, notes=_notes(case, needed, self.limit_gb(case.gpu_type)),
         )  # fmt: skip
 
     def _why_unknown(self, case: Case) -> str | None:
@@ -226,8 +234,7 @@ def _nearest(near: tuple[Row, dict[str, float]] | None) -> Nearest | None:
     )  # fmt: skip
 
 
-def _notes(case: Case, needed: memory.Memory | None) -> tuple[str, ...]:
-    limit = memory.limit_gb(case.gpu_type)
+def _notes(case: Case, needed: memory.Memory | None, limit: float | None) -> tuple[str, ...]:
     if needed is None or limit is None or needed.total_gb <= limit * GIB_GB:
         return ()
     return (f"{needed.total_gb:.0f} GB are more than the {limit * GIB_GB:.0f} GB of {case.gpu_type}",)

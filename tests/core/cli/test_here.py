@@ -108,6 +108,17 @@ def test_the_newest_valid_run_of_the_install_gives_time_and_memory(
     assert row["from"].startswith("run ")
 
 
+def test_what_cannot_fit_the_memory_is_left_out(stand_in_nvidia_smi: Machine, tmp_path: Path) -> None:
+    cluster = '[clusters.old]\ngpu_type = "h100"\n'
+    (tmp_path / "llmbx.toml").write_text(cluster)
+    whole = json.loads(_list("llama3.1", "--cluster", "old", "--format", "json").stdout)
+    (tmp_path / "llmbx.toml").write_text(cluster + "[gpus.h100]\nmemory_gb = 40\n")
+    small = json.loads(_list("llama3.1", "--cluster", "old", "--format", "json").stdout)
+    assert ("405b", "bf16") in {(row["size"], row["dtype"]) for row in whole}
+    assert all(row["memory_gb"] is None or row["memory_gb"] < 55 for row in small)
+    assert {row["size"] for row in small} >= {"8b", "mini"} and len(small) < len(whole)
+
+
 def test_what_fits_the_cluster_of_a_profile(stand_in_nvidia_smi: Machine, tmp_path: Path) -> None:
     (tmp_path / "llmbx.toml").write_text('[clusters.big]\ngpu_type = "gb200"\n[clusters.bare]\n')
     found = json.loads(_list("grok1", "--cluster", "big", "--format", "json").stdout)

@@ -223,6 +223,12 @@ def test_sharding_and_recomputation_save_the_memory_that_they_are_for() -> None:
     assert again["activations"] < 0.2 * whole["activations"]
 
 
+def test_the_memory_of_a_gpu_type_is_the_users(predictor: Predictor) -> None:
+    asked = case(pp=1, vp=1, tp=1)
+    changed = Predictor(table.shipped(), {asked.gpu_type: 100_000.0})
+    assert "more than the" in predictor.predict(asked, "").notes[0] and changed.predict(asked, "").notes == ()
+
+
 def test_what_does_not_fit_says_so(answer: Answer) -> None:
     words = ("predict", "llama3.1-405b", "--gpu-type", "h100", "--gpus", "8", "--dtype", "bf16")
     found = answer(*words, *[word for key in ("tp", "pp", "cp", "vp") for word in ("--set", f"{key}=1")])

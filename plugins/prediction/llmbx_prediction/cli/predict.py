@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.api import UsageError
+from llmbx.api import UsageError, hardware
 from llmbx.api.verbs import completion, load_workspace, output, parse_pairs
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ def command(
                   given["release"], parse_pairs("--set", settings))  # fmt: skip
     if len(names) > 2:
         raise UsageError(f"expected one workload, got {', '.join(names)}")
-    found, predictor = target(asked, rows, workspace), Predictor(rows)
+    changed = hardware.extend(workspace.config.gpus)
+    found = target(asked, rows, workspace)
+    predictor = Predictor(rows, {name: changed[name].memory_gb for name in workspace.config.gpus})
     if best:
         _print_plan(_plan(found, predictor, rows, workspace, top), format_)
     else:
