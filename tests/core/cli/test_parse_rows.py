@@ -156,11 +156,12 @@ def test_files_without_a_format(tmp_path: Path) -> None:
     ("name", "content", "cause"),
     [
         ("log-a.out", b"", "the file is empty"),
-        ("a.gz", gzip.compress(b"step 1"), "the file is compressed (gzip): decompress it first, gunzip -k "),
+        ("a.gz", gzip.compress(b"step 1", mtime=0), "the file is compressed (gzip): decompress it first, gunzip -k "),
         ("a.xz", lzma.compress(b"step 1"), "the file is compressed (xz): decompress it first, unxz -k "),
         ("a.bz2", bz2.compress(b"step 1"), "the file is compressed (bzip2): decompress it first, bunzip2 -k "),
         ("a.txt", "step 1".encode("utf-16"), "the file is UTF-16 text: convert it first, iconv -f UTF-16 -t UTF-8 "),
     ],
+    ids=("empty", "gzip", "xz", "bzip2", "UTF-16"),
 )
 def test_a_file_that_is_no_text_of_a_log_has_its_reason(tmp_path: Path, name: str, content: bytes, cause: str) -> None:
     (tmp_path / name).write_bytes(content)
