@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from llmbx.catalog.references import load_published
 from llmbx.catalog.workloads import load_workload
 from llmbx.cli.parse import command as parse
-from llmbx.cli.parse_rows import parse_logs, table
+from llmbx.cli.parse_rows import parse_logs
+from llmbx.cli.parse_table import table
 from llmbx.config.install import Install
 from llmbx.config.profiles import load_config
 from llmbx.errors import LlmbxError

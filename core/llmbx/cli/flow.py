@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import UsageError
-from ..model import Result, RunSpec, Workload
+from ..model import Expected, Result, RunSpec, Workload
 from .options import Workspace
 from .output import print_json
 
@@ -72,27 +72,17 @@ def once(
     JSON as one array. `pair` is the position among alternating runs, `allowed` the tolerated slowdown against the
     published figure (a fraction). Raises `UsageError` for an invalid specification.
     """
-    from ..run.context import admit, findings
-    from ..run.expectation import announced
     from ..run.pipeline import attend, start
-    from ..run.preconditions import site_findings
     from .progress import Progress
 
     if detach and spec.retries and spec.origins.get("retries") == "--retries":
         raise UsageError("--retries cannot be combined with --detach: retrying needs a process that follows the run")
     workspace.install.ensure()
     spec, context = enter_here(spec, workspace, force)
-    found = [*findings(spec, context.framework), *site_findings(spec, workspace.install)]
-    prediction, too_much = workspace.expected(spec, found)
-    found += too_much
-    spec = admit(spec, found, force)
+    spec, prediction, lines = _admitted(spec, workspace, context, force)
     progress = Progress(spec)
-    for line in _opening(spec, workspace, context.launcher.summary):
+    for line in lines:
         progress.note(line)
-    if (said := announced(prediction, spec)) is not None:
-        progress.note(said)
-    for finding in found:
-        progress.note(f"note: {finding.problem}; {finding.fix}")
     run = start(
         spec, context, progress.note, command=tuple(sys.argv[1:]), offline=offline, group=group, repeats=source,
         detach=detach, pair=pair, expected=prediction,
@@ -113,6 +103,23 @@ def once(
     if format_ == "text" or (format_ == "json" and group is None):
         _print(result, run, workspace, spec, format_, allowed)
     return result
+
+
+def _admitted(
+    spec: RunSpec, workspace: Workspace, context: RunContext, force: bool
+) -> tuple[RunSpec, Expected, list[str]]:  # fmt: skip
+    """The specification if its findings allow it to run, its prediction, and the lines to print before the start."""
+    from ..run.context import admit, findings
+    from ..run.expectation import announced
+    from ..run.preconditions import site_findings
+
+    found = [*findings(spec, context.framework), *site_findings(spec, workspace.install)]
+    prediction, too_much = workspace.expected(spec, found)
+    found += too_much
+    spec = admit(spec, found, force)
+    said = announced(prediction, spec)
+    lines = [*_opening(spec, workspace, context.launcher.summary), *([said] if said else [])]
+    return spec, prediction, [*lines, *(f"note: {finding.problem}; {finding.fix}" for finding in found)]
 
 
 def _left(run: Run, attended: bool, name: str) -> str:

@@ -91,7 +91,7 @@ def command(
 
 def _print(rows: Sequence[Row], format_: str, full_names: bool) -> None:
     """Print the rows; below a table, the causes and warnings on stderr."""
-    from .parse_rows import as_csv, columns, table
+    from .parse_table import as_csv, columns, table
 
     if format_ == "json":
         print_json([{name: value for name, value in asdict(row).items() if name != "unit"} for row in rows])

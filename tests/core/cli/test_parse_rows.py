@@ -19,7 +19,8 @@ from click.testing import CliRunner, Result
 
 import llmbx.plugins.manager
 from llmbx.cli.parse import command
-from llmbx.cli.parse_rows import Row, parse_logs, table
+from llmbx.cli.parse_rows import Row, parse_logs
+from llmbx.cli.parse_table import table
 from llmbx.errors import InfraError, UsageError
 from llmbx.logs.find import find_logs
 from llmbx.logs.parser import LogFormat, Record

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.cli.parse_rows import Row, parse_logs, table
+from llmbx.cli.parse_rows import Row, parse_logs
+from llmbx.cli.parse_table import table
 from llmbx.errors import UsageError
 from llmbx.logs.find import find_logs, sniff
 from llmbx.model import RunSpec
