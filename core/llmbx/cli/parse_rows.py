@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-
 from ..checks import GROUPS, first, run_checks, texts
 from ..checks.base import OWN_CHECK
 from ..errors import InfraError, LlmbxError
