@@ -70,7 +70,8 @@ class Record(Value, frozen=True):
     `group` joins the repeats of one command, `repeats` is the run that `--from` repeated, `sweep` the position in a
     sweep, `pair` that in runs which alternate (`--against`). `attempt` counts from 0, `attempts` are the earlier ones.
     `owner` is also the process that follows the run and starts the next attempt. `user` is the user who started it.
-    `id` is the short id; older versions wrote none (see `name`). `expected` is what was predicted.
+    `id` is the short id; older versions wrote none (see `name`). `expected` is what was predicted. `captured_by` are
+    the profilers that record a phase at the framework's request (`Phase.capture`), in addition to those of the spec.
     """
 
     run_id: str
@@ -95,6 +96,7 @@ class Record(Value, frozen=True):
     user: str | None = None
     pair: PairMark | None = None
     expected: Expected = Expected()
+    captured_by: tuple[str, ...] = ()
     id: str = ""
     schema_version: int = 2
 

@@ -10,17 +10,19 @@ from ..measure import stats
 from ..measure.figures import profiled_numbers
 from ..model import Finding, RunSpec, Step
 from ..plugins.manager import Plugins
+from ..record.folder import Run
 from .verdict import Verdict
 
 
-def analyze_artifacts(
-    spec: RunSpec, run_dir: Path, plugins: Plugins, verdict: Verdict
-) -> tuple[Verdict, tuple[str, ...]]:
+def analyze_artifacts(run: Run, plugins: Plugins, verdict: Verdict) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict after the profilers have analyzed the run's folder, and their warnings.
 
-    A finding that is not a warning fails a run whose data is valid; any other run already has a cause.
+    A finding that is not a warning fails a run whose data is valid; any other run already has a cause. Findings of a
+    profiler that only the framework asked for are warnings: a phase fails by itself without a file that it needs.
     """
-    found = [finding for name in spec.profilers for finding in _analyze(name, spec, run_dir, plugins)]
+    spec, own = run.record.spec, run.record.captured_by
+    found = [finding for name in spec.profilers for finding in _analyze(name, spec, run.path, plugins)]
+    found += [f.replace(warning=True) for name in own for f in _analyze(name, spec, run.path, plugins)]
     errors = [finding for finding in found if not finding.warning]
     warnings = tuple(_line(finding) for finding in found if finding.warning)
     if not errors or not verdict.data_valid:

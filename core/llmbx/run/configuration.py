@@ -14,6 +14,7 @@ from ..catalog.configuration import compare_configurations, not_permitted
 from ..errors import InfraError, LlmbxError, PluginError, UsageError
 from ..files import read_record, write_atomic
 from ..model import FINAL, ConfigurationProgram, ExpectedConfiguration, Image, ImageRequest, Result, RunSpec, Value
+from ..model.configuration import REFUSED
 from ..plugins.manager import Plugins
 from ..record.folder import Run
 from ..runtimes.base import Progress
@@ -137,7 +138,9 @@ def _environment(program: ConfigurationProgram, plugins: Plugins, install: Path,
 
 
 def _start(program: ConfigurationProgram, image: Image, folder: Path) -> None:
-    """Run the program. Raises `InfraError` with the last line of its stderr."""
+    """Run the program. Raises an error with the last line of its stderr: `UsageError` if the framework refuses the
+    specification, else `InfraError`.
+    """
     env = {**os.environ, **program.env}
     done = subprocess.run(
         [image.python, *program.argv], cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -145,7 +148,8 @@ def _start(program: ConfigurationProgram, image: Image, folder: Path) -> None:
     )  # fmt: skip
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no error message"]
-        raise InfraError(f"the configuration cannot be built in {image.reference}: {lines[-1].strip()}")
+        kind = UsageError if done.returncode == REFUSED else InfraError
+        raise kind(f"the configuration cannot be built in {image.reference}: {lines[-1].strip()}")
 
 
 def with_evidence(result: Result, run: Run, plugins: Plugins) -> Result:

@@ -169,7 +169,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     lasted = elapsed(status.started, status.ended)
     found = gather(run, log, parser.prints, figures, first=first, ended_well=well, configured=facts, lasted_s=lasted)
     verdict, outcomes = decide(verdict, found, plugins.checks(spec))
-    verdict, notes = analyze_artifacts(spec, run.path, plugins, verdict)
+    verdict, notes = analyze_artifacts(run, plugins, verdict)
     notes += profiling_overhead(spec, log.steps, figures.step_time_s.median, first)
     result = build_result(run.record, status, figures).replace(
         status=verdict.status,

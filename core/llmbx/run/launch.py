@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
+from typing import Any
 
 from ..files import write_atomic
 from ..launchers.script import PLANNED, SCRIPT
@@ -16,27 +17,39 @@ from .hub import cache_variables
 
 @dataclasses.dataclass(frozen=True)
 class Rendered:
-    """A run that is ready to start: the launch, the runtime's wrapping of each phase, and the script."""
+    """A run that is ready to start: the launch, the runtime's wrapping of each phase, and the script.
+
+    `captured_by` are the profilers that wrap the launch in addition to those of the run.
+    """
 
     launch: Launch
     wrappings: tuple[Wrapping, ...]
     script: str
+    captured_by: tuple[str, ...] = ()
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What the run's record keeps of it: one rank's command line by phase, and `captured_by`."""
+        return {
+            "commands": {phase.role: phase.argv for phase in self.launch.phases},
+            "captured_by": self.captured_by,
+        }
 
 
 def render(spec: RunSpec, context: RunContext, image: Image, folder: Path) -> Rendered:
     """Build the framework's launch, wrap it in profilers and runtime, and render the launcher's script. Pure."""
     launch = context.framework.build_command(spec, image)
-    for profiler in wrappers(spec, launch, context.plugins):
+    own = captured_by(spec, launch, context.plugins)
+    for profiler in (*spec.profilers, *own):
         launch = context.plugins.ask(profiler, "wrap_command", spec=spec, launch=launch) or launch
     wrappings = tuple(context.runtime.wrap(spec, launch, phase, image, folder) for phase in launch.phases)
-    return Rendered(launch, wrappings, context.launcher.render(spec, launch, wrappings, folder))
+    return Rendered(launch, wrappings, context.launcher.render(spec, launch, wrappings, folder), own)
 
 
-def wrappers(spec: RunSpec, launch: Launch, plugins: Plugins) -> tuple[str, ...]:
-    """Return the profilers that wrap a launch, in order: those of the run, then those that its phases need."""
+def captured_by(spec: RunSpec, launch: Launch, plugins: Plugins) -> tuple[str, ...]:
+    """Return the profilers that phases of a launch need, and that are none of the run's."""
     needed = [phase.capture.tool for phase in launch.phases if phase.capture]
-    own = [tool for tool in dict.fromkeys(needed) if tool not in spec.profilers and tool in plugins.profilers()]
-    return (*spec.profilers, *own)
+    return tuple(tool for tool in dict.fromkeys(needed) if tool not in spec.profilers and tool in plugins.profilers())
 
 
 def plan(spec: RunSpec, context: RunContext) -> tuple[Image, Path, Rendered]:

@@ -83,7 +83,7 @@ def _start(context: RunContext, record: Record, folder: Path, progress: Progress
     rendered = render(spec, context, image, folder)
     write_files(folder, rendered)
     record = record.replace(
-        commands={phase.role: phase.argv for phase in rendered.launch.phases},
+        **rendered.recorded,
         image=image,
         versions=image.versions,
         prepare_s=round(time.monotonic() - began, 3),

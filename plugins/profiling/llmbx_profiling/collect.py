@@ -13,7 +13,7 @@ from llmbx.api import ranks as rank_lists
 
 from . import nsys_tools
 from .analysis import secret_scan, sources
-from .names import FOLDER, parse_name
+from .names import ENDED_EARLY, FOLDER, parse_name
 
 REPORT = ".nsys-rep"
 STREAM = ".qdstrm"
@@ -41,8 +41,9 @@ def collect(run_dir: Path, environ: Mapping[str, str]) -> list[PhaseProfiles]:
 def _phase(run_dir: Path, entry: dict[str, Any], per_node: int, environ: Mapping[str, str]) -> PhaseProfiles:
     name = Path(entry["name"])
     files, findings = _imported(_candidates(run_dir / name.parent, name.name, per_node), environ)
-    missing = _missing_finding(entry, name.name, files, per_node)
-    if missing:
+    missing = _missing_finding(entry, name.name, files, per_node, run_dir)
+    # The launcher checks the required files of a phase that ran, so those of such a phase need no check here.
+    if missing and not entry.get("may_be_skipped"):
         findings.append(missing)
     findings += [mark_secrets(file, names) for file in files if (names := secrets_in(file, environ))]
     return PhaseProfiles(files=tuple(files), findings=tuple(findings))
@@ -69,9 +70,10 @@ def _imported(candidates: Iterable[Path], environ: Mapping[str, str]) -> tuple[l
     return files, findings
 
 
-def _missing_finding(entry: dict[str, Any], template: str, files: Sequence[Path], per_node: int) -> Finding | None:
+def _missing_finding(
+    entry: dict[str, Any], template: str, files: Sequence[Path], per_node: int, run_dir: Path
+) -> Finding | None:
     ranks: list[int] = entry["ranks"]
-    start, stop = entry["steps"]
     file_ranks = [parse_name(template, file.stem, per_node) for file in files]
     present = {found.rank for found in file_ranks if found is not None and found.rank is not None}
     missing = [rank for rank in ranks if rank not in present] if present else ranks[len(files) :]
@@ -81,11 +83,23 @@ def _missing_finding(entry: dict[str, Any], template: str, files: Sequence[Path]
         who = f"{len(missing)} of {len(ranks)} ranks" if len(ranks) > 1 else f"rank {ranks[0]}"
     else:
         who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {rank_lists.spell(missing)}"
+    why, fix = _why_missing(entry, [rank for rank in missing if (run_dir / f"{ENDED_EARLY}{rank}").exists()])
     return Finding(
         rule="profile_missing",
-        problem=f"{who} wrote no profile of phase {entry['role']}: the capture of steps {start}-{stop} never started",
-        fix=f"check that the run reaches step {start} and that the program starts the capture on that rank",
+        problem=f"{who} wrote no profile of phase {entry['role']}: {why}",
+        fix=fix,
         warning=not entry.get("required", True),
+    )
+
+
+def _why_missing(entry: dict[str, Any], ended_early: Sequence[int]) -> tuple[str, str]:
+    start, stop = entry["steps"]
+    if ended_early:
+        ranks = f"rank{'s' if len(ended_early) > 1 else ''} {rank_lists.spell(ended_early)}"
+        return f"nsys ended before the program on {ranks}", "read its last message in the log, and profile again"
+    return (
+        f"the capture of steps {start}-{stop} never started",
+        f"check that the run reaches step {start} and that the program starts the capture on that rank",
     )
 
 

@@ -10,6 +10,9 @@ from llmbx.api import RunSpec, Value
 FOLDER = "nsys_profile"
 """Folder of the profiles in the run folder, as in the recipes."""
 
+ENDED_EARLY = f"{FOLDER}/ended-early-"
+"""Beginning of the name of the file that `start.sh` writes if nsys ended before the program; the end is the rank."""
+
 DOMAIN = "llmbx"
 """NVTX domain of the ranges pushed by a framework's entry script: `profile` around all profiled steps, and one `step`
 per step, with the step number (from zero) as payload."""

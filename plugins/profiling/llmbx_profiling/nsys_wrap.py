@@ -31,7 +31,7 @@ class ExpectedFiles(Value, frozen=True):
     """The profiles that a phase is expected to write, one per rank.
 
     `steps` is [start, stop), counted from zero. `name` is a path in the run folder without suffix that still contains
-    the rank fields.
+    the rank fields. A phase that is skipped on a condition (`Phase.skip_if`) may write none.
     """
 
     role: str
@@ -39,6 +39,7 @@ class ExpectedFiles(Value, frozen=True):
     ranks: tuple[int, ...]
     steps: tuple[int, int]
     required: bool = True
+    may_be_skipped: bool = False
 
 
 def wrap(
@@ -116,7 +117,14 @@ def _capture_files(spec: RunSpec, launch: Launch, phase: Phase, capture: Capture
     name = capture.output or f"{FOLDER}/{ProfileSpec(start=0, stop=1, tool=TOOL).name}-{phase.role}"
     name = fill_template(name, spec, launch.nodes, len(chosen))
     steps = (capture.start, capture.stop)
-    return ExpectedFiles(role=phase.role, name=name, ranks=chosen, steps=steps, required=capture.required)
+    return ExpectedFiles(
+        role=phase.role,
+        name=name,
+        ranks=chosen,
+        steps=steps,
+        required=capture.required,
+        may_be_skipped=phase.skip_if is not None,
+    )
 
 
 def _wrap_phase(

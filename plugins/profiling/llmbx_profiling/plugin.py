@@ -49,13 +49,19 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch:
 
 @hookimpl
 def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
-    """Check that every requested rank wrote its profile, and summarize small profiles."""
+    """Check that every requested rank wrote its profile, and summarize small profiles.
+
+    A profile that the recipe needs, and the user did not ask for, is checked and not summarized.
+    """
     import os
 
-    from .post_run import findings
+    from .nsys_wrap import TOOL
+    from .post_run import collected, findings
     from .settings import tool_environ
 
-    return findings(run_dir, tool_environ(spec, os.environ))
+    environ = tool_environ(spec, os.environ)
+    requested = spec.profile is not None and spec.profile.tool == TOOL
+    return findings(run_dir, environ) if requested else collected(run_dir, environ)[1]
 
 
 @hookimpl

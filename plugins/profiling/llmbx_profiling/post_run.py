@@ -23,9 +23,7 @@ ANALYSIS = f"{FOLDER}/analysis.json"
 
 def findings(run_dir: Path, environ: Mapping[str, str] = os.environ) -> list[Finding]:
     """Return all findings on the profiles of the run in `run_dir`. Writes `analysis.json` next to the profiles."""
-    found = collect(run_dir, environ)
-    found_before = [finding for phase in found for finding in phase.findings]
-    files = [file for phase in found for file in phase.files]
+    files, found_before = collected(run_dir, environ)
     if not files:
         return found_before
     size = sum(file.stat().st_size for file in files)
@@ -38,6 +36,12 @@ def findings(run_dir: Path, environ: Mapping[str, str] = os.environ) -> list[Fin
             ),
         ]
     return [*found_before, *_analyze(run_dir, files, environ)]
+
+
+def collected(run_dir: Path, environ: Mapping[str, str] = os.environ) -> tuple[list[Path], list[Finding]]:
+    """Return the profiles of the run in `run_dir`, and findings on missing, unfinished and secret-containing ones."""
+    phases = collect(run_dir, environ)
+    return [file for phase in phases for file in phase.files], [f for phase in phases for f in phase.findings]
 
 
 def sections(run_dir: Path) -> tuple[Section, ...]:

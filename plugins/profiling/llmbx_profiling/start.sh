@@ -1,15 +1,30 @@
 # usage: start.sh HOST_PROFILER PROFILER… start.sh PROGRAM…     runs PROGRAM under PROFILER
 # Retries if the profiler fails before the program starts: on a busy machine, nsys sometimes exits with "End of file" or
-# "Agent launcher failed". HOST_PROFILER is the host's profiler, for images without one; empty if the host has none.
+# "Agent launcher failed". If it fails later ("Connection to Agent lost", exit code 0), the program goes on without it.
+# The exit code is that of the program, which the mark holds once it has ended; until then, it holds its process id.
+# HOST_PROFILER is the host's profiler, for images without one; empty if the host has none.
 if [ "${LLMBX_PROFILER_MARK-}" ]; then
-  : > "$LLMBX_PROFILER_MARK"
+  llmbx_mark=$LLMBX_PROFILER_MARK
   unset LLMBX_PROFILER_MARK
+  echo "runs $$" > "$llmbx_mark" # not with mv: without its agent, nsys ends every new process
   if [ "${LLMBX_OWN_LIBRARIES+set}" ]; then # restore the image's own library path for the program
     LD_LIBRARY_PATH=$LLMBX_OWN_LIBRARIES
     [ "$LD_LIBRARY_PATH" ] || unset LD_LIBRARY_PATH
     unset LLMBX_OWN_LIBRARIES
   fi
-  exec "$@"
+  llmbx_program='' llmbx_stopped=''
+  trap 'llmbx_stopped=yes; kill -TERM "$llmbx_program" 2> /dev/null' TERM # nsys stops its program with TERM
+  "$@" & # not in the foreground, where the trap would wait for the program
+  llmbx_program=$!
+  [ ! "$llmbx_stopped" ] || kill -TERM "$llmbx_program"
+  wait "$llmbx_program"
+  llmbx_code=$?
+  while kill -0 "$llmbx_program" 2> /dev/null; do # a signal interrupts wait
+    wait "$llmbx_program"
+    llmbx_code=$?
+  done
+  echo "ended $llmbx_code" > "$llmbx_mark"
+  exit "$llmbx_code"
 fi
 llmbx_host_profiler=$1
 shift
@@ -27,6 +42,7 @@ if ! command -v "$1" > /dev/null || { [ -x "$llmbx_host_profiler" ] && ! "$1" --
   fi
 fi
 LLMBX_PROFILER_MARK=nsys_profile/.started-$LLMBX_RANK
+rm -f "nsys_profile/ended-early-$LLMBX_RANK"
 NSYS_NVTX_PROFILER_REGISTER_ONLY=0
 export LLMBX_PROFILER_MARK NSYS_NVTX_PROFILER_REGISTER_ONLY
 for llmbx_try in 1 2 3; do
@@ -36,5 +52,21 @@ for llmbx_try in 1 2 3; do
   [ ! -e "$LLMBX_PROFILER_MARK" ] || break
   echo "llmbx: the profiler ended with exit code $llmbx_code before the program started (try $llmbx_try)" >&2
 done
+[ -e "$LLMBX_PROFILER_MARK" ] || exit "$llmbx_code"
+program_runs() {
+  read -r llmbx_state llmbx_value < "$LLMBX_PROFILER_MARK" # nothing while it is written
+  [ "$llmbx_state" != runs ] || llmbx_program=$llmbx_value
+  [ "$llmbx_state" != ended ] && kill -0 "$llmbx_program" 2> /dev/null
+}
+if program_runs; then
+  echo "llmbx: the profiler ended with exit code $llmbx_code while the program runs, which goes on without it" >&2
+  echo "$llmbx_code" > "nsys_profile/ended-early-$LLMBX_RANK" # for the finding on the missing profile
+  trap 'kill -TERM "$llmbx_program" 2> /dev/null' TERM
+  while program_runs; do sleep 0.2; done
+fi
+read -r llmbx_state llmbx_value < "$LLMBX_PROFILER_MARK"
 rm -f "$LLMBX_PROFILER_MARK"
-exit "$llmbx_code"
+case $llmbx_state in
+  ended) exit "$llmbx_value" ;;
+  *) exit $((llmbx_code ? llmbx_code : 137)) ;; # killed before it could write its exit code
+esac

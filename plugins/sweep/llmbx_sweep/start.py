@@ -72,8 +72,7 @@ class Starter:
         rendered = launching.render(spec, rooms, self._images[key], folder)
         record = records.new_record(
             run_id, spec, id=short_id, command=self.sweep.command, group=f"{self.sweep.sweep_id} {key}", sweep=mark,
-            commands={phase.role: phase.argv for phase in rendered.launch.phases},
-            image=self._images[key], versions=self._images[key].versions, prepare_s=0.0,
+            **rendered.recorded, image=self._images[key], versions=self._images[key].versions, prepare_s=0.0,
         )  # fmt: skip
         records.write_record(folder, record, durable=False)
         launching.write_files(folder, rendered)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ SUITES = ("bookworm", "trixie")
 """Debian's releases with Nsight Systems 2022.4 and 2023.4: two schemas of the export."""
 
 Profiled = Callable[..., Path]
+Done = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(autouse=True)
@@ -60,11 +62,42 @@ def unpacked(suite: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "usr" / "bin" / "nsys"
 
 
+def until_nsys_stays(profile: Callable[[], Done]) -> Done:
+    """The outcome of `profile()`, which is called again if nsys lost its agent, as it sometimes does on a busy machine.
+
+    llmbx says so (`test_a_program_goes_on_without_an_nsys_that_loses_its_agent`), and nothing else is tried again.
+    """
+    for _ in range(2):
+        done = profile()
+        if "nsys ended before the program" not in done.stdout:
+            return done
+    return profile()
+
+
+IMPORTER = "usr/lib/nsight-systems/host-linux-x64"
+"""Folder of `QdstrmImporter` in an unpacked nsys."""
+
+
+def without_importer(nsys: Path, folder: Path) -> Path:
+    """The same nsys as an image may have it: without the part that makes a report of a stream."""
+    prefix = nsys.parents[2]
+    shutil.copytree(prefix, folder, symlinks=True, copy_function=os.link)
+    (folder / "usr/lib/x86_64-linux-gnu/nsight-systems/host-linux-x64").unlink()
+    shutil.rmtree(folder / IMPORTER)
+    return folder / nsys.relative_to(prefix)
+
+
 @pytest.fixture
 def profiled(make_spec: Callable[..., RunSpec], tmp_path: Path) -> Profiled:
-    """`profiled(nsys, ranks=1, code=0, …)`: the folder of a run of ranks that train nothing, profiled with `nsys`."""
+    """`profiled(nsys, ranks=1, code=0, …)`: the folder of a run of ranks that train nothing, profiled with `nsys`.
 
-    def run(nsys: Path, ranks: int = 1, code: int = 0, keep_secrets: bool = False, **env: str) -> Path:
+    `during` is called with the folder while they run.
+    """
+
+    def run(
+        nsys: Path, ranks: int = 1, code: int = 0, keep_secrets: bool = False,
+        during: Callable[[Path], None] = lambda _: None, **env: str,
+    ) -> Path:  # fmt: skip
         folder = tmp_path / "run"
         name = "{workload}-{size}_{job}_{node}_{local_rank}"
         profile = ProfileSpec(tool="nsys", start=45, stop=50, ranks="all", name=name, keep_secrets=keep_secrets)
@@ -77,6 +110,7 @@ def profiled(make_spec: Callable[..., RunSpec], tmp_path: Path) -> Profiled:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
         started = [start_rank(folder, rank, ranks, env) for rank in range(ranks)]
+        during(folder)
         ended = [(process.wait(timeout=PATIENCE_S), process) for process in started]
         assert {rc for rc, _ in ended} == {code}, (folder / "rank-0.log").read_text()
         return folder

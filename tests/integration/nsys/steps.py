@@ -1,6 +1,7 @@
 """A program with steps, ranged as a framework's entry script has to: steps.py START STOP STEPS. Trains nothing."""
 
 import os
+import pathlib
 import sys
 import time
 
@@ -9,6 +10,10 @@ import nvtx
 start, stop, steps = (int(text) for text in sys.argv[1:4])
 if os.environ.get("SAY_IT"):
     print("the token is", os.environ.get("HF_TOKEN"), flush=True)
+if wanted := os.environ.get("WAIT_FOR"):
+    print("program waits", flush=True)
+    while not pathlib.Path(wanted).exists():
+        time.sleep(0.01)
 for step in range(steps):
     if step == start and not os.environ.get("NEVER"):
         nvtx.push_range("profile", domain="llmbx")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from .conftest import IMPORTER, until_nsys_stays, without_importer
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -33,8 +36,9 @@ def test_the_report_holds_the_asked_steps(llmbx: Llmbx, shared_install: Path, on
         "--max-steps",
         "12",
     )
-    done = llmbx(*asked, install=shared_install, env={"LLMBX_NSYS": str(one_nsys)})
-    assert done.returncode == 0, done.stderr
+    env = {"LLMBX_NSYS": str(one_nsys)}
+    done = until_nsys_stays(lambda: llmbx(*asked, install=shared_install, env=env))
+    assert done.returncode == 0, done.stdout + done.stderr
     folder = latest(shared_install)
     result = json.loads((folder / "result.json").read_text())
     assert result["profiled"] and "profiled" in result["not_comparable_because"]
@@ -49,8 +53,13 @@ def test_the_report_holds_the_asked_steps(llmbx: Llmbx, shared_install: Path, on
     assert steps == pytest.approx(ranges["profile"]["total_s"], rel=0.05)
 
 
-def test_the_recipes_own_profile_leaves_a_figure(llmbx: Llmbx, shared_install: Path, one_nsys: Path) -> None:
-    """Steps 10 to 14 of the measured run are profiled, as the recipe does, and the run is measured all the same."""
+def test_the_recipes_own_profile_leaves_a_figure(
+    llmbx: Llmbx, shared_install: Path, one_nsys: Path, tmp_path: Path
+) -> None:
+    """Steps 10 to 14 of the measured run are profiled, as the recipe does, and the run is measured all the same.
+
+    Its nsys writes no report, only a stream: the report is made when the run has ended.
+    """
     asked = (
         "run",
         "--plugin",
@@ -65,13 +74,19 @@ def test_the_recipes_own_profile_leaves_a_figure(llmbx: Llmbx, shared_install: P
         "--window",
         "last",
     )
-    done = llmbx(*asked, "--set", "seed_profile=true", install=shared_install, env={"LLMBX_NSYS": str(one_nsys)})
-    assert done.returncode == 0, done.stderr
+    env = {
+        "LLMBX_NSYS": str(without_importer(one_nsys, tmp_path / "image")),
+        "PATH": f"{one_nsys.parents[2] / IMPORTER}:{os.environ['PATH']}",
+    }
+    done = until_nsys_stays(lambda: llmbx(*asked, "--set", "seed_profile=true", install=shared_install, env=env))
+    assert done.returncode == 0, done.stdout + done.stderr
     folder = latest(shared_install)
-    (report,) = (folder / "nsys_profile").glob("*.nsys-rep")
-    assert report.name == f"{folder.name}-perf.nsys-rep" and report.stat().st_size > 100_000
     result = json.loads((folder / "result.json").read_text())
-    assert (result["status"], result["profiled"]) == ("completed", False)
+    reports = list((folder / "nsys_profile").glob("*.nsys-rep"))
+    assert len(reports) == 1, (result["warnings"], (folder / f"log-{folder.name}.out").read_text()[-5000:])
+    (report,) = reports
+    assert report.name == f"{folder.name}-perf.nsys-rep" and report.stat().st_size > 100_000
+    assert (result["status"], result["profiled"], result["warnings"]) == ("completed", False, [])
     assert not any("profiled" in reason for reason in result["not_comparable_because"])
     assert (result["window"]["first"], result["window"]["last"], result["steps_measured"]) == (19, 19, 1)
     steps = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import shutil
+import signal
 import sqlite3
 import subprocess
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from click.testing import CliRunner
@@ -20,18 +23,23 @@ from llmbx_profiling.collect import SECRETS_SUFFIX
 from llmbx_profiling.post_run import findings
 from llmbx_profiling.pre_run import findings as before
 
+from ...patience import PATIENCE_S
+from .conftest import without_importer
+
 Profiled = Callable[..., Path]
-TOKEN = "hf_planted_token_of_the_tests_0123456789"
-API_KEY = "an-api-key-of-the-tests"
 
 
 @pytest.fixture(autouse=True)
 def here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests' nsys is the machine's, and a token is exported, as for a user."""
+    """The tests' nsys is the machine's, and a token is exported, as for a user.
+
+    Each test has tokens of its own: a report holds the environment of every process on the machine, and on a busy one
+    the agents of an earlier test's nsys may still be ending.
+    """
     nsys = request.getfixturevalue("nsys" if "nsys" in request.fixturenames else "one_nsys")
     monkeypatch.setenv("LLMBX_NSYS", str(nsys))
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    monkeypatch.setenv("MY_API_KEY", API_KEY)
+    monkeypatch.setenv("HF_TOKEN", f"hf_planted_token_{uuid4().hex}")
+    monkeypatch.setenv("MY_API_KEY", f"an-api-key-{uuid4().hex}")
 
 
 def exported(nsys: Path, report: Path, folder: Path) -> sqlite3.Connection:
@@ -87,8 +95,9 @@ def test_a_planted_token_is_not_in_the_profile(nsys: Path, profiled: Profiled, t
     report = folder / "nsys_profile" / "line-mini_local_0_0.nsys-rep"
     told = everything_in(nsys, report, tmp_path)
     assert b"in-the-environment" in told, "a report does hold the environment"
-    assert TOKEN.encode() not in told and API_KEY.encode() not in told
-    assert not any(TOKEN.encode() in path.read_bytes() for path in files_below(folder) if path.is_file())
+    planted = [os.environ[name].encode() for name in ("HF_TOKEN", "MY_API_KEY")]
+    assert not any(value in told for value in planted)
+    assert not any(value in path.read_bytes() for path in files_below(folder) if path.is_file() for value in planted)
 
 
 def test_a_token_that_is_kept_is_in_the_profile_and_that_is_said(one_nsys: Path, profiled: Profiled) -> None:
@@ -103,6 +112,48 @@ def test_the_programs_exit_code_passes(one_nsys: Path, profiled: Profiled) -> No
     assert [path.suffix for path in files_below(folder)].count(".nsys-rep") == 1
 
 
+def test_a_program_goes_on_without_an_nsys_that_loses_its_agent(one_nsys: Path, profiled: Profiled) -> None:
+    """nsys itself ends at once, with exit code 0."""
+
+    def kill_the_agent(folder: Path) -> None:
+        """Kill the agent of the nsys that runs in `folder`, once the program has started, and let the program go on."""
+        await_line(folder / "rank-0.log", "program waits")
+        (nsys,) = (pid for pid, argv in processes() if str(one_nsys) in argv[0] and working_folder(pid) == folder)
+        (agent,) = (pid for pid, argv in processes() if f"--session-name=profile-{nsys}" in argv)
+        os.kill(agent, signal.SIGKILL)
+        await_line(folder / "rank-0.log", "which goes on without it")
+        (folder / "go").touch()
+
+    folder = profiled(one_nsys, code=7, during=kill_the_agent, CODE="7", WAIT_FOR="go")
+    log = (folder / "rank-0.log").read_text()
+    assert "Connection to Agent lost" in log
+    assert "llmbx: the profiler ended with exit code 0 while the program runs" in log
+    (finding,) = findings(folder)
+    assert finding.rule == "profile_missing" and "nsys ended before the program on rank 0" in finding.problem
+
+
+def await_line(file: Path, text: str) -> None:
+    """Wait until the file contains the text."""
+    deadline = time.monotonic() + PATIENCE_S
+    while text not in file.read_text():
+        assert time.monotonic() < deadline, file.read_text()
+        time.sleep(0.01)
+
+
+def processes() -> Iterator[tuple[int, list[str]]]:
+    """The process ids of this machine with their command lines."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if argv := path.read_text(errors="replace").split("\0")[:-1]:
+                yield int(path.parent.name), argv
+
+
+def working_folder(pid: int) -> Path | None:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cwd").readlink()
+    return None
+
+
 def test_a_range_that_never_starts_is_noticed(nsys: Path, profiled: Profiled) -> None:
     """nsys leaves no file, exits with 0 and says nothing."""
     folder = profiled(nsys, NEVER="1")
@@ -110,15 +161,6 @@ def test_a_range_that_never_starts_is_noticed(nsys: Path, profiled: Profiled) ->
     (finding,) = findings(folder)
     assert not finding.warning and finding.rule == "profile_missing"
     assert "rank 0 wrote no profile" in finding.problem and "steps 45-50 never started" in finding.problem
-
-
-def without_importer(nsys: Path, folder: Path) -> Path:
-    """The same nsys as an image may have it: without the part that makes a report of a stream."""
-    prefix = nsys.parents[2]
-    shutil.copytree(prefix, folder, symlinks=True, copy_function=os.link)
-    (folder / "usr/lib/x86_64-linux-gnu/nsight-systems/host-linux-x64").unlink()
-    shutil.rmtree(folder / "usr/lib/nsight-systems/host-linux-x64")
-    return folder / nsys.relative_to(prefix)
 
 
 def test_a_stream_is_finished_where_the_importer_is(one_nsys: Path, profiled: Profiled, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from llmbx_profiling.analysis.sources import files_below
 
+from .conftest import until_nsys_stays
+
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Result = Callable[[Path], dict[str, Any]]
 TOKEN = "hf_planted_token_of_the_tests_0123456789"
@@ -41,7 +43,7 @@ def test_a_real_mini_is_profiled(
 
     The run's report says so, and where the time of those steps went.
     """
-    done = profile(workload, "--steps", "45-50", install=shared_install, timeout=1200)
+    done = until_nsys_stays(lambda: profile(workload, "--steps", "45-50", install=shared_install, timeout=1200))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the profile will be 1 file of about" in done.stderr
     folder = newest(shared_install)

@@ -83,6 +83,29 @@ def test_a_capture_that_is_not_required_only_warns(make_spec: MakeSpec, tmp_path
     assert [finding.warning for finding in found.findings] == [True]
 
 
+@pytest.mark.parametrize(
+    ("early", "says"), [([0], "on rank 0"), ([0, 8], "on ranks 0,8"), ([5], "steps 45-50 never started")]
+)
+def test_a_profile_that_nsys_did_not_finish_is_its_fault(
+    early: list[int], says: str, run_dir: Callable[..., Path]
+) -> None:
+    folder = run_dir("0,8", name="p_{rank}")
+    for rank in early:
+        (folder / f"nsys_profile/ended-early-{rank}").write_text("0\n")
+    (found,) = collect(folder, {})
+    (finding,) = found.findings
+    assert says in finding.problem and ("nsys ended before the program" in finding.problem) == (early != [5])
+
+
+def test_a_phase_that_may_be_skipped_need_not_leave_a_profile(make_spec: MakeSpec, tmp_path: Path) -> None:
+    """The phase that collects PGLE's profile is skipped if the profile is kept from an earlier run."""
+    capture = Capture(start=1, stop=2, tool="nsys", required=True, output="nsys_profile/prof")
+    phase = Phase(role="collect", argv=("x",), capture=capture, skip_if="kept.pbtxt")
+    launch = Launch(nodes=1, ranks_per_node=1, gpus_per_rank=1, phases=(phase,))
+    (found,) = collect(write(tmp_path, wrap(make_spec(gpus=1), launch)[0]), {})
+    assert found.findings == ()
+
+
 def test_a_stream_without_importer_is_an_error(run_dir: Callable[..., Path]) -> None:
     folder = run_dir("0", name="perf")
     left(folder, "perf.qdstrm")

@@ -1,12 +1,17 @@
-"""A profiler that fails before the program starts is retried; a program that fails is not."""
+"""A profiler that fails before the program starts is retried; a program that outlives its profiler is waited for."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import time
 from importlib import resources
 from pathlib import Path
 
 import pytest
+
+from ...patience import PATIENCE_S
 
 SCRIPT = str(resources.files("llmbx_profiling") / "start.sh")
 PROFILER = """#!/bin/sh
@@ -47,6 +52,68 @@ def test_a_program_that_fails_is_not_started_again(run) -> None:  # type: ignore
 def test_a_profiler_that_never_works_ends_the_rank_with_its_code(run) -> None:  # type: ignore[no-untyped-def]
     done, tries = run(9, "true")
     assert (done.returncode, tries) == (1, 3)
+
+
+DIES = """#!/bin/sh
+"$@" & # the agent is gone: nsys ends, its program does not
+while ! grep -qs runs "$LLMBX_PROFILER_MARK"; do sleep 0.01; done
+exit CODE
+"""
+"""Stands for an nsys that loses its agent while the program runs ("Connection to Agent lost", exit code 0)."""
+
+
+def start_with_profiler(folder: Path, profiler: str, program: str) -> subprocess.Popen[str]:
+    (folder / "nsys_profile").mkdir()
+    (folder / "profiler").write_text(profiler)
+    (folder / "profiler").chmod(0o755)
+    argv = ["/bin/sh", SCRIPT, "", folder / "profiler", "/bin/sh", SCRIPT, "/bin/sh", "-c", program]
+    env = {"PATH": "/usr/bin:/bin", "LLMBX_RANK": "3"}
+    return subprocess.Popen(
+        argv, cwd=folder, env=env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+@pytest.mark.parametrize(("profiler_code", "code"), [(0, 0), (0, 7), (1, 0)])
+def test_a_program_that_outlives_its_profiler_ends_the_rank(profiler_code: int, code: int, tmp_path: Path) -> None:
+    dies = DIES.replace("CODE", str(profiler_code))
+    rank = start_with_profiler(tmp_path, dies, f"sleep 0.5; echo trained; exit {code}")
+    said, _ = rank.communicate(timeout=PATIENCE_S)
+    assert said.splitlines() == [
+        f"llmbx: the profiler ended with exit code {profiler_code} while the program runs, which goes on without it",
+        "trained",
+    ]
+    assert rank.returncode == code
+    assert [file.name for file in (tmp_path / "nsys_profile").iterdir()] == ["ended-early-3"]
+
+
+HANDLES_TERM = 'trap "echo saved; exit 5" TERM; echo runs; while :; do sleep 0.1; done'
+
+
+def test_nsys_stops_the_program_through_the_shell_between_them(tmp_path: Path) -> None:
+    """nsys sends SIGTERM to the process that it started, which is the shell."""
+    rank = start_with_profiler(tmp_path, '#!/bin/sh\n"$@" & wait $!\nexit $?\n', HANDLES_TERM)
+    assert rank.stdout is not None and rank.stdout.readline() == "runs\n"
+    shell = int((tmp_path / "nsys_profile" / ".started-3").read_text().removeprefix("runs "))
+    os.kill(shell, signal.SIGTERM)
+    said, _ = rank.communicate(timeout=PATIENCE_S)
+    assert (said, rank.returncode) == ("saved\n", 5)
+
+
+def test_a_program_without_its_profiler_is_stopped_with_the_rank(tmp_path: Path) -> None:
+    rank = start_with_profiler(tmp_path, DIES.replace("CODE", "0"), HANDLES_TERM)
+    deadline = time.monotonic() + PATIENCE_S
+    while not (tmp_path / "nsys_profile" / "ended-early-3").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    rank.send_signal(signal.SIGTERM)
+    said, _ = rank.communicate(timeout=PATIENCE_S)
+    assert said.endswith("saved\n") and rank.returncode == 5
+
+
+def test_a_rank_whose_program_was_killed_with_its_shell_has_not_succeeded(tmp_path: Path) -> None:
+    rank = start_with_profiler(tmp_path, '#!/bin/sh\n"$@"\nexit 0\n', "kill -9 $PPID")
+    rank.communicate(timeout=PATIENCE_S)
+    assert rank.returncode == 137
 
 
 def test_the_program_does_not_see_the_mark(run) -> None:  # type: ignore[no-untyped-def]
