@@ -39,7 +39,20 @@ _HINTS = {
     ): "no blocks of nodes for this number of nodes per segment: see "
     "`scontrol show topology`, and set another with --slurm-segment N, or none",
     ("unrecognized option",): "this cluster's Slurm does not support the option: remove it",
-    ("unable to contact", "socket timed out", "connection refused", "establish a configuration"): _NO_CONTROLLER,
+    (
+        "unable to contact",
+        "socket timed out",
+        "connection refused",
+        "connection reset",
+        "connection timed out",
+        "zero bytes were",
+        "message send failure",
+        "message receive failure",
+        "unexpected message",
+        "broken pipe",
+        "standby mode",
+        "establish a configuration",
+    ): _NO_CONTROLLER,
 }
 """Hints by words in error messages; the first match counts."""
 

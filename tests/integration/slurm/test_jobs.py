@@ -20,6 +20,7 @@ from llmbx_slurm.launcher import SlurmLauncher
 
 from ...patience import wait_until
 from .conftest import SlurmRun, make_launch, make_spec, shell_phase
+from .lossy_network import ALLOCATION_LOOKUP, STEP_CREATION, Lost, lossy_network
 
 Submit = Callable[..., SlurmRun]
 
@@ -240,6 +241,22 @@ def test_a_controller_that_is_away_at_the_start_of_a_phase_is_waited_for(submit:
     finally:
         slurm.start_controller()
     assert run.end().exit_code == 0, run.batch
+    assert sorted(run.log.splitlines()) == [f"{rank}: up" for rank in range(4)]
+    slurm.wait_idle()
+
+
+@pytest.mark.parametrize("type", [ALLOCATION_LOOKUP, STEP_CREATION])
+@pytest.mark.parametrize("what", ["request", "answer"])
+def test_a_step_is_started_again_if_the_network_loses_a_message_of_the_controller(
+    submit: Submit, slurm: Any, tmp_path: Path, what: str, type: int
+) -> None:
+    """A step that the controller created, and whose creator does not know it, keeps its CPUs, memory and GPUs."""
+    with lossy_network(slurm, tmp_path, Lost(what, type)) as (network, config):
+        lines = (f"export SLURM_CONF={config}",)
+        run = submit(make_launch("echo up"), make_spec(setup=lines, sbatch={"gres": "gpu:8"}))
+        assert run.end().exit_code == 0, run.batch
+        assert not network.left
+    assert run.batch.count("the Slurm controller is unreachable: starting phase train again") == 1
     assert sorted(run.log.splitlines()) == [f"{rank}: up" for rank in range(4)]
     slurm.wait_idle()
 

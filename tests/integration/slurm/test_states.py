@@ -117,7 +117,9 @@ def _purged(slurm: Any, *runs: SlurmRun) -> None:
     """Purged from accounting, too: then the files have the last word, or the job is lost."""
     slurm.sql(f"delete from slurm_acct_db.llmbx_job_table where id_job in ({','.join(r.job.job_id for r in runs)})")
     for run in runs:
-        assert fresh(run).state == "running"  # its last word may still come
+        silent_for_a_second = run.job.replace(submitted=time.time() - 1)
+        status = SlurmLauncher().status(silent_for_a_second, run.folder)
+        assert status.state == "running", status  # its last word may still come
         long_ago = run.job.replace(submitted=1.0)
         for path in run.folder.glob("*.out"):
             os.utime(path, (1.0, 1.0))

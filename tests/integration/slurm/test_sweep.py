@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from ...patience import PATIENCE_S, wait_until
+from .lossy_network import JOB_QUERY, JOBS_QUERY, SUBMISSION, Lost, lossy_network
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Background = Callable[..., subprocess.Popen[str]]
@@ -58,13 +59,16 @@ def trained(install: Path) -> Counter[tuple[str, int]]:
     )
 
 
-def odd_ones(install: Path) -> list[tuple[str, object, object, object]]:
-    """The runs that are not completed and valid, with what their results say."""
-    results = [json.loads(path.read_bytes()) for path in install.glob("workloads/*/experiments/*/*/*/result.json")]
-    return [
-        (result["run_id"], result["status"], result["cause"], result["warnings"])
-        for result in results if result["status"] != "completed" or not result["data_valid"]
-    ]  # fmt: skip
+def odd_ones(install: Path) -> str:
+    """The runs that are not completed and valid: what their results and the outputs of their jobs say, in full."""
+    lines = []
+    for path in install.glob("workloads/*/experiments/*/*/*/result.json"):
+        result = json.loads(path.read_bytes())
+        if result["status"] != "completed" or not result["data_valid"]:
+            lines += ["", *(f"{key}: {result[key]}" for key in ("run_id", "status", "cause", "warnings"))]
+            for output in (*path.parent.glob("sbatch_*.out"), *path.parent.glob("log-*.out")):
+                lines += [output.name, *output.read_text(errors="replace").splitlines()[-30:]]
+    return "\n".join(lines)
 
 
 def rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
@@ -93,13 +97,29 @@ def test_a_sweep_outlives_the_controller_and_its_own_llmbx(
     second.kill()
     second.wait()
     third = llmbx("sweep", "--resume", "--format", "json", env=env)
-    assert third.returncode == 0, (odd_ones(install), third.stderr)
+    # Printed because pytest shortens the message of an assertion.
+    print(odd_ones(install), third.stderr, sep="\n")
+    assert third.returncode == 0
     assert [(row["n"], row["repeats"], row["status"]) for row in rows(third)] == [
         (RUNS // 2, RUNS // 2, "completed")
     ] * 2
     assert len({run for row in rows(third) for run in row["runs"]}) == RUNS
     times = trained(install)
     assert len(times) == RUNS and set(times.values()) == {1}
+
+
+@pytest.mark.parametrize("what", ["request", "answer"])
+def test_a_sweep_whose_network_loses_messages_runs_every_job_once(
+    slurm: Any, env: dict[str, str], install: Path, llmbx: Llmbx, tmp_path: Path, what: str
+) -> None:
+    lost = (Lost(what, SUBMISSION, after=2), *(Lost(what, kind, after=1) for kind in (JOB_QUERY, JOBS_QUERY)))
+    plan = (*LINE, *SECOND, "--repeats", "8", "--max-jobs", "2", "--format", "json")
+    with lossy_network(slurm, tmp_path, *lost) as (network, config):
+        done = llmbx(*plan, env={**env, "SLURM_CONF": str(config)})
+        print(odd_ones(install), done.stderr, sep="\n")
+        assert (done.returncode, rows(done)[0]["n"]) == (0, 8)
+        assert len(network.left) < 2 and all(lost.type != SUBMISSION for lost in network.left)
+    assert len(trained(install)) == 8 and set(trained(install).values()) == {1}
 
 
 @pytest.fixture

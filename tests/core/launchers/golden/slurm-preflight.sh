@@ -170,9 +170,10 @@ first_failure() { # offset in the messages, exit code of srun; sets rank, node a
   done < <([ -f "$srun_messages" ] && tail -c "+$(($1 + 1))" "$srun_messages")
 }
 
-# A short outage of the controller (a restart, a failover) must not end a job that has waited for its nodes. srun prints
-# this message before any rank has started, so the step can be started again.
-unreachable='^srun: error: Unable to (create step|confirm allocation) for job [0-9]+: Unable to contact slurm controller'
+# A short outage of the controller (a restart, a failover, a lost answer) must not end a job that has waited for its
+# nodes. srun prints such a message before any rank has started, so the step can be started again.
+unreachable='^srun: error: Unable to (create step|confirm allocation) for job [0-9]+: (Unable to contact slurm controller|'
+unreachable+='Communication |Connection |Broken pipe|Zero Bytes |Socket timed out |Message |Unexpected message |.*standby mode)'
 retry_s=600
 
 start_step() { # function that starts the ranks; sets code (of srun) and size (offset of its messages)
@@ -186,6 +187,9 @@ start_step() { # function that starts the ranks; sets code (of srun) and size (o
     ((code)) && [ -f "$srun_messages" ] && tail -c "+$((size + 1))" "$srun_messages" | grep -qE "$unreachable" || return 0
     ((SECONDS < deadline)) || fail 4 "the Slurm controller was unreachable for $((retry_s / 60)) minutes"
     say "the Slurm controller is unreachable: starting phase $phase again"
+    # The controller may hold the resources for a step that it has created and that its answer did not reach.
+    unset SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU
+    export SLURM_OVERLAP=1 SLURM_MEM_PER_NODE=0
     sleep 5 &
     wait $!
   done
