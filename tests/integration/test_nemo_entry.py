@@ -57,8 +57,9 @@ def start(nemo_python: str, tmp_path: Path) -> Iterator[Start]:
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_bytes(content)
         (phase,) = found.phases
+        env = {**os.environ, **phase.env, "LLMBX_MASTER_PORT": "0"}  # other tests train beside this one
         process = subprocess.Popen(
-            phase.argv, cwd=tmp_path, env={**os.environ, **phase.env}, text=True, start_new_session=True,
+            phase.argv, cwd=tmp_path, env=env, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         started.append(process)
@@ -78,12 +79,15 @@ def in_framework(python: str, *argv: str, text: str = "") -> subprocess.Complete
 
 
 def published() -> list[RunSpec]:
-    """Every row of every recipe at its smallest scale, for GPUs, as Megatron-Bridge would run it."""
+    """Every row of every recipe for GPUs at its smallest scale, as Megatron-Bridge would run it.
+
+    ``bridge-0.6`` starts from functions of the newest Megatron-Bridge: ``test_nemo_upstream.py`` builds those.
+    """
     found = []
     for workload in workloads():
         for recipe in workload.recipes:
             for row in recipe.rows:
-                if recipe.source == "llmbx":
+                if recipe.source == "llmbx" or recipe.name == "bridge-0.6":
                     continue
                 gpus = scales(row.gpus)[0]
                 for gpu_type in row.gpu_types:

@@ -23,34 +23,49 @@ from llmbx.plugins.manager import load
 from llmbx.run.configuration import FinalConfiguration, launch_values, read_final
 from llmbx_nemo.published import published
 from llmbx_nemo.upstream import expected, program, upstream
+from llmbx_nemo.workloads import NAMES
 from llmbx_venv.runtime import VenvRuntime
 
+from ..plugins.nemo.refusals import CASES, name_of
+from ..plugins.nemo.refusals import spec_of as spec_of_case
 from .test_nemo_entry import resolved
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Ours = Callable[[str], dict[str, FinalConfiguration]]
+Build = Callable[[dict[str, RunSpec]], tuple[subprocess.CompletedProcess[str], dict[str, Path]]]
 
 RECIPES = {
     "llama3.1-mbridge": {"megatron-bridge": "0.1.0rc3", "megatron-core": "0.14.0"},
     "llama3.1-nemo2": {"nemo-toolkit": "2.2.1", "megatron-core": "0.11.0"},
     "grok1-nemo2": {"nemo-toolkit": "2.3.0", "megatron-core": "0.12.0"},
     "llama4-nemo2": {"nemo-toolkit": "2.3.1", "megatron-core": "0.12.1"},
+    "llama3.1-bridge-0.6": {"megatron-bridge": "0.6.2", "megatron-core": "0.19.2"},
+    "deepseek-v3-bridge-0.6": {"megatron-bridge": "0.6.2", "megatron-core": "0.19.2"},
+    "qwen3-bridge-0.6": {"megatron-bridge": "0.6.2", "megatron-core": "0.19.2"},
+    "gpt-oss-bridge-0.6": {"megatron-bridge": "0.6.2", "megatron-core": "0.19.2"},
+    "nemotron3-bridge-0.6": {"megatron-bridge": "0.6.2", "megatron-core": "0.19.2"},
 }
 """The versions inside each recipe's image."""
 
 TITLES = {"megatron-bridge": "Megatron-Bridge", "nemo-toolkit": "NeMo"}
 
 
+def split(recipe: str) -> tuple[str, str]:
+    """The workload and the recipe of WORKLOAD-RECIPE, the name of a file."""
+    workload = next(name for name in NAMES if recipe.startswith(f"{name}-"))
+    return workload, recipe.removeprefix(f"{workload}-")
+
+
 def names(recipe: str) -> list[str]:
     """The configurations of a recipe whose values upstream's programs gave."""
-    found = upstream(*recipe.rsplit("-", 1))
+    found = upstream(*split(recipe))
     assert found
     return sorted(found["configurations"])
 
 
 def spec_of(recipe: str, name: str) -> RunSpec:
     """The run that a configuration (size/dtype/GPU type/GPUs) belongs to."""
-    workload, _, asked = recipe.rpartition("-")
+    workload, asked = split(recipe)
     size, dtype, gpu_type, gpus = name.split("/")
     spec = resolved(workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=int(gpus), recipe=asked, launcher="slurm")
     assert configuration_key(spec) == name
@@ -58,16 +73,18 @@ def spec_of(recipe: str, name: str) -> RunSpec:
 
 
 @pytest.fixture(scope="module")
-def ours(shared_install: Path, tmp_path_factory: pytest.TempPathFactory) -> Ours:
-    """`ours(recipe)`: what llmbx makes of every configuration; the framework is imported once for all of them."""
+def build(shared_install: Path, tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """`build(specs)`: the folders in which the framework was to write the configurations of specifications, by name.
 
-    @functools.cache
-    def make(recipe: str) -> dict[str, FinalConfiguration]:
+    It is imported once for all of them.
+    """
+
+    def make(specs: dict[str, RunSpec]) -> tuple[subprocess.CompletedProcess[str], dict[str, Path]]:
         folder = tmp_path_factory.mktemp("built")
-        programs = {name: program(spec_of(recipe, name)) for name in names(recipe)}
+        programs = {name: program(spec) for name, spec in specs.items()}
         first = next(iter(programs.values()))
         image = VenvRuntime().prepare(ImageRequest(environment=first.environment), shared_install, print)
-        for path, content in first.files.items():
+        for path, content in (file for found in programs.values() for file in found.files.items()):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
         for name, found in programs.items():
@@ -77,8 +94,20 @@ def ours(shared_install: Path, tmp_path_factory: pytest.TempPathFactory) -> Ours
             [image.python, *first.argv, *(f"{name}/spec.json" for name in programs)], cwd=folder,
             env={**os.environ, **first.env}, capture_output=True, text=True, check=False,
         )  # fmt: skip
+        return done, {name: folder / name for name in programs}
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def ours(build: Build) -> Ours:
+    """`ours(recipe)`: what llmbx makes of every configuration."""
+
+    @functools.cache
+    def make(recipe: str) -> dict[str, FinalConfiguration]:
+        done, folders = build({name: spec_of(recipe, name) for name in names(recipe)})
         assert done.returncode == 0, done.stderr[-3000:]
-        final = {name: read_final(folder / name) for name in programs}
+        final = {name: read_final(folder) for name, folder in folders.items()}
         return {
             name: found.replace(final={**found.final, **launch_values(spec_of(recipe, name), load())})
             for name, found in final.items()
@@ -98,7 +127,7 @@ def test_the_final_configuration_is_upstreams(
     differing = compare_configurations(found.final, wanted)
     assert [each.row() for each in not_permitted(differing)] == []
     framework, version = next(iter(RECIPES[recipe].items()))
-    workload, _, recipe_name = recipe.rpartition("-")
+    workload, recipe_name = split(recipe)
     record_property("proves", {
         "claim": "equals", "workload": workload, "recipe": recipe_name, "row": name,
         "fields": compared_fields(found.final, wanted), "version": f"{TITLES[framework]} {version}",
@@ -111,7 +140,7 @@ def test_every_row_of_a_recipe_is_compared(recipe: str) -> None:
     from llmbx.catalog.scales import scales
     from llmbx_nemo.workloads import workloads
 
-    name, _, wanted = recipe.rpartition("-")
+    name, wanted = split(recipe)
     (workload,) = (w for w in workloads() if w.name == name)
     (found,) = (r for r in workload.recipes if r.name == wanted)
     ends = {
@@ -156,3 +185,67 @@ def test_a_mini_is_built_without_upstreams_values(
     found = json.loads(done.stdout)
     assert (found["configuration"], found["upstream"], found["differences"]) == ("mini/fp32/cpu/1", None, [])
     assert str(found["final"][field]).endswith(str(value)) and "upstream's configuration is not known" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "changed"),
+    [
+        (
+            ("qwen3", "--size", "30b-a3b", "--dtype", "bf16", "--gpu-type", "h100", "--gpus", "16",
+             "--set", "cg=false", "--set", "mbs=2", "--set", "lr=1e-4", "--set", "check_for_nan=true"),
+            {"model.cuda_graph_impl": "none", "model.cuda_graph_modules": [], "model.use_te_rng_tracker": False,
+             "optimizer.lr": 1e-4, "rng.te_rng_tracker": False, "train.micro_batch_size": 2,
+             "validation.eval_micro_batch_size": 2, "ddp.check_for_nan_in_grad": True,
+             "rerun_state_machine.check_for_nan_in_loss": True},
+        ),
+        (
+            ("deepseek-v3", "--dtype", "mxfp8", "--gpu-type", "gb200", "--gpus", "256",
+             "--set", "pp=8", "--set", "vp=2"),
+            {"model.pipeline_model_parallel_size": 8, "model.virtual_pipeline_model_parallel_size": 2,
+             "model.pipeline_model_parallel_layout.pipeline_model_parallel_size": 8,
+             "model.pipeline_model_parallel_layout.virtual_pipeline_model_parallel_size": 2,
+             "data_parallel_size": 32, "comm_overlap.data_parallel_size": 32,
+             "model.microbatch_group_size_per_vp_stage": 8},
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_what_the_user_changes_is_all_that_changes_in_a_performance_recipe(
+    asked: tuple[str, ...], changed: dict[str, object], llmbx: Llmbx, shared_install: Path
+) -> None:
+    done = llmbx("catalog", "diff", *asked, "--format", "json", install=shared_install)
+    assert done.returncode == 1, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    differing = {row["key"]: row["final"] for row in found["differences"]}
+    layout = differing.pop("model.pipeline_model_parallel_layout.layout", None)
+    assert differing == changed
+    assert layout is None or [len(stages) for stages in layout] == [2] * 8, "upstream's own layout for these stages"
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (
+            ("nemotron3", "--size", "30b-a3b", "--gpu-type", "gb300", "--gpus", "8", "--set", "layers=26"),
+            "a hybrid model has its layers by a pattern: leave --set layers out",
+        ),
+        (
+            ("llama3.1", "--size", "405b", "--gpu-type", "b300", "--gpus", "128", "--dtype", "bf16",
+             "--set", "fsdp=false"),
+            "FSDP cannot be switched on or off in a performance recipe: leave --set fsdp out",
+        ),
+    ],
+    ids=("layers", "fsdp"),
+)  # fmt: skip
+def test_what_a_performance_recipe_cannot_change_is_said(
+    asked: tuple[str, ...], says: str, llmbx: Llmbx, shared_install: Path
+) -> None:
+    done = llmbx("catalog", "diff", *asked, install=shared_install)
+    assert done.returncode == 2 and says in done.stderr
+
+
+def test_megatron_bridge_refuses_the_changes_that_llmbx_refuses_and_no_other(build: Build) -> None:
+    done, folders = build({name_of(case): spec_of_case(case) for case in CASES})
+    assert done.returncode == 2, done.stderr[-3000:]
+    accepted = {name for name, folder in folders.items() if read_final(folder) is not None}
+    assert accepted == {name_of(case) for case in CASES if case[2] is None}

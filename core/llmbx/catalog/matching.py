@@ -59,12 +59,20 @@ def differences(spec: RunSpec, row: Reference) -> list[str]:
         ("recipe", spec.recipe, row.recipe),
         ("global batch size", spec.global_batch_size, row.global_batch_size),
         ("sequence length", spec.model.sequence_length, row.sequence_length),
+        *((name.upper(), _degree(spec, name), degree) for name, degree in row.layout.items()),
     )
     return [
         f"the {words} differs ({theirs} was published, {ours} was run)"
         for words, ours, theirs in pairs
         if theirs is not None and ours != theirs
     ]
+
+
+def _degree(spec: RunSpec, name: str) -> int:
+    """A degree of parallelism, or the micro-batch size (`mbs`)."""
+    if name == "mbs":
+        return spec.micro_batch_size
+    return getattr(spec.parallelism, name) or 1
 
 
 def work_differences(a: RunSpec, b: RunSpec) -> list[str]:

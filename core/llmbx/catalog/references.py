@@ -38,6 +38,10 @@ STATES = (
 """Values of a run that an example may state."""
 
 
+LAYOUT = ("tp", "pp", "cp", "ep", "vp", "mbs")
+"""Keys of a table's `layout`."""
+
+
 class ReferenceTable(Value, frozen=True):
     """One published table (or example): values that apply to the whole table, then the rows as lists with one entry per
     scale.
@@ -45,6 +49,9 @@ class ReferenceTable(Value, frozen=True):
     Numbers are written as printed; `mfu_percent` is in percent. `peak_tflops` and `model_flops` are the values that the
     source computes the MFU with. `disputed` maps a scale to the reason why its column is disputed. Without
     `step_time_s` the step time is computed from `tokens_per_s_per_gpu`, `global_batch_size` and `sequence_length`.
+    `whole_samples` states that the tokens are those of a whole number of samples per second of all GPUs: the source
+    rounded those, and the step time is only as exact. `layout` has the degrees of parallelism and the micro-batch size
+    (tp, pp, cp, ep, vp, mbs) of the published runs, if the recipe has others now.
     """
 
     source: str
@@ -67,7 +74,9 @@ class ReferenceTable(Value, frozen=True):
     tflops_per_gpu: tuple[float, ...] = ()
     tflops_per_gpu_std: tuple[float, ...] = ()
     sequence_length: int | None = None
+    whole_samples: bool = False
     disputed: dict[str, str] = {}
+    layout: dict[str, int] = {}
 
 
 class ReferenceFile(Value, frozen=True):
@@ -121,6 +130,9 @@ def _references(table: ReferenceTable, place: str) -> list[Reference]:
     for scale in table.disputed:
         if scale not in map(str, table.gpus):
             raise UsageError(f"{place}.disputed: the table has no scale '{scale}'")
+    for name, degree in table.layout.items():
+        if name not in LAYOUT or degree < 1:
+            raise UsageError(f"{place}.layout: expected {', '.join(LAYOUT)} >= 1, got {name} = {degree}")
     return [_reference(table, index) for index in range(len(table.gpus))]
 
 
@@ -147,6 +159,8 @@ def _reference(table: ReferenceTable, index: int) -> Reference:
     if "step_time_s" in figures:
         printed = figures.get("step_time_from", "step_time_s")
         half = _half_unit(getattr(table, printed))
+        if table.whole_samples and printed == "tokens_per_s_per_gpu" and table.sequence_length:
+            half = 0.5 * table.sequence_length / table.gpus[index]
         figures["step_time_rounding_s"] = half * figures["step_time_s"] / figures[printed]
     return Reference(
         source=table.source,
@@ -161,6 +175,7 @@ def _reference(table: ReferenceTable, index: int) -> Reference:
         model_flops=table.model_flops,
         sequence_length=table.sequence_length,
         disputed=table.disputed.get(str(table.gpus[index])),
+        layout=table.layout,
         **figures,
     )
 

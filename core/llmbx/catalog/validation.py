@@ -64,7 +64,7 @@ def _check_recipe(workload: Workload, recipe: Recipe, place: str) -> None:
 def _check_shape(model: ModelShape, place: str) -> None:
     for name in model.__struct_fields__:
         value = getattr(model, name)
-        if value is not None and value < 1:
+        if value is not None and not isinstance(value, bool) and value < 1:
             raise UsageError(f"{place}.{name}: expected an integer >= 1, got {value}")
 
 

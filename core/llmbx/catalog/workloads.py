@@ -193,17 +193,17 @@ def choose(workload: Workload, *, size: str, dtype: str, gpu_type: str, gpus: in
     return Choice(recipe=rows[0][0], row=rows[0][1], findings=tuple(findings))
 
 
-def environment(recipe: Recipe, size: str, dtype: str, gpu_type: str, pp: int) -> dict[str, str]:
-    """The variables that the recipe exports for this size, dtype, GPU type and number of pipeline stages.
+def environment(recipe: Recipe, row: Row, size: str, dtype: str, gpu_type: str, pp: int) -> dict[str, str]:
+    """The variables that the recipe exports for this row, size, dtype, GPU type and number of pipeline stages.
 
-    Later exports override earlier ones.
+    Later exports override earlier ones, and those of the row override all.
     """
     merged = dict(recipe.env)
     for exports in recipe.exports:
         named = ((size, exports.sizes), (dtype, exports.dtypes), (gpu_type, exports.gpu_types))
         if all(not admitted or name in admitted for name, admitted in named) and exports.pipelined in (None, pp > 1):
             merged.update(exports.env)
-    return merged
+    return merged | row.env
 
 
 def walltime_minutes(recipe: Recipe, size: str, gpu_type: str) -> int | None:
@@ -239,7 +239,8 @@ def _narrow(
     of_gpu = [(r, row) for r, row in rows if _has_gpu(row, gpu_type)]
     if not of_gpu:
         known = _unique(name for _, row in rows for name in row.gpu_types)
-        findings.append(_lacks("gpu_type", f"{what} has no configuration for {gpu_type}", gpu_type, known))
+        problem = no_configuration(workload, rows[0][1].size, what, gpu_type)
+        findings.append(_lacks("gpu_type", problem, gpu_type, known))
         of_gpu = _least_memory(workload, rows)
     of_dtype = [(r, row) for r, row in of_gpu if dtype in row.dtypes]
     if not of_dtype:
@@ -253,6 +254,12 @@ def _narrow(
         findings.append(Finding(rule="gpus", problem=problem, fix=f"use --gpus {either(counts)}"))
         of_scale = sorted(of_dtype, key=lambda pair: _distance(pair[1], gpus))
     return of_scale, findings
+
+
+def no_configuration(workload: Workload, size: str, what: str, gpu_type: str) -> str:
+    """The problem of a size (`what` in messages) without rows for a GPU type; for a CPU with its reason, if any."""
+    why = workload.sizes[size].needs_gpu if gpu_type == CPU else ""
+    return f"{what} has no configuration for {gpu_type}" + (f" ({why})" if why else "")
 
 
 def _lacks(rule: str, problem: str, requested: str, known: list[str]) -> Finding:

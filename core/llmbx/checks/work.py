@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from ..model import Event, ModelShape, RunSpec, Step
+from ..model import Event, ModelShape, RunSpec, Step, layerwise
 from .base import MOST, NO_SPEC, Answer, Check, Evidence, NotPossible
 
 FACT = "fact"
@@ -25,6 +25,29 @@ SAME_WORK = 0.05
 
 WORK = ("global_batch_size", "consumed_samples", "tokens")
 """Fields of a step that show how much it computed."""
+
+SHAPE = {
+    "heads": "attention heads",
+    "query_groups": "heads of keys and values",
+    "head_width": "elements per head",
+    "ffn_hidden_size": "units in a feed-forward layer",
+    "experts": "experts per layer",
+    "experts_per_token": "experts per token",
+    "moe_ffn_hidden_size": "units in an expert",
+    "shared_ffn_hidden_size": "units in the shared expert",
+    "latent_size": "elements of a token for the experts",
+    "mtp_layers": "layers for multi-token prediction",
+    "kv_rank": "elements of compressed keys and values",
+    "q_rank": "elements of compressed queries",
+    "key_width": "elements of a head's keys",
+    "rope_width": "elements of the keys with positions",
+    "value_width": "elements of a head's values",
+    "ssm_heads": "heads of a Mamba layer",
+    "ssm_head_width": "elements per head of a Mamba layer",
+    "ssm_state": "states of a Mamba layer",
+}
+"""Fields of `ModelShape` that decide the FLOPs of a layer, with what they count. Layers, hidden size, sequence and
+vocabulary have checks of their own."""
 
 FAMILIES = ("fp32", "bf16", "fp16", "fp8", "nvfp4")
 """Data types by which dtypes are compared: fp8_cs and fp8_mx are both fp8."""
@@ -148,6 +171,36 @@ def width(evidence: Evidence) -> Answer:
     return _stated(evidence, "hidden_size", lambda spec: spec.model.hidden_size, "hidden units")
 
 
+def shape(evidence: Evidence) -> Answer:
+    """Another size of the model's layers differs: a field of its shape that decides the FLOPs."""
+    if evidence.spec is None:
+        return NO_SPEC
+    stated = {name: unit for name, unit in SHAPE.items() if name in evidence.configured}
+    if not stated:
+        return NotPossible(reason="the final configuration states no sizes of layers")
+    asked = sizes(evidence.spec.model)
+    for name, unit in stated.items():
+        value = evidence.configured[name]
+        if name in asked and value != asked[name] and not (name == "experts" and value <= 1 and not asked[name]):
+            return f"the framework states {value} {unit}, not the {asked[name]} asked for"
+    return None
+
+
+def sizes(model: ModelShape) -> dict[str, int]:
+    """The sizes of a model's layers by field, with those that follow from others; a size that does not apply is left
+    out. Experts and layers for multi-token prediction are 0 in a model without them.
+    """
+    found = {name: value for name in SHAPE if type(value := getattr(model, name)) is int}
+    found.setdefault("experts", 0)
+    found.setdefault("mtp_layers", 0)
+    if not model.kv_rank and model.hidden_size % model.heads == 0:
+        found.setdefault("head_width", model.hidden_size // model.heads)
+    if model.experts:
+        found.setdefault("moe_ffn_hidden_size", model.ffn_hidden_size)
+        found.setdefault("shared_ffn_hidden_size", 0)
+    return found
+
+
 def vocabulary(evidence: Evidence) -> Answer:
     """The model has another vocabulary, apart from padding."""
     return _stated(
@@ -199,16 +252,21 @@ def fallback(evidence: Evidence) -> Answer:
 
 
 def family(name: str) -> str | None:
-    """The data type in the name of a dtype (fp8 in fp8_cs); None for an unknown name."""
-    return next((known for known in FAMILIES if name.lower().startswith(known)), None)
+    """The data type in the name of a dtype (fp8 in fp8_cs and mxfp8); None for an unknown name."""
+    return next((known for known in FAMILIES if name.lower().removeprefix("mx").startswith(known)), None)
 
 
 def parameter_range(model: ModelShape) -> tuple[float, float]:
     """Least and largest number of parameters of a decoder of this shape.
 
     The least has a tied output embedding and a feed-forward part of two matrices, the largest an untied one and three.
-    Biases and norms are less than 1 % of both.
+    Biases and norms are less than 1 % of both. Of a shape that is known layer by layer, the least leaves out the layers
+    for multi-token prediction.
     """
+    if layerwise.is_detailed(model):
+        least = model.replace(mtp_layers=None)
+        low, high = (sum(t.parameters for t in layerwise.terms(m, m.sequence_length)) for m in (least, model))
+        return low, high
     attention = 2 * model.hidden_size**2 * (1 + model.query_groups / model.heads)
     sparse = model.layers // (model.moe_layer_every or 1) if model.experts else 0
     expert = (model.experts or 0) * (model.moe_ffn_hidden_size or model.ffn_hidden_size)
@@ -297,6 +355,10 @@ CHECKS = (
     Check("sequence", "The sequence length in the configuration.", "Another job.", OTHER_JOB, "invalid", sequence),
     Check("layers", "The number of layers in the configuration.", "Another model.", OTHER_JOB, "invalid", layers),
     Check("hidden-size", "The hidden size in the configuration.", "Another model.", OTHER_JOB, "invalid", width),
+    Check(
+        "shape", "Heads, widths, experts and layers for multi-token prediction in the final configuration.",
+        "Another model: its FLOPs are not those of the result.", OTHER_JOB, "invalid", shape,
+    ),
     Check(
         "vocabulary", "The size of the vocabulary, within 5 % for padding.", "Another model.", OTHER_JOB, "invalid",
         vocabulary,

@@ -31,7 +31,9 @@ class Permitted(Value, frozen=True):
 
 FACTS = (
     "world_size", "global_batch_size", "micro_batch_size", "microbatches", "sequence_length", "layers", "hidden_size",
-    "vocab_size",
+    "vocab_size", "heads", "query_groups", "head_width", "ffn_hidden_size", "experts", "experts_per_token",
+    "moe_ffn_hidden_size", "shared_ffn_hidden_size", "latent_size", "mtp_layers", "kv_rank", "q_rank", "key_width",
+    "rope_width", "value_width", "ssm_heads", "ssm_head_width", "ssm_state",
 )  # fmt: skip
 """The facts of a final configuration that the checks compare with what was asked for."""
 
@@ -57,11 +59,16 @@ class ExpectedConfiguration(Value, frozen=True):
                 raise ValueError(f"facts: unknown name '{name}' (known: {', '.join(FACTS)})")
 
 
+REFUSED = 2
+"""Exit code of a `ConfigurationProgram` whose framework refuses the specification."""
+
+
 class ConfigurationProgram(Value, frozen=True):
     """A program that builds the final configuration on a CPU, without training.
 
     It is started in a temporary folder with `files` and writes a JSON object to the file `configs/final.json` there, in
-    the format of a run's. A non-zero exit code is an error; the last line of its stderr is shown.
+    the format of a run's. Exit code 2 (`REFUSED`) means that the framework refuses the specification, another one that
+    the program failed; the last line of its stderr is shown.
     """
 
     environment: Environment

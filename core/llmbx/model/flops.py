@@ -28,6 +28,13 @@ class Term(Value, frozen=True):
     """Number of layers of this kind."""
     source: str = ""
     """Where the formula is from, if it is more than counting matrix products."""
+    active: float | None = None
+    """Parameters that one token uses; None if it uses all."""
+
+    @property
+    def active_parameters(self) -> float:
+        """Parameters that one token uses: those of its experts only."""
+        return self.parameters if self.active is None else self.active
 
 
 class Flops(Value, frozen=True):

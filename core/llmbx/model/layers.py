@@ -55,13 +55,21 @@ def mlp(tokens: int, hidden: int, width: int, *, gated: bool = True, layers: int
 
 def mixture(
     tokens: int, hidden: int, width: int, experts: int, active: int, *, shared_width: int = 0, gated: bool = True,
-    layers: int = 1, name: str = "experts",
+    router_width: int | None = None, layers: int = 1, name: str = "experts",
 ) -> Term:  # fmt: skip
-    """Experts of this width, of which each token takes `active`, their router, and a shared expert that all take."""
+    """Experts of this width, of which each token takes `active`, their router, and a shared expert that all take.
+
+    `router_width` is the width of the state that the router reads, if it is not `hidden`.
+    """
     matrices = 3 if gated else 2
-    router, shared, expert = hidden * experts, matrices * hidden * shared_width, matrices * hidden * width
+    router, shared, expert = (
+        (router_width or hidden) * experts,
+        matrices * hidden * shared_width,
+        matrices * hidden * width,
+    )
     used = router + shared + active * expert
-    return _term("moe", name, tokens * 2 * used, 0, (0, 0), router + shared + experts * expert, layers)
+    found = _term("moe", name, tokens * 2 * used, 0, (0, 0), router + shared + experts * expert, layers)
+    return found.replace(active=float(layers * used))
 
 
 def mamba2(

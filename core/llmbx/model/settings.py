@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from .base import Value
@@ -62,7 +64,8 @@ def fields(kind: type[Settings]) -> list[Field]:
             if name in kind.__struct_fields__]  # fmt: skip
 
 
-def declared(kind: type[Settings]) -> dict[str, Setting]:
+@functools.cache
+def declared(kind: type[Settings]) -> Mapping[str, Setting]:
     """The fields of a framework's settings class as settings of its workloads; tables are left out."""
     defaults = kind()
     types: dict[type, ScalarType] = {bool: "bool", int: "int", float: "float", str: "str"}

@@ -37,6 +37,46 @@ class ModelShape(Value, frozen=True):
     """Width of the shared expert."""
     moe_layer_every: int | None = None
     """Interval of the layers that have experts: every n-th layer."""
+    dense_layers: int | None = None
+    """First layers without experts."""
+    latent_size: int | None = None
+    """Width of the tokens that experts get, if they get a projection of the hidden state."""
+    gated: bool | None = None
+    """Whether feed-forward layers and experts have a gate (three matrices), as SwiGLU has; None: they have."""
+    tied: bool | None = None
+    """Whether the output layer has the weights of the input embedding; None: it has its own."""
+    head_width: int | None = None
+    """Width of an attention head, if not hidden size / heads."""
+    attention_window: int | None = None
+    """Positions that a token sees in layers with sliding-window attention."""
+    windowed_layers: int | None = None
+    """Number of layers with sliding-window attention."""
+    kv_rank: int | None = None
+    """Width of the compressed keys and values; with it, attention is multi-head latent attention."""
+    q_rank: int | None = None
+    """Width of the compressed queries of latent attention."""
+    key_width: int | None = None
+    """Width of a head's own part of the keys in latent attention."""
+    rope_width: int | None = None
+    """Width of the part of the keys with position encoding, which all heads share, in latent attention."""
+    value_width: int | None = None
+    """Width of the values of a head in latent attention."""
+    mtp_layers: int | None = None
+    """Layers for multi-token prediction that a step computes; a layer that is used twice counts twice."""
+    mtp_repeated: bool | None = None
+    """Whether the layers for multi-token prediction are one layer that is applied several times."""
+    attention_layers: int | None = None
+    """Layers with attention in a hybrid, in which each layer is Mamba, attention or feed-forward."""
+    ssm_layers: int | None = None
+    """Mamba-2 layers of a hybrid."""
+    ssm_heads: int | None = None
+    """Heads of a Mamba-2 layer."""
+    ssm_head_width: int | None = None
+    """Width of a head of a Mamba-2 layer."""
+    ssm_state: int | None = None
+    """State size of a Mamba-2 layer."""
+    ssm_groups: int | None = None
+    """Groups of a Mamba-2 layer, whose heads share the input and output projections of the state."""
 
 
 class Parallelism(Value, frozen=True):
@@ -110,6 +150,8 @@ class Row(Value, frozen=True):
     """Layers whose activations are offloaded to host memory."""
     settings: dict[str, Scalar] = {}
     """The framework's own settings, overriding those of the recipe."""
+    env: dict[str, str] = {}
+    """Environment variables exported to the ranks, overriding those of the recipe."""
     printed: dict[str, Scalar] = {}
     """Values as printed in the source where llmbx derives or corrects them (`dp`, `ga`, or a degree that breaks a
     rule).
@@ -217,6 +259,8 @@ class Size(Value, frozen=True):
     """Gated repository of the tokenizer."""
     minimum_gpus: dict[str, int] = {}
     """Smallest number of GPUs by GPU type, according to the sources."""
+    needs_gpu: str = ""
+    """Why it cannot run without a GPU, if its rows are for GPUs only; part of an error message."""
 
 
 ScalarType = Literal["bool", "int", "float", "str"]
@@ -251,6 +295,8 @@ class Reference(Value, frozen=True):
     `sequence_length` (tokens) is needed only if no workload of the catalog defines it. `disputed` says why the row is
     disputed. `step_time_from` names the printed figure that `step_time_s` was computed from; None if it was printed.
     `step_time_rounding_s` is the largest error of `step_time_s` by rounding: half a unit of the last printed place.
+    `layout` has the degrees of parallelism and the micro-batch size (tp, pp, cp, ep, vp, mbs) of the published run, as
+    far as the recipe has others now.
     """
 
     source: str
@@ -276,6 +322,7 @@ class Reference(Value, frozen=True):
     convention: Convention = "full"
     sequence_length: int | None = None
     disputed: str | None = None
+    layout: dict[str, int] = {}
 
 
 class Example(Value, frozen=True):

@@ -50,9 +50,8 @@ def resolve(
     target = target_of(layers, workload, gpus)
     choice = workloads.choose(workload, **target, recipe=request.recipe)
     recipe, row = choice.recipe, choice.row
-    layers.note(
-        "recipe", recipe.name, "--recipe" if request.recipe else f"newest recipe with this row ({recipe.source})"
-    )
+    origin = "--recipe" if request.recipe else f"newest recipe with this row ({recipe.source})"
+    layers.note("recipe", recipe.name, origin)
     typed = read_settings(request.settings, workload)
     size = workload.sizes[target["size"]]
     shaped = shape(layers, recipe, row, size, typed, target["gpus"])
@@ -66,7 +65,7 @@ def resolve(
         mini=target["size"] == "mini",
         proxy=size.proxy or any(key in typed for key in SHAPE),
         settings=_settings(workload, recipe, row, typed, own, layers, plugins.settings.get(workload.plugin)),
-        env=_env(layers, recipe, target, shaped["parallelism"].pp),
+        env=_env(layers, recipe, row, target, shaped["parallelism"].pp),
         secrets=_secrets(environ, request, profile),
         checkpoint=_checkpoint(layers),
         plugin_settings=layers.plugin_settings,
@@ -151,9 +150,9 @@ def _settings(
     return merged
 
 
-def _env(layers: Layers, recipe: Recipe, target: Mapping[str, Any], pp: int) -> dict[str, str]:
+def _env(layers: Layers, recipe: Recipe, row: Row, target: Mapping[str, Any], pp: int) -> dict[str, str]:
     profile = layers.profile
-    exported = workloads.environment(recipe, target["size"], target["dtype"], target["gpu_type"], pp)
+    exported = workloads.environment(recipe, row, target["size"], target["dtype"], target["gpu_type"], pp)
     layered = [(exported, f"recipe {recipe.name}")]
     if profile:
         layered.append((profile.cluster.env, profile.origin))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,4 +56,7 @@ def _model(layers: Layers, size: Size, row: Row, typed: Mapping[str, Scalar]) ->
         changes.setdefault("layers", row.layers)
     for key in changes:
         layers.note(key, changes[key], f"--set {key}" if key in typed else "recipe row")
+    if size.model.windowed_layers and "layers" in changes and size.model.layers > 0:
+        share = size.model.windowed_layers / size.model.layers
+        changes["windowed_layers"] = layers.note("windowed_layers", math.ceil(share * changes["layers"]), "layers")
     return size.model.replace(**changes)

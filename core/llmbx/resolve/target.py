@@ -165,13 +165,20 @@ def _default_dtype(layers: Layers, workload: Workload, size: str, gpu_type: str)
         if (size, gpu_type, chosen) == (workloads.MINI, workloads.CPU, workloads.CPU_DTYPE):
             origin = "default of a mini on a CPU, for comparable runs on all CPUs"
         return str(layers.note("dtype", chosen, origin))
-    known = workloads.known_dtypes(workload, size, gpu_type, layers.request.recipe)
+    known = _known_dtypes(layers, workload, size, gpu_type)
+    raise UsageError(f"{workload.name} {size} on {gpu_type} has no default dtype: add --dtype {either(known)}")
+
+
+def _known_dtypes(layers: Layers, workload: Workload, size: str, gpu_type: str) -> list[str]:
+    """Return the dtypes of the size's configurations for the GPU type. Raises `UsageError` if there are none."""
+    recipe = layers.request.recipe
+    known = workloads.known_dtypes(workload, size, gpu_type, recipe)
     if not known:
-        recipe = layers.request.recipe
         what = f"{workload.name} {size}" + (f" in recipe {recipe}" if recipe else "")
         types = either(workloads.known_gpu_types(workload, size, recipe))
-        raise UsageError(f"{what} has no configuration for {gpu_type}: use --gpu-type {types}")
-    raise UsageError(f"{workload.name} {size} on {gpu_type} has no default dtype: add --dtype {' or '.join(known)}")
+        problem = workloads.no_configuration(workload, size, what, gpu_type)
+        raise UsageError(f"{problem}: use --gpu-type {types}")
+    return known
 
 
 def _default_scale(
@@ -186,5 +193,9 @@ def _default_scale(
         return int(layers.note("gpus", here[-1], f"this machine's GPUs{many}"))
     if len(known) == 1:
         return int(layers.note("gpus", known[0], "the only scale in the catalog"))
-    scales = ", ".join(map(str, known)) or "none in the catalog"
+    dtypes = _known_dtypes(layers, workload, size, gpu_type)
+    if dtype not in dtypes:
+        problem = f"{workload.name} {size} on {gpu_type} has no {dtype} configuration"
+        raise UsageError(f"{problem}: use --dtype {either(dtypes)}")
+    scales = ", ".join(map(str, known)) or "any number"
     raise UsageError(f"{workload.name} {size} {dtype} on {gpu_type}: add --gpus N ({scales})")

@@ -18,6 +18,13 @@ PROGRAM = "configure.py"
 FACTS = {
     "layers": "num_decoder_layers",
     "hidden_size": "emb_dim",
+    "heads": "num_query_heads",
+    "query_groups": "num_kv_heads",
+    "head_width": "head_dim",
+    "ffn_hidden_size": "mlp_dim",
+    "experts": "num_experts",
+    "experts_per_token": "num_experts_per_tok",
+    "mtp_layers": "mtp_num_layers",
     "vocab_size": "vocab_size",
     "sequence_length": "max_target_length",
     "global_batch_size": "global_batch_size_to_train_on",

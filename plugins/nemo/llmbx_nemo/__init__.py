@@ -1,1 +1,1 @@
-"""The NeMo plugin of llmbx: Llama 3.1, Llama 4 Maverick and Grok-1 on Megatron-Bridge, or on NeMo 2 in older images."""
+"""The NeMo plugin of llmbx: Llama, Grok-1 and the newest models on Megatron-Bridge, or on NeMo 2 in older images."""

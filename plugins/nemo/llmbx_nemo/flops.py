@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmbx.api import Flops, ModelShape, transformer
+from llmbx.api import Flops, ModelShape, layerwise, transformer
 
 FORMULA = "S(12Lh²(1+g/a+S/h)+18Lfhk+6Vh), version 1"
 """S tokens, L layers, hidden size h, g query groups, a heads, FFN size f, k experts per token, vocabulary size V.
@@ -16,6 +16,7 @@ def compute(model: ModelShape) -> Flops:
 
     `parts` are the FLOPs of one token under the full convention. In a model that alternates dense and expert layers
     with one expert per token, `ffn_hidden_size` is the width that is active in every layer (Maverick: 16384 dense, or
-    8192 routed + 8192 shared).
+    8192 routed + 8192 shared). A model that the formula does not describe (latent attention, windows, Mamba …) is
+    summed over its layers.
     """
-    return transformer(model, FORMULA)
+    return layerwise.flops(model) if layerwise.is_detailed(model) else transformer(model, FORMULA)

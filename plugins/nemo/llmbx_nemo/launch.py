@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmbx.api import Image, ImageRequest, Launch, Mount, Phase, RunSpec, needed, payload
 
-from .published import overlay
+from .published import hub_files, more_of_spec
 from .settings import settings
 
 SAVED = {
@@ -35,7 +35,6 @@ def request(spec: RunSpec) -> ImageRequest:
 
 def launch(spec: RunSpec, image: Image) -> Launch:
     """Return the launch of a run in `image`: one phase with one rank for each GPU (or CPU process)."""
-    published = overlay(spec)
     phase = Phase(
         role="train",
         argv=(image.python, f"{payload.CODE}/train.py"),
@@ -49,7 +48,10 @@ def launch(spec: RunSpec, image: Image) -> Launch:
         ranks_per_node=spec.gpus // spec.nodes,
         gpus_per_rank=0 if spec.gpu_type == "cpu" else 1,
         phases=(phase,),
-        files=payload.payload_files(spec, __package__, more={"published": published} if published else None),
+        files={
+            **payload.payload_files(spec, __package__, more=more_of_spec(spec)),
+            **hub_files(spec),
+        },
         mounts=(Mount(source=spec.checkpoint.load, read_only=True),) if spec.checkpoint.load else (),
         ranks_per_numa_node=ranks_per_socket(spec),
     )
@@ -70,12 +72,23 @@ def environment(spec: RunSpec) -> dict[str, str]:
 
     llmbx's own values override those of the recipe, and the user's values override both.
     """
-    own = {"LLMBX_SPEC": payload.SPEC, "PYTHONUNBUFFERED": "1", **network(spec)}
+    own = {"LLMBX_SPEC": payload.SPEC, "PYTHONUNBUFFERED": "1", **network(spec), **expert_domain(spec)}
     if spec.gpu_type == "cpu":
         own |= CPU_ENV
     from_recipe = f"recipe {spec.recipe}"
     from_user = {name: text for name, text in spec.env.items() if spec.origins.get(f"env.{name}") != from_recipe}
     return {**spec.env, **own, **from_user}
+
+
+def expert_domain(spec: RunSpec) -> dict[str, str]:
+    """Return the number of ranks that exchange tokens over NVLink, for an expert parallelism that the user changed.
+
+    As upstream's program computes it for its own option; the recipe's value is for the recipe's EP.
+    """
+    ranks, domain = "NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN", spec.env.get("NVLINK_DOMAIN_SIZE")
+    if ranks not in spec.env or domain is None or not spec.origins.get("ep", "").startswith("--"):
+        return {}
+    return {ranks: str(min(spec.parallelism.ep or 1, int(domain)))}
 
 
 def network(spec: RunSpec) -> dict[str, str]:

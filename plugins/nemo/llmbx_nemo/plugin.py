@@ -36,7 +36,7 @@ def register_settings() -> type[Settings]:
 
 @hookimpl
 def register_workloads() -> Sequence[Workload]:
-    """Register Llama 3.1, Llama 4 Maverick and Grok-1, each with its sizes and a mini."""
+    """Register the workloads of the catalog, each with its sizes and a mini."""
     from .workloads import workloads
 
     return workloads()

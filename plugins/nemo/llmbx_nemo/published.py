@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from importlib import resources
 from typing import Any
 
 from llmbx.api import Permitted, RunSpec, Value, toml_file
 
+from .hub import cache_files, config_of
 from .settings import settings
 
 
@@ -39,17 +41,37 @@ class Precision(Value, frozen=True):
     first_last_layers_bf16: dict[str, bool] = {}
 
 
+class Function(Value, frozen=True):
+    """A performance recipe of Megatron-Bridge: `module`, and the `name` of the function in it.
+
+    The name has the placeholders `{gpus}`, `{gpu_type}` and `{dtype}`. `hub` is the model whose configuration it reads
+    from the Hugging Face hub; `layout` is the function (`module:name`) that splits the model among pipeline stages, and
+    `splits` are the PP and VP that it knows.
+    """
+
+    module: str
+    name: str
+    hub: str | None = None
+    layout: str | None = None
+    splits: tuple[tuple[int, int], ...] = ()
+
+
+FUNCTION_DTYPES = {"bf16": "bf16", "fp8": "fp8cs", "mxfp8": "fp8mx", "nvfp4": "nvfp4"}
+"""How the names of performance recipes call the dtypes."""
+
+
 class Published(Value, frozen=True):
     """The contents of a file `published/WORKLOAD-RECIPE.toml`.
 
-    `recipes` gives for each size the module of the installed framework's recipe. Two fields are for NeMo 2 only:
-    `model` is a model class that replaces the recipe's, and `flops_callback` is the model name that NeMo's
-    FLOPs-measuring callback takes.
+    `recipes` gives for each size the module of the installed framework's recipe, `functions` its performance recipe.
+    Two fields are for NeMo 2 only: `model` is a model class that replaces the recipe's, and `flops_callback` is the
+    model name that NeMo's FLOPs-measuring callback takes.
     """
 
     source: str
     versions: tuple[str, ...]
-    recipes: dict[str, str]
+    recipes: dict[str, str] = {}
+    functions: dict[str, Function] = {}
     model: str | None = None
     flops_callback: str | None = None
     precision: Precision = Precision()
@@ -62,6 +84,7 @@ class Published(Value, frozen=True):
         return any(entry.covers(key, there) for entry in self.permitted)
 
 
+@functools.cache
 def published(workload: str, recipe: str) -> Published | None:
     """Return the published configuration of a catalog recipe, or None for a recipe of llmbx's own.
 
@@ -71,12 +94,50 @@ def published(workload: str, recipe: str) -> Published | None:
     return toml_file.read_toml(path, Published) if path.is_file() else None
 
 
+def is_function(spec: RunSpec) -> bool:
+    """Whether the run's recipe is a performance recipe of Megatron-Bridge."""
+    found = published(spec.workload, spec.recipe)
+    return found is not None and spec.size in found.functions
+
+
+def splits(spec: RunSpec) -> tuple[tuple[int, int], ...]:
+    """Return the PP and VP for which the run's performance recipe has a split of the layers; empty if any will do."""
+    found = published(spec.workload, spec.recipe)
+    return found.functions[spec.size].splits if found and spec.size in found.functions else ()
+
+
+def function_of(spec: RunSpec, function: Function) -> str:
+    """Return the performance recipe of a run as `module:name`."""
+    dtype = FUNCTION_DTYPES.get(spec.dtype, spec.dtype)
+    return f"{function.module}:{function.name.format(gpus=spec.gpus, gpu_type=spec.gpu_type, dtype=dtype)}"
+
+
+def hub_files(spec: RunSpec) -> dict[str, bytes]:
+    """Return the configurations of models that the run's recipe reads from the hub, as files of a cache.
+
+    There are none for a run that uses the hub itself (`tokenizer=hub`).
+    """
+    found = published(spec.workload, spec.recipe)
+    if found is None or settings(spec).tokenizer == "hub":
+        return {}
+    return cache_files([function.hub for function in found.functions.values() if function.hub])
+
+
+def more_of_spec(spec: RunSpec) -> dict[str, Any]:
+    """Return what the entry program gets besides the specification: `published` and `hub`, if the run has them."""
+    found = {"published": overlay(spec), "hub": config_of(spec)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def overlay(spec: RunSpec) -> dict[str, Any] | None:
     """Return what the entry program needs for this run: recipe module, fields to set, precision and buffers.
 
     Returns None for a run without a published configuration.
     """
     found = published(spec.workload, spec.recipe)
+    if found is not None and spec.size in found.functions:
+        function = found.functions[spec.size]
+        return {"function": function_of(spec, function), "layout": function.layout}
     if found is None or spec.size not in found.recipes:
         return None
     fields: dict[str, Any] = {}

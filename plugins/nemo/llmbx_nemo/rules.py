@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from llmbx.api import Finding, RunSpec, emulated_bf16, suggestions
 
+from . import performance_rules
+from .performance_rules import stages
+from .published import is_function
 from .settings import settings
 
 HUB = "https://huggingface.co/"
@@ -22,6 +25,8 @@ def findings(spec: RunSpec) -> list[Finding]:
     if min(p.tp, p.pp, p.cp, p.ep or 1, p.etp or 1, p.vp or 1, spec.model.layers) < 1:
         return []
     return [
+        *_shape(spec),
+        *performance_rules.findings(spec),
         *_split(spec),
         *_microbatches(spec),
         *_expert_groups(spec),
@@ -36,9 +41,30 @@ def findings(spec: RunSpec) -> list[Finding]:
     ]
 
 
-def stages(pp: int, vp: int | None) -> int:
-    """Return the number of parts that the layers are split into: PP x VP, or 1 without pipeline parallelism."""
-    return pp * (vp or 1) if pp > 1 else 1
+FIXED = (
+    "hidden_size", "ffn_hidden_size", "heads", "query_groups", "experts", "experts_per_token", "moe_ffn_hidden_size",
+    "shared_ffn_hidden_size",
+)  # fmt: skip
+"""Sizes that follow from one another in a model of the hub, whose configuration llmbx does not take apart."""
+
+
+def _shape(spec: RunSpec) -> list[Finding]:
+    """Check that the sizes of a model whose architecture comes from the hub are the catalog's, but for its length."""
+    if not (is_function(spec) or "hub" in spec.architecture):
+        return []
+    changed = [key for key in FIXED if spec.origins.get(key, "").startswith("--")]
+    found = [
+        Finding(rule="shape", problem=f"{key} of {spec.workload} cannot be changed", fix=f"leave --set {key} out")
+        for key in changed
+    ]
+    model, least = spec.model, (spec.model.dense_layers or 0) + 1
+    if model.ssm_layers and spec.origins.get("layers", "").startswith("--"):
+        problem = f"{spec.workload} has its layers by a pattern"
+        found.append(Finding(rule="layers", problem=problem, fix="leave --set layers out"))
+    elif model.layers < least:
+        problem = f"{spec.workload} has {least - 1} dense layers, and at least one with experts"
+        found.append(Finding(rule="layers", problem=problem, fix=f"use --set layers=N with N >= {least}"))
+    return found
 
 
 def counts_ends(layers: int, parts: int) -> bool | None:
@@ -52,9 +78,10 @@ def counts_ends(layers: int, parts: int) -> bool | None:
 
 
 def _split(spec: RunSpec) -> list[Finding]:
+    """Check that the layers split into stages. A model with prediction layers has a layout of its own."""
     pp, vp, layers = spec.parallelism.pp, spec.parallelism.vp or 1, spec.model.layers
     parts = stages(pp, vp)
-    if counts_ends(layers, parts) is not None:
+    if counts_ends(layers, parts) is not None or spec.model.mtp_layers:
         return []
     problem = (
         f"neither {layers} nor {layers + 2} layers (with embedding and loss) split into PP {pp} x VP {vp} = {parts}"
@@ -146,10 +173,19 @@ def _memory(spec: RunSpec) -> list[Finding]:
     if offloaded and recomputed:
         problem = f"offloaded layers (OL {offloaded}) cannot be combined with recomputed layers (RL {recomputed})"
         found.append(Finding(rule="ol", problem=problem, fix="use --set ol=0 or --set rl=0"))
+    if spec.cuda_graphs and not is_function(spec):
+        for rule, number, what in (("ol", offloaded, "offloaded"), ("rl", recomputed, "recomputed")):
+            if number:
+                problem = f"{what} layers ({rule.upper()} {number}) cannot be combined with CUDA graphs"
+                found.append(Finding(rule=rule, problem=problem, fix=f"use --set {rule}=0 or --set cg=false"))
     return found
 
 
 def _precision(spec: RunSpec) -> list[Finding]:
+    chosen = settings(spec).fp8_recipe
+    if chosen != "cs" and spec.dtype not in ("bf16", "fp32") and is_function(spec):
+        problem = f"recipe {spec.recipe} has its FP8 scaling by the dtype, not by fp8_recipe={chosen}"
+        return [Finding(rule="fp8_recipe", problem=problem, fix="use --dtype mxfp8 or fp8, and leave fp8_recipe out")]
     if spec.dtype == "fp8" and settings(spec).fp8_recipe == "mx" and spec.gpu_type in PRE_BLACKWELL:
         problem = f"MXFP8 (fp8_recipe mx) needs a Blackwell GPU, not {spec.gpu_type}"
         return [Finding(rule="fp8_recipe", problem=problem, fix="use --set fp8_recipe=cs")]

@@ -1,7 +1,8 @@
 """Upstream's final configurations, and the program that builds llmbx's.
 
 `upstream/WORKLOAD-RECIPE.json` has the values of upstream's launches, executed: `common` to all configurations, and
-`configurations` by size/dtype/GPU type/GPUs. `source` says which programs were executed.
+`configurations` by size/dtype/GPU type/GPUs. What several have in common is in `shared`, by a name that the
+configurations list under `shared`. `source` says which programs were executed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from llmbx.api import (
 
 from .image_versions import environment_of
 from .launch import CPU_ENV
-from .published import overlay, published
+from .published import hub_files, is_function, more_of_spec, published
 
 OTHER = (
     "launch.argv", "launch.name", "launch.pre_cmds", "launch.segment", "launch.srun_args",
@@ -53,6 +54,34 @@ NEMO2_FACTS = {
 }
 """NeMo 2's keys, by the names of facts. Its recipes leave the vocabulary to the tokenizer, and it is null then."""
 
+SIZES = {
+    "layers": "num_layers",
+    "hidden_size": "hidden_size",
+    "sequence_length": "seq_length",
+    "heads": "num_attention_heads",
+    "query_groups": "num_query_groups",
+    "head_width": "kv_channels",
+    "ffn_hidden_size": "ffn_hidden_size",
+    "experts": "num_moe_experts",
+    "experts_per_token": "moe_router_topk",
+    "moe_ffn_hidden_size": "moe_ffn_hidden_size",
+    "shared_ffn_hidden_size": "moe_shared_expert_intermediate_size",
+    "latent_size": "moe_latent_size",
+    "mtp_layers": "mtp_num_layers",
+    "kv_rank": "kv_lora_rank",
+    "q_rank": "q_lora_rank",
+    "key_width": "qk_head_dim",
+    "rope_width": "qk_pos_emb_head_dim",
+    "value_width": "v_head_dim",
+    "ssm_heads": "mamba_num_heads",
+    "ssm_head_width": "mamba_head_dim",
+    "ssm_state": "mamba_state_dim",
+}
+"""Megatron's fields of the model's sizes, by the names of facts."""
+
+IN_EVERY_MODEL = ("experts", "mtp_layers")
+"""Sizes that a run may state for a model that has none of them."""
+
 PROGRAM = "configure.py"
 
 ENV = {**CPU_ENV, "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": ""}
@@ -67,11 +96,21 @@ def upstream(workload: str, recipe: str) -> Mapping[str, Any] | None:
     return found
 
 
-def upstream_values(spec: RunSpec) -> dict[str, Any] | None:
+def upstream_values(spec: RunSpec) -> Mapping[str, Any] | None:
     """Return upstream's value by key for the configuration of a run; None if it is not known."""
-    found = upstream(spec.workload, spec.recipe)
-    own = found and found["configurations"].get(configuration.configuration_key(spec))
-    return {**found["common"], **own} if found and own else None
+    return _values(spec.workload, spec.recipe, configuration.configuration_key(spec))
+
+
+@functools.cache
+def _values(workload: str, recipe: str, key: str) -> Mapping[str, Any] | None:
+    found = upstream(workload, recipe)
+    own = found and found["configurations"].get(key)
+    if not found or not own:
+        return None
+    values = dict(found["common"])
+    for name in own.get("shared", ()):
+        values |= found["shared"][name]
+    return values | {key: value for key, value in own.items() if key != "shared"}
 
 
 def expected(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
@@ -83,25 +122,31 @@ def expected(spec: RunSpec, run_dir: Path | None) -> ExpectedConfiguration:
     found = upstream(spec.workload, spec.recipe)
     permitted = data.permitted if data else ()
     return ExpectedConfiguration(
-        upstream=values,
+        upstream=dict(values) if values else None,
         source=found["source"] if found and values else None,
         other=OTHER_IN_RUN if run_dir else OTHER,
         permitted=(*permitted, *of_run(spec, steps_of(values or {}))) if run_dir else permitted,
-        facts=facts_of(spec.driver),
+        facts=facts_of(spec),
     )
 
 
-def facts_of(driver: str) -> dict[str, tuple[str, ...]]:
-    """Return the keys of the final configuration that state the job's size, by the names of facts."""
-    model = {"megatron-bridge": "model", "nemo2": "connected.config"}.get(driver)
+def facts_of(spec: RunSpec) -> dict[str, tuple[str, ...]]:
+    """Return the keys of the final configuration that state the job's size, by the names of facts.
+
+    Sizes that the model does not have are left out: Megatron states its defaults for some of them.
+    """
+    model = {"megatron-bridge": "model", "nemo2": "connected.config"}.get(spec.driver)
     if model is None:
         return {}
-    own = BRIDGE_FACTS if driver == "megatron-bridge" else NEMO2_FACTS
+    own = BRIDGE_FACTS if spec.driver == "megatron-bridge" else NEMO2_FACTS
+    sizes = {name for name in SIZES if getattr(spec.model, name) is not None} | {*IN_EVERY_MODEL}
+    if not spec.model.kv_rank:
+        sizes.add("head_width")
+    if is_function(spec):  # its tokenizer may have fewer words than the model: mock data uses 32,000 of them
+        own = {**own, "vocab_size": f"{model}.vocab_size"}
     degrees = (f"{model}.{kind}_parallel_size" for kind in ("tensor_model", "pipeline_model", "context"))
     return {
-        "layers": (f"{model}.num_layers",),
-        "hidden_size": (f"{model}.hidden_size",),
-        "sequence_length": (f"{model}.seq_length",),
+        **{name: (f"{model}.{field}",) for name, field in SIZES.items() if name in sizes},
         "world_size": (own["data_parallel_size"], *degrees),
         **{name: (key,) for name, key in own.items() if name != "data_parallel_size"},
     }
@@ -134,10 +179,12 @@ def of_run(spec: RunSpec, steps: int | None) -> Iterator[Permitted]:
 
 def program(spec: RunSpec) -> ConfigurationProgram:
     """Return the program that builds the configuration in the version of the run's image."""
-    found = overlay(spec)
     return ConfigurationProgram(
         environment=environment_of(spec),
         argv=(f"{payload.CODE}/{PROGRAM}",),
-        files=payload.payload_files(spec, __package__, (PROGRAM,), {"published": found} if found else None),
+        files={
+            **payload.payload_files(spec, __package__, (PROGRAM,), more_of_spec(spec)),
+            **hub_files(spec),
+        },
         env=ENV,
     )

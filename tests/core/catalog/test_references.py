@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from llmbx.catalog.matching import exact_row, why_no_figure
 from llmbx.catalog.references import load_references
+from llmbx.config.profiles import Config
+from llmbx.config.request import Request
+from llmbx.errors import UsageError
+from llmbx.plugins.manager import load
+from llmbx.resolve import resolve
 
 HEAD = 'source = "s"\nsize = "8b"\ndtype = "bf16"\ngpu_type = "h100"\n'
 
@@ -34,3 +40,33 @@ def test_a_computed_step_time_has_the_rounding_of_what_was_printed(tmp_path: Pat
     (row,) = load_references(tmp_path / "r.toml")
     assert row.step_time_s == pytest.approx(18.7246, rel=1e-4)
     assert row.step_time_rounding_s == pytest.approx(18.7246 / 28_000, rel=1e-4)
+
+
+def test_tokens_of_whole_samples_per_second_are_less_exact(tmp_path: Path) -> None:
+    """8 x 39,936 / 8,192 = 39 samples/s of all GPUs, which may have been 38.5 to 39.5."""
+    table = "gpus = [8]\nglobal_batch_size = [512]\nsequence_length = 8192\ntokens_per_s_per_gpu = [39936]\n"
+    (tmp_path / "r.toml").write_text(f"[[tables]]\n{HEAD}{table}whole_samples = true\n")
+    (row,) = load_references(tmp_path / "r.toml")
+    assert row.step_time_s == pytest.approx(512 / 39)
+    assert row.step_time_rounding_s == pytest.approx(512 / 39 * 0.5 / 39)
+
+
+def test_a_figure_of_another_layout_is_that_of_another_job(tmp_path: Path) -> None:
+    """The recipe has EP 8 now; the figure was measured with EP 64."""
+    workload = load().workload("nemotron3", "nemo")
+    asked = Request(workload="nemotron3", size="120b-a12b", dtype="mxfp8", gpu_type="b200", gpus=64)
+    spec = resolve(asked, load(), Config(), {}, {})
+    assert exact_row(spec, workload) is None
+    assert why_no_figure(spec, workload) == (
+        "the published figures are those of another job: the EP differs (64 was published, 8 was run)"
+    )
+    as_published = spec.replace(parallelism=spec.parallelism.replace(ep=64))
+    row = exact_row(as_published, workload)
+    assert row is not None and row.tokens_per_s_per_gpu == pytest.approx(6400)
+
+
+def test_a_layout_has_known_degrees(tmp_path: Path) -> None:
+    text = f"[[tables]]\n{HEAD}gpus = [8]\nstep_time_s = [1.5]\nlayout = {{ xp = 2 }}\n"
+    (tmp_path / "r.toml").write_text(text)
+    with pytest.raises(UsageError, match="expected tp, pp, cp, ep, vp, mbs >= 1, got xp = 2"):
+        load_references(tmp_path / "r.toml")

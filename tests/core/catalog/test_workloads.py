@@ -288,10 +288,13 @@ def test_time_limits_are_by_size_then_gpu_type_then_default(toy: Workload) -> No
 
 def test_exports_apply_where_they_say(toy: Workload) -> None:
     new = toy.recipes[1]
-    assert workloads.environment(new, "1b", "fp8", "small", pp=1) == {"A": "1", "B": "1"}
-    assert workloads.environment(new, "1b", "fp8", "big", pp=1) == {"A": "1", "B": "2"}
-    assert workloads.environment(new, "mini", "fp8", "big", pp=1) == {"A": "1", "B": "2", "C": "3"}
-    assert workloads.environment(new, "1b", "fp8", "small", pp=2) == {"A": "1", "B": "1", "P": "2"}
+    row = new.rows[0]
+    assert workloads.environment(new, row, "1b", "fp8", "small", pp=1) == {"A": "1", "B": "1"}
+    assert workloads.environment(new, row, "1b", "fp8", "big", pp=1) == {"A": "1", "B": "2"}
+    assert workloads.environment(new, row, "mini", "fp8", "big", pp=1) == {"A": "1", "B": "2", "C": "3"}
+    assert workloads.environment(new, row, "1b", "fp8", "small", pp=2) == {"A": "1", "B": "1", "P": "2"}
+    own = row.replace(env={"B": "4", "R": "5"})
+    assert workloads.environment(new, own, "1b", "fp8", "big", pp=1) == {"A": "1", "B": "4", "R": "5"}
 
 
 @pytest.mark.parametrize(
@@ -337,3 +340,12 @@ def test_expressions_of_gpus(gpus: int, factor: int) -> None:
 def test_an_invalid_expression(text: str) -> None:
     with pytest.raises(UsageError):
         evaluate(text, 8)
+
+
+def test_a_size_that_needs_a_gpu_says_why(toy: Workload) -> None:
+    size = toy.sizes["1b"].replace(needs_gpu="its kernels need CUDA")
+    changed = toy.replace(sizes={**toy.sizes, "1b": size})
+    with pytest.raises(UsageError, match=r"toy 1b has no configuration for cpu \(its kernels need CUDA\): use --gpu"):
+        workloads.find(changed, size="1b", dtype="fp8", gpu_type="cpu", gpus=1)
+    with pytest.raises(UsageError, match="toy 1b has no configuration for huge: use --gpu-type"):
+        workloads.find(changed, size="1b", dtype="fp8", gpu_type="huge", gpus=1)

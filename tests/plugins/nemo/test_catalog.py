@@ -180,6 +180,10 @@ def test_llama4_fp8_on_h100_uses_cuda_graphs() -> None:
         ("8b", "fp8", "h100", 8, "mbridge"),
         ("405b", "fp8", "gb200", 128, "mbridge"),
         ("405b-proxy", "fp8", "h100", 64, "nemo2"),
+        ("405b", "fp8", "gb300", 256, "mbridge"),
+        ("405b", "mxfp8", "gb300", 256, "bridge-0.6"),
+        ("405b", "fp8", "b300", 128, "bridge-0.6"),
+        ("8b", "bf16", "gb200", 8, "bridge-0.6"),
     ],
 )
 def test_the_default_recipe_is_the_newest_with_the_row(
@@ -228,6 +232,10 @@ def test_profiled_steps_ranks_and_file_names() -> None:
         ("llama3.1", "nemo2"): ("20-25", 25, "0-7", "profile_{pid}"),
         ("llama4", "nemo2"): ("45-50", 50, "0-8", "profile_{job}_{node}_{rank}"),
         ("grok1", "nemo2"): ("45-50", 50, "all", "{workload}-{size}-{dtype}_{gpus}g_{job}_{node}_{local_rank}"),
+        **{
+            (name, "bridge-0.6"): ("45-50", 50, "0", "profile_{pid}_{job}_node{node}_rank{rank}")
+            for name in ("llama3.1", "deepseek-v3", "qwen3", "gpt-oss", "nemotron3")
+        },
     }
 
 
@@ -250,6 +258,10 @@ def test_folders_and_defaults() -> None:
         "llama3.1": ("pretrain_llama3.1", "405b", "fp8"),
         "llama4": ("pretraining_llama4_maverick", "400b", "bf16"),
         "grok1": ("pretraining_grok1", "314b", "fp8"),
+        "deepseek-v3": ("pretrain_deepseek_v3", "671b", "bf16"),
+        "qwen3": ("pretrain_qwen3", "30b-a3b", "bf16"),
+        "gpt-oss": ("pretrain_gpt_oss", "120b", "bf16"),
+        "nemotron3": ("pretrain_nemotron3", "120b-a12b", "bf16"),
     }
 
 
@@ -368,8 +380,8 @@ def test_time_limits(workload: str, recipe: str, size: str, gpu_type: str, minut
 
 
 def test_the_error_about_an_unknown_combination_lists_what_exists() -> None:
-    with pytest.raises(UsageError, match=r"llama3\.1 8b on gb200 has no bf16 configuration: use --dtype fp8"):
-        find(WORKLOADS["llama3.1"], size="8b", dtype="bf16", gpu_type="gb200", gpus=8)
+    with pytest.raises(UsageError, match=r"llama3\.1 8b on h100 has no nvfp4 configuration: use --dtype fp8 or"):
+        find(WORKLOADS["llama3.1"], size="8b", dtype="nvfp4", gpu_type="h100", gpus=8)
     with pytest.raises(UsageError, match="grok1 314b fp8 on h100 has no configuration for 256 GPUs: use --gpus 512"):
         find(WORKLOADS["grok1"], size="314b", dtype="fp8", gpu_type="h100", gpus=256)
 

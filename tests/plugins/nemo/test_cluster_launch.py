@@ -22,6 +22,8 @@ CASES = [
     ("llama4", {"gpu_type": "h100", "gpus": 512, "dtype": "fp8"}),
     ("grok1", {"gpu_type": "gb200", "gpus": 256, "dtype": "bf16"}),
     ("grok1", {"gpu_type": "h100", "gpus": 512, "dtype": "fp8"}),
+    ("deepseek-v3", {"gpu_type": "gb200", "gpus": 256, "dtype": "mxfp8"}),
+    ("qwen3", {"size": "235b-a22b", "gpu_type": "b300", "gpus": 256, "dtype": "nvfp4"}),
 ]
 
 

@@ -19,7 +19,8 @@ import llmbx_nemo
 from llmbx.entry import rank
 from llmbx.launchers.payload import payload_files
 from llmbx.model import ImageSource, RunSpec
-from llmbx_nemo.entry import checkpoints, config, train
+from llmbx_nemo.entry import checkpoints, config, fake_te, train
+from llmbx_nemo.image_versions import ImageVersions, image_versions
 
 ENTRY = Path(llmbx_nemo.__path__[0]) / "entry"
 
@@ -217,3 +218,17 @@ def test_the_saved_step_is_found_for_versions_that_write_no_tracker_file(tmp_pat
     checkpoints.name_weights(tmp_path)
     assert (tmp_path / "latest_checkpointed_iteration.txt").read_text() == "4"
     assert (tmp_path / "weights").resolve().name == "iter_0000004"
+
+
+@pytest.mark.parametrize("image", image_versions(), ids=lambda image: image.tag)
+def test_the_transformer_engine_of_every_image_is_known(image: ImageVersions) -> None:
+    """A check of Megatron that needs a newer one must neither fire nor be missed."""
+    package, _, installed = image.packages[0].partition("==")
+    releases = fake_te.VERSIONS[package]
+    assert any(installed.startswith(release) for release in releases), f"add {package} {installed}"
+    assert fake_te.version(package, installed) in releases.values()
+
+
+def test_the_newest_bridge_has_the_transformer_engine_of_its_lock_file() -> None:
+    assert fake_te.version("megatron-bridge", "0.6.2") == "2.17.1"
+    assert fake_te.version("megatron-bridge", "0.1.0rc3") == "2.7.0"

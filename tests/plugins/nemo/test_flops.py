@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmbx.model import ModelShape
+from llmbx.model import ModelShape, layerwise
 from llmbx.model.flops import attention, embedding, mlp
 from llmbx_nemo import flops
 from llmbx_nemo.workloads import workloads
@@ -86,3 +86,91 @@ def test_conventions_differ_by_half_the_attention_matrix(
     assert result.full == pytest.approx(length * sum(result.parts.values()))
     once = flops.compute(shape.replace(experts_per_token=1))
     assert result.parts["mlp"] == experts * once.parts["mlp"]
+
+
+MODELS = {(w.name, name): size.model for w in workloads() for name, size in w.sizes.items()}
+
+
+@pytest.mark.parametrize(
+    ("workload", "size", "billions"),
+    [  # of the model cards, without layers for multi-token prediction
+        ("deepseek-v3", "671b", 671.0),
+        ("qwen3", "30b-a3b", 30.53),
+        ("qwen3", "235b-a22b", 235.1),
+        ("gpt-oss", "120b", 116.8),
+        ("nemotron3", "30b-a3b", 31.6),
+        ("nemotron3", "120b-a12b", 120.67),
+        ("nemotron3", "550b-a55b", 549.3),
+    ],
+)
+def test_the_parameters_of_a_model_are_those_of_its_card(workload: str, size: str, billions: float) -> None:
+    model = MODELS[workload, size].replace(mtp_layers=None)
+    assert sum(term.parameters for term in flops.compute(model).terms) / 1e9 == pytest.approx(billions, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("workload", "size", "billions", "embedding"),
+    [  # of the model cards, which count the input embedding or leave it out
+        ("deepseek-v3", "671b", 37.0, True),
+        ("qwen3", "30b-a3b", 3.3, True),
+        ("qwen3", "235b-a22b", 22.0, True),
+        ("gpt-oss", "120b", 5.13, False),
+        ("nemotron3", "30b-a3b", 3.6, True),
+        ("nemotron3", "30b-a3b", 3.2, False),
+    ],
+)
+def test_the_active_parameters_of_a_model_are_those_of_its_card(
+    workload: str, size: str, billions: float, embedding: bool
+) -> None:
+    terms = flops.compute(MODELS[workload, size].replace(mtp_layers=None)).terms
+    active = sum(term.active_parameters for term in terms if embedding or term.kind != "embedding")
+    assert active / 1e9 == pytest.approx(billions, rel=0.02)
+
+
+@pytest.mark.parametrize(("size", "billions"), [("120b-a12b", 123.7), ("550b-a55b", 560.5)])
+def test_a_prediction_layer_that_is_applied_twice_has_its_parameters_once(size: str, billions: float) -> None:
+    """Megatron-Bridge's recipes of Nemotron 3 set mtp_use_repeated_layer."""
+    model = MODELS["nemotron3", size]
+    assert sum(term.parameters for term in flops.compute(model).terms) / 1e9 == pytest.approx(billions, abs=0.1)
+    twice = model.replace(mtp_repeated=None)
+    assert flops.compute(model).causal == flops.compute(twice).causal
+
+
+def uncounted(model: ModelShape) -> float:
+    """FLOPs of a token that Megatron-Bridge leaves out: the router, and in hybrids what joins the predicted states and
+    the convolutions.
+    """
+    extra, hidden = model.mtp_layers or 0, model.hidden_size
+    _, moe = layerwise.feed_forward_layers(model)
+    router = 6 * hidden * (model.experts or 0) * (moe + extra)
+    if not model.ssm_layers:
+        return float(router)
+    mixed = (model.ssm_heads or 0) * (model.ssm_head_width or 0) + 2 * (model.ssm_groups or 0) * (model.ssm_state or 0)
+    return router + 6 * 2 * hidden**2 * extra + 6 * 4 * mixed * model.ssm_layers
+
+
+@pytest.mark.parametrize(
+    ("workload", "size", "counted"),
+    [  # num_floating_point_operations of Megatron-Bridge 0.6.2 per token, executed on the recipe's functions
+        ("deepseek-v3", "671b", 259.992950784e9),
+        ("qwen3", "30b-a3b", 23.006281728e9),
+        ("qwen3", "235b-a22b", 148.034813952e9),
+        ("gpt-oss", "120b", 32.630404608e9),
+        ("nemotron3", "120b-a12b", 84.727037952e9),
+        ("nemotron3", "550b-a55b", 358.914981888e9),
+    ],
+)
+def test_megatron_bridge_counts_the_same_but_for_small_parts(workload: str, size: str, counted: float) -> None:
+    model = MODELS[workload, size]
+    ours = flops.compute(model).causal / model.sequence_length
+    assert ours - uncounted(model) == pytest.approx(counted, rel=1e-5)
+
+
+def test_megatron_bridge_counts_nanos_mamba_layers_too_wide() -> None:
+    """It takes them to be twice the hidden size wide; Nano's have 64 heads of 64, and 7 % fewer FLOPs in all."""
+    model = MODELS["nemotron3", "30b-a3b"]
+    wide = model.replace(ssm_head_width=2 * model.hidden_size // 64)
+    ours, theirs = (flops.compute(m).causal / m.sequence_length for m in (model, wide))
+    counted = 22.278094848e9  # as above
+    assert theirs - uncounted(wide) == pytest.approx(counted, rel=1e-3)
+    assert (ours - uncounted(model)) / counted == pytest.approx(0.93, abs=0.005)

@@ -82,6 +82,14 @@ def test_a_request_with_cluster_options_is_never_a_mini() -> None:
         spec("llama3.1", gpus=2)
 
 
+def test_a_dtype_without_a_configuration_is_the_named_problem() -> None:
+    """Not the number of GPUs, which the dtype has none of."""
+    with pytest.raises(UsageError, match=r"gpt-oss 120b on gb200 has no nvfp4 configuration: use --dtype .*bf16"):
+        spec("gpt-oss", gpu_type="gb200", dtype="nvfp4")
+    with pytest.raises(UsageError, match=r"grok1 314b has no configuration for a100: use --gpu-type"):
+        spec("grok1", gpu_type="a100", dtype="bf16")
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"launcher": "local"}, {"gpu_type": "cpu", "gpus": 2}, {"size": "mini", "gpus": 2}]
 )

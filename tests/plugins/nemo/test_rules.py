@@ -121,6 +121,16 @@ MINI = ("grok1", "mini", "bf16", "cpu", 4)
             "cannot recompute 127 layers: the model has 126",
             "use --set rl=N with N at most 126",
         ),
+        *(
+            (
+                ("llama3.1", "8b", "fp8", "h100", 8),
+                {"cg": "true", rule: 2, "recipe": "mbridge"},
+                rule,
+                f"{what} layers ({rule.upper()} 2) cannot be combined with CUDA graphs",
+                f"use --set {rule}=0 or --set cg=false",
+            )
+            for rule, what in (("ol", "offloaded"), ("rl", "recomputed"))
+        ),
         (
             OFFLOADED,
             {"ol": 80},
@@ -246,3 +256,34 @@ def test_an_unsupported_profiler_is_rejected_before_the_run_starts(
     assert [finding.rule for finding in found] == ["profile"] * len(expected)
     for finding, (problem, fix) in zip(found, expected, strict=True):
         assert problem in finding.problem and finding.fix.startswith(fix) and not finding.warning
+
+
+def test_a_performance_recipe_has_its_fp8_scaling_by_the_dtype() -> None:
+    asked = {"size": "405b", "dtype": "fp8", "gpu_type": "gb300", "gpus": 256, "recipe": "bridge-0.6"}
+    spec = resolved("llama3.1", **asked)
+    assert findings(spec) == []
+    (found,) = findings(spec.replace(settings={**spec.settings, "fp8_recipe": "mx"}))
+    assert found.rule == "fp8_recipe" and "--dtype mxfp8" in found.fix
+    other = resolved("llama3.1", **{**asked, "recipe": "mbridge", "gpus": 128})
+    assert findings(other.replace(settings={**other.settings, "fp8_recipe": "mx"})) == []
+
+
+@pytest.mark.parametrize(
+    "key", ["heads", "ffn_hidden_size", "moe_ffn_hidden_size", "shared_ffn_hidden_size", "experts"]
+)
+def test_the_sizes_of_a_model_of_the_hub_follow_from_one_another(key: str) -> None:
+    mini = resolved("gpt-oss", "mini", "fp32", "cpu", 1, **{key: 64})
+    (found,) = [finding for finding in findings(mini) if finding.rule == "shape"]
+    assert (found.problem, found.fix) == (f"{key} of gpt-oss cannot be changed", f"leave --set {key} out")
+    assert [f for f in findings(resolved("grok1", "mini", "fp32", "cpu", 1, **{key: 64})) if f.rule == "shape"] == []
+
+
+def test_the_layers_of_a_model_of_the_hub() -> None:
+    asked = {"dtype": "mxfp8", "gpu_type": "gb300"}
+    hybrid = resolved("nemotron3", "120b-a12b", gpus=64, layers=10, **asked)
+    assert ("layers", "nemotron3 has its layers by a pattern") in {(f.rule, f.problem) for f in findings(hybrid)}
+    dense = resolved("deepseek-v3", "mini", "fp32", "cpu", 1, layers=1)
+    assert [f.fix for f in findings(dense) if f.rule == "layers"] == ["use --set layers=N with N >= 2"]
+    fewer = resolved("gpt-oss", "120b", gpus=64, layers=11, **asked)
+    assert (fewer.model.layers, fewer.model.windowed_layers) == (11, 6)
+    assert fewer.origins["windowed_layers"] == "layers"

@@ -107,9 +107,10 @@ def test_the_program_has_the_specification_and_its_modules() -> None:
 
 def configurations() -> list[dict[str, Any]]:
     """Every row of the catalog whose upstream configuration is known."""
+    recipes = [("llama3.1", "mbridge"), ("llama3.1", "nemo2"), ("grok1", "nemo2"), ("llama4", "nemo2")]
+    recipes += [(name, "bridge-0.6") for name in ("llama3.1", "deepseek-v3", "gpt-oss", "nemotron3", "qwen3")]
     found = []
-    for recipe in ("llama3.1-mbridge", "llama3.1-nemo2", "grok1-nemo2", "llama4-nemo2"):
-        workload, name = recipe.split("-")
+    for workload, name in recipes:
         known = upstream(workload, name)
         assert known
         for key in known["configurations"]:
@@ -126,17 +127,18 @@ def test_upstreams_configuration_states_what_the_catalog_asks_for(row: dict[str,
     values, facts = upstream_values(spec), expected(spec, Path()).facts
     assert values
     stated = {name: [values.get(key) for key in keys] for name, keys in facts.items()}
-    wanted = {
-        "layers": spec.model.layers,
-        "hidden_size": spec.model.hidden_size,
-        "sequence_length": spec.model.sequence_length,
+    of_the_run = {
         "world_size": spec.gpus,
         "global_batch_size": spec.global_batch_size,
         "micro_batch_size": spec.micro_batch_size,
-        "vocab_size": spec.model.vocab_size,
     }
-    left_out = ["vocab_size"] if stated["vocab_size"] == [None] else []
-    assert spec.driver == "nemo2" or not left_out
+    shape = spec.model.replace(head_width=spec.model.head_width or spec.model.hidden_size // spec.model.heads)
+    wanted = {name: of_the_run.get(name) or getattr(shape, name) or 0 for name in facts}
+    unstated = {"vocab_size", "experts", "mtp_layers"}  # the tokenizer's; None in a model without experts
+    left_out = [name for name in unstated if stated[name] == [None]]
+    assert {"layers", "hidden_size", "heads", "query_groups", "ffn_hidden_size", "sequence_length"} <= stated.keys()
     assert {name: math.prod(factors) for name, factors in stated.items() if name not in left_out} == {
         name: value for name, value in wanted.items() if name not in left_out
     }
+    assert spec.model.experts is None or "experts" not in left_out
+    assert not spec.model.mtp_layers or "mtp_layers" not in left_out

@@ -16,6 +16,7 @@ from llmbx.model import Image, RunSpec
 from llmbx.testing import resolve_spec
 from llmbx_nemo.launch import environment, launch
 from llmbx_nemo.published import published
+from llmbx_nemo.workloads import NAMES
 
 UPSTREAM = {
     path.stem: json.loads(path.read_text())
@@ -30,7 +31,8 @@ OWN = ("LLMBX_SPEC", "PYTHONUNBUFFERED")
 
 def resolved(recipe: str, name: str) -> tuple[RunSpec, dict[str, Any]]:
     """llmbx's specification of a configuration, and upstream's values."""
-    workload, _, wanted = recipe.rpartition("-")
+    workload = next(name for name in NAMES if recipe.startswith(f"{name}-"))
+    wanted = recipe.removeprefix(f"{workload}-")
     size, dtype, gpu_type, gpus = name.split("/")
     spec = resolve_spec(
         workload, size=size, dtype=dtype, gpu_type=gpu_type, gpus=int(gpus), recipe=wanted, launcher="slurm"

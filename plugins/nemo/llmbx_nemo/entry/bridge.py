@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import final, seen
-from llmbx_nemo.entry import checkpoints, config, execution, patches, published, stubs
+from llmbx_nemo.entry import checkpoints, config, execution, patches, performance, published, stubs
 from llmbx_nemo.entry.execution import Host, Spec
 from llmbx_nemo.entry.settings import CHECKPOINTS, CONFIG_FILE, settings
+
+HUB = "hub"
+"""Folder with the configurations of models that the recipe reads, in the layout of huggingface_hub's cache."""
 
 
 def run(spec: Spec, run_dir: Path) -> list[str]:
@@ -21,6 +24,7 @@ def run(spec: Spec, run_dir: Path) -> list[str]:
     saved_step = None if wanted is None else checkpoints.saved_step(Path(wanted))
     if wanted is not None and saved_step is None:
         return [checkpoints.unusable(Path(wanted))]
+    use_hub(run_dir)
     host = prepare()
     problems = execution.problems(spec, host)
     if problems:
@@ -41,8 +45,14 @@ def container(spec: Spec, host: Host, saved_step: int | None = None) -> Any:
     Raises `ConfigError` if the installed Megatron-Bridge does not support a setting.
     """
     if spec.get("published"):
-        return published.container(spec, host)
+        return (performance if "function" in spec["published"] else published).container(spec, host)
     return config.container(settings(spec, host, saved_step), execution.userbuffers(spec))
+
+
+def use_hub(folder: Path) -> None:
+    """Make `hub/` in `folder`, if it exists, the cache of the Hugging Face libraries. Call it before their import."""
+    if (folder / HUB).is_dir():
+        os.environ["HF_HUB_CACHE"] = str((folder / HUB).resolve())
 
 
 def prepare() -> Host:

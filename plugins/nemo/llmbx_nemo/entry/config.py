@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 from typing import Any
 
+from llmbx_nemo.entry import hub
 from llmbx_nemo.entry.execution import Fields
 
 MOVED = {
@@ -101,6 +102,8 @@ def assemble(kind: Any, fields: Fields, section: str) -> Any:
 
 def provider(fields: Fields, tokenizer: Any) -> Any:
     """Return the GPT model provider. Its vocabulary size is the tokenizer's, padded to be divisible among the ranks."""
+    if "hub" in fields:
+        return of_hub(fields)
     import torch
     import torch.nn.functional as functional
     from megatron.bridge.models.gpt_provider import GPTModelProvider
@@ -116,6 +119,14 @@ def provider(fields: Fields, tokenizer: Any) -> Any:
     if hasattr(tokenizer, "use_tokenizer_vocab_size") and tokenizer.vocab_size:
         values |= {"vocab_size": tokenizer.vocab_size, "should_pad_vocab": True}
     return assemble(kind, values, "model")
+
+
+def of_hub(fields: Fields) -> Any:
+    """Return the provider of a model of the hub. Raises `ConfigError` for a field that it does not have."""
+    try:
+        return hub.provider(fields)
+    except AttributeError as error:
+        raise ConfigError(str(error)) from None
 
 
 def annotation(kind: Any, name: str) -> str:

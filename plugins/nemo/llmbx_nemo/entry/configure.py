@@ -21,15 +21,21 @@ from llmbx_nemo.entry.execution import Host, Spec
 
 Flat = dict[str, Any]
 
+REFUSED = 2
+"""Exit code if the framework refuses a specification."""
+
 
 def main(arguments: list[str]) -> int:
-    """Write the configuration of every specification. Returns 1 if one of them could not be built."""
+    """Write the configuration of every specification.
+
+    Returns 0, 2 if the framework refuses one of them, or 1 if the program failed.
+    """
     specs = {path: json.loads(path.read_bytes()) for path in map(Path, arguments or ["spec.json"])}
     ((driver, gpus),) = {(spec["driver"], spec["gpu_type"] != "cpu") for spec in specs.values()}
     os.environ.setdefault("WORLD_SIZE", "1")
     build = prepare(driver, gpus)
-    failed = [path for path, spec in specs.items() if not in_subprocess(build, spec, path.parent)]
-    return 1 if failed else 0
+    codes = {in_subprocess(build, spec, path.parent) for path, spec in specs.items()} - {0}
+    return 1 if codes - {REFUSED} else max(codes, default=0)
 
 
 def prepare(driver: str, gpus: bool) -> Callable[[Spec], Flat]:
@@ -44,6 +50,7 @@ def prepare(driver: str, gpus: bool) -> Callable[[Spec], Flat]:
     else:
         from llmbx_nemo.entry import bridge
 
+        bridge.use_hub(Path())
         bridge.prepare()
     if gpus:
         fake_te.install(driver)
@@ -83,8 +90,8 @@ def host(spec: Spec) -> Host:
     return Host(cuda=gpus, te=gpus, world=spec["gpus"])
 
 
-def in_subprocess(build: Callable[[Spec], Flat], spec: Spec, folder: Path) -> bool:
-    """Build and write the configuration in a child process; its error is printed to stderr. Returns whether it could.
+def in_subprocess(build: Callable[[Spec], Flat], spec: Spec, folder: Path) -> int:
+    """Build and write the configuration in a child process; its error is printed to stderr. Returns its exit code.
 
     A child process is needed because the frameworks modify their modules' tuned buffers in place.
     """
@@ -94,11 +101,14 @@ def in_subprocess(build: Callable[[Spec], Flat], spec: Spec, folder: Path) -> bo
         try:
             final.write_flat(build(spec), seen.versions(execution.PACKAGES), folder)
             code = 0
-        except BaseException:
-            traceback.print_exc()
+        except (AssertionError, ValueError) as error:  # what frameworks raise for values that do not fit together
+            traceback.print_exception(error)
+            code = REFUSED
+        except BaseException as error:
+            traceback.print_exception(error)
         sys.stderr.flush()
         os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 if __name__ == "__main__":

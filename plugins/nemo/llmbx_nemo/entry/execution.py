@@ -18,6 +18,8 @@ PACKAGES = ("megatron-bridge", "megatron-core", "nemo-toolkit", "torch", "transf
 Spec = dict[str, Any]
 Fields = dict[str, Any]
 
+DTYPES = ("bf16", "fp32", "fp8", "mxfp8", "nvfp4")
+
 FP8_RECIPES = {
     "cs": "bf16_with_fp8_current_scaling_mixed",
     "mx": "bf16_with_mxfp8_mixed",
@@ -45,21 +47,26 @@ def problems(spec: Spec, host: Host) -> list[str]:
         found.append(f"unknown architecture key '{min(unknown)}' (known: {', '.join(sorted(shapes.KNOWN))})")
     if host.world != spec["gpus"]:
         found.append(f"{host.world} ranks were started for {spec['gpus']} GPUs")
-    if spec["dtype"] not in ("fp32", "bf16", "fp8"):
-        found.append(f"unknown dtype '{spec['dtype']}' (known: bf16, fp8, fp32)")
+    if spec["dtype"] not in DTYPES:
+        found.append(f"unknown dtype '{spec['dtype']}' (known: {', '.join(DTYPES)})")
     if setting(spec, "fp8_recipe", "cs") not in FP8_RECIPES:
         found.append(f"unknown fp8_recipe '{spec['settings']['fp8_recipe']}' (known: {', '.join(FP8_RECIPES)})")
     if not host.te:
         wants = {
-            "FP8": spec["dtype"] == "fp8",
+            spec["dtype"].upper(): spec["dtype"] not in ("bf16", "fp32"),
             "context parallelism (cp)": parallelism["cp"] > 1,
             "layer offloading (OL)": spec["offload_layers"] > 0,
             "CUDA graphs": spec["cuda_graphs"],
+            "Mamba layers": bool(spec["model"].get("ssm_layers")),
             "tensor parallelism (tp) of experts": parallelism["tp"] > 1 and bool(spec["model"].get("experts")),
         }
         found += [f"not supported without Transformer Engine: {what}" for what, wanted in wants.items() if wanted]
     if host.te and setting(spec, "attention", "auto") != "auto":
         found.append("Transformer Engine selects the attention itself: leave --set attention out")
+    if "hub" in spec["architecture"] and setting(spec, "attention", "auto") not in ("auto", "unfused"):
+        found.append(
+            f"the attention of {spec['architecture']['hub']} has only Megatron's own kernel: use attention=unfused"
+        )
     if parallelism["fsdp"] and not host.cuda:
         found.append("FSDP requires CUDA")
     return found
@@ -89,6 +96,8 @@ def parallel(spec: Spec, host: Host) -> Fields:
         "expert_model_parallel_size": parallelism["ep"] or 1,
         "expert_tensor_parallel_size": parallelism["etp"],
         "sequence_parallel": tp > 1 and host.te,
+        # With gloo, messages to and from the same rank in one batch are mixed up if there are virtual stages.
+        "batch_p2p_comm": host.cuda,
         "pipeline_dtype": "float32" if spec["dtype"] == "fp32" else "bfloat16",
         "account_for_embedding_in_pipeline_split": counted,
         "account_for_loss_in_pipeline_split": counted,
@@ -135,7 +144,7 @@ def attention(spec: Spec, host: Host) -> str:
     """Return the core attention of Megatron-Core's own layers (default: torch's best kernel on a GPU, else unfused)."""
     chosen = str(setting(spec, "attention", "auto"))
     if chosen == "auto":
-        return "sdpa" if host.cuda and not host.te else "unfused"
+        return "sdpa" if host.cuda and not host.te and "hub" not in spec["architecture"] else "unfused"
     return chosen
 
 

@@ -6,12 +6,17 @@ its version in the image, and the frameworks' own variables about it. None of it
 
 from __future__ import annotations
 
+import importlib.machinery
 import sys
 import types
 from typing import Any
 
-VERSIONS = {"megatron-bridge": "2.7.0", "nemo2": "2.3.0"}
-"""The version in the images of each driver. NeMo 2.3's Maverick requires at least 2.3."""
+VERSIONS = {
+    "nemo-toolkit": {"": "2.3.0"},
+    "megatron-bridge": {"0.1": "2.7.0", "0.2": "2.9.0", "0.3": "2.12.0", "0.6": "2.17.1"},
+}
+"""The version in the image of each release, by package. NeMo 2.3's Maverick requires at least 2.3. Sources of the
+others: Megatron-Bridge's software-versions page, and the lock file of v0.6.0."""
 
 ARGUMENTS = (
     "exp_avg_dtype", "exp_avg_sq_dtype", "master_weight_dtype", "use_decoupled_grad", "store_param_remainders",
@@ -47,20 +52,31 @@ CAPABILITIES = {
 """Compute capability by GPU type. Some settings depend on it."""
 
 
+def version(package: str, installed: str) -> str:
+    """Return the version of Transformer Engine in the image of an installed release; of an unknown one the newest."""
+    known = VERSIONS[package]
+    return next((found for release, found in known.items() if installed.startswith(release)), [*known.values()][-1])
+
+
 def install(driver: str) -> None:
     """Install the fake modules. Call it after the framework has been imported."""
+    from importlib import metadata
+
     from megatron.core import utils
     from megatron.core.models.common.embeddings import rope_utils
     from megatron.core.transformer.moe import moe_utils
     from packaging.version import Version
 
+    package = "nemo-toolkit" if driver == "nemo2" else driver
+    te = version(package, metadata.version(package))
     for name, content in MODULES.items():
         module: Any = types.ModuleType(f"transformer_engine{name}")
-        module.__version__ = VERSIONS[driver]
+        module.__version__ = te
+        module.__spec__ = importlib.machinery.ModuleSpec(module.__name__, None)
         vars(module).update({item: type(item, (), {}) for item in content})
         sys.modules[module.__name__] = module
     sys.modules["transformer_engine.pytorch.optimizers"].FusedAdam = adam()  # type: ignore[attr-defined]
-    utils._te_version = Version(VERSIONS[driver])
+    utils._te_version = Version(te)
     for module, names in ((rope_utils, ROTARY), (moe_utils, ROUTING)):
         for name in names:
             setattr(module, name, object())
@@ -78,9 +94,12 @@ def adam() -> Any:
 
 
 def set_gpu_type(gpu_type: str) -> None:
-    """Make torch report the compute capability of this GPU type. Raises `ValueError` for an unknown type."""
+    """Make torch report the name and compute capability of this GPU type. Raises `ValueError` for an unknown type."""
     import torch
 
     if gpu_type not in CAPABILITIES:
         raise ValueError(f"the compute capability of GPU type {gpu_type} is not known")
-    torch.cuda.get_device_capability = lambda *_: CAPABILITIES[gpu_type]
+    major, minor = CAPABILITIES[gpu_type]
+    device = types.SimpleNamespace(name=f"NVIDIA {gpu_type.upper()}", major=major, minor=minor)
+    torch.cuda.get_device_capability = lambda *_: (major, minor)
+    torch.cuda.get_device_properties = lambda *_: device

@@ -14,6 +14,15 @@ from llmbx_nemo.entry.config import ConfigError
 from llmbx_nemo.entry.execution import Fields, Host, Spec
 from llmbx_nemo.entry.settings import logger, override, profiling, tokenizer
 
+SETTINGS = {
+    "lr": ("optimizer.lr",),
+    "seed": ("rng.seed", "dataset.random_seed"),
+    "check_for_nan": ("ddp.check_for_nan_in_grad", "rerun_state_machine.check_for_nan_in_loss"),
+    "distributed_timeout_minutes": ("dist.distributed_timeout_minutes",),
+    "tp_comm_overlap": ("comm_overlap.tp_comm_overlap",),
+}
+"""The fields of each setting, for a setting that the user set."""
+
 
 def container(spec: Spec, host: Host) -> Any:
     """Return the `ConfigContainer` of a published run.
@@ -91,12 +100,11 @@ def specified(spec: Spec) -> Fields:
 
 
 def user_settings(spec: Spec) -> Fields:
-    """Return the fields for a learning rate or seed that the user set; without one, the recipe's value is used."""
-    named = {"lr": ("optimizer.lr",), "seed": ("rng.seed", "dataset.random_seed")}
+    """Return the fields of settings that the user set; without one, the recipe's value is used."""
     return {
         field: spec["settings"][name]
-        for name, fields in named.items()
-        if spec["origins"].get(f"settings.{name}", "").startswith("--")
+        for name, fields in SETTINGS.items()
+        if not spec["origins"].get(f"settings.{name}", "default").startswith(("recipe ", "default"))
         for field in fields
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from llmbx_nemo.entry import execution, shapes
+from llmbx_nemo.entry import execution, hub, shapes
 from llmbx_nemo.entry.execution import Fields, Host, Spec, setting
 
 CHECKPOINTS = "checkpoints"
@@ -59,7 +59,14 @@ def override(sections: dict[str, Fields | None], overrides: str) -> dict[str, Fi
 
 
 def model(spec: Spec, host: Host) -> Fields:
-    """Return the model provider's fields: architecture, sizes and execution."""
+    """Return the model provider's fields: architecture, sizes and execution.
+
+    With Transformer Engine, a model of the hub keeps the kernels that Megatron-Bridge chooses for it.
+    """
+    if "hub" in spec["architecture"]:
+        kernels = {} if host.te else execution.kernels(spec, host)
+        own = {**execution.parallel(spec, host), **kernels, **execution.graphs(spec), **execution.memory(spec)}
+        return {**hub.model(spec), **own}
     return {
         **shapes.architecture(spec["architecture"], spec["model"]),
         **execution.parallel(spec, host),

@@ -23,8 +23,8 @@ RENAMED = {
 }
 """Megatron's field for each architecture key of the catalog whose value is passed on unchanged."""
 
-KNOWN = RENAMED.keys() | {"no_rope_every"}
-"""All supported architecture keys of the catalog."""
+KNOWN = RENAMED.keys() | {"no_rope_every", "hub"}
+"""All supported architecture keys of the catalog. `hub` names a model of the Hugging Face hub with the architecture."""
 
 ROPE_SCALING_FACTOR = 8.0
 """Llama 3.1's factor of RoPE scaling."""

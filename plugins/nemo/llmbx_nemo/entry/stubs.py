@@ -87,6 +87,8 @@ CALLED: dict[str, Any] = {
     "triton.autotune": _decorator,
     "triton.heuristics": _decorator,
     "triton.Config": _return_none,
+    "megatron.energon.stateless": _decorator,
+    "megatron.energon.task_encoder.base.stateless": _decorator,
     "modelopt.torch.distill.plugins.megatron.get_tensor_shapes_adjust_fn_for_distillation": _return_none,
     "modelopt.torch.opt.plugins.restore_modelopt_state": _return_none,
     "modelopt.torch.opt.plugins.restore_sharded_modelopt_state": _return_none,
