@@ -1,10 +1,12 @@
 """Calibrate the prediction on the shipped table: the scales of the kernel, and the widths of the intervals.
 
-Usage: python benchmarks/predict/calibrate.py [ROUNDS]
+Usage: python benchmarks/predict/calibrate.py [ROUNDS] [FOLDER] [--fresh]
 
 The search is deterministic: coordinate steps over the scales that lower the log loss of figures that are predicted
 without those of their own group (model and GPU type; release; model), beginning at the values of the present file or,
 with `--fresh`, at `SCALES`. ROUNDS 0 only recomputes the intervals.
+FOLDER has vTrain's figures (see errors.py), by which the intervals of layouts that nobody chose are calibrated; without
+it they stay as they are.
 """
 
 from __future__ import annotations
@@ -15,14 +17,15 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from folds import FOLDS, groups, left_out
+import vtrain
+from folds import FOLDS, factor, groups, left_out_errors
 
 from llmbx_prediction.atlas import table
 from llmbx_prediction.cost.roofline import NAMES
 from llmbx_prediction.regression.features import features
 from llmbx_prediction.regression.kernel import COMPONENTS, NOISE
 from llmbx_prediction.regression.posterior import Posterior
-from llmbx_prediction.regression.shipped import KNOWN, LEVEL, Calibration, usable
+from llmbx_prediction.regression.shipped import KINDS, KNOWN, OWN_LAYOUT, Calibration, calibration, usable
 
 TARGET = Path(__file__).parents[2] / "plugins" / "prediction" / "llmbx_prediction" / "data" / "calibration.toml"
 _INVERSE = (1.5, 0.5, 1.8, 2.5, 1.2, 0.8, 0.6, 0.3, 1.0, 1.2, 0.5, 0.4, 0.4, 0.3, 0.6, 0.7, 0.7, 0.8)
@@ -39,9 +42,8 @@ SCALES = {
 START, PRIOR_WIDTH, PRIOR_WEIGHT = 0.05, 0.8, 1 / 300
 WEIGHTS = {"model and GPU": 1.0, "release": 0.3, "model": 0.25}
 """Importance of the folds in the loss."""
-ELSEWHERE, ELSEWHERE_INTERVAL = 0.2, 0.1
-"""Importance of a figure that is not of the newest source: in the loss, and for the intervals. Older recipes change
-less between releases, so their errors alone would make the intervals too narrow."""
+ELSEWHERE = 0.2
+"""Importance in the loss of a figure that is not of the newest source."""
 LARGEST, SMALLEST, LEAST_NOISE = math.log(1.6), -7.0, math.log(0.03)
 """Limits of the search, in logarithms. With less noise figures of one table would count as independent evidence."""
 
@@ -90,22 +92,25 @@ def search(used: list, folds: dict, scales: dict[str, float], rounds: int) -> di
 
 def intervals(used: list, folds: dict, scales: dict[str, float]) -> dict[str, float]:
     """The width of the intervals by what is known: quantiles of the errors over their deviations in all folds."""
-    pairs = defaultdict(list)
-    everything = [True] * len(used)
+    sizes = defaultdict(list)
     for name in FOLDS:
-        for index, (mean, deviation, known) in left_out(used, folds[name], everything, COEFFICIENTS, scales).items():
-            row, _, seconds = used[index]
-            weight = 1.0 if "performance summary" in row.source else ELSEWHERE_INTERVAL
-            pairs[known].append((abs(math.log(mean / seconds)) / deviation, weight))
-    for name in KNOWN:
-        print(f"known: {name:14} {len(pairs[name]):4} figures, {_quantile(pairs[name]):.2f} standard deviations")
-    return {name: round(max(1.2, _quantile(pairs[name])), 3) for name in KNOWN}
+        for error in left_out_errors(used, folds[name], COEFFICIENTS, scales):
+            sizes[error.known].append(error.size)
+    return {name: _width(name, sizes[name]) for name in (f"{kind}: {known}" for kind in KINDS for known in KNOWN)}
 
 
-def _quantile(pairs: list[tuple[float, float]]) -> float:
-    """The weighted quantile of the level of the intervals."""
-    values, weights = np.array(sorted(pairs)).T
-    return float(values[np.searchsorted(np.cumsum(weights) / weights.sum(), LEVEL)])
+def own_layouts(used: list, scales: dict[str, float], folder: Path) -> float:
+    """The width of the intervals of layouts that nobody chose: of vTrain's sweeps, each of its models left out."""
+    sizes = [size for data in vtrain.tables(folder)
+             for _, size in vtrain.unseen_models(used, data, COEFFICIENTS, scales)]  # fmt: skip
+    return _width(OWN_LAYOUT, sizes)
+
+
+def _width(name: str, sizes: list[float]) -> float:
+    """The factor of an interval, printed with what it comes from."""
+    found = factor(sizes)
+    print(f"{name:24} {len(sizes):4} figures, {found:.2f} standard deviations", flush=True)
+    return round(found, 3)
 
 
 def write(calibration: Calibration) -> None:
@@ -119,22 +124,21 @@ def write(calibration: Calibration) -> None:
     TARGET.write_text("\n".join(lines) + "\n")
 
 
-def main(rounds: int, fresh: bool) -> None:
+def main(rounds: int, folder: Path | None, fresh: bool) -> None:
     """Calibrate and write the file."""
     used = usable(table.shipped())
     folds = {name: groups(used, name) for name in FOLDS}
     names = (*COMPONENTS, NOISE)
     scales = {name: SCALES[name] for name in names}
     if not fresh and TARGET.exists():
-        from llmbx_prediction.regression.shipped import calibration
-
         scales = {name: calibration().scales[name] for name in names}
     scales = {name: float(f"{value:.4g}") for name, value in search(used, folds, scales, rounds).items()}
     whole = Posterior([case for _, case, _ in used], [time for *_, time in used], COEFFICIENTS, scales)
-    quantiles = intervals(used, folds, scales)
+    own = own_layouts(used, scales, folder) if folder else calibration().quantiles[OWN_LAYOUT]
+    quantiles = {**intervals(used, folds, scales), OWN_LAYOUT: own}
     write(Calibration(coefficients=COEFFICIENTS, scales=scales, quantiles=quantiles, outliers=whole.outliers()))
 
 
 if __name__ == "__main__":
     words = [word for word in sys.argv[1:] if word != "--fresh"]
-    main(int(words[0]) if words else 25, "--fresh" in sys.argv)
+    main(int(words[0]) if words else 25, Path(words[1]) if len(words) > 1 else None, "--fresh" in sys.argv)

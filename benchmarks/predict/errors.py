@@ -14,17 +14,26 @@ import os
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 
 import folds
 import numpy as np
 from folds import Used, groups, series
 
+from llmbx.api import RunSpec, UsageError, Workload
+from llmbx.catalog.matching import exact_row
+from llmbx.config.profiles import Config
+from llmbx.config.request import Request
+from llmbx.plugins.manager import Plugins, load
+from llmbx.resolve import resolve
 from llmbx_prediction.atlas import table
 from llmbx_prediction.atlas.row import Row
 from llmbx_prediction.case import Case
+from llmbx_prediction.cost.model import of_shape
+from llmbx_prediction.prediction import Predictor
 from llmbx_prediction.regression.shipped import Calibration, calibration, usable
+from llmbx_prediction.target import of_spec
 
 Predicted = dict[int, tuple[float, float, float]]
 """Index of a figure -> predicted seconds, and the ends of the interval."""
@@ -37,7 +46,7 @@ def left_out(used: Used, keys: Sequence[Hashable], wanted: Sequence[bool], shipp
     for index, (mean, deviation, known) in folds.left_out(
         used, keys, wanted, shipped.coefficients, shipped.scales
     ).items():
-        width = float(np.exp(deviation * shipped.quantiles[known]))
+        width = float(np.exp(deviation * shipped.width(used[index][1], known)))
         found[index] = mean, mean / width, mean * width
     return found
 
@@ -161,11 +170,59 @@ def published(used: Used, shipped: Calibration) -> None:
                 line("the release before", used, before)
 
 
+ROUNDED = 1e-5
+"""The table has seven digits of a figure."""
+
+
+def catalog() -> None:
+    """The catalog's configurations with a published step time, as `llmbx predict` asks for them.
+
+    Most of these figures are in the table, so the errors are not those of unseen configurations. They show that the
+    catalog's configuration and the published one are taken for the same.
+    """
+    plugins, predictor = load(), Predictor(table.shipped())
+    errors, inside, outside = [], 0, []
+    for workload in plugins.workloads:
+        for spec, printed in _cells(plugins, workload):
+            model = of_shape(spec.model, f"{workload.name}-{spec.size}")
+            step = predictor.predict(of_spec(spec, model, workload), "").step_time_s
+            if step.value is None or step.low is None or step.high is None:
+                continue
+            errors.append(abs(step.value / printed - 1))
+            within = step.low * (1 - ROUNDED) <= printed <= step.high * (1 + ROUNDED)
+            inside += within
+            if not within:
+                outside.append(f"{workload.name} {spec.size} {spec.dtype} {spec.gpus} x {spec.gpu_type} "
+                               f"({spec.recipe}): {step.value:.4g} s, published {printed:.4g} s")  # fmt: skip
+    print(f"\nConfigurations of the catalog with a published step time, most of them known\n  "
+          f"{len(errors)} configurations: mean error {100 * statistics.mean(errors):.1f} %, "
+          f"{inside} within their interval")  # fmt: skip
+    for text in outside:
+        print(f"  outside: {text}")
+
+
+def _cells(plugins: Plugins, workload: Workload) -> Iterator[tuple[RunSpec, float]]:
+    """Each configuration on GPUs with a published step time, once."""
+    asked = {(one.size, one.dtype, one.gpu_type, one.gpus, one.recipe): None
+             for one in workload.references if one.step_time_s}  # fmt: skip
+    for size, dtype, gpu_type, gpus, recipe in asked:
+        request = Request(workload=workload.name, plugin=workload.plugin, size=size, dtype=dtype, gpu_type=gpu_type,
+                          gpus=gpus, recipe=recipe)  # fmt: skip
+        try:
+            spec = resolve(request, plugins, Config(), {}, {})
+        except UsageError:
+            continue
+        printed = exact_row(spec, workload)
+        if printed is not None and printed.step_time_s is not None and not spec.mini:
+            yield spec, printed.step_time_s
+
+
 def main(folder: str | None) -> None:
     """Print all tables."""
     used, shipped = usable(table.shipped()), calibration()
     published(used, shipped)
     scaling(used, shipped)
+    catalog()
     if folder is None:
         print("\nvTrain and golden values: not measured; name the folder or set PREDICT_DATA")
         return

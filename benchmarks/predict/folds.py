@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from llmbx_prediction.atlas.row import Row
 from llmbx_prediction.case import Case
 from llmbx_prediction.regression.posterior import Posterior
-from llmbx_prediction.regression.shipped import familiarity
+from llmbx_prediction.regression.shipped import LEVEL, familiarity
 
 Used = Sequence[tuple[Row, Case, float]]
 FOLDS = ("model and GPU", "release", "model", "scale", "GPU")
+NARROWEST = 1.2
+"""The narrowest interval in standard deviations."""
+
+
+class Error(NamedTuple):
+    """The error of one figure that was left out: its index, the size in standard deviations, and what was known."""
+
+    index: int
+    size: float
+    known: str
 
 
 def groups(used: Used, name: str) -> list[Hashable]:
@@ -56,3 +70,18 @@ def left_out(
             known = familiarity(used[index][1], (case for _, case, _ in rest))
             found[index] = float(mean), float(deviation), known
     return found
+
+
+def left_out_errors(
+    used: Used, keys: Sequence[Hashable], coefficients: Mapping[str, float], scales: Mapping[str, float],
+    wanted: Sequence[bool] | None = None,
+) -> list[Error]:  # fmt: skip
+    """The error of every (wanted) figure by the figures of all other groups."""
+    found = left_out(used, keys, wanted or [True] * len(used), coefficients, scales)
+    return [Error(index, abs(math.log(mean / used[index][2])) / deviation, known)
+            for index, (mean, deviation, known) in found.items()]  # fmt: skip
+
+
+def factor(sizes: Sequence[float]) -> float:
+    """The factor of an interval: the quantile of errors in standard deviations at the level of the intervals."""
+    return max(NARROWEST, float(np.quantile(sizes, LEVEL, method="inverted_cdf")))

@@ -7,6 +7,7 @@ Each reader keeps what the source prints, adds what its pages say in words (para
 from __future__ import annotations
 
 import csv
+import math
 import re
 import statistics
 from collections import defaultdict
@@ -15,8 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.api import UsageError
+from llmbx.config.profiles import Config
+from llmbx.config.request import Request
+from llmbx.plugins.manager import load
+from llmbx.resolve import resolve
 from llmbx_prediction.atlas.row import Row
 from llmbx_prediction.cost.model import find
+from llmbx_prediction.target import of_spec
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
@@ -45,6 +51,13 @@ BRIDGE = "Megatron-Bridge performance summary"
 BRIDGE_DTYPES = {"BF16": "bf16", "MXFP8": "mxfp8", "NVFP4": "nvfp4", "FP8": "fp8", "FP8-CS": "fp8", "FP8-MX": "mxfp8",
                  "FP8 (per-tensor)": "fp8", "FP8 (block/MX, bracketed)": "mxfp8"}  # fmt: skip
 
+SHARDED = {"Nemotron_3_Ultra"}
+"""Models of releases without a column for FSDP whose recipes in Megatron-Bridge 0.6 use it; no other one does."""
+
+
+REGRESSION = "[^gpt-oss-note]"
+"""The footnote of figures with a known regression (NVIDIA/cudnn-frontend issue 256)."""
+
 
 def bridge(folder: Path) -> Iterator[Row]:
     """Megatron-Bridge's pages of performance, by release."""
@@ -58,9 +71,10 @@ def bridge(folder: Path) -> Iterator[Row]:
             gpu_type=line["system"].removeprefix("DGX-").lower(), gpus=gpus, dtype=BRIDGE_DTYPES[line["precision"]],
             gbs=gbs, mbs=integer(line["mbs"]), seq=seq, tp=integer(line["tp"]), pp=integer(line["pp"]),
             cp=integer(line["cp"]), ep=integer(line["ep"]), vp=integer(line["vp"]), etp=1,
-            fsdp=bool(integer(line["fsdp"] or "0")), step_time_s=gbs * seq / gpus / tokens,
+            fsdp=bool(integer(line["fsdp"])) if line["fsdp"] else name in SHARDED,
+            assumed="" if line["fsdp"] else "fsdp", step_time_s=gbs * seq / gpus / tokens,
             tokens_per_s_per_gpu=tokens, printed_tflops=number(line["tf"]), printed_convention="causal",
-            note=variant.rstrip(")"),
+            note="known regression" if REGRESSION in line["tf"] else variant.rstrip(")"),
         )  # fmt: skip
 
 
@@ -68,6 +82,10 @@ CARDS = {
     "deepseek-v3", "deepseek-v4-flash", "gpt-oss-120b", "gpt-oss-20b", "moonlight-16b-a3b", "nemotron-3-nano-30b-a3b",
     "nemotron-3-super-120b-a12b", "nemotron-3.5-lightning", "qwen3-235b-a22b", "qwen3-30b-a3b", "qwen3-8b",
 }  # fmt: skip
+
+
+HALVED_CARDS = {"nemotron-3-super-120b-a12b: items/pretrain_performance/GB200/metrics"}
+"""Cards whose tokens/s are those of 4,096 tokens per sample: their TFLOP/s and their command have 8,192."""
 
 
 def cards(folder: Path) -> Iterator[Row]:
@@ -83,6 +101,8 @@ def cards(folder: Path) -> Iterator[Row]:
         if None in sizes:
             continue
         gpus = int(sizes[0][1]) * int(sizes[1][1])  # type: ignore[index]
+        halved = f"{line['card']}: {line['path']}" in HALVED_CARDS
+        tokens *= 1 + halved
         given = re.search(r"--seq_length (\d+)", command)
         seq = int(given[1]) if given else find(line["card"]).seq
         yield Row(
@@ -116,6 +136,8 @@ EXEMPLAR: dict[str, dict[str, Any]] = {
 """By the start of the table's title: what the pages say about the configuration."""
 PROXY_2504 = {32: (8, 1, 1), 64: (30, 4, 8), 128: (62, 4, 8)}
 """Layers, PP, VP of the parts of Llama 3.1 405B at small scales, from v25.04 (catalog of the NeMo 2 recipe)."""
+HALVED = ("grok1", "GB200", 512)
+"""Figures whose tokens/s are those of a batch of 512: step time and MFU are those of 1,024."""
 GROK_LAYERS = {8: 2, 16: 4, 32: 4, 64: 8, 128: 16, 256: 32}
 """Layers of the parts of Grok-1 at small scales: those with which the printed MFU agrees with its step time."""
 
@@ -143,13 +165,22 @@ def _exemplar(line: dict[str, str], title: str, key: str, step: float, total: fl
         known |= {"grok1": {"tp": 4, "pp": 1, "cp": 1, "ep": 8, "etp": 4, "vp": 1},
                   "llama3.1-405b": {"tp": 4, "pp": 8, "cp": 2, "vp": 8}}.get(model.name, {})  # fmt: skip
     stack = known.pop("stack", "nemo2")
+    halved = (model.name, line["gpu"], gpus) == HALVED
+    total *= 1 + halved
     return Row(
         source="DGX Cloud benchmarking recipes", release=release, when=date(release),
         place=f"{line['file']}:{line['line']}", organization="NVIDIA", stack=stack, model=model.name,
         gpu_type=line["gpu"].lower(), gpus=gpus, dtype="fp8" if "fp8" in title else "bf16",
-        gbs=max(1, round(total * step / seq)), seq=seq, step_time_s=step, tokens_per_s_per_gpu=total / gpus,
+        gbs=_batch(total * step / seq), seq=seq, step_time_s=step, tokens_per_s_per_gpu=total / gpus,
+        note="printed tokens/s are those of half the batch" if halved else "",
         assumed="" if printed else "parallelism", **(dict.fromkeys(LAYOUT[:-1], 1) | known),
     )  # fmt: skip
+
+
+def _batch(samples: float) -> int:
+    """The global batch behind rounded tokens/s and seconds: a power of two, if one is within 1 %."""
+    power = 2 ** round(math.log2(samples))
+    return power if abs(samples / power - 1) < 0.01 else max(1, round(samples))
 
 
 def _parts(line: dict[str, str], model: str, gpus: int, release: str) -> dict[str, Any]:
@@ -165,6 +196,29 @@ def _parts(line: dict[str, str], model: str, gpus: int, release: str) -> dict[st
         layers, pp, vp = PROXY_2504[gpus]
         return {"layers": layers, "pp": pp, "vp": vp, "cp": 2}
     return {"tp": 8, "pp": 8, "cp": 2, "vp": 8}
+
+
+def catalog(folder: Path) -> Iterator[Row]:
+    """The tables of the recipe of Llama 4 Maverick, which the collected tables lack: the catalog has them as printed,
+    and the configuration of each row as the recipe documents it.
+    """
+    plugins = load()
+    workload = plugins.workload("llama4", "nemo")
+    for reference in (each for each in workload.references if each.kind == "table"):
+        asked = Request(workload="llama4", plugin="nemo", size=reference.size, dtype=reference.dtype,
+                        gpu_type=reference.gpu_type, gpus=reference.gpus, recipe=reference.recipe)  # fmt: skip
+        spec = resolve(asked, plugins, Config(), {}, {})
+        case = of_spec(spec, find("llama4-maverick"), workload)
+        assert reference.step_time_s is not None
+        yield Row(
+            source="DGX Cloud benchmarking recipes", release="v25.05.04", when=date("v25.05.04"),
+            place=reference.source, organization="NVIDIA", stack=case.stack, model=case.model.name,
+            gpu_type=case.gpu_type, gpus=case.gpus, dtype=case.dtype,
+            token_drop=case.token_drop, gbs=reference.global_batch_size or case.gbs, seq=case.seq,
+            step_time_s=reference.step_time_s,
+            tokens_per_s_per_gpu=case.gbs * case.seq / case.gpus / reference.step_time_s,
+            **{name: getattr(case, name) for name in LAYOUT},
+        )  # fmt: skip
 
 
 MLPERF_MODELS = {"llama31_405b": "llama3.1-405b", "llama31_8b": "llama3.1-8b", "llama2_70b_lora": "llama2-70b"}
@@ -258,7 +312,7 @@ def titan(folder: Path) -> Iterator[Row]:
         )  # fmt: skip
 
 
-READERS: tuple[Callable[[Path], Iterator[Row]], ...] = (bridge, cards, exemplar, mlperf, foundry, titan)
+READERS: tuple[Callable[[Path], Iterator[Row]], ...] = (bridge, cards, exemplar, catalog, mlperf, foundry, titan)
 
 
 def with_layouts(rows: list[Row]) -> list[Row]:

@@ -13,7 +13,7 @@ import pytest
 
 from llmbx_prediction.atlas import table
 from llmbx_prediction.regression.posterior import Posterior
-from llmbx_prediction.regression.shipped import calibration, usable
+from llmbx_prediction.regression.shipped import KINDS, calibration, usable
 
 PREDICT = Path(__file__).parents[2] / "benchmarks" / "predict"
 
@@ -29,8 +29,11 @@ def test_nine_of_ten_figures_lie_within_their_interval_without_their_gpu_type(fo
     shipped, used = calibration(), usable(table.shipped())
     found = folds.left_out(used, folds.groups(used, "GPU"), [True] * len(used), shipped.coefficients, shipped.scales)
     errors = {index: abs(math.log(mean / used[index][2])) for index, (mean, *_) in found.items()}
-    inside = [errors[index] <= deviation * shipped.quantiles[known] for index, (_, deviation, known) in found.items()]
-    assert 0.85 <= sum(inside) / len(inside) <= 0.95
+    inside: dict[str, list[bool]] = {kind: [] for kind in KINDS}
+    for index, (_, deviation, known) in found.items():
+        width = deviation * shipped.width(used[index][1], known)
+        inside[known.partition(":")[0]].append(errors[index] <= width)
+    assert {kind: 0.85 <= statistics.mean(each) <= 0.95 for kind, each in inside.items()} == dict.fromkeys(KINDS, True)
     assert statistics.mean(errors.values()) < 0.25
 
 

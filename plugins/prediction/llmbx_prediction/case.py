@@ -16,9 +16,11 @@ class Case(Value, frozen=True, kw_only=True):
     """A model on GPUs with its parallelism. Lengths are in tokens, batch sizes in samples, `when` in years.
 
     `dtype` is that of the matrix products: bf16, fp8 (one scale per tensor), mxfp8, nvfp4. `recomputed` is the share of
-    the layers that are recomputed as a whole, if `recompute` is not full. `fsdp` says whether
-    parameters are sharded over data parallelism, `sequence_parallel` whether tensor parallelism also shards what is
-    outside of the matrix products. `stack` is the framework with its images, `when` its release date.
+    the layers that are recomputed as a whole, if `recompute` is not full. `fsdp` says whether parameters are sharded
+    over data parallelism, `sequence_parallel` whether tensor parallelism also shards what is outside of the matrix
+    products. `chosen` says whether somebody chose the layout for this model and GPU type, in a recipe or for a
+    published figure, `token_drop` whether experts each process an equal share of the tokens and drop the rest. `stack`
+    is the framework with its images, `when` its release date.
     """
 
     model: Model
@@ -39,10 +41,18 @@ class Case(Value, frozen=True, kw_only=True):
     recompute: Recompute = "none"
     recomputed: float = 0.0
     offload_layers: int = 0
+    chosen: bool = True
+    token_drop: bool = False
     task: Task = "pretrain"
     stack: str = "megatron-bridge"
     when: float = 2026.6
     release: str = ""
+
+    @property
+    def layout(self) -> tuple[object, ...]:
+        """The degrees of parallelism, the micro-batch, and what is sharded, recomputed or offloaded."""
+        return (self.tp, self.pp, self.cp, self.ep, self.etp, self.vp, self.mbs, self.fsdp, self.recompute,
+                self.recomputed, self.offload_layers)  # fmt: skip
 
     @property
     def dp(self) -> float:

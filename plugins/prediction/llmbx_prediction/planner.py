@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,12 +13,13 @@ from llmbx.api import UsageError, Value
 from .atlas.row import Row
 from .case import Case, Recompute
 from .cost import memory
-from .prediction import Prediction, Predictor
+from .prediction import GIB_GB, Prediction, Predictor
 from .regression.features import features
-from .target import Target, check
+from .regression.posterior import Posterior
+from .target import Target
+from .validity import rules
 
 if TYPE_CHECKING:
-    from llmbx.api import RunSpec
     from llmbx.api.verbs import Workspace
 
 HEADROOM = 0.95
@@ -35,10 +36,12 @@ class Choice(Value, frozen=True, kw_only=True):
     pp: int
     cp: int
     ep: int
+    etp: int
     vp: int
     mbs: int
     fsdp: bool
     recompute: str
+    offload_layers: int
     step_time_s: float | None
     low_s: float | None
     high_s: float | None
@@ -50,9 +53,11 @@ class Choice(Value, frozen=True, kw_only=True):
 class Plan(Value, frozen=True, kw_only=True):
     """The best configurations, and where the published choice stands among all that were tried.
 
-    `valid` configurations keep the rules, `fitting` ones also the memory. `published_rank` is None if no choice is
-    published, and counts among `fitting` and the choice itself. `published_slower_percent` compares its predicted step
-    time with that of the best.
+    `valid` configurations keep the rules, `fitting` ones also the memory; the published choice is among the valid
+    ones, for it ran. `published_rank` is None if no choice is published, and counts among `fitting` and the choice
+    itself. `published_slower_percent` compares its predicted step time with that of the best; it is negative only if
+    the published choice is faster and does not fit by its predicted memory. `published_tokens_per_s_per_gpu` is
+    the published figure, whose batch may be another one. `memory_limit_gb` is the memory of the GPU.
     """
 
     model: str
@@ -69,6 +74,7 @@ class Plan(Value, frozen=True, kw_only=True):
     published_from: str | None
     published_rank: int | None
     published_slower_percent: float | None
+    published_tokens_per_s_per_gpu: float | None
     unknown_because: str | None
 
     def lines(self) -> list[str]:
@@ -80,9 +86,22 @@ class Plan(Value, frozen=True, kw_only=True):
         if self.published is None:
             found.append("no choice is published for these GPUs")
         elif self.published_slower_percent is not None:
-            found.append(f"published choice ({self.published_from}): rank {self.published_rank}, "
-                         f"{self.published_slower_percent:.1f} % slower than the best by prediction")  # fmt: skip
+            found.append(f"published choice ({self.published_from}): {self._rates()}")
+            found.append(f"  {self._standing(self.published_slower_percent)}")
         return found
+
+    def _rates(self) -> str:
+        """The published tokens/s per GPU, and the predicted ones."""
+        choice = self.published
+        rates = [(self.published_tokens_per_s_per_gpu, "published"),
+                 (choice.tokens_per_s_per_gpu if choice else None, "predicted")]  # fmt: skip
+        return ", ".join(f"{rate:.0f} tokens/s per GPU {what}" for rate, what in rates if rate is not None)
+
+    def _standing(self, slower: float) -> str:
+        if slower < 0:
+            return f"by prediction {-slower:.1f} % faster than the best that fits, and above the memory itself"
+        than_best = f"{slower:.1f} % slower than the best by prediction" if slower else "the best by prediction"
+        return f"rank {self.published_rank}, {than_best}"
 
 
 def plan(target: Target, predictor: Predictor, rows: Sequence[Row], workspace: Workspace, top: int) -> Plan:
@@ -96,33 +115,50 @@ def plan(target: Target, predictor: Predictor, rows: Sequence[Row], workspace: W
     if memory.estimate(base) is None:
         raise UsageError(f"--best: the memory of {base.stack} is not known, so what fits is not either")
     reason = predictor.predict(base, target.base).unknown_because
-    published = _published(base, rows)
-    allowed = _rules(target, workspace)
-    candidates = [case for case in _candidates(base) if allowed(case)]
+    row, case = _published(base, rows) or (None, None)
+    published = (f"{row.source} {row.release}", case) if row and case else None
+    allowed = rules(target.spec, workspace)
+    candidates = [base if case.layout == base.layout else case for case in _candidates(base) if allowed(case)]
+    if candidates and published and published[1].layout not in (case.layout for case in candidates):
+        candidates.append(published[1])  # it ran, with a split of layers or a recomputation that is not searched
     if not candidates:
         raise UsageError(f"--best: no valid configuration of {base.model.name} on {base.gpus} GPUs with GBS {base.gbs}")
-    limit = predictor.limit_gb(base.gpu_type)
+    sold = predictor.limit_gb(base.gpu_type)
+    limit = sold * GIB_GB if sold else None
     fitting = [case for case in candidates if _needs(case) <= HEADROOM * (limit or float("inf"))]
-    times = _times(predictor, fitting)
+    posterior = predictor.posterior_of(published[1] if published else base)
+    times = _times(predictor, posterior, fitting)
     order = np.argsort(times, kind="stable")
-    best = [_choice(predictor, fitting[index], rank, published) for rank, index in enumerate(order[:top], 1)]
-    theirs = _times(predictor, [published[1]])[0] if published else None
+    best = [_choice(predictor, posterior, fitting[index], rank, published) for rank, index in enumerate(order[:top], 1)]
+    theirs = _time_of(published[1], predictor, posterior, fitting, times) if published else None
     rank = int((times < theirs).sum()) + 1 if theirs is not None else None
     slower = 100 * (theirs / times[order[0]] - 1) if theirs is not None and len(times) else None
     return Plan(
         model=base.model.name, gpu_type=base.gpu_type, gpus=base.gpus, dtype=base.dtype, gbs=base.gbs, seq=base.seq,
         memory_limit_gb=limit, valid=len(candidates), fitting=len(fitting), choices=tuple(best),
-        published=_choice(predictor, published[1], rank or 0, published) if published else None,
+        published=_choice(predictor, posterior, published[1], rank or 0, published) if published else None,
         published_from=published[0] if published else None, published_rank=rank,
-        published_slower_percent=float(slower) if slower is not None else None, unknown_because=reason,
+        published_slower_percent=float(slower) if slower is not None else None,
+        published_tokens_per_s_per_gpu=row.tokens_per_s_per_gpu if row else None, unknown_because=reason,
     )  # fmt: skip
 
 
-def _times(predictor: Predictor, cases: Sequence[Case]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _times(
+    predictor: Predictor, posterior: Posterior, cases: Sequence[Case]
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Predicted seconds of a step of each configuration."""
     if not cases:
         return np.zeros(0)
-    return predictor.posterior.means(features(cases, predictor.calibration.coefficients))
+    return posterior.means(features(cases, predictor.calibration.coefficients))
+
+
+def _time_of(
+    case: Case, predictor: Predictor, posterior: Posterior, fitting: Sequence[Case],
+    times: np.ndarray[tuple[int], np.dtype[np.float64]],
+) -> float:  # fmt: skip
+    """Predicted seconds of a step of a configuration: exactly those in `times` if it is among the fitting ones."""
+    found = next((i for i, each in enumerate(fitting) if each.layout == case.layout), None)
+    return float(_times(predictor, posterior, [case])[0] if found is None else times[found])
 
 
 def _needs(case: Case) -> float:
@@ -131,34 +167,37 @@ def _needs(case: Case) -> float:
     return found.total_gb
 
 
-def _choice(predictor: Predictor, case: Case, rank: int, published: tuple[str, Case] | None) -> Choice:
-    found: Prediction = predictor.predict(case, "")
+def _choice(
+    predictor: Predictor, posterior: Posterior, case: Case, rank: int, published: tuple[str, Case] | None
+) -> Choice:
+    found: Prediction = predictor.predict(case, "", posterior)
     return Choice(
-        rank=rank, tp=case.tp, pp=case.pp, cp=case.cp, ep=case.ep, vp=case.vp, mbs=case.mbs, fsdp=case.fsdp,
-        recompute=case.recompute, step_time_s=found.step_time_s.value, low_s=found.step_time_s.low,
-        high_s=found.step_time_s.high, tokens_per_s_per_gpu=found.tokens_per_s_per_gpu.value,
-        memory_gb=found.memory_gb.value, published=published is not None and _layout(case) == _layout(published[1]),
+        rank=rank, tp=case.tp, pp=case.pp, cp=case.cp, ep=case.ep, etp=case.etp, vp=case.vp, mbs=case.mbs,
+        fsdp=case.fsdp, recompute=case.recompute, offload_layers=case.offload_layers,
+        step_time_s=found.step_time_s.value, low_s=found.step_time_s.low, high_s=found.step_time_s.high,
+        tokens_per_s_per_gpu=found.tokens_per_s_per_gpu.value, memory_gb=found.memory_gb.value,
+        published=published is not None and case.layout == published[1].layout,
     )  # fmt: skip
 
 
-def _layout(case: Case) -> tuple[object, ...]:
-    return case.tp, case.pp, case.cp, case.ep, case.vp, case.mbs, case.fsdp, case.recompute
+def _published(base: Case, rows: Sequence[Row]) -> tuple[Row, Case] | None:
+    """The newest published configuration of this model, GPU type, number of GPUs and dtype.
 
-
-def _published(base: Case, rows: Sequence[Row]) -> tuple[str, Case] | None:
-    """The newest published configuration of this model, GPU type, number of GPUs and dtype."""
+    No table has offloaded layers: those are the recipe's, if it has the same degrees.
+    """
     same = [
         (row, case)
         for row in rows
         if row.model == base.model.name and row.gpu_type == base.gpu_type and row.gpus == base.gpus
         and row.dtype == base.dtype and row.tp is not None and row.layers is None and row.task == base.task
-        and row.note != "functional" and (case := row.case()) is not None
+        and row.is_benchmark and (case := row.case()) is not None
     ]  # fmt: skip
     if not same:
         return None
     row, case = max(same, key=lambda pair: pair[0].when)
     layout = {name: getattr(case, name) for name in ("tp", "pp", "cp", "ep", "etp", "vp", "mbs", "fsdp", "recompute")}
-    return f"{row.source} {row.release}", base.replace(**layout)
+    found = base.replace(**layout)
+    return row, found if found == base else found.replace(offload_layers=0, recomputed=0.0, chosen=True)
 
 
 def _candidates(base: Case) -> Iterator[Case]:
@@ -171,7 +210,8 @@ def _candidates(base: Case) -> Iterator[Case]:
     for tp, pp, cp, ep in itertools.product(tps, pps, cps, eps):
         if gpus % (tp * pp * cp) or (gpus // pp) % ep:
             continue
-        yield from _batches(base.replace(tp=tp, pp=pp, cp=cp, ep=ep, etp=1))
+        yield from _batches(base.replace(tp=tp, pp=pp, cp=cp, ep=ep, etp=1, offload_layers=0, recomputed=0.0,
+                                         chosen=False))  # fmt: skip
 
 
 def _batches(case: Case) -> Iterator[Case]:
@@ -192,42 +232,3 @@ def _virtual(case: Case) -> list[int]:
         return [1]
     layers = case.model.layers
     return [n for n in range(1, LARGEST_VP + 1) if layers % (case.pp * n) == 0 or (layers + 2) % (case.pp * n) == 0]
-
-
-def _rules(target: Target, workspace: Workspace) -> Callable[[Case], bool]:
-    """Whether a configuration keeps the rules: those of the framework if the catalog has the workload."""
-    spec = target.spec
-    if spec is None:
-        return _valid
-    framework = workspace.plugins.framework(spec.plugin)
-
-    def allowed(case: Case) -> bool:
-        from llmbx.api.verbs import common_findings
-
-        changed = _as_spec(case, spec)
-        found = [*common_findings(changed, here=False), *framework.check_spec(changed)]
-        return all(finding.warning for finding in found)
-
-    return allowed
-
-
-def _valid(case: Case) -> bool:
-    try:
-        check(case)
-    except UsageError:
-        return False
-    parts = (2 * case.cp if case.cp > 1 else 1) * case.tp
-    return case.seq % parts == 0
-
-
-def _as_spec(case: Case, spec: RunSpec) -> RunSpec:
-    p = spec.parallelism.replace(
-        tp=case.tp, pp=case.pp, cp=case.cp, ep=case.ep if case.model.experts else None,
-        etp=case.etp if case.model.experts else None, vp=case.vp if case.pp > 1 else None, dp=round(case.dp),
-        fsdp=case.fsdp,
-    )  # fmt: skip
-    return spec.replace(
-        parallelism=p, micro_batch_size=case.mbs, global_batch_size=case.gbs,
-        gradient_accumulation=round(case.accumulation), findings=(), offload_layers=0,
-        recompute_layers=case.model.layers if case.recompute == "full" else 0,
-    )  # fmt: skip

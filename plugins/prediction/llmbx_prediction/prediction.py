@@ -30,8 +30,11 @@ COMPUTE = (
     "recompute",
 )
 COMMUNICATION = ("tensor parallel", "context parallel", "expert parallel", "data parallel", "pipeline")
-WIDEST = 4.0
+WIDEST = 5.0
 """An interval whose ends differ by more than this factor says nothing: the value is then unknown."""
+
+FURTHEST = 8
+"""Times the GPUs of the largest published figure up to which a step time is predicted."""
 
 
 class Estimate(Value, frozen=True, kw_only=True):
@@ -106,6 +109,7 @@ class Prediction(Value, frozen=True, kw_only=True):
 
 GIB_GB = 2**30 / 1e9
 """A GPU that is sold as 80 GB has 80 GiB, 86 GB."""
+OWN_LAYOUT_NOTE = "no recipe has this layout for this GPU type: the interval is that of untuned layouts"
 UNKNOWN = Estimate(value=None, low=None, high=None)
 
 
@@ -139,14 +143,32 @@ class Predictor:
         found, row = min(apart, key=lambda pair: sum(pair[0].values()))
         return row, found
 
-    def predict(self, case: Case, base: str) -> Prediction:
-        """The prediction of one configuration. `base` says where its values come from."""
+    def posterior_of(self, case: Case) -> Posterior:
+        """What the figures say about one configuration: a figure of exactly this one is believed, the one of the
+        nearest release, although the others do not expect it.
+        """
+        exact = self._exact(case)
+        return self.posterior if exact is None else self.posterior.trusting(exact)
+
+    def _exact(self, case: Case) -> int | None:
+        """The figure of exactly this configuration, of the nearest release; None if there is none."""
+        same = [(abs(other.when - case.when), index) for index, (_, other, _) in enumerate(self.used)
+                if cell(other) == cell(case)]  # fmt: skip
+        return min(same)[1] if same else None
+
+    def predict(self, case: Case, base: str, posterior: Posterior | None = None) -> Prediction:
+        """The prediction of one configuration. `base` says where its values come from.
+
+        `posterior` is what the figures say; default: `posterior_of` the configuration.
+        """
+        case = case.replace(chosen=case.chosen or self._is_published(case))
         near = self.nearest(case)
         reason = self._why_unknown(case)
         step, terms = UNKNOWN, None
         if reason is None:
-            step = self._step(case)
-            terms = breakdown(self.posterior.terms(case))
+            believed = posterior or self.posterior_of(case)
+            step = self._step(case, believed)
+            terms = breakdown(believed.terms(case))
             reason, step, terms = _narrow_enough(step, terms)
         needed = memory.estimate(case)
         return Prediction(
@@ -161,17 +183,30 @@ class Predictor:
     def _why_unknown(self, case: Case) -> str | None:
         known = {generation(other.gpu_type) for _, other, _ in self.used}
         if generation(case.gpu_type) not in known:
-            return f"no published step time with dtype and configuration is of {case.gpu_type} or its generation"
+            return f"no published step time of {case.gpu_type} or its generation states dtype and parallelism"
+        most = max(other.gpus for _, other, _ in self.used)
+        if case.gpus > FURTHEST * most:
+            return f"{case.gpus} GPUs are more than {FURTHEST} times the {most} GPUs of the largest published figure"
         if case.model.vocab == 0 and not any(other.model.name == case.model.name for _, other, _ in self.used):
             return f"the shape of {case.model.name} is not known, and no figure of it is published"
         return None
 
-    def _step(self, case: Case) -> Estimate:
-        mean, deviation = self.posterior.predict([case])
+    def _step(self, case: Case, posterior: Posterior) -> Estimate:
+        mean, deviation = posterior.predict([case])
         known = familiarity(case, (other for _, other, _ in self.used))
-        half = float(deviation[0]) * self.calibration.quantiles[known]
-        value = float(mean[0])
-        return Estimate(value=value, low=value * math.exp(-half), high=value * math.exp(half))
+        half = float(deviation[0]) * self.calibration.width(case, known)
+        value, exact = float(mean[0]), self._exact(case)
+        printed = [] if exact is None else [self.used[exact][2]]
+        return Estimate(
+            value=value, low=min([value * math.exp(-half), *printed]), high=max([value * math.exp(half), *printed])
+        )
+
+    def _is_published(self, case: Case) -> bool:
+        """Whether a figure of this model on this GPU type has the layout."""
+        return any(
+            (other.model.name, other.gpu_type, other.layout) == (case.model.name, case.gpu_type, case.layout)
+            for _, other, _ in self.used
+        )
 
     def _basis(self, case: Case) -> Basis:
         sources: dict[str, int] = {}
@@ -182,6 +217,13 @@ class Predictor:
             same_model=sum(other.model.name == case.model.name for _, other, _ in self.used),
             same_gpu_type=sum(other.gpu_type == case.gpu_type for _, other, _ in self.used),
         )  # fmt: skip
+
+
+def cell(case: Case) -> tuple[object, ...]:
+    """What two figures of one configuration have in common: all but the release, and the parts of the name."""
+    names = ("gpu_type", "gpus", "dtype", "gbs", "mbs", "seq", "tp", "pp", "cp", "ep", "etp", "vp", "fsdp", "recompute",
+             "task", "stack")  # fmt: skip
+    return case.model.name, case.model.layers, *(getattr(case, name) for name in names)
 
 
 @functools.lru_cache(maxsize=4)
@@ -235,6 +277,7 @@ def _nearest(near: tuple[Row, dict[str, float]] | None) -> Nearest | None:
 
 
 def _notes(case: Case, needed: memory.Memory | None, limit: float | None) -> tuple[str, ...]:
-    if needed is None or limit is None or needed.total_gb <= limit * GIB_GB:
-        return ()
-    return (f"{needed.total_gb:.0f} GB are more than the {limit * GIB_GB:.0f} GB of {case.gpu_type}",)
+    notes = [] if case.chosen else [OWN_LAYOUT_NOTE]
+    if needed is not None and limit is not None and needed.total_gb > limit * GIB_GB:
+        notes.append(f"{needed.total_gb:.0f} GB are more than the {limit * GIB_GB:.0f} GB of {case.gpu_type}")
+    return tuple(notes)

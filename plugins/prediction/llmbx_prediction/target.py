@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llmbx.api import RunSpec, UsageError, did_you_mean
@@ -14,6 +15,7 @@ from .case import Case
 from .cost.model import Model, known, of_shape
 from .cost.rates import LOW, WIDE, rates
 from .cost.rates import known as known_rates
+from .validity import check, refusal
 
 if TYPE_CHECKING:
     from llmbx.api import Workload
@@ -27,6 +29,10 @@ SHAPE = {"layers", "hidden", "ffn", "heads", "groups", "head_width", "vocab", "e
          "shared_ffn", "dense_layers"}  # fmt: skip
 """Keys of --set that change the model."""
 ALIASES = {"hidden_size": "hidden", "ffn_hidden_size": "ffn", "query_groups": "groups", "vocab_size": "vocab"}
+LAYOUT = ("tp", "pp", "cp", "ep", "etp", "vp", "fsdp", "micro_batch_size", "recompute_layers", "offload_layers")
+"""Settings of a run that change its layout."""
+CHANGED = ", changed"
+"""End of the name of a model whose shape the user changed."""
 RECOMPUTE = ("none", "selective", "full")
 DTYPES = (*WIDE, *LOW)
 OTHER_NAMES = {"fp8_mx": "mxfp8", "fp8-mx": "mxfp8", "fp8_cs": "fp8", "fp8-cs": "fp8", "fp4": "nvfp4"}
@@ -43,6 +49,7 @@ class Asked:
     gpu_type: str | None = None
     gpus: int | None = None
     release: str | None = None
+    recipe: str | None = None
     settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -84,33 +91,81 @@ def _in_catalog(asked: Asked, workspace: Workspace) -> tuple[Workload, str] | No
     workload = workspace.plugins.workload(name, plugin)
     size = asked.size or workload.default_size or next(iter(workload.sizes))
     if size not in workload.sizes:
-        raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}: "
-                         f"it has {', '.join(workload.sizes)}")  # fmt: skip
+        raise UsageError(f"{workload.name} has no size '{size}'{did_you_mean(size, workload.sizes)}")
     return workload, size
 
 
 def target(asked: Asked, rows: Sequence[Row], workspace: Workspace) -> Target:
     """The configuration of the words: the catalog's, else the nearest published one, with the changes of --set.
 
-    Raises `UsageError` if GPU type or number of GPUs is missing, and for unknown or impossible settings.
+    Raises `UsageError` if GPU type or number of GPUs is missing and not the only one, and for unknown or impossible
+    settings.
     """
     model, workload, size = model_of(asked, workspace)
-    if asked.gpu_type is None or asked.gpus is None:
-        missing = "--gpu-type" if asked.gpu_type is None else "--gpus"
-        raise UsageError(f"{missing} is required: a prediction is for GPUs of one type and number")
+    asked = _on_known_gpus(asked, model, rows, _scales(workload, size, asked.recipe) if workload else {})
+    assert asked.gpu_type is not None
     rates(asked.gpu_type).peak(_dtype(asked.dtype or "bf16"))
     shape, settings = _split(asked.settings)
     model = _reshaped(model, shape)
     spec = _resolved(asked, workload, size, workspace) if workload is not None else None
     if spec is not None and workload is not None:
-        base = f"catalog, recipe {spec.recipe}, row of {spec.gpu_type}"
-        spec = spec.replace(gpu_type=asked.gpu_type)
-        return Target(_changed(of_spec(spec, model, workload, asked.dtype, asked.release), settings), base, spec)
+        return _of_catalog(spec, model, workload, asked, settings, workspace)
+    if asked.recipe is not None:
+        raise UsageError(f"--recipe {asked.recipe}: no configuration of {asked.names[-1]} for {asked.gpu_type}")
     case, base = _of_nearest(model, asked, rows)
     if "gbs" in settings:
         return Target(_changed(case, settings), base)
     whole = {**settings, "gbs": str(_divisible(case, settings))}
     return Target(_changed(case, whole), base)
+
+
+def _on_known_gpus(asked: Asked, model: Model, rows: Sequence[Row], catalog: Mapping[str, set[int]]) -> Asked:
+    """Complete the request with the only GPU type and the only number of GPUs of the catalog, else of the atlas.
+
+    Raises `UsageError` with the choices if there are several.
+    """
+    if asked.gpu_type is not None and asked.gpus is not None:
+        return asked
+    published: dict[str, set[int]] = {}
+    for row in rows:
+        if row.model == model.name:
+            published.setdefault(row.gpu_type, set()).add(row.gpus)
+    scales = {name: counts for name, counts in (catalog or published).items() if name in known_rates()}
+    types = [name for name, counts in scales.items() if asked.gpus in counts] or list(scales)
+    gpu_type = asked.gpu_type or _only("--gpu-type", model.name, types)
+    rates(gpu_type)
+    counts = sorted(scales.get(gpu_type) or published.get(gpu_type, set()))
+    gpus = asked.gpus or int(_only("--gpus", f"{model.name} on {gpu_type}", [str(count) for count in counts]))
+    return dataclasses.replace(asked, gpu_type=gpu_type, gpus=gpus)
+
+
+def _only(option: str, what: str, choices: Sequence[str]) -> str:
+    if len(choices) == 1:
+        return choices[0]
+    some = f", for example {', '.join(choices)}" if choices else ""
+    raise UsageError(f"{what}: add {option}{some}")
+
+
+def _of_catalog(
+    spec: RunSpec, model: Model, workload: Workload, asked: Asked, settings: Mapping[str, str], workspace: Workspace
+) -> Target:
+    """The catalog's configuration, scaled to the GPUs asked for, with the changes. Raises `UsageError` for a change
+    that the framework refuses.
+    """
+    assert asked.gpu_type is not None and asked.gpus is not None
+    base = f"catalog, recipe {spec.recipe}, row of {spec.gpu_type}"
+    reshaped = model.name.endswith(CHANGED) or model.layers != spec.model.layers
+    row = of_spec(spec, model, workload, asked.dtype, asked.release).replace(chosen=not reshaped)
+    mine = row.replace(gpu_type=asked.gpu_type, gpus=asked.gpus)
+    case = row if mine == row else _fitted(mine, row)
+    if asked.gpus != spec.gpus:
+        base += f" for {spec.gpus} GPUs, scaled"
+    changed = _changed(case, settings)
+    own = spec.gpu_type == asked.gpu_type and not model.name.endswith(CHANGED)
+    framework = workspace.plugins.framework(spec.plugin)
+    if asked.settings and own and (problem := refusal(changed, spec, framework.check_spec)):
+        raise UsageError(problem)
+    return Target(changed, base, spec.replace(gpu_type=asked.gpu_type))
 
 
 def _divisible(case: Case, settings: Mapping[str, str]) -> int:
@@ -132,7 +187,7 @@ def _split(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]
 
 
 def _integer(key: str, text: str) -> int:
-    if not re.fullmatch(r"\d{1,9}", text) or (int(text) < 1 and key not in SHAPE):
+    if not re.fullmatch(r"\d{1,12}", text) or (int(text) < 1 and key not in SHAPE):
         raise UsageError(f"--set {key}={text}: expected an integer >= {0 if key in SHAPE else 1}")
     return int(text)
 
@@ -146,11 +201,15 @@ def _reshaped(model: Model, shape: Mapping[str, str]) -> Model:
     if "heads" in values and "groups" not in values and model.groups == model.heads:
         values["groups"] = values["heads"]
     changed = model.replace(**values)
-    if min(changed.layers, changed.hidden, changed.heads) < 1:
-        raise UsageError("--set: layers, hidden and heads must be >= 1")
+    if min(changed.layers, changed.hidden, changed.heads, changed.vocab) < 1:
+        raise UsageError("--set: layers, hidden, heads and vocab must be >= 1")
+    if changed.heads % (changed.groups or changed.heads):
+        raise UsageError(f"--set groups={changed.groups}: does not divide the {changed.heads} heads")
+    if changed.experts and changed.top_k > changed.experts:
+        raise UsageError(f"--set top_k={changed.top_k}: {changed.name} has {changed.experts} experts")
     if changed.layers < max(changed.dense_layers, changed.ssm_layers + (changed.attention_layers or 0)):
         raise UsageError(f"--set layers={changed.layers}: {model.name} has more layers of one kind")
-    return changed if set(values) <= {"layers"} else changed.replace(name=f"{model.name}, changed")
+    return changed if set(values) <= {"layers"} else changed.replace(name=model.name + CHANGED)
 
 
 def _changed(case: Case, settings: Mapping[str, str]) -> Case:
@@ -168,7 +227,8 @@ def _changed(case: Case, settings: Mapping[str, str]) -> Case:
             values[key] = text
         else:
             values[key] = _integer(key, text)
-    return check(case.replace(**values))
+    changed = case.replace(**values)
+    return check(changed if changed.layout == case.layout else changed.replace(chosen=False))
 
 
 def _consequences(settings: Mapping[str, str]) -> dict[str, Any]:
@@ -178,40 +238,19 @@ def _consequences(settings: Mapping[str, str]) -> dict[str, Any]:
     return {"vp": 1} if settings["pp"] == "1" else {"fsdp": False, "offload_layers": 0}
 
 
-def check(case: Case) -> Case:
-    """The case, if it can be run. Raises `UsageError` with the rule that it breaks."""
-    ranks = case.tp * case.pp * case.cp
-    if case.gpus % ranks:
-        raise UsageError(f"TP {case.tp} x PP {case.pp} x CP {case.cp} = {ranks} does not divide {case.gpus} GPUs")
-    unit = case.mbs * (case.gpus // ranks)
-    if case.gbs % unit:
-        raise UsageError(f"the global batch of {case.gbs} is not a multiple of MBS {case.mbs} x DP {case.gpus // ranks}"
-                         f" = {unit}: use --set gbs={max(1, round(case.gbs / unit)) * unit}")  # fmt: skip
-    model = case.model
-    if case.ep > 1 and not model.experts:
-        raise UsageError(f"EP {case.ep} needs experts, and {model.name} has none")
-    if model.experts and model.has_shape and model.experts % case.ep:
-        raise UsageError(f"EP {case.ep} does not divide the {model.experts} experts")
-    if (case.gpus // case.pp) % (case.ep * case.etp):
-        raise UsageError(f"EP {case.ep} x ETP {case.etp} does not divide the {case.gpus // case.pp} GPUs of a stage")
-    if model.heads and model.heads % case.tp:
-        raise UsageError(f"TP {case.tp} does not divide the {model.heads} attention heads")
-    return case
-
-
 def _resolved(asked: Asked, workload: Workload | None, size: str | None, workspace: Workspace) -> RunSpec | None:
-    """The catalog's configuration for this GPU type and scale, else its row for another type; None if it has none."""
+    """The catalog's configuration for this GPU type and scale, else for the nearest scale or another type.
+
+    None if it has none.
+    """
     from llmbx.api.verbs import Request
 
-    assert workload is not None and asked.gpu_type is not None
+    assert workload is not None and asked.gpu_type is not None and asked.gpus is not None
     named = _dtype(asked.dtype) if asked.dtype else None
-    dtype = LOW.get(named, named) if named else None
-    others = sorted(
-        {one for recipe in workload.recipes for row in recipe.rows for one in row.gpu_types if row.size == size}
-    )
-    for gpu_type in (asked.gpu_type, *(one for one in others if one in known_rates())):
+    dtypes = list(dict.fromkeys((named, LOW.get(named, named)))) if named else [None]
+    for gpu_type, gpus, dtype in _tries(asked.gpu_type, asked.gpus, dtypes, _scales(workload, size, asked.recipe)):
         request = Request(workload=workload.name, plugin=workload.plugin, size=size, dtype=dtype, gpu_type=gpu_type,
-                          gpus=asked.gpus)  # fmt: skip
+                          gpus=gpus, recipe=asked.recipe)  # fmt: skip
         try:
             spec = workspace.resolve(request)
         except UsageError:
@@ -219,6 +258,27 @@ def _resolved(asked: Asked, workload: Workload | None, size: str | None, workspa
         if all(finding.warning for finding in spec.findings):
             return spec
     return None
+
+
+def _scales(workload: Workload, size: str | None, recipe: str | None) -> dict[str, set[int]]:
+    """The numbers of GPUs of a size's rows, by GPU type."""
+    from llmbx.api.verbs import scales
+
+    found: dict[str, set[int]] = {}
+    for row in (row for each in workload.recipes if recipe in (None, each.name) for row in each.rows):
+        if row.size == size:
+            for gpu_type in row.gpu_types:
+                found.setdefault(gpu_type, set()).update(scales.scales(row.gpus))
+    return found
+
+
+def _tries(
+    gpu_type: str, gpus: int, dtypes: Sequence[str | None], known: Mapping[str, set[int]]
+) -> Iterator[tuple[str, int, str | None]]:
+    """The GPU type asked for with its nearest scales, then the other types with theirs."""
+    for one in (gpu_type, *sorted(name for name in known if name != gpu_type and name in known_rates())):
+        nearest = sorted(known.get(one, ()), key=lambda count: abs(math.log2(count / gpus)))
+        yield from ((one, count, dtype) for count in dict.fromkeys((gpus, *nearest)) for dtype in dtypes)
 
 
 def of_spec(
@@ -238,6 +298,8 @@ def of_spec(
         recompute="full" if again >= 1 else "selective" if again else "none",
         recomputed=again if again < 1 else 0.0, offload_layers=spec.offload_layers,
         stack=_stack(spec.driver), when=when_of(released), release=released,
+        token_drop=spec.settings.get("moe_token_drop") is True,
+        chosen=not any(spec.origins.get(name, "").startswith("--set") for name in LAYOUT),
     )  # fmt: skip
 
 
@@ -270,8 +332,7 @@ def when_of(release: str, default: float = 2026.63) -> float:
 def _dtype(name: str) -> str:
     name = OTHER_NAMES.get(name, name)
     if name not in DTYPES:
-        raise UsageError(f"--dtype {name}: no prediction for this dtype{did_you_mean(name, DTYPES)}: "
-                         f"expected {', '.join(DTYPES)}")  # fmt: skip
+        raise UsageError(f"--dtype {name}: no prediction for this dtype{did_you_mean(name, DTYPES)}")
     return name
 
 
@@ -296,7 +357,7 @@ def _of_nearest(model: Model, asked: Asked, rows: Sequence[Row]) -> tuple[Case, 
 
 
 def _is_base(row: Row, model: Model) -> bool:
-    return row.model == model.name and row.task == "pretrain" and row.tp is not None and row.note != "functional"
+    return row.model == model.name and row.task == "pretrain" and row.tp is not None and row.is_benchmark
 
 
 def _apart(plain: Case, case: Case) -> float:
@@ -318,5 +379,10 @@ def _fitted(case: Case, published: Case) -> Case:
             break
     unit = int(case.mbs * case.dp)
     gbs = published.gbs * case.gpus / published.gpus
-    vp = case.vp if case.pp > 1 else 1
-    return case.replace(gbs=max(1, round(gbs / unit)) * unit, vp=vp)
+    fitted = case.replace(gbs=max(1, round(gbs / unit)) * unit, vp=case.vp if case.pp > 1 else 1)
+    return fitted.replace(chosen=published.chosen and _run(fitted) == _run(published))
+
+
+def _run(case: Case) -> tuple[object, ...]:
+    """What somebody chooses a layout for, and the layout."""
+    return case.model.name, case.model.layers, case.gpu_type, case.layout

@@ -14,9 +14,11 @@ import pytest
 
 from llmbx.config.install import Install
 from llmbx.model import RunSpec
+from llmbx.plugins.manager import load
 from llmbx.testing import resolve_spec
 from llmbx_prediction.atlas import table
-from llmbx_prediction.cost.model import known, terms
+from llmbx_prediction.cost.model import known, of_shape, terms
+from llmbx_prediction.regression.shipped import usable
 
 from ...run_factory import RunFactory
 from .conftest import Command, write_table
@@ -130,6 +132,54 @@ def test_a_mini_stands_nowhere(llmbx: Command, tmp_path: Path) -> None:
     assert done.exit_code == 2 and "is a mini" in done.stderr
 
 
+def test_a_measurement_that_is_printed_twice_counts_once(answer: Callable[..., Any]) -> None:
+    """gpt-oss on GB300, 26.08: a card and the summary print the same run."""
+    found = answer("atlas", "gpt-oss", "--gpu-type", "gb300", "--dtype", "mxfp8", "--rate", "30000", "--near", "0")
+    printed = [row for row in found["rows"] if row["release"] == "26.08"]
+    assert len(printed) == 2
+    assert found["standing"]["among"] == len(found["rows"]) - 1
+
+
+def test_the_figures_of_a_users_recipe_are_in_the_atlas(answer: Callable[..., Any]) -> None:
+    """Llama 4 Maverick on 512 H100 in FP8: 3.855 s, 2,176,574 tokens/s in all."""
+    found = answer("atlas", "llama4", "--gpu-type", "h100", "--dtype", "fp8")["rows"][0]
+    assert (found["model"], found["gpus"], found["step_time_s"]) == ("llama4-maverick", 512, 3.855)
+    assert found["tokens_per_s_per_gpu"] * 512 == pytest.approx(2_176_574, rel=1e-3)
+    assert (found["tp"], found["ep"], found["etp"]) == (4, 128, 4)
+
+
+def test_the_atlas_has_the_batches_of_the_catalogs_published_tables() -> None:
+    """Two readings of the same pages: the atlas computes batches from rounded and misprinted tokens/s, the catalog has
+    those of the recipes' configuration tables.
+    """
+    compared = 0
+    for workload in load().workloads:
+        for one in (one for one in workload.references if one.kind != "example" and one.step_time_s):
+            model = of_shape(workload.sizes[one.size].model, f"{workload.name}-{one.size}").name
+            batches = {row.gbs for row in table.shipped()
+                       if (row.model, row.gpu_type, row.gpus) == (model, one.gpu_type, one.gpus)
+                       and row.step_time_s == pytest.approx(one.step_time_s, rel=2e-3)}  # fmt: skip
+            assert one.global_batch_size is None or one.global_batch_size in batches, (workload.name, one)
+            compared += 1
+    assert compared > 100
+
+
+def test_predictions_learn_nothing_from_figures_with_a_known_regression() -> None:
+    """gpt-oss in release 26.06.01: its source calls it a regression, which the next release mended."""
+    rows = [row for row in table.shipped() if row.note == "known regression"]
+    assert {(row.model, row.gpu_type, row.release) for row in rows} == {
+        ("gpt-oss-120b", "gb200", "26.06.01"), ("gpt-oss-120b", "gb300", "26.06.01")
+    }  # fmt: skip
+    assert not [row for row, *_ in usable(table.shipped()) if row in rows]
+
+
+def test_what_a_source_does_not_print_is_called_assumed() -> None:
+    rows = [row for row in table.shipped() if row.source == "Megatron-Bridge performance summary"]
+    assumed = {row.release for row in rows if row.assumed == "fsdp"}
+    assert assumed == {"26.06", "26.06.01", "26.08"}
+    assert {row.model for row in rows if row.assumed == "fsdp" and row.fsdp} == {"nemotron3-ultra"}
+
+
 def test_too_few_figures_have_no_percentile(answer: Callable[..., Any]) -> None:
     found = answer("atlas", "gpt-oss-20b", "--rate", "5000", "--near", "0")["standing"]
     assert found["among"] == 1 and found["percentile"] is None
@@ -183,6 +233,10 @@ def test_an_own_table_joins_the_published_ones(llmbx: Command, answer: Callable[
         (HEADER, "llama3.1-8x,h100,8,bf16,128,8192,1", "no model named 'llama3.1-8x' (did you mean 'llama3.1-8b'"),
         (f"{HEADER},tp", "llama3.1-8b,h100,8,bf16,128,8192,1,0", "degrees of parallelism must be >= 1"),
         (f"{HEADER},when", "llama3.1-8b,h100,8,bf16,128,8192,1,26.5", "expected a date in years such as 2026.5"),
+        (HEADER, "llama3.1-8b,h100,8,bf16,128,8192,0.001", "are more than the peak of h100 in bf16, 989"),
+        (f"{HEADER},tokens_per_s_per_gpu", "llama3.1-8b,h100,8,bf16,128,8192,12.5,99",
+         "step_time_s 12.5 contradicts tokens_per_s_per_gpu, gbs, seq and gpus, which give 1324 s"),
+        (f"{HEADER},tp", "llama3.1-8b,h100,8,bf16,128,8192,12.5,3", "TP 3 x PP 1 x CP 1 = 3 does not divide 8 GPUs"),
         (HEADER, "llama3.1-8b,h100,8", "another number of cells than the header"),
         ("model,gpus", "llama3.1-8b,8", "the column 'gpu_type' is missing"),
         (HEADER, "", "the table has no rows"),
@@ -203,7 +257,9 @@ def test_a_table_that_is_not_valid_is_refused_in_one_line(
         (("deepsek-v3",), "did you mean 'deepseek-v3'?"),
         (("grok1", "--gpu-type", "h10"), "did you mean 'h100'?"),
         (("llama3.1", "--size", "9b"), "llama3.1 has no size '9b'"),
-        (("deepseek-v3", "--size", "8b"), "deepseek-v3 is one model and has no sizes"),
+        (("kimi-k2", "--size", "8b"), "kimi-k2 is one model and has no sizes"),
+        (("gpt-oss", "--rate", "nan"), "--rate nan: expected tokens/s per GPU"),
+        (("gpt-oss", "--dtype", "int3"), "--dtype int3: no published figure has it (known: bf16, fp8, mxfp8, nvfp4)"),
         (("--rate", "5"), "--rate requires a WORKLOAD"),
         (("grok1", "--run", "last", "--rate", "5"), "--run cannot be combined with --rate"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from .standing import Spread, Standing, spreads, standing
 if TYPE_CHECKING:
     from llmbx.api.verbs import Workspace
 
+    from ..planner import Choice
     from ..target import Asked
 
 CONVENTION = "causal"
@@ -88,10 +90,12 @@ def build(asked: Asked, rows: Sequence[Row], workspace: Workspace, near: int, ta
     """The rows of the model with these options, then the `near` nearest of other models. Raises `UsageError`."""
     from ..target import model_of
 
+    if rate is not None and not math.isfinite(rate):
+        raise UsageError(f"--rate {rate:g}: expected tokens/s per GPU")
     model, _, _ = model_of(asked, workspace)
     gpu_type, dtype = asked.gpu_type or (mine.gpu_type if mine else None), asked.dtype or (mine.dtype if mine else None)
     gpus = asked.gpus or (mine.gpus if mine else None)
-    _check(gpu_type, asked.release, rows)
+    _check(asked.gpu_type, asked.dtype, asked.release, rows)
     wanted = {"gpu_type": gpu_type, "dtype": dtype, "release": asked.release, "task": task}
     matching = [row for row in rows if _matches(row, wanted)]
     same = [row for row in matching if row.model == model.name]
@@ -107,13 +111,13 @@ def build(asked: Asked, rows: Sequence[Row], workspace: Workspace, near: int, ta
     )  # fmt: skip
 
 
-def _check(gpu_type: str | None, release: str | None, rows: Sequence[Row]) -> None:
-    for option, value, known in (
-        ("--gpu-type", gpu_type, {row.gpu_type for row in rows}), ("--release", release, {row.release for row in rows}),
-    ):  # fmt: skip
+def _check(gpu_type: str | None, dtype: str | None, release: str | None, rows: Sequence[Row]) -> None:
+    """Raise `UsageError`, with a suggestion, for a value that no row has."""
+    asked = (("--gpu-type", gpu_type, "gpu_type"), ("--dtype", dtype, "dtype"), ("--release", release, "release"))
+    for option, value, name in asked:
+        known = {getattr(row, name) for row in rows} - {None, ""}
         if value is not None and value not in known:
-            raise UsageError(f"{option} {value}: no published figure has it{did_you_mean(value, sorted(known))}; "
-                             f"known: {', '.join(sorted(known))}")  # fmt: skip
+            raise UsageError(f"{option} {value}: no published figure has it{did_you_mean(value, known)}")
 
 
 def _matches(row: Row, wanted: dict[str, str | None]) -> bool:
@@ -167,10 +171,15 @@ def _flat(row: Row, centre: Case) -> dict[str, Any]:
 
 
 def layout(row: Row) -> str:
-    """The degrees of parallelism above 1, in the recipes' letters."""
-    degrees = [(name, getattr(row, name)) for name in ("tp", "pp", "cp", "ep", "vp", "mbs")]
-    texts = [f"{name.upper()}{value}" for name, value in degrees if value and (value > 1 or name == "mbs")]
-    return " ".join([*texts, *(["FSDP"] if row.fsdp else []), *([f"L{row.layers}"] if row.layers else [])])
+    """The degrees of parallelism of a row, and its layers if it has another number of them than its model."""
+    return " ".join([degrees(row), *([f"L{row.layers}"] if row.layers else [])]).strip()
+
+
+def degrees(found: Row | Choice) -> str:
+    """The degrees of parallelism above 1 and the micro-batch size, in the recipes' letters."""
+    values = [(name, getattr(found, name)) for name in ("tp", "pp", "cp", "ep", "etp", "vp", "mbs")]
+    texts = [f"{name.upper()}{value}" for name, value in values if value and (value > 1 or name == "mbs")]
+    return " ".join([*texts, *(["FSDP"] if found.fsdp else [])])
 
 
 def models(rows: Sequence[Row]) -> list[dict[str, Any]]:

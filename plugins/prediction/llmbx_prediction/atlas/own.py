@@ -9,10 +9,15 @@ from pathlib import Path
 
 from llmbx.api import UsageError, did_you_mean
 
+from ..case import Case
+from ..cost.rates import rates
+from ..validity import check
 from . import table
 from .row import Row
 
 FOLDER = "atlas"
+ROUNDING = 0.05
+"""Relative difference between step time and tokens/s of one row that rounding explains."""
 REQUIRED = ("model", "gpu_type", "gpus")
 
 
@@ -77,8 +82,45 @@ def _complete(row: Row, place: str) -> Row:
     if not row.gbs or not row.seq:
         return row
     work = row.gbs * row.seq / row.gpus
+    if row.step_time_s and row.tokens_per_s_per_gpu:
+        _agree(row.step_time_s, work / row.tokens_per_s_per_gpu, place)
     if row.step_time_s is None and row.tokens_per_s_per_gpu is not None:
-        return row.replace(step_time_s=work / row.tokens_per_s_per_gpu)
+        return _possible(row.replace(step_time_s=work / row.tokens_per_s_per_gpu), place)
     if row.tokens_per_s_per_gpu is None and row.step_time_s is not None:
-        return row.replace(tokens_per_s_per_gpu=work / row.step_time_s)
+        return _possible(row.replace(tokens_per_s_per_gpu=work / row.step_time_s), place)
+    return _possible(row, place)
+
+
+def _agree(step_time_s: float, computed: float, place: str) -> None:
+    """Raise `UsageError` if a step time is not that of the tokens/s."""
+    if abs(step_time_s / computed - 1) > ROUNDING:
+        raise UsageError(f"{place}: step_time_s {step_time_s:g} contradicts tokens_per_s_per_gpu, gbs, seq and gpus, "
+                         f"which give {computed:.4g} s")  # fmt: skip
+
+
+def _possible(row: Row, place: str) -> Row:
+    """The row, if its parallelism fits its GPUs and its speed is below the peak of the GPU.
+
+    Raises `UsageError` if not.
+    """
+    case, tflops = row.case(), row.tflops_per_gpu()
+    if case is None:
+        return row
+    if row.tp is not None:
+        try:
+            check(case)
+        except UsageError as error:
+            raise UsageError(f"{place}: {error}") from None
+    peak = _peak(case)
+    if peak is not None and tflops is not None and tflops > peak:
+        raise UsageError(f"{place}: {tflops:.0f} TFLOP/s per GPU are more than the peak of {row.gpu_type} in "
+                         f"{case.dtype}, {peak:g}")  # fmt: skip
     return row
+
+
+def _peak(case: Case) -> float | None:
+    """Dense TFLOP/s of the GPU in this dtype; None if they are not known."""
+    try:
+        return rates(case.gpu_type).peak(case.dtype)
+    except UsageError:
+        return None

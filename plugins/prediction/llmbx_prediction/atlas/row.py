@@ -10,6 +10,13 @@ from ..case import Case, Recompute, Task
 from ..cost.model import Model, find
 from ..cost.roofline import model_flops
 
+DROPPED_SINCE = 2025.3
+"""From this date (25.04) on recipes of NeMo 2 for models with experts drop tokens: dgxc-benchmarking v25.05.02, grok1,
+and v25.05.04, llama4."""
+OTHERWISE = ("functional", "known regression")
+"""Notes of figures that say nothing of the speed of a configuration: runs that only test a function, and releases whose
+source calls its figure a known regression."""
+
 
 class Row(Value, frozen=True, kw_only=True):
     """One published configuration with its figures. Unknown is None.
@@ -43,6 +50,7 @@ class Row(Value, frozen=True, kw_only=True):
     etp: int | None = None
     vp: int | None = None
     fsdp: bool | None = None
+    token_drop: bool | None = None
     recompute: Recompute = "none"
     step_time_s: float | None = None
     tokens_per_s_per_gpu: float | None = None
@@ -53,6 +61,11 @@ class Row(Value, frozen=True, kw_only=True):
     runs: int = 1
     assumed: str = ""
     note: str = ""
+
+    @property
+    def is_benchmark(self) -> bool:
+        """Whether the figure is meant to show the speed of its configuration."""
+        return self.note not in OTHERWISE
 
     def shape(self) -> Model:
         """The model of the row with its number of layers. Raises `UsageError` if the model is not in the table."""
@@ -67,7 +80,13 @@ class Row(Value, frozen=True, kw_only=True):
         set_ = {name: value for name in names if (value := getattr(self, name)) is not None}
         return Case(model=self.shape(), gpu_type=self.gpu_type, gpus=self.gpus, dtype=self.dtype, gbs=self.gbs,
                     seq=self.seq, recompute=self.recompute, task=self.task, stack=self.stack, when=self.when,
+                    token_drop=self._drops_tokens(),
                     release=self.release, **set_)  # fmt: skip
+
+    def _drops_tokens(self) -> bool:
+        """As the row says; if it does not, as the recipes of its time for this framework do."""
+        recipes = self.stack == "nemo2" and self.when > DROPPED_SINCE and self.shape().experts > 0
+        return recipes if self.token_drop is None else self.token_drop
 
     def tflops_per_gpu(self) -> float | None:
         """Model TFLOP/s per GPU by the formula of this package with causal attention; None if it cannot be computed."""

@@ -53,8 +53,16 @@ class Spread(Value, frozen=True):
 
 
 def standing(rate: float, rows: Sequence[Row], of: str) -> Standing:
-    """The standing of a rate in tokens/s per GPU among the rows that have one."""
-    rates = sorted(row.tokens_per_s_per_gpu for row in rows if row.tokens_per_s_per_gpu is not None)
+    """The standing of a rate in tokens/s per GPU among the rows that have one.
+
+    A measurement that an organization printed in two places counts once.
+    """
+    once = {
+        (row.organization, row.release, row.gpus, row.dtype, row.gbs, f"{row.tokens_per_s_per_gpu:.3g}"): row
+        for row in rows
+        if row.tokens_per_s_per_gpu is not None
+    }
+    rates = sorted(row.tokens_per_s_per_gpu for row in once.values() if row.tokens_per_s_per_gpu is not None)
     below = sum(value < rate for value in rates) + sum(value == rate for value in rates) / 2
     return Standing(
         tokens_per_s_per_gpu=rate, percentile=100 * below / len(rates) if len(rates) >= FEW else None, among=len(rates),

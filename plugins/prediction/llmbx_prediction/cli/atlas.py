@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 
 COLUMNS = ("model", "gpu_type", "gpus", "dtype", "gbs", "seq", "layout", "step_time_s", "tokens_per_s_per_gpu",
            "tflops_per_gpu", "printed_tflops", "organization", "release", "differs_in")  # fmt: skip
+OPTIONAL = ("printed_tflops", "seq", "organization", "differs_in", "gbs", "dtype", "gpu_type")
 CSV_COLUMNS = (
     "model", "layers", "task", "gpu_type", "gpus", "dtype", "gbs", "mbs", "seq", "tp", "pp", "cp", "ep", "etp", "vp",
-    "fsdp", "recompute", "step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "flops_convention", "printed_tflops",
-    "printed_convention", "memory_gb", "minutes", "runs", "organization", "stack", "release", "source", "place",
-    "assumed", "note", "distance", "differs_in",
+    "fsdp", "token_drop", "recompute", "step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "flops_convention",
+    "printed_tflops", "printed_convention", "memory_gb", "minutes", "runs", "organization", "stack", "release",
+    "source", "place", "assumed", "note", "distance", "differs_in",
 )  # fmt: skip
 MODELS = ("model", "rows", "gpu_types", "gpus", "releases", "sources")
 SPREADS = ("source", "model", "task", "gpu_type", "gpus", "gbs", "organizations", "systems", "fastest_s", "median_s",
            "slowest_s", "above_fastest_percent", "slowest_above_fastest_percent")  # fmt: skip
+
+SPREADS_OPTIONAL = ("above_fastest_percent", "systems", "task", "median_s", "gbs")
 
 
 class _Group(click.Group):
@@ -131,7 +134,7 @@ def _print(found: Listing, format_: str, page: Path | None) -> None:
     if format_ == "csv":
         click.echo(output.to_csv(found.rows, CSV_COLUMNS), nl=False)
     elif found.rows:
-        output.print_table(found.rows, COLUMNS)
+        output.print_table(found.rows, COLUMNS, OPTIONAL)
     else:
         click.echo(f"no published figure of {found.model} with these options", err=True)
     for line in found.lines():
@@ -155,15 +158,15 @@ def _print_spreads(rows: Sequence[Row], names: tuple[str, ...], given: dict[str,
     for field in ("gpu_type", "gpus", "task"):
         if given[field] is not None:
             rows = [row for row in rows if getattr(row, field) == given[field]]
-    output.print_rows([{name: getattr(item, name) for name in item.__struct_fields__} for item in spreads(rows)],
-                      SPREADS, format_, empty="no cell with several organizations")  # fmt: skip
+    found = [{name: getattr(item, name) for name in item.__struct_fields__} for item in spreads(rows)]
+    output.print_rows(found, SPREADS, format_, "no cell with several organizations", SPREADS_OPTIONAL)
 
 
 @command.command("add")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--name", help="Name of the table.  [default: that of the file]")
 def add(file: Path, name: str | None) -> None:
-    """Add a table of your own figures (CSV) to the atlas of this install.
+    """Add your own figures (CSV).
 
     The columns are those of `llmbx atlas WORKLOAD --format csv` that are not computed; model, gpu_type and gpus are
     required, and a figure: step_time_s, tokens_per_s_per_gpu or memory_gb. Predictions are calibrated on the rows with
@@ -185,7 +188,7 @@ def add(file: Path, name: str | None) -> None:
 @command.command("remove")
 @click.argument("name")
 def remove(name: str) -> None:
-    """Remove a table that `llmbx atlas add` added, by its name."""
+    """Remove a table that `atlas add` added."""
     from ..atlas import own
 
     click.echo(f"removed {own.remove(load_workspace().install.path, name)}")

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from llmbx.api import UsageError, hardware
-from llmbx.api.verbs import completion, load_workspace, output, parse_pairs
+from llmbx.api.verbs import completion, load_workspace, output, parse_pairs, request_from_environ
 
 if TYPE_CHECKING:
     from llmbx.api.verbs import Workspace
 
-    from ..planner import Plan
+    from ..planner import Choice, Plan
     from ..prediction import Estimate, Prediction, Predictor
     from ..target import Target
 
 COLUMNS = ("figure", "value", "low", "high", "unit", "note")
-PLANS = ("rank", "tp", "pp", "cp", "ep", "vp", "mbs", "fsdp", "recompute", "step_time_s", "low_s", "high_s",
-         "tokens_per_s_per_gpu", "memory_gb", "published")  # fmt: skip
+PLANS = ("rank", "tp", "pp", "cp", "ep", "etp", "vp", "mbs", "fsdp", "recompute", "offload_layers", "step_time_s",
+         "low_s", "high_s", "tokens_per_s_per_gpu", "memory_gb", "published")  # fmt: skip
+PLAN_TABLE = ("rank", "layout", "step_time_s", "low_s", "high_s", "tokens_per_s_per_gpu", "memory_gb", "published")
 
 
 @click.command("predict")
 @click.argument("names", nargs=-1, required=True, metavar="[PLUGIN] WORKLOAD", type=completion.WORKLOAD)
 @click.option("-s", "--size", help="Model size of a workload of the catalog.")
-@click.option("--gpu-type", help="GPU type: a100, h100, h200, b200, b300, gb200, gb300.")
-@click.option("--gpus", "--scale", "gpus", type=click.IntRange(min=1), metavar="N", help="Number of GPUs.")
+@click.option("--gpu-type", metavar="TYPE",
+              help="a100, h100, h200, b200, b300, gb200, gb300.  [default: the catalog's, if only one]")  # fmt: skip
+@click.option("--gpus", "--scale", "gpus", type=click.IntRange(min=1), metavar="N",
+              help="Number of GPUs.  [default: the catalog's, if only one]")  # fmt: skip
 @click.option("--dtype", help="Data type: bf16, fp8, mxfp8 or nvfp4.  [default: the workload's]")
+@click.option("--recipe", help="Recipe of the catalog.  [default: the newest with these GPUs]")
 @click.option("--release", metavar="YY.MM", help="Release of the framework, for example 26.04.  [default: the newest]")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
               help="Change the configuration (tp, pp, cp, ep, etp, vp, mbs, gbs, seq, fsdp, recompute) or the model "
@@ -61,8 +66,9 @@ def command(
 
     workspace = load_workspace()
     rows = (*table.shipped(), *own.rows(workspace.install.path))
-    asked = Asked(names, given["size"], _lower(given["dtype"]), _lower(given["gpu_type"]), given["gpus"],
-                  given["release"], parse_pairs("--set", settings))  # fmt: skip
+    wanted = {name: value if value is not None else _of_environment(name) for name, value in given.items()}
+    asked = Asked(names, wanted["size"], _lower(wanted["dtype"]), _lower(wanted["gpu_type"]), wanted["gpus"],
+                  wanted["release"], wanted["recipe"], parse_pairs("--set", settings))  # fmt: skip
     if len(names) > 2:
         raise UsageError(f"expected one workload, got {', '.join(names)}")
     changed = hardware.extend(workspace.config.gpus)
@@ -72,6 +78,11 @@ def command(
         _print_plan(_plan(found, predictor, rows, workspace, top), format_)
     else:
         _print(predictor.predict(found.case, found.base), format_)
+
+
+def _of_environment(name: str) -> Any:
+    """The value of the recipes' variable for this option (`GPU_TYPE`, `JOB_TOTAL_GPUS` …), if there is one."""
+    return request_from_environ(os.environ).get(name, (None, ""))[0]
 
 
 def _lower(text: str | None) -> str | None:
@@ -144,7 +155,16 @@ def _print_plan(found: Plan, format_: str) -> None:
     if format_ == "json":
         output.print_json(found)
         return
-    rows = [{name: getattr(choice, name) for name in PLANS} for choice in found.choices]
-    output.print_rows(rows, PLANS, format_, empty="no configuration fits the memory")
+    rows = [{name: getattr(choice, name) for name in PLANS} | {"layout": _layout(choice)} for choice in found.choices]
+    columns = PLANS if format_ == "csv" else PLAN_TABLE
+    output.print_rows(rows, columns, format_, empty="no configuration fits the memory", optional=("published",))
     for line in found.lines():
         click.echo(line, err=True)
+
+
+def _layout(choice: Choice) -> str:
+    """The degrees of parallelism, and what saves memory."""
+    from ..atlas.listing import degrees
+
+    again = f" {choice.recompute} recompute" if choice.recompute != "none" else ""
+    return degrees(choice) + (f" OL{choice.offload_layers}" if choice.offload_layers else "") + again

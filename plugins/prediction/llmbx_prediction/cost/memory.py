@@ -20,7 +20,7 @@ WEIGHT, STATES = 2, 12
 transposed, which is as much."""
 GRADIENT, NARROW_GRADIENT = 4, 2
 """Bytes of a gradient: FP32, and the BF16 of narrow matrix products and of the stacks in `NARROW_GRADIENTS`."""
-NARROW_GRADIENTS = ("megatron-bridge",)
+NARROW_GRADIENTS = ("megatron-bridge", "nemo2")
 NARROW_ACTIVATIONS = 0.6
 """Activations with narrow matrix products over those in BF16: the inputs of the products are kept in 8 bits."""
 HIDDEN_BYTES, FFN_BYTES, PLAIN_FFN_BYTES = 11.0, 6.0, 4.0

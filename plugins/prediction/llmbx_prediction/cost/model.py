@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from llmbx.api import ModelShape, Term, UsageError, Value, did_you_mean, layers, toml_file
+from llmbx.api import ModelShape, Term, UsageError, Value, did_you_mean, layerwise, toml_file
 
 
 class Model(Value, frozen=True, kw_only=True):
@@ -45,6 +44,7 @@ class Model(Value, frozen=True, kw_only=True):
     ssm_heads: int = 0
     ssm_state: int = 128
     mtp_layers: int = 0
+    mtp_repeated: bool = False
     seq: int = 8192
     flops_per_token: float | None = None
     aliases: tuple[str, ...] = ()
@@ -82,6 +82,16 @@ class Model(Value, frozen=True, kw_only=True):
     def head(self) -> int:
         """Width of an attention head."""
         return self.head_width or self.hidden // max(1, self.heads)
+
+
+SHAPE_FIELDS = {
+    "head_width": "head_width", "dense_layers": "dense_layers", "latent": "latent_size", "window": "attention_window",
+    "windowed_layers": "windowed_layers", "kv_rank": "kv_rank", "q_rank": "q_rank", "key_width": "key_width",
+    "rope_width": "rope_width", "value_width": "value_width", "mtp_layers": "mtp_layers",
+    "mtp_repeated": "mtp_repeated", "attention_layers": "attention_layers", "ssm_layers": "ssm_layers",
+    "ssm_heads": "ssm_heads", "ssm_state": "ssm_state",
+}  # fmt: skip
+"""The catalog's field for each field of a model that has no default of its own there."""
 
 
 def known() -> dict[str, Model]:
@@ -127,13 +137,14 @@ def of_shape(shape: ModelShape, name: str) -> Model:
                    "moe_ffn": shape.moe_ffn_hidden_size or shape.ffn_hidden_size,
                    "shared_ffn": shape.shared_ffn_hidden_size or 0,
                    "moe_every": shape.moe_layer_every or 1}  # fmt: skip
-    return Model(**values)
+    values |= {name: found for name, field in SHAPE_FIELDS.items() if (found := getattr(shape, field)) is not None}
+    return Model(**values, gated=shape.gated is not False, tied=bool(shape.tied))
 
 
 def _same(model: Model, shape: ModelShape) -> bool:
     experts = (model.experts, model.top_k) == (shape.experts or 0, shape.experts_per_token or 0)
-    width = shape.ffn_hidden_size in (model.ffn, model.moe_ffn)
-    return experts and width and (model.hidden, model.heads, model.groups) == (
+    width = shape.ffn_hidden_size in (model.ffn, model.moe_ffn) or shape.moe_ffn_hidden_size == model.moe_ffn > 0
+    return experts and width and (model.hidden, model.heads, model.groups or model.heads) == (
         shape.hidden_size, shape.heads, shape.query_groups,
     )  # fmt: skip
 
@@ -141,46 +152,16 @@ def _same(model: Model, shape: ModelShape) -> bool:
 @functools.lru_cache(maxsize=512)
 def terms(model: Model, tokens: int) -> tuple[Term, ...]:
     """What each kind of layer costs for one sample of `tokens`, with prediction layers counted as further layers."""
-    hidden, found = model.hidden, [*_attention(model, tokens)]
-    extra = model.mtp_layers
-    if model.ssm_layers:
-        found.append(layers.mamba2(tokens, hidden, model.ssm_state, heads=model.ssm_heads, groups=8,
-                                   layers=model.ssm_layers))  # fmt: skip
-    if model.mlp_layers:
-        found.append(layers.mlp(tokens, hidden, model.ffn, gated=model.gated, layers=model.mlp_layers))
-    if model.moe_layers:
-        found.extend(_experts(model, tokens, model.moe_layers + extra))
-    found.append(layers.embedding(hidden, model.vocab))
-    found.append(layers.logits(tokens, hidden, model.vocab, tied=model.tied))
-    if extra:
-        found.append(layers.logits(tokens * extra, hidden, model.vocab, tied=True, name="mtp logits"))
-        found.append(layers.mlp(tokens, 2 * hidden, hidden // 2, gated=False, layers=extra, name="mtp projection"))
-    return tuple(found)
+    return layerwise.terms(shape_of(model, tokens), tokens)
 
 
-def _attention(model: Model, tokens: int) -> Sequence[Term]:
-    count = model.mixers + model.mtp_layers
-    if model.kv_rank:
-        return [layers.latent_attention(
-            tokens, model.hidden, model.heads, kv_rank=model.kv_rank, q_rank=model.q_rank, key_width=model.key_width,
-            rope_width=model.rope_width, value_width=model.value_width, layers=count,
-        )]  # fmt: skip
-    plain = functools.partial(layers.attention, tokens, model.hidden, model.heads, model.groups, model.head)
-    if not model.windowed_layers:
-        return [plain(layers=count)]
-    return [
-        plain(layers=count - model.windowed_layers),
-        plain(layers=model.windowed_layers, window=model.window, name="windowed attention"),
-    ]
-
-
-def _experts(model: Model, tokens: int, count: int) -> Sequence[Term]:
-    """The experts. Those with a latent width work on a projection of the hidden state, the shared one on the state."""
-    mixture = functools.partial(layers.mixture, tokens, gated=model.gated, layers=count)
-    if not model.latent:
-        return [mixture(model.hidden, model.moe_ffn, model.experts, model.top_k, shared_width=model.shared_ffn)]
-    return [
-        mixture(model.latent, model.moe_ffn, model.experts, model.top_k),
-        layers.mlp(tokens, model.hidden, model.shared_ffn, gated=model.gated, layers=count, name="shared expert"),
-        layers.mlp(tokens, model.hidden, model.latent, gated=False, layers=count, name="latent projections"),
-    ]
+def shape_of(model: Model, tokens: int) -> ModelShape:
+    """The catalog's shape of a model of the table, with samples of `tokens`."""
+    own = {field: getattr(model, name) or None for name, field in SHAPE_FIELDS.items()}
+    return ModelShape(
+        layers=model.layers, hidden_size=model.hidden, ffn_hidden_size=model.ffn, heads=max(1, model.heads),
+        query_groups=model.groups or max(1, model.heads), vocab_size=model.vocab, sequence_length=tokens,
+        experts=model.experts or None, experts_per_token=model.top_k or None,
+        moe_ffn_hidden_size=model.moe_ffn or None, shared_ffn_hidden_size=model.shared_ffn or None,
+        moe_layer_every=model.moe_every, gated=model.gated, tied=model.tied, ssm_groups=8, **own,
+    )  # fmt: skip

@@ -22,6 +22,9 @@ ACTIVATION_BYTES = (120, 40)
 """Bytes that element-wise kernels move per token and layer, per element of the hidden and of the FFN width."""
 QUANTIZE_BYTES = 12
 """Bytes that casts to a narrow dtype move per token, layer and element of the inputs of matrix products."""
+FOUR_BITS = ("nvfp4", "mxfp4")
+"""Dtypes whose published gain on models with experts (Nemotron 3 Super, -1 to 6 % over MXFP8) leaves no room for expert
+products at twice the rate of FP8."""
 OPTIMIZER_BYTES = 30
 """Bytes that Adam with FP32 states moves per parameter."""
 KERNEL_S = 5e-6
@@ -84,9 +87,10 @@ def model_flops(case: Case) -> float:
 def _compute(case: Case, gpu: Rates) -> Terms:
     linear, experts, scores, logits = flops(case)
     narrow, wide, tokens = 1e12 * gpu.peak(case.dtype), 1e12 * gpu.peak("bf16"), case.tokens_per_gpu
+    grouped = 1e12 * gpu.peak("fp8") if case.dtype in FOUR_BITS else narrow
     found = {
         "gemm": tokens * (linear / narrow + logits / wide),
-        "experts": tokens * experts / narrow,
+        "experts": tokens * experts / grouped,
         "attention": tokens * scores * FLASH / wide,
     }
     found["small gemm"] = found["gemm"] * SMALL * _smallness(case)
@@ -153,7 +157,8 @@ def local_parameters(case: Case) -> tuple[float, float]:
 def expert_parameters(model: Model) -> float:
     """Parameters of all routed experts."""
     matrices = 3 if model.gated else 2
-    count = (model.moe_layers + model.mtp_layers) * model.experts
+    predicting = min(1, model.mtp_layers) if model.mtp_repeated else model.mtp_layers
+    count = (model.moe_layers + predicting) * model.experts
     return float(count * matrices * (model.latent or model.hidden) * model.moe_ffn)
 
 
@@ -168,10 +173,20 @@ def _data_parallel(case: Case, gpu: Rates) -> float:
     dense, expert = local_parameters(case)
     passes = case.accumulation if case.fsdp else 1.0
     size = (4 + 4 if case.fsdp else 4 + 2) * passes
-    ranks = case.dp * case.cp
-    inner = case.gpus / case.pp
-    whole = dense * (1 - 1 / ranks) + expert * (1 - 1 / _expert_dp(case))
-    return size * whole / _speed(gpu, int(inner))
+    replicas, copies = case.dp * case.cp, _expert_dp(case)
+    return size * (
+        dense * (1 - 1 / replicas) / _ring_speed(gpu, replicas, case.tp)
+        + expert * (1 - 1 / copies) / _ring_speed(gpu, copies, case.ep * case.etp)
+    )
+
+
+def _ring_speed(gpu: Rates, ranks: float, apart: int) -> float:
+    """Bytes per second and GPU of a ring collective over ranks whose numbers are `apart`.
+
+    Rings leave an NVLink domain once and enter it once, through the network of every member that is inside of it.
+    """
+    inside = max(1.0, (gpu.domain or 8) / apart)
+    return 1e9 * (gpu.link if ranks <= inside else min(gpu.link, inside * gpu.network))
 
 
 def _exposed(seconds: float, busy: float) -> float:

@@ -59,8 +59,8 @@ def _names(cases: Sequence[Case]) -> dict[str, list[str]]:
     return {
         "model": [case.model.name for case in cases], "family": [case.model.family for case in cases],
         "gpu": [case.gpu_type for case in cases], "generation": [generation(case.gpu_type) for case in cases],
-        "dtype": [case.dtype for case in cases], "stack": [case.stack for case in cases],
-        "task": [case.task for case in cases],
+        "dtype": [case.dtype for case in cases], "task": [case.task for case in cases],
+        "stack": [case.stack + ", token drop" * case.token_drop for case in cases],
     }  # fmt: skip
 
 

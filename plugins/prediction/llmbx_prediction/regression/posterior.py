@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -40,8 +41,22 @@ class Posterior:
             self.noise[int(index)] = variance
         for _ in range(ROUNDS if outliers is None else 0):
             self.noise = self._widened(*self._without_each())
+        self._solve()
+
+    def _solve(self) -> None:
         self.inverse = np.linalg.inv(self._base + np.diag(self.noise))
         self.weights = self.inverse @ self.residuals
+
+    def trusting(self, index: int) -> Posterior:
+        """The same with the smallest noise for one figure, even if the others do not expect it."""
+        least = self.scales[NOISE] ** 2
+        if self.noise[index] <= least:
+            return self
+        found = copy.copy(self)
+        found.noise = self.noise.copy()
+        found.noise[index] = least
+        found._solve()
+        return found
 
     def outliers(self) -> dict[str, float]:
         """The figures with a larger noise, see the class."""

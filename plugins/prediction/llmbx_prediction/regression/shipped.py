@@ -20,7 +20,8 @@ class Calibration(Value, frozen=True, kw_only=True):
     """What benchmarks/predict/calibrate.py writes.
 
     `coefficients` multiply the terms, `scales` are the standard deviations of the kernel's components. `quantiles` are
-    the widths of the intervals of `LEVEL` in standard deviations, by what is known of a configuration (`KNOWN`).
+    the widths of the intervals of `LEVEL` in standard deviations: by the kind of model and what is known of the
+    configuration (`familiarity`), and for a layout that nobody chose (`OWN_LAYOUT`).
     `outliers` are those of the shipped figures alone (`Posterior.outliers`): to find them takes four times as long as
     all else.
     """
@@ -30,14 +31,28 @@ class Calibration(Value, frozen=True, kw_only=True):
     quantiles: dict[str, float]
     outliers: dict[str, float] = {}
 
+    def width(self, case: Case, known: str) -> float:
+        """Half the width of the interval of a configuration, in standard deviations. `known` is its familiarity."""
+        own = 0.0 if case.chosen else self.quantiles[OWN_LAYOUT]
+        return max(own, self.quantiles[known])
 
+
+KINDS = ("dense", "experts")
+"""Kinds of models. What a release changes for models with experts is not in any column of the tables: their errors are
+two to three times as large as those of dense models, in standard deviations."""
 KNOWN = ("model and GPU", "model", "GPU", "neither")
 """What published figures have in common with a configuration: its model on its GPU type, its model on other types only,
 its GPU type with other models only, or neither."""
+OWN_LAYOUT = "own layout"
+"""A layout that nobody chose. Its width is measured on vTrain's sweeps, as all other figures are of chosen layouts."""
 
 
 def familiarity(case: Case, known_cases: Iterable[Case]) -> str:
-    """Which of `KNOWN` holds for a configuration."""
+    """Which of `KINDS` and of `KNOWN` holds for a configuration, for example `dense: model`."""
+    return f"{KINDS[bool(case.model.experts)]}: {_known(case, known_cases)}"
+
+
+def _known(case: Case, known_cases: Iterable[Case]) -> str:
     pairs = {(other.model.name, other.gpu_type) for other in known_cases}
     if (case.model.name, case.gpu_type) in pairs:
         return "model and GPU"
@@ -56,12 +71,12 @@ def calibration() -> Calibration:
 def usable(rows: Sequence[Row]) -> list[tuple[Row, Case, float]]:
     """The rows that a prediction can learn from, with configuration and step time in seconds.
 
-    Runs that only test a function are left out, as are rows whose dtype or parallelism is not published, and GPUs
-    without rates.
+    Figures that are no benchmark (`Row.is_benchmark`) are left out, as are rows whose dtype or parallelism is not
+    published, and GPUs without rates.
     """
     found = []
     for row in rows:
-        published = row.step_time_s is not None and row.tp is not None and row.note != "functional"
+        published = row.step_time_s is not None and row.tp is not None and row.is_benchmark
         if not published or row.gpu_type not in known():
             continue
         try:
