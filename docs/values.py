@@ -80,31 +80,49 @@ RETRIED = """A failure is retried (`--retries`) if every fatal event is one of {
 kinds known to core:"""
 
 
+SECTIONS = (
+    (
+        "The run",
+        "model/spec.py",
+        ("RunSpec", "ProfileSpec", "TraceSpec", "CheckpointSpec", "Peak", "Finding"),
+    ),
+    ("The image", "model/image.py", ("ImageRequest", "Environment", "Image")),
+    ("The launch", "model/launch.py", ("Launch", "Phase", "Prefix", "Capture", "Mount", "Wrapping")),
+    ("Profilers", "model/profiler.py", ("Profiler",)),
+    ("Settings of a plugin", "model/settings.py", ("Settings", "Option")),
+    (
+        "The final configuration",
+        "model/configuration.py",
+        ("ExpectedConfiguration", "Permitted", "ConfigurationProgram"),
+    ),
+    ("The job", "model/job.py", ("Job", "JobStatus", "RunGroup")),
+    ("The profile that a launcher proposes", "model/site.py", ("Proposal",)),
+    ("What a run is expected to measure", "model/expected.py", ("Expected", "Bounds")),
+    ("The outcome of a comparison", "model/comparison.py", ("ComparisonOutcome",)),
+    ("The log", "model/step.py", ("Step", "Event", "Prints")),
+    ("Measures, and other files of a run", "model/measure.py", ("Measure", "Line", "Source", "SourceRecord")),
+)
+"""Title, module and records of the sections before the parser."""
+
+REPORT = ("Section", "Fact", "Table", "Column", "Chart", "Axis", "Series", "Point", "Span", "Rule")
+CATALOG_RECORDS = (
+    "Workload",
+    "Size",
+    "ModelShape",
+    "Checkpointing",
+    "Setting",
+    "Recipe",
+    "Row",
+    "Exports",
+    "ImageSource",
+    "Parallelism",
+)
+
+
 def values() -> str:
     """The text of the page."""
     parts = [INTRO]
-    for title, module, names in (
-        (
-            "The run",
-            "model/spec.py",
-            ("RunSpec", "ProfileSpec", "TraceSpec", "CheckpointSpec", "Peak", "Finding"),
-        ),
-        ("The image", "model/image.py", ("ImageRequest", "Environment", "Image")),
-        ("The launch", "model/launch.py", ("Launch", "Phase", "Prefix", "Capture", "Mount", "Wrapping")),
-        ("Profilers", "model/profiler.py", ("Profiler",)),
-        ("Settings of a plugin", "model/settings.py", ("Settings", "Option")),
-        (
-            "The final configuration",
-            "model/configuration.py",
-            ("ExpectedConfiguration", "Permitted", "ConfigurationProgram"),
-        ),
-        ("The job", "model/job.py", ("Job", "JobStatus", "RunGroup")),
-        ("The profile that a launcher proposes", "model/site.py", ("Proposal",)),
-        ("What a run is expected to measure", "model/expected.py", ("Expected", "Bounds")),
-        ("The outcome of a comparison", "model/comparison.py", ("ComparisonOutcome",)),
-        ("The log", "model/step.py", ("Step", "Event", "Prints")),
-        ("Measures, and other files of a run", "model/measure.py", ("Measure", "Line", "Source", "SourceRecord")),
-    ):
+    for title, module, names in SECTIONS:
         parts += [f"## {title}", records(module, *names)]
     parts.append("## The parser")
     for name in ("LogParser", "LogFormat"):
@@ -117,21 +135,8 @@ def values() -> str:
         records("model/figure.py", "Figure"),
         records("model/result.py", "Stability"),
     ]
-    sections = ("Section", "Fact", "Table", "Column", "Chart", "Axis", "Series", "Point", "Span", "Rule")
-    parts += ["## Sections of a report", records("model/section.py", *sections), CATALOG]
-    catalog = (
-        "Workload",
-        "Size",
-        "ModelShape",
-        "Checkpointing",
-        "Setting",
-        "Recipe",
-        "Row",
-        "Exports",
-        "ImageSource",
-        "Parallelism",
-    )
-    return "\n\n".join([*parts, records("model/workload.py", *catalog)]) + "\n"
+    parts += ["## Sections of a report", records("model/section.py", *REPORT), CATALOG]
+    return "\n\n".join([*parts, records("model/workload.py", *CATALOG_RECORDS)]) + "\n"
 
 
 def _kinds() -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ["core/llmbx", *(str(p.relative_to(ROOT)) for p in sorted(ROOT.glob("plugins/*/llmbx_*")))]
 ENTRIES = sorted(path for path in ROOT.glob("*/**/llmbx*/entry/*.py") if path.parts[len(ROOT.parts)] != "tests")
-FRAMEWORKS = {"fiddle", "jax", "lightning", "megatron", "nemo", "nemo_run", "nvtx", "packaging", "torch", "torchtitan"}
+FRAMEWORKS = {"fiddle", "jax", "lightning", "megatron", "nemo", "nemo_run", "nvtx", "packaging", "torch", "torchtitan",
+              "transformers"}  # fmt: skip
 
 PLUGINS = re.compile(
     r"megatron|maxtext|nemo|torchtitan|slurm|sbatch|srun|squeue|docker|apptainer|singularity|enroot|pyxis|nsys|nsight|"

@@ -260,7 +260,8 @@ def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
 
     When: after a run with this profiler has ended. Called for each of the run's profilers. A finding without
     `warning=True` (for example a missing profile) fails the run and becomes its cause; the others become warnings of
-    the result.
+    the result. Also called for a profiler that only a phase of the launch asks for (`Phase.capture`); then all
+    findings become warnings, because the phase names the files that it needs (`makes`).
 
     Example::
 

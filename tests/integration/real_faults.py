@@ -53,11 +53,11 @@ OWN_RANKS = {
     "LLMBX_MASTER_PORT": "0",
 }  # fmt: skip
 OTHER_MODEL = {
-    "model.layers": 2, "model.hidden_size": 64, "model.sequence_length": 64, "model.vocab_size": 512,
+    "model.layers": 2, "model.hidden_size": 64, "model.sequence_length": 64, "model.vocab_size": 512, "model.heads": 4,
 }  # fmt: skip
 OTHER_MODEL_MAXTEXT = [
     "base_num_decoder_layers=2", "base_emb_dim=128", "max_target_length=64", "vocab_size=512", "dtype=bfloat16",
-    "gradient_accumulation_steps=2",
+    "gradient_accumulation_steps=2", "base_mlp_dim=448",
 ]  # fmt: skip
 ONE_DEVICE = "--xla_force_host_platform_device_count=1"
 SMALL = [
@@ -91,7 +91,7 @@ TRAININGS: dict[str, Training] = {
     "no memory at the end": Training(NEMO, {"end": ["exhaust"]}),
     "segmentation fault at the end": Training(NEMO, {"end": ["segfault"]}),
     "another configuration": Training(NEMO, {"end": ["copy", "{other_final}", "configs/final.json"]}),
-    "fast clock": Training(NEMO, {"clock": 100.0}),
+    "fast clock": Training(NEMO, {"clock": 100.0, "steps": [[0, 99, "sleep", 0.3]]}),  # lines that are read one by one
     "slow clock": Training(
         (*NEMO, "--window", "2-8"), {"clock": 0.05, "steps": [[0, 99, "sleep", 0.8]]}
     ),
@@ -117,6 +117,7 @@ FAULTS: dict[str, RealFault] = {
     "half the batch configured": RealFault("another batch", "stated-batch"),
     "half the layers": RealFault("another model", "layers"),
     "half the width": RealFault("another model", "hidden-size"),
+    "half the heads": RealFault("another model", "shape"),
     "half the sequence": RealFault("another model", "sequence"),
     "half the vocabulary": RealFault("another model", "vocabulary"),
     "another micro batch": RealFault("another batch", "micro-batch"),
@@ -152,6 +153,7 @@ FAULTS: dict[str, RealFault] = {
     "half of the window throttled": RealFault("throttled half", effect="not stable"),
     "MaxText: half the layers": RealFault("MaxText: another model", "layers"),
     "MaxText: half the width": RealFault("MaxText: another model", "hidden-size"),
+    "MaxText: half the feed-forward width": RealFault("MaxText: another model", "shape"),
     "MaxText: half the sequence": RealFault("MaxText: another model", "sequence"),
     "MaxText: half the vocabulary": RealFault("MaxText: another model", "vocabulary"),
     "MaxText: bf16 instead of fp32": RealFault("MaxText: another model", "dtype"),

@@ -212,6 +212,7 @@ def with_children(
     def begin(*arguments: str) -> subprocess.Popen[str]:
         process = background(*arguments, "--set", "children=all", "--set", "hold=go")
         wait_until(lambda: names() >= {*CHILDREN, "train.py"})
+        wait_until(lambda: any("toy step 5/" in log.read_text() for log in install.glob("workloads/**/log-*.out")))
         return process
 
     def names() -> set[str]:

@@ -193,6 +193,22 @@ FAULTS: dict[str, Fault] = {
     "half the layers in the final configuration": Fault("layers", "invalid", _configured("layers")),
     "half the width in the final configuration": Fault("hidden-size", "invalid", _configured("hidden_size")),
     "half the vocabulary in the final configuration": Fault("vocabulary", "invalid", _configured("vocab_size")),
+    "half the heads in the final configuration": Fault("shape", "invalid", _configured("heads")),
+    "half the key heads in the final configuration": Fault("shape", "invalid", _configured("query_groups")),
+    "half the feed-forward width in the final configuration": Fault(
+        "shape", "invalid", _configured("ffn_hidden_size")
+    ),
+    "experts in a dense model": Fault(
+        "shape", "invalid", lambda m: m.configured.update(experts=8), ("bridge", "maxtext")
+    ),
+    "half the experts in the final configuration": Fault("shape", "invalid", _configured("experts"), ("nemo2",)),
+    "two experts per token in the final configuration": Fault(
+        "shape", "invalid", _configured("experts_per_token", 2), ("nemo2",)
+    ),
+    "half the shared expert in the final configuration": Fault(
+        "shape", "invalid", _configured("shared_ffn_hidden_size"), ("nemo2",)
+    ),
+    "a layer for multi-token prediction": Fault("shape", "invalid", lambda m: m.configured.update(mtp_layers=1)),
     "fewer ranks": Fault("ranks", "invalid", lambda m: m.stated.update(ranks=m.spec.gpus // 2), ("nemo2", "maxtext")),
     "one rank": Fault("ranks", "invalid", lambda m: m.stated.update(ranks=1), ("nemo2", "maxtext")),
     "another batch configured": Fault(

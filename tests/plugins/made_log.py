@@ -118,6 +118,15 @@ ASKED: dict[str, Callable[[RunSpec], int]] = {
     "layers": lambda spec: spec.model.layers,
     "hidden_size": lambda spec: spec.model.hidden_size,
     "vocab_size": lambda spec: spec.model.vocab_size,
+    "heads": lambda spec: spec.model.heads,
+    "query_groups": lambda spec: spec.model.query_groups,
+    "head_width": lambda spec: spec.model.hidden_size // spec.model.heads,
+    "ffn_hidden_size": lambda spec: spec.model.ffn_hidden_size,
+    "experts": lambda spec: spec.model.experts or 1,  # MaxText counts one expert in a dense model
+    "experts_per_token": lambda spec: spec.model.experts_per_token or 1,
+    "moe_ffn_hidden_size": lambda spec: spec.model.moe_ffn_hidden_size or spec.model.ffn_hidden_size,
+    "shared_ffn_hidden_size": lambda spec: spec.model.shared_ffn_hidden_size or 0,
+    "mtp_layers": lambda spec: spec.model.mtp_layers or 0,
 }
 """What a final configuration states if the framework trains what was asked for, by fact."""
 

@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from ..model import Workload as Workload
     from ..model import Wrapping as Wrapping
     from ..model import layers as layers
+    from ..model import layerwise as layerwise
     from ..model.flops import Term as Term
     from ..model.flops import transformer as transformer
     from ..model.section import is_number as is_number

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..config.profiles import Config as Config
     from ..config.profiles import Profile as Profile
     from ..config.request import Request as Request
+    from ..config.request import from_environ as request_from_environ
     from ..config.request import parse_pairs as parse_pairs
     from ..history import loaded as loaded_runs
     from ..history import refresh as refresh

@@ -43,7 +43,7 @@ RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {
     ),
     "size": click.option("-s", "--size", help="Model size: 8b, 70b, 405b, 314b, mini …"),
     "dtype": click.option(
-        "--dtype", help="Data type: bf16, fp8 or fp32. Default: the workload's; fp32 for a mini on a CPU."
+        "--dtype", help="Data type: bf16, fp8, mxfp8, nvfp4 or fp32. Default: the workload's; fp32 for a mini on a CPU."
     ),
     "gpu_type": click.option("--gpu-type", help="GPU type: a100, h100, h200, b200, b300, gb200, gb300, or cpu."),
     "gpus": click.option(

@@ -8,13 +8,16 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ..errors import UsageError
 from .streams import control as control
 from .streams import visible, visible_json
+
+if TYPE_CHECKING:
+    from .narrow import Column
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = Mapping[str, Any]
@@ -45,14 +48,19 @@ def format_option_with(*more: str) -> Callable[[F], F]:
     return click.option("--format", "format_", type=formats, default="table", show_default=True, help="Output format.")
 
 
-def print_rows(rows: Sequence[Row], columns: Sequence[str], format_: str, empty: str = "nothing") -> None:
-    """Print `rows` with these columns. JSON has every member of a row; for an empty table `empty` goes to stderr."""
+def print_rows(
+    rows: Sequence[Row], columns: Sequence[str], format_: str, empty: str = "nothing", optional: Sequence[str] = ()
+) -> None:
+    """Print `rows` with these columns. JSON has every member of a row; for an empty table `empty` goes to stderr.
+
+    `optional`: columns that a narrow terminal may leave out (see `print_table`).
+    """
     if format_ == "json":
         print_json(list(rows))
     elif format_ == "csv":
         sys.stdout.write(to_csv(rows, columns))
     elif rows:
-        print_table(rows, columns)
+        print_table(rows, columns, optional)
     else:
         click.echo(empty, err=True)
 
@@ -112,15 +120,16 @@ def heading(text: str, codes: str = "\x1b[1m") -> None:
     control(sys.stdout, "\x1b[0m\n")
 
 
-def print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+def print_table(rows: Sequence[Row], columns: Sequence[str], optional: Sequence[str] = ()) -> None:
     """Print `rows` as a plain table.
 
     If the terminal is too narrow, the widest column, if it is the first (a name to copy), gets a line of its own;
-    otherwise cells are wrapped.
+    otherwise texts are wrapped between words, and the first of the `optional` columns are left out, which a line on
+    stderr names.
     """
     texts = [[cell(row.get(column)) for column in columns] for row in rows]
     right = [all(isinstance(row.get(column), (int, float, type(None))) for row in rows) for column in columns]
-    heads = [column if "." in column else column.replace("_", " ") for column in columns]
+    heads = [heading_of(column) for column in columns]
     widths = [max(map(len, items)) for items in zip(heads, *texts, strict=True)]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sum(widths) + 2 * len(widths)
     if sum(widths) + 2 * (len(widths) - 1) <= room:
@@ -130,7 +139,12 @@ def print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
         for line in texts:
             click.echo(f"{line[0]}\n  {_aligned(line[1:], widths[1:], right[1:])}")
     else:
-        _print_folded(heads, texts, right)
+        _print_narrow(heads, texts, right, room, [heading_of(column) for column in optional])
+
+
+def heading_of(column: str) -> str:
+    """The heading of a column: its name with spaces, unless it is the path of a member."""
+    return column if "." in column else column.replace("_", " ")
 
 
 def _aligned(line: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
@@ -138,27 +152,48 @@ def _aligned(line: Sequence[str], widths: Sequence[int], right: Sequence[bool]) 
     return "  ".join(padded).rstrip()
 
 
-def _print_folded(heads: list[str], texts: list[list[str]], right: list[bool]) -> None:
+def _print_narrow(heads: list[str], texts: list[list[str]], right: list[bool], room: int, optional: list[str]) -> None:
+    from . import narrow
+
+    columns = [narrow.Column(head, cells, number) for head, *cells, number in zip(heads, *texts, right, strict=True)]
+    fitting = narrow.columns_that_fit(columns, room, optional)
+    if fitting is None:
+        _print_folded(columns, room)
+        return
+    click.echo("\n".join(narrow.lines(fitting, room)))
+    shown = [column.head for column in fitting]
+    gone = [column.head for column in columns if column.head not in shown]
+    if gone:
+        click.echo(f"no room for: {', '.join(gone)} (--format csv has them)", err=True)
+
+
+def _print_folded(columns: Sequence[Column], room: int) -> None:
+    """Print a table of which not even single words fit."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    for head, to_the_right in zip(heads, right, strict=True):
-        table.add_column(head, justify="right" if to_the_right else "left", overflow="fold")
-    for line in texts:
+    for column in columns:
+        table.add_column(column.head, justify="right" if column.number else "left", overflow="fold")
+    for line in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*map(Text, line))
-    Console().print(table)
+    Console(width=room).print(table)
+
+
+LARGE = 1e7
+"""Floats from here on are printed with an exponent."""
 
 
 def cell(value: Any) -> str:
-    """Format one value for a table: `-` for None, four significant digits for a float."""
+    """Format one value for a table: `-` for None, four significant digits for a float (12345.6 is 12350)."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        short = f"{value:.4g}"
+        return f"{float(short):.0f}" if 1e4 <= abs(value) < LARGE else short
     if isinstance(value, (list, tuple)):
         return visible(", ".join(str(item) for item in value)).replace("\n", "\\n")
     return visible(str(value)).replace("\n", "\\n")

@@ -84,9 +84,13 @@ def command(
         _save(logs, chosen)
     _print(rows, format_, full_names)
     if not any(row.valid for row in rows):
-        what = f"none of {len(rows)} logs contains a valid measurement" if rows else "no training log found"
-        click.echo(f"llmbx: {what} in {', '.join(str(path) for path in paths or (DEFAULT,))}", err=True)
-        click.get_current_context().exit(1)
+        _exit_without_measurement(rows, paths or (DEFAULT,))
+
+
+def _exit_without_measurement(rows: Sequence[Row], paths: Sequence[Path]) -> None:
+    what = f"none of {len(rows)} logs contains a valid measurement" if rows else "no training log found"
+    click.echo(f"llmbx: {what} in {', '.join(map(str, paths))}", err=True)
+    click.get_current_context().exit(1)
 
 
 def _print(rows: Sequence[Row], format_: str, full_names: bool) -> None:

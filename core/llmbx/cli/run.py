@@ -117,11 +117,20 @@ def command(
     if against is not None or interleave is not None:
         start = partial(once, workspace=workspace, force=force, offline=offline, format_="json")  # one at the end
         sys.exit(_alternated(spec, workspace, start, (against, interleave, repeat, detach), source, allowed, format_))
-    group = f"repeat-{os.getpid()}-{int(time.time())}" if repeat > 1 else None
     start = partial(
-        once, spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source, group=group,
+        once, spec, workspace, force=force, detach=detach, offline=offline, format_=format_, source=source,
         allowed=allowed,
     )  # fmt: skip
+    sys.exit(_measured(spec, workspace, start, repeat, allowed, format_))
+
+
+def _measured(
+    spec: RunSpec, workspace: Workspace, start: Callable[..., Result | Started], repeat: int, allowed: float,
+    format_: str,
+) -> int:  # fmt: skip
+    """Start the run `repeat` times, print what was measured, and return the exit code."""
+    group = f"repeat-{os.getpid()}-{int(time.time())}" if repeat > 1 else None
+    start = partial(start, group=group)
     if format_ == "junit":
         outcomes = _repeated(start, repeat, partial(_print_junit, spec=spec, workspace=workspace, allowed=allowed))
     else:
@@ -129,7 +138,7 @@ def command(
     done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
     if len(done) > 1:
         _print_summary(done, to_stderr=format_ != "text")
-    sys.exit(worst_exit_code(done, spec, workspace, allowed, said=format_ != "text" or len(done) > 1))
+    return worst_exit_code(done, spec, workspace, allowed, said=format_ != "text" or len(done) > 1)
 
 
 def _check_junit(preview: bool, detach: bool, against: str | None) -> None:

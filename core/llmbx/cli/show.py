@@ -16,7 +16,7 @@ from .options import Workspace, load_workspace, run_options
 from .output import Row, cell, format_option, print_json, print_rows
 from .plugin_options import RunCommand
 
-TERMS = ("part", "kind", "layers", "full", "causal", "share", "parameters", "source")
+TERMS = ("part", "kind", "layers", "full", "causal", "share", "parameters", "active", "source")
 
 
 @click.command("show", cls=RunCommand)
@@ -42,6 +42,8 @@ def command(request: Request | None, terms: bool, format_: str) -> None:
     spec = workspace.resolve(request)
     if terms:
         print_rows(_terms(spec, workspace), TERMS, format_)
+        tokens = spec.model.sequence_length
+        click.echo(f"FLOPs of one sample of {tokens} tokens, forward and backward; share of the column full", err=True)
         return
     facts = describe(spec, workspace)
     if format_ == "json":
@@ -65,12 +67,15 @@ def _terms(spec: RunSpec, workspace: Workspace) -> list[Row]:
     length = spec.model.sequence_length
     rows: list[Row] = [
         {"part": term.name, "kind": term.kind, "layers": term.layers, "full": term.full, "causal": term.causal,
-         "share": term.full / flops.full, "parameters": term.parameters, "source": term.source}
+         "share": term.full / flops.full, "parameters": term.parameters,
+         "active": term.active_parameters, "source": term.source}
         for term in flops.terms
     ] or [{"part": name, "full": value * length, "share": value * length / flops.full}
           for name, value in flops.parts.items()]  # fmt: skip
-    known = sum(term.parameters for term in flops.terms) if flops.terms else None
-    total = {"part": "sum", "full": flops.full, "causal": flops.causal, "share": 1.0, "parameters": known}
+    total: dict[str, Any] = {"part": "sum", "full": flops.full, "causal": flops.causal, "share": 1.0}
+    if flops.terms:
+        total["parameters"] = sum(term.parameters for term in flops.terms)
+        total["active"] = sum(term.active_parameters for term in flops.terms)
     return [*({name: row.get(name) for name in TERMS} for row in (*rows, {**total, "source": flops.formula}))]
 
 
@@ -198,7 +203,8 @@ def _published_text(facts: dict[str, Any]) -> str:
     tflops = f", {row.tflops_per_gpu:g} TFLOP/s per GPU" if row.tflops_per_gpu else ""
     mfu = f", MFU {100 * row.mfu:.4g} %" if row.mfu is not None else ""
     peak = f" of the source's peak of {row.peak_tflops:g} TFLOP/s" if mfu and row.peak_tflops else ""
-    return f"{row.step_time_s:g} s per step{tflops}{mfu}{peak}"
+    disputed = f"; disputed: {row.disputed}" if row.disputed else ""
+    return f"{row.step_time_s:g} s per step{tflops}{mfu}{peak}{disputed}"
 
 
 def _findings(spec: RunSpec, workspace: Workspace) -> list[Finding]:

@@ -123,7 +123,7 @@ def check(what: str, log: Path | None, only: str | None, format_: str) -> None:
     import (time, and packages that take long), catalog (every row), log (broken lines, and a log of the framework),
     profiler, tools (runtime and launcher), mini (a real training on this machine), flops (the operations that the mini
     counts against the formula, within 2 %) and faults (of each hook, which llmbx must attribute). A plugin's own tests
-    can do the same: llmbx.testing.conforms. The exit code is 1 if a check fails.
+    can do the same: llmbx.testing.assert_conforms. The exit code is 1 if a check fails.
 
     \b
     Examples:

@@ -7,7 +7,7 @@ imports pytest, and no other part of llmbx imports it.
 
 from __future__ import annotations
 
-from .conformance import CHECKS, conforms
+from .conformance import CHECKS, assert_conforms
 from .contract import assert_plugin_ok, check_plugin
 from .fixtures import llmbx_cli, llmbx_install, llmbx_parse, llmbx_render, llmbx_run, llmbx_spec
 from .isolation import Isolated
@@ -22,9 +22,9 @@ __all__ = [
     "Isolated",
     "Parsed",
     "Preview",
+    "assert_conforms",
     "assert_plugin_ok",
     "check_plugin",
-    "conforms",
     "llmbx_cli",
     "llmbx_install",
     "llmbx_parse",

@@ -92,7 +92,7 @@ def examine(subject: Subject, check: str) -> Outcome:
     return Outcome(check=check, status=status, details=tuple(dict.fromkeys(details)))
 
 
-def conforms(name: str, check: str, log: str | None = None) -> None:
+def assert_conforms(name: str, check: str, log: str | None = None) -> None:
     """Raise `AssertionError` if the plugin fails the check, one of `CHECKS`; `log` is a log of its framework."""
     __tracebackhide__ = True
     found = examine(_subject(name, log), check)

@@ -9,7 +9,7 @@ from llmbx_podman import store
 from llmbx_podman.runtime import PodmanRuntime
 
 from llmbx.api import Image, ImageRequest, InfraError, Launch, Phase, UsageError
-from llmbx.testing import CHECKS, conforms, sample_spec
+from llmbx.testing import CHECKS, assert_conforms, sample_spec
 
 IDENTITY = "ad" * 32
 MINE, OTHERS = (f"sha256:{letter * 64}" for letter in "ab")
@@ -28,7 +28,7 @@ esac
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_it_conforms(check):
-    conforms("podman", check)
+    assert_conforms("podman", check)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from llmbx_pyspy import plugin, stacks
 
 from llmbx.api import Launch, Phase
-from llmbx.testing import CHECKS, conforms, sample_spec
+from llmbx.testing import CHECKS, assert_conforms, sample_spec
 
 SPY = """#!/bin/sh
 echo "$@" > args
@@ -17,7 +17,7 @@ echo 'main (train.py);step (train.py) 3' > "$out"
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_it_conforms(check):
-    conforms("pyspy", check)
+    assert_conforms("pyspy", check)
 
 
 def two_ranks():

@@ -2,14 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.testing import CHECKS, conforms
+from llmbx.testing import CHECKS, assert_conforms
 
 LOG = Path(__file__).with_name("train.log").read_text()
 
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_it_conforms(check):
-    conforms("torch_lm", check, LOG)
+    assert_conforms("torch_lm", check, LOG)
 
 
 def test_the_log(llmbx_spec, llmbx_parse):

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.testing import CHECKS, conforms
+from llmbx.testing import CHECKS, assert_conforms
 
 LOG = Path(__file__).with_name("train.log").read_text(encoding="utf-8")
 """torchtitan 0.3.0 with PyTorch 2.13.0 on a CPU, two ranks: what rank 0 printed."""
@@ -10,7 +10,7 @@ LOG = Path(__file__).with_name("train.log").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_it_conforms(check):
-    conforms("torchtitan", check, LOG)
+    assert_conforms("torchtitan", check, LOG)
 
 
 def test_the_log(llmbx_spec, llmbx_parse):

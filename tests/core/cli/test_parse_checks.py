@@ -21,7 +21,7 @@ from llmbx.run.evidence import gather
 
 COMPARED = {
     "loss-start", "batch", "tokens", "steps", "ranks", "stated-batch", "micro-batch", "sequence", "layers",
-    "hidden-size", "vocabulary", "parameters", "dtype", "over-peak", "near-peak", "fast-step", "restarted",
+    "hidden-size", "shape", "vocabulary", "parameters", "dtype", "over-peak", "near-peak", "fast-step", "restarted",
     "gpu-type", "gpu-count", "gpu-power", "gpu-clock", "gpu-mixed", "gpu-driver", "gpu-unseen", "backend",
 }  # fmt: skip
 """Checks that compare a log with what was asked for."""

@@ -31,6 +31,11 @@ def shown(*arguments: str) -> str:
             "none: compare with a run of your own (--baseline)",
             "no published figures for llama3.1 405b fp8",
         ),
+        (
+            ("gpt-oss", "--gpu-type", "h100", "--gpus", "64"),
+            "158 TFLOP/s per GPU; disputed: the TFLOP/s count 17 % fewer FLOPs",
+            "Megatron-Bridge performance summary, release 26.04.01",
+        ),
         ((*MEASURED, "--set", "gbs=1024"), "none: compare", "another job: the global batch size differs (256 was"),
     ],
 )

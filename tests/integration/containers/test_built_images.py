@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ..nsys.conftest import SUITES, unpacked
+from ..nsys.conftest import SUITES, unpacked, until_nsys_stays
 from . import tools
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
@@ -92,10 +92,13 @@ def test_the_mini_trains_inside_the_image_that_was_built_for_it(
     if case.plugin == "nemo":
         listed = json.loads(llmbx("image", "verify", "--format", "json", env=tool_env).stdout)
         assert [row["state"] for row in listed] == ["ok"]
-        shutil.rmtree(only_run().parents[2])
-        done = llmbx(
-            "profile", *chosen, "--steps", "5-8", "--max-steps", "12", env={**tool_env, "LLMBX_NSYS": str(nsys)}
-        )
+
+        def profile() -> subprocess.CompletedProcess[str]:
+            shutil.rmtree(only_run().parents[2])
+            env = {**tool_env, "LLMBX_NSYS": str(nsys)}
+            return llmbx("profile", *chosen, "--steps", "5-8", "--max-steps", "12", env=env)
+
+        done = until_nsys_stays(profile)
         assert done.returncode == 0, done.stdout + done.stderr
         assert_profiled(only_run(), read_result)
 

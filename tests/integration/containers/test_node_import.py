@@ -11,6 +11,7 @@ import pytest
 
 from llmbx_slurm.launcher import SlurmLauncher
 
+from ...patience import wait_until
 from ..slurm import cluster
 from .tools import Daemons
 
@@ -49,9 +50,16 @@ def test_an_image_is_imported_on_a_node(
     assert done.returncode == 0, done.stderr
     assert "on a compute node" in done.stderr and images["ci/tiny:1"] in done.stdout
     assert (install / "images/ci+tiny+1.sif").is_file()
-    (job,) = (job for job in jobs(slurm) if job["JobName"] == "llmbx-image")
-    assert (job["Account"], job["Partition"], job["NodeList"]) == ("bench", "batch", "n1")
-    assert (job["JobState"], job["NumTasks"]) == ("COMPLETED", "1")
+
+    def job() -> dict[str, str]:
+        (only,) = (job for job in jobs(slurm) if job["JobName"] == "llmbx-image")
+        return only
+
+    # srun returns with the step; Slurm's controller completes the job a moment later.
+    wait_until(lambda: job()["JobState"] != "COMPLETING", "the job stayed in COMPLETING")
+    ended = job()
+    assert (ended["Account"], ended["Partition"], ended["NodeList"]) == ("bench", "batch", "n1")
+    assert (ended["JobState"], ended["NumTasks"]) == ("COMPLETED", "1")
 
 
 def test_a_digest_that_is_not_the_asked_one_stops_the_import_there(

@@ -26,10 +26,13 @@ from llmbx_toy.plugin import check_spec, compute_flops, log_formats, parse_log, 
 from llmbx_toy.plugin import build_command, prepare_image
 
 BUILD = b'''
-import json, os, pathlib
+import json, os, pathlib, sys
 rate = json.load(open("spec.json"))["rate"]
 if rate == 9:
     raise SystemExit("toy: no rate of 9")
+if rate == 8:
+    print("toy: a rate of 8 does not fit", file=sys.stderr)
+    raise SystemExit(2)
 pathlib.Path("configs").mkdir()
 final = {"rate": rate, "points": 64, "log": os.environ["TOY_LOG"]}
 pathlib.Path("configs/final.json").write_text(json.dumps({"final": final, "versions": {"toy": "1"}}))
@@ -101,6 +104,14 @@ def test_a_program_that_fails_is_one_line_and_exit_code_4(diff: Command) -> None
     done = diff("--set", "rate=9")
     assert done.returncode == 4 and "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == "llmbx: the configuration cannot be built in toy: toy: no rate of 9"
+
+
+def test_what_the_framework_refuses_is_a_usage_error(diff: Command) -> None:
+    done = diff("--set", "rate=8")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert (
+        done.stderr.splitlines()[-1] == "llmbx: the configuration cannot be built in toy: toy: a rate of 8 does not fit"
+    )
 
 
 def test_a_framework_that_builds_none_says_so(package: Package, command: Command) -> None:

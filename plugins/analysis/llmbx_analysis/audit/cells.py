@@ -35,15 +35,19 @@ def disputes(
 
 
 def dispute(case: Case, field: str, candidates: Candidates, tolerance: float = TOLERANCE) -> Disputed | None:
-    """Compare one figure with the recomputed one. None if they agree, or if either of them is missing."""
+    """Compare one figure with the recomputed one. None if they agree, or if either of them is missing.
+
+    A step time that was computed from another figure is only as exact as that one, which widens the tolerance.
+    """
     published: float | None = getattr(case.reference, field)
     recomputed = compute(field, case.terms, case.formula)
     if published is None or recomputed is None:
         return None
     difference = difference_percent(published, recomputed)
-    if abs(difference) <= 100 * tolerance:
-        return None
     r = case.reference
+    inexact = (r.step_time_rounding_s or 0.0) / r.step_time_s if r.step_time_from and r.step_time_s else 0.0
+    if abs(difference) <= 100 * (tolerance + inexact):
+        return None
     return Disputed(
         source=r.source,
         workload=case.workload,

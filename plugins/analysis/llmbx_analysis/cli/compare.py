@@ -56,8 +56,7 @@ def command(
     valid data or no loss, was profiled or traced, or ran on other hardware, or if a mini is compared with a published
     figure. --force shows their figures, but no verdict. MFU is converted to one attention convention.
 
-    --html FILE also writes a self-contained page: the verdict, the distributions of both sides on one axis, the figures
-    and the differences.
+    --html FILE also writes a page with the verdict, the distributions of both sides on one axis, and the differences.
 
     --gate METRIC compares profiled and traced runs by a metric of their profilers, such as exposed_communication.
     --tolerance is then a fraction of the step time.
@@ -75,26 +74,26 @@ def command(
       llmbx compare last --reference --format json
       llmbx compare last --baseline accepted --html comparison.html
     """
-    from llmbx.api.verbs import numbers
-    from llmbx.api.verbs import window as windows
-
-    allowed = numbers.fraction(tolerance, "--tolerance")
-    policy = windows.check(window) if window is not None else None
+    allowed, policy = _limits(tolerance, window)
     _check_usage(runs, baseline, reference, gate, measure)
     workspace = load_workspace()
-    chosen = _runs(runs or ("last",), workspace, policy, single)
+    chosen = _sides(_runs(runs or ("last",), workspace, policy, single), workspace, baseline, policy, reference)
     if reference:
-        from ..compare.published import compare_with_published
-
-        found = compare_with_published(chosen[-1], workspace.plugins, workspace.config, allowed, force=force)
-        chosen = [[], chosen[-1]]
+        found = _compare_with_published(chosen[-1], workspace, allowed, force)
     else:
-        chosen = _sides(chosen, workspace, baseline, policy)
         found = _compare(chosen, workspace, baseline, allowed, force, gate, measure)
     _print(found, format_)
     if page is not None:
         _write_page(page, found, chosen)
     click.get_current_context().exit(found.exit_code)
+
+
+def _limits(tolerance: str, window: str | None) -> tuple[float, str | None]:
+    """The tolerance as a fraction, and the window. Raises `UsageError` for an invalid one."""
+    from llmbx.api.verbs import numbers
+    from llmbx.api.verbs import window as windows
+
+    return numbers.fraction(tolerance, "--tolerance"), windows.check(window) if window is not None else None
 
 
 def _check_usage(runs: tuple[str, ...], baseline: str | None, reference: bool, gate: str, measure: str | None) -> None:
@@ -134,14 +133,22 @@ def _runs(texts: tuple[str, ...], workspace: Workspace, policy: str | None, sing
 
 
 def _sides(
-    chosen: list[list[Measured]], workspace: Workspace, tag: str | None, policy: str | None
+    chosen: list[list[Measured]], workspace: Workspace, tag: str | None, policy: str | None, reference: bool
 ) -> list[list[Measured]]:  # fmt: skip
-    """The runs of A and B. With a tag, A are the runs of the baseline."""
+    """The runs of A and B. A are the runs of the baseline with a tag, and none with a published figure."""
     from ..compare.sides import baseline
 
+    if reference:
+        return [[], chosen[-1]]
     if tag is None:
         return chosen
     return [baseline(workspace.install, tag, chosen[-1], workspace.plugins, policy), chosen[-1]]
+
+
+def _compare_with_published(runs: list[Measured], workspace: Workspace, allowed: float, force: bool) -> Comparison:
+    from ..compare.published import compare_with_published
+
+    return compare_with_published(runs, workspace.plugins, workspace.config, allowed, force=force)
 
 
 def _compare(

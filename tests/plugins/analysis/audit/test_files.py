@@ -235,14 +235,14 @@ def run(monkeypatch: pytest.MonkeyPatch, shipped: Plugins, tmp_path: Path) -> Ca
 def test_the_json_is_one_object_with_these_members(run: Callable[..., str]) -> None:
     found = json.loads(run("--format", "json"))
     assert list(found) == ["cells", "disputed", "rows", "examples"]
-    assert found["cells"] == 192
+    assert found["cells"] == 238
     assert list(found["disputed"][0]) == [
         "source", "workload", "size", "dtype", "gpu_type", "gpus", "field", "published", "recomputed",
         "difference_percent", "explanation",
     ]  # fmt: skip
     assert len(json.loads(run("-w", "grok1", "--format", "json"))["disputed"]) == 4
     assert json.loads(run("--plugin", "maxtext", "--format", "json"))["disputed"] == []
-    assert len(json.loads(run("--tolerance", "2%", "--format", "json"))["disputed"]) == 5
+    assert len(json.loads(run("--tolerance", "2%", "--format", "json"))["disputed"]) == 14
 
 
 def test_the_table_and_the_csv_list_all_findings(run: Callable[..., str]) -> None:

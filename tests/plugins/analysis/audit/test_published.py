@@ -34,7 +34,8 @@ DISPUTED = {
     *(("llama3.1", "405b-proxy", dtype, "h100", gpus, "mfu", GROUPS)
       for dtype in ("bf16", "fp8") for gpus in (32, 128)),
     *(("llama3.1", "405b-proxy", dtype, "h100", 64, "mfu", f"several causes fit: {GROUPS}; "
-       "the vocabulary of Llama 4 Maverick (202048) instead of 128256") for dtype in ("bf16", "fp8")),
+       "the vocabulary of Llama 4 Maverick (202048) instead of 128256; "
+       "the vocabulary of gpt-oss (201088) instead of 128256") for dtype in ("bf16", "fp8")),
     *(("llama3.1", "405b", "bf16", "h100", gpus, "mfu", BOTH) for gpus in (512, 1024, 2048)),
     *(("llama3.1", "405b", "fp8", "h100", gpus, "mfu", GROUPS) for gpus in (512, 1024)),
     ("llama3.1", "405b", "bf16", "h100", 512, "mfu", GROUPS),  # of release 25.05, as the next
@@ -45,7 +46,17 @@ DISPUTED = {
      "a peak of 4900 TFLOP/s (printed for GB200 FP8) instead of 2450; 256 GPUs instead of 128"),
     *(("grok1", "314b", dtype, "gb200", 512, field, "the global batch size 512 of 256 GPUs instead of 1024")
       for dtype in ("bf16", "fp8") for field in ("tokens_per_s", "days_per_1t_tokens")),
+    # What Megatron-Bridge counts otherwise: gpt-oss until release 26.04.01, the width of Nano's Mamba layers, and the
+    # router and the prediction layers of Super.
+    *(("gpt-oss", "120b", "bf16", gpu, 64, "tflops_per_gpu", None) for gpu in ("h100", "b200", "b300", "gb300")),
+    *(("nemotron3", "30b-a3b", "mxfp8", gpu, 8, "tflops_per_gpu", None) for gpu in ("b200", "b300", "gb200", "gb300")),
+    ("nemotron3", "30b-a3b", "fp8", "h100", 16, "tflops_per_gpu", None),
+    ("nemotron3", "120b-a12b", "mxfp8", "gb300", 64, "tflops_per_gpu", None),
+    ("nemotron3", "120b-a12b", "bf16", "gb200", 64, "tflops_per_gpu", None),
 }  # fmt: skip
+
+BY_LAYER = ("deepseek-v3", "qwen3", "gpt-oss", "nemotron3")
+"""Models without a formula: tests/integration/test_nemo_flops.py counts their operations."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +84,7 @@ def sample_flops(workload: str, size: str, gpus: int, sequence: int) -> float:
 
 
 def test_every_cell_is_recomputed_and_exactly_these_are_disputed(found: Audit) -> None:
-    assert found.cells == 192
+    assert found.cells == 238
     other = [d for d in found.disputed if "release 25.05" in d.source]  # the same scale as in the recipe's tables
     assert {
         (d.workload, d.size, d.dtype, d.gpu_type, d.gpus, d.field, d.explanation) for d in found.disputed
@@ -86,7 +97,7 @@ def test_the_recomputed_figures_are_those_of_plain_arithmetic(found: Audit) -> N
     """From the published step times and batch sizes and the shapes above, without the code of the audit."""
     disputed = {(d.workload, d.source, d.size, d.dtype, d.gpu_type, d.gpus, d.field): d for d in found.disputed}
     cells = 0
-    for workload in _shipped().workloads:
+    for workload in (workload for workload in _shipped().workloads if workload.name not in BY_LAYER):
         for r in (r for r in workload.references if r.kind != "example"):
             assert r.step_time_s and r.global_batch_size
             sequence = 4096 if workload.name == "llama2" else 8192
@@ -104,12 +115,13 @@ def test_the_recomputed_figures_are_those_of_plain_arithmetic(found: Audit) -> N
                     continue
                 cells += 1
                 dispute = disputed.pop((workload.name, r.source, r.size, r.dtype, r.gpu_type, r.gpus, field), None)
-                assert (dispute is not None) == (abs(published / value - 1) > 0.006)
+                inexact = r.step_time_rounding_s / r.step_time_s if r.step_time_from and r.step_time_rounding_s else 0
+                assert (dispute is not None) == (abs(published / value - 1) > 0.006 + inexact)
                 if dispute is not None:
                     assert dispute.recomputed == pytest.approx(value)
                     assert dispute.published == published
                     assert dispute.difference_percent == pytest.approx(100 * (published / value - 1), rel=1e-4)
-    assert (cells, disputed) == (192, {})
+    assert (cells, {key for key in disputed if key[0] not in BY_LAYER}) == (206, set())
 
 
 def test_configuration_rows_that_contradict_upstream_are_found(found: Audit) -> None:
@@ -199,5 +211,5 @@ def test_a_single_row_can_be_audited() -> None:
 
 def test_a_wider_tolerance_disputes_less() -> None:
     plugins = _shipped()
-    assert len(audit_workloads(plugins.workloads, plugins, Config(), tolerance=0.02).disputed) == 5
+    assert len(audit_workloads(plugins.workloads, plugins, Config(), tolerance=0.02).disputed) == 14
     assert len(audit_workloads(plugins.workloads, plugins, Config(), tolerance=0.0).disputed) > 100
