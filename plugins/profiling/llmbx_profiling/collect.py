@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,10 @@ def collect(run_dir: Path, environ: Mapping[str, str]) -> list[PhaseProfiles]:
 
 def _phase(run_dir: Path, entry: dict[str, Any], per_node: int, environ: Mapping[str, str]) -> PhaseProfiles:
     name = Path(entry["name"])
-    files, findings = _imported(_candidates(run_dir / name.parent, name.name, per_node), environ)
-    missing = _missing_finding(entry, name.name, files, per_node, run_dir)
+    candidates = _candidates(run_dir / name.parent, name.name, per_node)
+    files, findings = _imported(candidates, environ, required=entry.get("required", True))
+    # A stream that could not be imported has its own finding: its rank did write a profile.
+    missing = _missing_finding(entry, name.name, {file.stem for file in candidates}, per_node, run_dir)
     # The launcher checks the required files of a phase that ran, so those of such a phase need no check here.
     if missing and not entry.get("may_be_skipped"):
         findings.append(missing)
@@ -54,7 +56,9 @@ def _candidates(folder: Path, template: str, per_node: int) -> list[Path]:
     return sorted(file for file in found if parse_name(template, file.stem, per_node) is not None)
 
 
-def _imported(candidates: Iterable[Path], environ: Mapping[str, str]) -> tuple[list[Path], list[Finding]]:
+def _imported(
+    candidates: Iterable[Path], environ: Mapping[str, str], required: bool
+) -> tuple[list[Path], list[Finding]]:
     """Return the reports, importing each unfinished one that has no report of the same name."""
     files, findings = [], []
     for file in candidates:
@@ -65,18 +69,23 @@ def _imported(candidates: Iterable[Path], environ: Mapping[str, str]) -> tuple[l
                 files.append(nsys_tools.import_stream(file, environ))
             except LlmbxError as error:
                 findings.append(
-                    Finding(rule="profile_unfinished", problem=str(error), fix="then run the command again")
+                    Finding(
+                        rule="profile_unfinished",
+                        problem=str(error),
+                        fix=f"to import it: QdstrmImporter --input-file {file}",
+                        warning=not required,
+                    )
                 )
     return files, findings
 
 
 def _missing_finding(
-    entry: dict[str, Any], template: str, files: Sequence[Path], per_node: int, run_dir: Path
+    entry: dict[str, Any], template: str, stems: Set[str], per_node: int, run_dir: Path
 ) -> Finding | None:
     ranks: list[int] = entry["ranks"]
-    file_ranks = [parse_name(template, file.stem, per_node) for file in files]
+    file_ranks = [parse_name(template, stem, per_node) for stem in stems]
     present = {found.rank for found in file_ranks if found is not None and found.rank is not None}
-    missing = [rank for rank in ranks if rank not in present] if present else ranks[len(files) :]
+    missing = [rank for rank in ranks if rank not in present] if present else ranks[len(stems) :]
     if not missing:
         return None
     if "rank" not in template and not present:

@@ -1,6 +1,8 @@
 # usage: start.sh HOST_PROFILER PROFILER… start.sh PROGRAM…     runs PROGRAM under PROFILER
 # Retries if the profiler fails before the program starts: on a busy machine, nsys sometimes exits with "End of file" or
 # "Agent launcher failed". If it fails later ("Connection to Agent lost", exit code 0), the program goes on without it.
+# If nsys leaves a stream instead of a report, the stream is imported again: on a busy machine, its importer sometimes
+# fails (about 1 of 600 imports with 2023.4.4), nsys's exit code is 0 then, and the next import succeeds.
 # The exit code is that of the program, which the mark holds once it has ended; until then, it holds its process id.
 # HOST_PROFILER is the host's profiler, for images without one; empty if the host has none.
 if [ "${LLMBX_PROFILER_MARK-}" ]; then
@@ -64,6 +66,29 @@ if program_runs; then
   trap 'kill -TERM "$llmbx_program" 2> /dev/null' TERM
   while program_runs; do sleep 0.2; done
 fi
+import_again() {
+  llmbx_folder=$(readlink -f "$(command -v "$1")")
+  while [ $# -gt 0 ] && [ "$1" != --output ]; do shift; done
+  llmbx_name=$(printf %s "${2-}" | sed "s/%q{LLMBX_NODE_RANK}/${LLMBX_NODE_RANK-}/g; s/%q{LLMBX_RANK}/$LLMBX_RANK/g
+    s/%q{LLMBX_LOCAL_RANK}/${LLMBX_LOCAL_RANK-}/g; s/%q{SLURM_JOB_ID}/${SLURM_JOB_ID-}/g")
+  [ -e "$llmbx_name.qdstrm" ] && [ ! -e "$llmbx_name.nsys-rep" ] || return 0
+  while [ "$llmbx_folder" ]; do
+    llmbx_folder=${llmbx_folder%/*}
+    for llmbx_importer in "$llmbx_folder"/host-*/QdstrmImporter "$llmbx_folder"/nsight-systems/host-*/QdstrmImporter; do
+      [ ! -x "$llmbx_importer" ] || break 2
+    done
+  done
+  [ -x "$llmbx_importer" ] || return 0 # an image without nsys's host part: llmbx imports the stream after the run
+  for llmbx_try in 1 2 3; do
+    echo "llmbx: nsys left a stream instead of a report; importing it again (try $llmbx_try)" >&2
+    if "$llmbx_importer" --input-file "$llmbx_name.qdstrm" --output-file "$llmbx_name.nsys-rep" > /dev/null; then
+      rm -f "$llmbx_name.qdstrm" # as nsys does
+      return
+    fi
+    rm -f "$llmbx_name.nsys-rep" # what a failed import leaves is no report
+  done
+}
+import_again "$@"
 read -r llmbx_state llmbx_value < "$LLMBX_PROFILER_MARK"
 rm -f "$LLMBX_PROFILER_MARK"
 case $llmbx_state in

@@ -87,6 +87,30 @@ def without_importer(nsys: Path, folder: Path) -> Path:
     return folder / nsys.relative_to(prefix)
 
 
+FAILING_IMPORTER = """#!/bin/sh
+[ "$1" != --version ] || exec "$0.real" "$@"
+echo try >> "$(dirname "$0")/tries"
+if [ "$(wc -l < "$(dirname "$0")/tries")" -le FAILS ]; then
+  echo "Import Failed with unexpected exception: /build/main.cpp(34): Throw in function Importer()" >&2
+  echo "std::exception::what: RuntimeException" >&2
+  exit 2
+fi
+exec "$0.real" "$@"
+"""
+"""Stands for nsys's importer on a busy machine, where about 1 of 600 imports fails and the next one succeeds."""
+
+
+def with_failing_importer(nsys: Path, folder: Path, fails: int) -> Path:
+    """The same nsys with an importer that fails so many times."""
+    prefix = nsys.parents[2]
+    shutil.copytree(prefix, folder, symlinks=True, copy_function=os.link)
+    importer = folder / IMPORTER / "QdstrmImporter"
+    importer.rename(f"{importer}.real")
+    importer.write_text(FAILING_IMPORTER.replace("FAILS", str(fails)))
+    importer.chmod(0o755)
+    return folder / nsys.relative_to(prefix)
+
+
 @pytest.fixture
 def profiled(make_spec: Callable[..., RunSpec], tmp_path: Path) -> Profiled:
     """`profiled(nsys, ranks=1, code=0, …)`: the folder of a run of ranks that train nothing, profiled with `nsys`.

@@ -24,7 +24,7 @@ from llmbx_profiling.post_run import findings
 from llmbx_profiling.pre_run import findings as before
 
 from ...patience import PATIENCE_S
-from .conftest import without_importer
+from .conftest import with_failing_importer, without_importer
 
 Profiled = Callable[..., Path]
 
@@ -170,6 +170,46 @@ def test_a_stream_is_finished_where_the_importer_is(one_nsys: Path, profiled: Pr
     report = folder / "nsys_profile" / "line-mini_local_0_0.nsys-rep"
     with exported(one_nsys, report, tmp_path) as connection:
         assert steps_in(connection) == [45, 46, 47, 48, 49]
+
+
+@pytest.mark.parametrize("fails", [1, 3])
+def test_a_failed_import_is_repeated_on_the_rank(
+    fails: int, one_nsys: Path, profiled: Profiled, tmp_path: Path
+) -> None:
+    """nsys itself imports once, and exits with code 0 although it leaves no report."""
+    folder = profiled(with_failing_importer(one_nsys, tmp_path / "busy", fails))
+    assert [path.suffix for path in (folder / "nsys_profile").glob("line-*")] == [".nsys-rep"]
+    log = (folder / "rank-0.log").read_text()
+    assert "Importer error status" in log and log.count("importing it again") == fails
+    assert findings(folder) == []
+    with exported(one_nsys, folder / "nsys_profile" / "line-mini_local_0_0.nsys-rep", tmp_path) as connection:
+        assert steps_in(connection) == [45, 46, 47, 48, 49]
+
+
+def test_an_import_that_failed_on_the_rank_is_repeated_after_the_run(
+    one_nsys: Path, profiled: Profiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nsys = with_failing_importer(one_nsys, tmp_path / "busy", 4)
+    folder = profiled(nsys)
+    assert [path.suffix for path in (folder / "nsys_profile").glob("line-*")] == [".qdstrm"]
+    monkeypatch.setenv("LLMBX_NSYS", str(nsys))
+    assert findings(folder) == []
+    with exported(one_nsys, folder / "nsys_profile" / "line-mini_local_0_0.nsys-rep", tmp_path) as connection:
+        assert steps_in(connection) == [45, 46, 47, 48, 49]
+
+
+def test_an_import_that_always_fails_is_named(
+    one_nsys: Path, profiled: Profiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nsys = with_failing_importer(one_nsys, tmp_path / "broken", 99)
+    folder = profiled(nsys)
+    monkeypatch.setenv("LLMBX_NSYS", str(nsys))
+    (unfinished,) = findings(folder)
+    assert (unfinished.rule, unfinished.warning) == ("profile_unfinished", False)
+    assert unfinished.problem.endswith(
+        "line-mini_local_0_0.qdstrm: import failed: Import Failed with unexpected exception: RuntimeException"
+    )
+    assert [path.suffix for path in (folder / "nsys_profile").glob("line-*")] == [".qdstrm"], "nothing is lost"
 
 
 def test_the_verb_reads_reports_and_leaves_them_as_they_were(one_nsys: Path, profiled: Profiled) -> None:

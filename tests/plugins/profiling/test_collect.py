@@ -110,7 +110,17 @@ def test_a_stream_without_importer_is_an_error(run_dir: Callable[..., Path]) -> 
     folder = run_dir("0", name="perf")
     left(folder, "perf.qdstrm")
     (found,) = collect(folder, {"PATH": "/nowhere"})
-    assert [finding.rule for finding in found.findings] == ["profile_unfinished", "profile_missing"]
+    (finding,) = found.findings
+    assert finding.rule == "profile_unfinished" and not finding.warning and "no QdstrmImporter" in finding.problem
+
+
+def test_only_ranks_that_left_nothing_are_missing_beside_an_unfinished_profile(run_dir: Callable[..., Path]) -> None:
+    folder = run_dir("0,1,8", name="p_{rank}")
+    left(folder, "p_0.qdstrm", "p_1.nsys-rep")
+    (found,) = collect(folder, {"PATH": "/nowhere"})
+    unfinished, missing = found.findings
+    assert "p_0.qdstrm is an unfinished report" in unfinished.problem
+    assert "rank 8 wrote no profile" in missing.problem
 
 
 def test_a_run_without_profiles_has_no_findings(tmp_path: Path) -> None:
