@@ -47,7 +47,8 @@ def _phase(run_dir: Path, entry: dict[str, Any], per_node: int, environ: Mapping
     # The launcher checks the required files of a phase that ran, so those of such a phase need no check here.
     if missing and not entry.get("may_be_skipped"):
         findings.append(missing)
-    findings += [mark_secrets(file, names) for file in files if (names := secrets_in(file, environ))]
+    everything = sorted({*files, *candidates})  # a stream is kept beside the report that was imported from it
+    findings += [mark_secrets(file, names) for file in everything if (names := secrets_in(file, environ))]
     return PhaseProfiles(files=tuple(files), findings=tuple(findings))
 
 

@@ -123,6 +123,15 @@ def test_only_ranks_that_left_nothing_are_missing_beside_an_unfinished_profile(r
     assert "rank 8 wrote no profile" in missing.problem
 
 
+def test_a_stream_with_a_secret_is_marked(run_dir: Callable[..., Path]) -> None:
+    folder = run_dir("0", name="perf")
+    stream = folder / "nsys_profile" / "perf.qdstrm"
+    stream.write_bytes(b"\0HF_TOKEN=hf_planted_token\0")
+    (found,) = collect(folder, {"PATH": "/nowhere", "HF_TOKEN": "hf_planted_token"})
+    assert [finding.rule for finding in found.findings] == ["profile_unfinished", "profile_secret"]
+    assert stream.with_name("perf.qdstrm.contains-secrets").is_file() and stream.stat().st_mode & 0o77 == 0
+
+
 def test_a_run_without_profiles_has_no_findings(tmp_path: Path) -> None:
     assert findings(tmp_path) == []
 
