@@ -101,7 +101,7 @@ exec "$0.real" "$@"
 
 
 def with_failing_importer(nsys: Path, folder: Path, fails: int) -> Path:
-    """The same nsys with an importer that fails so many times."""
+    """The same nsys with an importer whose first `fails` imports fail."""
     prefix = nsys.parents[2]
     shutil.copytree(prefix, folder, symlinks=True, copy_function=os.link)
     importer = folder / IMPORTER / "QdstrmImporter"
