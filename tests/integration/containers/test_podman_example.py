@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -105,7 +106,34 @@ def test_no_container_outlives_its_run(
     assert label.startswith(str(install)) and tools.trainers(install)
     process.send_signal(end)
     assert process.wait(PATIENCE_S) == (130 if end == signal.SIGINT else -end)
+    wait_until(
+        lambda: not podman("ps", "--all", "--quiet") and not tools.trainers(install),
+        f"containers of Podman stayed: {podman('ps', '--all')}",
+    )
+
+
+FAILING_REMOVAL = """#!/bin/sh
+[ "$1" != rm ] || [ -e {0}/failed ] || { touch {0}/failed; echo "Error: container state improper" >&2; exit 2; }
+exec {1} "$@"
+"""
+"""Stands for a Podman that cannot remove a container while it is busy with it."""
+
+
+def test_a_removal_that_fails_is_tried_again(
+    background: Background, podman: Podman, install: Path, tmp_path: Path
+) -> None:
+    busy = tmp_path / "podman"
+    busy.write_text(FAILING_REMOVAL.replace("{0}", str(tmp_path)).replace("{1}", str(shutil.which("podman"))))
+    busy.chmod(0o755)
+    env = {**podman.environment, "LLMBX_STOP_GRACE_S": "1", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    process = background(
+        "run", "line", "--image", str(podman.archive), "--runtime", "podman", "--set", "fault=deaf", env=env
+    )
+    wait_until(lambda: process.poll() is not None or bool(tools.trainers(install)))
+    process.kill()
+    process.wait(PATIENCE_S)
     wait_until(lambda: not podman("ps", "--all", "--quiet") and not tools.trainers(install))
+    assert (tmp_path / "failed").exists()
 
 
 def test_an_image_without_python_is_refused(llmbx: Llmbx, podman: Podman, tmp_path: Path) -> None:

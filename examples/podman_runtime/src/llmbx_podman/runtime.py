@@ -35,15 +35,17 @@ OTHER_FORMATS = (".sqsh", ".sif")
 _CLIENT = """\
 name=llmbx-$$-${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_OUTLIVES_RUN=1 setsid sh -c '
-  tail --pid="$1" -s 0.2 -f /dev/null; podman rm --force --ignore --time 0 "$2"
+  tail --pid="$1" -s 0.2 -f /dev/null
+  for try in 1 2 3 4 5 6 7 8 9 10; do podman rm --force --ignore --time 0 "$2" && break; sleep 2; done
 ' remove $$ "$name" < /dev/null > /dev/null 2>&1 &
 shift 2
 {optional_mounts}exec podman run --name "$name" --umask "$(umask)" "$@"\
 """
 """POSIX sh that executes `podman run`, and removes the container after the client's end.
 
-The container survives if its client is killed. `LLMBX_OUTLIVES_RUN` keeps llmbx from ending the process that removes it
-together with the run.
+The container survives if its client is killed. A removal that fails is tried again: on a busy machine, Podman may be
+cleaning the container up itself. `LLMBX_OUTLIVES_RUN` keeps llmbx from ending the process that removes it together with
+the run.
 """
 
 _INSIDE = 'exec "$@" 2>&1'
