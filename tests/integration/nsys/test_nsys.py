@@ -58,6 +58,11 @@ def steps_in(connection: sqlite3.Connection) -> list[int]:
     return [number for (number,) in rows]
 
 
+def steps_of_rank_0(nsys: Path, folder: Path, exports: Path) -> list[int]:
+    with exported(nsys, folder / "nsys_profile" / "line-mini_local_0_0.nsys-rep", exports) as connection:
+        return steps_in(connection)
+
+
 def test_a_profile_holds_the_asked_steps_and_no_others(nsys: Path, profiled: Profiled, tmp_path: Path) -> None:
     folder = profiled(nsys)
     (report,) = (folder / "nsys_profile").glob("*.nsys-rep")
@@ -167,9 +172,7 @@ def test_a_stream_is_finished_where_the_importer_is(one_nsys: Path, profiled: Pr
     folder = profiled(without_importer(one_nsys, tmp_path / "image"))
     assert [path.suffix for path in (folder / "nsys_profile").glob("line-*")] == [".qdstrm"]
     assert findings(folder) == []
-    report = folder / "nsys_profile" / "line-mini_local_0_0.nsys-rep"
-    with exported(one_nsys, report, tmp_path) as connection:
-        assert steps_in(connection) == [45, 46, 47, 48, 49]
+    assert steps_of_rank_0(one_nsys, folder, tmp_path) == [45, 46, 47, 48, 49]
 
 
 @pytest.mark.parametrize("fails", [1, 3])
@@ -182,8 +185,7 @@ def test_a_failed_import_is_repeated_on_the_rank(
     log = (folder / "rank-0.log").read_text()
     assert "Importer error status" in log and log.count("importing it again") == fails
     assert findings(folder) == []
-    with exported(one_nsys, folder / "nsys_profile" / "line-mini_local_0_0.nsys-rep", tmp_path) as connection:
-        assert steps_in(connection) == [45, 46, 47, 48, 49]
+    assert steps_of_rank_0(one_nsys, folder, tmp_path) == [45, 46, 47, 48, 49]
 
 
 def test_an_import_that_failed_on_the_rank_is_repeated_after_the_run(
@@ -194,8 +196,7 @@ def test_an_import_that_failed_on_the_rank_is_repeated_after_the_run(
     assert [path.suffix for path in (folder / "nsys_profile").glob("line-*")] == [".qdstrm"]
     monkeypatch.setenv("LLMBX_NSYS", str(nsys))
     assert findings(folder) == []
-    with exported(one_nsys, folder / "nsys_profile" / "line-mini_local_0_0.nsys-rep", tmp_path) as connection:
-        assert steps_in(connection) == [45, 46, 47, 48, 49]
+    assert steps_of_rank_0(one_nsys, folder, tmp_path) == [45, 46, 47, 48, 49]
 
 
 def test_an_import_that_always_fails_is_named(
