@@ -7,12 +7,16 @@ from collections.abc import Mapping
 
 from llmbx.api import InfraError, Unreachable
 
+from .unanswered import UNANSWERED
+
 SLURM_CONFIGURATION = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_DEBUG_FLAGS")
 """Variables that configure Slurm commands; other `SLURM_*` and `SBATCH_*` variables describe a job or its options."""
 
 _NO_CONTROLLER = "the controller cannot be reached: see `scontrol ping`"
 
 _HINTS = {
+    # The first, as a refusal's word may be part of a host's or a plugin's name in a message about the connection.
+    (*(text.lower() for text in UNANSWERED), "establish a configuration"): _NO_CONTROLLER,
     ("gpus not found", "without gpu resources"): "this partition requires a GPU request: set "
     "SBATCH_GPUS_PER_NODE=<GPUs of a node> (or SBATCH_GRES=gpu:<n>), or gres in the cluster's profile",
     (
@@ -39,20 +43,6 @@ _HINTS = {
     ): "no blocks of nodes for this number of nodes per segment: see "
     "`scontrol show topology`, and set another with --slurm-segment N, or none",
     ("unrecognized option",): "this cluster's Slurm does not support the option: remove it",
-    (
-        "unable to contact",
-        "socket timed out",
-        "connection refused",
-        "connection reset",
-        "connection timed out",
-        "zero bytes were",
-        "message send failure",
-        "message receive failure",
-        "unexpected message",
-        "broken pipe",
-        "standby mode",
-        "establish a configuration",
-    ): _NO_CONTROLLER,
 }
 """Hints by words in error messages; the first match counts."""
 

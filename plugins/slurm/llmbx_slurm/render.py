@@ -12,6 +12,7 @@ from . import preflight, steps
 from .allocation import STEP_OPTIONS, Allocation
 from .params import check_params, check_srun
 from .settings import sbatch_options, srun_options
+from .unanswered import UNANSWERED
 
 PORTS = (10000, 20000)
 """First rendezvous port, and number of ports: below the ephemeral ports of Linux (32768 and up)."""
@@ -44,6 +45,7 @@ def render(
     blocks = [
         "\n".join(["#!/bin/bash", *options, head, *_allocation_variables(allocation), *name]),
         script.shell("common.sh"),
+        "# Messages of srun if the controller did not answer\n" + script.setting("unanswered", "\n".join(UNANSWERED)),
         script.shell("slurm.sh", __package__),
         *(
             script.rank_function(spec, phase, wrapping, srun(spec, launch, phase, wrapping, allocation))

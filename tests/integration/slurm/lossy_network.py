@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,11 +15,17 @@ from .cluster import Cluster
 # Types of Slurm's messages (slurm_protocol_defs.h): a message begins with its length (4 bytes), the protocol's version
 # (2), flags (2) and the type (2).
 JOBS_QUERY, JOB_QUERY, SUBMISSION, ALLOCATION_LOOKUP, STEP_CREATION = 2003, 2021, 4003, 4027, 5001
+ANY = 0
 _TYPE = slice(8, 10)
+_RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER of a connection that ends with a reset: on, for 0 s."""
 
 
 class Lost(NamedTuple):
-    """A "request" of this type, or its "answer": the first one after as many as `after`."""
+    """A "request" of this type, or its "answer": the first one after as many as `after`.
+
+    A "connection" is of type `ANY`: it is reset at once, as those are that a controller has not accepted when it ends.
+    """
 
     what: str
     type: int
@@ -50,6 +57,9 @@ class Network:
 
     def _connect(self, client: socket.socket) -> None:
         with client, contextlib.suppress(OSError):
+            if self._lost_of(ANY) is not None:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                return
             request = b""
             while len(request) < _TYPE.stop:
                 part = client.recv(1 << 16)

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from ...patience import PATIENCE_S, wait_until
-from .lossy_network import JOB_QUERY, JOBS_QUERY, SUBMISSION, Lost, lossy_network
+from .lossy_network import ANY, JOB_QUERY, JOBS_QUERY, SUBMISSION, Lost, lossy_network
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Background = Callable[..., subprocess.Popen[str]]
@@ -108,17 +108,20 @@ def test_a_sweep_outlives_the_controller_and_its_own_llmbx(
     assert len(times) == RUNS and set(times.values()) == {1}
 
 
-@pytest.mark.parametrize("what", ["request", "answer"])
+@pytest.mark.parametrize("what", ["request", "answer", "connection"])
 def test_a_sweep_whose_network_loses_messages_runs_every_job_once(
     slurm: Any, env: dict[str, str], install: Path, llmbx: Llmbx, tmp_path: Path, what: str
 ) -> None:
-    lost = (Lost(what, SUBMISSION, after=2), *(Lost(what, kind, after=1) for kind in (JOB_QUERY, JOBS_QUERY)))
+    if what == "connection":
+        lost = (Lost(what, ANY, after=1),) * 6
+    else:
+        lost = (Lost(what, SUBMISSION, after=2), Lost(what, JOB_QUERY, after=1), Lost(what, JOBS_QUERY, after=1))
     plan = (*LINE, *SECOND, "--repeats", "8", "--max-jobs", "2", "--format", "json")
     with lossy_network(slurm, tmp_path, *lost) as (network, config):
         done = llmbx(*plan, env={**env, "SLURM_CONF": str(config)})
         print(odd_ones(install), done.stderr, sep="\n")
         assert (done.returncode, rows(done)[0]["n"]) == (0, 8)
-        assert len(network.left) < 2 and all(lost.type != SUBMISSION for lost in network.left)
+        assert len(network.left) < len(lost) - 1 and all(lost.type != SUBMISSION for lost in network.left)
     assert len(trained(install)) == 8 and set(trained(install).values()) == {1}
 
 

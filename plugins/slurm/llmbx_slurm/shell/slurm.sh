@@ -51,8 +51,12 @@ first_failure() { # offset in the messages, exit code of srun; sets rank, node a
 
 # A short outage of the controller (a restart, a failover, a lost answer) must not end a job that has waited for its
 # nodes. srun prints such a message before any rank has started, so the step can be started again.
-unreachable='^srun: error: Unable to (create step|confirm allocation) for job [0-9]+: (Unable to contact slurm controller|'
-unreachable+='Communication |Connection |Broken pipe|Zero Bytes |Socket timed out |Message |Unexpected message |.*standby mode)'
+was_unanswered() { # offset in srun's messages
+  [ -f "$srun_messages" ] || return
+  local request='^srun: error: Unable to (create step|confirm allocation) for job [0-9]+: '
+  tail -c "+$(($1 + 1))" "$srun_messages" | grep -E "$request" | grep -qF "$unanswered"
+}
+
 retry_s=600
 
 start_step() { # function that starts the ranks; sets code (of srun) and size (offset of its messages)
@@ -63,7 +67,7 @@ start_step() { # function that starts the ranks; sets code (of srun) and size (o
     step=$!
     wait "$step" || code=$?
     step=''
-    ((code)) && [ -f "$srun_messages" ] && tail -c "+$((size + 1))" "$srun_messages" | grep -qE "$unreachable" || return 0
+    ((code)) && was_unanswered "$size" || return 0
     ((SECONDS < deadline)) || fail 4 "the Slurm controller was unreachable for $((retry_s / 60)) minutes"
     say "the Slurm controller is unreachable: starting phase $phase again"
     # The controller may hold the resources for a step that it has created and that its answer did not reach.

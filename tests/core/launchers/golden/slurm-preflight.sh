@@ -119,6 +119,37 @@ makes() {
   for path; do exists "$path" || fail 1 "phase $phase ended with exit code 0 but did not make $path"; done
 }
 
+# Messages of srun if the controller did not answer
+unanswered='Communication connection failure
+Communication shutdown failure
+Connection forced closed by quiesce timeout
+Connection rejected by handler
+Insane message length
+Kernel reported delayed socket error
+Message receive failure
+Message send failure
+Process is shutting down and closing all communications
+Rate limit exceeded
+Socket timed out on send/recv operation
+Unable to contact slurm controller
+Unexpected message received
+Unexpected missing socket error
+Zero Bytes were transmitted or received
+in standby mode
+Broken pipe
+Cannot assign requested address
+Cannot send after transport endpoint shutdown
+Connection refused
+Connection reset by peer
+Connection timed out
+Host is down
+Network dropped connection on reset
+Network is down
+Network is unreachable
+No route to host
+Software caused connection abort
+Transport endpoint is not connected'
+
 # Functions that start the ranks of each phase as the tasks of one srun.
 step='' srun_messages=/proc/$$/fd/2 # srun's own messages go to standard error
 trap '' USR1 # this signal requests stack dumps from the ranks
@@ -172,8 +203,12 @@ first_failure() { # offset in the messages, exit code of srun; sets rank, node a
 
 # A short outage of the controller (a restart, a failover, a lost answer) must not end a job that has waited for its
 # nodes. srun prints such a message before any rank has started, so the step can be started again.
-unreachable='^srun: error: Unable to (create step|confirm allocation) for job [0-9]+: (Unable to contact slurm controller|'
-unreachable+='Communication |Connection |Broken pipe|Zero Bytes |Socket timed out |Message |Unexpected message |.*standby mode)'
+was_unanswered() { # offset in srun's messages
+  [ -f "$srun_messages" ] || return
+  local request='^srun: error: Unable to (create step|confirm allocation) for job [0-9]+: '
+  tail -c "+$(($1 + 1))" "$srun_messages" | grep -E "$request" | grep -qF "$unanswered"
+}
+
 retry_s=600
 
 start_step() { # function that starts the ranks; sets code (of srun) and size (offset of its messages)
@@ -184,7 +219,7 @@ start_step() { # function that starts the ranks; sets code (of srun) and size (o
     step=$!
     wait "$step" || code=$?
     step=''
-    ((code)) && [ -f "$srun_messages" ] && tail -c "+$((size + 1))" "$srun_messages" | grep -qE "$unreachable" || return 0
+    ((code)) && was_unanswered "$size" || return 0
     ((SECONDS < deadline)) || fail 4 "the Slurm controller was unreachable for $((retry_s / 60)) minutes"
     say "the Slurm controller is unreachable: starting phase $phase again"
     # The controller may hold the resources for a step that it has created and that its answer did not reach.
