@@ -28,6 +28,8 @@ MEMORY_MB = 8000
 FIRST_PORT, LAST_PORT, PORTS_PER_WORKER = 27100, 27900, 100
 SEARCH = "/usr/sbin:/sbin"
 
+# SlurmctldTimeout: srun, told that a step cannot be created yet, asks the controller again after 60 to 69 s; by default
+# it does so after two minutes, which is long in the tests whose controller is away.
 CONFIG = """\
 ClusterName=llmbx
 SlurmctldHost=localhost(127.0.0.1)
@@ -62,6 +64,7 @@ JobRequeue=1
 KillWait=3
 MinJobAge=3600
 ReturnToService=2
+SlurmctldTimeout=60
 MailProg=/bin/true
 PropagateResourceLimits=NONE
 SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1,batch_sched_delay=0
