@@ -29,6 +29,9 @@ MISSING = "(cannot be loaded)"
 NAMED = 100
 """Characters of a name that is too long, in the message about it."""
 
+_BREAK_IN_VALUE = re.compile(r"\n(?!  )")
+"""A line break that is not before one of the problems that an error lists."""
+
 _FIRST_LINE = re.compile(r'"""([^"\\\n]+)(?:"""|\n)')
 """A docstring without escapes at the beginning of a module."""
 
@@ -187,7 +190,7 @@ def _run() -> int:
         click.echo(_without_secrets(_usage(error)), err=True)
         code = error.exit_code
     except LlmbxError as error:
-        click.echo(f"llmbx: {_without_secrets(str(error))}", err=True)
+        click.echo(f"llmbx: {_without_secrets(message(error))}", err=True)
         code = error.exit_code
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
@@ -206,6 +209,11 @@ def _usage(error: click.ClickException) -> str:
     from .usage_errors import line
 
     return error.format_message() if isinstance(error, click.exceptions.NoArgsIsHelpError) else line(error)
+
+
+def message(error: LlmbxError) -> str:
+    """The error's line, and the problems that it lists, indented. A line break in a quoted value is an escape."""
+    return _BREAK_IN_VALUE.sub(r"\\n", str(error))
 
 
 def _without_secrets(text: str) -> str:

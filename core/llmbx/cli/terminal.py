@@ -132,9 +132,9 @@ def _compute(result: Result) -> list[str]:
         figure = f"{tflops.mean:.1f}" if tflops.mean >= 10 else f"{tflops.mean:.3g}"
         lines += _entry(f"TFLOP/s per {_unit(result)}", f"{figure} ({how})")
     if mfu.value is not None:
-        lines += _entry(
-            "MFU", f"{100 * mfu.value:.2f} % of {mfu.peak_tflops:g} ({mfu.peak_name}; {mfu.convention} attention)"
-        )
+        peak = "an unknown peak" if mfu.peak_tflops is None else f"{mfu.peak_tflops:g}"
+        named = f"{mfu.peak_name}; " if mfu.peak_name else ""
+        lines += _entry("MFU", f"{100 * mfu.value:.2f} % of {peak} ({named}{mfu.convention} attention)")
     elif mfu.peak_tflops is None:
         lines += _entry("MFU", f"n/a ({_no_peak(result)})")
     if result.days_per_1t_tokens is not None and result.comparable:

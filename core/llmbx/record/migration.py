@@ -20,11 +20,10 @@ def migrate(data: Any) -> Any:
 
 
 def _spec(spec: Any) -> Any:
-    if not isinstance(spec, dict):
-        return spec
-    plugin_settings: dict[str, dict[str, Any]] = {
-        name: {**own} for name, own in spec.get("plugin_settings", {}).items()
-    }
+    settings = spec.get("plugin_settings", {}) if isinstance(spec, dict) else None
+    if not isinstance(settings, dict) or not all(isinstance(table, dict) for table in settings.values()):
+        return spec  # damaged: the caller names the member
+    plugin_settings: dict[str, dict[str, Any]] = {name: {**table} for name, table in settings.items()}
     for old, (plugin, field) in OLD_SPEC.items():
         if spec.get(old):
             plugin_settings.setdefault(plugin, {})[field] = spec[old]

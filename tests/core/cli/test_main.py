@@ -29,3 +29,13 @@ def test_a_name_that_is_too_long_is_one_line(arguments: tuple[str, ...], tmp_pat
     )  # fmt: skip
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert any(LONG[:90] in line for line in done.stderr.splitlines())
+
+
+def test_a_line_break_in_a_quoted_value_is_an_escape(tmp_path: Path) -> None:
+    (tmp_path / "llmbx.toml").write_text('default_cluster = "a\\nb"\n[clusters.eos]\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "llmbx", "show", "grok1"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "LLMBX_CONFIG": str(tmp_path / "llmbx.toml"), "LLMB_INSTALL": str(tmp_path / "install")},
+    )  # fmt: skip
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert r"'a\nb'" in done.stderr

@@ -131,3 +131,8 @@ def test_the_next_step_of_a_finding_names_the_check() -> None:
     found = CheckOutcome(check="batch", outcome="invalid", text="step 3 has 4 samples")
     invalid = FULL.replace(status="failed", data_valid=False, checks=(found,))
     assert next_step(invalid, "7f3k") == "llmbx logs 7f3k  (check batch is explained in docs/checks.md)"
+
+
+def test_an_mfu_of_an_unknown_peak_is_shown() -> None:
+    text = render(FULL.replace(mfu=Mfu(value=0.4, convention="causal")), "/x")
+    assert "40.00 % of an unknown peak" in text

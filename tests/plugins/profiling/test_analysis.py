@@ -325,7 +325,7 @@ def test_not_even_a_journal_is_left_beside_the_file(tmp_path: Path) -> None:
     before = digest(tmp_path)
     seen = []
     with open_profile(path) as database:
-        list(database.rows("SELECT * FROM StringIds"))
+        database.rows("SELECT id, value FROM StringIds", tuple[int, str])
         seen = [file.name for file in tmp_path.iterdir()]
     assert seen == ["p.sqlite"] and digest(tmp_path) == before
 

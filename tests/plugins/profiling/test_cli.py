@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 from click.testing import CliRunner
 
-from llmbx.errors import UsageError
+from llmbx.errors import InfraError, UsageError
 from llmbx.model import RunSpec
 from llmbx_profiling import plugin
 from llmbx_profiling.analysis.analyze import analyze
@@ -124,3 +124,15 @@ def test_a_report_uses_the_analysis_of_the_run(folder: Path) -> None:
     (folder / "nsys_profile" / "analysis.json").write_text(run(str(folder), "--format", "json"))
     (section,) = plugin.report_sections(SPEC, folder)
     assert section == make_section(analyze([folder]))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("start", "soon"), ("end", 1.5), ("end", "soon"), ("demangledName", 4.5), ("demangledName", b"\xff")],
+)
+def test_a_cell_of_another_type_is_a_damaged_profile(folder: Path, column: str, value: object) -> None:
+    path = folder / "profile_rank0.sqlite"
+    with closing(sqlite3.connect(path)) as profile, profile:
+        profile.execute(f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET {column} = ? WHERE rowid = 2", (value,))
+    with pytest.raises(InfraError, match=r"profile_rank0.sqlite: damaged"):
+        analyze([path])

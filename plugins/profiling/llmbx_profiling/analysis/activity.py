@@ -11,6 +11,9 @@ _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 _COPY_PEER = 10
 """`copyKind` of a copy between two GPUs (CUPTI_ACTIVITY_MEMCPY_KIND_PTOP)."""
 
+_NOT_TIMES = "typeof(start) NOT IN ('integer', 'null') OR typeof(end) NOT IN ('integer', 'null')"
+"""Rows that `end > start` would drop although they are damaged; the reader of blocks refuses them."""
+
 _OTHERS = (
     ("CUPTI_ACTIVITY_KIND_MEMCPY", kernels.COPY),
     ("CUPTI_ACTIVITY_KIND_MEMSET", kernels.SET),
@@ -43,7 +46,7 @@ def name_column(database: Database) -> str:
     columns = database.columns(_KERNEL)
     for column in ("demangledName", "shortName", "mangledName", "name"):
         if column in columns:
-            first = {i for (i,) in database.rows(f"SELECT {column} FROM {_KERNEL} LIMIT 100")}
+            first = {i for (i,) in database.rows(f"SELECT ifnull({column}, -1) FROM {_KERNEL} LIMIT 100", tuple[int])}
             if first and first <= database.strings(first).keys():
                 return column
     return "shortName" if "shortName" in columns else "0"
@@ -60,13 +63,12 @@ def _names(database: Database, column: str) -> dict[int, str]:
     """Return all strings by id. There are few strings and many kernels, so the kernels are not searched for ids."""
     if "StringIds" not in database.tables or column == "0":
         return {}
-    return dict(database.rows("SELECT id, value FROM StringIds"))
+    return dict(database.rows("SELECT id, value FROM StringIds", tuple[int, str]))
 
 
 def _collect(database: Database, table: str, name: str, sorter: Sorter) -> None:
     """Sort a table's rows into lanes. Rows of length 0 or without an end (the capture stopped before) are skipped."""
     lane = lane_expression(database, table)
-    for starts, ends, keys, names in database.blocks(
-        table, ("start", "end", lane, f"ifnull({name}, 0)"), "end > start"
-    ):
+    columns = ("start", "end", lane, f"ifnull({name}, 0)")
+    for starts, ends, keys, names in database.blocks(table, columns, f"(end > start OR {_NOT_TIMES})"):
         sorter.add(starts, ends, keys, names)

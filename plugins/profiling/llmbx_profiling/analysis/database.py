@@ -7,9 +7,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TypeVar, cast
 from urllib.parse import quote
 
-from llmbx.api import InfraError, UsageError, decoder
+import msgspec
+
+from llmbx.api import InfraError, UsageError, convert, decoder
+
+Row = TypeVar("Row", bound=tuple[object, ...])
 
 PROCESS = ~0xFFFFFF
 """Mask from a serialized thread id (`globalTid`) to its process id (`globalPid`)."""
@@ -38,17 +43,20 @@ class Database:
         self._samples: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
         self._has_json = _has_json(connection)
         self.tables = frozenset(
-            name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         )
 
-    def rows(self, sql: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
-        """Return a cursor over the rows that `sql` selects."""
-        return self._connection.execute(sql, values)
+    def rows(self, sql: str, row: type[Row], values: tuple[object, ...] = ()) -> list[Row]:
+        """Return the rows that `sql` selects, each of the type `row`.
+
+        A column of SQLite may hold values of any type. Raises `msgspec.ValidationError` for another type than in `row`.
+        """
+        return convert(self._connection.execute(sql, values).fetchall(), cast("type[list[Row]]", list[row]))  # type: ignore[valid-type]
 
     def columns(self, table: str) -> frozenset[str]:
         """Return the columns of a table; empty if the profile does not have it."""
         if table not in self._columns:
-            named = self.rows("SELECT name FROM pragma_table_info(?)", (table,)) if table in self.tables else ()
+            named = self.rows("SELECT name FROM pragma_table_info(?)", tuple[str], (table,))
             self._columns[table] = frozenset(name for (name,) in named)
         return self._columns[table]
 
@@ -57,15 +65,15 @@ class Database:
 
         SQLite formats a block as JSON and msgspec parses it, which takes half the time of creating a tuple per row.
         """
-        (last,) = self.rows(f"SELECT max(rowid) FROM {table}").fetchone()
         as_json = ", ".join(f"json_group_array({column})" for column in columns)
-        for low in range(0, last or 0, _BLOCK):
+        for low in range(0, self._last_row(table), _BLOCK):
             condition = f"FROM {table} WHERE rowid > {low} AND rowid <= {low + _BLOCK} AND {where}"
             if self._has_json:
-                (row,) = self.rows(f"SELECT {as_json} {condition}")
-                block: tuple[Sequence[int], ...] = tuple(_decode(text) for text in row)
+                texts = self._connection.execute(f"SELECT {as_json} {condition}").fetchone()
+                block: tuple[Sequence[int], ...] = tuple(_decode(text) for text in texts)
             else:
-                block = tuple(zip(*self.rows(f"SELECT {', '.join(columns)} {condition}"), strict=True))
+                rows = self.rows(f"SELECT {', '.join(columns)} {condition}", tuple[int, ...])
+                block = tuple(zip(*rows, strict=True))
             if block and block[0]:
                 yield block
 
@@ -86,30 +94,37 @@ class Database:
     def _sample(self, table: str, column: str) -> tuple[list[int], list[int]]:
         """Return evenly spaced rowids of a table and their values of `column`; empty if they are not ascending."""
         if (table, column) not in self._samples:
-            (last,) = self.rows(f"SELECT max(rowid) FROM {table}").fetchone()
-            spread = ",".join(str(1 + (last or 0) * i // _SAMPLE) for i in range(_SAMPLE))
-            found = list(self.rows(f"SELECT rowid, {column} FROM {table} WHERE rowid IN ({spread}) ORDER BY rowid"))
-            values = [value for _, value in found]
-            sorted_ = None not in values and values == sorted(values)
-            self._samples[table, column] = ([row for row, _ in found], values) if sorted_ else ([], [])
+            last = self._last_row(table)
+            spread = ",".join(str(1 + last * i // _SAMPLE) for i in range(_SAMPLE))
+            pairs = self.rows(
+                f"SELECT rowid, {column} FROM {table} WHERE rowid IN ({spread}) AND {column} IS NOT NULL ORDER BY rowid",
+                tuple[int, int],
+            )
+            values = [value for _, value in pairs]
+            self._samples[table, column] = ([row for row, _ in pairs], values) if values == sorted(values) else ([], [])
         return self._samples[table, column]
+
+    def _last_row(self, table: str) -> int:
+        ((last,),) = self.rows(f"SELECT ifnull(max(rowid), 0) FROM {table}", tuple[int])
+        return last
 
     def strings(self, wanted: set[int]) -> dict[int, str]:
         """Return the strings of these ids; ids without a string are omitted."""
         if "StringIds" not in self.tables:
             return {}
-        found: dict[int, str] = {}
+        texts: dict[int, str] = {}
         ids = sorted(wanted)
         for i in range(0, len(ids), 500):
             some = tuple(ids[i : i + 500])
-            found.update(self.rows(f"SELECT id, value FROM StringIds WHERE id IN ({','.join('?' * len(some))})", some))
-        return found
+            places = ",".join("?" * len(some))
+            texts.update(self.rows(f"SELECT id, value FROM StringIds WHERE id IN ({places})", tuple[int, str], some))
+        return texts
 
     def meta(self) -> dict[str, str]:
         """Return the metadata of the export; the name of its table differs between versions."""
         for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
             if table in self.tables:
-                return dict(self.rows(f"SELECT name, value FROM {table}"))
+                return dict(self.rows(f"SELECT name, value FROM {table} WHERE value IS NOT NULL", tuple[str, str]))
         return {}
 
 
@@ -134,7 +149,7 @@ def open_profile(path: Path) -> Iterator[Database]:
             if not any(name.startswith(_TABLES) for name in profile.tables):
                 raise UsageError(f"{path}: an SQLite file, but not an export of nsys: it has none of its tables")
             yield profile
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
         raise InfraError(f"{path}: damaged or not an export of nsys: {error}") from None
 
 

@@ -18,7 +18,7 @@ _DOMAIN_CREATED = 75
 _STEP = re.compile(r"(?:train(?:ing)?[ _]?)?(?:step|iteration|iter|profilerstep)[#:=_ ]*(\d+)?", re.IGNORECASE)
 """Names of steps in other programs: step 45, iteration45, ProfilerStep#3, train_step."""
 
-Domain = tuple[int, int]
+Domain = tuple[int, int | None]
 """A process and its number of a domain."""
 
 
@@ -58,19 +58,19 @@ def totals(database: Database) -> list[Totals]:
     columns = database.columns(_TABLE)
     if not {"start", "end", "eventType"} <= columns:
         return []
-    rows = list(
-        database.rows(
-            f"SELECT {_process(columns)}, {_or_null('domainId', columns)}, {_or_null('text', columns)}, "
-            f"{_or_null('textId', columns)}, count(*), sum(end - start), min(end - start), max(end - start) "
-            f"FROM {_TABLE} WHERE eventType IN {_RANGES} AND end >= start GROUP BY 1, 2, 3, 4"
-        )
+    rows = database.rows(
+        f"SELECT {_process(columns)}, {_or_null('domainId', columns)}, {_or_null('text', columns)}, "
+        f"{_or_null('textId', columns)}, count(*), sum(end - start), min(end - start), max(end - start) "
+        f"FROM {_TABLE} WHERE eventType IN {_RANGES} AND end >= start GROUP BY 1, 2, 3, 4",
+        tuple[int, int | None, str | None, int | None, int, int, int, int],
     )
     words = database.strings({row[3] for row in rows if row[2] is None and row[3] is not None})
     known = domains(database)
     merged: dict[tuple[str | None, str], list[tuple[int, int, int, int]]] = {}
     for process, number, text, identifier, *figures in rows:
-        name = text if text is not None else words.get(identifier, "")
-        merged.setdefault((known.get((process, number)), name), []).append(tuple(figures))
+        calls, total, shortest, longest = figures
+        key = (known.get((process, number)), _text(text, identifier, words))
+        merged.setdefault(key, []).append((calls, total, shortest, longest))
     return sorted((_sum(*key, parts) for key, parts in merged.items()), key=lambda item: (-item.total, item.text))
 
 
@@ -86,14 +86,13 @@ def domains(database: Database) -> dict[Domain, str]:
     columns = database.columns(_TABLE)
     if "domainId" not in columns:
         return {}
-    rows = list(
-        database.rows(
-            f"SELECT {_process(columns)}, domainId, {_or_null('text', columns)}, {_or_null('textId', columns)} "
-            f"FROM {_TABLE} WHERE eventType = {_DOMAIN_CREATED}"
-        )
+    rows = database.rows(
+        f"SELECT {_process(columns)}, domainId, {_or_null('text', columns)}, {_or_null('textId', columns)} "
+        f"FROM {_TABLE} WHERE eventType = {_DOMAIN_CREATED}",
+        tuple[int, int | None, str | None, int | None],
     )
     words = database.strings({row[3] for row in rows if row[2] is None and row[3] is not None})
-    return {(process, number): text or words.get(identifier, "") for process, number, text, identifier in rows}
+    return {(process, number): _text(text or None, identifier, words) for process, number, text, identifier in rows}
 
 
 def steps(database: Database) -> list[StepRange]:
@@ -113,7 +112,7 @@ def _candidates(database: Database, columns: frozenset[str]) -> list[_Found]:
     conditions = [f"text {like.format('text')}"] if "text" in columns else []
     words: dict[int, str] = {}
     if "textId" in columns and "StringIds" in database.tables:
-        likely = database.rows(f"SELECT id, value FROM StringIds WHERE value {like.format('value')}")
+        likely = database.rows(f"SELECT id, value FROM StringIds WHERE value {like.format('value')}", tuple[int, str])
         words = {i: text for i, text in likely if _STEP.fullmatch(text)}
         conditions.append(f"textId IN ({','.join(map(str, words))})")
     if not conditions:
@@ -121,11 +120,12 @@ def _candidates(database: Database, columns: frozenset[str]) -> list[_Found]:
     rows = database.rows(
         f"SELECT {_process(columns)}, {_or_null('domainId', columns)}, start, end, {_or_null('text', columns)}, "
         f"{_or_null('textId', columns)}, {_or_null('int64Value', columns)} FROM {_TABLE} "
-        f"WHERE eventType IN {_RANGES} AND end > start AND ({' OR '.join(conditions)})"
+        f"WHERE eventType IN {_RANGES} AND end > start AND ({' OR '.join(conditions)})",
+        tuple[int, int | None, int, int, str | None, int | None, int | None],
     )
     return [
         _Found(process=process, domain=domain, start=start, end=end, payload=payload,
-               text=text if text is not None else words.get(identifier, ""))
+               text=_text(text, identifier, words))
         for process, domain, start, end, text, identifier, payload in rows
     ]  # fmt: skip
 
@@ -143,6 +143,11 @@ def _numbered(found: Iterable[_Found]) -> list[StepRange]:
         step = StepRange(process=item.process, number=number, start=item.start, end=item.end)
         steps.setdefault((item.process, number), step)
     return list(steps.values())
+
+
+def _text(text: str | None, identifier: int | None, strings: dict[int, str]) -> str:
+    """The text of a range: in its row, or a registered string."""
+    return text if text is not None else strings.get(identifier, "") if identifier is not None else ""
 
 
 def _process(columns: frozenset[str]) -> str:

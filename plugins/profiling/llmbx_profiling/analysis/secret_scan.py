@@ -35,7 +35,7 @@ def secrets_in(database: Database, environ: Mapping[str, str]) -> tuple[str, ...
         if table in database.tables:
             for name, value in values(environ).items():
                 sql = f"SELECT 1 FROM {table} WHERE instr({column}, ?) LIMIT 1"
-                if database.rows(sql, (value,)).fetchone():
+                if database.rows(sql, tuple[int], (value,)):
                     found.add(name)
     return tuple(sorted(found))
 
@@ -43,6 +43,8 @@ def secrets_in(database: Database, environ: Mapping[str, str]) -> tuple[str, ...
 def _in_environment(database: Database) -> list[str]:
     if "META_DATA_CAPTURE" not in database.tables:
         return []
-    rows = database.rows("SELECT value FROM META_DATA_CAPTURE WHERE name LIKE '%ENVIRONMENT_VARIABLE'")
+    rows = database.rows(
+        "SELECT value FROM META_DATA_CAPTURE WHERE name LIKE '%ENVIRONMENT_VARIABLE'", tuple[str | None]
+    )
     pairs = [_SET.match(text or "") for (text,) in rows]
     return [pair[1] for pair in pairs if pair and secrets.is_secret(pair[1]) and len(pair[2]) >= MIN_LENGTH]

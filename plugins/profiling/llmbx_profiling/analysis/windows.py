@@ -109,10 +109,12 @@ def _calls_after(database: Database, edges: Iterable[Edge], limit: int) -> dict[
     for low, high in _merge_spans((time, time + limit) for _, time in edges):
         rows = database.rows(
             f"SELECT globalTid & {PROCESS}, start, correlationId FROM {_RUNTIME} "
-            f"WHERE start BETWEEN {low} AND {high} AND {database.rows_near(_RUNTIME, 'start', low, high)}"
+            f"WHERE start BETWEEN {low} AND {high} AND {database.rows_near(_RUNTIME, 'start', low, high)}",
+            tuple[int | None, int, int | None],
         )
         for process, start, number in rows:
-            calls.setdefault(process, []).append((start, number))
+            if process is not None and number is not None:
+                calls.setdefault(process, []).append((start, number))
     for found in calls.values():
         found.sort()
     numbers = {}
@@ -131,7 +133,8 @@ def _kernels_after(database: Database, launches: Mapping[Edge, int], limit: int)
         return {}
     rows = database.rows(
         f"SELECT {lane_expression(database, _KERNEL)}, correlationId, start FROM {_KERNEL} WHERE "
-        + " OR ".join(f"correlationId BETWEEN {low} AND {high}" for low, high in spans)
+        + " OR ".join(f"correlationId BETWEEN {low} AND {high}" for low, high in spans),
+        tuple[int, int, int],
     )
     kernels: dict[int, list[tuple[int, int]]] = {}
     for lane, number, start in rows:
