@@ -31,6 +31,7 @@ from click.testing import CliRunner, Result
 
 from llmbx.cli.main import cli, message
 from llmbx.errors import LlmbxError
+from llmbx.plugins import manager
 from llmbx.record.folder import read_run
 
 ROOT = Path(__file__).parents[1]
@@ -90,10 +91,18 @@ def changed(value: Any, rng: random.Random) -> tuple[Any, str]:
 
 
 def replacement(before: Any, rng: random.Random) -> Any:
-    """Another value: one of `VALUES`, or for a number one near it, far from it, or of the other sign."""
-    if isinstance(before, int | float) and not isinstance(before, bool) and rng.random() < 0.5:
-        return rng.choice([before * 1000, -before, before / 3, before + 1, str(before), before * 10**12])
-    return rng.choice(VALUES)
+    """Another value: mostly of the same type, and a number near the old one, since others rarely pass the schema."""
+    if rng.random() < 0.3:
+        return rng.choice(VALUES)
+    if isinstance(before, bool):
+        return not before
+    if isinstance(before, int):
+        return rng.choice([before * 1000, -before, before // 3, before + 1, before * 10**12, 0, 1])
+    if isinstance(before, float):
+        return rng.choice([before * 1000, -before, before / 3, 0.0, 1e300, 1e-300])
+    if isinstance(before, list) and before:
+        return rng.choice([before[1:], before * 2, before[::-1], []])
+    return rng.choice([value for value in VALUES if type(value) is type(before)])
 
 
 def json_file(path: Path) -> Callable[[random.Random], str]:
@@ -193,6 +202,7 @@ def database(path: Path, sources: Sequence[Path]) -> Callable[[random.Random], s
 def failures(path: Path, commands: Sequence[str]) -> Iterator[Failure]:
     """Call commands in this process, and yield those that did not end well."""
     content = path.read_bytes()
+    manager.load.cache_clear()  # a process reads plugins and their catalogs once
     for command in commands:
         done = CliRunner().invoke(cli, command.split(), standalone_mode=False)
         reason = fault(done, wants_json="--format json" in command)
@@ -302,15 +312,14 @@ def profile_sample(scratch: Path) -> Sample:
 
 def catalog_sample(scratch: Path) -> Sample:
     """The catalog of the nemo plugin, read from a copy, in which one workload at a time has a changed value."""
-    import llmbx_nemo.plugin
+    import llmbx_nemo.workloads
     from llmbx.api import load_workloads
     from llmbx_nemo.settings import NemoSettings
-    from llmbx_nemo.workloads import NAMES
 
-    shipped = Path(llmbx_nemo.plugin.__file__).parent
+    shipped = Path(llmbx_nemo.workloads.__file__).parent
     for name in ("catalog", "references"):
         shutil.copytree(shipped / name, scratch / "nemo" / name)
-    files = [shipped / "catalog" / f"{name}.toml" for name in NAMES]
+    files = [shipped / "catalog" / f"{name}.toml" for name in llmbx_nemo.workloads.NAMES]
     path = scratch / "nemo/catalog/changed.toml"
     rewrite = toml_file(path, files)
     chosen: list[str] = []
@@ -321,7 +330,7 @@ def catalog_sample(scratch: Path) -> Sample:
         shutil.copyfile(path, scratch / "nemo/catalog" / f"{chosen[0]}.toml")
         return what
 
-    llmbx_nemo.plugin.workloads = lambda: load_workloads(scratch / "nemo", tuple(chosen), NemoSettings)
+    llmbx_nemo.workloads.workloads = lambda: load_workloads(scratch / "nemo", tuple(chosen), NemoSettings)
 
     def commands(rng: random.Random) -> Sequence[str]:
         workload = chosen[0]
@@ -435,10 +444,7 @@ def fuzz(kind: str, sample: Sample, count: int, seed: int) -> int:
         for failure in failures(sample.path, sample.commands(rng)):
             if failure.reason not in seen:
                 seen.add(failure.reason)
-                print(
-                    f"{kind} {number}: {what}\n    llmbx {' '.join(failure.arguments)}\n    {failure.reason}",
-                    flush=True,
-                )
+                print(f"{kind} {number}: {what}\n    llmbx {failure.command}\n    {failure.reason}", flush=True)
     print(f"{kind}: {count} changes, {len(seen)} different failures", flush=True)
     return 1 if seen else 0
 
