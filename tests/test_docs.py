@@ -99,6 +99,7 @@ INTERNAL = {
     "LLMBX_UMASK": "the user's umask, on its way into a Docker container",
     "LLMBX_OWN_LIBRARIES": "what a program loads beside a lent profiler",
     "LLMBX_PROFILER_MARK": "that a profiled program began",
+    "LLMBX_PROFILER_NVTX": "where a profiled program records its version of nvtx",
 }
 """Variables that one part of llmbx hands to another, and that nobody else sets or reads."""
 

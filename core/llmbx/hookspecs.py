@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Image,
         ImageRequest,
         Launch,
+        Obstacle,
         Profiler,
         RunGroup,
         RunSpec,
@@ -151,6 +152,25 @@ def register_profiler() -> Profiler | None:
         @hookimpl
         def register_profiler():
             return Profiler(takes_steps=True, disturbs="nothing")
+    """
+
+
+@hookspec(firstresult=True)
+def profiler_obstacle(spec: RunSpec) -> Obstacle | None:
+    """Return what keeps this profiler from recording the steps of the run on this machine; None if nothing does.
+
+    When: before anything starts; launcher and runtime are chosen. Called for each of the run's profilers, whose
+    obstacle stops the run. If the user names no profiler, it is called for those of the workload (`Workload.profilers`)
+    in order until one has no obstacle; that one is used. Return None if the answer is not known here: an image or a
+    compute node may have what this machine lacks.
+
+    Example::
+
+        @hookimpl
+        def profiler_obstacle(spec):
+            if spec.launcher != "local" or spec.runtime not in ("host", "venv") or shutil.which("toyprof"):
+                return None
+            return Obstacle(problem="toyprof is not on PATH", fix="install it", adds="the time of each allocation")
     """
 
 

@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from ..model import ModelShape as ModelShape
     from ..model import Mount as Mount
     from ..model import Natural as Natural
+    from ..model import Obstacle as Obstacle
     from ..model import Option as Option
     from ..model import Parallelism as Parallelism
     from ..model import Peak as Peak

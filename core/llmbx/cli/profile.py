@@ -33,7 +33,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--tool",
     "profile_tool",
-    help="Profiler to use (see `llmbx plugins`). Default: the first that records steps.",
+    help="Profiler to use (see `llmbx plugins`). Default: the workload's first that this machine can use.",
 )
 @click.option("--keep-secrets", is_flag=True, default=None,
               help="Pass secrets (HF_TOKEN …) to profiled ranks; their profiles will contain them.")  # fmt: skip
@@ -94,7 +94,7 @@ def _again(profile: dict[str, Any], workspace: Workspace) -> tuple[RunSpec, str]
     if recipe is None:
         raise UsageError(f"the last run's recipe {spec.recipe} is no longer in the catalog: specify a workload")
     requested = Request(
-        workload=spec.workload, profile=True, steps=context.params.get("steps"),
+        workload=spec.workload, plugin=spec.plugin, profile=True, steps=context.params.get("steps"),
         plugin_settings=pop_settings({**context.params}), **profile,
     )  # fmt: skip
     return again(

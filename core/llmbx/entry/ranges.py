@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
+from llmbx.entry import seen
 from llmbx.entry.rank import say
 
 DOMAIN = "llmbx"
 
+RECORD = "LLMBX_PROFILER_NVTX"
+"""Variable with the file in which an external profiler wants to know the rank's nvtx; unset without such a profiler."""
+
 
 def nvtx_module() -> Any:
-    """The module nvtx, or None with a log line if it is not installed."""
+    """The module nvtx, or None with a log line if it is not installed. The profiler gets to know which."""
     try:
         import nvtx
     except ImportError:
         say(f"nvtx is not installed for {sys.executable}: the profile has no step ranges")
+        _record(None)
         return None
+    _record(seen.versions(("nvtx",)).get("nvtx", "unknown"))
     return nvtx
+
+
+def _record(version: str | None) -> None:
+    """Write the version of nvtx (None: not installed) and the interpreter for the profiler's report on its profile."""
+    if file := os.environ.get(RECORD):
+        Path(file).write_text(json.dumps({"nvtx": version, "python": sys.executable}) + "\n", encoding="utf-8")
 
 
 class Marks:

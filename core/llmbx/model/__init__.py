@@ -10,7 +10,7 @@ from .image import Environment, Image, ImageRequest
 from .job import Job, JobStatus, Owner, RunGroup
 from .launch import JOB_NAME, PREFLIGHT, RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .measure import Line, Measure, Source, SourceRecord
-from .profiler import Profiler
+from .profiler import Obstacle, Profiler
 from .result import Result, Stability
 from .section import Axis, Chart, Column, Fact, Point, Rule, Section, Series, Span, Table
 from .settings import Option, Settings
@@ -69,6 +69,7 @@ __all__ = [
     "ModelShape",
     "Mount",
     "Natural",
+    "Obstacle",
     "Option",
     "Owner",
     "Parallelism",

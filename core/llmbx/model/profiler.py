@@ -1,4 +1,4 @@
-"""Capabilities of a profiler."""
+"""Capabilities of a profiler, and what keeps it from recording a run."""
 
 from __future__ import annotations
 
@@ -24,3 +24,14 @@ class Profiler(Value, frozen=True):
     """What it changes in the measured steps. Results of a run whose time it changes are not comparable; if it changes
     the memory only, the result has a warning.
     """
+
+
+class Obstacle(Value, frozen=True):
+    """What keeps a profiler from recording the steps of a run on this machine."""
+
+    problem: str
+    """What is missing, in one line."""
+    fix: str
+    """How to get it."""
+    adds: str = ""
+    """What this profiler would record in this run and others do not; completes the sentence "NAME adds …"."""

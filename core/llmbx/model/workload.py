@@ -374,6 +374,10 @@ class Workload(Value, frozen=True):
     """Minimum GPU memory in gigabytes by GPU type, according to the sources."""
     settings: dict[str, Setting] = {}
     """Settings of the framework that `--set` can change."""
+    profilers: tuple[str, ...] = ()
+    """Profilers that record steps of this workload's runs, best first: without `--tool`, `llmbx profile` uses the first
+    one that this machine can use. Empty: the first installed profiler that records steps.
+    """
     references: tuple[Reference, ...] = ()
     """Published results (see published.md)."""
     examples: tuple[Example, ...] = ()

@@ -28,6 +28,7 @@ from ..model import (
     Image,
     ImageRequest,
     Launch,
+    Obstacle,
     Profiler,
     RunGroup,
     RunSpec,
@@ -74,6 +75,8 @@ class Framework:
         for name in spec.profilers:
             self._plugins.profiler(name)
             found += [f for answer in self._plugins.ask(name, "check_spec", spec=spec) or [] for f in answer]
+            if obstacle := self._plugins.obstacle(name, spec):
+                found.append(Finding(rule="profiler", problem=obstacle.problem, fix=obstacle.fix))
         return found
 
     def prepare_image(self, spec: RunSpec) -> ImageRequest:
@@ -337,6 +340,11 @@ class Plugins:
         if name not in self.profilers():
             raise UsageError(f"no profiler named '{name}'{did_you_mean(name, self.profilers())}")
         return self.ask(name, "register_profiler") or Profiler()
+
+    def obstacle(self, profiler: str, spec: RunSpec) -> Obstacle | None:
+        """Return what keeps a profiler from recording the run here, or None (see `hookspecs.profiler_obstacle`)."""
+        found: Obstacle | None = self.ask(profiler, "profiler_obstacle", spec=spec)
+        return found
 
     def checks(self, spec: RunSpec) -> list[Check]:
         """Return the checks of the run's framework and profilers, whose faults make them not possible."""

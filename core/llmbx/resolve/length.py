@@ -11,6 +11,7 @@ from ..plugins.manager import Plugins
 from .layers import Layers
 from .numbering import bounds, reaches
 from .profiled import profile as profile_of
+from .profiler_choice import effects
 
 
 def length(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Plugins) -> dict[str, Any]:
@@ -41,10 +42,7 @@ def length(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Plu
     measured = _window(layers, recipe)
     return {
         "steps": steps, "window": measured, "profile": profile, "trace": trace, "profilers": tuple(chosen),
-        "disturbed": tuple(f"the profiler {name} changes the step time" for name, facts in chosen.items()
-                           if facts.disturbs == "time" and not facts.traces),
-        "inflated": tuple(f"the profiler {name} changes the memory: its peak is not that of a run without it"
-                          for name, facts in chosen.items() if facts.disturbs == "memory"),
+        **effects(chosen),
     }  # fmt: skip
 
 

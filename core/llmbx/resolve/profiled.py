@@ -13,6 +13,7 @@ from ..plugins.manager import Plugins
 from . import ranks
 from .layers import Layers, settings_of_plugin
 from .numbering import reaches
+from .profiler_choice import chosen_profiler
 from .startable import check_settings_used, completed
 
 DEFAULT_RANKS = "seed"
@@ -32,18 +33,10 @@ def profile(layers: Layers, recipe: Recipe, world: int, stages: int, plugins: Pl
         start=start,
         stop=stop,
         ranks=chosen,
-        tool=request.profile_tool or default_tool(plugins),
+        tool=chosen_profiler(layers, plugins),
         name=recipe.profile_name,
         keep_secrets=bool(request.keep_secrets),
     )
-
-
-def default_tool(plugins: Plugins) -> str:
-    """Return the default profiler of `llmbx profile`: the first that records steps. Raises `UsageError`."""
-    for name in plugins.profilers():
-        if plugins.profiler(name).takes_steps:
-            return name
-    raise UsageError("no installed profiler records steps: install a plugin that provides one")
 
 
 def again(

@@ -14,6 +14,7 @@ from ..launchers.base import Launcher, launcher_here
 from ..model import Finding, ImageRequest, RunSpec
 from ..plugins.manager import Framework, Plugins
 from ..record.folder import Run
+from ..resolve.profiler_choice import usable_profiler
 from ..resolve.rules import common_findings
 from ..runtimes.base import Runtime
 
@@ -30,7 +31,7 @@ class RunContext:
 
 
 def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = False) -> tuple[RunSpec, RunContext]:
-    """Choose the runtime and the launcher; the returned specification names them, with the reason as origin.
+    """Choose the runtime, the launcher and the profiler; the returned specification names them, with their origins.
 
     With `preview` the runtime need not work on this machine. Raises `UsageError` if the runtime or launcher cannot
     be used for this run, `InfraError` if no runtime works here.
@@ -44,6 +45,7 @@ def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = Fal
     origin = spec.origins.get("runtime", "") if spec.runtime == name else reason
     origins = {**spec.origins, "runtime": origin}
     spec = spec.replace(runtime=name, repositories=request.repositories, origins=origins)
+    spec = usable_profiler(spec, plugins)
     return spec, RunContext(plugins, framework, plugins.runtime(name), launcher, install)
 
 

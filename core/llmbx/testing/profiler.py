@@ -23,6 +23,7 @@ def profiler_problems(info: PluginInfo, plugins: Plugins) -> Iterator[str]:
     spec = sample_spec(profilers=(info.name,), profile=profile, trace=TraceSpec(tool=info.name))
     for answer in plugins.ask(info.name, "check_spec", spec=spec) or []:
         yield from all_typed(answer, Finding, "check_spec")
+    plugins.obstacle(info.name, spec)  # raises if it returns something else
     launch = plugins.ask(info.name, "wrap_command", spec=spec, launch=LAUNCH)
     if launch is not None:
         yield from _wrapped(spec, launch, plugins)

@@ -240,18 +240,8 @@ def _tokenizer(spec: RunSpec) -> list[Finding]:
 
 
 def _profile(spec: RunSpec) -> list[Finding]:
-    """Check that the driver supports the profiler.
-
-    Megatron-Bridge supports nsys and PyTorch's profiler, the NeMo 2 driver only nsys. XPlane is for JAX.
-    """
-    profile = spec.profile
-    if profile is None:
+    """Check that the profiler is one for PyTorch: XPlane is for JAX."""
+    if spec.profile is None or spec.profile.tool != "xplane":
         return []
-    found, tool, bridge = [], profile.tool, spec.driver == "megatron-bridge"
-    if tool == "xplane":
-        problem, fix = "xplane profiles JAX programs, and Megatron runs on PyTorch", "use --tool nsys"
-        found.append(Finding(rule="profile", problem=problem, fix=f"{fix} or torch" if bridge else fix))
-    elif tool != "nsys" and not bridge:
-        problem = f"recipe {spec.recipe} runs on NeMo 2, which can be profiled only with nsys, not with {tool}"
-        found.append(Finding(rule="profile", problem=problem, fix="use --tool nsys"))
-    return found
+    problem = "xplane profiles JAX programs, and Megatron runs on PyTorch"
+    return [Finding(rule="profile", problem=problem, fix="use --tool nsys or torch")]

@@ -14,6 +14,7 @@ from llmbx.api import ranks as rank_lists
 from . import nsys_tools
 from .analysis import secret_scan, sources
 from .names import ENDED_EARLY, FOLDER, parse_name
+from .nvtx_package import nvtx_problem
 
 REPORT = ".nsys-rep"
 STREAM = ".qdstrm"
@@ -93,7 +94,7 @@ def _missing_finding(
         who = f"{len(missing)} of {len(ranks)} ranks" if len(ranks) > 1 else f"rank {ranks[0]}"
     else:
         who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {rank_lists.spell(missing)}"
-    why, fix = _why_missing(entry, [rank for rank in missing if (run_dir / f"{ENDED_EARLY}{rank}").exists()])
+    why, fix = _why_missing(entry, missing, run_dir)
     return Finding(
         rule="profile_missing",
         problem=f"{who} wrote no profile of phase {entry['role']}: {why}",
@@ -102,11 +103,14 @@ def _missing_finding(
     )
 
 
-def _why_missing(entry: dict[str, Any], ended_early: Sequence[int]) -> tuple[str, str]:
+def _why_missing(entry: dict[str, Any], missing: Sequence[int], run_dir: Path) -> tuple[str, str]:
+    """Return why these ranks wrote no profile, and what to do."""
     start, stop = entry["steps"]
-    if ended_early:
+    if ended_early := [rank for rank in missing if (run_dir / f"{ENDED_EARLY}{rank}").exists()]:
         ranks = f"rank{'s' if len(ended_early) > 1 else ''} {rank_lists.spell(ended_early)}"
         return f"nsys ended before the program on {ranks}", "read its last message in the log, and profile again"
+    if entry.get("by_range") and (problem := nvtx_problem(run_dir, missing)):
+        return problem.explain(f"the capture of steps {start}-{stop} never started"), problem.fix
     return (
         f"the capture of steps {start}-{stop} never started",
         f"check that the run reaches step {start} and that the program starts the capture on that rank",

@@ -13,6 +13,9 @@ FOLDER = "nsys_profile"
 ENDED_EARLY = f"{FOLDER}/ended-early-"
 """Beginning of the name of the file that `start.sh` writes if nsys ended before the program; the end is the rank."""
 
+NVTX = f"{FOLDER}/nvtx-{{rank}}.json"
+"""Name of the file in which a rank records its version of nvtx; `start.sh` passes it to the program."""
+
 DOMAIN = "llmbx"
 """NVTX domain of the ranges pushed by a framework's entry script: `profile` around all profiled steps, and one `step`
 per step, with the step number (from zero) as payload."""

@@ -31,7 +31,8 @@ class ExpectedFiles(Value, frozen=True):
     """The profiles that a phase is expected to write, one per rank.
 
     `steps` is [start, stop), counted from zero. `name` is a path in the run folder without suffix that still contains
-    the rank fields. A phase that is skipped on a condition (`Phase.skip_if`) may write none.
+    the rank fields. A phase that is skipped on a condition (`Phase.skip_if`) may write none. `by_range`: an NVTX range
+    starts the capture, because there is no CUDA whose profiler functions could.
     """
 
     role: str
@@ -40,6 +41,7 @@ class ExpectedFiles(Value, frozen=True):
     steps: tuple[int, int]
     required: bool = True
     may_be_skipped: bool = False
+    by_range: bool = False
 
 
 def wrap(
@@ -108,7 +110,13 @@ def _expected_files(spec: RunSpec, launch: Launch, phase: Phase, measured: bool)
         return None
     chosen = rank_lists.numbers(profile.ranks, launch.world_size)
     name = fill_template(profile.name, spec, launch.nodes, len(chosen))
-    return ExpectedFiles(role=phase.role, name=f"{FOLDER}/{name}", ranks=chosen, steps=(profile.start, profile.stop))
+    return ExpectedFiles(
+        role=phase.role,
+        name=f"{FOLDER}/{name}",
+        ranks=chosen,
+        steps=(profile.start, profile.stop),
+        by_range=spec.gpu_type == "cpu",
+    )
 
 
 def _capture_files(spec: RunSpec, launch: Launch, phase: Phase, capture: Capture) -> ExpectedFiles:
@@ -124,6 +132,7 @@ def _capture_files(spec: RunSpec, launch: Launch, phase: Phase, capture: Capture
         steps=steps,
         required=capture.required,
         may_be_skipped=phase.skip_if is not None,
+        by_range=spec.gpu_type == "cpu",
     )
 
 

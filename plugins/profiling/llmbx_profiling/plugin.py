@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Figure, Finding, Launch, Profiler, RunSpec, Section, Settings, hookimpl
+from llmbx.api import Figure, Finding, Launch, Obstacle, Profiler, RunSpec, Section, Settings, hookimpl
 
 
 @hookimpl
@@ -24,13 +24,21 @@ def register_profiler() -> Profiler:
 
 @hookimpl
 def check_spec(spec: RunSpec) -> Sequence[Finding]:
-    """Check the free disk space for the profile, and for a local run that nsys is installed."""
+    """Check the free disk space for the profile."""
+    from .pre_run import findings
+
+    return findings(spec)
+
+
+@hookimpl
+def profiler_obstacle(spec: RunSpec) -> Obstacle | None:
+    """Report that a local run has no nsys, or one that hangs with several ranks."""
     import os
 
-    from .pre_run import findings
+    from .pre_run import obstacle
     from .settings import tool_environ
 
-    return findings(spec, tool_environ(spec, os.environ))
+    return obstacle(spec, tool_environ(spec, os.environ))
 
 
 @hookimpl

@@ -13,6 +13,7 @@ from .analysis import sources
 from .analysis.model import Analysis
 from .collect import SECRETS_SUFFIX, collect, mark_secrets
 from .names import FOLDER
+from .nvtx_package import nvtx_problem
 from .sizes import format_bytes
 
 MAX_ANALYZED_BYTES = 64_000_000
@@ -75,6 +76,7 @@ def _analyze(run_dir: Path, files: Sequence[Path], environ: Mapping[str, str]) -
     return [
         *marked,
         *check_steps(analysis, sources.read_manifest(run_dir / FOLDER).get("files", ())),
+        *check_ranges(analysis, run_dir),
         *summary(analysis, run_dir),
     ]
 
@@ -95,6 +97,16 @@ def check_steps(analysis: Analysis, expected: Iterable[Mapping[str, object]]) ->
             _finding("profile_empty", problem, "run it again; nsys occasionally writes an empty report", warning=False)
         )
     return found
+
+
+def check_ranges(analysis: Analysis, run_dir: Path) -> list[Finding]:
+    """Check that the profile of each rank has step ranges, and name the rank's nvtx if it explains that it has none."""
+    numbered = {step.label for step in analysis.steps if step.step is not None}
+    unnumbered = [rank for rank in analysis.ranks if rank.label not in numbered]
+    problem = nvtx_problem(run_dir, [rank.rank for rank in unnumbered if rank.rank is not None])
+    if problem is None:
+        return []
+    return [_finding("profile_ranges", problem.explain("the profiles have no step ranges"), problem.fix)]
 
 
 def summary(analysis: Analysis, run_dir: Path) -> list[Finding]:

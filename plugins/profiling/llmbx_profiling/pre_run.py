@@ -1,11 +1,11 @@
-"""Checks before a profiled run: size of the profile, free disk space, nsys and secrets."""
+"""Checks before a profiled run: nsys on this machine, size of the profile, free disk space, and secrets."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
-from llmbx.api import Finding, RunSpec
+from llmbx.api import Finding, Obstacle, RunSpec
 from llmbx.api import ranks as rank_lists
 
 from . import nsys_tools
@@ -18,10 +18,14 @@ MIN_PARALLEL_VERSION = (2023, 4)
 """Oldest version of nsys tested to profile several programs on one machine at the same time. Sessions of 2022.4 share a
 memory segment and deadlock after a few starts."""
 
+ADDS_ON_CPU = "the times of the profiled steps to the report (without a GPU it records ranges, and no operations)"
+ADDS_ON_GPU = "the time of computation, communication and idle in each step to the report, and GPU counters on request"
+"""What a profile by nsys has and those of the frameworks' own profilers have not; these are files for other viewers."""
 
-def findings(spec: RunSpec, environ: Mapping[str, str] = os.environ) -> list[Finding]:
-    """Return the estimated size as a warning, and errors if the disk is too small or nsys is missing."""
-    return [*_size(spec), *_tool(spec, environ), *_secrets(spec)]
+
+def findings(spec: RunSpec) -> list[Finding]:
+    """Return the estimated size, as an error if the disk is too small, and what the profile means for secrets."""
+    return [*_size(spec), *_secrets(spec)]
 
 
 def _size(spec: RunSpec) -> list[Finding]:
@@ -50,30 +54,27 @@ def _size(spec: RunSpec) -> list[Finding]:
     ]
 
 
-def _tool(spec: RunSpec, environ: Mapping[str, str]) -> list[Finding]:
+def obstacle(spec: RunSpec, environ: Mapping[str, str] = os.environ) -> Obstacle | None:
+    """Return what keeps nsys from profiling the run on this machine: it is missing, or hangs with several ranks."""
     # A container may have its own nsys, and so may the compute nodes of a job.
     if spec.launcher != "local" or spec.runtime not in HOST_RUNTIMES:
-        return []
+        return None
     nsys = nsys_tools.find(environ)
     if nsys is None:
-        return [
-            Finding(
-                rule="profiler_missing",
-                problem=f"nsys is not on PATH ({nsys_tools.command(environ)})",
-                fix=f"install Nsight Systems, or set {VARIABLE} to its command",
-            )
-        ]
+        return Obstacle(
+            problem=f"nsys is not on PATH ({nsys_tools.command(environ)})",
+            fix=f"install Nsight Systems, or set {VARIABLE} to its command",
+            adds=ADDS_ON_CPU if spec.gpu_type == "cpu" else ADDS_ON_GPU,
+        )
     ranks = len(rank_lists.numbers(spec.profile.ranks, spec.gpus)) if spec.profile else 1
     found = nsys_tools.version(nsys)
     if ranks == 1 or not found or found >= MIN_PARALLEL_VERSION:
-        return []
-    return [
-        Finding(
-            rule="profiler_version",
-            problem=f"nsys {found[0]}.{found[1]} hangs if several ranks of a machine are profiled ({ranks} requested)",
-            fix="use Nsight Systems 2023.4 or newer, or --ranks first",
-        )
-    ]
+        return None
+    return Obstacle(
+        problem=f"nsys {found[0]}.{found[1]} hangs if several ranks of a machine are profiled ({ranks} requested)",
+        fix="use Nsight Systems 2023.4 or newer, or --ranks first",
+        adds=ADDS_ON_CPU if spec.gpu_type == "cpu" else ADDS_ON_GPU,
+    )
 
 
 def _secrets(spec: RunSpec) -> list[Finding]:

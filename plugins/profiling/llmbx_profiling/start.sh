@@ -33,7 +33,8 @@ shift
 # A profiler that exists and cannot start (a host folder visible in the container, without its libraries) is not used.
 if ! command -v "$1" > /dev/null || { [ -x "$llmbx_host_profiler" ] && ! "$1" --version > /dev/null 2>&1; }; then
   if [ ! -x "$llmbx_host_profiler" ]; then
-    echo "llmbx: $1 is not on PATH in the environment of the ranks, and the host has none to mount into the image" >&2
+    echo "llmbx: $1 is not on PATH in the environment of the ranks, and the host has none to mount into the image:" \
+      "install Nsight Systems, or choose another profiler with --tool" >&2
     exit 127
   fi
   shift
@@ -44,9 +45,10 @@ if ! command -v "$1" > /dev/null || { [ -x "$llmbx_host_profiler" ] && ! "$1" --
   fi
 fi
 LLMBX_PROFILER_MARK=nsys_profile/.started-$LLMBX_RANK
-rm -f "nsys_profile/ended-early-$LLMBX_RANK"
+LLMBX_PROFILER_NVTX=$PWD/nsys_profile/nvtx-$LLMBX_RANK.json
+rm -f "nsys_profile/ended-early-$LLMBX_RANK" "$LLMBX_PROFILER_NVTX"
 NSYS_NVTX_PROFILER_REGISTER_ONLY=0
-export LLMBX_PROFILER_MARK NSYS_NVTX_PROFILER_REGISTER_ONLY
+export LLMBX_PROFILER_MARK LLMBX_PROFILER_NVTX NSYS_NVTX_PROFILER_REGISTER_ONLY
 for llmbx_try in 1 2 3; do
   rm -f "$LLMBX_PROFILER_MARK"
   "$@"

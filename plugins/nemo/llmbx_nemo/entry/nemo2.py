@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from llmbx.entry import final, rank, seen
-from llmbx_nemo.entry import execution, nemo2_cpu, nemo2_final, nemo2_recipe, patches, stubs
+from llmbx_nemo.entry import execution, nemo2_cpu, nemo2_final, nemo2_recipe, patches, step_profile, stubs
 from llmbx_nemo.entry.config import ConfigError
 from llmbx_nemo.entry.execution import Host, Spec
+from llmbx_nemo.entry.step_profile import StepProfile
 
 
 def run(spec: Spec, run_dir: Path) -> list[str]:
@@ -25,8 +26,6 @@ def run(spec: Spec, run_dir: Path) -> list[str]:
     os.environ.setdefault("TORCHELASTIC_RUN_ID", "llmbx")
     host = prepare()
     problems = execution.problems(spec, host)
-    if spec["profile"] and spec["profile"]["tool"] != "nsys":
-        problems.append(f"the NeMo 2 recipes can be profiled only with nsys, not with {spec['profile']['tool']}")
     if problems:
         return problems
     try:
@@ -34,7 +33,7 @@ def run(spec: Spec, run_dir: Path) -> list[str]:
     except ConfigError as error:
         return [str(error)]
     os.chdir(run_dir)
-    pretrain(recipe)
+    pretrain(recipe, step_profile.of_rank(spec, host))
     return []
 
 
@@ -64,8 +63,8 @@ def prepare() -> Host:
     return Host(cuda=cuda, te=te, world=int(os.environ["WORLD_SIZE"]))
 
 
-def pretrain(recipe: Any) -> None:
-    """Build the recipe and train. Rank 0 writes the final configuration once the strategy is connected."""
+def pretrain(recipe: Any, profile: StepProfile | None = None) -> None:
+    """Build the recipe and train, with some steps profiled. Rank 0 writes the final configuration once connected."""
     import fiddle
 
     task = fiddle.build(recipe)
@@ -74,7 +73,30 @@ def pretrain(recipe: Any) -> None:
         trainer = arguments["trainer"]
         before = nemo2_final.built(recipe, parts(arguments["model"], trainer, arguments["optim"], arguments["data"]))
         trainer.callbacks.append(recorder(before))
+    if profile:
+        add_profile(arguments["trainer"].callbacks, profile)
     task()
+
+
+def add_profile(callbacks: list[Any], profile: StepProfile) -> None:
+    """Let Lightning notify the profile of the rank's steps.
+
+    Each range lies inside the capture that NeMo's callback starts and stops: the last callback begins it, and the first
+    one ends it.
+    """
+    from lightning.pytorch.callbacks import Callback
+    from nemo.lightning.pytorch.callbacks.nsys import get_current_epoch_step
+
+    class Begin(Callback):
+        def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+            profile.begin(get_current_epoch_step(trainer))
+
+    class End(Callback):
+        def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+            profile.end(get_current_epoch_step(trainer) - 1)
+
+    callbacks.insert(0, End())
+    callbacks.append(Begin())
 
 
 def parts(model: Any, trainer: Any, optim: Any, data: Any) -> Any:

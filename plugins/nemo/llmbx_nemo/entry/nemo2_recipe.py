@@ -268,7 +268,7 @@ def callbacks(found: Any, spec: Spec, host: Host) -> None:
                 FLOPsMeasurementCallback, model_config=found.model.config, data_config=found.data, model_name=name
             )
         )
-    if profile := spec["profile"]:
+    if (profile := spec["profile"]) and profile["tool"] == "nsys":
         ranks = profiled_ranks(spec, host)
         listed.append(nemo_run.Config(NsysCallback, start_step=profile["start"], end_step=profile["stop"], ranks=ranks))
 
