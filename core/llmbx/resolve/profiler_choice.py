@@ -86,7 +86,10 @@ def _with_tool(spec: RunSpec, name: str, obstacle: Obstacle, plugins: Plugins) -
     profilers = tuple(name if profiler == before else profiler for profiler in spec.profilers)
     adds = f"{before} would add {obstacle.adds}: " if obstacle.adds else ""
     note = Finding(
-        rule="profiler", problem=f"{obstacle.problem}, so {name} profiles the steps", fix=adds + obstacle.fix, warning=True
+        rule="profiler",
+        problem=f"{obstacle.problem}, so {name} profiles the steps",
+        fix=adds + obstacle.fix,
+        warning=True,
     )
     changed: RunSpec = spec.replace(
         profile=spec.profile.replace(tool=name),

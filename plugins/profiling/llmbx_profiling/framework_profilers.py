@@ -1,18 +1,20 @@
-"""Check that a framework's own profiler wrote a profile."""
+"""Find the profiles that a framework's own profiler wrote: check that there are some, and list them in the report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Finding, RunSpec
+from llmbx.api import Finding, RunSpec, Section
+
+LISTED = 8
+"""Files that the report names; a large job has one for each rank."""
 
 
 def missing(spec: RunSpec, run_dir: Path, patterns: Sequence[str], what: str) -> list[Finding]:
     """Return an error if this attempt wrote no file matching `patterns`; the number of files is not checked."""
-    profile, earlier = spec.profile, run_dir / "attempts"
-    found = (file for pattern in patterns for file in run_dir.rglob(pattern) if not file.is_relative_to(earlier))
-    if profile is None or any(file.stat().st_size for file in found):
+    profile = spec.profile
+    if profile is None or profiles(run_dir, patterns):
         return []
     return [
         Finding(
@@ -21,3 +23,20 @@ def missing(spec: RunSpec, run_dir: Path, patterns: Sequence[str], what: str) ->
             fix=f"check that the run reaches step {profile.start}, or use --tool nsys",
         )
     ]
+
+
+def profiles(run_dir: Path, patterns: Sequence[str]) -> list[str]:
+    """Return the files of this attempt that match `patterns` and are not empty, relative to `run_dir`."""
+    earlier = run_dir / "attempts"
+    files = {file for pattern in patterns for file in run_dir.rglob(pattern) if not file.is_relative_to(earlier)}
+    return sorted(str(file.relative_to(run_dir)) for file in files if file.stat().st_size)
+
+
+def section(name: str, title: str, run_dir: Path, patterns: Sequence[str], viewers: str) -> list[Section]:
+    """Return the report section that names the profiles and the programs that show them; none without profiles."""
+    files = profiles(run_dir, patterns)
+    if not files:
+        return []
+    more = f" and {len(files) - LISTED} more" if len(files) > LISTED else ""
+    named = ", ".join(files[:LISTED])
+    return [Section(name=name, title=title, text=(f"Open with {viewers}: {named}{more}, in {run_dir}.",))]

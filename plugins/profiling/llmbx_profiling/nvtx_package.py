@@ -17,7 +17,7 @@ and 2023.4, without an error."""
 
 
 class NvtxProblem(Value, frozen=True):
-    """Why a rank left no ranges, and what to install. Not `certain`: its version may be right for the installed nsys."""
+    """Why a rank left no ranges, and what to install; not `certain` if a newer nsys may record those of its version."""
 
     why: str
     fix: str
@@ -44,7 +44,7 @@ def _of_rank(file: Path) -> NvtxProblem | None:
         return NvtxProblem(why=f"nvtx is not installed for {python}", fix=fix, certain=True)
     if is_suitable(str(version)):
         return None
-    why = f"{python} has nvtx {version}, whose ranges nsys 2022.4 and 2023.4 do not record"
+    why = f"{python} has nvtx {version}, but only 0.2.8 to 0.2.11 leave ranges in every tested nsys"
     return NvtxProblem(why=why, fix=fix.replace("install it", "install another", 1), certain=False)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Finding, Launch, Profiler, RunSpec, hookimpl
+from llmbx.api import Finding, Launch, Profiler, RunSpec, Section, hookimpl
+
+FILES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 
 
 @hookimpl
@@ -25,4 +27,18 @@ def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
     """Check that the profiler wrote a trace."""
     from .framework_profilers import missing
 
-    return missing(spec, run_dir, ("*.pt.trace.json", "*.pt.trace.json.gz"), "PyTorch profiler trace")
+    return missing(spec, run_dir, FILES, "PyTorch profiler trace")
+
+
+@hookimpl
+def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
+    """Name the profiles and the programs that show them."""
+    from .framework_profilers import section
+
+    return section(
+        "torch",
+        "Profile of the steps (PyTorch's profiler)",
+        run_dir,
+        FILES,
+        "Perfetto or a Chromium browser (chrome://tracing)",
+    )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Finding, Launch, Profiler, RunSpec, hookimpl
+from llmbx.api import Finding, Launch, Profiler, RunSpec, Section, hookimpl
+
+FILES = ("*.xplane.pb",)
 
 
 @hookimpl
@@ -25,4 +27,18 @@ def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
     """Check that the profiler wrote a profile."""
     from .framework_profilers import missing
 
-    return missing(spec, run_dir, ("*.xplane.pb",), "XPlane profile")
+    return missing(spec, run_dir, FILES, "XPlane profile")
+
+
+@hookimpl
+def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
+    """Name the profiles and the programs that show them."""
+    from .framework_profilers import section
+
+    return section(
+        "xplane",
+        "Profile of the steps (JAX's profiler)",
+        run_dir,
+        FILES,
+        "XProf or TensorBoard with its profile plugin",
+    )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
-from llmbx.entry.ranges import Marks
+import pytest
+
+from llmbx.entry.ranges import RECORD, Marks, nvtx_module
 
 
 class Recorder:
@@ -44,3 +49,16 @@ def test_a_step_can_end_before_the_next_begins() -> None:
     marks.end()
     marks.step(6)
     assert nvtx.calls == [("step", 4), "end", ("step", 5), "end"]
+
+
+def test_the_profiler_gets_to_know_which_nvtx_a_rank_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "nvtx-0.json"
+    assert nvtx_module() is not None and not file.exists(), "without such a profiler, nothing is written"
+    monkeypatch.setenv(RECORD, str(file))
+    assert nvtx_module() is not None
+    assert json.loads(file.read_text()) == {"nvtx": "0.2.11", "python": sys.executable}
+    monkeypatch.setitem(sys.modules, "nvtx", None)
+    assert nvtx_module() is None and "nvtx is not installed" in capsys.readouterr().err
+    assert json.loads(file.read_text()) == {"nvtx": None, "python": sys.executable}

@@ -21,7 +21,7 @@ from llmbx_profiling.analysis.sources import files_below
 from llmbx_profiling.cli import command
 from llmbx_profiling.collect import SECRETS_SUFFIX
 from llmbx_profiling.post_run import findings
-from llmbx_profiling.pre_run import findings as before
+from llmbx_profiling.pre_run import obstacle
 
 from ...patience import PATIENCE_S
 from .conftest import with_failing_importer, without_importer
@@ -239,9 +239,8 @@ def test_several_ranks_with_an_nsys_that_hangs_are_refused(
     two = make_spec(gpus=2, gpus_per_node=2, profile=ProfileSpec(tool="nsys", start=1, stop=2, ranks="all"))
     one = two.replace(profile=ProfileSpec(tool="nsys", start=1, stop=2, ranks="0"))
     monkeypatch.setenv("LLMBX_NSYS", str(old_nsys))
-    assert [f.rule for f in before(two) if not f.warning] == ["profiler_version"]
-    assert [f.rule for f in before(one) if not f.warning] == []
+    refused = obstacle(two)
+    assert refused is not None and "hangs if several ranks of a machine are profiled" in refused.problem
+    assert obstacle(one) is None
     monkeypatch.setenv("LLMBX_NSYS", str(one_nsys))
-    assert [f.rule for f in before(two) if not f.warning] == []
-    monkeypatch.setenv("LLMBX_NSYS", "/nowhere/nsys")
-    assert [f.rule for f in before(one) if not f.warning] == ["profiler_missing"]
+    assert obstacle(two) is None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +15,10 @@ import pytest
 
 from llmbx_profiling.analysis.sources import files_below
 
+from ..test_nemo_entry import nemo_python
 from .conftest import until_nsys_stays
+
+__all__ = ["nemo_python"]
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Result = Callable[[Path], dict[str, Any]]
@@ -71,6 +77,68 @@ def test_a_real_mini_is_profiled(
     assert llmbx("report", str(folder), install=shared_install).returncode == 0
     assert (folder / "report.html").is_file()
     assert not any(TOKEN.encode() in path.read_bytes() for path in files_below(folder) if path.is_file())
+
+
+@pytest.mark.parametrize("recipe", ["bridge-0.6-mini", "nemo2-mini"])
+def test_the_other_environments_capture_their_steps(recipe: str, profile: Llmbx, shared_install: Path) -> None:
+    """Those of the other two are captured above: each has its own loop and its own packages."""
+    asked = ("llama3.1", "--recipe", recipe, "--steps", "3-6", "--max-steps", "8")
+    done = until_nsys_stays(lambda: profile(*asked, install=shared_install))
+    assert done.returncode == 0, done.stdout + done.stderr
+    analysis = json.loads((newest(shared_install) / "nsys_profile" / "analysis.json").read_text())
+    assert [step["step"] for step in analysis["steps"]] == [3, 4, 5]
+
+
+@pytest.fixture
+def python_without_nvtx(nemo_python: str, tmp_path: Path) -> str:
+    """The interpreter of an environment with all packages of Megatron-Bridge's but nvtx, as links to them."""
+    environment, copy = Path(nemo_python).parents[1], tmp_path / "environment"
+    (packages,) = environment.glob("lib/python3.*/site-packages")
+    target = copy / packages.relative_to(environment)
+    target.mkdir(parents=True)
+    for package in packages.iterdir():
+        if not package.name.startswith("nvtx"):
+            (target / package.name).symlink_to(package)
+    shutil.copytree(environment / "bin", copy / "bin", symlinks=True)
+    shutil.copy(environment / "pyvenv.cfg", copy)
+    return str(copy / "bin" / "python")
+
+
+def test_a_missing_nvtx_is_the_named_cause(
+    python_without_nvtx: str, profile: Llmbx, install: Path, read_result: Result
+) -> None:
+    """nsys exits with 0 and says nothing: no range has started the capture."""
+    asked = ("llama3.1", "--recipe", "mini", "--runtime", "host", "--steps", "1-2", "--max-steps", "3")
+    done = profile(*asked, env={"LLMBX_PYTHON": python_without_nvtx})
+    assert done.returncode == 1, done.stdout + done.stderr
+    result = read_result(newest(install))
+    assert (result["status"], result["data_valid"]) == ("failed", True)
+    assert f"never started, because nvtx is not installed for {python_without_nvtx}; install it" in result["cause"]
+    assert "'nvtx>=0.2.8,<0.2.12'" in " ".join(done.stdout.split())
+
+
+def test_without_nsys_and_tool_the_frameworks_own_profiler_records_the_steps(
+    llmbx: Llmbx, install: Path, shared_install: Path
+) -> None:
+    """It needs nothing but the framework; a second run without a workload would use it, too."""
+    env = {"LLMBX_NSYS": "/nowhere/nsys"}
+    asked = ("profile", "llama3.1", "--recipe", "nemo2-mini", "--steps", "3-6", "--max-steps", "8")
+    done = llmbx(*asked, install=shared_install, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (note,) = [line for line in done.stderr.splitlines() if "nsys" in line]
+    assert note.startswith("note: nsys is not on PATH (/nowhere/nsys), so torch profiles the steps; nsys would add ")
+    folder = newest(shared_install)
+    (trace,) = folder.rglob("*.pt.trace.json.gz")
+    marks = set(re.findall(r"ProfilerStep#(\d+)", gzip.decompress(trace.read_bytes()).decode()))
+    assert marks == {"3", "4", "5"} and not (folder / "nsys_profile").exists()
+    report = json.loads(llmbx("report", str(folder), "--format", "json", install=shared_install).stdout)
+    assert trace.name in next(one for one in report["sections"] if one["name"] == "torch")["text"][0]
+
+    again = llmbx("profile", "--steps", "4-6", "--dry-run", "--format", "json", install=shared_install, env=env)
+    spec = json.loads(again.stdout)["spec"]
+    assert (spec["recipe"], spec["profile"]["tool"], spec["profile"]["start"]) == ("nemo2-mini", "torch", 4)
+    refused = llmbx("profile", "--steps", "4-6", "--tool", "nsys", install=shared_install, env=env)
+    assert refused.returncode == 2 and "install Nsight Systems, or set LLMBX_NSYS to its command" in refused.stderr
 
 
 def test_without_a_workload_the_last_run_is_repeated(profile: Llmbx, llmbx: Llmbx, install: Path) -> None:
