@@ -34,7 +34,7 @@ shift
 if ! command -v "$1" > /dev/null || { [ -x "$llmbx_host_profiler" ] && ! "$1" --version > /dev/null 2>&1; }; then
   if [ ! -x "$llmbx_host_profiler" ]; then
     echo "llmbx: $1 is not on PATH in the environment of the ranks, and the host has none to mount into the image:" \
-      "install Nsight Systems, or choose another profiler with --tool" >&2
+      "install Nsight Systems, or use another profiler (llmbx profile --tool)" >&2
     exit 127
   fi
   shift
