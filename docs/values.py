@@ -88,7 +88,7 @@ SECTIONS = (
     ),
     ("The image", "model/image.py", ("ImageRequest", "Environment", "Image")),
     ("The launch", "model/launch.py", ("Launch", "Phase", "Prefix", "Capture", "Mount", "Wrapping")),
-    ("Profilers", "model/profiler.py", ("Profiler",)),
+    ("Profilers", "model/profiler.py", ("Profiler", "Obstacle")),
     ("Settings of a plugin", "model/settings.py", ("Settings", "Option")),
     (
         "The final configuration",
