@@ -63,19 +63,19 @@ class Framework:
 
     def __init__(self, plugins: Plugins, name: str) -> None:
         self.name = name
-        self._plugins = plugins
+        self.plugins = plugins
 
     def check_spec(self, spec: RunSpec) -> list[Finding]:
         """Return the framework's own findings (see `hookspecs.check_spec`)."""
-        return [f for found in self._plugins.ask(self.name, "check_spec", spec=spec) or [] for f in found]
+        return [f for found in self.plugins.ask(self.name, "check_spec", spec=spec) or [] for f in found]
 
     def check_profilers(self, spec: RunSpec) -> list[Finding]:
         """Return the findings of the run's profilers. Raises `UsageError` for an unknown profiler."""
         found = []
         for name in spec.profilers:
-            self._plugins.profiler(name)
-            found += [f for answer in self._plugins.ask(name, "check_spec", spec=spec) or [] for f in answer]
-            if obstacle := self._plugins.obstacle(name, spec):
+            self.plugins.profiler(name)
+            found += [f for answer in self.plugins.ask(name, "check_spec", spec=spec) or [] for f in answer]
+            if obstacle := self.plugins.obstacle(name, spec):
                 found.append(Finding(rule="profiler", problem=obstacle.problem, fix=obstacle.fix))
         return found
 
@@ -99,23 +99,23 @@ class Framework:
 
     def compute_flops(self, spec: RunSpec) -> Flops | None:
         """Return the FLOPs of one sample, or None if the plugin has no formula (see `hookspecs.compute_flops`)."""
-        answer: Flops | None = self._plugins.ask(self.name, "compute_flops", spec=spec)
+        answer: Flops | None = self.plugins.ask(self.name, "compute_flops", spec=spec)
         return answer
 
     def expect_configuration(self, spec: RunSpec, run_dir: Path | None = None) -> ExpectedConfiguration | None:
         """Return upstream's final configuration, or None (see `hookspecs.expect_configuration`)."""
-        found: ExpectedConfiguration | None = self._plugins.ask(
+        found: ExpectedConfiguration | None = self.plugins.ask(
             self.name, "expect_configuration", spec=spec, run_dir=run_dir
         )
         return found
 
     def configuration_program(self, spec: RunSpec) -> ConfigurationProgram | None:
         """Return the program that builds the final configuration (see `hookspecs.configuration_program`)."""
-        found: ConfigurationProgram | None = self._plugins.ask(self.name, "configuration_program", spec=spec)
+        found: ConfigurationProgram | None = self.plugins.ask(self.name, "configuration_program", spec=spec)
         return found
 
     def _call(self, hook: str, kind: type, **arguments: Any) -> Any:
-        answer = self._plugins.ask(self.name, hook, **arguments)
+        answer = self.plugins.ask(self.name, hook, **arguments)
         if answer is None:
             raise PluginError(f"plugin '{self.name}': {hook} returned nothing, expected {with_article(kind.__name__)}")
         return answer

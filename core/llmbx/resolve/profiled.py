@@ -13,7 +13,7 @@ from ..plugins.manager import Plugins
 from . import ranks
 from .layers import Layers, settings_of_plugin
 from .numbering import reaches
-from .profiler_choice import chosen_profiler
+from .profiler_choice import chosen_profiler, effects
 from .startable import check_settings_used, completed
 
 DEFAULT_RANKS = "seed"
@@ -63,11 +63,13 @@ def again(
         profilers=profilers,
         steps=steps,
         window=spec.window if reaches(spec.window, steps, first) else "auto",
+        **effects({name: plugins.profiler(name) for name in profilers}),
         **_settings_again(spec, profilers, layers, plugins),
     )
     changed = completed(changed, plugins)
-    found = check_settings_used(changed, plugins)
-    return changed if not found else changed.replace(findings=(*spec.findings, *found))
+    of_settings = check_settings_used(spec, plugins)
+    kept = (finding for finding in spec.findings if finding not in of_settings)
+    return changed.replace(findings=(*kept, *check_settings_used(changed, plugins)))
 
 
 def _settings_again(

@@ -15,7 +15,8 @@ from .startable import check_settings_used
 ORIGIN = "profile.tool"
 """Key of the profiler's origin."""
 FIRST_OF = "first that works of "
-"""Start of the origin of a profiler that the user did not choose. Until `usable_profiler`, it is the first of all."""
+INSTEAD_OF = "instead of "
+"""Starts of the origin of a profiler that the user did not choose: before and after `usable_profiler` replaced it."""
 
 
 def chosen_profiler(layers: Layers, plugins: Plugins) -> str:
@@ -35,7 +36,7 @@ def chosen_profiler(layers: Layers, plugins: Plugins) -> str:
 
 
 def usable_profiler(spec: RunSpec, plugins: Plugins) -> RunSpec:
-    """Return the specification with a profiler that can record its steps here, and a warning if it is not the first.
+    """Return the specification with a profiler that can record its steps here; `replaced_profiler` reports another one.
 
     Unchanged if the user chose the profiler, or if none can: the rules then report what is missing.
     """
@@ -52,6 +53,19 @@ def usable_profiler(spec: RunSpec, plugins: Plugins) -> RunSpec:
         if plugins.obstacle(name, changed) is None:
             return changed.replace(findings=(*changed.findings, *check_settings_used(changed, plugins)))
     return spec
+
+
+def replaced_profiler(spec: RunSpec, plugins: Plugins) -> list[Finding]:
+    """Return a warning if the profiler replaces another one, with what that one would add and how to get it."""
+    if spec.profile is None or not spec.origins.get(ORIGIN, "").startswith(INSTEAD_OF):
+        return []
+    before = _of_workload(spec.workload, spec.plugin, plugins)[0]
+    obstacle = plugins.obstacle(before, spec)
+    if obstacle is None:  # this record is started again, and the machine has got it meanwhile
+        return []
+    problem = f"{obstacle.problem}, so {spec.profile.tool} profiles the steps"
+    adds = f"{before} would add {obstacle.adds}: " if obstacle.adds else ""
+    return [Finding(rule="profiler", problem=problem, fix=adds + obstacle.fix, warning=True)]
 
 
 def effects(profilers: Mapping[str, Profiler]) -> dict[str, Any]:
@@ -84,18 +98,10 @@ def _with_tool(spec: RunSpec, name: str, obstacle: Obstacle, plugins: Plugins) -
     assert spec.profile is not None, "the caller has a profile"
     before = spec.profile.tool
     profilers = tuple(name if profiler == before else profiler for profiler in spec.profilers)
-    adds = f"{before} would add {obstacle.adds}: " if obstacle.adds else ""
-    note = Finding(
-        rule="profiler",
-        problem=f"{obstacle.problem}, so {name} profiles the steps",
-        fix=adds + obstacle.fix,
-        warning=True,
-    )
     changed: RunSpec = spec.replace(
         profile=spec.profile.replace(tool=name),
         profilers=profilers,
-        origins={**spec.origins, ORIGIN: obstacle.problem},
-        findings=(*spec.findings, note),
+        origins={**spec.origins, ORIGIN: f"{INSTEAD_OF}{before}: {obstacle.problem}"},
         **effects({profiler: plugins.profiler(profiler) for profiler in profilers}),
     )
     return changed

@@ -14,7 +14,7 @@ from ..launchers.base import Launcher, launcher_here
 from ..model import Finding, ImageRequest, RunSpec
 from ..plugins.manager import Framework, Plugins
 from ..record.folder import Run
-from ..resolve.profiler_choice import usable_profiler
+from ..resolve.profiler_choice import replaced_profiler, usable_profiler
 from ..resolve.rules import common_findings
 from ..runtimes.base import Runtime
 
@@ -69,9 +69,9 @@ def context_of(run: Run, plugins: Plugins, install: Install) -> RunContext:
 def findings(spec: RunSpec, framework: Framework) -> list[Finding]:
     """Return every rule violation of the specification: common rules, then the framework's, then the profilers'.
 
-    A warning is added if the environment's packages cannot be verified.
+    A warning is added if the environment's packages cannot be verified, and if another profiler than the first is used.
     """
-    own = [*framework.check_spec(spec), *framework.check_profilers(spec)]
+    own = [*framework.check_spec(spec), *framework.check_profilers(spec), *replaced_profiler(spec, framework.plugins)]
     return [*common_findings(spec), *own, *_unverified(spec, framework)]
 
 

@@ -14,11 +14,11 @@ from llmbx import hookimpl, hookspecs
 from llmbx.config.profiles import Config
 from llmbx.config.request import Request
 from llmbx.errors import UsageError
-from llmbx.model import Launch, Obstacle, Option, Profiler, RunSpec, Settings, Workload
+from llmbx.model import Finding, Launch, Obstacle, Option, Profiler, RunSpec, Settings, Workload
 from llmbx.plugins.manager import Framework, Plugins
 from llmbx.resolve import resolve
 from llmbx.resolve.profiled import again
-from llmbx.resolve.profiler_choice import ORIGIN, usable_profiler
+from llmbx.resolve.profiler_choice import ORIGIN, replaced_profiler, usable_profiler
 
 LISTED = ("best", "plain")
 OBSTACLE = Obstacle(problem="best is not on PATH", fix="install it", adds="the time of each kernel")
@@ -28,6 +28,10 @@ Chosen = Callable[..., RunSpec]
 class BestSettings(Settings, frozen=True):
     plugin: ClassVar[str] = "best"
     counters: Annotated[bool, Option(help="Sample counters.", name="--counters", variables=("COUNTERS",))] = False
+
+    @classmethod
+    def unused(cls, spec: RunSpec) -> list[Finding]:
+        return [Finding(rule="counters", problem="COUNTERS has no effect", fix="use --tool best", warning=True)]
 
 
 class Recorder:
@@ -86,12 +90,14 @@ def test_a_profiler_that_cannot_be_used_is_replaced_and_the_line_says_by_which_a
     plugins = installed()
     spec = usable_profiler(asked(plugins), plugins)
     assert spec.profile is not None and spec.profile.tool == "plain" and spec.profilers == ("plain",)
-    assert spec.origins[ORIGIN] == "best is not on PATH"
+    assert spec.origins[ORIGIN] == "instead of best: best is not on PATH"
     assert spec.disturbed == ("the profiler plain changes the step time",)
-    (note,) = spec.findings
+    (note,) = replaced_profiler(spec, plugins)
     assert note.warning and note.problem == "best is not on PATH, so plain profiles the steps"
     assert note.fix == "best would add the time of each kernel: install it"
-    assert usable_profiler(spec, plugins) == spec, "a run that is started from this record keeps its profiler"
+    repaired = installed(best=None)
+    assert usable_profiler(spec, repaired) == spec, "a run that is started from this record keeps its profiler"
+    assert replaced_profiler(spec, repaired) == []
 
 
 @pytest.mark.parametrize(
@@ -108,7 +114,7 @@ def test_a_profiler_that_cannot_be_used_is_replaced_and_the_line_says_by_which_a
 )
 def test_the_profiler_is_kept_if_it_can_be_used_or_no_other_can(plugins: Plugins, tool: str) -> None:
     spec = usable_profiler(asked(plugins), plugins)
-    assert spec.profile is not None and spec.profile.tool == tool and spec.findings == ()
+    assert spec.profile is not None and spec.profile.tool == tool and replaced_profiler(spec, plugins) == []
 
 
 @pytest.mark.parametrize(
@@ -145,6 +151,21 @@ def test_a_repeated_run_chooses_anew() -> None:
     request = Request(workload="line", profile=True, profile_steps="5-6")
     spec = usable_profiler(again(first, recipe, request, {}, plugins), plugins)
     assert spec.profile is not None and (spec.profile.tool, spec.profilers) == ("plain", ("plain",))
+    assert spec.disturbed == ("the profiler plain changes the step time",)
+    repaired = installed(best=None)
+    spec = usable_profiler(again(spec, recipe, request, {}, repaired), repaired)
+    assert spec.profile is not None and (spec.profile.tool, spec.profilers) == ("best", ("best",))
+    assert spec.disturbed == spec.findings == () and replaced_profiler(spec, repaired) == []
+
+
+def test_a_repeated_run_has_no_warning_about_settings_of_the_run_before() -> None:
+    """The variable had no effect there; here it has."""
+    plugins = installed(best=None)
+    plain = resolve(Request(workload="line", runtime="host"), plugins, Config(), {}, {"COUNTERS": "true"})
+    assert [finding.rule for finding in plain.findings] == ["counters"]
+    request = Request(workload="line", profile=True, profile_steps="5-6")
+    spec = again(plain, plugins.workload("line").recipes[0], request, {"COUNTERS": "true"}, plugins)
+    assert spec.findings == ()
 
 
 def test_without_a_profiler_of_steps_the_request_is_refused() -> None:
