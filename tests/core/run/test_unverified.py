@@ -17,6 +17,8 @@ WHOLE = PLAIN.replace(name="whole", files={"alpha-1.0-py3-none-any.whl": f"sha25
 class Asks:
     """A framework that needs this environment."""
 
+    plugins = None  # a run without a profile asks none
+
     def __init__(self, environment: Environment | None) -> None:
         self.environment = environment
 
