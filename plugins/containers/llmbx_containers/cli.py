@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .images.inventory import Entry
     from .settings import ContainerSettings
 
+BUILDERS = ("docker", "apptainer")
+"""The runtimes whose images `llmbx image build` builds."""
+
 COLUMNS = ("name", "reference", "kind", "size", "digest", "imported", "state")
 
 
@@ -75,10 +78,11 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
 @output.format_option
 def list_(format_: str) -> None:
     """List the images of this install and their state."""
-    from .images.inventory import entries
+    from .images.inventory import entries, with_origin
 
     workspace = load_workspace().install
-    output.print_rows([_row(entry, format_) for entry in entries(workspace.path)], COLUMNS, format_, empty="no images")
+    rows = [_row(with_origin(entry), format_) for entry in entries(workspace.path)]
+    output.print_rows(rows, COLUMNS, format_, empty="no images")
 
 
 @command.command("verify")
@@ -146,40 +150,46 @@ def prune(names: tuple[str, ...], days: float | None, dry_run: bool) -> None:
 @click.option("--offline", is_flag=True, help="Build the environment from local wheels and caches only.")
 @run_options
 def build(request: Request | None, base: str | None, minor: str | None, print_: bool, offline: bool) -> None:
-    """Build a container image of a workload's environment, for runs without a GPU.
+    """Build a container image: of a workload's environment, or of its recipe's image.
 
-    The image consists of a base image and the same packages that `llmbx run` uses without a container.
+    For runs without a GPU, the image consists of a base image and the same packages that `llmbx run` uses without a
+    container. For GPUs, it is the recipe's image, with nsys if it has none; pass it to runs with --image. Docker and
+    Apptainer build the same Dockerfile.
 
     \b
     Examples:
       llmbx image build grok1 --runtime docker
       llmbx run grok1 --runtime docker
       llmbx image build llama2 --runtime apptainer --base my-debian.sif --python 3.13
+      llmbx image build llama3.1 --gpu-type gb200 --gpus 128 --runtime apptainer --print
     """
-    from .images.build import definition, dockerfile, recipe
+    from .images.build import environment_recipe, recipe_with_nsys
 
     if request is None or not request.runtime:
         raise UsageError("expected a workload and --runtime docker or apptainer")
+    if request.runtime not in BUILDERS:
+        raise UsageError(f"--runtime {request.runtime}: images can be built only for docker and apptainer")
     workspace = load_workspace()
     spec = workspace.resolve(request)
     image_request = workspace.plugins.framework(spec.plugin).prepare_image(spec)
+    if not print_:
+        _require_available(request.runtime, workspace)
+    if spec.gpu_type != "cpu":
+        if minor:
+            raise UsageError(
+                "--python selects an environment's Python version: images for GPUs have that of their base"
+            )
+        click.echo(_build(request.runtime, recipe_with_nsys(image_request, base), workspace, print_))
+        return
     environment = image_request.environment
-    if environment is None or spec.gpu_type != "cpu":
-        raise UsageError(
-            f"{spec.workload} has no environment for {spec.gpu_type}: images are built only for runs without a GPU"
-        )
+    if environment is None:
+        raise UsageError(f"{spec.workload} has no environment for machines without a GPU: there is nothing to build")
     environment = _for_python(environment, minor) if minor else environment
     image_request = image_request.replace(environment=environment)
     builder, install = _builder(workspace), workspace.install.path
-    if print_:
-        of = recipe(environment, builder.plan(image_request, install), base)
-        click.echo(dockerfile(of) if request.runtime == "docker" else definition(of), nl=False)
-        return
-    if reason := workspace.plugins.runtime(request.runtime).available():
-        raise InfraError(f"runtime {request.runtime}: {reason}")
-    workspace.install.ensure()
-    built = builder.prepare(image_request, install, _report, offline)
-    click.echo(_build(request.runtime, environment, built, recipe(environment, built, base), workspace))
+    planned = builder.plan(image_request, install)
+    built = planned if print_ else builder.prepare(image_request, install, _report, offline)
+    click.echo(_build(request.runtime, environment_recipe(environment, built, base), workspace, print_))
 
 
 @command.command("export")
@@ -280,15 +290,24 @@ def _settings(workspace: Workspace, request: Request | None = None) -> Container
     )
 
 
-def _build(runtime: str, environment: Environment, built: Image, of: Recipe, workspace: Workspace) -> str:
+def _build(runtime: str, of: Recipe, workspace: Workspace, print_: bool) -> str:
+    """Build the image and return its reference or path, or (`print_`) return its definition."""
     from .images.build import build_docker, build_file
+    from .images.definition import apptainer_definition
 
+    if print_:
+        return (of.dockerfile if runtime == "docker" else apptainer_definition(of.dockerfile)).removesuffix("\n")
     if runtime == "docker":
-        return build_docker(environment, built, of, workspace.install.path, _report)
-    maker = getattr(workspace.plugins.runtime(runtime), "file_tool", None)
-    if maker is None:
-        raise UsageError(f"--runtime {runtime}: images can be built only for docker and apptainer")
-    return str(build_file(environment, built, of, workspace.install.path, maker(), _report, _settings(workspace)))
+        return build_docker(of, workspace.install.path, _report)
+    container: Any = workspace.plugins.runtime(runtime)
+    return str(build_file(of, workspace.install.path, container.file_tool(), _report, _settings(workspace)))
+
+
+def _require_available(runtime: str, workspace: Workspace) -> None:
+    """Raise `InfraError` if the container tool does not work here; else create the install."""
+    if reason := workspace.plugins.runtime(runtime).available():
+        raise InfraError(f"runtime {runtime}: {reason}")
+    workspace.install.ensure()
 
 
 def _report(line: str) -> None:

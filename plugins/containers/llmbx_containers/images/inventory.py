@@ -56,6 +56,17 @@ def entries(install: Path) -> list[Entry]:
     return found
 
 
+def with_origin(entry: Entry) -> Entry:
+    """The entry of a SIF file that llmbx did not create, with the image that the file says it was made from."""
+    if entry.reference or entry.path is None or entry.kind != "sif":
+        return entry
+    from ..runtimes.apptainer import ApptainerRuntime
+    from ..runtimes.apptainer_client import FROM, labels
+
+    named: Entry = entry.replace(reference=labels(ApptainerRuntime().tool, Path(entry.path)).get(FROM))
+    return named
+
+
 def select(install: Path, names: Sequence[str]) -> list[Entry]:
     """The images with these file names or references; all if `names` is empty.
 

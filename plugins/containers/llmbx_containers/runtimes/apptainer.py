@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 SUFFIX = ".sif"
 
 
+def build_variables(tool: str, scratch: Path, registry: str) -> dict[str, str]:
+    """The variables for a build with `tool`: temporary files in `scratch`, and the login of the registry ("": none)."""
+    from ..images.credentials import login_for
+
+    upper = tool.upper()
+    places = {f"{upper}_TMPDIR": str(scratch), f"{upper}_CACHEDIR": str(scratch / "cache")}
+    login = login_for(registry) if registry else None
+    secrets = {f"{upper}_DOCKER_USERNAME": login.user, f"{upper}_DOCKER_PASSWORD": login.password} if login else {}
+    return {**default_variables(**places), **secrets}
+
+
 class ApptainerRuntime(Container):
     """Runs programs with `apptainer exec`, or `singularity exec` if only Singularity is installed."""
 
@@ -53,10 +64,14 @@ class ApptainerRuntime(Container):
         return ensure_file(FileRequest(image, request, install, self.file_tool(), progress, offline, archive(request)))
 
     def look_inside(self, image: Image, install: Path) -> Image:
-        """Return the image with its Python version; starts a container once for each image."""
+        """Return the image with the versions of its Python and of the tool; starts a container once for each image."""
         from ..images.engine import inspect_file
+        from .apptainer_client import version
 
-        return inspect_file(image, self.file_tool(), install)
+        found = inspect_file(image, self.file_tool(), install)
+        installed = version(self.tool)
+        looked: Image = found.replace(versions={**found.versions, self.tool: installed}) if installed else found
+        return looked
 
     def file_tool(self) -> FileTool:
         """The commands that create SIF files and start programs in them."""
@@ -72,15 +87,10 @@ class ApptainerRuntime(Container):
         return self._build((), f"docker-archive:{source}", output, scratch)
 
     def _build(self, options: tuple[str, ...], source: str, output: Path, scratch: Path, registry: str = "") -> Command:
-        from ..images.credentials import login_for
         from ..images.tool import Command
 
-        upper = self.tool.upper()
-        places = {f"{upper}_TMPDIR": str(scratch), f"{upper}_CACHEDIR": str(scratch / "cache")}
-        env = dict(default_variables(**places))
-        if registry and (login := login_for(registry)):
-            env |= {f"{upper}_DOCKER_USERNAME": login.user, f"{upper}_DOCKER_PASSWORD": login.password}
-        return Command(argv=(self.tool, "build", *options, str(output), source), env=env)
+        argv = (self.tool, "build", *options, str(output), source)
+        return Command(argv=argv, env=build_variables(self.tool, scratch, registry))
 
     def _start(self, file: Path) -> Command:
         from ..images.tool import Command

@@ -10,7 +10,7 @@ from shutil import which
 
 from llmbx.api import Environment, Image, ImageRequest, InfraError, Offer, RunSpec, UsageError, environments
 
-from ..naming import image_file, is_file
+from ..naming import Reference, image_file, is_file
 
 PREFERENCE = ("pyxis", "enroot", "apptainer", "docker")
 """The container tools in order of preference."""
@@ -67,6 +67,12 @@ def wanted_reference(request: ImageRequest, runtime: str) -> str:
 def built_reference(environment: Environment) -> str:
     """Reference of the local image that llmbx builds from an environment; the tag is the digest of the lock."""
     return f"{BUILT}{environment.name}:{environments.lock_digest(environment)[:12]}"
+
+
+def rebuilt_reference(reference: Reference) -> str:
+    """Reference of the local image that llmbx builds from an image in a registry."""
+    which = reference.digest.replace(":", "-")[:19] if reference.digest else reference.tag
+    return f"{BUILT}{PurePath(reference.repository).name}:{which}"
 
 
 def require_importable(reference: str, runtime: str) -> None:
