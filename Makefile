@@ -7,7 +7,7 @@ PYTEST  := LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python -m pytest
 CORES   := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell expr $(CORES) + 1)
 
-.PHONY: test unit lint fuzz docs docs-release pictures release clean
+.PHONY: test unit lint fuzz docs docs-release pictures images release clean
 
 test: unit
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests/integration tests/thorough
@@ -30,6 +30,11 @@ docs: $(TEST)/docs/.ready
 # The pictures of the README, recorded from a real run; needs Chromium.
 pictures: $(VENV)/.ready
 	LLMBX_TEST_ROOT=$(abspath $(TEST)) $(VENV)/bin/python docs/pictures.py
+
+# The images of the CPU environments, built by Apptainer and trained in; containers/built.txt keeps the last results.
+images: $(VENV)/.ready
+	CI=true LLMBX_RECORD_IMAGES=$(abspath containers/built.txt) $(PYTEST) -k apptainer \
+	  tests/integration/containers/test_built_images.py $(PYTEST_ARGS)
 
 # Add this version to the sites of all versions, as a commit on the local branch gh-pages.
 docs-release: docs

@@ -1,6 +1,6 @@
 # The image of a recipe, with nsys if it has none. It needs no build context:
 #   docker build --build-arg BASE=nvcr.io/nvidia/nemo:26.08 - < gpu.Dockerfile
-# `llmbx image build` fills the arguments with the recipe's image; README.md lists the images, also for aarch64.
+# `llmbx image build` fills the arguments with the recipe's image; images.lock lists the images and their platforms.
 ARG BASE
 FROM ${BASE}
 ARG BASE

@@ -1,65 +1,58 @@
-"""The definitions in containers/ are those that `llmbx image build` renders, and name the recipes' images."""
+"""containers/images.lock has the images of the catalog, and the image built for a recipe is based on the recipe's."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 
-from llmbx.catalog.environments import load_environment, lock_digest
-from llmbx_containers.images.build import Recipe, default_base, definition, dockerfile
-from llmbx_containers.images.lockfile import Lock
+from llmbx.model import ImageRequest
+from llmbx_containers.images.build import recipe_with_nsys
+from llmbx_containers.images.definition import apptainer_definition
 from llmbx_containers.naming import parse_reference
 
 ROOT = Path(__file__).parents[1]
-LOCKS = {"nemo": "megatron-bridge-cpu", "maxtext": "maxtext-cpu"}
+LOCKED: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "containers/images.lock").read_text())["images"]
 
 
-@pytest.mark.parametrize("plugin", LOCKS)
-def test_the_cpu_definitions_are_up_to_date(plugin: str) -> None:
-    folder = ROOT / f"plugins/{plugin}/llmbx_{plugin}/environments"
-    environment = load_environment(folder / f"{LOCKS[plugin]}.toml")
-    minor = environment.pythons[0]
-    recipe = Recipe(name=environment.name, lock=lock_digest(environment)[:12], minor=minor, base=default_base(minor))
-    assert (ROOT / f"containers/{plugin}/cpu.Dockerfile").read_text() == dockerfile(recipe)
-    assert (ROOT / f"containers/{plugin}/cpu.def").read_text() == definition(recipe)
+def recipes() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every recipe of the catalog whose image is in a registry, with the Docker reference of that image."""
+    for path in sorted(ROOT.glob("plugins/*/llmbx_*/catalog/*.toml")):
+        for recipe in tomllib.loads(path.read_text()).get("recipes", ()):
+            if reference := recipe.get("image", {}).get("reference"):
+                yield parse_reference(reference).docker, recipe
 
 
-def test_the_lock_has_every_image_of_the_catalog() -> None:
-    catalogs = "".join(path.read_text() for path in ROOT.glob("plugins/*/llmbx_*/catalog/*.toml"))
-    named = {parse_reference(found).docker for found in re.findall(r'reference = "([^"]+#[^"]+)"', catalogs)}
-    lock = msgspec.json.decode((ROOT / "containers/images.lock").read_bytes(), type=Lock)
-    assert named and named <= set(lock.images)
+def test_the_lock_has_the_images_of_the_catalog() -> None:
+    assert {name for name, _ in recipes()} == set(LOCKED)
 
 
-def test_a_digest_in_the_lock_is_the_one_that_runs_pull() -> None:
-    """A recipe pins the digest of its image in the catalog: a run then pulls exactly this one."""
-    lock = msgspec.json.decode((ROOT / "containers/images.lock").read_bytes(), type=Lock)
-    for path in ROOT.glob("plugins/*/llmbx_*/catalog/*.toml"):
-        for image in images_of(tomllib.loads(path.read_text())):
-            known = lock.images[parse_reference(image["reference"]).docker].digest
-            assert image.get("digest") == known, f"{path.name}: {image['reference']}"
+def test_a_digest_in_the_lock_has_a_source_and_is_the_one_that_runs_pull() -> None:
+    for name, recipe in recipes():
+        assert recipe["image"].get("digest", "") == LOCKED[name]["digest"], f"{recipe['name']}: {name}"
+    for name, entry in LOCKED.items():
+        assert re.fullmatch(r"(sha256:[0-9a-f]{64})?", entry["digest"]), name
+        assert bool(entry.get("source")) == bool(entry["digest"]), name
 
 
-def images_of(table: object) -> Iterator[dict[str, str]]:
-    """Every table of a catalog that names an image in a registry."""
-    if isinstance(table, dict):
-        if "#" in str(table.get("reference", "")):
-            yield table
-        for value in table.values():
-            yield from images_of(value)
-    elif isinstance(table, list):
-        for value in table:
-            yield from images_of(value)
+def test_the_platforms_of_an_image_are_those_of_its_recipes_gpus() -> None:
+    gpus: dict[str, set[str]] = defaultdict(set)
+    for name, recipe in recipes():
+        gpus[name] |= {gpu for row in recipe["rows"] for gpu in row.get("gpu_types", ())}
+    for name, entry in LOCKED.items():
+        arm = bool(gpus[name] & {"gb200", "gb300"})
+        assert entry["platforms"] == ["linux/amd64", *(["linux/arm64"] if arm else [])], name
 
 
-@pytest.mark.parametrize("plugin", LOCKS)
-def test_the_gpu_definitions_stand_on_an_image_of_the_lock(plugin: str) -> None:
-    lock = msgspec.json.decode((ROOT / "containers/images.lock").read_bytes(), type=Lock)
-    docker = re.search(r"^ARG BASE=(\S+)", (ROOT / f"containers/{plugin}/Dockerfile").read_text(), re.MULTILINE)
-    apptainer = re.search(r"^From: (\S+)", (ROOT / f"containers/{plugin}/image.def").read_text(), re.MULTILINE)
-    assert docker and apptainer and docker[1] == apptainer[1] and docker[1] in lock.images
+@pytest.mark.parametrize("name", LOCKED)
+def test_both_definitions_for_gpus_are_based_on_the_image_of_the_recipe(name: str) -> None:
+    digest = LOCKED[name]["digest"] or None
+    of = recipe_with_nsys(ImageRequest(reference=name, digest=digest))
+    base = f"{name.rpartition(':')[0]}@{digest}" if digest else name
+    assert f"\nFROM {base}\n" in of.dockerfile and "$BASE" not in of.dockerfile
+    assert apptainer_definition(of.dockerfile).startswith(f"Bootstrap: docker\nFrom: {base}\n")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from llmbx_containers.runtimes import apptainer_client
 
 from ..nsys.conftest import SUITES, unpacked, until_nsys_stays
 from . import tools
@@ -28,15 +32,26 @@ class Case:
     suite: str
     python: str
     packages: tuple[str, ...]
+    recipe: tuple[str, ...] = ()
 
 
 CASES = (
     Case("nemo", "grok1", "bookworm", "3.11", ("torch", "megatron-bridge")),
     Case("maxtext", "llama2", "trixie", "3.13", ("jax", "maxtext")),
 )
+RECORD = os.environ.get("LLMBX_RECORD_IMAGES")
+"""The file in which `make images` has the results of Apptainer recorded."""
+
+if RECORD:  # too slow for every run of the tests
+    CASES += (Case("nemo", "llama3.1", "bookworm", "3.11", ("torch", "nemo-toolkit"), ("--recipe", "nemo2-mini")),)
+
+HEAD = """\
+# Written by `make images`: the images of CPU environments that Apptainer built from cpu.Dockerfile, on a Debian with its
+# own Python. In each of them the mini trained 12 steps afterwards. The lock is the one of the environment at that time.
+"""
 
 
-@pytest.fixture(scope="module", params=CASES, ids=[case.plugin for case in CASES])
+@pytest.fixture(scope="module", params=CASES, ids=[f"{case.plugin}-{case.workload}" for case in CASES])
 def case(request: pytest.FixtureRequest) -> Case:
     """Each of the frameworks."""
     found: Case = request.param
@@ -74,12 +89,12 @@ def test_the_mini_trains_inside_the_image_that_was_built_for_it(
     tool: str, case: Case, llmbx: Llmbx, tool_env: dict[str, str], debian: str, shared_venvs: None,
     only_run: Callable[..., Path], read_result: Result, nsys: Path,
 ) -> None:  # fmt: skip
-    chosen = ("--plugin", case.plugin, case.workload, "--runtime", tool)
+    chosen = ("--plugin", case.plugin, case.workload, *case.recipe, "--runtime", tool)
     missing = llmbx("run", *chosen, env=tool_env)
     assert missing.returncode == 4 and "llmbx image build" in missing.stderr.splitlines()[-1]
     shutil.rmtree(only_run().parents[2])
     base = ("--base", debian, "--python", case.python)
-    built = llmbx("image", "build", case.workload, "--runtime", tool, *base, env=tool_env, timeout=900)
+    built = llmbx("image", "build", case.workload, *case.recipe, "--runtime", tool, *base, env=tool_env, timeout=900)
     assert built.returncode == 0, built.stderr
     done = llmbx("run", *chosen, "--steps", "12", env=tool_env)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -89,7 +104,11 @@ def test_the_mini_trains_inside_the_image_that_was_built_for_it(
     assert result["image"]["digest"].startswith("sha256:")
     assert {"python", *case.packages} <= set(result["versions"])
     assert result["versions"]["python"].startswith(f"{case.python}.")
-    if case.plugin == "nemo":
+    if tool == "apptainer":
+        assert result["versions"]["apptainer"] == apptainer_client.version("apptainer")
+        if RECORD:
+            record(Path(RECORD), Path(built.stdout.strip()), case, result)
+    if case.plugin == "nemo" and not case.recipe:
         listed = json.loads(llmbx("image", "verify", "--format", "json", env=tool_env).stdout)
         assert [row["state"] for row in listed] == ["ok"]
 
@@ -110,3 +129,16 @@ def assert_profiled(folder: Path, read_result: Result) -> None:
     assert len(list((folder / "nsys_profile").glob("*.nsys-rep"))) == 1
     analysis = json.loads((folder / "nsys_profile/analysis.json").read_text())
     assert [step["step"] for step in analysis["steps"]] == [5, 6, 7]
+
+
+def record(file: Path, image: Path, case: Case, result: dict[str, Any]) -> None:
+    """Replace the line of this environment in the file of the last results."""
+    labels = apptainer_client.labels("apptainer", image)
+    lines = [line for line in file.read_text().splitlines() if line[:1] != "#"] if file.exists() else []
+    fields = (
+        labels["org.llmbx.environment"], f"lock {labels['org.llmbx.lock']}", f"Debian {case.suite}",
+        f"Python {result['versions']['python']}", f"Apptainer {result['versions']['apptainer']}",
+        f"{datetime.date.today()}", f"{image.stat().st_size / 1e6:.0f} MB", result["image"]["digest"],
+    )  # fmt: skip
+    kept = [line for line in lines if line.split(",")[0] != fields[0]]
+    file.write_text(HEAD + "\n".join(sorted([*kept, ", ".join(fields)])) + "\n")

@@ -243,8 +243,12 @@ def _add_python(root: Path) -> None:
     shutil.copytree(
         library, root / library.relative_to("/"), ignore=ignore, symlinks=False, ignore_dangling_symlinks=True
     )
-    built = (root / library.relative_to("/") / "lib-dynload").glob("*.so")
-    for needed in {path for file in (program, *built) for path in _needs(file)}:
+    add_libraries(root, program, *(root / library.relative_to("/") / "lib-dynload").glob("*.so"))
+
+
+def add_libraries(root: Path, *programs: Path) -> None:
+    """Copy the shared libraries that programs of this machine need into `root`."""
+    for needed in {path for program in programs for path in _needs(program)}:
         target = root / needed.relative_to("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(needed.resolve(), target)
