@@ -13,7 +13,7 @@ from llmbx.api import InfraError, UsageError
 from llmbx.api.verbs import RunCommand, Workspace, load_workspace, numbers, output, run_options
 
 if TYPE_CHECKING:
-    from llmbx.api import Environment, Image, ImageRequest, Launcher
+    from llmbx.api import Environment, Image, ImageRequest, Launcher, RunSpec
     from llmbx.api.verbs import Profile, Request
 
     from .images.build import Recipe
@@ -144,7 +144,9 @@ def prune(names: tuple[str, ...], days: float | None, dry_run: bool) -> None:
 
 
 @command.command("build", cls=RunCommand)
-@click.option("--base", metavar="IMAGE", help="Base image (reference or file) with the same Python version.")
+@click.option(
+    "--base", metavar="IMAGE", help="Base image (reference or file); for an environment, with its Python version."
+)
 @click.option("--python", "minor", metavar="X.Y", help="Python version of the base, if the environment allows several.")
 @click.option("--print", "print_", is_flag=True, help="Print the image definition, and build nothing.")
 @click.option("--offline", is_flag=True, help="Build the environment from local wheels and caches only.")
@@ -163,33 +165,27 @@ def build(request: Request | None, base: str | None, minor: str | None, print_: 
       llmbx image build llama2 --runtime apptainer --base my-debian.sif --python 3.13
       llmbx image build llama3.1 --gpu-type gb200 --gpus 128 --runtime apptainer --print
     """
-    from .images.build import environment_recipe, recipe_with_nsys
+    from .images.build import recipe_with_nsys, require_base
 
     if request is None or not request.runtime:
         raise UsageError("expected a workload and --runtime docker or apptainer")
     if request.runtime not in BUILDERS:
         raise UsageError(f"--runtime {request.runtime}: images can be built only for docker and apptainer")
+    if base:
+        require_base(base, request.runtime)
     workspace = load_workspace()
     spec = workspace.resolve(request)
     image_request = workspace.plugins.framework(spec.plugin).prepare_image(spec)
+    if spec.gpu_type != "cpu" and (minor or offline):
+        raise UsageError("--python and --offline are for images without a GPU, which are built from an environment")
     if not print_:
         _require_available(request.runtime, workspace)
-    if spec.gpu_type != "cpu":
-        if minor:
-            raise UsageError(
-                "--python selects an environment's Python version: images for GPUs have that of their base"
-            )
-        click.echo(_build(request.runtime, recipe_with_nsys(image_request, base), workspace, print_))
-        return
-    environment = image_request.environment
-    if environment is None:
-        raise UsageError(f"{spec.workload} has no environment for machines without a GPU: there is nothing to build")
-    environment = _for_python(environment, minor) if minor else environment
-    image_request = image_request.replace(environment=environment)
-    builder, install = _builder(workspace), workspace.install.path
-    planned = builder.plan(image_request, install)
-    built = planned if print_ else builder.prepare(image_request, install, _report, offline)
-    click.echo(_build(request.runtime, environment_recipe(environment, built, base), workspace, print_))
+    of = (
+        _environment_recipe(spec, image_request, base, minor, workspace, print_, offline)
+        if spec.gpu_type == "cpu"
+        else recipe_with_nsys(image_request, base)
+    )
+    click.echo(_build(request.runtime, of, workspace, print_))
 
 
 @command.command("export")
@@ -288,6 +284,24 @@ def _settings(workspace: Workspace, request: Request | None = None) -> Container
     return toml_file.convert(
         workspace.plugin_settings("containers", request), ContainerSettings, "settings of containers"
     )
+
+
+def _environment_recipe(
+    spec: RunSpec, image_request: ImageRequest, base: str | None, minor: str | None, workspace: Workspace,
+    print_: bool, offline: bool,
+) -> Recipe:  # fmt: skip
+    """The image of the workload's environment, which is built if it is missing (not with `print_`)."""
+    from .images.build import environment_recipe
+
+    environment = image_request.environment
+    if environment is None:
+        raise UsageError(f"{spec.workload} has no environment for machines without a GPU: there is nothing to build")
+    environment = _for_python(environment, minor) if minor else environment
+    image_request = image_request.replace(environment=environment)
+    builder, install = _builder(workspace), workspace.install.path
+    planned = builder.plan(image_request, install)
+    built = planned if print_ else builder.prepare(image_request, install, _report, offline)
+    return environment_recipe(environment, built, base)
 
 
 def _build(runtime: str, of: Recipe, workspace: Workspace, print_: bool) -> str:

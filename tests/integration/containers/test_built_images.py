@@ -46,8 +46,8 @@ if RECORD:  # too slow for every run of the tests
     CASES += (Case("nemo", "llama3.1", "bookworm", "3.11", ("torch", "nemo-toolkit"), ("--recipe", "nemo2-mini")),)
 
 HEAD = """\
-# Written by `make images`: the images of CPU environments that Apptainer built from cpu.Dockerfile, on a Debian with its
-# own Python. In each of them the mini trained 12 steps afterwards. The lock is the one of the environment at that time.
+# Written by `make images`: the images of CPU environments that Apptainer built from cpu.Dockerfile, on a Debian with
+# its own Python. In each of them the mini trained 12 steps afterwards. The lock is the environment's at that time.
 """
 
 

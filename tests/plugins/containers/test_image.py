@@ -48,10 +48,20 @@ def test_the_definition_of_an_image_has_the_base_of_the_recipe(
     [
         (("grok1", "--runtime", "enroot"), "only for docker and apptainer"),
         (
+            ("grok1", "--runtime", "docker", "--base", "/nowhere/x.tar"),
+            "--base /nowhere/x.tar: the file does not exist",
+        ),
+        (("grok1", "--runtime", "apptainer", "--base", "/x.sqsh"), "a file that ends in .tar or .sif"),
+        (("grok1", "--runtime", "docker", "--base", "/x.sif"), "a file that ends in .tar"),
+        (("grok1", "--runtime", "docker", "--base", "A b"), "'A b' is not an image reference"),
+        (
             ("grok1", "--gpu-type", "h100", "--gpus", "512", "--runtime", "docker", "--python", "3.11"),
             "--python selects",
         ),
-        (("llama2", "--size", "70b-1gpu", "--gpu-type", "h200", "--runtime", "docker"), "has no container image"),
+        (
+            ("llama2", "--size", "70b-1gpu", "--dtype", "fp8", "--gpu-type", "h200", "--runtime", "docker"),
+            "has no container image",
+        ),
     ],
 )
 def test_an_image_that_cannot_be_built_is_refused(

@@ -63,6 +63,19 @@ def recipe_with_nsys(request: ImageRequest, base: str | None = None) -> Recipe:
     return Recipe(reference=rebuilt_reference(reference), dockerfile=dockerfile("gpu", chosen), base=chosen)
 
 
+def require_base(base: str, runtime: str) -> None:
+    """Raise `UsageError` if `base` is a file that `runtime` cannot build on."""
+    if not is_file(base):
+        return
+    suffixes = (".tar",) if runtime == "docker" else (".tar", ".sif")
+    if Path(base).suffix not in suffixes:
+        raise UsageError(
+            f"--base {base}: {runtime} builds on a reference or a file that ends in {' or '.join(suffixes)}"
+        )
+    if not Path(base).is_file():
+        raise UsageError(f"--base {base}: the file does not exist")
+
+
 def build_docker(of: Recipe, install: Path, progress: Progress) -> str:
     """Build the image in the Docker daemon and return its reference. Raises `InfraError` if the build fails."""
     from ..runtimes.docker_store import load, stored
