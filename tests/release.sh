@@ -22,6 +22,8 @@ tag = next(line for line in (dist.read_text("WHEEL") or "").splitlines() if line
 from llmbx_nccltrace import native_engine
 assert not tag.endswith("-any"), "the wheel has no C scanner: build it on a machine with gcc or clang"
 assert native_engine.load(), f"the C scanner does not load ({tag})"
+from llmbx_containers.images.definition import dockerfile
+assert dockerfile("gpu", "registry.example.com/image:1"), "no Dockerfile in the wheel"
 print(f"llmbx {dist.version}: {len(points)} entry points of {len(packages)} packages load; {tag}")
 END
 "$folder/venv/bin/llmbx" --version

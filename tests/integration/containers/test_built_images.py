@@ -138,7 +138,7 @@ def record(file: Path, image: Path, case: Case, result: dict[str, Any]) -> None:
     fields = (
         labels["org.llmbx.environment"], f"lock {labels['org.llmbx.lock']}", f"Debian {case.suite}",
         f"Python {result['versions']['python']}", f"Apptainer {result['versions']['apptainer']}",
-        f"{datetime.date.today()}", f"{image.stat().st_size / 1e6:.0f} MB", result["image"]["digest"],
+        f"{datetime.date.today()}", result["image"]["digest"],
     )  # fmt: skip
     kept = [line for line in lines if line.split(",")[0] != fields[0]]
     file.write_text(HEAD + "\n".join(sorted([*kept, ", ".join(fields)])) + "\n")

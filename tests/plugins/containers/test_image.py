@@ -56,7 +56,7 @@ def test_the_definition_of_an_image_has_the_base_of_the_recipe(
         (("grok1", "--runtime", "docker", "--base", "A b"), "'A b' is not an image reference"),
         (
             ("grok1", "--gpu-type", "h100", "--gpus", "512", "--runtime", "docker", "--python", "3.11"),
-            "--python selects",
+            "--python and --offline",
         ),
         (
             ("llama2", "--size", "70b-1gpu", "--dtype", "fp8", "--gpu-type", "h200", "--runtime", "docker"),
