@@ -37,12 +37,13 @@ def apptainer_definition(dockerfile: str) -> str:
     parser.lines = dockerfile.splitlines(keepends=True)
     parser.parse()
     (stage,) = parser.recipe.values()
+    base = stage.fromHeader = dockerfile.partition("\nFROM ")[2].partition("\n")[0]  # the parser cuts a path at "as "
     # The parser keeps comments as commands, and labels as in the Dockerfile, which Apptainer would read as one label.
     stage.install = [line for line in stage.install if line.strip() and not line.startswith("#")]
     stage.labels = [pair.split("=", 1) for (line,) in stage.labels for pair in shlex.split(line)]
     # The writer adds a script that starts a shell; without it, Apptainer takes over what the base image starts.
     text = SingularityWriter(parser.recipe).convert().partition("\n%runscript")[0]
-    bootstrap = _BOOTSTRAPS.get(Path(stage.fromHeader).suffix, "docker") if is_file(stage.fromHeader) else "docker"
+    bootstrap = _BOOTSTRAPS[Path(base).suffix] if is_file(base) else "docker"
     return f"Bootstrap: {bootstrap}{text.removeprefix('Bootstrap: docker')}\n"
 
 

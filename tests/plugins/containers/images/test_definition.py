@@ -20,8 +20,8 @@ def test_the_definitions_of_both_kinds_of_image(golden: Callable[[str, str], Non
 @pytest.mark.parametrize(("suffix", "bootstrap"), [(".sif", "localimage"), (".tar", "docker-archive")])
 def test_a_base_may_be_a_file(suffix: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    definition = apptainer_definition(dockerfile("cpu", f"./my base{suffix}", **CPU))
-    assert definition.startswith(f"Bootstrap: {bootstrap}\nFrom: {tmp_path}/my base{suffix}\n")
+    definition = apptainer_definition(dockerfile("cpu", f"./as my base{suffix}", **CPU))
+    assert definition.startswith(f"Bootstrap: {bootstrap}\nFrom: {tmp_path}/as my base{suffix}\n")
 
 
 def test_a_loaded_image_replaces_the_file_as_the_base() -> None:
