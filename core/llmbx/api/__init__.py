@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ..checks.base import Check as Check
     from ..checks.base import Evidence as Evidence
     from ..checks.base import NotPossible as NotPossible
-    from ..codec import decode as decode
     from ..codec import convert as convert
+    from ..codec import decode as decode
     from ..codec import decoder as decoder
     from ..config.plugin_settings import Layer as Layer
     from ..config.plugin_settings import settings_of as settings_of

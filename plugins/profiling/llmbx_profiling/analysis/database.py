@@ -96,10 +96,8 @@ class Database:
         if (table, column) not in self._samples:
             last = self._last_row(table)
             spread = ",".join(str(1 + last * i // _SAMPLE) for i in range(_SAMPLE))
-            pairs = self.rows(
-                f"SELECT rowid, {column} FROM {table} WHERE rowid IN ({spread}) AND {column} IS NOT NULL ORDER BY rowid",
-                tuple[int, int],
-            )
+            sample = f"rowid IN ({spread}) AND {column} IS NOT NULL"
+            pairs = self.rows(f"SELECT rowid, {column} FROM {table} WHERE {sample} ORDER BY rowid", tuple[int, int])
             values = [value for _, value in pairs]
             self._samples[table, column] = ([row for row, _ in pairs], values) if values == sorted(values) else ([], [])
         return self._samples[table, column]
