@@ -9,21 +9,10 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from urllib.parse import quote, quote_plus
 
-from .entry.secrets import (
-    _PRIVATE_KEY,
-    _TOKEN,
-    BEGINNINGS,
-    HARMLESS,
-    REDACTED,
-    SECRET,
-    blank,
-    is_secret,
-    recorded,
-    redact,
-)
+from .entry.secrets import HARMLESS, REDACTED, SECRET, blank, is_secret, recorded, redact
 from .errors import UsageError
 
 __all__ = [
@@ -31,8 +20,7 @@ __all__ = [
     "HARMLESS",
     "REDACTED",
     "SECRET",
-    "SHAPES",
-    "URLS",
+    "Finder",
     "blank",
     "encodings",
     "forget",
@@ -57,19 +45,6 @@ _PASSWORD = re.compile(r"(?<=://)[^\s/?#:@]{0,200}:([^\s/?#@]{1,500})@")
 
 SHORTEST = 8
 """Shorter values are not searched for: they would be found in ordinary text."""
-
-SHAPES = (
-    (tuple(beginning.encode() for beginning in BEGINNINGS), re.compile(_TOKEN.encode())),
-    ((b"PRIVATE KEY",), re.compile(_PRIVATE_KEY.encode())),
-)
-"""Expressions for secrets in bytes, each with texts of which a match contains one."""
-
-URLS = re.compile(
-    rb"""https?://(?P<secret>[^\s/?#"'\\@]{1,999})@|(?<=://)(?P<pair>[^\s/?#"'\\:@]{0,200}:[^\s/?#"'\\@]{1,500})@""",
-    re.IGNORECASE,
-)
-"""Users and passwords in URLs."""
-
 
 @functools.lru_cache(maxsize=64)
 def encodings(value: str) -> tuple[str, ...]:
@@ -113,7 +88,7 @@ def secret_names(
                 how = "it is forwarded by name" if name in FORWARDED else "ranks outside of a container inherit it"
                 raise UsageError(f"{what}; export {name} instead ({how})")
             if blank(value) != value:
-                contains = "this URL contains a user or password" if "://" in value else "this value is a token"
+                contains = "this URL contains a user or password" if "://" in value else "this value contains a token or password"
                 raise UsageError(f"{what}, and {contains}; export {name} instead")
     return tuple(name for name in FORWARDED if environ.get(name))
 
@@ -166,12 +141,48 @@ def _overwrite() -> None:
                 ctypes.memset(place + len(name) + 1, ord("*"), len(value))
 
 
-def scrub(text: str, environ: Mapping[str, str]) -> str:
-    """`text` without the values of all `known` secrets in any of their `encodings`, tokens, and passwords in URLs.
+class Finder:
+    """Finds the known secrets of an environment in any of their encodings, and secrets of a known form, in bytes."""
 
-    Values shorter than 8 characters are not replaced.
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        secrets = {name: value for name, value in known(environ).items() if value}
+        texts = {text.encode("utf-8", "surrogateescape") for value in secrets.values() for text in encodings(value)}
+        self._needles = tuple(sorted(texts, key=len))
+        self._numbers = tuple(
+            (_number(name, value), len(value)) for name, value in secrets.items() if _is_number(name, value)
+        )
+
+    def spans(self, data: bytes, continued: bool = False) -> Iterator[tuple[int, int]]:
+        """Where secrets are; two may overlap. `continued` is whether `data` may begin inside of a name."""
+        from .entry import find_secrets
+
+        for needle in self._needles:
+            at = data.find(needle)
+            while at >= 0:
+                yield at, at + len(needle)
+                at = data.find(needle, at + 1)
+        for number, digits in self._numbers:
+            yield from ((found.end() - digits, found.end()) for found in number.finditer(data))
+        yield from find_secrets.spans(data, continued)
+
+
+def _is_number(name: str, value: str) -> bool:
+    from .entry.secret_fields import is_value
+
+    return value.isdigit() and len(value) >= SHORTEST and is_value(name, value)
+
+
+def _number(name: str, value: str) -> re.Pattern[bytes]:
+    """Finds a secret of digits in a line that is about it: alone it may be any figure of a log."""
+    about = f"pass|pwd|secret|cred|auth|login|{re.escape(name)}"
+    return re.compile(rf"(?:{about})[^\n]{{0,80}}?(?<![\w.]){value}(?![\w.])".encode(), re.IGNORECASE)
+
+
+def scrub(text: str, environ: Mapping[str, str]) -> str:
+    """`text` without the values of all `known` secrets in any of their `encodings`, and without `blank`'s secrets.
+
+    Values shorter than 8 characters are replaced only beside their names, and so are numbers.
     """
-    for value in known(environ).values():
-        for form in encodings(value):
-            text = text.replace(form, REDACTED)
-    return blank(text)
+    from .entry.find_secrets import without
+
+    return without(text, REDACTED, Finder(environ).spans)

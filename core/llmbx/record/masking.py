@@ -13,7 +13,8 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ..secrets import SHAPES, URLS, encodings, known
+from ..entry.find_secrets import is_bare
+from ..secrets import Finder
 
 CHUNK = 1 << 20
 OVERLAP = 1 << 14
@@ -38,49 +39,46 @@ class Masker:
     """Finds the secrets of an environment, in any encoding, and tokens of known shapes, in bytes."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        values = {value for value in known(environ).values() if value}
-        self.needles = tuple(
-            sorted({text.encode("utf-8", "surrogateescape") for value in values for text in encodings(value)}, key=len)
-        )
+        self._finder = Finder(environ)
 
-    def spans(self, data: bytes, final: bool = True) -> list[Span]:
-        """Where secrets are in `data`. Without `final`, a token that `data` may cut off is not reported yet."""
-        found = [*self._values(data), *(span for span in _shapes(data) if final or span[1] < len(data))]
-        return [(start, end) for start, end in found if data[start:end].strip(b"*")]
+    def spans(self, data: bytes, final: bool = True, continued: bool = False) -> list[Span]:
+        """Where secrets are in `data`.
 
-    def mask(self, data: bytes, final: bool = True) -> bytes:
+        Without `final`, what `data` may cut off at its end is not reported yet; if `data` continues other data that was
+        masked before, neither is what may be cut off at its beginning.
+        """
+        return [
+            (start, end)
+            for start, end in self._finder.spans(data, continued)
+            if (final or end < len(data)) and (start > 0 or not continued) and data[start:end].strip(b"*")
+        ]
+
+    def mask(self, data: bytes, final: bool = True, continued: bool = False) -> bytes:
         """`data` with `*` in place of every byte of a secret."""
-        spans = self.spans(data, final)
+        spans = self.spans(data, final, continued)
         if not spans:
             return data
         masked = bytearray(data)
         for start, end in spans:
-            masked[start:end] = b"*" * (end - start)
+            masked[start:end] = stars(data, start, end)
         return bytes(masked)
 
     def stream(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Mask consecutive chunks; a secret may be split between two of them."""
-        rest = b""
+        rest, started = b"", False
         for chunk in chunks:
-            data = self.mask(rest + chunk, final=False)
+            data = self.mask(rest + chunk, final=False, continued=started)
+            started = started or len(data) > OVERLAP
             yield data[: max(0, len(data) - OVERLAP)]
             rest = data[max(0, len(data) - OVERLAP) :]
-        yield self.mask(rest)
-
-    def _values(self, data: bytes) -> Iterator[Span]:
-        for needle in self.needles:
-            at = data.find(needle)
-            while at >= 0:
-                yield at, at + len(needle)
-                at = data.find(needle, at + 1)
+        yield self.mask(rest, continued=started)
 
 
-def _shapes(data: bytes) -> Iterator[Span]:
-    for beginnings, pattern in SHAPES:
-        if any(beginning in data for beginning in beginnings):
-            yield from (match.span() for match in pattern.finditer(data))
-    if b"@" in data:
-        yield from (match.span(match.lastgroup or 0) for match in URLS.finditer(data))
+def stars(data: bytes, start: int, end: int) -> bytes:
+    """What is written over a secret; a number of JSON becomes a text, so that the file stays JSON."""
+    if is_bare(data, start, end) and end - start > 2:
+        return b'"%b"' % (b"*" * (end - start - 2))
+    return b"*" * (end - start)
 
 
 class Growing:
@@ -151,12 +149,12 @@ def _mask_from(fd: int, start: int, masker: Masker, final: bool, end: int | None
     at, count = start, 0
     while data := os.pread(fd, CHUNK + OVERLAP if end is None else min(CHUNK + OVERLAP, end - at), at):
         last = len(data) < CHUNK + OVERLAP
-        spans = masker.spans(data, final and last)
+        spans = masker.spans(data, final and last, continued=at > 0)
         if spans:
             writable = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY)  # the same file, also if it was renamed
             try:
                 for begin, end in spans:
-                    os.pwrite(writable, b"*" * (end - begin), at + begin)
+                    os.pwrite(writable, stars(data, begin, end), at + begin)
             finally:
                 os.close(writable)
             count += len(spans)

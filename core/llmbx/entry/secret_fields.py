@@ -1,0 +1,108 @@
+"""Secrets that stand beside their name: `DB_PASSWORD=…`, `"api_key": "…"`, `Authorization: Bearer …`, `--token …`.
+
+A name that only holds a word such as TOKEN or KEY is not enough: what frameworks print is full of them (`eos_token`,
+`tokens_per_second`, `seq_key`). It depends on the name how much a value must look like a secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+from llmbx.entry.secrets import is_secret
+
+PASSWORD = re.compile(
+    r"(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PWD|SECRET|CREDENTIAL|CREDS)S?[0-9]*(?:_VALUE|_TEXT|_B64|_BASE64)?_$|"
+    r"(?:DB|DATABASE|USER|ROOT|ADMIN|SSH|SMTP|MYSQL|SQL|REDIS|LDAP|FTP|PROXY|MAIL|LOGIN|KEY)_?PASS[0-9]*_$"
+)
+"""Names of passwords. A number may be one."""
+
+KEY = re.compile(
+    r"(?:API|APP|ACCESS|ACCOUNT|AUTH|PRIVATE|SECRET|SSH|SIGNING|ENCRYPTION|MASTER|DEPLOY|LICENSE|SHARED|STORAGE|"
+    r"SUBSCRIPTION|CONSUMER|CLIENT)_?KEYS?[0-9]*(?:_DATA|_B64|_BASE64|_PEM)?_$|"
+    r"(?:ACCESS|AUTH|API|APP|BEARER|REFRESH|SESSION|SECURITY|ID|OAUTH|IDENTITY|REGISTRY|PRIVATE|DEPLOY|BOT|USER|LOGIN|"
+    r"HF|HUB|HUGGINGFACE|NGC|GITHUB|GITLAB|GH|SLACK|NPM|PYPI|VAULT|WANDB)_?TOKEN[0-9]*_$|"
+    r"AMZ_(?:SIGNATURE|CREDENTIAL)_$|GOOG_SIGNATURE_$"
+)
+"""Names of keys and tokens that cannot be anything else."""
+
+HEADER = re.compile(r"AUTHORIZATION_$|COOKIES?_$")
+
+SPECIAL = re.compile(
+    r"_(?:EOS|BOS|EOD|EOT|SOS|PAD|UNK|SEP|CLS|MASK|IMAGE|VIDEO|AUDIO|SPECIAL|START|STOP|BEGIN|END|NEXT|LAST|FIRST|PER|"
+    r"SINK|FIM|MAX|MIN|NUM|N|TOTAL|PREFIX|SUFFIX|MIDDLE)_(?:[A-Z0-9]+_){0,3}TOKENS?_"
+)
+"""Names of the tokens of a language model, not of a service."""
+
+PLACEHOLDER = re.compile(
+    r"none|null|nil|true|false|yes|no|on|off|str|string|int|bool|bytes|any|optional|required|unset|empty|default|hidden|"
+    r"redacted|masked|value|missing|invalid|unknown|disabled|enabled|prompt|[x.*•-]+|"
+    r"(?:[a-z]+[_-]){0,5}(?:password|passwd|passphrase|token|key|secret|credential|auth)s?|"
+    r"[a-z_]\w*(?:\.\w+)*\.\w*(?:pass|secret|token|key|cred|auth)\w*|"
+    r"0x[0-9a-f]+|\$[a-z_{(].*|%[(sdr].*|\{.*|<.*|\[.*|\(.*|@.*|[\w.]+[(\[].*|"
+    r"(?:self|args|config|cfg|os|settings|options|kwargs)\..*",
+    re.IGNORECASE,
+)
+"""Values that are no secret: what programs print in place of one, types, variables and source code."""
+
+FOLDER = re.compile(
+    r"(?:~|\.{1,2})?/[a-z0-9_./-]*|(?!.{40}$)/(?:[\w.-]+/){2,}[\w.-]*|/(?:home|root|etc|mnt|opt|var|run|tmp|usr|data|workspace|scratch|lustre|shared?)/.*|"
+    r"[A-Za-z]:\\.*|file:.*"
+)
+"""Paths. The secrets of some services may begin with `/`, but have capitals."""
+
+NUMBER = re.compile(r"[+-]?[0-9][0-9,_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?%?")
+SCHEME = re.compile(rb"(?:bearer|basic|digest|token|negotiate|apikey|api-key|aws4-hmac-sha256)(?:[ \t]+|%20|\+)", re.IGNORECASE)
+RANDOM = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/=_~-]{16,}")
+MIXED = re.compile(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])[A-Za-z0-9+/=_~-]{16,}|[0-9a-f]{32,}|[A-Za-z0-9+/]{16,}={1,2}")
+
+
+def normal(name: str) -> str:
+    """A name in capitals, its words between `_`: `clientSecret` and `client-secret` are `_CLIENT_SECRET_`."""
+    last = re.split(r"[.\s]", name.strip("-._"))[-1]
+    return "_" + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", last).replace("-", "_").strip("_").upper() + "_"
+
+
+def is_value(name: str, value: str) -> bool:
+    """Whether `value`, which stands beside `name`, is a secret."""
+    words = normal(name)
+    if SPECIAL.search(words) or PLACEHOLDER.fullmatch(value) or FOLDER.fullmatch(value):
+        return False
+    variable = name == name.upper()
+    if NUMBER.fullmatch(value):
+        return value.isdigit() and _is_number(words, variable, len(value))
+    if words == "_PWD_":
+        return not variable and len(value) >= 4
+    if PASSWORD.search(words) or (variable and re.search(r"_(?:SSH)?PASS[0-9]*_$", words)):
+        return len(value) >= 4
+    if KEY.search(words):
+        return len(value) >= 8
+    if words == "_AUTH_" or words.endswith("_AUTH_"):
+        return _is_pair(value) or (variable and bool(RANDOM.fullmatch(value)))
+    if HEADER.search(words):
+        return bool(RANDOM.fullmatch(value)) or ("COOKIE" in words and "=" in value and len(value) >= 12)
+    if variable and is_secret(name):
+        return bool(RANDOM.fullmatch(value))
+    return words.endswith(("TOKEN_", "_PAT_", "_JWT_")) and bool(MIXED.fullmatch(value) and RANDOM.fullmatch(value))
+
+
+def _is_number(words: str, variable: bool, digits: int) -> bool:
+    if PASSWORD.search(words) or (variable and words.endswith("_PASS_")):
+        return digits >= 4 and words != "_PWD_"
+    # The numbers of a vocabulary have at most seven digits; counts have a name in the plural.
+    return digits >= 8 and bool(KEY.search(words) or (variable and words.endswith("_TOKEN_")))
+
+
+def _is_pair(value: str) -> bool:
+    """Whether it is `user:password` in base64."""
+    try:
+        text = base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        return False
+    return b":" in text and len(text) >= 3 and text.isascii() and text.decode().isprintable()
+
+
+def is_credential(value: str) -> bool:
+    """Whether the text after `Authorization: Bearer` or another scheme is a credential, not prose."""
+    return not PLACEHOLDER.fullmatch(value) and len(value) >= 4 and (not re.fullmatch(r"[A-Z]?[a-z]+[.,]?", value) or _is_pair(value))
