@@ -46,6 +46,7 @@ _PASSWORD = re.compile(r"(?<=://)[^\s/?#:@]{0,200}:([^\s/?#@]{1,500})@")
 SHORTEST = 8
 """Shorter values are not searched for: they would be found in ordinary text."""
 
+
 @functools.lru_cache(maxsize=64)
 def encodings(value: str) -> tuple[str, ...]:
     """The forms in which a secret's value may be printed, the longest first; empty if it is shorter than 8 characters.
@@ -88,7 +89,11 @@ def secret_names(
                 how = "it is forwarded by name" if name in FORWARDED else "ranks outside of a container inherit it"
                 raise UsageError(f"{what}; export {name} instead ({how})")
             if blank(value) != value:
-                contains = "this URL contains a user or password" if "://" in value else "this value contains a token or password"
+                contains = (
+                    "this URL contains a user or password"
+                    if "://" in value
+                    else "this value contains a token or password"
+                )
                 raise UsageError(f"{what}, and {contains}; export {name} instead")
     return tuple(name for name in FORWARDED if environ.get(name))
 
@@ -167,9 +172,10 @@ class Finder:
 
 
 def _is_number(name: str, value: str) -> bool:
-    from .entry.secret_fields import is_value
+    from .entry.secret_fields import is_value, kind_of
 
-    return value.isdigit() and len(value) >= SHORTEST and is_value(name, value)
+    kind = kind_of(name)
+    return value.isdigit() and len(value) >= SHORTEST and kind is not None and is_value(kind, value)
 
 
 def _number(name: str, value: str) -> re.Pattern[bytes]:

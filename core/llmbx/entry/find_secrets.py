@@ -7,34 +7,41 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from llmbx.entry.secret_fields import SCHEME, is_credential, is_value
-from llmbx.entry.secret_shapes import LONGEST_WORD, PHRASES, TOKENS
+from llmbx.entry.secret_fields import COOKIE, SCHEME, Kind, is_credential, is_value, kind_of
+from llmbx.entry.secret_shapes import DOTTED, FIELDS, LONGEST_WORD, PHRASES, TOKENS, Shape
 
 Span = tuple[int, int]
 
 WORD = bytes(ord("a") if chr(code).isalnum() and code < 128 or code in b"_-" else ord(" ") for code in range(256))
 """Translates the letters of words to `a`, and all else to a space."""
 
+WORDS = bytes(ord("a") if code in b".:~" else letter for code, letter in enumerate(WORD))
+"""The same, with what may stand between two words of a token."""
+
 NAME = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 LONGEST_BEGINNING, LONGEST_NAME, LONGEST_VALUE, LONGEST_KEY = 50, 80, 4000, 12_000
 COLOUR = r"(?:\x1b\[[0-9;]{0,12}m)?"
-FIELDS = tuple(
-    rf"{stem}[a-z0-9_-]{{0,24}}(?P<closed>\\{{0,3}}[\"'`])?[\])]?{COLOUR}[ \t]{{0,40}}"
-    rf"(?P<between>:=|=>|[:=](?!=)|>|->|\.{{3,80}}|,(?=[ \t]{{0,4}}\\{{0,3}}[\"'])){COLOUR}[ \t]{{0,40}}{COLOUR}"
-    r"(?:[bru]{0,2}(?P<open>\\{0,3}[\"'`]))?(?=[^\s\"'`])"
-    for stem in (r"p(?:ass|wd)", r"secret", r"cred", r"auth", r"k(?:ey|en|ie)", r"_(?:pat|jwt)", r"signature")
+FIELD = (
+    rf"[a-z0-9_-]{{0,24}}(?P<closed>\\{{0,3}}[\"'`])?[\])]?{COLOUR}[ \t]{{0,40}}"
+    rf"(?P<between>:=|=>|[:=](?!=)|>|->|\.{{3,80}}|(?<=sshpass) -p[ =]?|,(?=[ \t]{{0,4}}\\{{0,3}}[\"'])){COLOUR}"
+    rf"[ \t]{{0,40}}{COLOUR}(?:[bru]{{0,2}}(?P<open>\\{{0,3}}[\"'`]))?(?=[^\s\"'`])"
 )
-"""A part of a name with a secret, and what stands between the name and its value. In text in small letters."""
+"""The rest of a name, and what stands between the name and its value. In text in small letters."""
 
 OPTIONS = (
     r"--[a-z][a-z0-9_.-]{0,60}(?:[ \t]{1,4}|(?P<closed>\\{0,3}[\"']),?[ \t]{0,4}(?=\\{0,3}[\"']))"
     r"(?P<between>)(?P<open>\\{0,3}[\"'`])?(?=[^\s\"'`-])"
 )
 PEM = rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-PEM_TEXT = re.compile(rb"[A-Za-z0-9+/=\\]{15,}[A-Za-z0-9+/=](?=\r?\n|[\"'\\]|\Z)")
-CUT_OFF = re.compile(rb"(?:[^\n]{0,200}?[A-Za-z0-9+/=]{40,}\r?\n){1,200}")
+KEY_LINE = re.compile(rb"\\[nr]([A-Za-z0-9+/=]{1,200})(?=\\[nr])|([A-Za-z0-9+/=]{16,200})(?=\r?\n|[\"'\\]|\Z)")
+"""A line of a key: of its own, or in a text with escapes."""
+
+SHORT_LINE = re.compile(rb"[A-Za-z0-9+/=]{1,64}\s*")
+CUT_OFF = re.compile(
+    rb"\r?\n(?:[^\n]{0,200}?[A-Za-z0-9+/=]{40,200}\r?\n){1,200}|(?:[A-Za-z0-9+/=]{0,200}\\{1,3}[nr]){1,200}"
+)
 """Lines of a key whose end is missing."""
 
 USER = rb"://([^\s/?#\"'\\<>]{1,999})@(?!sha256:)"
@@ -46,6 +53,8 @@ COOKIES = re.compile(rb"[^\n\"']*")
 SENTENCE = re.compile(rb"[.,]? [A-Za-z]")
 """What follows a word that is no password: `wrong password: try again`."""
 
+SHORT_WORD_ENDS = (b".", b":", b"~")
+ESCAPES = (b"\\", b"%", b"[", b";")
 WRITTEN = re.compile(rb"%[0-9A-Fa-f]{2}|\\[abfnrtv]|[0-9]{0,3}m|[_-]+")
 """What may stand in a word before a token: an encoded character, an escape, the end of a colour code."""
 
@@ -54,13 +63,27 @@ class _Patterns:
     """The compiled expressions. They are made when they are used first: most commands need none."""
 
     def __init__(self) -> None:
-        tokens = "|".join(shape.pattern for shape in TOKENS)
-        self.token = re.compile(f"(?<![A-Za-z0-9_-])(?:{tokens})".encode())
-        self.after = re.compile(tokens.encode())
-        self.phrases = tuple(re.compile(shape.pattern.encode()) for shape in PHRASES)
-        self.fields = tuple(re.compile(field.encode()) for field in FIELDS)
+        firsts = {anchor[0] for shape in TOKENS for anchor in shape.anchors}
+        self.tokens = {ord(first): _any(shape for shape in TOKENS if _begins(shape, first)) for first in firsts}
+        self.other_tokens = _any(shape for shape in TOKENS if not shape.anchors)
+        self.dotted = _any(DOTTED)
+        self.phrases = tuple(
+            re.compile(
+                f"{anchor}{_any(shape for shape in PHRASES if anchor in shape.anchors).pattern.decode()}".encode()
+            )
+            for anchor in dict.fromkeys(anchor for shape in PHRASES for anchor in shape.anchors)
+        )
+        self.fields = tuple(re.compile(f"{field}{FIELD}".encode()) for field in FIELDS)
         self.options = re.compile(OPTIONS.encode())
         self.pem, self.user = re.compile(PEM), re.compile(USER)
+
+
+def _any(shapes: Iterable[Shape]) -> re.Pattern[bytes]:
+    return re.compile(f"(?:{'|'.join(shape.pattern for shape in shapes)})".encode())
+
+
+def _begins(shape: Shape, first: str) -> bool:
+    return any(anchor.startswith(first) for anchor in shape.anchors)
 
 
 _patterns = functools.lru_cache(maxsize=1)(_Patterns)
@@ -71,7 +94,7 @@ def spans(data: bytes, continued: bool = False) -> Iterator[Span]:
     patterns, small = _patterns(), data.lower()
     yield from _tokens(data, patterns)
     for pattern in patterns.phrases:
-        yield from (found.span(pattern.groups) for found in pattern.finditer(small))
+        yield from (found.span(found.lastindex or 0) for found in pattern.finditer(small))
     for pattern in (*patterns.fields, patterns.options):
         yield from _beside_names(data, small, pattern, continued)
     yield from _private_keys(data, patterns)
@@ -104,38 +127,65 @@ def _tokens(data: bytes, patterns: _Patterns) -> Iterator[Span]:
     while at >= 0:
         end = words.find(b" ", at + LONGEST_WORD)
         end = len(data) if end < 0 else end
-        if found := patterns.token.match(data, at) or _inside(data, at, patterns):
+        if found := _token(data, at, patterns):
             yield found.span()
-        at = words.find(run, max(end, found.end() if found else 0))
+            end = max(end, found.end())
+        at = words.find(run, end)
 
 
-def _inside(data: bytes, at: int, patterns: _Patterns) -> re.Match[bytes] | None:
-    """A token that begins after an escape at the beginning of a word, or before the word: `\\nhf_…`, `hvs.…`."""
+def _token(data: bytes, at: int, patterns: _Patterns) -> re.Match[bytes] | None:
+    """A token at the beginning of a long word, after an escape there (`\\nhf_…`), or before the word (`hvs.…`)."""
     begin = at
-    if data[at - 1 : at] in (b".", b":", b"~"):
-        while begin > max(0, at - LONGEST_BEGINNING) and (data[begin - 1] in NAME or data[begin - 1] in b":~"):
-            begin -= 1
-    if data[begin - 1 : begin] in (b"\\", b"%", b"[", b";", b"") or data[begin : begin + 1] in (b"_", b"-"):
+    if data[at - 1 : at] in SHORT_WORD_ENDS:
+        before = data[max(0, at - LONGEST_BEGINNING) : at]
+        begin = at - len(before) + before.translate(WORDS).rfind(b" ") + 1
+    if data[begin - 1 : begin] in ESCAPES or data[begin : begin + 1] in (b"_", b"-"):
         written = WRITTEN.match(data, max(0, begin - 1)) or WRITTEN.match(data, begin)
-        if written and (found := patterns.after.match(data, written.end())):
-            return found if found.end() > at else None
-    if begin < at:
-        return next((found for found in patterns.token.finditer(data, begin, at + LONGEST_KEY) if found.end() > at), None)
-    return None
+        start = written.end() if written else begin
+        if start != at and (found := _token_at(data, start, patterns) or patterns.dotted.match(data, start)):
+            return found
+    while begin < at:
+        if found := patterns.dotted.match(data, begin):
+            return found
+        begin = data.find(b":", begin, at) + 1 or at
+    return _token_at(data, at, patterns)
+
+
+def _token_at(data: bytes, at: int, patterns: _Patterns) -> re.Match[bytes] | None:
+    pattern = patterns.tokens.get(data[at]) if at < len(data) else None
+    return (pattern and pattern.match(data, at)) or patterns.other_tokens.match(data, at)
 
 
 def _beside_names(data: bytes, small: bytes, pattern: re.Pattern[bytes], continued: bool) -> Iterator[Span]:
+    done = 0
     for found in pattern.finditer(small):
         begin = found.start()
         while begin > 0 and data[begin - 1] in NAME and found.start() - begin < LONGEST_NAME:
             begin -= 1
-        name = NAMED.match(data, begin)
-        if name is None or (continued and begin == 0) or data[begin - 1 : begin] == b"/":
+        named = NAMED.match(data, begin)
+        if named is None or begin < done or (continued and begin == 0) or data[begin - 1 : begin] == b"/":
             continue
-        quote = found["open"] or (b"" if found["closed"] else QUOTE.match(data[begin - 1 : begin])[0])
-        span = _secret(name[0].decode(), data, _value(data, found.end(), quote), found["between"])
+        kind = kind_of(named[0].decode())
+        if kind is None:
+            continue
+        before = data[begin - 1 : begin]
+        quote = found["open"] or (before if before in (b'"', b"'") and not found["closed"] else b"")
+        start, end = _value(data, found.end(), quote)
+        done = 0 if quote else end
+        if found["between"] == b"," and not any(char in b"0123456789" for char in data[start:end]):
+            continue  # a list of names
+        span = _credential(data, start, end) if named[0].lower().endswith(b"authorization") else None
+        prose = found["between"] == b":" and _is_prose(data, begin, start, end)
+        if span is None and not prose:
+            span = _secret(kind, data, start, end)
         if span is not None:
             yield span
+
+
+def _is_prose(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Whether words after a colon are a sentence's, as in `wrong password: try again`."""
+    words = data[start:end].replace(b"_", b"").isalpha()
+    return words and bool(SENTENCE.match(data, end) or data[begin - 2 : begin - 1].isalpha() and data[begin - 1] == 32)
 
 
 def _value(data: bytes, start: int, quote: bytes) -> Span:
@@ -153,24 +203,23 @@ def _value(data: bytes, start: int, quote: bytes) -> Span:
     return start, cut.start() if cut else plain.end()
 
 
-def _secret(name: str, data: bytes, value: Span, between: bytes) -> Span | None:
-    """The part of a value that is a secret."""
-    start, end = value
-    text = data[start:end]
-    if text.startswith(b"-----BEGIN") or (between == b"," and not any(char in b"0123456789" for char in text)):
+def _credential(data: bytes, start: int, end: int) -> Span | None:
+    """The part of a header that follows `Bearer` or another scheme."""
+    scheme = SCHEME.match(data, start)
+    if scheme is None:
         return None
-    if name.lower().endswith("authorization") and (scheme := SCHEME.match(data, start)):
-        start = scheme.end()
-        if end <= start:
-            credential = UNQUOTED.match(data, start)
-            end = credential.end() if credential else start
-        return (start, end) if is_credential(data[start:end].decode("latin-1")) else None
-    if name.lower().endswith("cookie") and b"=" in text:
-        rest = COOKIES.match(data, start)
-        end = rest.end() if rest else end
-    if between == b":" and text.isalpha() and SENTENCE.match(data, end):
-        return None
-    return (start, end) if is_value(name, text.decode("utf-8", "replace")) else None
+    start = scheme.end()
+    if end <= start:  # it was not in quotes
+        credential = UNQUOTED.match(data, start)
+        end = credential.end() if credential else start
+    return (start, end) if is_credential(data[start:end].decode("latin-1")) else None
+
+
+def _secret(kind: Kind, data: bytes, start: int, end: int) -> Span | None:
+    if kind.form is COOKIE and (rest := COOKIES.match(data, start)):
+        end = rest.end()
+    text = data[start:end].decode("utf-8", "replace")
+    return (start, end) if is_value(kind, text) and not text.startswith("-----BEGIN") else None
 
 
 def _private_keys(data: bytes, patterns: _Patterns) -> Iterator[Span]:
@@ -178,12 +227,14 @@ def _private_keys(data: bytes, patterns: _Patterns) -> Iterator[Span]:
     for begin in patterns.pem.finditer(data):
         first, end = begin.end(), data.find(b"-----END", begin.end(), begin.end() + LONGEST_KEY)
         if end < 0:
-            lines = CUT_OFF.match(data, data.find(b"\n", first) + 1) if data[first : first + 2].strip() == b"" else None
-            end = lines.end() if lines else first + len(re.match(rb"[A-Za-z0-9+/=\\]*", data[first:])[0])
-        yield from (found.span() for found in PEM_TEXT.finditer(data, first, end))
-        column = begin.start() - (data.rfind(b"\n", 0, begin.start()) + 1)
-        short = re.compile(rb"(?<=\n)[^\n]{%d}([A-Za-z0-9+/=]{1,64})\r?(?=\n)" % min(column, 500))
-        yield from (found.span(1) for found in short.finditer(data, first, end))
+            whole = CUT_OFF.match(data, first, first + LONGEST_KEY)
+            end = whole.end() if whole else first
+        yield from (found.span(found.lastindex or 0) for found in KEY_LINE.finditer(data, first, end))
+        prefix, at = begin.start() - (data.rfind(b"\n", 0, begin.start()) + 1), first
+        for line in data[first:end].splitlines(keepends=True):
+            if SHORT_LINE.fullmatch(line, prefix):
+                yield at + prefix, at + len(line.rstrip())
+            at += len(line)
 
 
 def _users(data: bytes, patterns: _Patterns) -> Iterator[Span]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import re
+from typing import NamedTuple
 
 from llmbx.entry.secrets import is_secret
 
@@ -26,8 +28,6 @@ KEY = re.compile(
     r"AMZ_(?:SIGNATURE|CREDENTIAL)_$|GOOG_SIGNATURE_$"
 )
 """Names of keys and tokens that cannot be anything else."""
-
-HEADER = re.compile(r"AUTHORIZATION_$|COOKIES?_$")
 
 SPECIAL = re.compile(
     r"_(?:EOS|BOS|EOD|EOT|SOS|PAD|UNK|SEP|CLS|MASK|IMAGE|VIDEO|AUDIO|SPECIAL|START|STOP|BEGIN|END|NEXT|LAST|FIRST|PER|"
@@ -53,9 +53,14 @@ FOLDER = re.compile(
 """Paths. The secrets of some services may begin with `/`, but have capitals."""
 
 NUMBER = re.compile(r"[+-]?[0-9][0-9,_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?%?")
-SCHEME = re.compile(rb"(?:bearer|basic|digest|token|negotiate|apikey|api-key|aws4-hmac-sha256)(?:[ \t]+|%20|\+)", re.IGNORECASE)
+SCHEME = re.compile(
+    rb"(?:bearer|basic|digest|token|negotiate|apikey|api-key|aws4-hmac-sha256)(?:[ \t]+|%20|\+)", re.IGNORECASE
+)
 RANDOM = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/=_~-]{16,}")
-MIXED = re.compile(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])[A-Za-z0-9+/=_~-]{16,}|[0-9a-f]{32,}|[A-Za-z0-9+/]{16,}={1,2}")
+MIXED = re.compile(
+    r"(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?:(?=[^A-Z]*[A-Z])[A-Za-z0-9+/=_~-]{16,}|[0-9a-f]{32,}|[A-Za-z0-9+/]{16,}={1,2})"
+)
+COOKIE = re.compile(r"(?=[^0-9]*[0-9])[^=\s]{1,200}=[^\n]{8,}")
 
 
 def normal(name: str) -> str:
@@ -64,34 +69,49 @@ def normal(name: str) -> str:
     return "_" + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", last).replace("-", "_").strip("_").upper() + "_"
 
 
-def is_value(name: str, value: str) -> bool:
-    """Whether `value`, which stands beside `name`, is a secret."""
-    words = normal(name)
-    if SPECIAL.search(words) or PLACEHOLDER.fullmatch(value) or FOLDER.fullmatch(value):
-        return False
-    variable = name == name.upper()
-    if NUMBER.fullmatch(value):
-        return value.isdigit() and _is_number(words, variable, len(value))
-    if words == "_PWD_":
-        return not variable and len(value) >= 4
+class Kind(NamedTuple):
+    """What a name says about its value."""
+
+    shortest: int = 0
+    """Length from which on any value is a secret; 0 if it must look like one."""
+    digits: int = 0
+    """Length from which on a number is a secret; 0 if none is."""
+    form: re.Pattern[str] | None = None
+    """What a value must look like otherwise."""
+    pair: bool = False
+    """Whether the value is a user and password in base64."""
+
+
+@functools.lru_cache(maxsize=4096)
+def kind_of(name: str) -> Kind | None:
+    """What the value beside a name may be; None if it is no secret, whatever it is."""
+    words, variable = normal(name), name == name.upper()
+    if SPECIAL.search(words) or (words == "_PWD_" and variable):
+        return None
     if PASSWORD.search(words) or (variable and re.search(r"_(?:SSH)?PASS[0-9]*_$", words)):
-        return len(value) >= 4
+        return Kind(shortest=8 if "CRED" in words else 4, digits=4)
     if KEY.search(words):
-        return len(value) >= 8
-    if words == "_AUTH_" or words.endswith("_AUTH_"):
-        return _is_pair(value) or (variable and bool(RANDOM.fullmatch(value)))
-    if HEADER.search(words):
-        return bool(RANDOM.fullmatch(value)) or ("COOKIE" in words and "=" in value and len(value) >= 12)
-    if variable and is_secret(name):
-        return bool(RANDOM.fullmatch(value))
-    return words.endswith(("TOKEN_", "_PAT_", "_JWT_")) and bool(MIXED.fullmatch(value) and RANDOM.fullmatch(value))
+        return Kind(shortest=8, digits=8)
+    if words.endswith("_AUTH_"):
+        return Kind(pair=True, form=RANDOM if variable else None)
+    if words.endswith("AUTHORIZATION_"):
+        return Kind(form=RANDOM)
+    if words.endswith(("_COOKIE_", "_COOKIES_")):
+        return Kind(form=COOKIE)
+    if variable and is_secret(name):  # the numbers of a vocabulary have seven digits at most; counts are in the plural
+        return Kind(form=RANDOM, digits=8 if words.endswith("_TOKEN_") else 0)
+    return Kind(form=MIXED) if words.endswith(("TOKEN_", "_PAT_", "_JWT_")) else None
 
 
-def _is_number(words: str, variable: bool, digits: int) -> bool:
-    if PASSWORD.search(words) or (variable and words.endswith("_PASS_")):
-        return digits >= 4 and words != "_PWD_"
-    # The numbers of a vocabulary have at most seven digits; counts have a name in the plural.
-    return digits >= 8 and bool(KEY.search(words) or (variable and words.endswith("_TOKEN_")))
+def is_value(kind: Kind, value: str) -> bool:
+    """Whether `value`, which stands beside a name of this kind, is a secret."""
+    if NUMBER.fullmatch(value):
+        return value.isdigit() and 0 < kind.digits <= len(value)
+    if PLACEHOLDER.fullmatch(value) or FOLDER.fullmatch(value):
+        return False
+    if kind.shortest:
+        return len(value) >= kind.shortest
+    return (kind.pair and _is_pair(value)) or (kind.form is not None and bool(kind.form.fullmatch(value)))
 
 
 def _is_pair(value: str) -> bool:
@@ -105,4 +125,8 @@ def _is_pair(value: str) -> bool:
 
 def is_credential(value: str) -> bool:
     """Whether the text after `Authorization: Bearer` or another scheme is a credential, not prose."""
-    return not PLACEHOLDER.fullmatch(value) and len(value) >= 4 and (not re.fullmatch(r"[A-Z]?[a-z]+[.,]?", value) or _is_pair(value))
+    return (
+        not PLACEHOLDER.fullmatch(value)
+        and len(value) >= 4
+        and (not re.fullmatch(r"[A-Z]?[a-z]+[.,]?", value) or _is_pair(value))
+    )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Shape(NamedTuple):
-    """A form of secrets: the texts of which each match contains one, and an expression for bytes."""
+    """A form of secrets: the texts with one of which each match begins (any text if there are none), and an expression."""
 
     name: str
     anchors: tuple[str, ...]
@@ -71,14 +71,12 @@ TOKENS = (
     Shape("Google OAuth client", ("GOCSPX-",), r"GOCSPX-[A-Za-z0-9_-]{24,}", "service"),
     Shape("Alibaba", ("LTAI",), rf"LTAI{DIGIT}[A-Za-z0-9]{{16,24}}{END}", "gitleaks alibaba-access-key-id"),
     Shape("DigitalOcean", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[por]_v1_[0-9a-f]{40,}", "gitleaks digitalocean-pat"),
-    Shape("Cloudflare origin", ("v1.0-",), r"v1\.0-[0-9a-f]{24}-[0-9a-f]{100,}", "gitleaks cloudflare-origin-ca-key"),
     Shape("Heroku", ("HRKU-",), r"HRKU-[A-Za-z0-9_-]{36,}", "gitleaks heroku-api-key-v2"),
     Shape("Fly", ("fo1_", "fm1", "fm2_"), r"(?:fo1_[A-Za-z0-9_-]{40,}|fm[12][ar]?_[A-Za-z0-9+/]{80,}={0,3})",
           "gitleaks flyio-access-token"),
     Shape("PlanetScale", ("pscale_",), r"pscale_(?:tkn|oauth|pw)_[A-Za-z0-9_=.-]{30,}",
           "gitleaks planetscale-password"),
     Shape("Pulumi", ("pul-",), rf"pul-[0-9a-f]{{40}}{END}", "gitleaks pulumi-api-token"),
-    Shape("OpenShift", ("sha256~",), r"sha256~[A-Za-z0-9_-]{43}", "gitleaks openshift-user-token"),
     Shape("Tailscale", ("tskey-",), r"tskey-[a-z]{2,10}-[A-Za-z0-9-]{20,}", "service"),
     Shape("Prefect", ("pnu_", "pnb_"), rf"pn[ub]_[A-Za-z0-9]{{36}}{END}", "gitleaks prefect-api-token"),
     # Monitoring
@@ -87,9 +85,30 @@ TOKENS = (
     Shape("New Relic", ("NRAK-", "NRII-", "NRJS-", "NRAA-"), r"NR(?:AK|II|JS|AA)-[A-Za-z0-9-]{19,}",
           "gitleaks new-relic-user-api-key"),
     Shape("Sentry", ("sntrys_", "sntryu_"), r"sntry[su]_[A-Za-z0-9+/=_]{40,}", "gitleaks sentry-org-token"),
-    Shape("Dynatrace", ("dt0c01.", "dt0s"), r"dt0[a-z][0-9]{2}\.[A-Za-z0-9]{8,24}\.[A-Za-z0-9]{60,}",
-          "gitleaks dynatrace-api-token"),
-    # Vaults
+    # Vaults and keys
+    Shape("1Password", ("ops_eyJ",), r"ops_eyJ[A-Za-z0-9+/]{100,}={0,3}", "gitleaks 1password-service-account-token"),
+    Shape("age", ("AGE-SECRET-KEY-1",), r"AGE-SECRET-KEY-1[A-Z0-9]{50,}", "gitleaks age-secret-key"),
+    # Messages, mail and payment
+    Shape("Slack", ("xox", "xapp-", "xwfp-"), r"(?:xox[a-z](?:\.xox[a-z])?-|xapp-|xwfp-)[A-Za-z0-9-]{10,}",
+          "gitleaks slack-bot-token, …"),
+    Shape("Twilio", ("SK",), rf"SK[0-9a-f]{{32}}{END}", "gitleaks twilio-api-key"),
+    Shape("Brevo", ("xkeysib-",), r"xkeysib-[0-9a-f]{40,}-[A-Za-z0-9]{16}", "gitleaks sendinblue-api-token"),
+    Shape("Mailchimp", (), rf"[0-9a-f]{{32}}-us[0-9]{{1,2}}{END}", "detect-secrets mailchimp"),
+    Shape("Stripe", ("rk_", "sk_", "whsec_"),
+          r"(?:[rs]k_(?:live|test|prod)_|whsec_)[A-Za-z0-9+/]{16,}", "gitleaks stripe-access-token"),
+    Shape("Square", ("sq0",), r"sq0[a-z]{3}-[A-Za-z0-9_-]{22,}", "gitleaks square-access-token"),
+    Shape("Shopify", ("shpat_", "shpca_", "shppa_", "shpss_"), r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
+          "gitleaks shopify-access-token, …"),
+    # Work
+    Shape("Linear", ("lin_api_",), r"lin_(?:api|oauth)_[A-Za-z0-9]{30,}", "gitleaks linear-api-key"),
+    Shape("Notion", ("ntn_",), r"ntn_[0-9]{8,}[A-Za-z0-9]{30,}", "gitleaks notion-api-token"),
+    Shape("Postman", ("PMAK-",), r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}", "gitleaks postman-api-token"),
+    Shape("Figma", ("figd_",), r"figd_[A-Za-z0-9_-]{36,}", "service"),
+)  # fmt: skip
+"""Tokens that begin a word, with a prefix of their own."""
+
+DOTTED = (
+    Shape("Cloudflare origin", ("v1.0-",), r"v1\.0-[0-9a-f]{24}-[0-9a-f]{100,}", "gitleaks cloudflare-origin-ca-key"),
     Shape("Vault", ("hvs.", "hvb.", "hvr."), r"hv[sbr]\.[A-Za-z0-9_-]{20,}", "gitleaks vault-service-token"),
     Shape("Vault before 1.10", ("s.", "b.", "r."), rf"[sbr]\.{DIGIT}{CAPITAL}[A-Za-z0-9]{{24}}(?![A-Za-z0-9_.(-])",
           "gitleaks vault-service-token"),
@@ -97,47 +116,37 @@ TOKENS = (
           "gitleaks hashicorp-tf-api-token"),
     Shape("Doppler", ("dp.",), r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}",
           "gitleaks doppler-api-token"),
-    Shape("1Password", ("ops_eyJ",), r"ops_eyJ[A-Za-z0-9+/]{100,}={0,3}", "gitleaks 1password-service-account-token"),
-    Shape("age", ("AGE-SECRET-KEY-1",), r"AGE-SECRET-KEY-1[A-Z0-9]{50,}", "gitleaks age-secret-key"),
-    # Messages, mail and payment
-    Shape("Slack", ("xox", "xapp-", "xwfp-"), r"(?:xox[a-z](?:\.xox[a-z])?-|xapp-|xwfp-)[A-Za-z0-9-]{10,}",
-          "gitleaks slack-bot-token, …"),
+    Shape("Dynatrace", ("dt0c01.", "dt0s"), r"dt0[a-z][0-9]{2}\.[A-Za-z0-9]{8,24}\.[A-Za-z0-9]{60,}",
+          "gitleaks dynatrace-api-token"),
     Shape("Discord", (), rf"[MNO]{DIGIT}[A-Za-z0-9_-]{{23,27}}\.[A-Za-z0-9_-]{{6}}\.[A-Za-z0-9_-]{{27,40}}",
           "detect-secrets discord"),
-    Shape("Telegram", (":AA",), r"[0-9]{8,11}:AA[A-Za-z0-9_-]{32,34}", "gitleaks telegram-bot-api-token"),
-    Shape("Twilio", ("SK",), rf"SK[0-9a-f]{{32}}{END}", "gitleaks twilio-api-key"),
+    Shape("Telegram", (":AA",), r"(?:bot)?[0-9]{8,11}:AA[A-Za-z0-9_-]{32,34}", "gitleaks telegram-bot-api-token"),
     Shape("SendGrid", ("SG.",), r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", "gitleaks sendgrid-api-token"),
-    Shape("Brevo", ("xkeysib-",), r"xkeysib-[0-9a-f]{40,}-[A-Za-z0-9]{16}", "gitleaks sendinblue-api-token"),
-    Shape("Mailchimp", ("-us",), rf"[0-9a-f]{{32}}-us[0-9]{{1,2}}{END}", "detect-secrets mailchimp"),
-    Shape("Stripe", ("k_live_", "k_test_", "k_prod_", "whsec_"),
-          r"(?:[rs]k_(?:live|test|prod)_|whsec_)[A-Za-z0-9+/]{16,}", "gitleaks stripe-access-token"),
-    Shape("Square", ("sq0",), r"sq0[a-z]{3}-[A-Za-z0-9_-]{22,}", "gitleaks square-access-token"),
-    Shape("Shopify", ("shpat_", "shpca_", "shppa_", "shpss_"), r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
-          "gitleaks shopify-access-token, …"),
     Shape("Google access", ("ya29.",), r"ya29\.[A-Za-z0-9_-]{20,}", "service"),
-    # Work
-    Shape("Linear", ("lin_api_",), r"lin_(?:api|oauth)_[A-Za-z0-9]{30,}", "gitleaks linear-api-key"),
-    Shape("Notion", ("ntn_",), r"ntn_[0-9]{8,}[A-Za-z0-9]{30,}", "gitleaks notion-api-token"),
-    Shape("Postman", ("PMAK-",), r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}", "gitleaks postman-api-token"),
     Shape("Airtable", ("pat",), r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", "gitleaks airtable-personnal-access-token"),
-    Shape("Figma", ("figd_",), r"figd_[A-Za-z0-9_-]{36,}", "service"),
+    Shape("OpenShift", ("sha256~",), r"sha256~[A-Za-z0-9_-]{43}", "gitleaks openshift-user-token"),
     Shape("Azure client", ("Q~",), r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}", "gitleaks azure-ad-client-secret"),
 )  # fmt: skip
-"""Tokens that begin a word, with a prefix of their own."""
+"""Tokens whose long word comes after a short one and `.`, `:` or `~`."""
 
 PHRASES = (
-    Shape("JSON Web Token", ("eyj",), r"eyj[a-z0-9_-]{8,}\.[a-z0-9_-]{8,}\.[a-z0-9_-]{8,}", "gitleaks jwt"),
-    Shape("Bearer", ("bearer ",), r"bearer[ \t]+(?=[a-z._~+/=-]{0,80}[0-9])([a-z0-9._~+/=-]{16,})", "RFC 6750"),
-    Shape("Slack, Discord and Teams hooks", ("hook",),
-          r"hooks?(?:\.slack\.com/(?:services|workflows|triggers)/|s/[0-9]{15,20}/|b2/)([a-z0-9@/_-]{24,})",
+    Shape("JSON Web Token", ("eyj",),
+          r"(?:(?<![a-z0-9_-]eyj)|(?<=\\[nrt]eyj)|(?<=[0-9]meyj)|(?<=%[0-9a-f]{2}eyj))"
+          r"[a-z0-9_-]{8,2000}\.[a-z0-9_-]{8,4000}\.[a-z0-9_-]{8,2000}", "gitleaks jwt"),
+    Shape("Bearer", ("bearer ",), r"[ \t]{0,9}(?=[a-z._~+/=-]{0,80}[0-9])([a-z0-9._~+/=-]{16,})", "RFC 6750"),
+    Shape("hooks of Slack, Discord and Teams", ("hook",),
+          r"s?(?:\.slack\.com/(?:services|workflows|triggers)/|s/[0-9]{15,20}/|b2/)([a-z0-9@/_-]{24,})",
           "gitleaks slack-webhook-url, microsoft-teams-webhook"),
-    Shape("signed link", ("sig",),
-          r"(?:sig(?:nature)?)(?:=|%3d)(?=[a-z%_/+-]{0,80}[0-9])([a-z0-9%_/+-]{20,}={0,2})", "detect-secrets azure"),
-    Shape("password of curl", ("curl ",), r"curl [^\n]{0,300}?(?:-u|--user)[ =]?[\"']?[a-z0-9_.@-]{1,99}:([^\s\"']{3,200})",
+    Shape("signed link", ("sig",), r"(?:nature)?(?:=|%3d)(?=[a-z%_/+-]{0,80}[0-9])([a-z0-9%_/+-]{20,}={0,2})", "service"),
+    Shape("curl", ("curl ",), r"[^\n]{0,300}?(?:-u|--user)[ =]?[\"']?[a-z0-9_.@-]{1,99}:([^\s\"']{3,200})",
           "gitleaks curl-auth-user"),
-    Shape("password of a login", ("login ",), r"login (?<=docker login |podman login )[^\n]{0,200}?(?<= )-p[ =]?[\"']?(?![\"'$<*/-])([^\s\"']{4,200})", "service"),
-    Shape("W&B login", ("wandb login",), r"wandb login (?:--relogin )?([0-9a-f]{40})(?![0-9a-f])", "service"),
-    Shape("password of a host", ("login ",), r"login\s{1,9}[^\s]{1,99}\s{1,9}password\s{1,9}(\"[^\"\n]{1,500}\"|[^\s\"'`]{1,500})", "netrc(5)"),
-    Shape("sshpass", ("sshpass ",), r"sshpass -p[ =]?[\"']?([^\s\"']{1,200})", "sshpass(1)"),
+    Shape("login to a registry", ("login ",),
+          r"(?<=docker login |podman login )[^\n]{0,200}?(?<= )-p[ =]?[\"']?(?![\"'$<*/-])([^\s\"']{4,200})", "service"),
+    Shape("login of W&B", ("login ",), r"(?<=wandb login )(?:--relogin )?([0-9a-f]{40})(?![0-9a-f])", "service"),
+    Shape("login to a host", ("login ",), r"\s{0,9}\S{1,99}\s{1,9}password\s{1,9}(\"[^\"\n]{1,500}\"|[^\s\"'`]{1,500})",
+          "netrc(5)"),
 )  # fmt: skip
-"""Secrets that their surroundings tell. They are searched for in text in small letters; a group is the secret."""
+"""Secrets that their surroundings tell. The expression is for what follows the anchor, in small letters."""
+
+FIELDS = ("p(?:ass|wd)", "secret", "cred", "auth", r"k(?:ey|en(?!s_|s/|iz)|ie)", "_(?:pat|jwt)")
+"""Parts of the names of fields that may hold a secret: `secret_fields` decides. They are fast to search for."""
