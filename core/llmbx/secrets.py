@@ -43,6 +43,8 @@ _USER_OF_IMAGE = re.compile(r"[^/\s@:]{1,99}:[^/\s@]{1,200}@(?!sha256:)")
 
 _PASSWORD = re.compile(r"(?<=://)[^\s/?#:@]{0,200}:([^\s/?#@]{1,500})@")
 
+_FIGURE = re.compile(r"[+-]?[0-9][0-9,_.]*(?:[eE][+-]?[0-9]+)?")
+
 SHORTEST = 8
 """Shorter values are not searched for: they would be found in ordinary text."""
 
@@ -54,7 +56,7 @@ def encodings(value: str) -> tuple[str, ...]:
     As it is, in JSON, in a URL, in a quoted shell word, in hexadecimal digits, and in base64 at each of the three
     positions that it may have in an encoded text; each line of a value with several lines.
     """
-    if len(value) < SHORTEST or value.isdigit():  # digits are in every number of a record
+    if len(value) < SHORTEST or _FIGURE.fullmatch(value):  # it may be in any record
         return ()
     data = value.encode("utf-8", "surrogateescape")
     found = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
@@ -180,8 +182,8 @@ def _is_number(name: str, value: str) -> bool:
 
 def _number(name: str, value: str) -> re.Pattern[bytes]:
     """Finds a secret of digits in a line that is about it: alone it may be any figure of a log."""
-    about = f"pass|pwd|secret|cred|auth|login|{re.escape(name)}"
-    return re.compile(rf"(?:{about})[^\n]{{0,80}}?(?<![\w.]){value}(?![\w.])".encode(), re.IGNORECASE)
+    about = f"passw|passphrase|pwd|secret|credential|auth|login|{re.escape(name)}"
+    return re.compile(rf"(?:{about})[^\n]{{0,80}}?(?<![\w.]){value}(?!\w|\.[0-9])".encode(), re.IGNORECASE)
 
 
 def scrub(text: str, environ: Mapping[str, str]) -> str:

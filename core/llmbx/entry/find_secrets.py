@@ -21,6 +21,9 @@ WORDS = bytes(ord("a") if code in b".:~" else letter for code, letter in enumera
 """The same, with what may stand between two words of a token."""
 
 NAME = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+SHORTEST_NUMBER = 8
+"""A shorter number in JSON may be a word's number in the file of a tokenizer."""
+
 LONGEST_BEGINNING, LONGEST_NAME, LONGEST_VALUE, LONGEST_KEY = 50, 80, 4000, 12_000
 COLOUR = r"(?:\x1b\[[0-9;]{0,12}m)?"
 FIELD = (
@@ -50,7 +53,7 @@ CUT = re.compile(rb"\\[nrt\"']|[,;&][ ]?[A-Za-z_][A-Za-z0-9_.-]{0,60}[=:]|[,;)\]
 NAMED = re.compile(rb"[A-Za-z0-9_.-]{1,200}")
 QUOTE = re.compile(rb"[\"']?")
 COOKIES = re.compile(rb"[^\n\"']*")
-SENTENCE = re.compile(rb"[.,]? [A-Za-z]")
+SENTENCE = re.compile(rb"[.,]? [A-Za-z=]")
 """What follows a word that is no password: `wrong password: try again`."""
 
 SHORT_WORD_ENDS = (b".", b":", b"~")
@@ -175,7 +178,7 @@ def _beside_names(data: bytes, small: bytes, pattern: re.Pattern[bytes], continu
         if found["between"] == b"," and not any(char in b"0123456789" for char in data[start:end]):
             continue  # a list of names
         span = _credential(data, start, end) if named[0].lower().endswith(b"authorization") else None
-        prose = found["between"] == b":" and _is_prose(data, begin, start, end)
+        prose = found["between"] == b":" and not quote and _is_prose(data, begin, start, end)
         if span is None and not prose:
             span = _secret(kind, data, start, end)
         if span is not None:
@@ -185,15 +188,16 @@ def _beside_names(data: bytes, small: bytes, pattern: re.Pattern[bytes], continu
 def _is_prose(data: bytes, begin: int, start: int, end: int) -> bool:
     """Whether words after a colon are a sentence's, as in `wrong password: try again`."""
     words = data[start:end].replace(b"_", b"").isalpha()
-    return words and bool(SENTENCE.match(data, end) or data[begin - 2 : begin - 1].isalpha() and data[begin - 1] == 32)
+    apart = data[start - 1 : start] != b":" and not (data[begin - 2 : begin - 1].isalpha() and data[begin - 1] == 32)
+    return words and not (apart and not SENTENCE.match(data, end))
 
 
 def _value(data: bytes, start: int, quote: bytes) -> Span:
     """Where the value is: up to the quote that began it or the whole assignment, or up to what ends a word."""
     if quote:
         end, line = (data.find(text, start, start + LONGEST_VALUE) for text in (quote, b"\n"))
-        while len(quote) == 1 and end > 0 and data[end - 1 : end] == b"\\" and data[end - 2 : end - 1] != b"\\":
-            end = data.find(quote, end + 1, start + LONGEST_VALUE)
+        while end > 0 and data[end - 1 : end] == b"\\" and (len(quote) > 1 or data[end - 2 : end - 1] != b"\\"):
+            end = data.find(quote, end + 1, start + LONGEST_VALUE)  # it is escaped
         if end >= 0 and (line < 0 or end < line):
             return start, end
     plain = UNQUOTED.match(data, start)
@@ -219,6 +223,8 @@ def _secret(kind: Kind, data: bytes, start: int, end: int) -> Span | None:
     if kind.form is COOKIE and (rest := COOKIES.match(data, start)):
         end = rest.end()
     text = data[start:end].decode("utf-8", "replace")
+    if end - start < SHORTEST_NUMBER and is_bare(data, start, end):
+        return None
     return (start, end) if is_value(kind, text) and not text.startswith("-----BEGIN") else None
 
 
@@ -239,5 +245,7 @@ def _private_keys(data: bytes, patterns: _Patterns) -> Iterator[Span]:
 
 def _users(data: bytes, patterns: _Patterns) -> Iterator[Span]:
     for found in patterns.user.finditer(data):
+        if b"{" in found[1]:
+            continue  # source code
         if b":" in found[1] or data[max(0, found.start() - 5) : found.start()].lower().endswith((b"http", b"https")):
             yield found.span(1)

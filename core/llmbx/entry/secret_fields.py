@@ -21,7 +21,7 @@ PASSWORD = re.compile(
 """Names of passwords. A number may be one."""
 
 KEY = re.compile(
-    r"(?:API|APP|ACCESS|ACCOUNT|AUTH|PRIVATE|SECRET|SSH|SIGNING|ENCRYPTION|MASTER|DEPLOY|LICENSE|SHARED|STORAGE|"
+    r"(?:API|APP|ACCESS|ACCOUNT|AUTH|PRIVATE|SECRET|SSH|SIGNING|ENCRYPTION|MASTER|DEPLOY|LICENSE|SHARED|"
     r"SUBSCRIPTION|CONSUMER|CLIENT)_?KEYS?[0-9]*(?:_DATA|_B64|_BASE64|_PEM)?_$|"
     r"(?:ACCESS|AUTH|API|APP|BEARER|REFRESH|SESSION|SECURITY|ID|OAUTH|IDENTITY|REGISTRY|PRIVATE|DEPLOY|BOT|USER|LOGIN|"
     r"HF|HUB|HUGGINGFACE|NGC|GITHUB|GITLAB|GH|SLACK|NPM|PYPI|VAULT|WANDB)_?TOKEN[0-9]*_$|"
@@ -37,8 +37,9 @@ SPECIAL = re.compile(
 
 PLACEHOLDER = re.compile(
     r"none|null|nil|true|false|yes|no|on|off|str|string|int|bool|bytes|any|optional|required|unset|empty|default|hidden|"
-    r"redacted|masked|value|missing|invalid|unknown|disabled|enabled|prompt|[x.*•-]+|"
+    r"redacted|masked|value|missing|invalid|unknown|disabled|enabled|prompt|await|not|new|lambda|--.*|[x.*•-]+|"
     r"(?:[a-z]+[_-]){0,5}(?:password|passwd|passphrase|token|key|secret|credential|auth)s?|"
+    r"(?=[a-z_]*(?:pass|secret|token|key|cred|auth))[a-z]+(?:_+[a-z]+)+|"
     r"[a-z_]\w*(?:\.\w+)*\.\w*(?:pass|secret|token|key|cred|auth)\w*|"
     r"0x[0-9a-f]+|\$[a-z_{(].*|%[(sdr].*|\{.*|<.*|\[.*|\(.*|@.*|[\w.]+[(\[].*|"
     r"(?:self|args|config|cfg|os|settings|options|kwargs)\..*",
@@ -60,6 +61,9 @@ RANDOM = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/=_~-]{16
 MIXED = re.compile(
     r"(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?:(?=[^A-Z]*[A-Z])[A-Za-z0-9+/=_~-]{16,}|[0-9a-f]{32,}|[A-Za-z0-9+/]{16,}={1,2})"
 )
+RANDOM_LETTER = re.compile(r"[0-9+=]")
+"""A key has one of these: without one, it is a word of a program."""
+
 COOKIE = re.compile(r"(?=[^0-9]*[0-9])[^=\s]{1,200}=[^\n]{8,}")
 
 
@@ -91,7 +95,7 @@ def kind_of(name: str) -> Kind | None:
     if PASSWORD.search(words) or (variable and re.search(r"_(?:SSH)?PASS[0-9]*_$", words)):
         return Kind(shortest=8 if "CRED" in words else 4, digits=4)
     if KEY.search(words):
-        return Kind(shortest=8, digits=8)
+        return Kind(shortest=8, digits=8, form=RANDOM_LETTER)
     if words.endswith("_AUTH_"):
         return Kind(pair=True, form=RANDOM if variable else None)
     if words.endswith("AUTHORIZATION_"):
@@ -106,11 +110,11 @@ def kind_of(name: str) -> Kind | None:
 def is_value(kind: Kind, value: str) -> bool:
     """Whether `value`, which stands beside a name of this kind, is a secret."""
     if NUMBER.fullmatch(value):
-        return value.isdigit() and 0 < kind.digits <= len(value)
+        return 0 < kind.digits <= len(value) and (value.isdigit() or kind.digits < 8)
     if PLACEHOLDER.fullmatch(value) or FOLDER.fullmatch(value):
         return False
     if kind.shortest:
-        return len(value) >= kind.shortest
+        return len(value) >= kind.shortest and (kind.form is None or bool(kind.form.search(value)))
     return (kind.pair and _is_pair(value)) or (kind.form is not None and bool(kind.form.fullmatch(value)))
 
 
