@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from llmbx.catalog.hardware import builtin
+from llmbx.entry.find_secrets import _Patterns
 from llmbx.entry.secrets import HARMLESS, SECRET
 from llmbx.logs.signatures import _TABLE
 from llmbx.plugins.manager import load
@@ -44,7 +45,8 @@ class Found(NamedTuple):
 
 AT_RUN_TIME = {
     "core/llmbx/catalog/hardware.py", "core/llmbx/checks/hardware.py", "core/llmbx/run/infrastructure.py",
-    "core/llmbx/logs/signatures.py", "plugins/nemo/llmbx_nemo/grammar/facts.py",
+    "core/llmbx/entry/find_secrets.py", "core/llmbx/secrets.py", "core/llmbx/logs/signatures.py",
+    "plugins/nemo/llmbx_nemo/grammar/facts.py",
     "plugins/nemo/llmbx_nemo/grammar/fields.py", "plugins/analysis/llmbx_analysis/compare/differences.py",
     "plugins/profiling/llmbx_profiling/names.py", "plugins/slurm/llmbx_slurm/allocation.py",
     "plugins/containers/llmbx_containers/images/tool.py",
@@ -57,6 +59,11 @@ def made() -> Iterator[tuple[str, str | bytes, bool]]:
     yield from (("signatures", pattern, True) for _, pattern in _TABLE)
     yield from ((f"GPU type {gpu.name}", pattern, True) for gpu in builtin().values() for pattern in gpu.match)
     yield from (("secret names", pattern, True) for pattern in (SECRET, HARMLESS))
+    secrets = _Patterns()
+    matched = (*secrets.tokens.values(), secrets.other_tokens, secrets.dotted)
+    yield from (("tokens", pattern.pattern, False) for pattern in matched)
+    searched = (*secrets.phrases, *secrets.fields, secrets.options, secrets.pem, secrets.user)
+    yield from (("secrets", pattern.pattern, True) for pattern in searched)
     for schema in (megatron.SCHEMA, nemo2.SCHEMA):
         yield from (("schema", pattern.pattern, True) for pattern in (schema.header, schema.beginning))
         matched = (schema.known, schema.other, schema.glued, schema.cut, schema.bare)

@@ -14,7 +14,7 @@ from llmbx.entry.secret_shapes import DOTTED, FIELDS, LONGEST_WORD, PHRASES, TOK
 
 Span = tuple[int, int]
 
-WORD = bytes(ord("a") if chr(code).isalnum() and code < 128 or code in b"_-" else ord(" ") for code in range(256))
+WORD = bytes(ord("a") if (chr(code).isalnum() and code < 128) or code in b"_-" else ord(" ") for code in range(256))
 """Translates the letters of words to `a`, and all else to a space."""
 
 WORDS = bytes(ord("a") if code in b".:~" else letter for code, letter in enumerate(WORD))
@@ -28,15 +28,18 @@ LONGEST_BEGINNING, LONGEST_NAME, LONGEST_VALUE, LONGEST_KEY = 50, 80, 4000, 12_0
 COLOUR = r"(?:\x1b\[[0-9;]{0,12}m)?"
 FIELD = (
     rf"[a-z0-9_-]{{0,24}}(?P<closed>\\{{0,3}}[\"'`])?[\])]?{COLOUR}[ \t]{{0,40}}"
-    rf"(?P<between>:=|=>|[:=](?!=)|>|->|\.{{3,80}}|(?<=sshpass) -p[ =]?|,(?=[ \t]{{0,4}}\\{{0,3}}[\"'])){COLOUR}"
+    rf"(?P<between>,?\s{{0,60}}[\"']?value[\"']?:|:=|=>|[:=](?!=)|>|->|\.{{3,80}}|(?<=sshpass) -p[ =]?|"
+    rf",(?=[ \t]{{0,4}}\\{{0,3}}[\"'])){COLOUR}"
     rf"[ \t]{{0,40}}{COLOUR}(?:[bru]{{0,2}}(?P<open>\\{{0,3}}[\"'`]))?(?=[^\s\"'`])"
 )
 """The rest of a name, and what stands between the name and its value. In text in small letters."""
 
 OPTIONS = (
-    r"--[a-z][a-z0-9_.-]{0,60}(?:[ \t]{1,4}|(?P<closed>\\{0,3}[\"']),?[ \t]{0,4}(?=\\{0,3}[\"']))"
+    r"--[a-z][a-z0-9_.-]{0,60}(?:[ \t]{1,4}|\r?\n[ \t]{0,40}- |(?P<closed>\\{0,3}[\"']),?\s{0,60}(?=\\{0,3}[\"']))"
     r"(?P<between>)(?P<open>\\{0,3}[\"'`])?(?=[^\s\"'`-])"
 )
+"""An option of a command line or of a list of arguments, up to its value."""
+
 PEM = rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 KEY_LINE = re.compile(rb"\\[nr]([A-Za-z0-9+/=]{1,200})(?=\\[nr])|([A-Za-z0-9+/=]{16,200})(?=\r?\n|[\"'\\]|\Z)")
 """A line of a key: of its own, or in a text with escapes."""
@@ -49,7 +52,7 @@ CUT_OFF = re.compile(
 
 USER = rb"://([^\s/?#\"'\\<>]{1,999})@(?!sha256:)"
 UNQUOTED = re.compile(rb"[^\s\"'`<>\x1b]{1,4000}")
-CUT = re.compile(rb"\\[nrt\"']|[,;&][ ]?[A-Za-z_][A-Za-z0-9_.-]{0,60}[=:]|[,;)\]}|&.]+$")
+CUT = re.compile(rb"\\[nrt\"']|[,;&][ ]?[A-Za-z_][A-Za-z0-9_.-]{0,60}[=:]")
 NAMED = re.compile(rb"[A-Za-z0-9_.-]{1,200}")
 QUOTE = re.compile(rb"[\"']?")
 COOKIES = re.compile(rb"[^\n\"']*")
@@ -204,7 +207,7 @@ def _value(data: bytes, start: int, quote: bytes) -> Span:
     if plain is None:
         return start, start
     cut = CUT.search(data, start, plain.end())
-    return start, cut.start() if cut else plain.end()
+    return start, start + len(data[start : cut.start() if cut else plain.end()].rstrip(b",;)]}|&."))
 
 
 def _credential(data: bytes, start: int, end: int) -> Span | None:

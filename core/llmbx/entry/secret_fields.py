@@ -38,10 +38,10 @@ SPECIAL = re.compile(
 PLACEHOLDER = re.compile(
     r"none|null|nil|true|false|yes|no|on|off|str|string|int|bool|bytes|any|optional|required|unset|empty|default|hidden|"
     r"redacted|masked|value|missing|invalid|unknown|disabled|enabled|prompt|await|not|new|lambda|--.*|[x.*•-]+|"
-    r"(?:[a-z]+[_-]){0,5}(?:password|passwd|passphrase|token|key|secret|credential|auth)s?|"
-    r"(?=[a-z_]*(?:pass|secret|token|key|cred|auth))[a-z]+(?:_+[a-z]+)+|"
-    r"[a-z_]\w*(?:\.\w+)*\.\w*(?:pass|secret|token|key|cred|auth)\w*|"
-    r"0x[0-9a-f]+|\$[a-z_{(].*|%[(sdr].*|\{.*|<.*|\[.*|\(.*|@.*|[\w.]+[(\[].*|"
+    r"(?:[a-z]{1,40}[_-]){0,5}(?:password|passwd|passphrase|token|key|secret|credential|auth)s?|"
+    r"(?=[a-z_]{0,80}(?:pass|secret|token|key|cred|auth))[a-z]{1,40}(?:_{1,2}[a-z]{1,40}){1,8}|"
+    r"[a-z_]\w{0,60}(?:\.\w{1,60}){0,6}\.\w{0,60}(?:pass|secret|token|key|cred|auth)\w{0,60}|"
+    r"0x[0-9a-f]+|\$[a-z_{(].*|%[(sdr].*|\{.*|<.*|\[.*|\(.*|@.*|[\w.]{1,200}[(\[].*|"
     r"(?:self|args|config|cfg|os|settings|options|kwargs)\..*",
     re.IGNORECASE,
 )
@@ -57,14 +57,14 @@ NUMBER = re.compile(r"[+-]?[0-9][0-9,_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?%?")
 SCHEME = re.compile(
     rb"(?:bearer|basic|digest|token|negotiate|apikey|api-key|aws4-hmac-sha256)(?:[ \t]+|%20|\+)", re.IGNORECASE
 )
-RANDOM = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/=_~-]{16,}")
+RANDOM = re.compile(r"(?=[^0-9]{0,999}[0-9])(?=[^A-Za-z]{0,999}[A-Za-z])[A-Za-z0-9+/=_~-]{16,4000}")
 MIXED = re.compile(
-    r"(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?:(?=[^A-Z]*[A-Z])[A-Za-z0-9+/=_~-]{16,}|[0-9a-f]{32,}|[A-Za-z0-9+/]{16,}={1,2})"
+    r"(?=[^0-9]{0,999}[0-9])(?=[^a-z]{0,999}[a-z])(?:(?=[^A-Z]{0,999}[A-Z])[A-Za-z0-9+/=_~-]{16,4000}|[0-9a-f]{32,4000}|[A-Za-z0-9+/]{16,4000}={1,2})"
 )
 RANDOM_LETTER = re.compile(r"[0-9+=]")
 """A key has one of these: without one, it is a word of a program."""
 
-COOKIE = re.compile(r"(?=[^0-9]*[0-9])[^=\s]{1,200}=[^\n]{8,}")
+COOKIE = re.compile(r"(?=[^0-9]{0,999}[0-9])[^=\s]{1,200}=[^\n]{8,4000}")
 
 
 def normal(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Shape(NamedTuple):
-    """A form of secrets: the texts with one of which each match begins (any text if there are none), and an expression."""
+    """A form of secrets: with which of its texts a match begins (none: with any), and its expression."""
 
     name: str
     anchors: tuple[str, ...]
@@ -53,7 +53,8 @@ TOKENS = (
     Shape("GitLab", ("gl",), r"gl(?:pat|rt|rtr|dt|ptt|ft|imt|agent|oas|soat|ffct|cbt)-[A-Za-z0-9_.-]{20,}",
           "gitleaks gitlab-pat, gitlab-runner-authentication-token, …"),
     Shape("GitLab runner registration", ("GR1348941",), r"GR1348941[A-Za-z0-9_-]{20,}", "gitleaks gitlab-rrt"),
-    Shape("Bitbucket and Atlassian", ("ATATT3", "ATCTT3", "ATBB"), r"AT(?:[AC]TT3[A-Za-z0-9_=-]{40,}|BB[A-Za-z0-9]{24,})",
+    Shape("Bitbucket and Atlassian", ("ATATT3", "ATCTT3", "ATBB"),
+          r"AT(?:[AC]TT3[A-Za-z0-9_=-]{40,}|BB[A-Za-z0-9]{24,})",
           "gitleaks atlassian-api-token"),
     Shape("npm", ("npm_",), rf"npm_{CAPITAL_OR_DIGIT}[A-Za-z0-9]{{30,}}", "gitleaks npm-access-token"),
     Shape("PyPI", ("pypi-",), r"pypi-[A-Za-z0-9_-]{50,}", "gitleaks pypi-upload-token"),
@@ -125,7 +126,8 @@ DOTTED = (
     Shape("Google access", ("ya29.",), r"ya29\.[A-Za-z0-9_-]{20,}", "service"),
     Shape("Airtable", ("pat",), r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", "gitleaks airtable-personnal-access-token"),
     Shape("OpenShift", ("sha256~",), r"sha256~[A-Za-z0-9_-]{43}", "gitleaks openshift-user-token"),
-    Shape("Azure client", ("Q~",), r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}", "gitleaks azure-ad-client-secret"),
+    Shape("Azure client", ("Q~",),
+          r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}", "gitleaks azure-ad-client-secret"),
 )  # fmt: skip
 """Tokens whose long word comes after a short one and `.`, `:` or `~`."""
 
@@ -137,11 +139,13 @@ PHRASES = (
     Shape("hooks of Slack, Discord and Teams", ("hook",),
           r"s?(?:\.slack\.com/(?:services|workflows|triggers)/|s/[0-9]{15,20}/|b2/)([a-z0-9@/_-]{24,})",
           "gitleaks slack-webhook-url, microsoft-teams-webhook"),
-    Shape("signed link", ("sig",), r"(?:nature)?(?:=|%3d)(?=[a-z%_/+-]{0,80}[0-9])([a-z0-9%_/+-]{20,}={0,2})", "service"),
+    Shape("signed link", ("sig",),
+          r"(?:nature)?(?:=|%3d)(?=[a-z%_/+-]{0,80}[0-9])([a-z0-9%_/+-]{20,}={0,2})", "service"),
     Shape("curl", ("curl ",), r"[^\n]{0,300}?(?:-u|--user)[ =]?[\"']?[a-z0-9_.@-]{1,99}:([^\s\"']{3,200})",
           "gitleaks curl-auth-user"),
     Shape("login to a registry", ("login ",),
-          r"(?<=docker login |podman login )[^\n]{0,200}?(?<= )-p[ =]?[\"']?(?![\"'$<*/-])([^\s\"']{4,200})", "service"),
+          r"(?<=docker login |podman login )[^\n]{0,200}?(?<= )-p[ =]?[\"']?(?![\"'$<*/-])([^\s\"']{4,200})",
+          "service"),
     Shape("login of W&B", ("login ",), r"(?<=wandb login )(?:--relogin )?([0-9a-f]{40})(?![0-9a-f])", "service"),
     Shape("login to a host", ("login ",), r"\s{0,9}\S{1,99}\s{1,9}password\s{1,9}(\"[^\"\n]{1,500}\"|[^\s\"'`]{1,500})",
           "netrc(5)"),

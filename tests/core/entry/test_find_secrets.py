@@ -155,7 +155,7 @@ def test_a_private_key_of_several_lines_is_masked_and_lines_of_other_ranks_are_l
     masked = Masker({}).mask("".join(text).encode()).decode()
     assert "Fa" not in masked and other in masked and masked.count(end) == len(text)
     assert masked.count(prefix) == len(text) - 1 or not prefix
-    cut_off = Masker({}).mask("".join(text[:3] + [other + end]).encode()).decode()
+    cut_off = Masker({}).mask("".join([*text[:3], other + end]).encode()).decode()
     assert "Fa" not in cut_off and other in cut_off
 
 
