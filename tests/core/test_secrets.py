@@ -26,7 +26,8 @@ def test_secret_names(name: str) -> None:
     ["TOKENIZERS_PARALLELISM", "KEYBOARD", "PATH", "MONKEY", "SECRETARY", "PWD", "OLDPWD", "APPTAINER_PWD",
      "TOKENIZER", "tokens_per_s", "MAX_NUM_TOKENS", "PYTHONPATH", "GIT_ASKPASS", "SSH_AUTH_SOCK", "XAUTHORITY",
      "NCCL_IB_PKEY", "NCCL_DEBUG", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_MAX_CONNECTIONS", "PATTERN", "PWDEBUG",
-     "COMPASS"],
+     "COMPASS", "MAX_TOKENS", "TRAIN_TOKENS", "MAX_TOKEN_LEN", "TOKEN_DISPATCHER_TYPE", "EOS_TOKEN", "SEQ_KEY",
+     "TORCHINDUCTOR_CACHE_KEY", "NUM_TOKENS_PER_EXPERT", "TOTAL_TRAIN_TOKENS"],
 )  # fmt: skip
 def test_ordinary_names(name: str) -> None:
     assert not is_secret(name)

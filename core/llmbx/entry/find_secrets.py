@@ -28,9 +28,9 @@ LONGEST_BEGINNING, LONGEST_NAME, LONGEST_VALUE, LONGEST_KEY = 50, 80, 4000, 12_0
 COLOUR = r"(?:\x1b\[[0-9;]{0,12}m)?"
 FIELD = (
     rf"[a-z0-9_-]{{0,24}}(?P<closed>\\{{0,3}}[\"'`])?[\])]?{COLOUR}[ \t]{{0,40}}"
-    rf"(?P<between>,?\s{{0,60}}[\"']?value[\"']?:|:=|=>|[:=](?!=)|>|->|\.{{3,80}}|(?<=sshpass) -p[ =]?|"
+    rf"(?P<between>,?\s{{0,60}}[\"']?value[\"']?:|:=|=>|[:=](?!=)|%3d|>|->|\||│|\.{{3,80}}|(?<=sshpass) -p[ =]?|"
     rf",(?=[ \t]{{0,4}}\\{{0,3}}[\"'])){COLOUR}"
-    rf"[ \t]{{0,40}}{COLOUR}(?:[bru]{{0,2}}(?P<open>\\{{0,3}}[\"'`]))?(?=[^\s\"'`])"
+    rf"[ \t]{{0,40}}{COLOUR}\[?(?:[bru]{{0,2}}(?P<open>\\{{0,3}}[\"'`]))?(?=[^\s\"'`])"
 )
 """The rest of a name, and what stands between the name and its value. In text in small letters."""
 
@@ -203,11 +203,16 @@ def _value(data: bytes, start: int, quote: bytes) -> Span:
             end = data.find(quote, end + 1, start + LONGEST_VALUE)  # it is escaped
         if end >= 0 and (line < 0 or end < line):
             return start, end
+    return start, _word_end(data, start)
+
+
+def _word_end(data: bytes, start: int) -> int:
+    """The end of a value without quotes."""
     plain = UNQUOTED.match(data, start)
     if plain is None:
-        return start, start
+        return start
     cut = CUT.search(data, start, plain.end())
-    return start, start + len(data[start : cut.start() if cut else plain.end()].rstrip(b",;)]}|&."))
+    return start + len(data[start : cut.start() if cut else plain.end()].rstrip(b",;)]}|&."))
 
 
 def _credential(data: bytes, start: int, end: int) -> Span | None:
@@ -217,8 +222,7 @@ def _credential(data: bytes, start: int, end: int) -> Span | None:
         return None
     start = scheme.end()
     if end <= start:  # it was not in quotes
-        credential = UNQUOTED.match(data, start)
-        end = credential.end() if credential else start
+        end = _word_end(data, start)
     return (start, end) if is_credential(data[start:end].decode("latin-1")) else None
 
 

@@ -12,7 +12,7 @@ import functools
 import re
 from typing import NamedTuple
 
-from llmbx.entry.secrets import is_secret
+from llmbx.entry.secrets import HARMLESS, is_secret
 
 PASSWORD = re.compile(
     r"(?:PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PWD|SECRET|CREDENTIAL|CREDS)S?[0-9]*(?:_VALUE|_TEXT|_B64|_BASE64)?_$|"
@@ -28,12 +28,6 @@ KEY = re.compile(
     r"AMZ_(?:SIGNATURE|CREDENTIAL)_$|GOOG_SIGNATURE_$"
 )
 """Names of keys and tokens that cannot be anything else."""
-
-SPECIAL = re.compile(
-    r"_(?:EOS|BOS|EOD|EOT|SOS|PAD|UNK|SEP|CLS|MASK|IMAGE|VIDEO|AUDIO|SPECIAL|START|STOP|BEGIN|END|NEXT|LAST|FIRST|PER|"
-    r"SINK|FIM|MAX|MIN|NUM|N|TOTAL|PREFIX|SUFFIX|MIDDLE)_(?:[A-Z0-9]+_){0,3}TOKENS?_"
-)
-"""Names of the tokens of a language model, not of a service."""
 
 PLACEHOLDER = re.compile(
     r"none|null|nil|true|false|yes|no|on|off|str|string|int|bool|bytes|any|optional|required|unset|empty|default|hidden|"
@@ -89,9 +83,9 @@ class Kind(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def kind_of(name: str) -> Kind | None:
     """What the value beside a name may be; None if it is no secret, whatever it is."""
-    words, variable = normal(name), name == name.upper()
-    if SPECIAL.search(words) or (words == "_PWD_" and variable):
-        return None
+    words, variable = re.sub(HARMLESS, "_", normal(name)), name == name.upper()
+    if normal(name) == "_PWD_" and not variable:  # in capitals, it is the working folder
+        return Kind(shortest=4, digits=4)
     if PASSWORD.search(words) or (variable and re.search(r"_(?:SSH)?PASS[0-9]*_$", words)):
         return Kind(shortest=8 if "CRED" in words else 4, digits=4)
     if KEY.search(words):

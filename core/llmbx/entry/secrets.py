@@ -18,7 +18,10 @@ It and `HARMLESS` are extended regular expressions that `sed -E` also supports, 
 
 HARMLESS = (
     "^_(OLD|INIT_|APPTAINER_|SINGULARITY_)?PWD_$|TOKENIZ[A-Z]*|TOKENS?_PER_|_PER_TOKENS?_|"
-    "_(MAX|MIN|NUM|TOTAL)_([A-Z0-9]+_){0,9}TOKENS_|SECRETAR(Y|IES)"
+    "_(MAX|MIN|NUM|N|TOTAL|TRAIN|TRAINING|CONSUMED)_([A-Z0-9]+_){0,9}TOKENS?_|"
+    "_(EOS|BOS|EOD|EOT|SOS|PAD|UNK|SEP|CLS|MASK|IMAGE|VIDEO|AUDIO|SPECIAL|START|STOP|BEGIN|END|NEXT|SINK|FIM|PREFIX|"
+    "SUFFIX|MIDDLE|TEXT)_TOKENS?_|TOKENS?_(DISPATCHER|DROP|EMBED|BUDGET|COUNT|ID|LEN|TYPE)[A-Z]*|"
+    "_(SEQ|SEQUENCE|CACHE|SORT|JSON|INDEX|PARTITION)_KEYS?_|SECRETAR(Y|IES)"
 )
 """Parts of names that only look like secrets (folders, tokenizers, token counts); they are removed before matching."""
 

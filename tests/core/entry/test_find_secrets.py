@@ -115,6 +115,12 @@ def test_a_number_is_masked_beside_the_name_of_its_variable_only() -> None:
         assert Masker(environ).mask(line.encode()).decode() == (masked or line)
 
 
+def test_the_value_of_a_setting_that_is_only_named_like_a_secret_is_left() -> None:
+    environ = {"TOKEN_DISPATCHER_TYPE": "alltoall", "EOS_TOKEN": "<|endoftext|>", "SEQ_KEY": "text_document"}
+    line = "moe_token_dispatcher_type: alltoall, eos: <|endoftext|>, text_document"
+    assert Masker(environ).mask(line.encode()).decode() == line
+
+
 def test_json_stays_json() -> None:
     value = {
         "db_password": 123456789012,
