@@ -30,13 +30,13 @@ FIELD = (
     rf"[a-z0-9_-]{{0,24}}(?P<closed>\\{{0,3}}[\"'`])?[\])]?{COLOUR}[ \t]{{0,40}}"
     rf"(?P<between>,?\s{{0,60}}[\"']?value[\"']?:|:=|=>|[:=](?!=)|%3d|>|->|│|\.{{3,80}}|(?<=sshpass) -p[ =]?|"
     rf",(?=[ \t]{{0,4}}\\{{0,3}}[\"'])){COLOUR}"
-    rf"[ \t]{{0,40}}{COLOUR}\[?(?:[bru]{{0,2}}(?P<open>\\{{0,3}}[\"'`]))?(?=[^\s\"'`])"
+    rf"[ \t]{{0,40}}{COLOUR}\[?(?:[bru]{{0,2}}(?P<open>\\{{0,3}}[\"']))?(?=[^\s\"'`])"
 )
 """The rest of a name, and what stands between the name and its value. In text in small letters."""
 
 OPTIONS = (
     r"--[a-z][a-z0-9_.-]{0,60}(?:[ \t]{1,4}|\r?\n[ \t]{0,40}- |(?P<closed>\\{0,3}[\"']),?\s{0,60}(?=\\{0,3}[\"']))"
-    r"(?P<between>)(?P<open>\\{0,3}[\"'`])?(?=[^\s\"'`-])"
+    r"(?P<between>)(?P<open>\\{0,3}[\"'])?(?=[^\s\"'`-])"
 )
 """An option of a command line or of a list of arguments, up to its value."""
 
@@ -212,7 +212,7 @@ def _word_end(data: bytes, start: int) -> int:
     if plain is None:
         return start
     cut = CUT.search(data, start, plain.end())
-    return start + len(data[start : cut.start() if cut else plain.end()].rstrip(b",;)]}|&."))
+    return start + len(data[start : cut.start() if cut else plain.end()].rstrip(b",;:)]}|&."))
 
 
 def _credential(data: bytes, start: int, end: int) -> Span | None:

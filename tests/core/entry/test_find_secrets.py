@@ -89,6 +89,21 @@ def test_every_sample_of_a_log_and_every_golden_file_is_left(path: Path) -> None
     assert Masker(environ).mask(data) == data
 
 
+CODE = sorted(
+    path for pattern in ("core/**/*", "plugins/**/*") for path in ROOT.glob(pattern) if "/entry/" in str(path)
+)
+
+
+def test_the_code_that_travels_into_a_run_folder_is_left() -> None:
+    """What is masked there runs when a run is repeated."""
+    code = [
+        path for path in (*CODE, *ROOT.glob("*/**/*.sh")) if path.suffix in (".py", ".sh") and ".venv" not in str(path)
+    ]
+    assert len(code) > 20
+    for path in code:
+        assert Masker({}).mask(path.read_bytes()) == path.read_bytes(), path
+
+
 FIGURES = (
     "MAX_TOKENS={}", "TRAIN_TOKENS={}", "tokens_per_second: {}", "num_tokens={}", "consumed tokens: {} |", "token: {}",
     '{"tokens": {}, "step": {}, "key": {}, "eos_token_id": {}, "seed": {}}', "Tokens/s/device: {}, key={}", "pass: {}",
