@@ -31,6 +31,7 @@ FIELD = (
     rf"(?P<between>,?\s{{0,60}}[\"']?value[\"']?:|:=|=>|[:=](?!=)|%3d|>|->|│|\.{{3,80}}|(?<=sshpass) -p[ =]?|"
     rf",(?=[ \t]{{0,4}}\\{{0,3}}[\"'])){COLOUR}"
     rf"[ \t]{{0,40}}{COLOUR}\[?(?:[bru]{{0,2}}(?P<open>\\{{0,3}}[\"']))?(?=[^\s\"'`])"
+    r"(?!null\b|none\b|true\b|false\b)"
 )
 """The rest of a name, and what stands between the name and its value. In text in small letters."""
 

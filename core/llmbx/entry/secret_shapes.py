@@ -152,5 +152,12 @@ PHRASES = (
 )  # fmt: skip
 """Secrets that their surroundings tell. The expression is for what follows the anchor, in small letters."""
 
-FIELDS = ("p(?:ass|wd)", "secret", "cred", "auth", r"k(?:ey|en(?!s_|s/|iz)|ie)", "_(?:pat|jwt)")
+FIELDS = (
+    "p(?:ass|wd)",
+    "secret",
+    "cred",
+    "auth",
+    r"k(?:ey(?<=[a-z0-9_-]key)|en(?!s_|s/|iz|s?[\"']{0,1}[:=] ?[0-9.]{1,7}[,\s}])|ie)",
+    "_(?:pat|jwt)",
+)
 """Parts of the names of fields that may hold a secret: `secret_fields` decides. They are fast to search for."""
