@@ -555,6 +555,25 @@ def test_a_sweep_that_lives_with_its_user_goes_on_where_ctrl_c_ended_it(
     assert sorted(result["status"] for result in results()) == ["cancelled"] + ["completed"] * 3
 
 
+def test_a_resumed_sweep_runs_the_cell_again_whose_llmbx_was_killed_with_9(
+    llmbx: Llmbx, background: Callable[..., subprocess.Popen[str]], install: Path, tmp_path: Path
+) -> None:
+    def trains() -> bool:
+        return any("toy step 5/" in log.read_text() for log in install.glob("workloads/**/log-*.out"))
+
+    go = tmp_path / "go"
+    sweep = background("sweep", "line", "--set", "rate=0.1,0.2", "--set", f"hold={go}", "--launcher", "local")
+    wait_until(trains)
+    sweep.kill()
+    sweep.wait()
+    go.touch()
+    done = llmbx("sweep", "--resume", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert [(row["n"], row["status"]) for row in json.loads(done.stdout)] == [(1, "completed")] * 2
+    results = [json.loads(path.read_text()) for path in install.glob("workloads/*/experiments/*/*/*/result.json")]
+    assert sorted(result["status"] for result in results) == ["cancelled", "completed", "completed"]
+
+
 def test_a_ci_server_gets_a_test_case_for_each_run(llmbx: Llmbx) -> None:
     done = llmbx("run", "line", "--repeat", "2", "--format", "junit")
     assert done.returncode == 0, done.stderr

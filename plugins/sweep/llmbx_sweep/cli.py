@@ -255,9 +255,11 @@ def _drive(
         if current.done or current.running:
             counts = f"{len(current.done)} done, {len(current.running)} running, {len(current.missing)} to submit"
             progress.note(counts)
-        starter = start.Starter(sweep, rooms)
-        starter.prepare([key for key, _ in current.missing], progress.note, offline)
-        driver = drive.Driver(starter, current, launcher, workspace.plugins, progress, max_jobs, patient=resumed)
+        starter = start.Starter(sweep, rooms, offline)
+        starter.prepare([key for key, _ in current.missing], progress.note)
+        driver = drive.Driver(
+            starter, current, launcher, workspace.plugins, progress, max_jobs, patient=resumed, retry_failed=failed
+        )
         try:
             return driver.run()
         except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from llmbx.api import InfraError, JobStatus, Launcher, LlmbxError, Result, Unrea
 from llmbx.api.verbs import STACK_GRACE_S, Plugins, Run, RunContext, conclude, pipeline, records, recovery, retry
 
 from .start import Starter, SubmissionRejected, SubmissionUnknown
-from .state import Slot, SweepState
+from .state import Slot, SweepState, is_final
 
 SUBMITTERS = 4
 """Number of concurrent submissions. Most of the time of sbatch is spent waiting for the controller."""
@@ -43,8 +43,9 @@ class Listener(Protocol):
 class Driver:
     """Runs one sweep. `done`, `running` and `pending` are its state, also after an interruption.
 
-    If the scheduler stops answering, the driver waits for it. If it has not answered yet, the driver only waits if
-    `patient`, else it raises `InfraError`.
+    A run of the state that ended with, or after, the process that started it is run again at once unless its result is
+    final (`is_final`, with `retry_failed`). If the scheduler stops answering, the driver waits for it. If it has not
+    answered yet, the driver only waits if `patient`, else it raises `InfraError`.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Driver:
         listener: Listener,
         max_jobs: int,
         patient: bool = False,
+        retry_failed: bool = False,
     ) -> None:
         self.starter = starter
         self.launcher = launcher
@@ -66,6 +68,8 @@ class Driver:
         self.running: dict[Slot, Run] = dict(state.running)
         self.pending: deque[Slot] = deque(state.missing)
         self.unknown: dict[Slot, Run] = {}
+        self.retry_failed = retry_failed
+        self._left = set(state.running)
         self._starting: dict[Future[Run], Slot] = {}
         self._wait_until = 0.0
         self._outage_noted = False
@@ -198,6 +202,7 @@ class Driver:
                 self._back_off(error)
                 break
             if status.state in ("pending", "running"):
+                self._left.discard(slot)
                 status = pipeline.give_up(run, self.launcher, status) or self._cancel_if_stalled(run, status)
             if status.state not in ("pending", "running"):
                 self._close(slot, run, status)
@@ -234,6 +239,12 @@ class Driver:
 
     def _ended(self, slot: Slot, result: Result) -> None:
         self.running.pop(slot, None)
+        if slot in self._left and not is_final(result, self.launcher, self.retry_failed):
+            self._left.discard(slot)
+            self.listener.note(f"{slot[0]} #{slot[1]}: {result.status}: {result.cause}; it is run again")
+            self.starter.prepare([slot[0]], self.listener.note)
+            self.pending.appendleft(slot)
+            return
         self.done[slot] = result
         self.listener.ended(slot, result, len(self.done), self._active(), len(self.pending))
 

@@ -35,24 +35,25 @@ class SubmissionRejected(InfraError):
 class Starter:
     """Starts the runs of one sweep. `start` may be called from several threads."""
 
-    def __init__(self, sweep: Sweep, rooms: Mapping[str, RunContext]) -> None:
+    def __init__(self, sweep: Sweep, rooms: Mapping[str, RunContext], offline: bool = False) -> None:
         self.sweep = sweep
+        self.offline = offline
         self.rooms = rooms
         self.specs = {cell.key: cell.spec for cell in sweep.cells}
         self._images: dict[str, Image] = {}
         self._stamps: dict[str, int] = {}
         self._lock = threading.Lock()
 
-    def prepare(self, keys: list[str], progress: Progress, offline: bool) -> None:
-        """Fetch the images of all cells before the first run is started, so that missing access shows up early."""
+    def prepare(self, keys: list[str], progress: Progress) -> None:
+        """Fetch the images of these cells before the first run is started, so that missing access shows up early."""
         known: list[tuple[object, Image]] = []
-        for key in dict.fromkeys(keys):
+        for key in dict.fromkeys(key for key in keys if key not in self._images):
             spec, rooms = self.specs[key], self.rooms[key]
             rooms.framework.parse_log(spec)
             request = pipeline.wanted_image(spec, rooms)
             image = next((image for other, image in known if other == (spec.runtime, request)), None)
             if image is None:
-                image = pipeline.fetch_image(request, rooms, progress, offline)
+                image = pipeline.fetch_image(request, rooms, progress, self.offline)
                 known.append(((spec.runtime, request), image))
             self._images[key] = image
         if any(spec.profile and not spec.profile.keep_secrets for spec in (self.specs[key] for key in keys)):

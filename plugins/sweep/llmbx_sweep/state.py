@@ -41,9 +41,8 @@ def slots(sweep: Sweep) -> list[Slot]:
 def read_state(install: Install, sweep: Sweep, launcher: Launcher, retry_failed: bool = False) -> SweepState:
     """Read the state of the sweep. Runs that were being submitted when llmbx was killed are recovered or given up.
 
-    A slot is done if one of its runs was submitted and has a result. Slots whose run was cancelled are missing, and,
-    with `retry_failed`, also those whose run failed. If a slot has several runs, a completed one is used, else the
-    oldest. Raises `Unreachable` if the scheduler does not answer.
+    A slot is done if one of its runs was submitted and has a final result (`is_final`). If a slot has several runs, a
+    completed one is used, else the oldest. Raises `Unreachable` if the scheduler does not answer.
     """
     runs = runs_of(install, sweep)
     without_job = [run for run in runs if run.record.job is None and records.read_result(run.path) is None]
@@ -56,7 +55,7 @@ def read_state(install: Install, sweep: Sweep, launcher: Launcher, retry_failed:
             continue
         if result is None:
             running.setdefault(slot, run)
-        elif _is_final(result, retry_failed) and not (slot in done and done[slot].status == "completed"):
+        elif is_final(result, launcher, retry_failed) and not (slot in done and done[slot].status == "completed"):
             done[slot] = result if result.status == "completed" else done.get(slot, result)
     running = {slot: run for slot, run in running.items() if slot not in done}
     missing = tuple(slot for slot in slots(sweep) if slot not in done and slot not in running)
@@ -97,8 +96,12 @@ def results(install: Install, sweep: Sweep) -> dict[Slot, Result]:
     return found
 
 
-def _is_final(result: Result, retry_failed: bool) -> bool:
-    if result.status == "cancelled":
+def is_final(result: Result, launcher: Launcher, retry_failed: bool) -> bool:
+    """Whether a resumed sweep keeps the result: not that of a cancelled run or, with `retry_failed`, of a failed one.
+
+    A run of an attended launcher that is lost ended with its llmbx, for example when the machine was restarted.
+    """
+    if result.status == "cancelled" or (result.status == "lost" and launcher.attended):
         return False
     return result.data_valid or result.status == "completed" or not retry_failed
 

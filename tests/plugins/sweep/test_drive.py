@@ -42,6 +42,10 @@ class FakeScheduler:
         self.lost: dict[Path, str] = {}
         self.rooms: dict[str, Any] = defaultdict(lambda: None)
         self.tried_again: list[str] = []
+        self.cancelled: dict[str, int] = {}  # by job: the query that finds it cancelled
+
+    def prepare(self, keys: list[str], progress: Any) -> None:
+        """Images need no preparation."""
 
     def start(self, slot: Slot) -> Run:
         with self.lock:
@@ -81,6 +85,9 @@ class FakeScheduler:
                 self.quiet -= 1
                 raise Unreachable("no controller")
             self.alive[job.job_id] += 1
+            if self.alive[job.job_id] == self.cancelled.get(job.job_id):
+                del self.alive[job.job_id]
+                return JobStatus(state="ended", exit_code=143, verdict="cancelled")
             if self.alive[job.job_id] < 2:
                 return JobStatus(state="running")
             del self.alive[job.job_id]
@@ -107,7 +114,7 @@ class Listener:
 @pytest.fixture
 def scheduler(tmp_path: Path, make_spec: Any, monkeypatch: pytest.MonkeyPatch) -> FakeScheduler:
     def conclude(run: Run, plugins: Any, status: JobStatus) -> Result:
-        return made_result(run.record.run_id, status="completed" if status.exit_code == 0 else "lost")
+        return made_result(run.record.run_id, status=_status(status), data_valid=status.exit_code == 0)
 
     fake = FakeScheduler(tmp_path, make_spec())
 
@@ -124,6 +131,10 @@ def scheduler(tmp_path: Path, make_spec: Any, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(drive, "BACKOFF_S", 0.05)
     monkeypatch.setattr(drive, "LOOP_S", 0.001)
     return fake
+
+
+def _status(status: JobStatus) -> str:
+    return "completed" if status.exit_code == 0 else status.verdict or "lost"
 
 
 def slots(count: int) -> tuple[Slot, ...]:
@@ -221,3 +232,16 @@ def test_runs_that_are_already_running_are_polled_and_not_started_again(schedule
     results = drive_.run()
     assert set(results) == {first, second, third} and results[second].run_id == "old"
     assert scheduler.started == [first, third]
+
+
+@pytest.mark.parametrize(("query", "again"), [(1, True), (2, False)], ids=["before", "during"])
+def test_a_run_that_was_cancelled_before_the_resume_is_run_again(
+    scheduler: FakeScheduler, query: int, again: bool
+) -> None:
+    (slot,) = slots(1)
+    running = scheduler.start(slot)
+    scheduler.cancelled = {"0": query}
+    drive_, listener = driver(scheduler, (), running={slot: running})
+    results = drive_.run()
+    assert scheduler.started == [slot] * (2 if again else 1)
+    assert results[slot].status == ("completed" if again else "cancelled") and listener.ends == [slot]

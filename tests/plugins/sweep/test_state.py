@@ -24,6 +24,8 @@ from .conftest import made_result
 class FakeScheduler:
     """Finds jobs by folder. The jobs in `late` are only found by the second query."""
 
+    attended = False
+
     def __init__(self) -> None:
         self.jobs: dict[Path, str] = {}
         self.late: dict[Path, str] = {}
@@ -102,6 +104,13 @@ def test_failed_slots_are_missing_only_with_retry_failed(box: Sandbox) -> None:
     }  # fmt: skip
     assert (first, 1) in box.read(retry_failed=True).missing
     assert (first, 2) not in box.read(retry_failed=True).missing
+
+
+@pytest.mark.parametrize("attended", [True, False])
+def test_a_lost_run_is_missing_if_it_ends_with_its_llmbx(box: Sandbox, attended: bool) -> None:
+    box.scheduler.attended = attended
+    box.run(1, "10", made_result(status="lost", data_valid=False))
+    assert ((box.sweep.cells[0].key, 1) in box.read().missing) is attended
 
 
 def test_a_run_killed_between_submission_and_recording_is_recovered(box: Sandbox) -> None:
