@@ -35,7 +35,7 @@ class Conflict(Value, frozen=True):
 
 
 class Arrival(Value, frozen=True):
-    """When the line of a step was read from the growing log, in epoch seconds.
+    """When the line of a step was read from the growing log: epoch seconds of a clock that was not set meanwhile.
 
     It was written at most `width` seconds earlier: the log was read then, and did not have it.
     """
@@ -64,7 +64,7 @@ class Evidence(Value, frozen=True):
     last step was seen; of a log without a run, whether the last step that it announces was seen. `gpus` are the product
     names of the GPUs that the first rank saw, `nodes` what each node recorded. `order` is how the steps were ordered.
     `configured` has the facts that the framework's final configuration states, by name. `lasted_s` are the seconds from
-    the start to the end of the run.
+    the start to the end of the run, `clock_set_s` those by which the wall clock was set in between.
     """
 
     steps: tuple[Step, ...]
@@ -83,6 +83,7 @@ class Evidence(Value, frozen=True):
     order: LogOrder = "printed"
     configured: dict[str, int] = {}
     lasted_s: float | None = None
+    clock_set_s: float = 0.0
     damage: Damage = Damage()
 
     def printed(self, field: str) -> bool:

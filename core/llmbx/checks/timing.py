@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..clock import TOLERANCE_S
 from ..launchers.base import LOCAL
 from ..logs.restarts import RESTARTED
 from ..model import Step, Value
@@ -277,6 +278,10 @@ def _clock_of(evidence: Evidence, steps: Sequence[Step]) -> Clock | NotPossible:
     seen = _punctual(evidence.arrivals)
     stamps = {a.number: (a.at - a.width - late, a.at) for a in seen if a.number in numbers}
     if not evidence.arrivals:
+        if abs(evidence.clock_set_s) > TOLERANCE_S:
+            return NotPossible(
+                reason=f"the clock of the machine was set by {evidence.clock_set_s:+.0f} s during the run"
+            )
         stamps = _printed(steps)
     if len(stamps) < 2:
         return NotPossible(reason=ONE_READ if evidence.arrivals else NO_TIMES)

@@ -12,7 +12,7 @@ import msgspec
 
 from ..codec import decode
 from ..files import bounded_lines, read_record
-from ..model import JobStatus, RunSpec
+from ..model import JobStatus, RunSpec, SinceBoot
 from ..model.run_folder import batch_name
 from ..toml_file import NOT_JSON
 from .script import EXIT
@@ -31,7 +31,7 @@ class PhaseTime(msgspec.Struct, frozen=True):
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """The content of `exit.json`; epoch seconds.
+    """The content of `exit.json`; epoch seconds. `since_boot` are start and end by a clock that is never set.
 
     `phase`, `rank` and `node` are those that failed first. `signal` is the signal that stopped the script from outside
     (TERM, INT, HUP), `reason` why it stopped by itself, `oom_kills` the number of processes that the kernel of `host`
@@ -50,6 +50,7 @@ class Exit(msgspec.Struct, frozen=True):
     reason: str | None = None
     oom_kills: int | None = None
     phases: tuple[PhaseTime, ...] = ()
+    since_boot: SinceBoot | None = None
 
     @property
     def out_of_memory(self) -> bool:
@@ -112,6 +113,7 @@ def exit_status(end: Exit) -> JobStatus:
         phase=end.phase,
         started=end.started,
         ended=end.ended,
+        since_boot=end.since_boot,
         verdict="cancelled" if end.signal else "out_of_memory" if end.out_of_memory else None,
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..clock import boot_id
 from ..codec import decode
 from ..errors import InfraError
 from ..files import user_name, write_atomic
@@ -18,7 +19,6 @@ from .supervisor import Process, descendants, outlives, read_process
 from .supervisor import send as send_signal
 
 PLACE = "local.json"
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 ENDED = "4194305-0"
 """Job id of a script that has ended: Linux has no process id above 2^22 (proc(5), pid_max)."""
 SUPERVISOR = str(Path(supervisor_module.__file__).absolute().parent)
@@ -75,7 +75,7 @@ def identify(pid: int, run_dir: Path) -> str:
 
 def note_place(run_dir: Path, script: str, supervisor: str | None) -> None:
     """Record in the run folder that its script, with this supervisor, is on this host."""
-    place = Place(host=platform.node(), boot_id=_boot_id(), script=script, supervisor=supervisor)
+    place = Place(host=platform.node(), boot_id=boot_id(), script=script, supervisor=supervisor)
     write_atomic(run_dir / PLACE, msgspec.json.encode(place))
 
 
@@ -119,7 +119,7 @@ def look(job_id: str, run_dir: Path) -> Found:
     place = _place(run_dir)
     if place and place.host != platform.node():
         return Found(elsewhere=place.host)
-    if place and place.boot_id != _boot_id():
+    if place and place.boot_id != boot_id():
         return Found(because=": the machine was restarted")
     named = place.supervisor if place and place.script == job_id else None  # not that of a later attempt
     supervisor = _identified(named) if named else None
@@ -203,10 +203,3 @@ def _place(run_dir: Path) -> Place | None:
         return decode((run_dir / PLACE).read_bytes(), Place)
     except (OSError, *NOT_JSON):
         return None
-
-
-def _boot_id() -> str:
-    try:
-        return _BOOT.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""

@@ -7,7 +7,7 @@ from .expected import Bounds, Expected
 from .figure import Figure
 from .flops import Flops
 from .image import Environment, Image, ImageRequest
-from .job import Job, JobStatus, Owner, RunGroup
+from .job import Job, JobStatus, Owner, RunGroup, SinceBoot
 from .launch import JOB_NAME, PREFLIGHT, RANK_VARIABLES, Capture, Launch, Mount, Phase, Prefix, Wrapping
 from .measure import Line, Measure, Source, SourceRecord
 from .profiler import Obstacle, Profiler
@@ -96,6 +96,7 @@ __all__ = [
     "Series",
     "Setting",
     "Settings",
+    "SinceBoot",
     "Size",
     "Source",
     "SourceRecord",

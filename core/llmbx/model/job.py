@@ -22,6 +22,17 @@ class Job(Value, frozen=True):
     """The run's own script, if the job is an existing allocation that the run was started in."""
 
 
+class SinceBoot(Value, frozen=True):
+    """When a job's ranks started and ended, in seconds since their machine was started: this clock is never set."""
+
+    boot_id: str
+    """The start of the machine that the seconds count from; empty if it has no name."""
+    started: float
+    """Start of the ranks."""
+    ended: float
+    """End of the ranks."""
+
+
 class JobStatus(Value, frozen=True):
     """State of a job."""
 
@@ -41,6 +52,8 @@ class JobStatus(Value, frozen=True):
     """Start time of the ranks in epoch seconds."""
     ended: float | None = None
     """End time of the ranks in epoch seconds."""
+    since_boot: SinceBoot | None = None
+    """Both times by the clock that cannot be set, if the job's script recorded them."""
     expected_start: float | None = None
     """When the scheduler expects a pending job to start, in epoch seconds."""
     verdict: str | None = None
@@ -50,11 +63,17 @@ class JobStatus(Value, frozen=True):
 
 
 class Owner(Value, frozen=True):
-    """The llmbx process that prepares a run: its process id and start time (epoch seconds) on one host."""
+    """The llmbx process that prepares a run: its process id and start time (epoch seconds) on one host.
+
+    `ticks` is the start in clock ticks since the boot `boot_id` of the host, where the system has them: the epoch
+    seconds of a process change when the clock is set.
+    """
 
     pid: int
     started: float
     host: str
+    ticks: int | None = None
+    boot_id: str = ""
 
 
 class RunGroup(Value, frozen=True):

@@ -48,8 +48,8 @@ class Line(Value, frozen=True):
     text: str
     """The line, as `feed` gets it."""
     arrived: float | None = None
-    """When it was read from the growing file, in epoch seconds; it was written earlier. None if nobody followed the
-    run.
+    """When it was read from the growing file, in epoch seconds of a clock that is not set while the run is followed;
+    it was written earlier. None if the run was not followed.
     """
     stream: Literal["stdout", "stderr"] | None = None
     """The stream that it was printed on, if the line or the file says so."""

@@ -1,4 +1,8 @@
-"""When the lines of a run's steps were read from its growing log: a clock besides the one of the framework."""
+"""When the lines of a run's steps were read from its growing log: a clock besides the one of the framework.
+
+The times are those of the follower's `SteadyClock`, which agrees with the wall clock when the following begins. All of
+a file are of one process: another one that follows the run reads the log from its beginning, and writes its own file.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +34,14 @@ Arrival = tuple[int, float, float]
 """Number of a step, the time at which its line was read, and the seconds since the read before, which had no such line.
 """
 
-
 Read = tuple[int, float | None]
 """Bytes of a file that had been read, and the time of the read (epoch seconds)."""
+
+Setting = tuple[float, float]
+"""A time at which the wall clock was found to be set, and the seconds by which it has differed since."""
+
+SET_S = 0.5
+"""Least difference between the clocks that is noted."""
 
 LOG = ""
 """Name of the main log in `Arrivals.reads`."""
@@ -43,16 +52,20 @@ class Arrivals(Value, frozen=True):
 
     `widths` are the seconds between the read of each line and the read before it. `reads` has, for the log and the
     other text files of a format that uses the times of lines, how many bytes had been read when (None: at the first
-    read); the log has the empty name.
+    read); the log has the empty name. `clock_set` has an entry for each time at which the wall clock was found to be
+    set: from then on it differed from the times here by so many seconds.
     """
 
     job_id: str
     steps: tuple[Pair, ...] = ()
     widths: tuple[float, ...] = ()
     reads: dict[str, tuple[Read, ...]] = {}
+    clock_set: tuple[Setting, ...] = ()
 
 
-def note(run: Run, found: Sequence[Arrival], reads: Mapping[str, Sequence[Read]] = {}) -> None:
+def note(
+    run: Run, found: Sequence[Arrival], reads: Mapping[str, Sequence[Read]] = {}, clock_set: Sequence[Setting] = ()
+) -> None:
     """Store the arrivals of the run's current job. A read-only folder is ignored.
 
     Of very many `reads` some are dropped: what they covered counts as read with the next one.
@@ -66,6 +79,7 @@ def note(run: Run, found: Sequence[Arrival], reads: Mapping[str, Sequence[Read]]
         steps=tuple((number, at) for number, at, _ in found),
         widths=tuple(round(width, 3) for *_, width in found),
         reads={name: tuple(_thinned(known, most)) for name, known in reads.items()},
+        clock_set=tuple(clock_set),
     )
     with suppress(InfraError):
         write_atomic(run.path / FILE, msgspec.json.encode(stored))
@@ -103,6 +117,12 @@ def add(known: list[Arrival], number: int, at: float, width: float) -> None:
     known.append((number, at, width))
     if len(known) > MOST:
         del known[1:-1:2]
+
+
+def add_setting(known: list[Setting], at: float, set_by: float) -> None:
+    """Add a setting of the wall clock if it differs from the last one; of very many, the first ones are kept."""
+    if abs(set_by - (known[-1][1] if known else 0.0)) >= SET_S and len(known) < MOST:
+        known.append((at, round(set_by, 3)))
 
 
 def _read(folder: Path) -> Arrivals | None:

@@ -7,25 +7,27 @@ from pathlib import Path
 
 import msgspec
 
+from ..clock import boot_id, elapsed, since_boot_s
 from ..codec import decode
 from ..errors import InfraError
 from ..files import read_record, write_atomic
-from ..model import Value
+from ..model import JobStatus, Value
 from ..toml_file import NOT_JSON
 from .folder import Run
 
 FILE = "first_step.json"
-CLOCK_TOLERANCE_S = 2.0
-"""Tolerance for the order of two times in seconds: schedulers report whole seconds, and clocks of machines differ by
-less.
-"""
 
 
 class Seen(Value, frozen=True):
-    """The job of the first step, and the time its line appeared in the log (epoch seconds, late by up to one poll)."""
+    """The job of the first step, and the time its line appeared in the log (epoch seconds, late by up to one poll).
+
+    `since_boot_s` is the same time in seconds since the boot `boot_id` of the machine that followed the run.
+    """
 
     job_id: str
     at: float
+    since_boot_s: float | None = None
+    boot_id: str = ""
 
 
 def note(run: Run, at: float) -> None:
@@ -33,30 +35,25 @@ def note(run: Run, at: float) -> None:
     job, known = run.record.job, _read(run.path)
     if job is None or (known is not None and known.job_id == job.job_id):
         return
+    seen = Seen(job_id=job.job_id, at=at, since_boot_s=since_boot_s(), boot_id=boot_id())
     with suppress(InfraError):
-        write_atomic(run.path / FILE, msgspec.json.encode(Seen(job_id=job.job_id, at=at)))
+        write_atomic(run.path / FILE, msgspec.json.encode(seen))
 
 
-def seconds(run: Run, started: float | None, ended: float | None) -> float | None:
-    """Seconds from the start of the ranks to the end of the first step; None if it was not observed.
+def seconds(run: Run, status: JobStatus) -> float | None:
+    """Seconds from the start of the ranks, whose job has this status, to the end of the first step.
 
-    `started` and `ended` are the times of the ranks in epoch seconds. A line can be seen up to one poll late, possibly
-    after the end.
+    None if it was not observed. A line can be seen up to one poll late, possibly after the end. The wall clock is used
+    only if the ranks started on another machine than the one that followed them, or if their start is not recorded by
+    the other clock.
     """
     job, found = run.record.job, _read(run.path)
-    if job is None or found is None or started is None or found.job_id != job.job_id:
+    if job is None or found is None or status.started is None or found.job_id != job.job_id:
         return None
-    return elapsed(started, min(found.at, ended or found.at))
-
-
-def elapsed(begun: float | None, done: float | None) -> float | None:
-    """Seconds between two clock times; None if one is unknown or the clock was set back in between.
-
-    Times of different machines, or in whole seconds, may be out of order by `CLOCK_TOLERANCE_S`: the result is then 0.
-    """
-    if begun is None or done is None or done < begun - CLOCK_TOLERANCE_S:
-        return None
-    return max(0.0, done - begun)
+    ranks = status.since_boot
+    if ranks is not None and found.since_boot_s is not None and ranks.boot_id and ranks.boot_id == found.boot_id:
+        return elapsed(ranks.started, min(found.since_boot_s, ranks.ended))
+    return elapsed(status.started, min(found.at, status.ended or found.at))
 
 
 def _read(folder: Path) -> Seen | None:

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..clock import boot_id
 from ..files import user_name
+from ..launchers.supervisor import read_process
 from ..model import Owner
 
 
@@ -46,7 +48,11 @@ def myself() -> Owner:
     """This process, as the owner of a run."""
     import psutil
 
-    return Owner(pid=os.getpid(), started=psutil.Process().create_time(), host=platform.node())
+    process = read_process(os.getpid())
+    return Owner(
+        pid=os.getpid(), started=psutil.Process().create_time(), host=platform.node(),
+        ticks=process.start if process else None, boot_id=boot_id() if process else "",
+    )  # fmt: skip
 
 
 def is_me(owner: Owner | None) -> bool:
@@ -60,6 +66,9 @@ def alive(owner: Owner) -> bool | None:
 
     if owner.host != platform.node():
         return None
+    if owner.ticks is not None and owner.boot_id:
+        process = read_process(owner.pid)
+        return owner.boot_id == boot_id() and process is not None and process.start == owner.ticks
     try:
         return abs(psutil.Process(owner.pid).create_time() - owner.started) < 1.0
     except psutil.Error:

@@ -31,12 +31,14 @@ def gather(
     ended_well: bool = False,
     configured: Mapping[str, int] = {},
     lasted_s: float | None = None,
+    clock_set_s: float = 0.0,
 ) -> Evidence:
     """Return the evidence about a log. `run` is the run of llmbx that wrote it, if any.
 
     `steps` replaces the log's own. `first` is the framework's number of the first step, if known. `ended_well` is
     whether the process succeeded and the last step was seen. `configured` are the facts of the final configuration.
-    `lasted_s` are the seconds from the start to the end of the run.
+    `lasted_s` are the seconds from the start to the end of the run, during which the wall clock was set by
+    `clock_set_s`.
     """
     return Evidence(
         steps=tuple(log.steps if steps is None else steps),
@@ -56,6 +58,7 @@ def gather(
         nodes=read_nodes(run.path) if run else (),
         configured=dict(configured),
         lasted_s=lasted_s,
+        clock_set_s=clock_set_s,
     )
 
 

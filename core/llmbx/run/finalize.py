@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+from ..clock import elapsed, lasted_s, set_during
 from ..errors import PluginError
 from ..files import disk_errors, write_exclusive
 from ..launchers.base import Launcher
@@ -17,7 +18,6 @@ from ..model.result import ImageFacts, Timing, WorkloadFacts
 from ..plugins.manager import Plugins
 from ..record import first_step
 from ..record.attempts import FOLDER, stored_attempts
-from ..record.first_step import elapsed
 from ..record.folder import RESULT, Record, Run, pretty, read_result, read_run, write_steps
 from ..record.host import alive, is_me
 from ..record.masking import mask_folder
@@ -166,8 +166,10 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     verdict = _require_steps(verdict, figures, spec)
     well = verdict.status == "completed"
     facts = stated(run, plugins)
-    lasted = elapsed(status.started, status.ended)
-    found = gather(run, log, parser.prints, figures, first=first, ended_well=well, configured=facts, lasted_s=lasted)
+    found = gather(
+        run, log, parser.prints, figures, first=first, ended_well=well, configured=facts, lasted_s=lasted_s(status),
+        clock_set_s=set_during(status),
+    )  # fmt: skip
     verdict, outcomes = decide(verdict, found, plugins.checks(spec))
     verdict, notes = analyze_artifacts(run, plugins, verdict)
     notes += profiling_overhead(spec, log.steps, figures.step_time_s.median, first)
@@ -188,7 +190,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
         ),
         phase_step_time_s=_phases(run.record, log, figures),
     )
-    timing = result.timing.replace(first_step_s=first_step.seconds(run, status.started, status.ended))
+    timing = result.timing.replace(first_step_s=first_step.seconds(run, status))
     result = _with_gpu_time(result, run)
     result = with_evidence(with_outcomes(result.replace(timing=timing), outcomes), run, plugins)
     return Ended(run=run, status=status, log=log, result=result)
@@ -277,7 +279,7 @@ def build_result(record: Record, status: JobStatus, figures: Figures) -> Result:
     """Build the result of a run with the placeholder status `failed`; the caller sets the verdict."""
     spec = record.spec
     reasons = not_comparable(spec, record)
-    total = elapsed(status.started, status.ended)
+    total = lasted_s(status)
     return Result(
         run_id=record.run_id,
         id=record.name,

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from ..clock import SteadyClock
 from ..launchers.base import Launcher, Unreachable
 from ..logs.lines import LineReader
 from ..logs.parser import LogParser
@@ -88,6 +89,8 @@ class Follower:
         self.note_first = first
         self.masked = masked
         self.file: tuple[int, int] | None = None
+        self.clock = SteadyClock()
+        self.clock_set: list[arrivals.Setting] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -99,26 +102,27 @@ class Follower:
         self._was_read = False
         self._newest: int | None = None
         self.arrivals: list[arrivals.Arrival] = []
-        self._read_at = time.time()
+        self._read_at = self.clock.now()
         self.reads: list[arrivals.Read] = []
         self._sources = SourceFiles(self.log.parent, self.parser)
         self._sources_at = 0.0
 
     def read(self) -> None:
         """Read new lines if the log exists. A new file in its place belongs to another attempt."""
-        known, before, self._read_at = self._newest, self._read_at, time.time()
+        known, before, self._read_at = self._newest, self._read_at, self.clock.now()
+        arrivals.add_setting(self.clock_set, self._read_at, self.clock.set_by())
         if self.masked is not None:
             self.masked.advance()
         self._read()
         before = min(before, self._read_sources())
         if self._was_read and self._newest is not None and self._newest != known:
-            now = time.time()
+            now = self.clock.now()
             arrivals.add(self.arrivals, self._newest, now, max(0.0, now - before))
         self._was_read = True
 
     def _read_sources(self, final: bool = False) -> float:
         """Read the other files if it is time to; return when they were read before (now, if they are not read)."""
-        now, before = time.time(), self._sources_at
+        now, before = self.clock.now(), self._sources_at
         if not self.parser.sources or (now - before < self.sources_s and not final):
             return now
         self._sources_at = now
@@ -126,7 +130,7 @@ class Follower:
         if self.masked is not None:
             self.masked.mask(self._sources.text_files())
         with stdout_to_stderr():
-            if self._sources.advance(found.append, arriving=self._was_read):
+            if self._sources.advance(found.append, self.clock.now() if self._was_read else None):
                 self.last_growth = time.monotonic()
             if final:
                 self._sources.close(found.append)
@@ -191,7 +195,7 @@ class Follower:
     def _report(self, record: Step | Event) -> None:
         if isinstance(record, Step):
             if self._first and self._was_read:
-                self._first(time.time())
+                self._first(self.clock.now())
             self._first = None
             self._newest = record.number if self._newest is None else max(self._newest, record.number)
             self.sink.step(record)
@@ -233,7 +237,7 @@ def follow(
             sink.status(status)
             status = give_up(run, launcher, status) or status
     follower.close()
-    arrivals.note(run, follower.arrivals, follower.all_reads)
+    arrivals.note(run, follower.arrivals, follower.all_reads, follower.clock_set)
     return status
 
 
@@ -266,6 +270,6 @@ def _stop(run: Run, launcher: Launcher, follower: Follower, ended: JobStatus) ->
         time.sleep(STACK_GRACE_S)
     launcher.cancel(run.record.job, run.path)
     follower.close()
-    arrivals.note(run, follower.arrivals, follower.all_reads)
+    arrivals.note(run, follower.arrivals, follower.all_reads, follower.clock_set)
     final = launcher.status(run.record.job, run.path)
-    return ended.replace(exit_code=final.exit_code, started=final.started or ended.started)
+    return ended.replace(exit_code=final.exit_code, started=final.started or ended.started, since_boot=final.since_boot)

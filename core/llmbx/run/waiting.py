@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
+from ..clock import age_s
 from ..errors import InfraError
 from ..launchers.base import Launcher
 from ..model import Job, JobStatus
@@ -50,7 +51,7 @@ def _why(run: Run, job: Job, launcher: Launcher, status: JobStatus) -> str | Non
         return None
     seconds, origin = limit
     # A job that was requeued waits again; its output is from before.
-    waited = time.time() - max(job.submitted, _last_output(run))
+    waited = age_s(max(job.submitted, _last_output(run)), f"{run.folder} in the queue")
     if waited < seconds:
         return None
     return f"job {job.job_id} was cancelled: it waited {_time(waited)} in the queue ({status.reason}); {origin}"

@@ -282,7 +282,9 @@ def _script_exit(job: Job, run_dir: Path) -> exits.Exit | None:
 
 def _from_earlier_start(end: exits.Exit, state: SlurmState) -> bool:
     """Whether the exit file is from before the start that Slurm reports, because the job was requeued."""
-    return not state.live and state.started is not None and end.ended < state.started - CLOCK_SKEW_S
+    clock = end.since_boot  # the wall clock of the node may have been set back during the run
+    ended = end.ended if clock is None else end.started + clock.ended - clock.started
+    return not state.live and state.started is not None and ended < state.started - CLOCK_SKEW_S
 
 
 def _requeued_without_start(state: SlurmState) -> JobStatus:

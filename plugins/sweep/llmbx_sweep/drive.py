@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from pathlib import Path
 from typing import Protocol
 
 from llmbx.api import InfraError, JobStatus, Launcher, LlmbxError, Result, Unreachable
@@ -75,6 +74,7 @@ class Driver:
         self._outage_noted = False
         self._answered = patient
         self._polled = 0.0
+        self._grown: dict[str, tuple[int, float]] = {}
         self._rejections = 0
 
     def run(self) -> dict[Slot, Result]:
@@ -228,7 +228,7 @@ class Driver:
     def _cancel_if_stalled(self, run: Run, status: JobStatus) -> JobStatus:
         """Cancel the run if its log has not grown for the stall timeout. Returns the resulting status."""
         limit = run.record.spec.stall_timeout_s
-        if not limit or status.state != "running" or _silent_s(run.log, status) < limit:
+        if not limit or status.state != "running" or self._silent_s(run) < limit:
             return status
         assert run.record.job is not None
         self.launcher.dump_stacks(run.record.job, run.path)
@@ -236,6 +236,14 @@ class Driver:
         self.launcher.cancel(run.record.job, run.path)
         reason = f"stalled: no log output for {limit:g} s; the stacks of the ranks are at the end of the log"
         return JobStatus(state="ended", reason=reason, verdict="stalled", started=status.started, ended=time.time())
+
+    def _silent_s(self, run: Run) -> float:
+        """Seconds since this process saw the run's log grow, or first saw the run."""
+        size, now = run.log.stat().st_size if run.log.is_file() else 0, time.monotonic()
+        known = self._grown.get(run.folder)
+        if known is None or known[0] != size:
+            known = self._grown[run.folder] = (size, now)
+        return now - known[1]
 
     def _ended(self, slot: Slot, result: Result) -> None:
         self.running.pop(slot, None)
@@ -247,10 +255,3 @@ class Driver:
             return
         self.done[slot] = result
         self.listener.ended(slot, result, len(self.done), self._active(), len(self.pending))
-
-
-def _silent_s(log: Path, status: JobStatus) -> float:
-    """Seconds since the last log output, or since the start of the job if that is later."""
-    now = time.time()
-    last_output = log.stat().st_mtime if log.is_file() else 0.0
-    return now - max(last_output, status.started or now)

@@ -85,6 +85,14 @@ def test_a_log_that_nobody_followed_is_clocked_by_its_own_stamps_of_whole_second
     assert isinstance(too_long(log(2)), str) and isinstance(too_short(log(0.3)), str)
 
 
+def test_the_stamps_of_a_log_are_not_used_if_the_clock_was_set_during_the_run() -> None:
+    steps = tuple(Step(number=n, time_s=0.5, printed_at=100.0 + 0.5 * n + (600 if n > 20 else 0)) for n in range(40))
+    evidence = Evidence(steps=steps, clock_set_s=600.0)
+    found = too_short(evidence)
+    assert isinstance(found, NotPossible) and "set by +600 s" in found.reason
+    assert isinstance(too_short(evidence.replace(clock_set_s=0.0)), str)
+
+
 def test_a_local_run_of_a_second_cannot_claim_two(make_spec: Callable[..., RunSpec]) -> None:
     """One machine recorded start and end; the times of a scheduler are whole seconds of two machines."""
     steps = tuple(Step(number=number, time_s=0.1) for number in range(20))

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from llmbx.model import Event, Job, JobStatus, RunSpec, Step
-from llmbx.record.first_step import elapsed, seconds
+from llmbx.clock import boot_id, elapsed, lasted_s, since_boot_s
+from llmbx.model import Event, Job, JobStatus, RunSpec, SinceBoot, Step
+from llmbx.record.first_step import seconds
 from llmbx.record.folder import Record, Run
 from llmbx.run.follow import follow
 
@@ -58,6 +59,10 @@ def followed(
     return run
 
 
+def ran(started: float, ended: float | None = None, since_boot: SinceBoot | None = None) -> JobStatus:
+    return JobStatus(state="ended", started=started, ended=ended, since_boot=since_boot)
+
+
 def test_it_is_the_time_at_which_the_first_steps_line_was_seen(
     tmp_path: Path, make_spec: Callable[..., RunSpec]
 ) -> None:
@@ -65,25 +70,42 @@ def test_it_is_the_time_at_which_the_first_steps_line_was_seen(
 
     began = time.time()
     run = followed(tmp_path, make_spec, ["loading", "compiling", "step 1", "step 2"])
-    found = seconds(run, began, None)
+    found = seconds(run, ran(began))
     assert found is not None and 0.3 < found <= time.time() - began
-    assert seconds(run, began, began + 0.1) == pytest.approx(0.1), "it was done before the ranks ended"
+    assert seconds(run, ran(began, began + 0.1)) == pytest.approx(0.1), "it was done before the ranks ended"
+
+
+def test_a_clock_that_was_set_before_the_first_step_does_not_change_its_time(
+    tmp_path: Path, make_spec: Callable[..., RunSpec]
+) -> None:
+    import time
+
+    began, uptime = time.time(), since_boot_s()
+    assert uptime is not None
+    run = followed(tmp_path, make_spec, ["loading", "compiling", "step 1", "step 2"])
+    ranks = SinceBoot(boot_id=boot_id(), started=uptime, ended=uptime + 9.0)
+    for set_by in (600.0, -3600.0):
+        status = ran(began + set_by, began + 9.0, ranks)
+        found = seconds(run, status)
+        assert found is not None and 0.3 < found <= 9.0 and lasted_s(status) == pytest.approx(9.0)
+    elsewhere = ran(began, began + 9.0, ranks.replace(boot_id="another machine", started=0.0, ended=1.0))
+    assert (seconds(run, elsewhere) or 0.0) > 0.3
 
 
 def test_a_step_that_was_there_before_anybody_looked_has_no_time(
     tmp_path: Path, make_spec: Callable[..., RunSpec]
 ) -> None:
     run = followed(tmp_path, make_spec, ["step 2", "step 3"], before="step 1\n")
-    assert seconds(run, 1.0, None) is None and not (tmp_path / "first_step.json").exists()
+    assert seconds(run, ran(1.0)) is None and not (tmp_path / "first_step.json").exists()
 
 
 def test_another_attempts_first_step_does_not_count(tmp_path: Path, make_spec: Callable[..., RunSpec]) -> None:
     first = followed(tmp_path, make_spec, ["loading", "loading", "step 1"], job="1")
-    assert seconds(first, 1.0, None) is not None
+    assert seconds(first, ran(1.0)) is not None
     other = first.replace(record=first.record.replace(job=Job(launcher="script", job_id="2", submitted=2.0)))
-    assert seconds(other, 1.0, None) is None
+    assert seconds(other, ran(1.0)) is None
     again = followed(tmp_path, make_spec, ["loading", "loading", "step 1"], job="2")
-    assert seconds(again, 1.0, None) is not None
+    assert seconds(again, ran(1.0)) is not None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""BF16 support of the CPU, from /proc/cpuinfo."""
+"""Facts about the machine: BF16 support of the CPU, and whether the owner of a run is alive."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from llmbx.model import RunSpec
-from llmbx.record.host import has_bf16
+from llmbx.record.host import alive, has_bf16, is_me, myself
 from llmbx.resolve.rules import emulated_bf16
 
 # "flags" of an AMD EPYC 7R13 (AVX2), an EPYC 9R14 (AVX-512 with BF16), "Features" of a Neoverse V1.
@@ -51,3 +51,15 @@ def test_a_run_in_emulated_bf16_is_warned_of_its_price(
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     found = emulated_bf16(make_spec(**{"launcher": "local", "gpu_type": "cpu", **changes}), "2 to 5")
     assert [(f.warning, "2 to 5 times as long as with fp32" in f.problem) for f in found] == [(True, True)] * warned
+
+
+def test_the_owner_of_a_run_is_alive_whatever_the_clock_was_set_to() -> None:
+    me = myself()
+    assert me.ticks is not None
+    assert is_me(me) and is_me(me.replace(started=me.started - 600)), (
+        "its start in epoch seconds changes with the clock"
+    )
+    assert alive(me.replace(ticks=me.ticks + 1)) is False, "another process with the same id"
+    assert alive(me.replace(boot_id="another")) is False, "the machine was restarted"
+    assert alive(me.replace(host="elsewhere")) is None
+    assert alive(me.replace(ticks=None, boot_id="")) is True, "written by an older version"

@@ -147,7 +147,8 @@ def test_steps_of_other_files_appear_while_the_run_goes_on(run: Run) -> None:
 
 def test_the_step_of_a_file_that_is_read_rarely_may_be_that_old(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr(time, "time", lambda: now[0])
+    for clock in ("time", "monotonic"):
+        monkeypatch.setattr(time, clock, lambda: now[0])
     follower = Follower(run.log, Timed, Shown(), lambda at: None, sources_s=1.0)
     follower.read()
     append(run.path / "images.jsonl", json.dumps({"step": 1, "loss": 2.5}) + "\n")
@@ -155,6 +156,25 @@ def test_the_step_of_a_file_that_is_read_rarely_may_be_that_old(run: Run, monkey
         now[0] += 0.25
         follower.read()
     assert follower.arrivals == [(1, 1001.0, 1.0)], "it was written at most 1 s before"
+
+
+@pytest.mark.parametrize("jump_s", [600.0, -3600.0])
+def test_a_clock_that_is_set_changes_no_arrival(run: Run, monkeypatch: pytest.MonkeyPatch, jump_s: float) -> None:
+    now, jumped = 1000.0, 0.0
+    monkeypatch.setattr(time, "time", lambda: now + jumped)
+    monkeypatch.setattr(time, "monotonic", lambda: now - 900.0)
+    shown = Shown()
+    follower = Follower(run.log, Timed, shown, lambda at: None, sources_s=1.0)
+    follower.read()
+    for number in range(1, 5):
+        now += 2.0
+        jumped = jump_s if number > 2 else 0.0
+        append(run.path / "images.jsonl", json.dumps({"step": number, "loss": 2.5}) + "\n")
+        follower.read()
+    assert shown.numbers == [1, 2, 3, 4], "other files are still read"
+    assert follower.arrivals == [(number, 1000.0 + 2 * number, 2.0) for number in range(1, 5)]
+    arrivals.note(run, follower.arrivals, follower.all_reads, follower.clock_set)
+    assert json.loads((run.path / arrivals.FILE).read_text())["clock_set"] == [[1006.0, jump_s]], "both clocks are kept"
 
 
 def test_secrets_in_other_files_are_overwritten_before_they_are_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,22 @@ def test_a_job_that_waits_for_too_long_is_cancelled(run: Run) -> None:
     )
 
 
+@pytest.mark.parametrize("jump_s", [3600.0, -3600.0])
+def test_setting_the_clock_does_not_change_how_long_a_job_has_waited(
+    run: Run, monkeypatch: pytest.MonkeyPatch, jump_s: float
+) -> None:
+    now, jumped = time.time(), 0.0
+    monkeypatch.setattr(time, "time", lambda: now + jumped)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    launcher = Scheduler(WAITS, limit=660.0)
+    assert give_up(run, launcher, WAITS) is None  # type: ignore[arg-type]
+    jumped, now = jump_s, now + 30.0
+    assert give_up(run, launcher, WAITS) is None and launcher.cancelled == 0  # type: ignore[arg-type]
+    now += 31.0
+    status = give_up(run, launcher, WAITS)  # type: ignore[arg-type]
+    assert status is not None and "it waited 11 min" in status.reason
+
+
 @pytest.mark.parametrize("limit", [None, 3600.0])
 def test_a_job_within_the_limit_goes_on_waiting(run: Run, limit: float | None) -> None:
     launcher = Scheduler(WAITS, limit=limit)

@@ -193,6 +193,14 @@ LIMIT = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT x DUE TO TIME LIMIT ***
 TASK = "srun: error: n2: task 3: Out Of Memory\n"
 
 
+def test_a_node_whose_clock_was_set_back_did_not_end_before_it_started(slurm: FakeSlurm, tmp_path: Path) -> None:
+    slurm.accounts["7"] = "COMPLETED|5000|5010|n1|0:0"
+    clock = {"boot_id": "b", "started": 50.0, "ended": 60.0}
+    write_exit(tmp_path, started=5001.0, ended=5011.0 - 3600, since_boot=clock)
+    status = launcher_with(slurm).status(JOB, tmp_path)
+    assert (status.exit_code, status.reason) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("state", "said", "output", "expected"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -232,6 +233,17 @@ def test_runs_that_are_already_running_are_polled_and_not_started_again(schedule
     results = drive_.run()
     assert set(results) == {first, second, third} and results[second].run_id == "old"
     assert scheduler.started == [first, third]
+
+
+def test_an_old_log_of_a_run_is_no_stall_before_this_process_saw_it_silent(scheduler: FakeScheduler) -> None:
+    """The clock may have been set since its last line was written."""
+    scheduler.spec = scheduler.spec.replace(stall_timeout_s=60.0)
+    (slot,) = slots(1)
+    run = scheduler.start(slot)
+    run.log.write_text("step 1\n")
+    os.utime(run.log, (1.0, 1.0))
+    drive_, _ = driver(scheduler, (), running={slot: run})
+    assert drive_.run()[slot].status == "completed"
 
 
 @pytest.mark.parametrize(("query", "again"), [(1, True), (2, False)], ids=["before", "during"])

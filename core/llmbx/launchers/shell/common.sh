@@ -1,8 +1,26 @@
 # Functions of every run script: enter and leave phases, and write exit.json.
-phase='' phases='' rank=null node=null signal=null reason=null started=0 entered=0 ooms=null
+phase='' phases='' rank=null node=null signal=null reason=null started=0 begun=0 entered=0 ooms=null
 
 say() { printf '%(%Y-%m-%dT%H:%M:%S%z)T llmbx: %s\n' -1 "$*"; }
 now() { date +%s.%3N; }
+
+since_boot() { # seconds by a clock that is never set; without /proc those of this shell
+  local seconds=$SECONDS
+  { read -r seconds _ < /proc/uptime; } 2> /dev/null
+  echo "$seconds"
+}
+
+before() { # whole seconds by that clock
+  local seconds
+  seconds=$(since_boot)
+  ((${seconds%.*} < $1))
+}
+
+boot_id() {
+  local id=''
+  { read -r id < /proc/sys/kernel/random/boot_id; } 2> /dev/null
+  echo "$id"
+}
 
 json() { # text -> JSON string
   local text=${1//\\/\\\\}
@@ -23,7 +41,7 @@ begin() {
   say "starts as $job_id on $HOSTNAME"
   # llmbx creates this file to abandon a run and then searches for the line above, so one of the two sees the other
   [ ! -e given-up ] || { say "this run was abandoned before it started"; exit 0; }
-  started=$(now) ooms=$(oom_kills)
+  started=$(now) begun=$(since_boot) ooms=$(oom_kills)
   # a child that gets a signal before it has reset these traps must not act for the script
   trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
   trap '[ "$BASHPID" != "$$" ] || forward HUP 1' HUP
@@ -42,6 +60,8 @@ finish() { # exit code
     "$1" "$where" "$rank" "$node" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
   printf -v text '%s"started":%s,"ended":%s,"oom_kills":%s,"phases":[%s]}' \
     "$text" "$started" "$(now)" "$killed" "${phases#,}"
+  printf -v text '%s,"since_boot":{"boot_id":%s,"started":%s,"ended":%s}}' \
+    "${text%?}" "$(json "$(boot_id)")" "$begun" "$(since_boot)"
   say "ended with exit code $1"
   printf '%s' "$text" 1<> .exit.json
   mv -f .exit.json exit.json

@@ -51,11 +51,13 @@ any_left() {
 }
 
 stop_ranks() { # stop the remaining ranks; returns when all their output is in the log
-  local end=$((SECONDS + grace))
+  local end
+  end=$(since_boot)
+  end=$((${end%.*} + grace))
   if any_left; then
     signal_ranks TERM
     signal_ranks CONT # a stopped process gets TERM when it continues
-    while any_left && ((SECONDS < end)); do sleep 0.1; done
+    while any_left && before "$end"; do sleep 0.1; done
     signal_ranks KILL
   fi
   wait "${pids[@]}" 2> /dev/null

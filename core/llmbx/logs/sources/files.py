@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -175,10 +174,12 @@ class SourceFiles:
         self._files: dict[str, SourceFile] = {}
         self._dropped: set[str] = set()
 
-    def advance(self, take: Take, arriving: bool = False) -> bool:
-        """Read what was written since; return whether there was anything. `arriving`: the files were seen before."""
+    def advance(self, take: Take, at: float | None = None) -> bool:
+        """Read what was written since, at the time `at`; return whether there was anything.
+
+        None if the files were not seen before.
+        """
         self._find()
-        at = time.time() if arriving else None
         return sum(file.read(self._parser, take, at) for file in self._files.values()) > 0
 
     def text_files(self) -> list[Path]:

@@ -60,7 +60,9 @@ was_unanswered() { # offset in srun's messages
 retry_s=600
 
 start_step() { # function that starts the ranks; sets code (of srun) and size (offset of its messages)
-  local deadline=$((SECONDS + retry_s))
+  local deadline
+  deadline=$(since_boot)
+  deadline=$((${deadline%.*} + retry_s))
   while :; do
     code=0 size=$(stat -L -c %s "$srun_messages")
     "$1" < /dev/null &
@@ -68,7 +70,7 @@ start_step() { # function that starts the ranks; sets code (of srun) and size (o
     wait "$step" || code=$?
     step=''
     ((code)) && was_unanswered "$size" || return 0
-    ((SECONDS < deadline)) || fail 4 "the Slurm controller was unreachable for $((retry_s / 60)) minutes"
+    before "$deadline" || fail 4 "the Slurm controller was unreachable for $((retry_s / 60)) minutes"
     say "the Slurm controller is unreachable: starting phase $phase again"
     # The controller may hold the resources for a step that it has created and that its answer did not reach.
     unset SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU

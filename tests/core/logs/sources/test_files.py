@@ -104,7 +104,7 @@ def test_lines_have_source_rank_stream_and_time(tmp_path: Path) -> None:
     sources.advance(lambda record: None)
     with path.open("a") as file:
         file.write("[1,7]<stdout>: second\n")
-    sources.advance(lambda record: None, arriving=True)
+    sources.advance(lambda record: None, 5.0)
     first, second = parser.lines
     assert (first.text, first.source, first.rank, first.stream) == (
         "first",
@@ -114,7 +114,7 @@ def test_lines_have_source_rank_stream_and_time(tmp_path: Path) -> None:
     )
     assert first.arrived is None, "it was written at any time before the first read"
     assert (second.rank, second.stream) == (7, "stdout"), "the label of the line is closer than the name of the file"
-    assert second.arrived is not None
+    assert second.arrived == 5.0
     again = Reading()
     SourceFiles(tmp_path, CheckedParser(again, "x")).read_all(lambda record: None, sources.reads())
     assert again.lines == parser.lines, "the whole file has the same times again"
