@@ -6,6 +6,7 @@ import contextlib
 import errno
 import functools
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,12 +70,20 @@ def in_the_way(path: Path) -> Path | None:
     return next((place for place in (path, *path.parents) if place.is_file()), None)
 
 
+def deny_others_writing() -> int:
+    """Make nothing that this process and its children create world-writable, whatever the umask; return that one."""
+    before = os.umask(0o077)
+    os.umask(before | stat.S_IWOTH)
+    return before
+
+
 def write_atomic(path: Path, content: bytes | str, mode: int = 0o666, durable: bool = True) -> None:
     """Write `path` completely or not at all (temporary file, flush, rename). Raises `InfraError`.
 
     Of a link the file is written that it leads to; a pipe or device is written to, and stays.
 
-    The file has the permissions `mode` without those that the umask removes, as with `open`.
+    The file has the permissions `mode` without those that the umask removes, as with `open`, and is never
+    world-writable.
     With `durable=False` the file may be lost in a power failure, but writing takes a fraction of the time.
     """
     with disk_errors(str(path)):
@@ -108,7 +117,7 @@ def _written_beside(path: Path, content: bytes | str, mode: int, durable: bool =
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        temporary.chmod(mode & ~_umask())
+        temporary.chmod(mode & ~(_umask() | stat.S_IWOTH))
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)

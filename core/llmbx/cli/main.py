@@ -16,6 +16,7 @@ import click
 
 from .. import __version__
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
+from ..files import deny_others_writing
 from ..plugins import local_sources
 from ..plugins.entry_points import entry_points
 from ..plugins.isolation import failure, isolated
@@ -171,6 +172,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit with the documented code."""
+    deny_others_writing()
     streams.wrap_standard_streams()
     sys.exit(streams.finish(_run()))
 

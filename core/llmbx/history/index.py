@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -33,6 +34,9 @@ LISTED_COLUMNS = (
     "mfu.value", "user",
 )  # fmt: skip
 """Columns of the most common queries: an SQL index of them avoids reading whole rows, which are ten times larger."""
+
+PRIVATE = 0o600
+"""Permissions of the file."""
 
 LOCK_TIMEOUT_S = 20.0
 """Seconds that a process waits for another one to finish writing."""
@@ -76,10 +80,22 @@ def use_index(install: Install, work: Callable[[sqlite3.Connection], T], say: Sa
 def open_index(path: Path) -> Iterator[sqlite3.Connection]:
     """Open the index in this file, creating it if necessary. Raises `sqlite3.Error` and `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    _keep_private(path)
     with contextlib.closing(_connect(str(path))) as db:
         if _version(db) != SCHEMA:
             _make(db)
         yield db
+
+
+def _keep_private(path: Path) -> None:
+    """Make the file, created if necessary, readable by its owner only; SQLite gives its journal the same permissions.
+
+    The index repeats what is in the folders of runs, which other users may not be able to read.
+    """
+    with contextlib.suppress(OSError):  # of another user, or read-only: SQLite says what it cannot do
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, PRIVATE))
+        if stat.S_IMODE(path.stat().st_mode) != PRIVATE:
+            path.chmod(PRIVATE)
 
 
 def discard(path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ..config.install import Install, absolute, find_install
 from ..errors import LlmbxError, UsageError
+from ..files import deny_others_writing
 from . import list_runs
 from .columns import COLUMNS, Entry, entry
 from .query import Selection, column
@@ -135,8 +136,7 @@ def _install(given: str | os.PathLike[str] | None) -> Install:
 @contextlib.contextmanager
 def _shared(install: Install) -> Iterator[None]:
     """Write what is finalized for the group of a shared install; the program's umask is restored."""
-    before = os.umask(0o077)
-    os.umask(before)
+    before = deny_others_writing()
     try:
         install.share()
         yield

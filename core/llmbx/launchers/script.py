@@ -83,7 +83,7 @@ def head(title: str, run_dir: Path, spec: RunSpec, job_id: str, output: str = ""
     gets the output of the copy (empty: it stays where it is).
     """
     lines = [f"# {title}", "# This script does not need llmbx or any other file of the machine that rendered it."]
-    lines += ["set -u", setting("run_dir", str(run_dir))]
+    lines += ["set -u", "umask o-w # nothing that the run writes is world-writable", setting("run_dir", str(run_dir))]
     if planned(run_dir):
         into = f' >> "$folder/"{shlex.quote(output)} 2>&1' if output else ""
         lines.append(shell("claim.sh").replace("INTO", into).rstrip("\n"))

@@ -2,16 +2,35 @@
 # pretrain_toy_mini_bf16_4_tp1_pp1_cp1_vp1_mbs1_gbs1: 4 rank(s) here
 # This script does not need llmbx or any other file of the machine that rendered it.
 set -u
+umask o-w # nothing that the run writes is world-writable
 run_dir=/install/workloads/pretrain_toy/experiments/x/x_1/x
 log=log-pretrain_toy_mini_bf16_4_tp1_pp1_cp1_vp1_mbs1_gbs1.out
 job_id=$$
 mkdir -p "$run_dir" && cd "$run_dir" || exit 1
 
 # Functions of every run script: enter and leave phases, and write exit.json.
-phase='' phases='' rank=null node=null signal=null reason=null started=0 entered=0 ooms=null
+phase='' phases='' rank=null node=null signal=null reason=null started=0 begun=0 entered=0 ooms=null
 
 say() { printf '%(%Y-%m-%dT%H:%M:%S%z)T llmbx: %s\n' -1 "$*"; }
 now() { date +%s.%3N; }
+
+since_boot() { # seconds by a clock that is never set; without /proc those of this shell
+  local seconds=$SECONDS
+  { read -r seconds _ < /proc/uptime; } 2> /dev/null
+  echo "$seconds"
+}
+
+before() { # whole seconds by that clock
+  local seconds
+  seconds=$(since_boot)
+  ((${seconds%.*} < $1))
+}
+
+boot_id() {
+  local id=''
+  { read -r id < /proc/sys/kernel/random/boot_id; } 2> /dev/null
+  echo "$id"
+}
 
 json() { # text -> JSON string
   local text=${1//\\/\\\\}
@@ -32,7 +51,7 @@ begin() {
   say "starts as $job_id on $HOSTNAME"
   # llmbx creates this file to abandon a run and then searches for the line above, so one of the two sees the other
   [ ! -e given-up ] || { say "this run was abandoned before it started"; exit 0; }
-  started=$(now) ooms=$(oom_kills)
+  started=$(now) begun=$(since_boot) ooms=$(oom_kills)
   # a child that gets a signal before it has reset these traps must not act for the script
   trap 'last=$?; [ "$BASHPID" != "$$" ] || finish "$last"' EXIT
   trap '[ "$BASHPID" != "$$" ] || forward HUP 1' HUP
@@ -51,6 +70,8 @@ finish() { # exit code
     "$1" "$where" "$rank" "$node" "$signal" "$reason" "$(json "$job_id")" "$(json "$HOSTNAME")"
   printf -v text '%s"started":%s,"ended":%s,"oom_kills":%s,"phases":[%s]}' \
     "$text" "$started" "$(now)" "$killed" "${phases#,}"
+  printf -v text '%s,"since_boot":{"boot_id":%s,"started":%s,"ended":%s}}' \
+    "${text%?}" "$(json "$(boot_id)")" "$begun" "$(since_boot)"
   say "ended with exit code $1"
   printf '%s' "$text" 1<> .exit.json
   mv -f .exit.json exit.json
@@ -164,11 +185,13 @@ any_left() {
 }
 
 stop_ranks() { # stop the remaining ranks; returns when all their output is in the log
-  local end=$((SECONDS + grace))
+  local end
+  end=$(since_boot)
+  end=$((${end%.*} + grace))
   if any_left; then
     signal_ranks TERM
     signal_ranks CONT # a stopped process gets TERM when it continues
-    while any_left && ((SECONDS < end)); do sleep 0.1; done
+    while any_left && before "$end"; do sleep 0.1; done
     signal_ranks KILL
   fi
   wait "${pids[@]}" 2> /dev/null
@@ -244,6 +267,7 @@ cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
 #!/bin/sh
 # Runs one rank of the phase "train": determines which rank it is and starts the program.
 cd "${0%/*}" || exit 1
+umask o-w # the program may run in a container with a umask of its own
 trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
 LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
