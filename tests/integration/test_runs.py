@@ -153,7 +153,7 @@ def test_a_result_that_the_job_writes_is_not_taken(
     result = read_result(folder)
     assert (done.returncode, result["status"], result["steps_seen"]) == (0, "completed", 20)
     assert result["run_id"] == folder.parent.name
-    assert "the job wrote a result.json of its own" in result["warnings"][-1]
+    assert "result.json that llmbx did not write" in result["warnings"][-1]
     assert json.loads((folder / "result.job.json").read_text())["run_id"] == "mine"
 
 

@@ -161,7 +161,8 @@ class Result(Value, frozen=True):
     `id` is the run's short id. `user` started the run. `phase_step_time_s` is set for runs that train in several
     phases: mean or median seconds per step, by phase. `measures` has those that the log format declares, by name.
     `expected` is what was predicted before the start, and no reference. `checks` has the checks that found something or
-    were not possible; the others passed.
+    were not possible; the others passed. `digest`, in the file only, is that of all other members: by it llmbx
+    recognizes a result that it wrote.
     """
 
     run_id: str
@@ -205,3 +206,4 @@ class Result(Value, frozen=True):
     phase_step_time_s: dict[str, float] = {}
     checks: tuple[CheckOutcome, ...] = ()
     warnings: tuple[str, ...] = ()
+    digest: str | None = None

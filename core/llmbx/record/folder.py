@@ -4,6 +4,7 @@ authoritative.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -72,6 +73,7 @@ class Record(Value, frozen=True):
     `owner` is also the process that follows the run and starts the next attempt. `user` is the user who started it.
     `id` is the short id; older versions wrote none (see `name`). `expected` is what was predicted. `captured_by` are
     the profilers that record a phase at the framework's request (`Phase.capture`), in addition to those of the spec.
+    Since schema version 3 the result of the run has a digest.
     """
 
     run_id: str
@@ -98,7 +100,7 @@ class Record(Value, frozen=True):
     expected: Expected = Expected()
     captured_by: tuple[str, ...] = ()
     id: str = ""
-    schema_version: int = 2
+    schema_version: int = 3
 
     @property
     def name(self) -> str:
@@ -177,8 +179,19 @@ def write_steps(folder: Path, steps: list[Step]) -> None:
 
 
 def write_result(folder: Path, result: Result) -> None:
-    """Write `result.json`."""
-    write_atomic(folder / RESULT, pretty(result))
+    """Write `result.json` with its digest."""
+    write_atomic(folder / RESULT, sealed(result))
+
+
+def sealed(result: Result) -> bytes:
+    """The content of `result.json`: the result with the digest of its other members."""
+    return pretty(result.replace(digest=digest(msgspec.json.decode(pretty(result)))))
+
+
+def digest(members: dict[str, Any]) -> str:
+    """The SHA-256 of a result's members without their digest, the same for every layout of the file."""
+    rest = {name: value for name, value in members.items() if name != "digest"}
+    return hashlib.sha256(msgspec.json.encode(rest, order="sorted")).hexdigest()
 
 
 def read_run(folder: Path) -> Run:
@@ -187,9 +200,9 @@ def read_run(folder: Path) -> Run:
 
 
 def read_result(folder: Path) -> Result | None:
-    """Read the result of the run in `folder`; None if there is none yet."""
+    """Read the result of the run in `folder`, without the digest of its file; None if there is none yet."""
     path = folder / RESULT
-    return _read(path, Result) if path.is_file() else None
+    return _read(path, Result).replace(digest=None) if path.is_file() else None
 
 
 def read_steps(folder: Path) -> list[Step]:

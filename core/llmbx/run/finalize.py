@@ -18,7 +18,7 @@ from ..model.result import ImageFacts, Timing, WorkloadFacts
 from ..plugins.manager import Plugins
 from ..record import first_step
 from ..record.attempts import FOLDER, stored_attempts
-from ..record.folder import RESULT, Record, Run, pretty, read_result, read_run, write_steps
+from ..record.folder import RESULT, Record, Run, read_result, read_run, sealed, write_steps
 from ..record.host import alive, is_me
 from ..record.masking import mask_folder
 from ..resolve.numbering import first_number
@@ -46,7 +46,7 @@ def finalize(run: Run, plugins: Plugins) -> Result | None:
     Safe to call from several processes at once: the first write wins, and all return the same result. In a folder that
     this user cannot write, the result is only returned.
     """
-    known = own_result(run.path)
+    known = own_result(run)
     if known is not None:
         return known
     status = job_status(run, plugins)
@@ -88,7 +88,7 @@ def writable(run: Run) -> bool:
 
 def conclude(run: Run, plugins: Plugins, status: JobStatus) -> Result:
     """Write the result of a run that never started, or whose end is known from `status` and not from the launcher."""
-    known = own_result(run.path)
+    known = own_result(run)
     if known is not None:
         return known
     try:
@@ -228,7 +228,7 @@ def write(ended: Ended) -> Result:
     run = ended.run
     with disk_errors(f"the result of {run.record.run_id}"):
         write_steps(run.path, ended.log.steps)
-        won = write_exclusive(run.path / RESULT, pretty(ended.result))
+        won = write_exclusive(run.path / RESULT, sealed(ended.result))
     return ended.result if won else read_result(run.path) or ended.result
 
 

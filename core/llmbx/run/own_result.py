@@ -4,46 +4,58 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from ..errors import LlmbxError
-from ..launchers.script import EXIT
+from ..files import read_record
 from ..model import Result
-from ..record.folder import RESULT, read_result
+from ..record.folder import RESULT, STEPS, Run, digest, read_result
+from ..toml_file import NOT_JSON
 
 LEFT = "result.job.json"
 """Name that a result of the job gets."""
 
+WITH_DIGEST = 3
+"""Schema version of a record from which on the run's result has a digest."""
 
-def own_result(folder: Path) -> Result | None:
-    """The result that llmbx wrote; None if there is none yet. A result that the job wrote is renamed to `LEFT`.
 
-    llmbx writes the result of a completed job after the job's script has written its exit code. What is there before
-    was written by the job, or copied. Raises `LlmbxError` if the result cannot be read and is not the job's.
+def own_result(run: Run) -> Result | None:
+    """The result that llmbx wrote; None if there is none yet. A result that it did not write is renamed to `LEFT`.
+
+    A result of llmbx names this run and has the digest of its content, which a copy keeps in any order and at any time;
+    an older version wrote none. Raises `LlmbxError` for a damaged result: one that cannot be read, of a run whose
+    steps llmbx has written.
     """
+    folder = run.path
     try:
         known = read_result(folder)
     except LlmbxError:
-        if not _before_the_end(folder):
+        if (folder / STEPS).exists():
             raise
         known = None
-    else:
-        if known is None or known.status != "completed" or not _before_the_end(folder):
-            return known
+    if known is None and not (folder / RESULT).is_file():
+        return None
+    if known is not None and known.run_id == run.record.run_id and _is_sealed(run):
+        return known
     with suppress(OSError):  # another process was faster
         (folder / RESULT).replace(folder / LEFT)
     return None
 
 
 def left_result(folder: Path) -> tuple[str, ...]:
-    """The warning about a result that the job left."""
+    """The warning about a result that llmbx did not write."""
     if not (folder / LEFT).is_file():
         return ()
-    return (f"the job wrote a {RESULT} of its own, which was not used; it is now {LEFT}",)
+    return (f"a {RESULT} that llmbx did not write, for example one of the job itself, was set aside as {LEFT}",)
 
 
-def _before_the_end(folder: Path) -> bool:
-    """Whether the result is older than the exit code of the job's script."""
+def _is_sealed(run: Run) -> bool:
+    """Whether the result has the digest of its content; one of an older version need not have any."""
     try:
-        return (folder / RESULT).stat().st_mtime_ns < (folder / EXIT).stat().st_mtime_ns
-    except OSError:
+        members: Any = msgspec.json.decode(read_record(run.path / RESULT))
+    except (OSError, *NOT_JSON):  # changed meanwhile
         return False
+    known = members.get("digest")
+    return known == digest(members) if known else run.record.schema_version < WITH_DIGEST

@@ -155,7 +155,7 @@ def close(
     run: Run, context: RunContext, status: JobStatus, report: Callable[[str], None], retry: bool = True
 ) -> Result | Run:
     """Write and return the result of an ended run; or start its next attempt, `report` it, and return the run."""
-    known = own_result(run.path)
+    known = own_result(run)
     ended = assess(run, context.plugins, status)
     cause = retry_cause(ended, context.plugins) if retry and not known else None
     if cause is None:
