@@ -95,7 +95,7 @@ SECTIONS = (
         "model/configuration.py",
         ("ExpectedConfiguration", "Permitted", "ConfigurationProgram"),
     ),
-    ("The job", "model/job.py", ("Job", "JobStatus", "RunGroup")),
+    ("The job", "model/job.py", ("Job", "JobStatus", "SinceBoot", "RunGroup")),
     ("The profile that a launcher proposes", "model/site.py", ("Proposal",)),
     ("What a run is expected to measure", "model/expected.py", ("Expected", "Bounds")),
     ("The outcome of a comparison", "model/comparison.py", ("ComparisonOutcome",)),

@@ -34,18 +34,23 @@ def read_toml(path: Path | Traversable, type: type[T]) -> T:
 
 def parse_toml(path: Path | Traversable) -> dict[str, Any]:
     """Read the TOML file `path` as plain dicts and lists. Raises `UsageError` if it cannot be read or is not TOML."""
-    import tomli  # compiled: needs a third of the standard library's time, and every command reads TOML
-
     try:
         with path.open("rb") as stream:
-            data = stream.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise UsageError(f"{path}: larger than {LARGEST >> 20} MiB, which no TOML file of llmbx is")
-        return tomli.loads(data.decode().replace("\r\n", "\n").replace("\r", "\n"))
+            return parse_toml_bytes(stream.read(LARGEST + 1), str(path))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def parse_toml_bytes(data: bytes, source: str) -> dict[str, Any]:
+    """The same for the content of a file, at most one byte more than `LARGEST`; `source` names it in errors."""
+    import tomli  # compiled: needs a third of the standard library's time, and every command reads TOML
+
+    if len(data) > LARGEST:
+        raise UsageError(f"{source}: larger than {LARGEST >> 20} MiB, which no TOML file of llmbx is")
+    try:
+        return tomli.loads(data.decode().replace("\r\n", "\n").replace("\r", "\n"))
     except (ValueError, RecursionError) as error:  # invalid TOML or UTF-8, or a number of thousands of digits
-        raise UsageError(f"{path}: not valid TOML: {error}") from error
+        raise UsageError(f"{source}: not valid TOML: {error}") from error
 
 
 def convert(data: object, type: type[T], source: str) -> T:

@@ -32,7 +32,12 @@ class Site:
             os.chown(root / str(user), user, user)
 
     def popen(
-        self, user: int, *arguments: str, command: Sequence[Path | str] = (COMMAND,), **env: str
+        self,
+        user: int,
+        *arguments: str,
+        command: Sequence[Path | str] = (COMMAND,),
+        cwd: Path | None = None,
+        **env: str,
     ) -> subprocess.Popen[str]:
         """Start llmbx as this user, who may read everything, as Python may be in the home of root, but not write."""
         home = self.root / str(user)
@@ -43,13 +48,15 @@ class Site:
             "--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search",
         ]  # fmt: skip
         return subprocess.Popen(
-            [*become, *command, *arguments], env=environ, cwd=home, text=True, stdout=subprocess.PIPE,
+            [*become, *command, *arguments], env=environ, cwd=cwd or home, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, umask=0o022,
         )  # fmt: skip
 
-    def llmbx(self, user: int, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def llmbx(
+        self, user: int, *arguments: str, cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run llmbx as this user, to its end."""
-        process = self.popen(user, *arguments, **env)
+        process = self.popen(user, *arguments, cwd=cwd, **env)
         out, err = process.communicate(timeout=PATIENCE_S)
         assert "Traceback" not in err, err
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
@@ -215,3 +222,79 @@ def test_a_cache_that_cannot_be_written_or_belongs_to_another_user_is_not_needed
         for run in shared.install.glob("workloads/*/experiments/*/*"):
             if next(run.glob("*/run.json")).stat().st_uid == BOB:
                 shutil.rmtree(run)
+
+
+def attack(folder: Path, user: int) -> tuple[Path, Path]:
+    """A profile of this user that runs three commands in every run; return it, and the file that they write."""
+    proof, payload = folder / "proof", folder / "payload"
+    payload.mkdir()
+    (payload / "sitecustomize.py").write_text(f"open({str(proof)!r}, 'a').write('PYTHONPATH')\n")
+    (payload / "bash_env").write_text(f"echo BASH_ENV >> {proof}\n")
+    file = folder / "llmbx.toml"
+    file.write_text(
+        'default_cluster = "evil"\n[clusters.evil]\n'
+        f"setup = ['echo setup >> {proof}']\n"
+        f'env = {{ BASH_ENV = "{payload}/bash_env", PYTHONPATH = "{payload}" }}\n'
+    )
+    proof.touch()
+    proof.chmod(0o666)
+    os.chown(file, user, user)
+    return file, proof
+
+
+@pytest.mark.parametrize("user", [0, BOB])
+def test_a_profile_that_a_stranger_left_in_a_shared_folder_is_ignored(site: Site, user: int) -> None:
+    scratch, inner = site.root / "scratch", site.root / "scratch" / "mine"
+    inner.mkdir(parents=True)
+    os.chown(inner, user, user)
+    scratch.chmod(0o1777)
+    file, proof = attack(scratch, ANN)
+    home = site.root / str(user)
+    home.mkdir(exist_ok=True)
+    env = {"LLMBX_CONFIG": "", "LLMB_INSTALL": str(inner / "install"), "HOME": str(home)}
+    done = site.llmbx(user, *RUN, cwd=inner, **env)
+    assert done.returncode == 0, done.stderr
+    assert proof.read_text() == "", "nothing of it was obeyed, and nobody is kept from working"
+    (note,) = (line for line in done.stderr.splitlines() if str(file) in line)
+    assert "ignored" in note and f"belongs to {ANN} (mode 0644)" in note and "chown" in note
+
+    def shown(**named: str) -> bool:
+        """Whether the profile is in force."""
+        done = site.llmbx(user, "show", "line", cwd=inner, **{**env, **named})
+        assert done.returncode == 0, done.stderr
+        return "cluster 'evil'" in done.stdout
+
+    own, mine = inner / "llmbx.toml", home / "mine.toml"
+    mine.write_text(file.read_text())
+    os.chown(mine, user, user)
+    for target, owner in ((file, user), (mine, ANN)):  # my link to the stranger's file, the stranger's link to mine
+        own.symlink_to(target)
+        os.chown(own, owner, owner, follow_symlinks=False)
+        assert not shown()
+        own.unlink()
+    assert shown(LLMBX_CONFIG=str(file)), "a file that is named is obeyed"
+
+
+def test_a_project_of_mine_that_a_group_can_write_is_an_error_that_says_the_chmod(site: Site) -> None:
+    project = site.root / "project"
+    project.mkdir()
+    file = project / "llmbx.toml"
+    file.write_text('default_cluster = "c"\n[clusters.c]\nlauncher = "local"\n')
+    env = {"LLMBX_CONFIG": "", "LLMB_INSTALL": str(site.root / str(BOB) / "install")}
+    for path in (project, file):
+        os.chown(path, BOB, TEAM)
+    for path, mode in ((file, 0o664), (project, 0o2775)):
+        before = path.stat().st_mode
+        path.chmod(mode)
+        refused = site.llmbx(BOB, "show", "line", cwd=project, **env)
+        assert refused.returncode == 2 and f"writable by group {TEAM} (mode {mode:04o})" in refused.stderr
+        assert refused.stderr.strip().endswith(f"chmod g-w {path}") and len(refused.stderr.splitlines()) == 1
+        path.chmod(before)
+    used = site.llmbx(BOB, "show", "line", "--format", "json", cwd=project, **env)
+    assert used.returncode == 0 and f"using {file}" in used.stderr and json.loads(used.stdout)
+    os.chown(file, BOB, BOB)
+    file.chmod(0o664)
+    assert site.llmbx(BOB, "show", "line", cwd=project, **env).returncode == 0, "his own group may write"
+    os.chown(file, 0, 0)
+    file.chmod(0o644)
+    assert f"using {file}" in site.llmbx(BOB, "show", "line", cwd=project, **env).stderr, "a file of root"

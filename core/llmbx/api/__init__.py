@@ -124,6 +124,7 @@ if TYPE_CHECKING:
     from ..model import Section as Section
     from ..model import Series as Series
     from ..model import Settings as Settings
+    from ..model import SinceBoot as SinceBoot
     from ..model import Size as Size
     from ..model import Source as Source
     from ..model import SourceRecord as SourceRecord

@@ -105,11 +105,11 @@ def _workspace() -> Workspace:
 
 def _user_file() -> Path:
     """The file that llmbx reads for this user."""
-    from ..config.profiles import FILE
+    from ..config.profiles import user_file
 
     if given := os.environ.get("LLMBX_CONFIG"):
         return Path(given)
-    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "llmbx" / FILE
+    return user_file(os.environ)
 
 
 def _check(text: str) -> None:

@@ -12,7 +12,7 @@ import click
 
 from ..config.install import Install, absolute, find_install
 from ..config.plugin_settings import join
-from ..config.profiles import Config, choose_profile, load_config
+from ..config.profiles import Config, Merged, choose_profile, load_config
 from ..config.request import STAGE_PATH_NOTE, Request, parse_pairs
 from ..errors import UsageError, did_you_mean
 from ..model import Expected, Finding, RunSpec
@@ -242,10 +242,20 @@ def _require_known(what: str, spec: RunSpec, known: Collection[str]) -> None:
 
 def install_and_plugins() -> tuple[Install, Callable[[], Plugins]]:
     """The install and a function that loads the plugins: a verb that only reads files starts faster without them."""
-    config, _ = load_config()
+    config, _ = _configuration()
     install = find_install(os.environ, config.install, config.install_file)
     install.share()
     return install, load
+
+
+def _configuration() -> tuple[Merged, dict[str, str]]:
+    """The configuration and the file of each cluster; says which files of other folders are used and ignored."""
+    config, cluster_files = load_config()
+    for note in config.notes:
+        click.echo(f"llmbx: note: {note}", err=True)
+    if config.project_file:
+        click.echo(f"llmbx: using {config.project_file}", err=True)
+    return config, cluster_files
 
 
 def load_workspace(output: Path | None = None) -> Workspace:
@@ -255,7 +265,7 @@ def load_workspace(output: Path | None = None) -> Workspace:
     """
     if os.environ.get("STAGE_PATH"):
         click.echo(f"llmbx: note: {STAGE_PATH_NOTE}", err=True)
-    config, cluster_files = load_config()
+    config, cluster_files = _configuration()
     install = find_install(os.environ, config.install, config.install_file)
     if output is not None:
         install = install.replace(workload_root=absolute(str(output), "--output"), workload_origin="--output")

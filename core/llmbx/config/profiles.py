@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, did_you_mean
 from ..model import Natural, Positive, Value
+from ..toml_file import LARGEST
 
 FILE = "llmbx.toml"
 
@@ -47,9 +48,14 @@ class Config(Value, frozen=True):
 
 
 class Merged(Config, frozen=True):
-    """All configuration files merged. `install_file` is the file that sets `install`."""
+    """All configuration files merged. `install_file` is the file that sets `install`.
+
+    `project_file` is the project's file, if there is one; `notes` has a line for each file that was ignored.
+    """
 
     install_file: str = ""
+    project_file: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class Profile(Value, frozen=True):
@@ -65,14 +71,53 @@ class Profile(Value, frozen=True):
         return f"{PROFILE_ORIGIN}{self.name}' in {self.file}"
 
 
-def files(environ: Mapping[str, str], cwd: Path) -> list[Path]:
-    """The existing configuration files: the user's, then the project's, which takes precedence."""
-    base = Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
-    user = base / "llmbx" / FILE
-    if environ.get("LLMBX_CONFIG"):
-        return [Path(environ["LLMBX_CONFIG"])]
-    project = next((p / FILE for p in (cwd, *cwd.parents) if (p / FILE).is_file()), None)
-    return [path for path in (user, project) if path is not None and path.is_file()]
+def user_file(environ: Mapping[str, str]) -> Path:
+    """The user's configuration file, whether it exists or not."""
+    return Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "llmbx" / FILE
+
+
+def project_folders(environ: Mapping[str, str], cwd: Path) -> Iterator[Path]:
+    """The folders that may have the project's file: `cwd` and its parents, up to the repository's root or the home."""
+    home = os.path.realpath(environ["HOME"]) if environ.get("HOME") else None
+    for folder in (cwd, *cwd.parents):
+        yield folder
+        if (folder / ".git").exists() or os.path.realpath(folder) == home:
+            return
+
+
+class Files(Value, frozen=True):
+    """The configuration files by path, the one that takes precedence last, with `project_file` and `notes` as above."""
+
+    contents: dict[str, bytes] = {}
+    project_file: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def read_files(environ: Mapping[str, str], cwd: Path) -> Files:
+    """Read the one file that `LLMBX_CONFIG` names, whoever wrote it; else the user's and the project's.
+
+    These two are obeyed without being named, and so only if no other user can have written them (`trusted`). The
+    project's is the nearest one to `cwd` that may be obeyed. Raises `UsageError`.
+    """
+    from .trusted import read_trusted
+
+    if named := environ.get("LLMBX_CONFIG"):
+        try:
+            with Path(named).open("rb") as stream:
+                return Files(contents={named: stream.read(LARGEST + 1)})
+        except OSError as error:
+            raise UsageError(f"{named}: cannot be read: {error.strerror}") from None
+    contents, notes, project = {}, [], ""
+    user = user_file(environ)
+    for path in (user, *(folder / FILE for folder in project_folders(environ, cwd))):
+        found = read_trusted(path)
+        notes += [f"{found.note}, or name it in LLMBX_CONFIG"] if found.note else []
+        if found.content is not None:
+            contents[str(path)] = found.content
+            if path != user:
+                project = str(path)
+                break
+    return Files(contents=contents, project_file=project, notes=tuple(notes))
 
 
 def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> tuple[Merged, dict[str, str]]:
@@ -81,16 +126,17 @@ def load_config(environ: Mapping[str, str] | None = None, cwd: Path | None = Non
     A cluster of the project's file replaces the user's cluster of the same name. Raises `UsageError` with file and
     place of an error.
     """
-    from ..toml_file import convert, parse_toml
+    from ..toml_file import convert, parse_toml_bytes
 
-    merged, origins = Merged(), {}
-    for path in files(os.environ if environ is None else environ, cwd or _here()):
-        config = convert(with_plugin_keys(parse_toml(path)), Config, str(path))
-        origins.update({name: str(path) for name in config.clusters})
+    files = read_files(os.environ if environ is None else environ, cwd or _here())
+    merged, origins = Merged(project_file=files.project_file, notes=files.notes), {}
+    for path, content in files.contents.items():
+        config = convert(with_plugin_keys(parse_toml_bytes(content, path)), Config, path)
+        origins.update(dict.fromkeys(config.clusters, path))
         merged = merged.replace(
             default_cluster=config.default_cluster or merged.default_cluster,
             install=config.install or merged.install,
-            install_file=str(path) if config.install else merged.install_file,
+            install_file=path if config.install else merged.install_file,
             clusters={**merged.clusters, **config.clusters},
             gpus={**merged.gpus, **config.gpus},
         )

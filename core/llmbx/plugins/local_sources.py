@@ -77,11 +77,19 @@ def enabled_file(environ: Mapping[str, str]) -> Path:
 
 
 def enabled(environ: Mapping[str, str]) -> list[str]:
-    """The paths of the plugins that the user enabled."""
+    """The paths of the plugins that the user enabled; none if another user can have written the list.
+
+    Raises `UsageError` if the list is the user's own.
+    """
+    from ..config.trusted import read_trusted
+
     try:
-        lines = enabled_file(environ).read_text(encoding="utf-8").splitlines()
-    except (OSError, RuntimeError, UnicodeDecodeError):  # none, or no home folder
+        found = read_trusted(enabled_file(environ))
+        lines = (found.content or b"").decode().splitlines()
+    except (RuntimeError, UnicodeDecodeError):  # no home folder
         return []
+    if found.note:
+        print(f"llmbx: note: {found.note}", file=sys.stderr)
     return [line for line in lines if line.strip() and not line.startswith("#")]
 
 

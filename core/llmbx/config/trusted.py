@@ -1,0 +1,137 @@
+"""Read files that llmbx obeys without being told to: only those that no other user can have written.
+
+Such a file can start programs (`setup`, `env`, plugins). It must belong to the user or root, and neither it nor its
+folder may be writable by all users, or by a group other than the user's own. Of a link all of this applies to its
+target, and its own owner and folder count as well. The group of a user is a group of the same name without other
+members (a user without a name: the group of the same number).
+
+What the user can mend is an error. What only others can mend is ignored with a note: a stranger's file in a shared
+folder must neither be obeyed nor stop the commands of all others.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from ..errors import UsageError
+from ..files import user_name
+from ..model import Value
+from ..toml_file import LARGEST
+
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Found(Value, frozen=True):
+    """What is at a path: the `content` of a file that may be obeyed, or a `note` why one is ignored."""
+
+    content: bytes | None = None
+    note: str | None = None
+
+
+class _Fault(Exception):
+    """Why a file must not be obeyed, and what helps; `mendable` if the user can do it."""
+
+    def __init__(self, problem: str, helps: str, mendable: bool) -> None:
+        super().__init__(problem)
+        self.helps, self.mendable = helps, mendable
+
+
+def read_trusted(path: Path) -> Found:
+    """Read the file at `path` if it may be obeyed. Nothing is found at a folder, pipe or device.
+
+    Raises `UsageError` for a file that may not be obeyed, and for one that cannot be read, if it is the user's own.
+    """
+    try:
+        return Found(content=_read(path, linked=False))
+    except _Fault as fault:
+        if fault.mendable:
+            raise UsageError(f"{path}: {fault}: {fault.helps}") from None
+        return Found(note=f"{path} is ignored: {fault}: {fault.helps}")
+
+
+def _read(path: Path, linked: bool) -> bytes | None:
+    """The content; None if there is no file. All that is checked is what is open, so nothing can be exchanged."""
+    try:
+        folder = os.open(path.parent, _FOLDER)
+    except OSError:
+        return None
+    try:
+        try:
+            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return None
+        if stat.S_ISLNK(found.st_mode) and not linked:
+            _check(path, found, os.fstat(folder))
+            return _read(Path(os.path.realpath(path)), linked=True)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return _open(path, folder)
+    finally:
+        os.close(folder)
+
+
+def _open(path: Path, folder: int) -> bytes | None:
+    try:
+        file = os.open(path.name, _FILE, dir_fd=folder)
+    except OSError as error:
+        found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+        _check(path, found, os.fstat(folder))
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    with os.fdopen(file, "rb") as stream:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        _check(path, found, os.fstat(folder))
+        return stream.read(LARGEST + 1)
+
+
+def _check(path: Path, found: os.stat_result, folder: os.stat_result) -> None:
+    """Raise `_Fault` if another user can have written this file or link, or can exchange it."""
+    me = os.geteuid()
+    own = folder.st_uid in (me, 0) and found.st_uid == me
+    if found.st_uid not in (me, 0):
+        what = f"it belongs to {user_name(found.st_uid)} (mode {_mode(found)})"
+        raise _Fault(what, f"chown {user_name(me)} {path}", mendable=False)
+    if (who := _writers(folder)) is not None:
+        mendable = own and folder.st_uid == me and not folder.st_mode & stat.S_ISVTX  # such as /tmp
+        what = f"its folder is writable by {who[0]} (mode {_mode(folder)})"
+        raise _Fault(what, f"chmod {who[1]} {path.parent}", mendable)
+    if not stat.S_ISLNK(found.st_mode) and (who := _writers(found)) is not None:
+        raise _Fault(f"it is writable by {who[0]} (mode {_mode(found)})", f"chmod {who[1]} {path}", mendable=own)
+
+
+def _writers(found: os.stat_result) -> tuple[str, str] | None:
+    """Who besides its owner can write, and the mode that forbids it; None if nobody can."""
+    group = bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
+    if found.st_mode & stat.S_IWOTH:
+        return "all users", "go-w" if group else "o-w"
+    return (f"group {_group_name(found.st_gid)}", "g-w") if group else None
+
+
+def _is_own_group(gid: int) -> bool:
+    import grp
+
+    me = os.geteuid()
+    if gid != os.getegid():
+        return False
+    try:
+        group = grp.getgrgid(gid)
+    except KeyError:
+        return gid == me
+    return group.gr_name == user_name(me) and set(group.gr_mem) <= {group.gr_name}
+
+
+def _group_name(gid: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def _mode(found: os.stat_result) -> str:
+    return f"{stat.S_IMODE(found.st_mode):04o}"
