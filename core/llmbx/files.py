@@ -7,7 +7,6 @@ import errno
 import functools
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,6 +107,8 @@ def write_exclusive(path: Path, content: bytes | str, mode: int = 0o666) -> bool
 @contextlib.contextmanager
 def _written_beside(path: Path, content: bytes | str, mode: int, durable: bool = True) -> Iterator[Path]:
     """A flushed temporary file in the folder of `path` with this content; removed at the end if it still exists."""
+    import tempfile
+
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)

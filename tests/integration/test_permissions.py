@@ -45,9 +45,13 @@ def test_nothing_is_world_writable_and_the_index_is_private(home: Path) -> None:
     llmbx("export", "csv", "--output", "exported.csv")
     llmbx("init", "--output", "written/llmbx.toml")
     llmbx("plugins", "new", "mine")
+    llmbx("plugins", "enable", "mine")
     written = {path: path.lstat() for path in home.rglob("*") if not path.is_symlink()}
     names = {path.name for path in written}
     assert {"run.json", "result.json", "exit.json", "rank-0.log", "sweep.json", "llmbx.toml", "run.sh"} <= names
     assert [str(path) for path, found in written.items() if found.st_mode & stat.S_IWOTH] == []
+    for name in ("llmbx.toml", "plugins.txt"):  # else llmbx would not obey them
+        (file,) = (path for path in written if path.name == name)
+        assert not (written[file].st_mode | written[file.parent].st_mode) & stat.S_IWGRP, file
     indexes = {path: oct(stat.S_IMODE(found.st_mode)) for path, found in written.items() if ".sqlite" in path.name}
     assert indexes and set(indexes.values()) == {"0o600"}, indexes

@@ -126,8 +126,8 @@ def _write(path: Path, text: str) -> None:
     from ..files import write_atomic
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, text)
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        write_atomic(path, text, mode=0o644)  # a file that a group can write would not be obeyed
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from None
 

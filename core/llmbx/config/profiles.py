@@ -9,7 +9,6 @@ from typing import Any
 
 from ..errors import UsageError, did_you_mean
 from ..model import Natural, Positive, Value
-from ..toml_file import LARGEST
 
 FILE = "llmbx.toml"
 
@@ -99,6 +98,7 @@ def read_files(environ: Mapping[str, str], cwd: Path) -> Files:
     These two are obeyed without being named, and so only if no other user can have written them (`trusted`). The
     project's is the nearest one to `cwd` that may be obeyed. Raises `UsageError`.
     """
+    from ..toml_file import LARGEST
     from .trusted import read_trusted
 
     if named := environ.get("LLMBX_CONFIG"):
@@ -110,7 +110,7 @@ def read_files(environ: Mapping[str, str], cwd: Path) -> Files:
     contents, notes, project = {}, [], ""
     user = user_file(environ)
     for path in (user, *(folder / FILE for folder in project_folders(environ, cwd))):
-        found = read_trusted(path)
+        found = read_trusted(path, LARGEST + 1)
         notes += [f"{found.note}, or name it in LLMBX_CONFIG"] if found.note else []
         if found.content is not None:
             contents[str(path)] = found.content

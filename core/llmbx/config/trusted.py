@@ -14,17 +14,16 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import UsageError
 from ..files import user_name
-from ..model import Value
-from ..toml_file import LARGEST
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Found(Value, frozen=True):
+class Found(NamedTuple):
     """What is at a path: the `content` of a file that may be obeyed, or a `note` why one is ignored."""
 
     content: bytes | None = None
@@ -39,20 +38,20 @@ class _Fault(Exception):
         self.helps, self.mendable = helps, mendable
 
 
-def read_trusted(path: Path) -> Found:
-    """Read the file at `path` if it may be obeyed. Nothing is found at a folder, pipe or device.
+def read_trusted(path: Path, most: int) -> Found:
+    """Read the first `most` bytes of the file at `path` if it may be obeyed. Nothing is found at a folder or pipe.
 
     Raises `UsageError` for a file that may not be obeyed, and for one that cannot be read, if it is the user's own.
     """
     try:
-        return Found(content=_read(path, linked=False))
+        return Found(content=_read(path, most, linked=False))
     except _Fault as fault:
         if fault.mendable:
             raise UsageError(f"{path}: {fault}: {fault.helps}") from None
         return Found(note=f"{path} is ignored: {fault}: {fault.helps}")
 
 
-def _read(path: Path, linked: bool) -> bytes | None:
+def _read(path: Path, most: int, linked: bool) -> bytes | None:
     """The content; None if there is no file. All that is checked is what is open, so nothing can be exchanged."""
     try:
         folder = os.open(path.parent, _FOLDER)
@@ -65,15 +64,15 @@ def _read(path: Path, linked: bool) -> bytes | None:
             return None
         if stat.S_ISLNK(found.st_mode) and not linked:
             _check(path, found, os.fstat(folder))
-            return _read(Path(os.path.realpath(path)), linked=True)
+            return _read(Path(os.path.realpath(path)), most, linked=True)
         if not stat.S_ISREG(found.st_mode):
             return None
-        return _open(path, folder)
+        return _open(path, folder, most)
     finally:
         os.close(folder)
 
 
-def _open(path: Path, folder: int) -> bytes | None:
+def _open(path: Path, folder: int, most: int) -> bytes | None:
     try:
         file = os.open(path.name, _FILE, dir_fd=folder)
     except OSError as error:
@@ -85,7 +84,7 @@ def _open(path: Path, folder: int) -> bytes | None:
         if not stat.S_ISREG(found.st_mode):
             return None
         _check(path, found, os.fstat(folder))
-        return stream.read(LARGEST + 1)
+        return stream.read(most)
 
 
 def _check(path: Path, found: os.stat_result, folder: os.stat_result) -> None:

@@ -224,5 +224,5 @@ def _write(file: Path, paths: list[str]) -> None:
     from ..files import disk_errors, write_atomic
 
     with disk_errors(str(file)):
-        file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(file, "".join(f"{path}\n" for path in paths).encode())
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    write_atomic(file, "".join(f"{path}\n" for path in paths).encode(), mode=0o644)

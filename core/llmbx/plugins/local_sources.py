@@ -15,6 +15,9 @@ from ..errors import PluginError, UsageError
 VARIABLE = "LLMBX_PLUGINS"
 """Paths of plugins, separated as in PATH, besides those that the user enabled. Processes of llmbx inherit it."""
 
+LARGEST = 1 << 20
+"""Largest part of the list of enabled plugins that is read, in bytes."""
+
 GROUPS = ("llmbx", "llmbx.commands")
 
 
@@ -84,7 +87,7 @@ def enabled(environ: Mapping[str, str]) -> list[str]:
     from ..config.trusted import read_trusted
 
     try:
-        found = read_trusted(enabled_file(environ))
+        found = read_trusted(enabled_file(environ), LARGEST)
         lines = (found.content or b"").decode().splitlines()
     except (RuntimeError, UnicodeDecodeError):  # no home folder
         return []

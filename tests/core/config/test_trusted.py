@@ -25,11 +25,13 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_file_of_mine_is_read(file: Path) -> None:
-    assert read_trusted(file).content == b'default_cluster = "x"\n'
+    assert read_trusted(file, 1 << 20).content == b'default_cluster = "x"\n'
     file.chmod(0o660)
-    assert read_trusted(file).content is not None or os.getegid() != os.geteuid(), "my own group may write"
-    assert read_trusted(file.with_name("absent")).content is None
-    assert read_trusted(file.parent / "no folder" / "absent") == read_trusted(file.with_name("absent"))
+    assert read_trusted(file, 1 << 20).content is not None or os.getegid() != os.geteuid(), "my own group may write"
+    assert read_trusted(file.with_name("absent"), 1 << 20).content is None
+    assert read_trusted(file.parent / "no folder" / "absent", 1 << 20) == read_trusted(
+        file.with_name("absent"), 1 << 20
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ def test_what_i_can_mend_is_an_error(file: Path, what: str, mode: int, says: str
     path = file if what == "file" else file.parent
     path.chmod(mode)
     with pytest.raises(UsageError) as error:
-        read_trusted(file)
+        read_trusted(file, 1 << 20)
     assert str(file) in str(error.value) and f"{mode:04o}" in str(error.value) and f"{says}" in str(error.value)
     assert str(error.value).endswith(str(path))
 
@@ -48,7 +50,7 @@ def test_what_i_can_mend_is_an_error(file: Path, what: str, mode: int, says: str
 def test_a_file_of_mine_in_a_folder_that_all_share_is_ignored(file: Path) -> None:
     """Another user may have linked it there, so it is no error."""
     file.parent.chmod(0o1777)
-    found = read_trusted(file)
+    found = read_trusted(file, 1 << 20)
     assert found.content is None and found.note is not None and "1777" in found.note
 
 
@@ -56,26 +58,26 @@ def test_a_link_is_as_good_as_its_target_and_its_own_folder(file: Path, tmp_path
     link = tmp_path / "links" / "llmbx.toml"
     link.parent.mkdir()
     link.symlink_to(file)
-    assert read_trusted(link).content == file.read_bytes()
+    assert read_trusted(link, 1 << 20).content == file.read_bytes()
     file.chmod(0o666)
     with pytest.raises(UsageError, match="chmod"):
-        read_trusted(link)
+        read_trusted(link, 1 << 20)
     file.chmod(0o644)
     link.parent.chmod(0o1777)
-    assert read_trusted(link).content is None
+    assert read_trusted(link, 1 << 20).content is None
     link.parent.chmod(0o755)
     link.unlink()
     link.symlink_to(link)
-    assert read_trusted(link).content is None, "a link to itself"
+    assert read_trusted(link, 1 << 20).content is None, "a link to itself"
 
 
 def test_what_is_no_file_is_not_opened(file: Path) -> None:
     file.unlink()
     os.mkfifo(file)
-    assert read_trusted(file).content is None, "a pipe without a writer would wait for ever"
+    assert read_trusted(file, 1 << 20).content is None, "a pipe without a writer would wait for ever"
     file.unlink()
     file.mkdir()
-    assert read_trusted(file).content is None
+    assert read_trusted(file, 1 << 20).content is None
 
 
 def test_the_search_ends_at_the_root_of_the_repository_and_at_the_home(tmp_path: Path) -> None:
