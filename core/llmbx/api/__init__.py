@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .lazy import lazy
+from ..lazy import lazy
 
 if TYPE_CHECKING:
     from .. import __version__ as __version__
@@ -153,4 +153,4 @@ if TYPE_CHECKING:
     from ..runtimes.select import AUTO as AUTO
 
 
-__getattr__, __dir__ = lazy(__name__, __loader__)  # type: ignore[name-defined]
+__getattr__, __dir__ = lazy(__name__, __file__)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .lazy import lazy
+from ..lazy import lazy
 
 if TYPE_CHECKING:
     from .. import history as history
@@ -70,4 +70,4 @@ if TYPE_CHECKING:
     from ..run.preconditions import site_findings as site_findings
 
 
-__getattr__, __dir__ = lazy(__name__, __loader__)  # type: ignore[name-defined]
+__getattr__, __dir__ = lazy(__name__, __file__)

@@ -1,38 +1,34 @@
 """Tools for the tests of a plugin: pytest fixtures, and a check that a plugin meets the contract.
 
-A test suite enables it in its top `conftest.py` with `pytest_plugins = ["llmbx.testing"]`. It is not a pytest entry
-point, so that the tests of other packages in the same environment do not load it. It is the only part of llmbx that
-imports pytest, and no other part of llmbx imports it.
+A test suite enables the fixtures in its top `conftest.py` with `pytest_plugins = ["llmbx.testing"]`. It is not a pytest
+entry point, so that the tests of other packages in the same environment do not load it. Names are imported on first
+use: only the fixtures import pytest, so that `llmbx plugins check` works without it.
 """
 
 from __future__ import annotations
 
-from .conformance import CHECKS, assert_conforms
-from .contract import assert_plugin_ok, check_plugin
-from .fixtures import llmbx_cli, llmbx_install, llmbx_parse, llmbx_render, llmbx_run, llmbx_spec
-from .isolation import Isolated
-from .preview import Preview, render_spec, resolve_spec
-from .reading import Parsed, parse_text
-from .running import Done
-from .sample import sample_spec
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CHECKS",
-    "Done",
-    "Isolated",
-    "Parsed",
-    "Preview",
-    "assert_conforms",
-    "assert_plugin_ok",
-    "check_plugin",
-    "llmbx_cli",
-    "llmbx_install",
-    "llmbx_parse",
-    "llmbx_render",
-    "llmbx_run",
-    "llmbx_spec",
-    "parse_text",
-    "render_spec",
-    "resolve_spec",
-    "sample_spec",
-]
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from ..testing.conformance import CHECKS as CHECKS
+    from ..testing.conformance import assert_conforms as assert_conforms
+    from ..testing.contract import assert_plugin_ok as assert_plugin_ok
+    from ..testing.contract import check_plugin as check_plugin
+    from ..testing.fixtures import llmbx_cli as llmbx_cli
+    from ..testing.fixtures import llmbx_install as llmbx_install
+    from ..testing.fixtures import llmbx_parse as llmbx_parse
+    from ..testing.fixtures import llmbx_render as llmbx_render
+    from ..testing.fixtures import llmbx_run as llmbx_run
+    from ..testing.fixtures import llmbx_spec as llmbx_spec
+    from ..testing.isolation import Isolated as Isolated
+    from ..testing.preview import Preview as Preview
+    from ..testing.preview import render_spec as render_spec
+    from ..testing.preview import resolve_spec as resolve_spec
+    from ..testing.reading import Parsed as Parsed
+    from ..testing.reading import parse_text as parse_text
+    from ..testing.running import Done as Done
+    from ..testing.sample import sample_spec as sample_spec
+
+__getattr__, __dir__ = lazy(__name__, __file__)

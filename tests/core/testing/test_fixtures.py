@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,13 @@ from llmbx.testing import Done, Isolated, resolve_spec
 
 def test_it_is_loaded_only_on_request() -> None:
     assert not [p for p in importlib.metadata.entry_points(group="pytest11") if p.value.startswith("llmbx")]
+
+
+def test_only_the_fixtures_need_pytest() -> None:
+    code = "import sys; sys.modules['pytest'] = None; from llmbx import testing; testing.{}"
+    python = [sys.executable, "-c"]
+    subprocess.run([*python, code.format("assert_conforms; testing.resolve_spec; testing.Done")], check=True)
+    assert subprocess.run([*python, code.format("llmbx_run")], capture_output=True, check=False).returncode == 1
 
 
 def test_settings_of_the_user_do_not_reach_a_test(
