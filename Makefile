@@ -42,11 +42,11 @@ docs-release: docs
 	  "$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' core/llmbx/__init__.py)" latest
 	PATH="$(abspath $(TEST)/docs/bin):$$PATH" mike set-default latest
 
-# sdist and wheel in dist/, the wheel installed in an empty environment, every entry point loaded.
+# sdist and wheel in dist/; the wheel is tried alone, in an empty environment of each Python.
 release: $(VENV)/.ready
 	rm -rf dist
 	$(VENV)/bin/python -m build --outdir dist .
-	tests/release.sh "$(VENV)/bin/python" dist/*.whl
+	LLMBX_WHEEL="$$(echo dist/*.whl)" $(PYTEST) tests/integration/test_wheel.py
 
 $(TEST)/docs/.ready: docs/requirements.txt
 	$(PYTHON) -m venv $(TEST)/docs

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from .wheels import build_wheel
+
 ROOT = Path(__file__).parents[2]
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -30,25 +32,6 @@ version = "1.0"
 [tool.hatch.build.targets.wheel]
 packages = ["{module}"]
 """
-
-
-def wheel(source: Path, out: Path) -> Path:
-    """The wheel of a project, built with the build backend that the tests' environment has."""
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        str(out),
-        str(source),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return max(out.glob("*.whl"), key=lambda path: path.stat().st_mtime_ns)
 
 
 def package(folder: Path, name: str, entry: str, code: str) -> Path:
@@ -94,7 +77,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
             """,
         ),
     ]
-    wheels = [wheel(source, folder / "wheels") for source in sources]
+    wheels = [build_wheel(source, folder / "wheels") for source in sources]
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     pip = [folder / "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, *wheels], check=True)
@@ -121,13 +104,6 @@ def test_it_pulls_neither_torch_nor_jax_nor_pytest(stranger: Path) -> None:
     names = {item["name"].lower() for item in json.loads(done.stdout)}
     assert {"llmbx", "llmbx-toy", "click", "pluggy"} <= names
     assert not names & {"torch", "jax", "jaxlib", "pandas", "transformers", "megatron-core", "maxtext", "pytest"}
-
-
-def test_a_release_installs_in_an_empty_environment_and_every_entry_point_loads(tmp_path: Path) -> None:
-    command = [ROOT / "tests/release.sh", sys.executable, wheel(ROOT, tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "entry points of 12 packages load" in done.stdout
 
 
 def test_a_third_partys_framework_runs(run: Llmbx) -> None:
