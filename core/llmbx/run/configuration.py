@@ -19,6 +19,7 @@ from ..plugins.manager import Plugins
 from ..record.folder import Run
 from ..runtimes.base import Progress
 from ..secrets import is_secret
+from .context import runtime_settings
 
 UNVERIFIED = "configuration not verified"
 """Begins the warning about a run whose final configuration is not known."""
@@ -101,7 +102,7 @@ def build_final(spec: RunSpec, plugins: Plugins, install: Path, progress: Progre
         raise UsageError(
             f"plugin '{spec.plugin}' cannot build a configuration without training: use --run with a run's id"
         )
-    image = _environment(program, plugins, install, progress)
+    image = _environment(program, spec, plugins, install, progress)
     with tempfile.TemporaryDirectory(prefix="llmbx-configuration-") as folder:
         for name, content in program.files.items():
             write_atomic(Path(folder, name), content, durable=False)
@@ -128,11 +129,14 @@ def launch_values(spec: RunSpec, plugins: Plugins) -> dict[str, Any]:
     }
 
 
-def _environment(program: ConfigurationProgram, plugins: Plugins, install: Path, progress: Progress) -> Image:
+def _environment(
+    program: ConfigurationProgram, spec: RunSpec, plugins: Plugins, install: Path, progress: Progress
+) -> Image:
     """Prepare the program's environment. Raises `UsageError` if no installed runtime builds environments."""
-    request = ImageRequest(environment=program.environment)
     for runtime in plugins.runtimes().values():
         if hasattr(runtime, "gather_wheels"):
+            settings = runtime_settings(spec, runtime, plugins)
+            request = ImageRequest(environment=program.environment, plugin_settings=settings)
             return runtime.prepare(request, install, progress)
     raise UsageError("no runtime that builds environments is installed: enable one, or use --run with a run's id")
 

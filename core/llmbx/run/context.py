@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from contextlib import suppress
+from typing import Any
 
 from ..catalog.environments import unverified
 from ..config.install import Install
@@ -51,12 +52,17 @@ def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = Fal
 
 def wanted_image(spec: RunSpec, context: RunContext) -> ImageRequest:
     """Return the framework's image request, with `--accept-image-change` and the settings of the runtime's plugin."""
-    plugin = getattr(context.runtime, "plugin", "")
-    kind = context.plugins.settings.get(plugin)
-    settings = {plugin: current_settings(spec, kind, os.environ)} if kind else {}
     asked = context.framework.prepare_image(spec)
+    settings = runtime_settings(spec, context.runtime, context.plugins)
     request: ImageRequest = asked.replace(accept_change=spec.accept_image_change, plugin_settings=settings)
     return request
+
+
+def runtime_settings(spec: RunSpec, runtime: Runtime, plugins: Plugins) -> dict[str, dict[str, Any]]:
+    """Return the settings of the runtime's plugin, for its image request."""
+    plugin = getattr(runtime, "plugin", "")
+    kind = plugins.settings.get(plugin)
+    return {plugin: current_settings(spec, kind, os.environ)} if kind else {}
 
 
 def context_of(run: Run, plugins: Plugins, install: Install) -> RunContext:

@@ -180,11 +180,11 @@ def build(request: Request | None, base: str | None, minor: str | None, print_: 
         raise UsageError("--python and --offline are for images without a GPU, which are built from an environment")
     if not print_:
         _require_available(request.runtime, workspace)
-    of = (
-        _environment_recipe(spec, image_request, base, minor, workspace, print_, offline)
-        if spec.gpu_type == "cpu"
-        else recipe_with_nsys(image_request, base)
-    )
+    if spec.gpu_type == "cpu":
+        image_request = _with_settings(image_request, _builder(workspace), workspace, request)
+        of = _environment_recipe(spec, image_request, base, minor, workspace, print_, offline)
+    else:
+        of = recipe_with_nsys(image_request, base)
     click.echo(_build(request.runtime, of, workspace, print_))
 
 
@@ -254,6 +254,7 @@ def _wheels(workload: str, folder: Path, workspace: Workspace) -> list[Path]:
         raise UsageError(f"{spec.workload} has no environment for {spec.gpu_type}: there are no wheels to export")
     workspace.install.ensure()
     builder = _builder(workspace)
+    image_request = _with_settings(image_request, builder, workspace)
     builder.prepare(image_request, workspace.install.path, _report)
     return [*builder.gather_wheels(image_request, workspace.install.path, folder, _report)]
 
@@ -264,6 +265,16 @@ def _builder(workspace: Workspace) -> Any:
         if hasattr(runtime, "gather_wheels"):
             return runtime
     raise UsageError("no runtime that builds environments is available: enable the plugin venv")
+
+
+def _with_settings(
+    image_request: ImageRequest, runtime: Any, workspace: Workspace, request: Request | None = None
+) -> ImageRequest:
+    """The image request with the settings of the runtime's plugin."""
+    plugin = getattr(runtime, "plugin", "")
+    settings = {plugin: workspace.plugin_settings(plugin, request)}
+    changed: ImageRequest = image_request.replace(plugin_settings=settings)
+    return changed
 
 
 def _for_python(environment: Environment, minor: str) -> Environment:
@@ -335,12 +346,8 @@ def _wanted(request: Request, workspace: Workspace) -> tuple[ImageRequest, str]:
     bare = request.workload
     if _is_image(bare):
         name = _container(request, workspace, bare)
-        plugin = getattr(workspace.plugins.runtime(name), "plugin", "")
-        image_request = ImageRequest(
-            reference=bare, accept_change=request.accept_image_change,
-            plugin_settings={plugin: workspace.plugin_settings(plugin, request)},
-        )  # fmt: skip
-        return image_request, name
+        image_request = ImageRequest(reference=bare, accept_change=request.accept_image_change)
+        return _with_settings(image_request, workspace.plugins.runtime(name), workspace, request), name
     from llmbx.api.verbs import context as run_context
     from llmbx.api.verbs import pipeline
 

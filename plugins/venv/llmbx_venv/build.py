@@ -16,11 +16,11 @@ import msgspec
 
 from llmbx.api import Environment, InfraError, Progress, UsageError, Value, children, environments, locks
 
-from . import needs, store, verified
+from . import cuda_fallback, needs, sizes, store, verified
 from .interpreters import Interpreter
 from .pip_progress import PipProgress, complete_packages
 from .pip_tool import configured_options, explain_failure, pip_command, pip_environment, without_network
-from .settings import INSTALLER
+from .settings import INSTALLER, VenvSettings
 from .uv_tool import UvProgress, added, uv_arguments, uv_command, uv_environment
 
 Builds = dict[str, tuple[str, str | None]]
@@ -54,23 +54,22 @@ class Tools(Value, frozen=True):
 
 def build(
     environment: Environment, install: Path, interpreter: Interpreter, progress: Progress, offline: bool,
-    installer: str | None = None,
+    settings: VenvSettings,
 ) -> store.Marker:  # fmt: skip
     """Build `environment` for `interpreter` in `install`, unless another process has built it in the meantime.
 
-    `installer` is the chosen one (see `uv_command`; None: the variable's). A build that was interrupted is resumed:
-    pip's cache and installed packages are kept. Raises `InfraError` (network, disk, an unavailable package, a failed
-    check) and `UsageError` (an install that is not writable).
+    A build that was interrupted is resumed: pip's cache and installed packages are kept. Raises `InfraError` (network,
+    disk, an unavailable package, a failed check) and `UsageError` (an install that is not writable).
     """
     if environment.base and store.complete(environment.base, install, interpreter.minor) is None:
-        build(environment.base, install, interpreter, progress, offline, installer)
+        build(environment.base, install, interpreter, progress, offline, settings)
     paths = store.environment_paths(environment, install, interpreter.minor)
     with _writing(paths):
         Path(paths.venvs).mkdir(parents=True, exist_ok=True)
         with locks.held(paths.lock_file, f"it builds the environment {paths.label}", progress):
             marker = store.read_marker(paths)
             if marker is None:
-                marker = _Builder(environment, paths, interpreter, progress, offline, installer).run(install)
+                marker = _Builder(environment, paths, interpreter, progress, offline, settings).run(install)
             store.set_link(paths)
     return marker
 
@@ -80,10 +79,10 @@ class _Builder:
 
     def __init__(
         self, environment: Environment, paths: store.EnvironmentPaths, interpreter: Interpreter, progress: Progress,
-        offline: bool, installer: str | None = None,
+        offline: bool, settings: VenvSettings,
     ) -> None:  # fmt: skip
         self.environment, self.paths, self.interpreter = environment, paths, interpreter
-        self.progress, self.offline, self.installer = progress, offline, installer
+        self.progress, self.offline, self.settings = progress, offline, settings
         self.temporary = paths.folder / ".tmp"
         self.lines: list[str] = []
 
@@ -135,27 +134,44 @@ class _Builder:
         pip_options = configured_options(pip, env)
         env = {**(without_network(env, pip_options) if self.offline else env), **self.environment.build_env}
         sources = ("--find-links", str(wheels)) if wheels.is_dir() else ()
+        installer = self.settings.installer
         return Tools(
             pip=tuple(pip), env=env, pip_options=pip_options, sources=sources, wheels=str(wheels), offline=self.offline,
-            uv=uv_command({**os.environ, **({INSTALLER: self.installer} if self.installer else {})}),
+            uv=uv_command({**os.environ, **({INSTALLER: installer} if installer else {})}),
         )  # fmt: skip
 
     def _choose_builds(self, tools: Tools) -> Builds:
         """For each requirement with variants, the first available build, with the extra index that provides it."""
-        chosen: Builds = {}
-        for requirement, variants in self.environment.variants.items():
-            for build, extra in variants:
-                if self.environment.files and not verified.has_file(self.environment, build, self.interpreter.minor):
-                    continue
-                index = None if self.offline else extra
-                if found := self._probe(build, index, tools):
-                    chosen[requirement] = (found, index)
-                    break
+        return {key: self._first_available(variants, tools) for key, variants in self.environment.variants.items()}
+
+    def _first_available(self, variants: Sequence[tuple[str, str | None]], tools: Tools) -> tuple[str, str | None]:
+        """The exact version of the first available build, and the extra index that provides it.
+
+        Raises `InfraError` if none is available, or only one for CUDA, which the settings must allow.
+        """
+        missing = ""
+        for build, extra in variants:
+            index = None if self.offline else extra
+            for_cuda = cuda_fallback.is_for_cuda(self.environment, build)
+            if for_cuda and missing:
+                self._require_consent(build, missing)
+            if self.environment.files and not verified.has_file(self.environment, build, self.interpreter.minor):
+                reason = f"its lock has no file of {build} for Python {self.interpreter.minor}"
+            elif available := self._probe(build, index, tools):
+                return available, index
             else:
-                raise InfraError(
-                    f"environment {self.paths.label}: {self._failure_reason(tools)}; pip's log: {self.paths.log}"
-                )
-        return chosen
+                reason = cuda_fallback.reason(build, index, self.lines)
+            missing = missing if for_cuda else reason
+        raise InfraError(f"environment {self.paths.label}: {self._failure_reason(tools)}; pip's log: {self.paths.log}")
+
+    def _require_consent(self, build: str, reason: str) -> None:
+        """Announce a build for CUDA in an environment without. Raises `InfraError` unless the settings allow it.
+
+        This comes before the build is looked for, because pip may download a file in order to look into it.
+        """
+        # The wheels of an offline installation were put there on purpose, and nothing is downloaded.
+        allowed = self.offline or self.settings.allow_cuda_build
+        self.progress(cuda_fallback.require_consent(self.environment, self.paths.label, build, reason, allowed))
 
     def _probe(self, build: str, index: str | None, tools: Tools) -> str | None:
         """The exact version that would be installed for `build`, or None if it is not available."""
@@ -172,8 +188,8 @@ class _Builder:
     def _report_plan(self, builds: Builds) -> None:
         environment = self.environment
         download, disk = _megabytes(environment, builds)
-        size = f"{_size(download)} to download (less if cached by pip), {_size(disk)} on disk"
-        count = sum(map(len, environment.steps))
+        size = f"{sizes.text(download)} to download (less if cached by pip), {sizes.text(disk)} on disk"
+        count = sizes.packages(environment, *(build for build, _ in builds.values()))
         if not count and not builds:
             return  # a Python without packages
         names = ", ".join(build for build, _ in builds.values())
@@ -196,8 +212,8 @@ class _Builder:
         free = shutil.disk_usage(self.paths.venvs).free / 1e6
         if free < needed and installed < 0.95 * disk:
             raise InfraError(
-                f"environment {self.paths.label} needs {_size(needed)} more in {self.paths.venvs}, but only "
-                f"{_size(free)} are free: free some space or set LLMB_INSTALL to a folder on another disk"
+                f"environment {self.paths.label} needs {sizes.text(needed)} more in {self.paths.venvs}, but only "
+                f"{sizes.text(free)} are free: free some space or set LLMB_INSTALL to a folder on another disk"
             )
 
     def _install(self, number: int, builds: Builds, tools: Tools) -> None:
@@ -319,16 +335,10 @@ def _extra(index: str | None) -> list[str]:
     return ["--extra-index-url", index] if index else []
 
 
-def _megabytes(environment: Environment, builds: Builds) -> tuple[float | None, float | None]:
+def _megabytes(environment: Environment, builds: Builds) -> tuple[int | None, int | None]:
     """Download size and disk usage in MB with the chosen builds; None if the lock does not have them."""
-    for build, _ in builds.values():
-        if build in environment.variant_mb:
-            return environment.variant_mb[build]
-    return environment.download_mb, environment.disk_mb
-
-
-def _size(megabytes: float | None) -> str:
-    return "an unknown amount" if megabytes is None else f"{megabytes:,.0f} MB"
+    sized = (build for build, _ in builds.values() if build in environment.variant_mb)
+    return sizes.megabytes(environment, next(sized, ""))
 
 
 def _end_leftovers(folder: Path) -> None:

@@ -91,7 +91,7 @@ def explain_failure(lines: Iterable[str], configured: Mapping[str, str], wheels:
     if "No space left on device" in text or "Errno 28" in text:
         return "the disk is full (No space left on device): free some space and retry; the build resumes"
     missing = re.search(r"No matching distribution found for (\S+)", text)
-    network = _REASONS.search(text) or _NO_NETWORK.search(text)
+    network = network_problem(text)
     if not missing and not network:
         errors = re.findall(r"^ERROR: (.+)$", text, re.MULTILINE)
         return f"pip failed: {errors[-1] if errors else 'no error output'}"
@@ -104,12 +104,18 @@ def explain_failure(lines: Iterable[str], configured: Mapping[str, str], wheels:
     searched = f"searched: {', '.join(names) or 'no package source'}, according to pip's configuration"
     if network:
         return (
-            f"{what} could not be downloaded: {network[0]} ({searched}); check the network and retry, or put the "
+            f"{what} could not be downloaded: {network} ({searched}); check the network and retry, or put the "
             f"wheels into {wheels} and use --offline"
         )
     return (
         f"{what} was not found ({searched}); put its wheel into {wheels}, or set PIP_INDEX_URL to an index that has it"
     )
+
+
+def network_problem(text: str) -> str | None:
+    """Why the network failed, in the words of the installer's output; None if it says nothing about the network."""
+    found = _REASONS.search(text) or _NO_NETWORK.search(text)
+    return found[0] if found else None
 
 
 def _oldest_pip(python: str) -> tuple[int, ...]:

@@ -75,8 +75,8 @@ class VenvRuntime:
         from .settings import VenvSettings
 
         interpreter = find_interpreter(preference(environment.pythons))
-        installer = settings_of(request, VenvSettings).installer
-        marker = build(environment, install, interpreter, progress, offline, installer)
+        settings = settings_of(request, VenvSettings)
+        marker = build(environment, install, interpreter, progress, offline, settings)
         return store.image(store.environment_paths(environment, install, interpreter.minor), environment, marker)
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:

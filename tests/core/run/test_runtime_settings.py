@@ -9,15 +9,17 @@ import pytest
 
 from llmbx.api import settings_of
 from llmbx.config.install import Install
-from llmbx.errors import UsageError
+from llmbx.errors import PluginError, UsageError
 from llmbx.model import ImageRequest, RunSpec
 from llmbx.plugins.manager import load
+from llmbx.run.configuration import build_final
 from llmbx.run.context import enter
 from llmbx.run.pipeline import wanted_image
 from llmbx.testing import resolve_spec
 from llmbx_containers.settings import ContainerSettings
 from llmbx_venv import build
 from llmbx_venv.runtime import VenvRuntime
+from llmbx_venv.settings import VenvSettings
 
 TOML = """
 default_cluster = "c"
@@ -26,6 +28,7 @@ image_retries = 7
 http_registries = "in.house:5000"
 [clusters.c.venv]
 installer = "pip"
+allow_cuda_build = true
 """
 
 
@@ -72,6 +75,26 @@ def test_the_installer_of_the_profile_builds_the_environment(
     with pytest.raises(Stop):
         VenvRuntime().prepare(request_of(spec, tmp_path), tmp_path, lambda line: None)
     assert chosen == ["pip"]
+
+
+def test_a_configuration_is_built_with_the_settings_of_the_profile(
+    config: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stop(Exception):
+        pass
+
+    def prepare(self: VenvRuntime, request: ImageRequest, *_: object) -> None:
+        chosen.append(settings_of(request, VenvSettings))
+        raise Stop
+
+    chosen: list[VenvSettings] = []
+    monkeypatch.setattr(VenvRuntime, "prepare", prepare)
+    row = {"size": "314b", "dtype": "bf16", "gpu_type": "gb200", "gpus": 256}
+    for environ in (config, {}):
+        spec = resolve_spec("grok1", plugin="nemo", **row, environ=environ)
+        with pytest.raises(PluginError):
+            build_final(spec, load(), tmp_path, print)
+    assert [settings.allow_cuda_build for settings in chosen] == [True, False]
 
 
 def test_a_wrong_installer_is_refused_before_the_run(config: dict[str, str]) -> None:
