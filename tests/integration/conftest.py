@@ -14,7 +14,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from llmbx.model import Image, ImageRequest
 from llmbx.record.schema import shipped
+from llmbx_venv.runtime import VenvRuntime
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("llmbx")
@@ -39,6 +41,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     item.add_marker(pytest.mark.integration)
 
 
+CUDA_BUILDS = {"LLMBX_ALLOW_CUDA_BUILD": "1"}
+"""On a machine that cannot reach the index of CPU builds, the frameworks are tested with their CUDA builds."""
+
+
+def prepared(request: ImageRequest, install: Path) -> Image:
+    """The environment of a framework, built if needed."""
+    allowed = request.replace(plugin_settings={"venv": {"allow_cuda_build": True}})
+    return VenvRuntime().prepare(allowed, install, print)
+
+
 def clean_environment(install: Path, **extra: str) -> dict[str, str]:
     """This process's environment without anything that changes what llmbx does, and with this install."""
     dropped = (
@@ -54,7 +66,7 @@ def clean_environment(install: Path, **extra: str) -> dict[str, str]:
         "STAGE_PATH",
     )
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    return {**kept, "LLMB_INSTALL": str(install), "LLMBX_CONFIG": "/dev/null", **extra}
+    return {**kept, "LLMB_INSTALL": str(install), "LLMBX_CONFIG": "/dev/null", **CUDA_BUILDS, **extra}
 
 
 @pytest.fixture

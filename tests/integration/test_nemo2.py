@@ -22,8 +22,8 @@ from llmbx.model import ExpectedConfiguration
 from llmbx.record.folder import read_run
 from llmbx_nemo.launch import request
 from llmbx_nemo.upstream import of_run
-from llmbx_venv.runtime import VenvRuntime
 
+from .conftest import prepared
 from .nemo_versions import NEMO2, overlay
 from .test_nemo_entry import resolved
 
@@ -39,7 +39,7 @@ LINE = re.compile(r"iteration (\d+)/\d+ .*?global_batch_size: (\d+) .*?reduced_t
 def nemo2_python(shared_install: Path) -> str:
     """The interpreter of the environment with NeMo 2."""
     spec = resolved("llama3.1", recipe="nemo2-mini")
-    return VenvRuntime().prepare(request(spec), shared_install, print).python
+    return prepared(request(spec), shared_install).python
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 from llmbx_nemo.launch import launch, request
 from llmbx_nemo.workloads import workloads
-from llmbx_venv.runtime import VenvRuntime
 
 from ..patience import PATIENCE_S
+from .conftest import prepared
 
 HERE = Path(__file__).parent
 PLUGIN = Path(llmbx_nemo.__path__[0]).parent
@@ -43,7 +43,7 @@ def resolved(workload: str, **asked: Any) -> RunSpec:
 def nemo_python(shared_install: Path) -> str:
     """The interpreter of the CPU environment; LLMBX_TEST_NEMO_PYTHON names one that is there already."""
     given = os.environ.get("LLMBX_TEST_NEMO_PYTHON")
-    return given or VenvRuntime().prepare(request(resolved("grok1")), shared_install, print).python
+    return given or prepared(request(resolved("grok1")), shared_install).python
 
 
 @pytest.fixture

@@ -24,10 +24,10 @@ from llmbx.run.configuration import FinalConfiguration, launch_values, read_fina
 from llmbx_nemo.published import published
 from llmbx_nemo.upstream import expected, program, upstream
 from llmbx_nemo.workloads import NAMES
-from llmbx_venv.runtime import VenvRuntime
 
 from ..plugins.nemo.refusals import CASES, name_of
 from ..plugins.nemo.refusals import spec_of as spec_of_case
+from .conftest import prepared
 from .test_nemo_entry import resolved
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
@@ -83,7 +83,7 @@ def build(shared_install: Path, tmp_path_factory: pytest.TempPathFactory) -> Bui
         folder = tmp_path_factory.mktemp("built")
         programs = {name: program(spec) for name, spec in specs.items()}
         first = next(iter(programs.values()))
-        image = VenvRuntime().prepare(ImageRequest(environment=first.environment), shared_install, print)
+        image = prepared(ImageRequest(environment=first.environment), shared_install)
         for path, content in (file for found in programs.values() for file in found.files.items()):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)

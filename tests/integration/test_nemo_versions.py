@@ -19,8 +19,8 @@ import pytest
 
 from llmbx_nemo.image_versions import image_versions
 from llmbx_nemo.launch import request as image_request
-from llmbx_venv.runtime import VenvRuntime
 
+from .conftest import prepared
 from .nemo_versions import BRIDGE, NEWEST_ENVIRONMENT, overlay
 from .test_nemo_entry import nemo_python, resolved
 
@@ -43,7 +43,7 @@ LOSS = re.compile(r"iteration +(\d+)/.*?lm loss: (\S+)")
 @pytest.fixture(scope="session")
 def newest_python(shared_install: Path) -> str:
     """The interpreter of the newest version's environment."""
-    return VenvRuntime().prepare(image_request(resolved("grok1", recipe=RECIPE)), shared_install, print).python
+    return prepared(image_request(resolved("grok1", recipe=RECIPE)), shared_install).python
 
 
 @pytest.fixture

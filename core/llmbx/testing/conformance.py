@@ -16,6 +16,7 @@ from ..catalog.scales import ANY
 from ..entry import operations
 from ..errors import LlmbxError
 from ..model import Value, Workload
+from ..model.settings import fields
 from ..plugins.discovery import PluginInfo
 from ..plugins.isolation import PLUGIN_EXCEPTIONS, describe_error
 from ..plugins.manager import Plugins, load
@@ -68,7 +69,8 @@ class Subject:
         with tempfile.TemporaryDirectory(prefix="llmbx-check-") as folder:
             place = Isolated(Path(folder) / "llmbx").make()
             arguments = ("run", self.workload.name, "--plugin", self.name, "--size", MINI, "--format", "json")
-            done = command(place, *arguments, "--env", f"{operations.VARIABLE}=1", env=_pip_settings())
+            packages = {**_pip_settings(), **_runtime_settings(self.plugins)}
+            done = command(place, *arguments, "--env", f"{operations.VARIABLE}=1", env=packages)
             counted = None
             if done.folder is not None and (file := done.folder / operations.FILE).is_file():
                 counted = json.loads(file.read_text())
@@ -288,6 +290,13 @@ def _pip_settings() -> dict[str, str]:
     caches = {"PIP_CACHE_DIR": home / ".cache/pip", "UV_CACHE_DIR": home / ".cache/uv"}
     found = {name: str(path) for name, path in files.items() if path.is_file()}
     return {**found, **{name: str(path) for name, path in caches.items()}, **_of_user(*files, *caches)}
+
+
+def _runtime_settings(plugins: Plugins) -> dict[str, str]:
+    """The user's variables for the plugins of runtimes, which say how environments and images are made."""
+    owners = {getattr(runtime, "plugin", "") for runtime in plugins.runtimes().values()}
+    kinds = (kind for name, kind in plugins.settings.items() if name in owners)
+    return _of_user(*(name for kind in kinds for field in fields(kind) for name in field.option.variables))
 
 
 def _of_user(*names: str) -> dict[str, str]:
