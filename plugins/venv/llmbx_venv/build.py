@@ -153,7 +153,7 @@ class _Builder:
         for build, extra in variants:
             index = None if self.offline else extra
             for_cuda = cuda_fallback.is_for_cuda(self.environment, build)
-            if for_cuda and missing:
+            if for_cuda and missing and not self.offline:  # offline, only what the user has copied is there
                 self._require_consent(build, missing)
             if self.environment.files and not verified.has_file(self.environment, build, self.interpreter.minor):
                 reason = f"its lock has no file of {build} for Python {self.interpreter.minor}"
@@ -169,8 +169,7 @@ class _Builder:
 
         This comes before the build is looked for, because pip may download a file in order to look into it.
         """
-        # The wheels of an offline installation were put there on purpose, and nothing is downloaded.
-        allowed = self.offline or self.settings.allow_cuda_build
+        allowed = self.settings.allow_cuda_build
         self.progress(cuda_fallback.require_consent(self.environment, self.paths.label, build, reason, allowed))
 
     def _probe(self, build: str, index: str | None, tools: Tools) -> str | None:

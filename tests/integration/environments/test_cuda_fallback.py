@@ -100,4 +100,4 @@ def test_wheels_of_an_offline_installation_are_used(build: Prepare, wheels: Path
     (tmp_path / "install").mkdir()
     wheels.rename(tmp_path / "install/wheels")
     code, _, err = build("--offline")
-    assert code == 0 and "no package source has alpha==1.0+cpu, so the CUDA build" in err, err
+    assert code == 0 and "2 pinned packages" in err, err
