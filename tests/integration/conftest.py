@@ -52,7 +52,10 @@ def prepared(request: ImageRequest, install: Path) -> Image:
 
 
 def clean_environment(install: Path, **extra: str) -> dict[str, str]:
-    """This process's environment without anything that changes what llmbx does, and with this install."""
+    """This process's environment without anything that changes what llmbx does, and with this install.
+
+    An install with the frameworks' environments may build them with CUDA builds.
+    """
     dropped = (
         "LLMB",
         "GPU_TYPE",
@@ -66,7 +69,8 @@ def clean_environment(install: Path, **extra: str) -> dict[str, str]:
         "STAGE_PATH",
     )
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    return {**kept, "LLMB_INSTALL": str(install), "LLMBX_CONFIG": "/dev/null", **CUDA_BUILDS, **extra}
+    allowed = CUDA_BUILDS if (install / "venvs").is_symlink() else {}
+    return {**kept, "LLMB_INSTALL": str(install), "LLMBX_CONFIG": "/dev/null", **allowed, **extra}
 
 
 @pytest.fixture

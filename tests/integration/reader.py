@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import pages
-from .conftest import ROOT, clean_environment
+from .conftest import CUDA_BUILDS, ROOT, clean_environment
 
 TUTORIALS, HOW_TO = ROOT / "docs/tutorials", ROOT / "docs/how-to"
 
@@ -27,7 +27,8 @@ class Reader:
             self.install, HOME=str(self.home), PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             COLUMNS="80", CUDA_VISIBLE_DEVICES="", **environ,
         )  # fmt: skip
-        for name in ("LLMB_INSTALL", "LLMBX_CONFIG", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        unset = ("LLMB_INSTALL", "LLMBX_CONFIG", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
+        for name in (*unset, *CUDA_BUILDS):
             self.environ.pop(name, None)
 
     def follow(self, page: Path, update: bool, has: Sequence[str] = ()) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from ..conftest import CUDA_BUILDS
 from ..slurm import cluster
 from . import tools
 from .proxy import Proxy
@@ -85,14 +84,7 @@ def prepare(tool_env: dict[str, str], install: Path) -> Iterator[Prepare]:
         if inside:
             argv = ["unshare", "-m", "sh", "-c", f'{inside} && exec "$@"', "sh", *argv]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("LLMB", "SLURM", "SBATCH"))}
-        environ = {
-            **kept,
-            "LLMB_INSTALL": str(install),
-            "LLMBX_CONFIG": "/dev/null",
-            **CUDA_BUILDS,
-            **tool_env,
-            **(env or {}),
-        }
+        environ = {**kept, "LLMB_INSTALL": str(install), "LLMBX_CONFIG": "/dev/null", **tool_env, **(env or {})}
         process = subprocess.Popen(argv, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         started.append(process)
         return process
