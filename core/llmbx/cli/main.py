@@ -17,9 +17,12 @@ import click
 from .. import __version__
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..files import deny_others_writing
-from ..plugins import local_sources
+from ..plugins import local_sources, stdout
+from ..plugins.calls import Call
 from ..plugins.entry_points import entry_points
-from ..plugins.isolation import failure, isolated
+from ..plugins.entry_points import load as load_point
+from ..plugins.faults import failure
+from ..plugins.hangs import own_process
 from . import streams
 
 GROUP = "llmbx.commands"
@@ -66,8 +69,9 @@ class Verbs(click.Group):
         if len(points) > 1:
             raise UsageError(f"command '{cmd_name}' is {_providers(points)}: uninstall one of them")
         point = points[0]
-        with isolated(f"command '{cmd_name}' ({_owner(point)}) cannot be loaded"):
-            command = point.load()
+        what = f"command '{cmd_name}' ({_owner(point)})"
+        with Call(what, "its import", f"{what} cannot be loaded"):
+            command = load_point(point)
         if not isinstance(command, click.Command):
             raise PluginError(f"command '{cmd_name}' ({point.value}) is not a click command")
         return command
@@ -132,15 +136,15 @@ def _providers(points: list[importlib.metadata.EntryPoint]) -> str:
 
 def summary(point: importlib.metadata.EntryPoint) -> str:
     """The first line of the verb's module docstring, read from its source without importing it."""
-    package, *rest = point.module.split(".")
     try:
+        package, *rest = point.module.split(".")
         # Look up the top package only: finding a module inside a package would import the package.
         found = importlib.util.find_spec(package)
         if found is None:
             return MISSING
         source = _source(found, rest).read_text(encoding="utf-8")
         text = _docstring(source)
-    except (ImportError, OSError, SyntaxError, ValueError, IndexError):
+    except (ImportError, OSError, SyntaxError, ValueError, IndexError, AttributeError):
         return MISSING
     return text.splitlines()[0] if text else ""
 
@@ -174,7 +178,10 @@ def main() -> NoReturn:
     """Run the command line and exit with the documented code."""
     deny_others_writing()
     streams.wrap_standard_streams()
-    sys.exit(streams.finish(_run()))
+    own_process()
+    code = streams.finish(_run())
+    stdout.give_away()
+    sys.exit(code)
 
 
 def _run() -> int:

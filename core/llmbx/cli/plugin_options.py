@@ -9,6 +9,7 @@ import click
 from ..config.request import parse_pairs
 from ..model.settings import Field, Settings, fields
 from ..plugins.manager import load
+from ..plugins.settings_check import negated
 from .explicit_options import SEPARATOR
 
 TYPES = {bool: click.BOOL, int: click.INT, float: click.FLOAT, str: click.STRING}
@@ -20,6 +21,11 @@ class RunCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The command's own parameters, then those of plugins; `--help` is the last."""
         *own, last = super().get_params(ctx)
+        plugins, taken = load(), {name for param in own for name in (*param.opts, *param.secondary_opts)}
+        for option in options():
+            if clash := taken & {*option.opts, *option.secondary_opts}:
+                error = f"the option {min(clash)} is one of `llmbx {self.name}`"
+                plugins.disable(_plugin(option), f"plugin '{_plugin(option)}': {error}")
         return [*own, *options(), last]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -69,8 +75,7 @@ def _option(kind: type[Settings], field: Field) -> click.Option:
     if field.kind is dict:
         return click.Option([field.spelling, name], multiple=True, metavar=metavar or "KEY=VALUE", help=help_)
     if field.kind is bool:
-        no = f"--no-{field.spelling.removeprefix('--')}"
-        return click.Option([f"{field.spelling}/{no}", name], default=None, help=help_)
+        return click.Option([f"{field.spelling}/{negated(field.spelling)}", name], default=None, help=help_)
     values = click.Choice(field.choices) if field.choices else TYPES[field.kind]
     return click.Option([field.spelling, name], type=values, metavar=metavar, help=help_)
 

@@ -51,7 +51,7 @@ def command(context: click.Context, timing: bool, format_: str) -> None:
             "distribution": info.distribution,
             "module": info.module,
             "status": f"broken: {info.error}" if info.error else info.warning or "ok",
-            "hooks": list(info.hooks),
+            "hooks": [*info.hooks, *(f"{hook} (wrapper)" for hook in info.wrappers)],
         }
         for info in plugins.infos
     ]

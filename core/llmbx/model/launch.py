@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .base import Value
+from .base import Natural, Positive, Value
 
 RANK_SOURCES = {
     "LLMBX_RANK": ("SLURM_PROCID", "0"),
@@ -111,11 +111,11 @@ class Mount(Value, frozen=True):
 class Launch(Value, frozen=True):
     """Everything a launcher needs to start a run."""
 
-    nodes: int
+    nodes: Positive
     """Number of nodes."""
-    ranks_per_node: int
+    ranks_per_node: Positive
     """Ranks on each node."""
-    gpus_per_rank: int
+    gpus_per_rank: Natural
     """GPUs of each rank; 0 for a CPU run."""
     phases: tuple[Phase, ...]
     """Phases in order."""
@@ -123,7 +123,7 @@ class Launch(Value, frozen=True):
     """Files to write before the start: path relative to the run folder -> content."""
     mounts: tuple[Mount, ...] = ()
     """Mounts that the ranks need in addition to the run folder."""
-    ranks_per_numa_node: int | None = None
+    ranks_per_numa_node: Positive | None = None
     """Each rank is bound to the cores and memory of the NUMA node of its GPU; if the machine does not tell which one it
     is, of NUMA node (local rank // this). None: no binding.
     """

@@ -7,8 +7,8 @@ from typing import get_args
 
 from ..checks.base import OWN_CHECK, Answer, Check, Effect, Evidence, NotPossible
 from ..errors import LlmbxError, PluginError
-from .isolation import isolated
-from .time_limit import TookTooLong, limit_s, limited
+from .calls import Call
+from .hangs import limit_s
 from .validation import describe_type
 
 
@@ -22,12 +22,9 @@ def wrap_check(plugin: str, check: Check) -> Check:
         raise PluginError(f"{place}: effect is {check.effect!r}, expected one of {', '.join(get_args(Effect))}")
 
     def test(evidence: Evidence) -> Answer:
-        limit = limit_s()
         try:
-            with isolated(f"{place} failed"), limited(limit):
+            with Call(f"plugin '{plugin}'", f"check '{check.id}'", limit_s=limit_s()):
                 answer = check.test(evidence)
-        except TookTooLong:
-            return NotPossible(reason=f"{place} did not return within {limit:g} s")
         except LlmbxError as error:
             return NotPossible(reason=str(error))
         if answer is None or isinstance(answer, NotPossible) or (isinstance(answer, str) and answer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import inspect
 import re
 import time
 from collections.abc import Iterable
@@ -14,9 +15,11 @@ import pluggy
 from .. import hookspecs
 from ..errors import PluginError, did_you_mean
 from ..model import Value
-from .entry_points import entry_points
-from .isolation import PLUGIN_EXCEPTIONS, describe_error, stdout_to_stderr
-from .time_limit import TookTooLong, limit_s, limited
+from .calls import Call
+from .entry_points import entry_points, load
+from .faults import PLUGIN_EXCEPTIONS, describe_error
+from .hangs import limit_s
+from .hooks import is_wrapper
 
 GROUP = "llmbx"
 OWN = "llmbx"
@@ -32,13 +35,15 @@ class PluginInfo(Value, frozen=True):
     version: str
     module: str
     hooks: tuple[str, ...] = ()
+    wrappers: tuple[str, ...] = ()
+    """Hooks whose calls of other plugins it wraps."""
     error: str | None = None
     import_s: float | None = None
 
     @property
     def warning(self) -> str | None:
         """The problem of a plugin that could be loaded, or None."""
-        if self.error or self.hooks:
+        if self.error or self.hooks or self.wrappers:
             return None
         return "it implements no hook: mark its functions with @llmbx.hookimpl"
 
@@ -82,21 +87,20 @@ def _register(
     taken = next((other for other in before if other.name == point.name), None)
     if taken is not None:
         return info.replace(error=f"the name '{point.name}' is taken by {taken.distribution} {taken.version}")
-    limit, began = limit_s(), time.monotonic()
+    began = time.monotonic()
     try:
-        with stdout_to_stderr(), limited(limit):
-            plugin = point.load()
+        with Call(f"plugin '{point.name}'", "its import", "its import failed", limit_s()):
+            plugin = load(point)
         info = info.replace(import_s=time.monotonic() - began)
         _check_version(plugin)
-        manager.register(plugin, name=point.name)
         _check_hooks(manager, plugin)
-    except TookTooLong:
-        return info.replace(error=f"its import did not end within {limit:g} s")
+        manager.register(plugin, name=point.name)
     except PLUGIN_EXCEPTIONS as error:
-        if manager.has_plugin(point.name):
-            manager.unregister(name=point.name)
         return info.replace(error=str(error) if isinstance(error, PluginError) else describe_error(error))
-    return info.replace(hooks=tuple(sorted(c.name for c in manager.get_hookcallers(plugin) or [])))
+    own = [(c.name, is_wrapper(i)) for c in manager.get_hookcallers(plugin) or [] for i in c.get_hookimpls()
+           if i.plugin is plugin]  # fmt: skip
+    plain, wrappers = (tuple(sorted({name for name, wraps in own if wraps is kind})) for kind in (False, True))
+    return info.replace(hooks=plain, wrappers=wrappers)
 
 
 def _check_version(plugin: Any) -> None:
@@ -112,7 +116,29 @@ def _check_version(plugin: Any) -> None:
 
 
 def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
-    for caller in manager.get_hookcallers(plugin) or []:
-        own = [implementation for implementation in caller.get_hookimpls() if implementation.plugin is plugin]
-        if caller.spec is None and not all(implementation.optionalhook for implementation in own):
-            raise PluginError(f"it implements an unknown hook '{caller.name}'{did_you_mean(caller.name, HOOKS)}")
+    """Raise `PluginError` for an implementation that pluggy would not register, or never call."""
+    for name in dir(plugin):
+        options = manager.parse_hookimpl_opts(plugin, name)
+        if options is None:
+            continue
+        hook = options.get("specname") or name
+        caller: pluggy.HookCaller | None = getattr(manager.hook, hook, None)
+        if caller is None or caller.spec is None:
+            if not options.get("optionalhook"):
+                raise PluginError(f"it implements an unknown hook '{hook}'{did_you_mean(hook, HOOKS)}")
+            continue
+        function, wraps = getattr(plugin, name), options.get("wrapper") or options.get("hookwrapper")
+        if wraps and not inspect.isgeneratorfunction(function):
+            raise PluginError(f"{hook}: a hook wrapper must be a generator with exactly one yield")
+        unknown = next((argument for argument in _required(function) if argument not in caller.spec.argnames), None)
+        if unknown is not None:
+            near = did_you_mean(unknown, caller.spec.argnames)
+            takes = f"its arguments are {', '.join(caller.spec.argnames)}" if caller.spec.argnames else "it has none"
+            hint = near if near.startswith(" (did") else ""
+            raise PluginError(f"{hook}: the hook has no argument '{unknown}'{hint}; {takes}")
+
+
+def _required(function: Any) -> list[str]:
+    """The arguments that a call must give; those with a default are left out, as pluggy does."""
+    needed = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
+    return [one.name for one in needed if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Any
 
+from ..errors import PluginError
 from . import local_sources
 
 
@@ -20,6 +21,13 @@ def entry_points(group: str) -> list[importlib.metadata.EntryPoint]:
     known = {(point.name, point.value) for point in installed}
     local = [point for path in local_sources.paths(os.environ) for point in _local(str(path)) if point.group == group]
     return [*installed, *(point for point in local if (point.name, point.value) not in known)]
+
+
+def load(point: importlib.metadata.EntryPoint) -> Any:
+    """Import what an entry point refers to. Raises `PluginError` for an invalid reference."""
+    if not isinstance(point, local_sources.Special) and point.pattern.match(point.value) is None:
+        raise PluginError(f"{local_sources.invalid(point.name, point.value)}")
+    return point.load()
 
 
 @functools.cache

@@ -27,7 +27,11 @@ class LocalPoint(importlib.metadata.EntryPoint):
     source: str
 
 
-class FilePoint(LocalPoint):
+class Special(LocalPoint):
+    """An entry point whose `value` does not refer to a Python object."""
+
+
+class FilePoint(Special):
     """The entry point of a plugin that is one file; `value` is its path."""
 
     def load(self) -> Any:
@@ -49,7 +53,7 @@ class FilePoint(LocalPoint):
         return module
 
 
-class MissingPoint(LocalPoint):
+class MissingPoint(Special):
     """Stands for a path without a plugin; `value` says why."""
 
     def load(self) -> Any:
@@ -142,7 +146,14 @@ def _of_project(folder: Path) -> Iterator[LocalPoint]:
         sys.path.append(source)
     for group, members in found.items():
         for name, value in members.items():
-            yield _point(LocalPoint, str(name), str(value), group, str(folder))
+            valid = LocalPoint.pattern.match(str(value)) is not None
+            text = str(value) if valid else f"{file}: {invalid(name, value)}"
+            yield _point(LocalPoint if valid else MissingPoint, str(name), text, group, str(folder))
+
+
+def invalid(name: object, value: object) -> str:
+    """Describe an entry point whose value is not a reference."""
+    return f"the entry point {name} = {str(value)!r} is not a reference, expected MODULE or MODULE:ATTRIBUTE"
 
 
 def _named(environ: Mapping[str, str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
@@ -15,10 +15,12 @@ from ..logs.over_ranks import OverRanks
 from ..logs.parser import LogFormat, LogParser, Record
 from ..logs.printed import LIMITS, sensible
 from ..model import Event, Line, Measure, Prints, Source, SourceRecord, Step
-from .isolation import PLUGIN_EXCEPTIONS, failure, isolated
+from .calls import Call
+from .faults import PLUGIN_EXCEPTIONS, failure
 from .measures import MeasureFaults, read_declared
 
 T = TypeVar("T")
+R = TypeVar("R", Line, SourceRecord)
 Take = Callable[[Record], None]
 
 MAX_ODD = 8
@@ -87,25 +89,33 @@ class CheckedParser:
         feed = self._line
         if feed is None:
             self._read("feed", self._parser.feed, (line.text for line in lines), take)
-        elif not self._combines:
-            self._read("feed_line", feed, lines, take)
         else:
-            for line in lines:
-                self._read("feed_line", feed, (line,), self._of_rank(line.rank, take))
+            self._read_by_rank("feed_line", feed, lines, take)
 
     def read_records(self, records: Iterable[SourceRecord], take: Take) -> None:
         """The same for the records of a source. Raises `PluginError` if the parser has no `feed_record`."""
         feed = getattr(self._parser, "feed_record", None)
         if feed is None:
             raise PluginError(f"{self._owner}: its log parser has sources with records, but no method feed_record")
-        for record in records:
-            self._read("feed_record", feed, (record,), self._of_rank(record.rank, take))
+        self._read_by_rank("feed_record", feed, records, take)
 
-    def _of_rank(self, rank: int | None, take: Take) -> Take:
-        """Take records of one rank: values that are combined over the ranks are kept until the end."""
+    def _read_by_rank(self, method: str, feed: Callable[[R], Iterable[Record]], items: Iterable[R], take: Take) -> None:
+        """Read items of different ranks: values that are combined over the ranks are kept until the end."""
         if not self._combines:
-            return take
-        return lambda found: take(self.over_ranks.split(found, rank) if isinstance(found, Step) else found)
+            self._read(method, feed, items, take)
+            return
+        rank: int | None = None
+
+        def each() -> Iterator[R]:
+            nonlocal rank
+            for item in items:
+                rank = item.rank
+                yield item
+
+        def split(record: Record) -> None:
+            take(self.over_ranks.split(record, rank) if isinstance(record, Step) else record)
+
+        self._read(method, feed, each(), split)
 
     def _read(self, method: str, feed: Callable[[T], Iterable[Record]], items: Iterable[T], take: Take) -> None:
         """The loop is written for logs of millions of lines and adds nothing to the parser's own time per line.
@@ -113,32 +123,32 @@ class CheckedParser:
         Validating a step takes 0.3 to 0.9 µs, one with measures 3 µs.
         """
         tuple_of = astuple
-        for item in items:
-            try:
-                for record in feed(item):
-                    if record.__class__ is Step and not record.measures and _valid_step(tuple_of(record)):
-                        take(record)
-                    else:
-                        self._check(record, take)
-            except LlmbxError:
-                raise
-            except msgspec.ValidationError:
-                raise self._invalid(method, record) from None
-            except PLUGIN_EXCEPTIONS as error:
-                raise self._failure(method, error) from error
+        with Call(self._owner, f"{method} of its log parser", of_items=True) as call:
+            for item in items:
+                call.item = item
+                try:
+                    for record in feed(item):
+                        if record.__class__ is Step and not record.measures and _valid_step(tuple_of(record)):
+                            take(record)
+                        else:
+                            self._check(record, take)
+                except LlmbxError:
+                    raise
+                except msgspec.ValidationError:
+                    raise self._invalid(method, record) from None
+                except PLUGIN_EXCEPTIONS as error:
+                    raise self._failure(method, error) from error
+                call.item = None
 
     def close(self) -> list[Record]:
         """Return the records that are left at the end of the log."""
         found: list[Record] = []
-        try:
-            for record in self._parser.close():
-                self._check(record, found.append)
-        except LlmbxError:
-            raise
-        except msgspec.ValidationError:
-            raise self._invalid("close", record) from None
-        except PLUGIN_EXCEPTIONS as error:
-            raise self._failure("close", error) from error
+        with Call(self._owner, "close of its log parser"):
+            try:
+                for record in self._parser.close():
+                    self._check(record, found.append)
+            except msgspec.ValidationError:
+                raise self._invalid("close", record) from None
         return [*found, *self.over_ranks.steps()]
 
     def _check(self, record: Record, take: Callable[[Record], None]) -> None:
@@ -220,26 +230,29 @@ def as_checked(parser: LogParser) -> CheckedParser:
 
 def wrap_log_format(format_: LogFormat, owner: str) -> LogFormat:
     """Wrap the functions of a plugin's log format. A sniffer that fails is reported once and then matches no line."""
-    title = f"{owner}: log format '{format_.name}'"
+
+    def call(name: str) -> Call:
+        return Call(owner, f"{name} of log format '{format_.name}'")
 
     def parser() -> LogParser:
-        with isolated(f"{title} returned no parser"):
+        with call("parser"):
             return CheckedParser(format_.parser(), owner)
 
     def window(experiment: str) -> str:
-        with isolated(f"{title} returned no window"):
+        with call("window"):
             return str(format_.window(experiment))
 
-    return LogFormat(format_.name, format_.title, _sniffer(format_.sniff, title), parser, window, format_.unit)
+    sniff = _sniffer(format_.sniff, lambda: call("sniff"))
+    return LogFormat(format_.name, format_.title, sniff, parser, window, format_.unit)
 
 
-def _sniffer(sniff: Callable[[str], int], title: str) -> Callable[[str], int]:
+def _sniffer(sniff: Callable[[str], int], call: Callable[[], Call]) -> Callable[[str], int]:
     failed = False
 
     def recognized(text: str) -> int:
         nonlocal failed
         try:
-            with isolated(f"{title} failed to recognize logs"):
+            with call():
                 return 0 if failed else int(sniff(text))
         except PluginError as error:
             failed = True

@@ -36,26 +36,26 @@ from ..model import (
     Workload,
 )
 from ..model.flops import Flops
-from ..model.settings import Settings, fields
+from ..model.settings import Settings
 from ..runtimes.base import Runtime
 from ..suggestions import either
-from . import local_sources, proxy
+from . import hooks, local_sources, proxy
 from .discovery import GROUP, PluginInfo, discover
-from .isolation import isolated
+from .hangs import UNLIMITED
 from .log_parser import CheckedParser, wrap_log_format
-from .time_limit import HEAVY, UNLIMITED, VARIABLE, TookTooLong, limit_s, limited
-from .validation import return_type, validate, with_article
+from .settings_check import check_settings
+from .validation import with_article
 
 if TYPE_CHECKING:
     from ..checks.base import Check
 
 T = TypeVar("T")
 
-OWN = "llmbx"
-"""The distribution of the plugins in this repository."""
-
 SLOW_S = 2.0
-"""Time of one call from which the user is told: every command waits for it."""
+"""Report hook calls that take longer than this: every command waits for them."""
+
+HEAVY = frozenset({"predict_run"})
+"""Hooks of commands that start or describe a run: slow calls of these hooks are not reported."""
 
 
 class Framework:
@@ -147,24 +147,17 @@ class Plugins:
         return [info for info in self.infos if info.error]
 
     def ask(self, plugin: str, hook: str, **arguments: Any) -> Any:
-        """Call one hook of one plugin and validate the result.
+        """Call one hook of one plugin, inside the hook wrappers of all plugins, and return the validated result.
 
-        Raises `UsageError` for an unknown plugin, `PluginError` if the plugin raises or returns an invalid value.
+        Raises `UsageError` for an unknown plugin, `PluginError` if a plugin raises or returns an invalid value.
         """
-        chosen = self.manager.get_plugin(plugin)
-        if chosen is None:
+        if not self.manager.has_plugin(plugin):
             raise UsageError(f"no plugin named '{plugin}'{did_you_mean(plugin, self.frameworks())}")
-        others = [p for p in self.manager.get_plugins() if p is not chosen]
-        what, began = f"plugin '{plugin}': {hook}", time.monotonic()
-        limit = float("inf") if hook in UNLIMITED else limit_s()
+        began = time.monotonic()
         try:
-            with isolated(f"plugin '{plugin}' failed in {hook}"), limited(limit):
-                answer = self.manager.subset_hook_caller(hook, remove_plugins=others)(**arguments)
-        except TookTooLong:
-            raise PluginError(f"{what} did not return within {limit:g} s ({VARIABLE} sets the limit)") from None
+            return hooks.call(self.manager, plugin, hook, arguments)
         finally:
             self._note_time(plugin, hook, time.monotonic() - began)
-        return [validate(what, hook, one) for one in answer] if return_type(hook)[0] else validate(what, hook, answer)
 
     def _note_time(self, plugin: str, hook: str, seconds: float) -> None:
         """Add the time of a call; say so once if it was long and every command waits for this hook."""
@@ -174,14 +167,12 @@ class Plugins:
 
     def gather(self, hook: str) -> Iterable[tuple[str, Any]]:
         """Call a hook of every plugin that has it; yield plugin and result. A plugin that fails is disabled."""
-        for name, plugin in self.manager.list_name_plugin():
-            if plugin is None or not self._implements(plugin, hook):
-                continue
+        for name in hooks.implementers(self.manager, hook):
             try:
                 for answer in self.ask(name, hook):
                     yield name, answer
             except LlmbxError as error:
-                self._disable(name, str(error))
+                self.disable(name, str(error))
 
     def ask_all(self) -> None:
         """Call the hooks that are called of all plugins, so that `broken` includes plugins that fail there."""
@@ -192,7 +183,7 @@ class Plugins:
 
     def frameworks(self) -> list[str]:
         """Return the names of the plugins that have workloads."""
-        return [n for n, p in self.manager.list_name_plugin() if p and self._implements(p, "register_workloads")]
+        return hooks.implementers(self.manager, "register_workloads")
 
     def framework(self, name: str) -> Framework:
         """Return the hooks of one framework. Raises `UsageError` for an unknown name."""
@@ -220,12 +211,12 @@ class Plugins:
         for plugin, found in self.gather("register_workloads"):
             twice = duplicate(name for workload in found for name in {workload.name, *workload.aliases})
             if twice is not None:
-                self._disable(plugin, f"plugin '{plugin}' has two workloads named '{twice}'")
+                self.disable(plugin, f"plugin '{plugin}' has two workloads named '{twice}'")
                 continue
             try:
                 all_ += self._with_settings(plugin, found)
             except LlmbxError as error:
-                self._disable(plugin, str(error))
+                self.disable(plugin, str(error))
         return all_
 
     def _with_settings(self, plugin: str, found: Sequence[Workload]) -> list[Workload]:
@@ -286,9 +277,9 @@ class Plugins:
             try:
                 kind = self._settings_class(name)
                 if kind is not None:
-                    _check_options(name, kind, found)
+                    check_settings(name, kind, found)
             except LlmbxError as error:
-                self._disable(name, str(error))
+                self.disable(name, str(error))
                 continue
             if kind is not None:
                 found[name] = kind
@@ -296,8 +287,7 @@ class Plugins:
 
     def _settings_class(self, name: str) -> type[Settings] | None:
         """The settings class of a plugin, or None. Raises `LlmbxError` if the hook fails or returns another's class."""
-        plugin = self.manager.get_plugin(name)
-        if plugin is None or not self._implements(plugin, "register_settings"):
+        if name not in hooks.implementers(self.manager, "register_settings"):
             return None
         kind: type[Settings] | None = self.ask(name, "register_settings")
         if kind is not None and kind.plugin != name:
@@ -317,7 +307,7 @@ class Plugins:
             taken = duplicate([*owners, *names])
             if taken is not None:
                 owner = f"plugin '{owners[taken]}'" if taken in owners else "itself"
-                self._disable(plugin, f"plugin '{plugin}': the {what} '{taken}' is already registered by {owner}")
+                self.disable(plugin, f"plugin '{plugin}': the {what} '{taken}' is already registered by {owner}")
                 continue
             found |= {item.name: wrap(item, plugin) for item in items}
             owners |= dict.fromkeys(names, plugin)
@@ -333,7 +323,7 @@ class Plugins:
 
     def profilers(self) -> list[str]:
         """Return the names of the profilers: plugins that wrap launches."""
-        return [n for n, p in self.manager.list_name_plugin() if p and self._implements(p, "wrap_command")]
+        return hooks.implementers(self.manager, "wrap_command")
 
     def profiler(self, name: str) -> Profiler:
         """Return the properties of a profiler. Raises `UsageError` for an unknown name."""
@@ -373,7 +363,7 @@ class Plugins:
 
     def compares_sides(self) -> bool:
         """Return whether a plugin compares runs."""
-        return any(p and self._implements(p, "compare_sides") for _, p in self.manager.list_name_plugin())
+        return bool(hooks.implementers(self.manager, "compare_sides"))
 
     def find_runs(self, install: Install, text: str) -> RunGroup | None:
         """Return the runs that `text` names for a plugin (for example a sweep's id); None if no plugin knows it."""
@@ -381,15 +371,12 @@ class Plugins:
         return found
 
     def predict_run(self, spec: RunSpec, install: Install) -> Expected | None:
-        """Return what a plugin predicts for a run: a third party's before llmbx's own, and a known time before none.
+        """Return what a plugin predicts for a run, in pluggy's order; a known time before none.
 
         None if no plugin predicts this run.
         """
-        own = {info.name for info in self.infos if info.distribution == OWN}
-        named = [(name, plugin) for name, plugin in self.manager.list_name_plugin() if plugin is not None]
-        able = sorted((name in own, name) for name, plugin in named if self._implements(plugin, "predict_run"))
         unknown: Expected | None = None
-        for _, name in able:
+        for name in hooks.implementers(self.manager, "predict_run", newest_first=True):
             found: Expected | None = self.ask(name, "predict_run", spec=spec, install=install)
             if found is not None and found.step_time_s.value is not None:
                 return found
@@ -397,12 +384,11 @@ class Plugins:
         return unknown
 
     def _first(self, hook: str, **arguments: Any) -> Any:
-        """Return the first result of a hook that is not None."""
-        for name, plugin in self.manager.list_name_plugin():
-            if plugin is not None and self._implements(plugin, hook):
-                answer = self.ask(name, hook, **arguments)
-                if answer is not None:
-                    return answer
+        """Return the first result of a hook that is not None, in pluggy's order."""
+        for name in hooks.implementers(self.manager, hook, newest_first=True):
+            answer = self.ask(name, hook, **arguments)
+            if answer is not None:
+                return answer
         return None
 
     def report_sections(self, spec: RunSpec, run_dir: Path) -> list[Section]:
@@ -421,11 +407,11 @@ class Plugins:
             raise UsageError(f"no {what} named '{name}'{did_you_mean(name, known)}")
         return known[name]
 
-    def _implements(self, plugin: Any, hook: str) -> bool:
-        return any(caller.name == hook for caller in self.manager.get_hookcallers(plugin) or [])
-
-    def _disable(self, name: str, error: str) -> None:
+    def disable(self, name: str, error: str) -> None:
+        """Leave a plugin out from here on, and print the reason."""
         self.manager.unregister(name=name)
+        if vars(self).get("settings", {}).get(name):
+            self.settings = {owner: kind for owner, kind in self.settings.items() if owner != name}
         self.infos = [i.replace(error=error) if i.name == name and not i.error else i for i in self.infos]
         print(f"llmbx: {error}; it is disabled", file=sys.stderr)
 
@@ -434,14 +420,6 @@ def duplicate(names: Iterable[str]) -> str | None:
     """Return the first name that occurs more than once, or None."""
     counts = collections.Counter(names)
     return next((name for name, count in counts.items() if count > 1), None)
-
-
-def _check_options(name: str, kind: type[Settings], others: dict[str, type[Settings]]) -> None:
-    """Raise `PluginError` if the class has an option that one of the `others` has too."""
-    spellings = {field.spelling for field in fields(kind) if field.spelling}
-    for owner, other in others.items():
-        if taken := spellings & {field.spelling for field in fields(other)}:
-            raise PluginError(f"plugin '{name}': the option {min(taken)} already belongs to plugin '{owner}'")
 
 
 @functools.cache
@@ -464,7 +442,7 @@ def trace(manager: pluggy.PluginManager, emit: Callable[[str], None]) -> None:
     """Emit a line before and after every hook call, with the plugins called and the result."""
 
     def before(hook: str, implementations: Any, arguments: Any) -> None:
-        called = ", ".join(i.plugin_name for i in implementations) or "no plugin"
+        called = ", ".join(map(_named, reversed(implementations))) or "no plugin"
         emit(f"hook {hook}({', '.join(arguments)}) -> {called}")
 
     def after(outcome: Any, hook: str, implementations: Any, arguments: Any) -> None:
@@ -473,6 +451,10 @@ def trace(manager: pluggy.PluginManager, emit: Callable[[str], None]) -> None:
         emit(f"hook {hook} <- {answer}")
 
     manager.add_hookcall_monitoring(before, after)
+
+
+def _named(implementation: pluggy.HookImpl) -> str:
+    return f"{implementation.plugin_name} (wrapper)" if hooks.is_wrapper(implementation) else implementation.plugin_name
 
 
 def _brief(answer: Any) -> str:

@@ -10,10 +10,13 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from ..launchers.base import Launcher
-from ..runtimes.base import Runtime
+from ..launchers.base import Launcher, LauncherExtras
+from ..runtimes.base import Runtime, RuntimeExtras
 from . import validation
-from .isolation import isolated
+from .calls import Call
+
+_EXTRAS: dict[type, type] = {Runtime: RuntimeExtras, Launcher: LauncherExtras}
+"""The optional members of each interface."""
 
 
 class ToolProxy:
@@ -34,21 +37,21 @@ class ToolProxy:
         return functools.partial(self._call, name, member) if callable(member) else member
 
     def _call(self, method: str, member: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        what = f"plugin '{self._plugin}': {method} of {self._kind.__name__.lower()} '{self._tool.name}'"
-        with isolated(f"{what} failed"):
+        call = Call(f"plugin '{self._plugin}'", f"{method} of {self._kind.__name__.lower()} '{self._tool.name}'")
+        with call:
             answer = member(*arguments, **named)
         if method == "inside":
             return self if answer is self._tool else ToolProxy(answer, self._plugin, self._kind)
         kind = _return_types(self._kind, method)
         if kind is None or (answer is None and type(None) in kind):
             return answer
-        return validation.validate_value(what, kind[0], answer)
+        return validation.validate_value(call.title, kind[0], answer)
 
 
 @functools.cache
 def _return_types(protocol: type, method: str) -> tuple[type, ...] | None:
     """Return the types that a method of the interface may return; None if it has no annotation or returns nothing."""
-    function = getattr(protocol, method, None)
+    function = getattr(protocol, method, None) or getattr(_EXTRAS[protocol], method, None)
     if function is None:
         return None
     found = typing.get_type_hints(function)["return"]

@@ -65,6 +65,12 @@ _NAMES = {
 } | {"Launcher": Launcher, "Runtime": Runtime, "Settings": Settings}
 """Types that the annotations of the hooks refer to, by name."""
 
+REQUIRED = frozenset({"prepare_image", "build_command", "parse_log"})
+"""Hooks for which the plugin of a run's workload must return something."""
+
+MOST_RANKS = 1_000_000
+"""Maximum number of ranks of a launch: a larger number is a mistake."""
+
 _OPTIONAL = {"check"}
 """Methods of a runtime that may be missing; `llmbx doctor` works without them."""
 
@@ -88,6 +94,20 @@ def validate(what: str, hook: str, answer: Any) -> Any:
         validate_value(what, kind, item, f"a list with {describe_type(item)}", f"a list of {kind.__name__}")
         for item in answer
     ]
+
+
+def validate_wrapped(what: str, hook: str, answer: Any) -> Any:
+    """Return the validated answer of a hook wrapper, which is a list of answers for a hook that collects them.
+
+    Raises `PluginError` if it is invalid.
+    """
+    if not return_type(hook)[0]:
+        if answer is None and hook in REQUIRED:
+            raise PluginError(f"{what} returned None, expected {with_article(return_type(hook)[1].__name__)}")
+        return validate(what, hook, answer)
+    if not isinstance(answer, list):
+        raise PluginError(f"{what} returned {describe_type(answer)}, expected the list of answers that its yield gave")
+    return [validate(what, hook, each) for each in answer if each is not None]
 
 
 @functools.cache
@@ -177,6 +197,8 @@ def _validate_record(what: str, kind: type[Value], given: Value) -> Value:
         raise PluginError(f"{what} returned an invalid {kind.__name__}: {describe_error(error)}") from None
     if isinstance(record, Launch) and not record.phases:
         raise PluginError(f"{what} returned a Launch without phases, expected at least one")
+    if isinstance(record, Launch) and record.world_size > MOST_RANKS:
+        raise PluginError(f"{what} returned a Launch of {record.world_size} ranks, expected at most {MOST_RANKS}")
     return record
 
 

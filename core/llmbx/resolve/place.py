@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from ..catalog import hardware, workloads
-from ..errors import UsageError
+from ..errors import PluginError, UsageError
 from ..launchers.base import LOCAL
 from ..model import ImageSource, Recipe, Workload
 from ..plugins.manager import Plugins
@@ -72,7 +73,11 @@ def choose_launcher(plugins: Plugins, nodes: int, on_gpus: bool, environ: Mappin
     """Return the default launcher of a run, and why: the first launcher that claims it, else `local`."""
     for launcher in plugins.launchers().values():
         claims = getattr(launcher, "claims", None)
-        reason = claims(nodes, on_gpus, environ) if claims else None
+        try:
+            reason = claims(nodes, on_gpus, environ) if claims else None
+        except PluginError as error:
+            print(f"llmbx: warning: {error}; the launcher {launcher.name} is left out", file=sys.stderr)
+            continue
         if reason:
             return launcher.name, reason
     return LOCAL, "default for one node" if nodes == 1 else "no installed launcher starts runs of several nodes"

@@ -11,7 +11,6 @@ from ..logs.lines import LineReader, read_lines
 from ..logs.parser import LogParser
 from ..logs.sources.files import Reads, SourceFile, SourceFiles, Take, as_lines, pieces
 from ..model.measure import SourceKind
-from ..plugins.isolation import stdout_to_stderr
 from ..plugins.log_parser import MAX_ODD, CheckedParser, as_checked
 from ..record import arrivals
 from ..record.folder import Run
@@ -73,10 +72,9 @@ def collect_source(parser: LogParser, path: Path, kind: SourceKind) -> Log:
 
 def _collected(checked: CheckedParser, read: Callable[[CheckedParser, Take], None]) -> Log:
     collector = Collector()
-    with stdout_to_stderr():
-        read(checked, collector.add)
-        for record in checked.close():
-            collector.add(record)
+    read(checked, collector.add)
+    for record in checked.close():
+        collector.add(record)
     log, strays = collector.log(), collector.strays
     odd = (*checked.odd, *strays)[:MAX_ODD]
     damage = Damage(numbers=checked.odd_count + len(strays), examples=odd)

@@ -16,7 +16,6 @@ from ..logs.parser import LogParser
 from ..logs.restarts import RESTARTED
 from ..logs.sources.files import SourceFiles, as_lines
 from ..model import Event, JobStatus, Step
-from ..plugins.isolation import stdout_to_stderr
 from ..plugins.log_parser import as_checked
 from ..record import arrivals, first_step
 from ..record.folder import Run
@@ -129,11 +128,10 @@ class Follower:
         found: list[Step | Event] = []
         if self.masked is not None:
             self.masked.mask(self._sources.text_files())
-        with stdout_to_stderr():
-            if self._sources.advance(found.append, self.clock.now() if self._was_read else None):
-                self.last_growth = time.monotonic()
-            if final:
-                self._sources.close(found.append)
+        if self._sources.advance(found.append, self.clock.now() if self._was_read else None):
+            self.last_growth = time.monotonic()
+        if final:
+            self._sources.close(found.append)
         for record in found:
             if isinstance(record, Event) or self._newest is None or record.number > self._newest:
                 self._report(record)  # each rank has every step
@@ -168,18 +166,16 @@ class Follower:
         self.read()
         self._feed(self.lines.close())
         self._read_sources(final=True)
-        with stdout_to_stderr():
-            rest = self.parser.close()
+        rest = self.parser.close()
         for record in rest:
             self._report(record)
 
     def _feed(self, lines: list[str]) -> None:
         found: list[Step | Event] = []
-        with stdout_to_stderr():
-            if self.parser.wants_lines:
-                self.parser.read_lines(as_lines(lines, self.log.name, self._arrived), found.append)
-            else:
-                self.parser.read(lines, found.append)
+        if self.parser.wants_lines:
+            self.parser.read_lines(as_lines(lines, self.log.name, self._arrived), found.append)
+        else:
+            self.parser.read(lines, found.append)
         for record in found:
             self._report(record)
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..config.install import Install
-from ..errors import InfraError, LlmbxError, Terminated, UsageError, one_line
+from ..errors import InfraError, LlmbxError, PluginError, Terminated, UsageError, one_line
 from ..launchers.base import Unreachable
 from ..launchers.script import SCRIPT
 from ..logs.restarts import RESTARTED
 from ..model import Event, Expected, Image, ImageRequest, Job, JobStatus, Result, RunSpec
-from ..plugins.isolation import PLUGIN_EXCEPTIONS
+from ..plugins.faults import PLUGIN_EXCEPTIONS
 from ..plugins.manager import Plugins
 from ..record.folder import PairMark, Record, Run, claim_folder, new_record, read_run, write_record
 from ..runtimes.base import Progress, Runtime
@@ -141,23 +141,22 @@ def attend(run: Run, context: RunContext, sink: Sink) -> Result:
     """
     while True:
         status, interruption = _follow(run, context, sink)
-        after = close(
-            run, context, status, lambda text: sink.event(Event(kind=RESTARTED, text=text)), retry=interruption is None
-        )
-        if isinstance(after, Result):
-            if interruption is not None and exit_code(after) != INTERRUPTED:
+        if interruption is not None:
+            result = conclude(run, context.plugins, status)
+            if exit_code(result) != INTERRUPTED:
                 raise interruption
+            return result
+        after = close(run, context, status, lambda text: sink.event(Event(kind=RESTARTED, text=text)))
+        if isinstance(after, Result):
             return after
         run = after
 
 
-def close(
-    run: Run, context: RunContext, status: JobStatus, report: Callable[[str], None], retry: bool = True
-) -> Result | Run:
+def close(run: Run, context: RunContext, status: JobStatus, report: Callable[[str], None]) -> Result | Run:
     """Write and return the result of an ended run; or start its next attempt, `report` it, and return the run."""
     known = own_result(run)
     ended = assess(run, context.plugins, status)
-    cause = retry_cause(ended, context.plugins) if retry and not known else None
+    cause = retry_cause(ended, context.plugins) if not known else None
     if cause is None:
         return known or write(ended)
     try:
@@ -187,7 +186,9 @@ def _follow(run: Run, context: RunContext, sink: Sink) -> tuple[JobStatus, Keybo
         if not context.launcher.attended or run.record.job is None:
             raise
         context.launcher.cancel(run.record.job, run.path)
-        status = context.launcher.status(run.record.job, run.path)
+        status = JobStatus(state="ended")
+        with contextlib.suppress(PluginError):  # its status may be what was interrupted, because it did not return
+            status = context.launcher.status(run.record.job, run.path)
         if context.launcher.remote and status.state == "running" and isinstance(interruption, Terminated):
             raise  # the scheduler is ending all of this: it knows why when the run is finalized later
         return cancelled(status, interruption), interruption

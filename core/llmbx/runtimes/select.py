@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..errors import InfraError, UsageError, did_you_mean
+from ..errors import InfraError, LlmbxError, PluginError, UsageError, did_you_mean
 from ..model import ImageRequest, RunSpec
 from .base import Offer, Runtime
 
@@ -40,7 +41,7 @@ def choose_runtime(
         return name, spec.origins.get("runtime", "as requested")
     refused: list[str] = []
     for name, offer in offers.items():
-        if why_not := runtimes[name].available():
+        if why_not := _unavailable(runtimes[name]):
             refused.append(f"{name}: {why_not}")
         else:
             return name, f"auto: {offer.reason}"
@@ -64,13 +65,30 @@ def _named(name: str, launcher: Launcher, runtimes: Mapping[str, Runtime]) -> st
 def _offers(
     spec: RunSpec, request: ImageRequest, launcher: Launcher, runtimes: Mapping[str, Runtime]
 ) -> dict[str, Offer]:
-    """Return the runtimes that offer themselves for this run, sorted by rank."""
+    """Return the runtimes that offer themselves for this run, sorted by rank. One that fails is reported."""
     found: dict[str, Offer] = {}
     for name, runtime in runtimes.items():
-        works_with, offers = getattr(runtime, "works_with", None), getattr(runtime, "offers", None)
-        if offers is None or (works_with and works_with(launcher)):
+        try:
+            offer = _offer(spec, request, launcher, runtime)
+        except LlmbxError as error:
+            print(f"llmbx: warning: {error}; the runtime {name} is left out", file=sys.stderr)
             continue
-        offer = offers(spec, request)
         if offer is not None:
             found[name] = offer
     return dict(sorted(found.items(), key=lambda item: item[1].rank))
+
+
+def _offer(spec: RunSpec, request: ImageRequest, launcher: Launcher, runtime: Runtime) -> Offer | None:
+    works_with, offers = getattr(runtime, "works_with", None), getattr(runtime, "offers", None)
+    if offers is None or (works_with and works_with(launcher)):
+        return None
+    offer: Offer | None = offers(spec, request)
+    return offer
+
+
+def _unavailable(runtime: Runtime) -> str | None:
+    """Why the runtime cannot be used here, or None. A plugin that fails to tell is the reason."""
+    try:
+        return runtime.available()
+    except PluginError as error:
+        return str(error)

@@ -18,7 +18,7 @@ from ..errors import LlmbxError
 from ..model import Value, Workload
 from ..model.settings import fields
 from ..plugins.discovery import PluginInfo
-from ..plugins.isolation import PLUGIN_EXCEPTIONS, describe_error
+from ..plugins.faults import PLUGIN_EXCEPTIONS, describe_error
 from ..plugins.manager import Plugins, load
 from ..record.folder import read_run
 from .contract import part_problems

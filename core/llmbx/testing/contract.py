@@ -62,7 +62,7 @@ def part_problems(info: PluginInfo, plugins: Plugins, part: str, log: str | None
 def _hooks(info: PluginInfo, plugins: Plugins) -> Iterator[str]:
     module = plugins.manager.get_plugin(info.name)
     for hook in HOOKS:
-        if callable(getattr(module, hook, None)) and hook not in info.hooks:
+        if callable(getattr(module, hook, None)) and hook not in (*info.hooks, *info.wrappers):
             yield f"{hook} has no @hookimpl: it is never called"
-    if not info.hooks:
+    if not info.hooks and not info.wrappers:
         yield "it implements no hook"

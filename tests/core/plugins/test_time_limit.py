@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from llmbx.plugins.time_limit import VARIABLE, TookTooLong, limit_s, limited
 
 from llmbx.errors import UsageError
-from llmbx.plugins.time_limit import VARIABLE, TookTooLong, limit_s, limited
 
 MAIN = "from llmbx.cli.main import main; main()"
 HANGS = """

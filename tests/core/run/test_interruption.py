@@ -45,17 +45,18 @@ def test_an_interruption_ends_the_whole_command_whatever_the_run_ended_with(
     """`--repeat` and sweeps start no other run, and nothing is retried."""
     code = 130 if status == "cancelled" else 0
     result = Result(run_id="r", status=status, data_valid=True, exit_code=code)  # type: ignore[arg-type]
-    retried = []
 
-    def close(*_: object, retry: bool) -> Result:
-        retried.append(retry)
-        return result
+    class Context:
+        plugins = None
+
+    def close(*_: object) -> Result:
+        pytest.fail("an interrupted run may not start another attempt")
 
     monkeypatch.setattr(pipeline, "_follow", lambda *_: (JobStatus(state="ended"), Terminated("SIGTERM")))
     monkeypatch.setattr(pipeline, "close", close)
+    monkeypatch.setattr(pipeline, "conclude", lambda *_: result)
     if raised:
         with pytest.raises(Terminated):
-            pipeline.attend(None, None, None)  # type: ignore[arg-type]
+            pipeline.attend(None, Context(), None)  # type: ignore[arg-type]
     else:
-        assert pipeline.attend(None, None, None) == result  # type: ignore[arg-type]
-    assert retried == [False]
+        assert pipeline.attend(None, Context(), None) == result  # type: ignore[arg-type]

@@ -212,7 +212,7 @@ def test_a_profiler_that_replaces_what_it_should_wrap(check: Checked) -> None:
 
     found = check(base=None, wrap_command=wrap_command, analyze=analyze)
     assert "wrap_command changed the phases" in found[0]
-    assert "failed in analyze: FileNotFoundError" in found[1]
+    assert "analyze failed: FileNotFoundError" in found[1]
 
 
 class Half(HostRuntime):

@@ -48,7 +48,7 @@ def test_without_a_working_formula_only_the_mfu_is_missing(package: Package, run
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     found = result(tmp_path / "install")
     assert found["status"] == "completed" and found["step_time_s"]["mean"] and found["mfu"]["value"] is None
-    assert any("plugin 'odd' failed in compute_flops: ZeroDivisionError" in line for line in found["warnings"])
+    assert any("plugin 'odd': compute_flops failed: ZeroDivisionError" in line for line in found["warnings"])
 
 
 def test_a_run_whose_log_parser_fails_is_stopped_and_finalized(package: Package, run: Run, tmp_path: Path) -> None:

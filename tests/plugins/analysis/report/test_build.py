@@ -339,7 +339,7 @@ def test_a_profiler_that_fails_or_is_not_installed_gives_a_warning(run_factory: 
     reporter.plugins.manager.register(Profiler(lambda: [Section(name="x", title="y", facts=(broken(),))]), name="bad")
     report = reporter.report(run_factory.put(noise(1, 1.0), profilers=("bad", "gone")))
     said = {section.name: section.warnings for section in report.sections}
-    assert "plugin 'bad' failed in report_sections" in said["bad"][0] and "has no unit" in said["bad"][0]
+    assert "plugin 'bad': report_sections failed" in said["bad"][0] and "has no unit" in said["bad"][0]
     assert "no plugin named 'gone'" in said["gone"][0]
     assert report.verdicts[0].word == "valid"
 
