@@ -29,7 +29,22 @@ def call(manager: pluggy.PluginManager, name: str, hook: str, arguments: dict[st
     except LlmbxError:
         raise
     except PLUGIN_EXCEPTIONS as error:
-        raise blamed(error, f"plugin '{name}': {hook} failed") from error
+        fault = blamed(error, f"plugin '{name}': {hook} failed")
+        _mark(fault, culprit(error) or name)
+        raise fault from error
+
+
+_CULPRIT = "_llmbx_plugin"
+
+
+def culprit(error: BaseException) -> str | None:
+    """The plugin whose implementation or wrapper raised an error of `call`."""
+    name: str | None = vars(error).get(_CULPRIT)
+    return name
+
+
+def _mark(error: BaseException, plugin: str) -> None:
+    vars(error).setdefault(_CULPRIT, plugin)
 
 
 def implementers(manager: pluggy.PluginManager, hook: str, newest_first: bool = False) -> list[str]:
@@ -66,9 +81,13 @@ def _plain(implementation: pluggy.HookImpl, hook: str) -> Callable[..., Any]:
     owner = f"plugin '{implementation.plugin_name}'"
 
     def guard(*arguments: Any, **named: Any) -> Any:
-        with Call(owner, hook, limit_s=_limit(hook), wrapped=True):
-            answer = implementation.function(*arguments, **named)
-        return validate(f"{owner}: {hook}", hook, answer)
+        try:
+            with Call(owner, hook, limit_s=_limit(hook), wrapped=True):
+                answer = implementation.function(*arguments, **named)
+            return validate(f"{owner}: {hook}", hook, answer)
+        except PLUGIN_EXCEPTIONS as error:
+            _mark(error, implementation.plugin_name)
+            raise
 
     return guard
 
@@ -85,6 +104,13 @@ def _wrapper(implementation: pluggy.HookImpl, hook: str) -> Callable[..., Genera
                 return True, end.value
 
     def guard(*arguments: Any, **named: Any) -> Generator[None, Any, Any]:
+        try:
+            return (yield from wrap(*arguments, **named))
+        except PLUGIN_EXCEPTIONS as error:
+            _mark(error, implementation.plugin_name)  # unless it has the mark of what is inside
+            raise
+
+    def wrap(*arguments: Any, **named: Any) -> Generator[None, Any, Any]:
         generator: Any = implementation.function(*arguments, **named)
         ended, _ = step(next, generator)
         if ended:

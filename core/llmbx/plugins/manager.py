@@ -169,10 +169,20 @@ class Plugins:
         """Call a hook of every plugin that has it; yield plugin and result. A plugin that fails is disabled."""
         for name in hooks.implementers(self.manager, hook):
             try:
-                for answer in self.ask(name, hook):
-                    yield name, answer
+                yield from ((name, answer) for answer in self._ask_without_broken_wrappers(name, hook))
             except LlmbxError as error:
                 self.disable(name, str(error))
+
+    def _ask_without_broken_wrappers(self, plugin: str, hook: str) -> Any:
+        """Call a hook of one plugin. A hook wrapper of another plugin that fails is disabled."""
+        while True:
+            try:
+                return self.ask(plugin, hook)
+            except LlmbxError as error:
+                culprit = hooks.culprit(error) or plugin
+                if culprit == plugin:
+                    raise
+                self.disable(culprit, str(error))
 
     def ask_all(self) -> None:
         """Call the hooks that are called of all plugins, so that `broken` includes plugins that fail there."""
@@ -278,18 +288,16 @@ class Plugins:
                 kind = self._settings_class(name)
                 if kind is not None:
                     check_settings(name, kind, found)
+                    found[name] = kind
             except LlmbxError as error:
                 self.disable(name, str(error))
-                continue
-            if kind is not None:
-                found[name] = kind
         return found
 
     def _settings_class(self, name: str) -> type[Settings] | None:
         """The settings class of a plugin, or None. Raises `LlmbxError` if the hook fails or returns another's class."""
         if name not in hooks.implementers(self.manager, "register_settings"):
             return None
-        kind: type[Settings] | None = self.ask(name, "register_settings")
+        kind: type[Settings] | None = self._ask_without_broken_wrappers(name, "register_settings")
         if kind is not None and kind.plugin != name:
             raise PluginError(f"plugin '{name}': the settings class {kind.__name__} has plugin='{kind.plugin}'")
         return kind
