@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from ..errors import UsageError
@@ -149,7 +149,7 @@ class _Alarm:
             signal.signal(signal.SIGINT, self.interrupt)
         seconds = now - call.began
         text = f"{call.title} has been running for {seconds:.{0 if seconds >= 1 else 1}f} s"
-        print(f"llmbx: {text} (Ctrl-C ends llmbx)", file=sys.stderr, flush=True)
+        _say(f"{text} (Ctrl-C ends llmbx)")
 
     def interrupt(self, number: int, frame: object) -> None:
         """Ctrl-C after a report. If a call still hangs after a while, or on the next Ctrl-C, the command exits."""
@@ -171,5 +171,11 @@ def own_process() -> None:
 
 def leave() -> None:
     """Exit although a plugin hangs."""
-    print("llmbx: interrupted", file=sys.stderr, flush=True)
+    _say("interrupted")
     os._exit(INTERRUPTED)
+
+
+def _say(text: str) -> None:
+    """Print a line from a signal handler: the stream itself may be what was interrupted."""
+    with suppress(OSError):
+        os.write(2, f"llmbx: {text}\n".encode(errors="backslashreplace"))

@@ -57,7 +57,8 @@ class OwnSettings(Settings, frozen=True):
 ANSWERS: dict[str, Any] = {
     "prepare_image": ImageRequest(), "build_command": LAUNCH, "register_profiler": Profiler(), "wrap_command": LAUNCH,
     "parse_log": Grammar(), "compute_flops": Flops(full=1.0, causal=1.0, formula="6ND"),
-    "find_runs": RunGroup(folders=()), "expect_configuration": ExpectedConfiguration(), "write_sections": True, "predict_run": Expected(),
+    "find_runs": RunGroup(folders=()), "expect_configuration": ExpectedConfiguration(),
+    "write_sections": True, "predict_run": Expected(),
     "configuration_program": ConfigurationProgram(environment=ENVIRONMENT, argv=()),
     "compare_sides": ComparisonOutcome(verdict="same", exit_code=0, text="same"), "register_settings": OwnSettings,
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -11,9 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
-from llmbx.plugins.time_limit import VARIABLE, TookTooLong, limit_s, limited
 
-from llmbx.errors import UsageError
+from llmbx.errors import PluginError, UsageError
+from llmbx.plugins.calls import Call
+from llmbx.plugins.hangs import VARIABLE, limit_s
 
 MAIN = "from llmbx.cli.main import main; main()"
 HANGS = """
@@ -41,7 +43,7 @@ def llmbx(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ("content", "says"),
     [
         (HANGS, "plugin 'odd': register_workloads did not return within 0.5 s"),
-        ("while True:\n    pass\n", "its import did not end within 0.5 s"),
+        ("while True:\n    pass\n", "its import did not return within 0.5 s"),
     ],
 )
 def test_a_plugin_that_hangs_is_given_up(content: str, says: str, tmp_path: Path) -> None:
@@ -64,26 +66,48 @@ def test_the_time_of_each_plugin_is_listed(tmp_path: Path) -> None:
     assert [row["total_ms"] for row in rows] == sorted((row["total_ms"] for row in rows), reverse=True)
 
 
+def limited(name: str, seconds: float) -> Call:
+    return Call("plugin 'odd'", name, limit_s=seconds)
+
+
 def test_limits_may_be_nested_and_end_with_their_block() -> None:
-    with limited(30):
-        with pytest.raises(TookTooLong), limited(0.05):
+    with limited("outer", 30):
+        with (
+            pytest.raises(PluginError, match="plugin 'odd': inner did not return within 0.05 s"),
+            limited("inner", 0.05),
+        ):
             time.sleep(30)
-        with limited(30):
+        with limited("inner", 30):
             pass
-    with pytest.raises(TookTooLong), limited(0.3):
-        with limited(30):
-            pass
-        time.sleep(30)
-    with limited(0.05):
-        pass
-    time.sleep(0.1)
+    with pytest.raises(PluginError, match="plugin 'odd': outer did not return within 0.3 s"), limited("outer", 0.3):
+        with limited("inner", 30):
+            time.sleep(30)
+    before = signal.getsignal(signal.SIGALRM)
+    with limited("short", 0.05):
+        assert signal.getsignal(signal.SIGALRM) is not before
+    assert signal.getsignal(signal.SIGALRM) is before and signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_other_threads_have_no_limit() -> None:
+def test_the_alarm_of_others_is_given_back() -> None:
+    rang = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rang.append(True))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 3600)
+        with limited("inner", 30):
+            pass
+        assert 3000 < signal.getitimer(signal.ITIMER_REAL)[0] <= 3600
+        signal.raise_signal(signal.SIGALRM)
+        assert rang == [True]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_call_of_another_thread_is_not_ended() -> None:
     ended = []
 
     def wait() -> None:
-        with limited(0.01):
+        with limited("other", 0.01):
             time.sleep(0.1)
         ended.append(True)
 
