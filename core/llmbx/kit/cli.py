@@ -14,6 +14,8 @@ from ..cli.output import Row, format_option, print_json, print_rows
 from ..errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from ..plugins.manager import Plugins
     from ..testing.conformance import Outcome
     from .template import Kind
@@ -160,6 +162,8 @@ def _named(what: str) -> list[str]:
     if local_sources.is_path(what) or path.is_dir():
         full = path.absolute()
         points = [point for point in local_sources.find(full) if point.group == local_sources.GROUPS[0]]
+        for point in points:
+            _refuse_taken(what, full, point)
         known = os.environ.get(local_sources.VARIABLE)
         os.environ[local_sources.VARIABLE] = os.pathsep.join([str(full), *([known] if known else [])])
         return [point.name for point in points]
@@ -167,6 +171,27 @@ def _named(what: str) -> list[str]:
     if what not in known_names:
         raise UsageError(f"no plugin named '{what}'{did_you_mean(what, known_names)}")
     return [what]
+
+
+def _refuse_taken(what: str, path: Path, point: EntryPoint) -> None:
+    """Raise `UsageError` if an installed plugin of the same name, which is not that of `path`, would be checked."""
+    import importlib.util
+
+    from ..plugins.discovery import owner
+    from ..plugins.entry_points import installed
+    from ..plugins.local_sources import GROUPS
+
+    taken = next((other for other in installed(GROUPS[0]) if other.name == point.name), None)
+    if taken is None:
+        return
+    found = importlib.util.find_spec(taken.value.partition(":")[0].partition(".")[0])
+    places = [*(found.submodule_search_locations or ()), found.origin or ""] if found else []
+    if taken.value == point.value and any(Path(place).resolve().is_relative_to(path.resolve()) for place in places):
+        return
+    raise UsageError(
+        f"{what}: its plugin has the name '{point.name}' of an installed one ({owner(taken)}), which would be checked "
+        f"in its place: rename it, or uninstall the other one, which `llmbx plugins check {point.name}` checks"
+    )
 
 
 def _log(what: str, given: Path | None) -> str | None:

@@ -17,10 +17,15 @@ def entry_points(group: str) -> list[importlib.metadata.EntryPoint]:
 
     A project folder whose package is installed too is one plugin, not two.
     """
-    installed = list(_scanned(tuple(sys.path)).select(group=group))
-    known = {(point.name, point.value) for point in installed}
+    found = installed(group)
+    known = {(point.name, point.value) for point in found}
     local = [point for path in local_sources.paths(os.environ) for point in _local(str(path)) if point.group == group]
-    return [*installed, *(point for point in local if (point.name, point.value) not in known)]
+    return [*found, *(point for point in local if (point.name, point.value) not in known)]
+
+
+def installed(group: str) -> list[importlib.metadata.EntryPoint]:
+    """Return the entry points of `group` of all installed packages."""
+    return list(_scanned(tuple(sys.path)).select(group=group))
 
 
 def load(point: importlib.metadata.EntryPoint) -> Any:

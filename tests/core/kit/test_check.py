@@ -89,12 +89,16 @@ def test_a_catalog_whose_rows_cannot_run(check: Check) -> None:
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "pyproject.toml").write_text('[project.entry-points.llmbx]\nnemo = "mine"\n')
     for arguments, says in (
         (["check", str(tmp_path / "none")], "no such file or folder"),
         (["check", "nemoo"], "no plugin named 'nemoo' (did you mean 'nemo'?)"),
         (["check", "nemo", "--only", "logs"], "no check named 'logs' (did you mean 'log'?)"),
         (["check", "nemo", "--log", str(tmp_path / "none.log")], "cannot be read: No such file"),
         (["check", str(tmp_path)], "no pyproject.toml in this folder"),
+        (["check", str(own)], "its plugin has the name 'nemo' of an installed one (llmbx)"),
         (["new", "nemo"], "a plugin named 'nemo' exists already"),
         (["enable", str(tmp_path / "none.py")], "no such file or folder"),
         (["disable", "none.py"], "none.py is not enabled"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +55,68 @@ def test_tracebacks_are_printed_on_request(package: Package, llmbx: Llmbx, code:
     assert plain.returncode == debug.returncode == 0 and plain.stdout == debug.stdout
     assert "'faulty'" in plain.stderr and "ZeroDivisionError" in plain.stderr and "Traceback" not in plain.stderr
     assert "Traceback" in debug.stderr and "third_faulty.py" in debug.stderr
+
+
+ARGUMENTS = """
+from llmbx import hookimpl
+
+@hookimpl
+def {definition}:
+    {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("definition", "body", "says"),
+    [
+        ("build_command(spec, img)", "pass",
+         "build_command: the hook has no argument 'img' (did you mean 'image'?); its arguments are spec, image"),
+        ("build_command(configuration)", "pass", "no argument 'configuration'; its arguments are spec, image"),
+        ("register_workloads(spec)", "pass", "register_workloads: the hook has no argument 'spec'; it has none"),
+        ("build_command(spec, *, img)", "pass", "build_command: the hook has no argument 'img'"),
+        ("build_comand(spec)", "pass", "unknown hook 'build_comand' (did you mean 'build_command'?)"),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_is_named(package: Package, llmbx: Llmbx, definition: str, body: str, says: str) -> None:
+    package("odd", ARGUMENTS.format(definition=definition, body=body))
+    listed, rows = llmbx("list"), json.loads(llmbx("plugins", "--format", "json").stdout)
+    assert listed.returncode == 0 and listed.stderr.count("\n") == 1
+    assert "plugin 'odd' (llmbx-odd) cannot be loaded" in listed.stderr and says in listed.stderr
+    (row,) = (row for row in rows if row["name"] == "odd")
+    assert says in row["status"]
+
+
+def test_a_wrapper_without_a_yield_and_arguments_with_defaults(package: Package, loaded: Callable[[], Plugins]) -> None:
+    package("flat", ARGUMENTS.replace("@hookimpl", "@hookimpl(wrapper=True)").format(
+        definition="build_command(spec)", body="return None"))  # fmt: skip
+    package("defaults", ARGUMENTS.format(definition="build_command(spec, extra=1)", body="pass"))
+    errors = {info.name: info.error for info in loaded().infos}
+    assert errors["flat"] == "build_command: a hook wrapper must be a generator with exactly one yield"
+    assert errors["defaults"] is None
+
+
+INVALID = "the entry point evil = 'evil:not an attribute' is not a reference, expected MODULE or MODULE:ATTRIBUTE"
+
+
+def test_an_entry_point_that_is_no_reference_is_one_line(package: Package, llmbx: Llmbx, site: Path) -> None:
+    package("evil", verbs=("evil",))
+    file = site / "third_evil-1.0.dist-info/entry_points.txt"
+    file.write_text("[llmbx]\nevil = evil:not an attribute\n[llmbx.commands]\nevil = evil:not an attribute\n")
+    listed = llmbx("list")
+    assert listed.returncode == 0
+    assert listed.stderr == f"llmbx: plugin 'evil' (llmbx-evil) cannot be loaded: {INVALID}\n"
+    assert any(INVALID in row["status"] for row in json.loads(llmbx("plugins", "--format", "json").stdout))
+    assert INVALID in llmbx("plugins", "check", "evil").stdout
+    assert "(cannot be loaded)" in llmbx("--help").stdout
+    verb = llmbx("evil")
+    assert verb.returncode == 2 and verb.stderr.endswith(f"{INVALID}\n") and verb.stderr.count("\n") == 1
+
+
+def test_a_folder_whose_entry_point_is_no_reference_is_one_line(tmp_path: Path, llmbx: Llmbx) -> None:
+    folder = tmp_path / "evil"
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text('[project.entry-points.llmbx]\nevil = "evil:not an attribute"\n')
+    listed = llmbx("list", LLMBX_PLUGINS=str(folder))
+    assert listed.returncode == 0 and INVALID in listed.stderr and listed.stderr.count("\n") == 1
+    checked = llmbx("plugins", "check", str(folder))
+    assert checked.returncode == 1 and INVALID in checked.stdout and "Traceback" not in checked.stderr
