@@ -14,9 +14,9 @@ VARIABLE = "LLMBX_COUNT_FLOPS"
 FILE = "counted_flops.json"
 
 
-def wanted(env: Mapping[str, str] = os.environ) -> bool:
+def wanted(env: Mapping[str, str] | None = None) -> bool:
     """Whether the operations of a step are to be counted."""
-    return env.get(VARIABLE, "") not in ("", "0")
+    return (os.environ if env is None else env).get(VARIABLE, "") not in ("", "0")
 
 
 def write(folder: Path, flops: float, samples: int) -> None:

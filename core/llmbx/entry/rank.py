@@ -37,8 +37,9 @@ class Rank:
         return self.number == 0
 
 
-def this(env: Mapping[str, str] = os.environ) -> Rank:
-    """The rank of this process."""
+def this(env: Mapping[str, str] | None = None) -> Rank:
+    """The rank of this process; `env` is its environment (default: the current one)."""
+    env = os.environ if env is None else env
     return Rank(
         number=int(env.get("LLMBX_RANK") or 0),
         local=int(env.get("LLMBX_LOCAL_RANK") or 0),
@@ -57,8 +58,9 @@ def begin() -> tuple[dict[str, Any], Path]:
     return json.loads(file.read_text(encoding="utf-8")), file.parent
 
 
-def say_where(rank: Rank, env: Mapping[str, str] = os.environ) -> None:
+def say_where(rank: Rank, env: Mapping[str, str] | None = None) -> None:
     """Log which ranks each node of a multi-rank run has, one line per node."""
+    env = os.environ if env is None else env
     if rank.world > 1 and rank.local == 0:
         name = env.get("LLMBX_NODE_NAME") or platform.node()
         last = rank.number + rank.local_world - 1
