@@ -22,6 +22,7 @@ def command(run_name: str) -> None:
     the steps logged so far are kept, and the result has the status cancelled.
     """
     from ..history import find_run
+    from ..run.cancellation import noted
     from ..run.finalize import finalize, launcher_of
 
     workspace = load_workspace()
@@ -31,7 +32,8 @@ def command(run_name: str) -> None:
         raise UsageError(f"{run.record.name} has already ended ({known.status})")
     if run.record.job is None:
         raise UsageError(f"{run.record.run_id} is still being prepared: press Ctrl-C where it was started")
-    launcher_of(run, workspace.plugins).cancel(run.record.job, run.path)
+    with noted(run.path):
+        launcher_of(run, workspace.plugins).cancel(run.record.job, run.path)
     end = time.monotonic() + WAIT_S
     while (result := finalize(run, workspace.plugins)) is None:
         if time.monotonic() > end:

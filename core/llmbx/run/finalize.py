@@ -24,6 +24,7 @@ from ..record.masking import mask_folder
 from ..resolve.numbering import first_number
 from ..secrets import known
 from .artifacts import analyze_artifacts, profiling_overhead
+from .cancellation import as_cancelled
 from .collect import collect_run
 from .collector import Log
 from .configuration import stated, with_evidence
@@ -154,7 +155,7 @@ def last_line(log: Path) -> str | None:
 
 def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     """Compute figures and verdict of an ended run. Before, the secrets in its files are overwritten (`masking`)."""
-    spec = run.record.spec
+    spec, status = run.record.spec, as_cancelled(run.path, status)
     mask_folder(run.path, os.environ)
     parser = plugins.framework(spec.plugin).parse_log(spec)
     log = collect_run(parser, run)

@@ -356,9 +356,9 @@ def _forgotten(job: Job, run_dir: Path, evidence: Evidence) -> JobStatus:
 def _reason(state: SlurmState, evidence: Evidence, status: JobStatus, verdict: str | None) -> str:
     name = state.name if state.name not in ("COMPLETED", "FAILED") else ""
     if verdict in STOPPED:
-        return " ".join(
-            filter(None, (name or status.reason or verdict, state.reason if state.reason.startswith("by ") else ""))
-        )
+        who = state.reason if state.reason.startswith("by ") else ""
+        before = "before it started" if state.name == "CANCELLED" and not state.nodes else ""
+        return " ".join(filter(None, (name or status.reason or verdict, who, before)))
     nodes = f"on one of {state.nodes}" if verdict == "node_fail" and state.nodes and not evidence.node else ""
     message = _evidence_text(evidence) or status.reason
     return "; ".join(part for part in (" ".join(filter(None, (name, nodes))), message) if part)

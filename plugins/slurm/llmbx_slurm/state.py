@@ -198,9 +198,10 @@ def _state(name: str, start: str, end: str, nodes: str, reason: str) -> SlurmSta
     first = name.split(" ")[0].rstrip("+")
     reason = reason if reason not in ("None", "(null)") else ""
     by = name.partition(" ")[2]
-    return SlurmState(
-        name=first, reason=reason or by, nodes=nodes.replace("(null)", ""), started=_epoch(start), ended=_epoch(end)
-    )
+    nodes = nodes if nodes not in ("(null)", "None assigned") else ""
+    # A job that was cancelled while it was pending has its end as its start, but no nodes.
+    started = _epoch(start) if nodes or first in PENDING else None
+    return SlurmState(name=first, reason=reason or by, nodes=nodes, started=started, ended=_epoch(end))
 
 
 def _with_code(state: SlurmState, text: str) -> SlurmState:

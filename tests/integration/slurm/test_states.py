@@ -98,6 +98,20 @@ def test_what_the_controller_forgot_is_in_the_accounts(
     _purged(slurm, ended, limited)
 
 
+def test_a_job_that_is_cancelled_while_it_is_pending_has_not_started(submit: Submit, slurm: Any) -> None:
+    run = submit(make_launch("echo up"), make_spec(sbatch={"hold": ""}))
+    run.wait("pending")
+    run.launcher.cancel(run.job, run.folder)
+    status = run.end()
+    assert (status.state, status.verdict, status.started) == ("ended", "cancelled", None)
+    assert status.reason == "CANCELLED before it started" and status.ended is not None
+    wait_until(lambda: "CANCELLED" in slurm.call("sacct", "-nXP", "-j", run.job.job_id, "-o", "state"))
+    slurm.forget_jobs()
+    status = fresh(run)
+    assert (status.state, status.verdict, status.started) == ("ended", "cancelled", None)
+    assert status.reason == "CANCELLED by 0 before it started"
+
+
 def _counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The commands of Slurm that are called from here on."""
     from llmbx_slurm import state

@@ -365,3 +365,22 @@ def test_errors_of_sbatch_say_what_would_be_right(text: str, hint: str) -> None:
 def test_a_surrounding_job_is_not_handed_down() -> None:
     found = environment({"SLURM_JOB_ID": "1", "SLURM_CONF": "/c", "SBATCH_QOS": "x", "LLMBX_RANK": "3", "LLMB_X": "y"})
     assert found == {"SLURM_CONF": "/c", "LLMB_X": "y", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+
+
+HELD = "CANCELLED|1795655900|1795655900||JobHeldUser"
+ACCOUNT = "CANCELLED by 1000|1795655900|1795655900|None assigned|0:0"
+
+
+@pytest.mark.parametrize(
+    ("queue", "account", "reason"),
+    [(HELD, None, "CANCELLED before it started"), (None, ACCOUNT, "CANCELLED by 1000 before it started")],
+)
+def test_a_job_that_was_cancelled_while_it_was_pending_never_started(
+    slurm: FakeSlurm, tmp_path: Path, queue: str | None, account: str | None, reason: str
+) -> None:
+    """Slurm has the end of such a job as its start."""
+    slurm.queue |= {"7": queue} if queue else {}
+    slurm.accounts |= {"7": account} if account else {}
+    status = launcher_with(slurm).status(JOB, tmp_path)
+    assert (status.state, status.verdict, status.reason) == ("ended", "cancelled", reason)
+    assert (status.started, status.ended) == (None, 1795655900.0)
