@@ -9,6 +9,12 @@ each marked with `@llmbx.hookimpl`. Each hook is called for one of:
 
 Arguments and return values are immutable records from `llmbx.model`. Return values are validated; an exception or an
 invalid value is reported with the names of the plugin and the hook.
+
+Each plugin is called by itself, inside the hook wrappers of all plugins, which work as pluggy documents them
+(`@hookimpl(wrapper=True)`): a wrapper gets the answer of one plugin, in a list if the hook returns a sequence, and
+returns it or another one. `tryfirst` and `trylast` decide the order of plugins, and of wrappers. The other plugins are
+called in the order in which they were loaded; where the first result is used in pluggy's, which is the reverse, so that
+third parties come before llmbx.
 """
 
 from __future__ import annotations
