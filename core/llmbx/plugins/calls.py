@@ -66,6 +66,7 @@ class Call:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.item = None  # it has returned: the alarm does not end it any more
         alarm.end()
         stdout.restore()
         if isinstance(error, KeyboardInterrupt) and self.reported:

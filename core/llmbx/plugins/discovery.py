@@ -87,9 +87,9 @@ def _register(
     taken = next((other for other in before if other.name == point.name), None)
     if taken is not None:
         return info.replace(error=f"the name '{point.name}' is taken by {taken.distribution} {taken.version}")
-    began = time.monotonic()
+    began, call = time.monotonic(), Call(f"plugin '{point.name}'", "its import", "its import failed", limit_s())
     try:
-        with Call(f"plugin '{point.name}'", "its import", "its import failed", limit_s()):
+        with call:
             plugin = load(point)
         info = info.replace(import_s=time.monotonic() - began)
         _check_version(plugin)

@@ -53,7 +53,7 @@ class Subject:
     def __init__(self, name: str, log: str | None = None) -> None:
         self.name, self.log = name, log
         self.plugins: Plugins = load()
-        _ = self.plugins.settings  # a plugin whose settings class is invalid is disabled here
+        self.plugins.ask_all()  # a plugin or wrapper that fails there is disabled here
         self.info: PluginInfo | None = next((one for one in self.plugins.infos if one.name == name), None)
 
     @functools.cached_property
