@@ -73,7 +73,10 @@ def test_enabled_plugins_are_in_every_command_until_they_are_disabled(llmbx: Com
     assert (found["lm"], found["watch"], found["nemo"]) == ("ok", "ok", "ok")
     (tmp_path / "watch.py").write_text("1 / 0")
     broken = llmbx("plugins", "--format", "json")
-    assert names(broken)["watch"] == "broken: ZeroDivisionError: division by zero"
+    assert (
+        names(broken)["watch"]
+        == "broken: its import failed: ZeroDivisionError: division by zero (LLMBX_DEBUG=1 shows the traceback)"
+    )
     (tmp_path / "watch.py").unlink()
     assert "no such file or folder" in names(llmbx("plugins", "--format", "json"))["watch"]
     assert llmbx("list").returncode == 0, "a plugin that is gone does not stop other commands"
