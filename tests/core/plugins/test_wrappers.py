@@ -23,6 +23,7 @@ from llmbx.model import (
     Image,
     ImageRequest,
     Launch,
+    Obstacle,
     Phase,
     Profiler,
     RunGroup,
@@ -58,7 +59,7 @@ ANSWERS: dict[str, Any] = {
     "prepare_image": ImageRequest(), "build_command": LAUNCH, "register_profiler": Profiler(), "wrap_command": LAUNCH,
     "parse_log": Grammar(), "compute_flops": Flops(full=1.0, causal=1.0, formula="6ND"),
     "find_runs": RunGroup(folders=()), "expect_configuration": ExpectedConfiguration(),
-    "write_sections": True, "predict_run": Expected(),
+    "write_sections": True, "profiler_obstacle": Obstacle(problem="a", fix="b"), "predict_run": Expected(),
     "configuration_program": ConfigurationProgram(environment=ENVIRONMENT, argv=()),
     "compare_sides": ComparisonOutcome(verdict="same", exit_code=0, text="same"), "register_settings": OwnSettings,
 }  # fmt: skip
