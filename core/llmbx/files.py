@@ -1,4 +1,4 @@
-"""Atomic and exclusive writing of files, and the names of their owners."""
+"""Atomic writing of files that a user names, and the names of owners; `run_files` has the files of run folders."""
 
 from __future__ import annotations
 
@@ -11,31 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import InfraError
-
-LARGEST_RECORD = 64 << 20
-"""Maximum size in bytes of a record (run.json, result.json …); a larger file is none, and is not read into memory."""
-
-LONGEST_LINE = 1 << 16
-"""Maximum length in bytes of a line of a record that has one value per line."""
-
-
-def read_record(path: Path) -> bytes:
-    """The content of a record. Raises `OSError` for a file that is too large to be one, or that cannot be read."""
-    with path.open("rb") as file:
-        content = file.read(LARGEST_RECORD + 1)
-    if len(content) > LARGEST_RECORD:
-        raise OSError(errno.EFBIG, f"it is larger than {LARGEST_RECORD >> 20} MiB", str(path))
-    return content
-
-
-def bounded_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file without their ends. One longer than `LONGEST_LINE` is cut. Raises `OSError`."""
-    with path.open("rb") as file:
-        while line := file.readline(LONGEST_LINE + 1):
-            rest = line
-            while not rest.endswith(b"\n") and (rest := file.readline(1 << 20)):
-                pass
-            yield line[:LONGEST_LINE].rstrip(b"\r\n")
 
 
 @contextlib.contextmanager
@@ -92,16 +67,6 @@ def write_atomic(path: Path, content: bytes | str, mode: int = 0o666, durable: b
             return
         with _written_beside(path, content, mode, durable) as temporary:
             temporary.replace(path)
-
-
-def write_exclusive(path: Path, content: bytes | str, mode: int = 0o666) -> bool:
-    """Write `path` completely unless it exists; False if it does. Raises `InfraError`."""
-    with disk_errors(str(path)), _written_beside(path, content, mode) as temporary:
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return False
-        return True
 
 
 @contextlib.contextmanager

@@ -284,10 +284,10 @@ def configuration_program(spec: RunSpec) -> ConfigurationProgram | None:
 def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
     """Return findings about the artifacts of a profiled run.
 
-    When: after a run with this profiler has ended. Called for each of the run's profilers. A finding without
-    `warning=True` (for example a missing profile) fails the run and becomes its cause; the others become warnings of
-    the result. Also called for a profiler that only a phase of the launch asks for (`Phase.capture`); then all
-    findings become warnings, because the phase names the files that it needs (`makes`).
+    When: after a run with this profiler has ended, by a command of the run's owner. Called for each of the run's
+    profilers. A finding without `warning=True` (for example a missing profile) fails the run and becomes its cause; the
+    others become warnings of the result. Also called for a profiler that only a phase of the launch asks for
+    (`Phase.capture`); then all findings become warnings, because the phase names the files that it needs (`makes`).
 
     Example::
 
@@ -302,7 +302,8 @@ def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
     """Return figures of a profiled or traced run, for `llmbx compare --gate`.
 
     When: by `compare` with a gate. Called for each of the run's profilers. Omit a figure that the artifacts do not
-    contain; do not return 0 for it.
+    contain; do not return 0 for it. Open files with `RunFolder(path=run_dir)`: the run may be a stranger's, who left a
+    link or a pipe in their place.
 
     Example::
 
@@ -317,13 +318,14 @@ def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
     """Return report sections about the run's artifacts: text, figures, tables and charts.
 
     When: by `llmbx report`, for a run that has ended. Called for each of the run's profilers. Use the files that
-    `analyze` wrote; the hook must be fast and must not change any file. Every number needs a unit.
+    `analyze` wrote; the hook must be fast and must not change any file. Every number needs a unit. Open files with
+    `RunFolder(path=run_dir)`, as in `figures`.
 
     Example::
 
         @hookimpl
         def report_sections(spec, run_dir):
-            found = json.loads((run_dir / "trace.json").read_text())
+            found = json.loads(RunFolder(path=run_dir).read("trace.json"))
             waiting = Fact(name="waiting", value=found["wait_s"], unit="s", formula="sum over ranks")
             return [Section(name="trace", title="Trace", facts=(waiting,))]
     """

@@ -1,16 +1,15 @@
-"""Errors of writing name the file that is in the way; what is read has a limit."""
+"""Errors of writing name the file that is in the way."""
 
 from __future__ import annotations
 
 import os
-import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from llmbx.config.install import Install
 from llmbx.errors import InfraError, UsageError
-from llmbx.files import LARGEST_RECORD, LONGEST_LINE, bounded_lines, disk_errors, read_record, write_atomic
+from llmbx.files import disk_errors, write_atomic
 
 
 @pytest.mark.parametrize("below", ["file", "file/inner"])
@@ -42,22 +41,3 @@ def test_a_link_a_pipe_and_a_device_stay_what_they_are(tmp_path: Path) -> None:
 def test_a_folder_in_the_place_of_a_file_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(InfraError, match="a could not be written: File exists"), disk_errors("a"):
         tmp_path.mkdir()
-
-
-def test_a_record_beyond_the_limit_is_refused_without_being_read(tmp_path: Path) -> None:
-    path = tmp_path / "run.json"
-    with path.open("wb") as file:
-        file.truncate(1 << 40)  # a sparse file: 1 TiB that takes no space
-    tracemalloc.start()
-    with pytest.raises(OSError, match="it is larger than 64 MiB"):
-        read_record(path)
-    assert tracemalloc.get_traced_memory()[1] < 4 * LARGEST_RECORD
-    tracemalloc.stop()
-    path.write_bytes(b"{}")
-    assert read_record(path) == b"{}"
-
-
-def test_long_lines_are_cut_and_the_next_line_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "sbatch.out"
-    path.write_bytes(b"first\r\n" + b"x" * (3 * LONGEST_LINE) + b"\nlast")
-    assert [*bounded_lines(path)] == [b"first", b"x" * LONGEST_LINE, b"last"]

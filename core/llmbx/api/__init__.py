@@ -143,6 +143,8 @@ if TYPE_CHECKING:
     from ..model.section import is_number as is_number
     from ..resolve import ranks as ranks
     from ..resolve.rules import emulated_bf16 as emulated_bf16
+    from ..run_files import RunFile as RunFile
+    from ..run_files import RunFolder as RunFolder
     from ..runtimes import children as children
     from ..runtimes import container_env as container_env
     from ..runtimes import locks as locks

@@ -19,20 +19,22 @@ def command(run_name: str) -> None:
     """Cancel a run.
 
     RUN is a short id or a run id, a unique prefix of one, a folder, a job id, or "last". The ranks are stopped,
-    the steps logged so far are kept, and the result has the status cancelled.
+    the steps logged so far are kept, and the result has the status cancelled. Only the owner of a run can cancel it.
     """
     from ..history import find_run
     from ..run.cancellation import noted
-    from ..run.finalize import finalize, launcher_of
+    from ..run.finalize import finalize, launcher_of, owns
 
     workspace = load_workspace()
     run = find_run(workspace.install, run_name)
+    if not owns(run):  # what its record names, a process of this user for example, is not its word to have stopped
+        raise InfraError(f"{run.record.name} belongs to {run.files.owner}, who alone can cancel it with llmbx")
     known = finalize(run, workspace.plugins)
     if known is not None:
         raise UsageError(f"{run.record.name} has already ended ({known.status})")
     if run.record.job is None:
         raise UsageError(f"{run.record.run_id} is still being prepared: press Ctrl-C where it was started")
-    with noted(run.path):
+    with noted(run.files):
         launcher_of(run, workspace.plugins).cancel(run.record.job, run.path)
     end = time.monotonic() + WAIT_S
     while (result := finalize(run, workspace.plugins)) is None:

@@ -128,7 +128,7 @@ def _left(run: Run, attended: bool, name: str) -> str:
 
     if not attended:
         return f"detached; follow: llmbx logs --follow {name}; cancel: llmbx cancel {name}"
-    return f"{run.record.name} {'has ended' if (run.path / RESULT).exists() else 'is being stopped'}"
+    return f"{run.record.name} {'has ended' if run.files.file(RESULT).exists() else 'is being stopped'}"
 
 
 def _print_started(started: Started, name: str, format_: str, alone: bool) -> None:

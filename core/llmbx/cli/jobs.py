@@ -64,9 +64,9 @@ def command(
 ) -> None:  # fmt: skip
     """List the runs of this install with their status, newest first.
 
-    Only your runs are listed, unless --user names another user, or all. Runs that have ended since the last call are
-    finalized first, even if the llmbx that started them was killed. Repeated options are ORed, repeated --tag options
-    are ANDed.
+    Only your runs are listed, unless --user names another user, or all. Your runs that have ended since the last call
+    are finalized first, even if the llmbx that started them was killed; the state of others is only computed. Repeated
+    options are ORed, repeated --tag options are ANDed.
 
     Columns are the fields of result.json by dotted name (step_time_s.mean, mfu.value, window.first,
     measures.NAME.mean …),
@@ -113,7 +113,7 @@ def rebuild() -> None:
 def tag(run_name: str, names: tuple[str, ...]) -> None:
     """Add tags to a run.
 
-    Tags select runs in `llmbx jobs --tag` and `llmbx compare --baseline`.
+    Tags select runs in `llmbx jobs --tag` and `llmbx compare --baseline`. Those of another user's run are yours alone.
 
     RUN is a short id or a run id, a unique prefix of one, a folder, a job id, `last`, `last~2` for the second before
     it, or @NAME for the newest run with that tag.
@@ -130,7 +130,7 @@ def untag(run_name: str, names: tuple[str, ...]) -> None:
 
 
 def _change(run_name: str, add: tuple[str, ...] = (), remove: tuple[str, ...] = ()) -> None:
-    from ..history import find_run
+    from ..history import find_run, reread
     from ..history.tags import change_tags, tags_of
 
     install, _ = install_and_plugins()
@@ -139,6 +139,8 @@ def _change(run_name: str, add: tuple[str, ...] = (), remove: tuple[str, ...] = 
     if missing:
         raise UsageError(f"{run.record.run_id} has no tag '{missing[0]}'{did_you_mean(missing[0], tags_of(run))}")
     tags = change_tags(run, add, remove)
+    if not run.files.own:
+        reread(install, run)
     click.echo(f"{run.record.run_id}: {', '.join(tags) or 'no tags'}")
 
 

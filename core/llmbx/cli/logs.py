@@ -7,13 +7,18 @@ import functools
 import os
 import sys
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .completion import RUN
 from .options import load_workspace
 from .streams import stdout_works, visible
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..run_files import RunFile
 
 POLL_S = 0.5
 PIECE = 1 << 20
@@ -51,18 +56,23 @@ def command(run_name: str, following: bool, rank: int | None) -> None:
     run = find_run(workspace.install, run_name)
     if following:
         sys.exit(follow_run(run_name))
-    path = run.log if rank is None else run.path / f"rank-{rank}.log"
-    if not path.is_file():
-        ended = (run.path / RESULT).is_file()
-        raise UsageError(f"{path}: no such file" if ended else f"{run.record.name} has no log {path.name} yet")
-    _print(path)
+    file = run.log_file if rank is None else run.files.file(f"rank-{rank}.log")
+    if not file.exists():
+        ended = run.files.file(RESULT).exists()
+        raise UsageError(f"{file}: no such file" if ended else f"{run.record.name} has no log {file.name} yet")
+    try:
+        _print(file)
+    except OSError as error:
+        if error.filename != str(file):
+            raise
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
 
 
-def _print(path: Path) -> None:
+def _print(log: Path | RunFile) -> None:
     """Print the log without secrets: through a pipe its bytes, on a terminal with control characters as escapes."""
     from ..record.masking import Masker
 
-    with path.open("rb") as file:
+    with log.open("rb") as file:
         pieces = Masker(os.environ).stream(iter(functools.partial(file.read, PIECE), b""))
         if sys.stdout.isatty():
             decoder = codecs.getincrementaldecoder("utf-8")("replace")

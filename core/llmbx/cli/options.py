@@ -274,11 +274,11 @@ def load_workspace(output: Path | None = None) -> Workspace:
 
 
 def path_or_run(path: Path) -> Path:
-    """A path as it is if it exists or has several parts, else the folder of the run that it names.
+    """A path as it is if it exists, has several parts or is `-`, else the folder of the run that it names.
 
     Raises `UsageError` if it is neither.
     """
-    if path.exists() or len(path.parts) > 1:
+    if path.exists() or len(path.parts) > 1 or str(path) == "-":
         return path
     from ..history import find_run
 

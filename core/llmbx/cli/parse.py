@@ -40,9 +40,9 @@ def command(
 ) -> None:
     """Print mean and sample standard deviation of step time and TFLOP/s for each training log.
 
-    PATH is a log, or a folder to search; the default is ./experiments. The log format is detected automatically. RUN
-    is a run of this install: its id, a unique prefix of it, its job id, `last` or @TAG. Traces, analyses of
-    profiles and the output of job scripts are ignored.
+    PATH is a log, a pipe (- for standard input), or a folder to search; the default is ./experiments. The log format is
+    detected automatically. RUN is a run of this install: its id, a unique prefix of it, its job id, `last` or @TAG.
+    Traces, analyses of profiles and the output of job scripts are ignored.
 
     A FILE of records (JSON lines, a TensorBoard event file, a file of an offline W&B run) is read by the format that
     declares such files, or by --log-format.

@@ -25,6 +25,7 @@ from ..run.collect import collect_file, collect_run, collect_source
 from ..run.collector import Log
 from ..run.evidence import gather
 from ..run.verdict import PRIORITY, reached_end
+from ..run_files import RunFile
 
 SUCCESS = "Success"
 
@@ -146,7 +147,7 @@ def parse_log(
     intervals: bool = False, parser_of: ParserOf = lambda run: None, goes_on: GoesOn = lambda run: False,
 ) -> Row | None:  # fmt: skip
     """Measure one log (see `parse_logs`). None if the file is skipped."""
-    path, run = Path(log.path), _run(log)
+    path, run = log.file, _run(log)
     try:
         format_ = _format(log, formats) if path.exists() else None
         own = parser_of(run) if run is not None and path.exists() else None
@@ -180,7 +181,7 @@ def parse_log(
 
 
 def _misread(
-    path: Path, read: Log, log: LogFile, format_: LogFormat | None, formats: Sequence[LogFormat], row: Row
+    path: Path | RunFile, read: Log, log: LogFile, format_: LogFormat | None, formats: Sequence[LogFormat], row: Row
 ) -> bool:  # fmt: skip
     """Whether no step was read and no failure explains it, or the file is in another format than the one asked for."""
     if not read.steps:
@@ -192,15 +193,15 @@ def _misread(
 def _format(log: LogFile, formats: Sequence[LogFormat]) -> LogFormat | None:
     """The format that was chosen for the file, else the one that recognizes it."""
     if log.format is None:
-        return sniff(Path(log.path), formats)
+        return sniff(log.file, formats)
     return next((format_ for format_ in formats if format_.name == log.format), None)
 
 
 def _read(parser: LogParser, log: LogFile, run: Run | None) -> Log:
     """The steps and events of a log, of a run with its other files, or of one such file."""
     if log.kind is not None:
-        return collect_source(parser, Path(log.path), log.kind)
-    return collect_run(parser, run) if run is not None else collect_file(parser, Path(log.path))
+        return collect_source(parser, log.file, log.kind)
+    return collect_run(parser, run) if run is not None else collect_file(parser, log.file)
 
 
 def measures_of(parser: LogParser | None) -> tuple[Measure, ...]:
@@ -286,7 +287,7 @@ def _run(log: LogFile) -> Run | None:
 
 def _stored_steps(run: Run, result: Result | None) -> tuple[list[Step], str | None]:
     """The steps stored in the folder of a finished run, none if it is not finished; and what is wrong with them."""
-    if not (run.path / RESULT).is_file():
+    if not run.files.file(RESULT).exists():
         return [], None
     try:
         found = read_steps(run.path)

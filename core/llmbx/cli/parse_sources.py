@@ -44,7 +44,7 @@ def sources_of(format_: LogFormat) -> tuple[Source, ...]:
 
 def _is_file(log: LogFile) -> bool:
     """Whether the user named this file: a run's main log and what is found in folders are logs."""
-    return log.run_dir is None and not log.path.endswith(".out") and Path(log.path).is_file()
+    return log.run_dir is None and not log.path.endswith(".out") and log.copy is None
 
 
 def _only_format(log: LogFile, sources: dict[str, tuple[Source, ...]]) -> str:

@@ -20,8 +20,8 @@ from .output import print_json
 def command(run_name: str, format_: str, watch: bool) -> None:
     """Show the status of a run: state, reason and step.
 
-    RUN is a short id or a run id, a unique prefix of one, a folder, a job id, @TAG, or "last" (the default). A run that
-    has ended in the meantime is finalized first.
+    RUN is a short id or a run id, a unique prefix of one, a folder, a job id, @TAG, or "last" (the default). A run of
+    yours that has ended in the meantime is finalized first.
     """
     if watch:
         from .logs import follow_run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import re
 import sys
 import time
@@ -19,7 +20,7 @@ from .columns import COLUMNS, Entry
 from .index import clear, use_index
 from .query import Selection, check_measures, count, documents, folders, rows
 from .refresh import open_runs, refresh_all, refresh_result
-from .scan import Progress, update
+from .scan import Progress, read_now, relative, update, write
 
 if TYPE_CHECKING:
     import sqlite3
@@ -37,6 +38,7 @@ __all__ = [
     "list_runs",
     "rebuild",
     "refresh_result",
+    "reread",
     "select",
     "tag_named",
     "with_index",
@@ -93,7 +95,8 @@ def list_runs(
 ) -> Listing:
     """The selected runs with these columns (None: complete, as JSON).
 
-    Runs that have ended since the last query are finalized now; `plugins` is called only if there are unfinished runs.
+    Runs of this user that have ended since the last query are finalized now; `plugins` is called only if there are
+    unfinished runs.
     """
 
     def work(db: sqlite3.Connection) -> Listing:
@@ -131,6 +134,18 @@ def rebuild(install: Install, progress: Progress | None = None) -> int:
     return use_index(install, work, say)
 
 
+def reread(install: Install, run: Run) -> None:
+    """Read a run again into this user's index, as this user has tagged a run of another user."""
+
+    def work(db: sqlite3.Connection) -> None:
+        folder = relative(install, run.path)
+        (path,) = db.execute("SELECT path FROM runs WHERE folder = ?", (folder,)).fetchone() or (None,)
+        if path is not None:
+            write(db, install, [read_now(install, path, folder)], {})
+
+    with_index(install, work)
+
+
 def select(install: Install, wanted: Selection) -> list[Run]:
     """The selected runs with a readable record, newest first unless sorted otherwise."""
     found = []
@@ -150,8 +165,8 @@ def find_run(install: Install, text: str) -> Run:
     tag. Raises `UsageError` if no run or several match.
     """
     folder = Path(text)
-    with contextlib.suppress(OSError):  # a name that no file system takes
-        if (folder / RECORD).is_file():
+    with contextlib.suppress(ValueError):  # a name that no file system takes
+        if os.path.lexists(folder / RECORD):  # `read_run` says why it cannot be read
             return read_run(folder)
     found = with_index(install, lambda db: _named(db, text)) or _of_earlier_job(install, text)
     if not found:

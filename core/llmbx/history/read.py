@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import msgspec
 
 from ..codec import decoder
 from ..config.install import RECORD
+from ..files import user_name
 from ..model import Parallelism
 from ..record.folder import RESULT
 from ..record.short_ids import derived
+from ..run_files import RunFolder
 from ..toml_file import NOT_JSON
 from .columns import Values, flatten, words
-from .tags import read_tags
+from .tags import FILE as TAGS
+from .tags import tags_in
 
 UNKNOWN = "unknown"
 """Status of a run without a result until its launcher has been queried."""
@@ -79,15 +83,21 @@ _LETTERS = Parallelism.__struct_fields__
 
 
 def read_values(folder: Path) -> Values:
-    """The columns of the run in `folder`. Raises `Unreadable` if its record cannot be read."""
+    """The columns of the run in `folder`. Raises `Unreadable` if its record cannot be read.
+
+    The user of a run is who its record says, unless the folder belongs to somebody else: a stranger could have his run
+    taken for the user's, who repeats the `last`. Root may have run it for a user.
+    """
     try:
-        record = _RECORDS.decode((folder / RECORD).read_bytes())
+        owner, (content, tagged, result) = RunFolder(path=folder).read_several(RECORD, TAGS, RESULT)
+        if isinstance(content, OSError):
+            raise content
+        record = _RECORDS.decode(content)
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from None
     except NOT_JSON as error:
         raise Unreadable(str(error)) from None
-    own = read_tags(folder)
-    values = {**_planned(record), **_measured(folder)}
+    values = {**_planned(record), **_measured(result)}
     values.update(
         {
             "id": record.id or derived(record.run_id),
@@ -95,9 +105,9 @@ def read_values(folder: Path) -> Values:
             "created": record.created,
             "llmbx_version": record.llmbx_version,
             "group": record.group,
-            "user": record.user,
+            "user": record.user if owner in (0, os.geteuid()) else user_name(owner),
             "experiment": folder.name,
-            "tags": words(record.spec.tags if own is None else own),
+            "tags": words(tags_in(folder, owner, tagged, record.spec.tags)),
         }
     )
     return values
@@ -127,14 +137,11 @@ def _planned(record: _Record) -> Values:
     )
 
 
-def _measured(folder: Path) -> Values:
+def _measured(content: bytes | OSError) -> Values:
     """The columns of the result; with status `DAMAGED` if the result cannot be read."""
-    try:
-        content = (folder / RESULT).read_bytes()
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        return {"status": DAMAGED, "cause": f"{RESULT}: {error.strerror}"}
+    if isinstance(content, OSError):
+        absent = isinstance(content, FileNotFoundError)
+        return {} if absent else {"status": DAMAGED, "cause": f"{RESULT}: {content.strerror}"}
     try:
         values = flatten(_RESULTS.decode(content))
     except NOT_JSON as error:

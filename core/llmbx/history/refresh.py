@@ -19,8 +19,20 @@ if TYPE_CHECKING:
     from ..plugins.manager import Plugins
 
 
+HAS_ENDED = "has ended ("
+"""Begins the reason of a run of another user that has ended, and whose result is not recorded yet."""
+
+UNFINISHED = f"{OPEN_RUNS} AND NOT (status = '{UNKNOWN}' AND cause IS NOT NULL AND cause LIKE '{HAS_ENDED}%')"
+"""SQL condition for the runs to query: what another user's run that has ended computed once is in the index until its
+folder changes.
+"""
+
+
 def refresh_result(run: Run, plugins: Plugins) -> Result | None:
-    """The run's result, finalized now if the run has just ended; None while it is unfinished."""
+    """The run's result, finalized now if the run has just ended; None while it is unfinished.
+
+    That of another user's run is only computed.
+    """
     from ..run.finalize import finalize
 
     return finalize(run, plugins)
@@ -28,7 +40,7 @@ def refresh_result(run: Run, plugins: Plugins) -> Result | None:
 
 def current_status(run: Run, plugins: Plugins) -> tuple[str, str | None]:
     """Status of an unfinished run and the reason; a run that has ended is finalized and has its result's status."""
-    from ..run.finalize import finalize, job_status, writable
+    from ..run.finalize import finalize, job_status, owns
 
     try:
         if read_result(run.path) is None:
@@ -36,8 +48,8 @@ def current_status(run: Run, plugins: Plugins) -> tuple[str, str | None]:
             if status.state in ("pending", "running"):
                 return status.state, status.reason or None
         result = finalize(run, plugins)
-        if result is not None and not writable(run):  # so it is not recorded, and the next query computes it again
-            return UNKNOWN, f"has ended ({result.status}); it is recorded when a user who may write its folder lists it"
+        if result is not None and read_result(run.path) is None and not owns(run):
+            return UNKNOWN, f"{HAS_ENDED}{result.status}); the next command of {run.files.owner} records it"
         return (result.status, result.cause) if result else ("running", None)
     except Exception as error:
         # Its plugin is not installed here, or fails: one run must not prevent the others from being listed.
@@ -46,7 +58,7 @@ def current_status(run: Run, plugins: Plugins) -> tuple[str, str | None]:
 
 def refresh_all(db: sqlite3.Connection, install: Install, plugins: Plugins) -> None:
     """Update every unfinished run, in its folder and in the index."""
-    rows = db.execute(f"SELECT folder, path FROM runs WHERE {OPEN_RUNS}").fetchall()
+    rows = db.execute(f"SELECT folder, path FROM runs WHERE {UNFINISHED}").fetchall()
     found = []
     for folder, path, run in _watched(rows, install, plugins):
         status, reason = current_status(run, plugins)
@@ -75,5 +87,5 @@ def _watched(rows: list[tuple[str, str]], install: Install, plugins: Plugins) ->
 
 def open_runs(db: sqlite3.Connection) -> int:
     """The number of unfinished runs."""
-    number: int = db.execute(f"SELECT count(*) FROM runs WHERE {OPEN_RUNS}").fetchone()[0]
+    number: int = db.execute(f"SELECT count(*) FROM runs WHERE {UNFINISHED}").fetchone()[0]
     return number

@@ -55,8 +55,15 @@ def rewindowed(run: Run, result: Result, steps: Sequence[Step], plugins: Plugins
 
 
 def save_window(run: Run, result: Result, plugins: Plugins, policy: str) -> Result:
-    """Measure the run again and save the new result. Raises `UsageError` if the window contains no measurable step."""
+    """Measure the run again and save the new result.
+
+    Raises `UsageError` if the window contains no measurable step, or if it is the run of another user.
+    """
+    from ..run.finalize import owns
     from .tags import announce
+
+    if not owns(run):
+        raise UsageError(f"{run.record.run_id} belongs to {run.files.owner}, who alone can save another window")
 
     changed = rewindowed(run, result, read_steps(run.path), plugins, policy)
     if not changed.steps_measured:

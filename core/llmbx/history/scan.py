@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,6 +29,9 @@ GRACE_S = 2.0
 
 TOO_RECENT = -1
 """Stands for a change time that is not reliable yet."""
+
+MOST_FOLDERS = 100
+"""Number of folders beside each other that are looked at for a run; there is one."""
 
 BATCH = 500
 """Number of runs written per transaction, so that other processes can write in between."""
@@ -92,7 +96,7 @@ def update_open(db: sqlite3.Connection, install: Install, seen: Iterable[str] = 
 def experiments(install: Install) -> Iterator[tuple[str, int]]:
     """Every experiment's folder (relative to the install if inside it) with its change time."""
     for base in _bases(install):
-        prefix, folder = _relative(install, base), str(base)
+        prefix, folder = relative(install, base), str(base)
         for name in _names(base):  # thousands of names: plain strings are faster than `Path`
             stamp = _stamp(f"{folder}/{name}")
             if stamp is not None:
@@ -129,11 +133,12 @@ def _run_folders(install: Install, path: str, known: Collection[str]) -> Iterato
     usual = experiment.name
     for run in _names(experiment):
         folder = f"{path}/{run}/{usual}"
-        if folder in known or os.path.isfile(f"{experiment}/{run}/{usual}/{RECORD}"):  # noqa: PTH113 (faster)
+        # what is there is not opened yet: `read` says what is wrong with a link or a pipe
+        if folder in known or os.path.lexists(f"{experiment}/{run}/{usual}/{RECORD}"):
             yield folder
             continue
-        for name in _names(experiment / run):
-            if (experiment / run / name / RECORD).is_file():
+        for name in _names(experiment / run, most=MOST_FOLDERS):
+            if os.path.lexists(f"{experiment}/{run}/{name}/{RECORD}"):
                 yield f"{path}/{run}/{name}"
 
 
@@ -197,10 +202,12 @@ def _remove(db: sqlite3.Connection, folders: list[str]) -> None:
     db.executemany("DELETE FROM runs WHERE folder = ?", rows)
 
 
-def _names(folder: Path) -> list[str]:
-    """Names in a folder; names that are not valid text (llmbx never creates such) are skipped."""
+def _names(folder: Path, most: int | None = None) -> list[str]:
+    """Names in a folder, at most so many; names that are not valid text (llmbx never creates such) are skipped."""
     try:
-        return sorted(name for name in os.listdir(folder) if name.isascii() or _is_text(name))  # noqa: PTH208
+        with os.scandir(folder) as entries:
+            names = (entry.name for entry in islice(entries, most))
+            return sorted(name for name in names if name.isascii() or _is_text(name))
     except OSError:
         return []
 
@@ -220,5 +227,5 @@ def _stamp(folder: Path | str) -> int | None:
     return TOO_RECENT if time.time() - found.st_ctime < GRACE_S else found.st_ctime_ns
 
 
-def _relative(install: Install, folder: Path) -> str:
+def relative(install: Install, folder: Path) -> str:
     return str(folder.relative_to(install.path)) if folder.is_relative_to(install.path) else str(folder)

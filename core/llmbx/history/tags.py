@@ -1,20 +1,26 @@
-"""Tags of a run: words to find it by, stored in a file of its folder; without the file, those it was started with."""
+"""Tags of a run: words to find it by, stored in a file of its folder; without the file, those it was started with.
+
+Only a run's owner writes into its folder: `foreign_tags` has the tags that a user gives to the runs of others.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from ..codec import decode
 from ..errors import InfraError, UsageError
-from ..files import disk_errors, write_atomic
+from ..files import disk_errors
 from ..record.folder import Run
+from ..run_files import RunFolder
 from ..toml_file import NOT_JSON
+from . import foreign_tags
 
 FILE = "tags.json"
 _WORD = re.compile(r"[A-Za-z0-9][\w.+:/-]*")
@@ -29,37 +35,67 @@ def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tags))
 
 
-def read_tags(folder: Path) -> tuple[str, ...] | None:
-    """The tags in the file; None if it is missing or cannot be read."""
+def read_tags(folder: Path, started: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The tags of the run in a folder; `started` are those it was started with, which count without a file of tags.
+
+    Those that this user gave to another user's run are included.
+    """
     try:
-        return tuple(decode((folder / FILE).read_bytes(), list[str]))
-    except (OSError, *NOT_JSON):
-        return None
+        owner, (content,) = RunFolder(path=folder).read_several(FILE)
+    except OSError:
+        return started
+    return tags_in(folder, owner, content, started)
+
+
+def tags_in(folder: Path, owner: int, content: bytes | OSError, started: tuple[str, ...]) -> tuple[str, ...]:
+    """The tags of the run in a folder of this owner, whose file of tags has been read."""
+    try:
+        known = started if isinstance(content, OSError) else tuple(decode(content, list[str]))
+    except NOT_JSON:
+        known = started
+    return known if owner == os.geteuid() else tuple(dict.fromkeys((*known, *foreign_tags.of(folder))))
 
 
 def tags_of(run: Run) -> tuple[str, ...]:
     """The current tags of the run."""
-    known = read_tags(run.path)
-    return run.record.spec.tags if known is None else known
+    return read_tags(run.path, run.record.spec.tags)
 
 
 def change_tags(run: Run, add: Iterable[str] = (), remove: Iterable[str] = ()) -> tuple[str, ...]:
     """Add and remove tags of a run and return its tags; concurrent changes by other processes are preserved.
 
-    Raises `UsageError` for an invalid tag, `InfraError` if the file cannot be written.
+    The tags of another user's run are stored with this user (`foreign_tags`). Raises `UsageError` for an invalid tag
+    and for one that only the run's owner can remove, `InfraError` if the file cannot be written.
     """
-    from filelock import FileLock, Timeout
-
     added, gone = check_tags(add), set(remove)
-    with disk_errors(f"the tags of {run.record.run_id}"):
-        try:
-            with FileLock(run.path / f".{FILE}.lock", timeout=_LOCK_TIMEOUT_S):
-                tags = tuple(tag for tag in dict.fromkeys((*tags_of(run), *added)) if tag not in gone)
-                write_atomic(run.path / FILE, msgspec.json.encode(tags) + b"\n")
-        except Timeout:
-            raise InfraError(f"{run.record.run_id}: another process has held the lock on its tags for 10 s") from None
+    if not run.files.own:
+        foreign_tags.change(run.path, added, gone)
+        if kept := next((tag for tag in tags_of(run) if tag in gone), None):
+            raise UsageError(f"{run.record.run_id}: tag '{kept}' was set by {run.files.owner}, who alone can remove it")
+        return tags_of(run)
+    with disk_errors(f"the tags of {run.record.run_id}"), locked(run.files, FILE):
+        tags = tuple(tag for tag in dict.fromkeys((*tags_of(run), *added)) if tag not in gone)
+        run.files.write(FILE, msgspec.json.encode(tags) + b"\n")
     announce(run.path)
     return tags
+
+
+@contextlib.contextmanager
+def locked(files: RunFolder, name: str) -> Iterator[None]:
+    """Hold the lock on a file of a run folder. Raises `InfraError` if another process holds it for too long."""
+    import fcntl
+
+    until = time.monotonic() + _LOCK_TIMEOUT_S
+    with files.append(f".{name}.lock") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise InfraError(f"{files.path}: another process has held the lock on its tags for 10 s") from None
+                time.sleep(0.02)
+        yield
 
 
 def announce(folder: Path) -> None:

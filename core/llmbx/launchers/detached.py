@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..errors import InfraError, UsageError
 from ..model import JobStatus
+from ..run_files import RunFolder
 from . import processes
 from .exits import exit_status, read_exit
 from .supervisor import COMMAND, ORPHANED
@@ -42,12 +43,12 @@ def start(
 
     grace_s = stop_grace_s(os.environ if environ is None else environ)
     _tidy()
-    (run_dir / ORPHANED).unlink(missing_ok=True)
+    RunFolder(path=run_dir).remove(ORPHANED)
     report, write_end = os.pipe()
     lifeline, held = os.pipe() if attended else (-1, -1)
     process = None
     try:
-        with output.open("ab") as out:
+        with RunFolder(path=output.parent).append(output.name) as out:
             process = subprocess.Popen(
                 [sys.executable, *COMMAND, processes.SUPERVISOR, str(grace_s), str(write_end), str(lifeline),
                  str(script)],

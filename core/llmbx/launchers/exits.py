@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 
 from ..codec import decode
-from ..files import bounded_lines, read_record
 from ..model import JobStatus, RunSpec, SinceBoot
 from ..model.run_folder import batch_name
+from ..run_files import RunFile, RunFolder
 from ..toml_file import NOT_JSON
 from .script import EXIT
 from .supervisor import ORPHANED
@@ -60,11 +60,12 @@ class Exit(msgspec.Struct, frozen=True):
 
 def read_exit(run_dir: Path) -> Exit | None:
     """Read `exit.json`; None if it does not exist or cannot be read (for example after a full disk)."""
+    folder = RunFolder(path=run_dir)
     try:
-        end = decode(read_record(run_dir / EXIT), Exit)
+        end = decode(folder.read(EXIT), Exit)
     except (OSError, *NOT_JSON):
         return None
-    if end.signal and (run_dir / ORPHANED).exists():
+    if end.signal and folder.file(ORPHANED).exists():
         return msgspec.structs.replace(end, reason="the llmbx that attended the run was killed, which ended the run")
     return end
 
@@ -79,15 +80,15 @@ class Start(msgspec.Struct, frozen=True):
 
 def read_start(run_dir: Path, spec: RunSpec) -> Start | None:
     """Read the latest start line in the script's output; None if it has not started."""
-    found = read_starts(run_dir / batch_name(spec))
+    found = read_starts(RunFolder(path=run_dir).file(batch_name(spec)))
     return found[-1] if found else None
 
 
-def read_starts(output: Path) -> list[Start]:
+def read_starts(output: RunFile) -> list[Start]:
     """Read every start line in a script's output, in order; several if the scheduler requeued the job."""
     found: list[Start] = []
     try:
-        for line in bounded_lines(output):
+        for line in output.lines():
             if match := _START.fullmatch(line):
                 time, job_id, host = (part.decode(errors="replace") for part in match.groups())
                 with contextlib.suppress(ValueError, OverflowError):
@@ -99,7 +100,7 @@ def read_starts(output: Path) -> list[Start]:
 
 def forget_exit(run_dir: Path) -> None:
     """Remove an earlier `exit.json`, so that it is not taken for the next job's."""
-    (run_dir / EXIT).unlink(missing_ok=True)
+    RunFolder(path=run_dir).remove(EXIT)
 
 
 def exit_status(end: Exit) -> JobStatus:

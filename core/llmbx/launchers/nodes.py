@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..model import Scalar, Value
+from ..run_files import RunFile, RunFolder, run_file
 
 QUERY = ("name", "driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory", "clocks.applications.graphics",
          "power.default_limit", "clocks.default_applications.graphics")  # fmt: skip
@@ -43,15 +44,15 @@ class Node(Value, frozen=True):
 
 def read_nodes(run_dir: Path) -> tuple[Node, ...]:
     """Return the nodes of a run in the order of their ranks; empty if no rank has started."""
-    files = sorted(run_dir.glob(PATTERN), key=lambda path: (len(path.name), path.name))
-    return tuple(node for path in files if (node := read_node(path)) is not None)
+    files = sorted(RunFolder(path=run_dir).glob(PATTERN), key=lambda file: (len(file.name), file.name))
+    return tuple(node for file in files if (node := read_node(file)) is not None)
 
 
-def read_node(path: Path) -> Node | None:
+def read_node(file: Path | RunFile) -> Node | None:
     """Read the file of one node; None if it cannot be read."""
     try:
-        with path.open(errors="replace", encoding="utf-8") as file:
-            return parse_node(file.read(_LARGEST))
+        with run_file(file).open() as opened:
+            return parse_node(opened.read(_LARGEST).decode("utf-8", "replace"))
     except OSError:
         return None
 

@@ -12,7 +12,8 @@ import msgspec
 from ..clock import boot_id
 from ..codec import decode
 from ..errors import InfraError
-from ..files import user_name, write_atomic
+from ..files import user_name
+from ..run_files import RunFolder
 from ..toml_file import NOT_JSON
 from . import supervisor as supervisor_module
 from .supervisor import Process, descendants, outlives, read_process
@@ -76,7 +77,7 @@ def identify(pid: int, run_dir: Path) -> str:
 def note_place(run_dir: Path, script: str, supervisor: str | None) -> None:
     """Record in the run folder that its script, with this supervisor, is on this host."""
     place = Place(host=platform.node(), boot_id=boot_id(), script=script, supervisor=supervisor)
-    write_atomic(run_dir / PLACE, msgspec.json.encode(place))
+    RunFolder(path=run_dir).write(PLACE, msgspec.json.encode(place))
 
 
 def as_job_id(pid: int) -> str | None:
@@ -87,10 +88,10 @@ def as_job_id(pid: int) -> str | None:
 
 def recall(pid: int, host: str, run_dir: Path) -> str:
     """Return the job id of a script that another process started: `pid` on `host`, as printed by the script."""
-    place = run_dir / PLACE
     if host != platform.node():
-        if not place.exists():
-            write_atomic(place, msgspec.json.encode(Place(host=host, boot_id="")))
+        folder = RunFolder(path=run_dir)
+        if not folder.file(PLACE).exists():
+            folder.write(PLACE, msgspec.json.encode(Place(host=host, boot_id="")))
         return f"{pid}-0"
     with contextlib.suppress(OSError, InfraError):
         if os.fsencode(run_dir) in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -200,6 +201,6 @@ def _stat(pid: int) -> list[str] | None:
 
 def _place(run_dir: Path) -> Place | None:
     try:
-        return decode((run_dir / PLACE).read_bytes(), Place)
+        return decode(RunFolder(path=run_dir).read(PLACE), Place)
     except (OSError, *NOT_JSON):
         return None

@@ -8,10 +8,12 @@ bytes or because the log ends in it, ends with `CUT`: its last value must not be
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..run_files import RunFile
 from .printed import whole
 
 LIMIT = 1 << 16
@@ -100,7 +102,17 @@ class LineReader:
         return line[:LIMIT] + CUT.encode()
 
 
-def read_lines(path: Path, chunk: int = CHUNK, reader: LineReader | None = None) -> Iterator[str]:
+def last_lines(path: Path | RunFile, size: int) -> list[str]:
+    """The clean lines in the last `size` bytes of a file; empty if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return LineReader().feed(file.read(size) + b"\n")
+    except OSError:
+        return []
+
+
+def read_lines(path: Path | RunFile, chunk: int = CHUNK, reader: LineReader | None = None) -> Iterator[str]:
     """The clean lines of a file, read in chunks of `chunk` bytes. Raises `OSError` like `open`.
 
     `reader` is a new reader, which counts the lines that it cuts.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..run_files import RunFile
 from .find import sniff
 from .parser import LogFormat
 
@@ -21,7 +22,7 @@ WIDE = (b"\xff\xfe", b"\xfe\xff")
 """First bytes of a text in UTF-16."""
 
 
-def why(path: Path, format_: LogFormat | None, formats: Sequence[LogFormat]) -> str:
+def why(path: Path | RunFile, format_: LogFormat | None, formats: Sequence[LogFormat]) -> str:
     """The reason why no step of the file could be read, in one line.
 
     `format_` is the format it was read with, `formats` are all known ones. Raises `OSError` for a file that cannot be

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 
 from ..codec import decode
 from ..errors import InfraError
-from ..files import read_record, write_atomic
 from ..model import Value
+from ..run_files import RunFolder
 from ..toml_file import NOT_JSON
 from .folder import Run
 
@@ -82,12 +81,12 @@ def note(
         clock_set=tuple(clock_set),
     )
     with suppress(InfraError):
-        write_atomic(run.path / FILE, msgspec.json.encode(stored))
+        run.files.write(FILE, msgspec.json.encode(stored))
 
 
 def of(run: Run) -> tuple[Arrival, ...]:
     """The arrivals of the run's current job; empty if nobody followed it."""
-    job, found = run.record.job, _read(run.path)
+    job, found = run.record.job, _read(run.files)
     if job is None or found is None or found.job_id != job.job_id:
         return ()
     widths = found.widths if len(found.widths) == len(found.steps) else (USUAL_WIDTH_S,) * len(found.steps)
@@ -96,7 +95,7 @@ def of(run: Run) -> tuple[Arrival, ...]:
 
 def reads_of(run: Run) -> dict[str, tuple[Read, ...]]:
     """When the text files of the run's current job were read while they grew, by name; empty if nobody followed it."""
-    job, found = run.record.job, _read(run.path)
+    job, found = run.record.job, _read(run.files)
     return found.reads if job is not None and found is not None and found.job_id == job.job_id else {}
 
 
@@ -125,8 +124,8 @@ def add_setting(known: list[Setting], at: float, set_by: float) -> None:
         known.append((at, round(set_by, 3)))
 
 
-def _read(folder: Path) -> Arrivals | None:
+def _read(folder: RunFolder) -> Arrivals | None:
     try:
-        return decode(read_record(folder / FILE), Arrivals)
+        return decode(folder.read(FILE), Arrivals)
     except (OSError, *NOT_JSON):
         return None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ..config.install import RECORD
 from ..files import disk_errors
+from ..run_files import RunFolder
 
 FOLDER = "attempts"
 STAYS = (RECORD, FOLDER, "tags.json")
@@ -16,23 +18,20 @@ UNFINISHED = ".exit.json"
 
 def stored_attempts(run_dir: Path) -> int:
     """Number of earlier attempts in the run folder."""
-    try:
-        return sum(entry.name.isdigit() for entry in (run_dir / FOLDER).iterdir())
-    except OSError:
-        return 0
+    return len(earlier_numbers(RunFolder(path=run_dir)))
+
+
+def earlier_numbers(folder: RunFolder) -> list[int]:
+    """The numbers of the earlier attempts, in order."""
+    return sorted(int(name) for name in folder.folders(FOLDER) if name.isascii() and name.isdigit())
 
 
 def next_folder(run_dir: Path) -> Path:
-    """Create and return the folder of the next attempt: the first unused number."""
+    """Create and return the folder of the next attempt: the first unused number. Raises `OSError`."""
     number = 0
-    while True:
-        folder = run_dir / FOLDER / str(number)
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            number += 1
-        else:
-            return folder
+    while not RunFolder(path=run_dir).make_folder(f"{FOLDER}/{number}"):
+        number += 1
+    return run_dir / FOLDER / str(number)
 
 
 def archive(run_dir: Path, folder: Path) -> None:
@@ -41,6 +40,6 @@ def archive(run_dir: Path, folder: Path) -> None:
     Hidden files other than the script's stay: locks, and files being written by other processes. Raises `InfraError`.
     """
     with disk_errors(f"the archive of the last attempt in {run_dir}"):
-        for entry in sorted(run_dir.iterdir()):
-            if entry.name == UNFINISHED or (entry.name not in STAYS and not entry.name.startswith(".")):
-                entry.rename(folder / entry.name)
+        for name in sorted(os.listdir(run_dir)):  # noqa: PTH208
+            if name == UNFINISHED or (name not in STAYS and not name.startswith(".")):
+                RunFolder(path=run_dir).move(name, f"{FOLDER}/{folder.name}/{name}")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 
 from ..clock import boot_id, elapsed, since_boot_s
 from ..codec import decode
 from ..errors import InfraError
-from ..files import read_record, write_atomic
 from ..model import JobStatus, Value
+from ..run_files import RunFolder
 from ..toml_file import NOT_JSON
 from .folder import Run
 
@@ -32,12 +31,12 @@ class Seen(Value, frozen=True):
 
 def note(run: Run, at: float) -> None:
     """Store the time of the first step; the first process to follow the job wins. A read-only folder is ignored."""
-    job, known = run.record.job, _read(run.path)
+    job, known = run.record.job, _read(run.files)
     if job is None or (known is not None and known.job_id == job.job_id):
         return
     seen = Seen(job_id=job.job_id, at=at, since_boot_s=since_boot_s(), boot_id=boot_id())
     with suppress(InfraError):
-        write_atomic(run.path / FILE, msgspec.json.encode(seen))
+        run.files.write(FILE, msgspec.json.encode(seen))
 
 
 def seconds(run: Run, status: JobStatus) -> float | None:
@@ -47,7 +46,7 @@ def seconds(run: Run, status: JobStatus) -> float | None:
     only if the ranks started on another machine than the one that followed them, or if their start is not recorded by
     the other clock.
     """
-    job, found = run.record.job, _read(run.path)
+    job, found = run.record.job, _read(run.files)
     if job is None or found is None or status.started is None or found.job_id != job.job_id:
         return None
     ranks = status.since_boot
@@ -56,8 +55,8 @@ def seconds(run: Run, status: JobStatus) -> float | None:
     return elapsed(status.started, min(found.at, status.ended or found.at))
 
 
-def _read(folder: Path) -> Seen | None:
+def _read(folder: RunFolder) -> Seen | None:
     try:
-        return decode(read_record(folder / FILE), Seen)
+        return decode(folder.read(FILE), Seen)
     except (OSError, *NOT_JSON):
         return None

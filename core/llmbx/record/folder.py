@@ -16,9 +16,10 @@ import msgspec
 from ..codec import convert, decode
 from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError
-from ..files import LONGEST_LINE, bounded_lines, disk_errors, read_record, write_atomic
+from ..files import disk_errors
 from ..model import Expected, Finding, Image, Job, Owner, Result, RunSpec, Step, Value
 from ..model.run_folder import log_name
+from ..run_files import LONGEST_LINE, RunFile, RunFolder
 from ..secrets import recorded, scrub
 from ..toml_file import NOT_JSON
 from . import short_ids
@@ -120,9 +121,19 @@ class Run(Value, frozen=True):
         return Path(self.folder)
 
     @property
+    def files(self) -> RunFolder:
+        """The folder as the door to its files."""
+        return RunFolder(path=self.path)
+
+    @property
     def log(self) -> Path:
-        """Path of the main training log."""
+        """Path of the main training log, for messages and commands."""
         return self.path / log_name(self.record.spec)
+
+    @property
+    def log_file(self) -> RunFile:
+        """The main training log, to be read."""
+        return self.files.file(log_name(self.record.spec))
 
 
 def claim_folder(install: Install, spec: RunSpec, now: Callable[[], float] = time.time) -> tuple[str, str, Path]:
@@ -170,17 +181,17 @@ def write_record(folder: Path, record: Record, durable: bool = True) -> None:
     """Write `run.json`. With `durable=False` it may be lost in a power failure; for a record that is soon written
     again.
     """
-    write_atomic(folder / RECORD, pretty(record), durable=durable)
+    RunFolder(path=folder).write(RECORD, pretty(record), durable=durable)
 
 
 def write_steps(folder: Path, steps: list[Step]) -> None:
     """Write `steps.jsonl`, one step per line; NaN becomes null."""
-    write_atomic(folder / STEPS, b"".join(msgspec.json.encode(step) + b"\n" for step in steps))
+    RunFolder(path=folder).write(STEPS, b"".join(msgspec.json.encode(step) + b"\n" for step in steps))
 
 
 def write_result(folder: Path, result: Result) -> None:
     """Write `result.json` with its digest."""
-    write_atomic(folder / RESULT, sealed(result))
+    RunFolder(path=folder).write(RESULT, sealed(result))
 
 
 def sealed(result: Result) -> bytes:
@@ -196,24 +207,24 @@ def digest(members: dict[str, Any]) -> str:
 
 def read_run(folder: Path) -> Run:
     """Read the run in `folder`. Raises `UsageError` if its record cannot be read."""
-    return Run(folder=str(folder), record=_read(folder / RECORD, Record))
+    return Run(folder=str(folder), record=_read(RunFolder(path=folder).file(RECORD), Record))
 
 
 def read_result(folder: Path) -> Result | None:
     """Read the result of the run in `folder`, without the digest of its file; None if there is none yet."""
-    path = folder / RESULT
-    return _read(path, Result).replace(digest=None) if path.is_file() else None
+    file = RunFolder(path=folder).file(RESULT)
+    return _read(file, Result).replace(digest=None) if file.exists() else None
 
 
 def read_steps(folder: Path) -> list[Step]:
     """Read the steps of a finalized run, in order; empty if there are none. Raises `LlmbxError` for a damaged file."""
-    path = folder / STEPS
-    if not path.is_file():
-        return []
+    file = RunFolder(path=folder).file(STEPS)
     try:
-        return [_step(line, f"{path}: line {number}") for number, line in enumerate(bounded_lines(path), 1)]
+        return [_step(line, f"{file}: line {number}") for number, line in enumerate(file.lines(), 1)]
+    except FileNotFoundError:
+        return []
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
 
 
 def _step(line: bytes, place: str) -> Step:
@@ -230,13 +241,13 @@ def pretty(value: Any) -> bytes:
     return scrub(msgspec.json.format(msgspec.json.encode(value), indent=2).decode(), os.environ).encode() + b"\n"
 
 
-def _read(path: Path, kind: type[T]) -> T:
+def _read(file: RunFile, kind: type[T]) -> T:
     try:
-        return decode_any(read_record(path), kind)
+        return decode_any(file.read(), kind)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
     except NOT_JSON as error:
-        raise LlmbxError(f"{path}: not a record that this version of llmbx can read: {error}") from None
+        raise LlmbxError(f"{file}: not a record that this version of llmbx can read: {error}") from None
 
 
 def decode_any(data: bytes, kind: type[T]) -> T:

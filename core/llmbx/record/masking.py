@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..entry.find_secrets import is_bare
+from ..run_files import RunFile, RunFolder, run_file
 from ..secrets import Finder
 
 CHUNK = 1 << 20
@@ -88,8 +88,8 @@ class Growing:
     systems write whole pages, and two machines must not write to one page.
     """
 
-    def __init__(self, path: Path, masker: Masker, elsewhere: bool = False) -> None:
-        self.path = path
+    def __init__(self, path: Path | RunFile, masker: Masker, elsewhere: bool = False) -> None:
+        self.file = run_file(path)
         self.masker = masker
         self.elsewhere = elsewhere
         self._file: tuple[int, int] | None = None
@@ -97,7 +97,7 @@ class Growing:
 
     def advance(self, final: bool = False) -> int:
         """Mask what was written since; return the number of secrets. A file that cannot be changed is left."""
-        with contextlib.suppress(OSError), _opened(self.path) as fd:
+        with contextlib.suppress(OSError), _opened(self.file) as fd:
             found = os.fstat(fd)
             if self._file != (found.st_dev, found.st_ino) or found.st_size < self._done:
                 self._file, self._done = (found.st_dev, found.st_ino), 0
@@ -119,26 +119,22 @@ def mask_folder(folder: Path, environ: Mapping[str, str]) -> int:
     if not os.access(folder, os.W_OK):
         return 0
     masker, count = Masker(environ), 0
-    for where, _, names in os.walk(folder):
-        for name in names:
-            if not name.lower().endswith(PROFILES):
-                count += Growing(Path(where, name), masker).advance(final=True)
+    for file in RunFolder(path=folder).all_files():
+        if not file.name.lower().endswith(PROFILES):
+            count += Growing(file, masker).advance(final=True)
     return count
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _opened(file: RunFile) -> Iterator[int]:
     """A descriptor for reading; raises `OSError` for anything but a regular file with one name that has text."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-            raise OSError(f"{path} is not a file of its own")
-        if path.suffix.lower() not in TEXTS and b"\0" in os.pread(fd, 1024, 0):
-            raise OSError(f"{path} is not a text file")
+    with file.open() as opened:
+        fd = opened.fileno()
+        if os.fstat(fd).st_nlink > 1:
+            raise OSError(f"{file} is not a file of its own")
+        if file.suffix.lower() not in TEXTS and b"\0" in os.pread(fd, 1024, 0):
+            raise OSError(f"{file} is not a text file")
         yield fd
-    finally:
-        os.close(fd)
 
 
 def _mask_from(fd: int, start: int, masker: Masker, final: bool, end: int | None = None) -> tuple[int, int]:

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 
-from ..files import disk_errors
 from ..model import JobStatus
+from ..run_files import RunFolder
 
 MARK = "cancelled"
 """Empty file in the folder of a run; it goes with the attempt that was cancelled."""
 
 
 @contextmanager
-def noted(run_dir: Path) -> Iterator[None]:
+def noted(folder: RunFolder) -> Iterator[None]:
     """Note that the run is cancelled inside, unless that fails."""
-    mark = run_dir / MARK
-    with disk_errors(str(mark)):
-        mark.touch()
+    folder.write(MARK, b"")
     try:
         yield
     except BaseException:
-        mark.unlink(missing_ok=True)
+        with suppress(OSError):
+            folder.remove(MARK)
         raise
 
 
-def as_cancelled(run_dir: Path, status: JobStatus) -> JobStatus:
+def as_cancelled(folder: RunFolder, status: JobStatus) -> JobStatus:
     """The status of a run that was cancelled, if its job is lost; else the status as it is."""
-    if status.state != "lost" or not (run_dir / MARK).exists():
+    if status.state != "lost" or not folder.file(MARK).exists():
         return status
     changed: JobStatus = status.replace(state="ended", verdict="cancelled", reason="cancelled by llmbx cancel")
     return changed

@@ -14,6 +14,7 @@ from ..model.measure import SourceKind
 from ..plugins.log_parser import MAX_ODD, CheckedParser, as_checked
 from ..record import arrivals
 from ..record.folder import Run
+from ..run_files import RunFile
 from .collector import Collector, Log
 
 MISSING = (errno.ENOENT, errno.ENAMETOOLONG)
@@ -25,7 +26,7 @@ def collect(parser: LogParser, lines: Iterable[str]) -> Log:
     return _collected(as_checked(parser), lambda checked, take: checked.read(lines, take))
 
 
-def collect_file(parser: LogParser, path: Path) -> Log:
+def collect_file(parser: LogParser, path: Path | RunFile) -> Log:
     """Parse the log file at `path`; return an empty log if it does not exist or its name is too long to exist."""
     reader = LineReader()
     try:
@@ -40,23 +41,29 @@ def collect_file(parser: LogParser, path: Path) -> Log:
 
 def collect_run(parser: LogParser, run: Run) -> Log:
     """Parse the log of a run, if it exists, and the sources in its folder that the parser declares."""
-    if not run.log.is_file() and not as_checked(parser).sources:
+    if not run.log_file.exists() and not as_checked(parser).sources:
         return Log()
     reader, checked, reads = LineReader(), as_checked(parser), arrivals.reads_of(run)
     sources = SourceFiles(run.path, checked)
 
+    problems: list[str] = []
+
     def read(checked: CheckedParser, take: Take) -> None:
-        if run.log.is_file():
-            _read_file(checked, run.log, reads.get(arrivals.LOG, ()), reader, take)
+        try:
+            _read_file(checked, run.log_file, reads.get(arrivals.LOG, ()), reader, take)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            problems.append(f"{run.log_file.name}: cannot be read: {error.strerror}")
         sources.read_all(take, reads)
 
     log = _collected(checked, read)
-    damage, notes = log.damage.replace(long_lines=reader.long_lines), (*sources.faults(), *log.notes)
+    damage, notes = log.damage.replace(long_lines=reader.long_lines), (*problems, *sources.faults(), *log.notes)
     found: Log = log.replace(damage=damage, notes=notes)
     return found
 
 
-def collect_source(parser: LogParser, path: Path, kind: SourceKind) -> Log:
+def collect_source(parser: LogParser, path: Path | RunFile, kind: SourceKind) -> Log:
     """Parse one file of a source by itself."""
     file = SourceFile(path, path.name, kind)
 
@@ -82,7 +89,7 @@ def _collected(checked: CheckedParser, read: Callable[[CheckedParser, Take], Non
     return found
 
 
-def _read_file(checked: CheckedParser, path: Path, reads: Reads, reader: LineReader, take: Take) -> None:
+def _read_file(checked: CheckedParser, path: Path | RunFile, reads: Reads, reader: LineReader, take: Take) -> None:
     """Read the log with the times at which it was read while it grew. Raises `OSError`."""
     if not checked.wants_lines:
         checked.read(read_lines(path, reader=reader), take)

@@ -12,11 +12,12 @@ from typing import Any
 
 from ..catalog.configuration import compare_configurations, not_permitted
 from ..errors import InfraError, LlmbxError, PluginError, UsageError
-from ..files import read_record, write_atomic
+from ..files import write_atomic
 from ..model import FINAL, ConfigurationProgram, ExpectedConfiguration, Image, ImageRequest, Result, RunSpec, Value
 from ..model.configuration import REFUSED
 from ..plugins.manager import Plugins
 from ..record.folder import Run
+from ..run_files import RunFolder
 from ..runtimes.base import Progress
 from ..secrets import is_secret
 from .context import runtime_settings
@@ -44,16 +45,16 @@ class FinalConfiguration(Value, frozen=True):
 
 def read_final(folder: Path) -> FinalConfiguration | None:
     """Read the final configuration in a folder; None if there is none. Raises `LlmbxError` for a damaged file."""
-    path = folder / FINAL
+    file = RunFolder(path=folder).file(FINAL)
     try:
-        found = json.loads(read_record(path))
+        found = json.loads(file.read())
         if not isinstance(found["final"], dict):
             raise TypeError("'final' is not an object")
         return FinalConfiguration(final=found["final"], versions=dict(found.get("versions") or {}))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise LlmbxError(f"{path}: not a final configuration: {type(error).__name__}: {error}") from None
+        raise LlmbxError(f"{file}: not a final configuration: {type(error).__name__}: {error}") from None
 
 
 def stated(run: Run, plugins: Plugins) -> dict[str, int]:

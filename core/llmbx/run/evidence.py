@@ -9,7 +9,6 @@ from ..checks import first as first_finding
 from ..checks import run_checks, texts
 from ..checks.base import Arrival, Check, Evidence
 from ..entry.seen import FILE as SEEN
-from ..files import read_record
 from ..launchers.nodes import read_nodes
 from ..measure.figures import Figures
 from ..model import Prints, Result, Step
@@ -69,7 +68,7 @@ def _arrivals(run: Run) -> tuple[Arrival, ...]:
 def seen_gpus(run: Run) -> tuple[str, ...] | None:
     """The product names of the GPUs that the first rank saw; None if it recorded nothing."""
     try:
-        gpus = json.loads(read_record(run.path / SEEN))["gpus"]
+        gpus = json.loads(run.files.read(SEEN))["gpus"]
         return tuple(str(gpu["name"]) for gpu in gpus if gpu.get("name"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

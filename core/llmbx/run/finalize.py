@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 from ..clock import elapsed, lasted_s, set_during
 from ..errors import PluginError
-from ..files import disk_errors, write_exclusive
 from ..launchers.base import Launcher
-from ..logs.lines import LineReader, split_label
+from ..logs.lines import last_lines, split_label
 from ..measure.figures import Figures, measure
 from ..model import JobStatus, Result, RunSpec, Value
 from ..model.flops import Flops
@@ -22,6 +20,7 @@ from ..record.folder import RESULT, Record, Run, read_result, read_run, sealed, 
 from ..record.host import alive, is_me
 from ..record.masking import mask_folder
 from ..resolve.numbering import first_number
+from ..run_files import RunFile
 from ..secrets import known
 from .artifacts import analyze_artifacts, profiling_overhead
 from .cancellation import as_cancelled
@@ -44,10 +43,10 @@ OWNER_GRACE_S = 60.0
 def finalize(run: Run, plugins: Plugins) -> Result | None:
     """Return the run's result: the one on disk, a new one if the run has ended, or None while it is running.
 
-    Safe to call from several processes at once: the first write wins, and all return the same result. In a folder that
-    this user cannot write, the result is only returned.
+    Safe to call from several processes at once: the first write wins, and all return the same result. The result of
+    another user's run is only returned: nobody but its owner writes into its folder.
     """
-    known = own_result(run)
+    known = own_result(run, rename=owns(run))
     if known is not None:
         return known
     status = job_status(run, plugins)
@@ -56,7 +55,7 @@ def finalize(run: Run, plugins: Plugins) -> Result | None:
     ended = assess(run if run.record.job else read_run(run.path), plugins, status)
     if _left_to_owner(ended, plugins):
         return None
-    return write(ended) if writable(run) else ended.result
+    return write(ended) if owns(run) else ended.result
 
 
 def job_status(run: Run, plugins: Plugins) -> JobStatus:
@@ -73,8 +72,8 @@ def job_status(run: Run, plugins: Plugins) -> JobStatus:
         return JobStatus(state="pending", reason="being prepared")
     if living is None and record.owner:
         return JobStatus(state="pending", reason=f"being prepared on {record.owner.host}")
-    if not writable(run):
-        return JobStatus(state="pending", reason="has no recorded job, and its folder is not writable here")
+    if not owns(run):
+        return JobStatus(state="pending", reason=f"has no recorded job; a command of {run.files.owner} looks for it")
     launcher = plugins.launcher(record.spec.launcher)
     (found,) = recover([run], launcher)
     if found.record.job is not None:
@@ -82,9 +81,13 @@ def job_status(run: Run, plugins: Plugins) -> JobStatus:
     return JobStatus(state="lost", reason="llmbx ended before the run was started")
 
 
-def writable(run: Run) -> bool:
-    """Whether this user can write the run's folder: not in a read-only install, nor in another user's."""
-    return os.access(run.path, os.W_OK)
+def owns(run: Run) -> bool:
+    """Whether this process may change the run's folder: it is its user's, and not in a read-only install.
+
+    A process that started the run may, also if the file system shows another owner for all files.
+    """
+    starter = run.record.owner
+    return (run.files.own or (starter is not None and is_me(starter))) and os.access(run.path, os.W_OK)
 
 
 def conclude(run: Run, plugins: Plugins, status: JobStatus) -> Result:
@@ -142,27 +145,27 @@ def read_log(run: Run, plugins: Plugins) -> Log:
     return collect_run(parser, run)
 
 
-def last_line(log: Path) -> str | None:
+def last_line(log: RunFile) -> str | None:
     """Return the last non-empty line of a log, without its prefix of rank and time."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
-            lines = LineReader().feed(file.read() + b"\n")
-    except OSError:
-        return None
+    lines = last_lines(log, TAIL_BYTES)
     return next((split_label(line)[2].strip() for line in reversed(lines) if line.strip()), None)
 
 
 def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
-    """Compute figures and verdict of an ended run. Before, the secrets in its files are overwritten (`masking`)."""
-    spec, status = run.record.spec, as_cancelled(run.path, status)
-    mask_folder(run.path, os.environ)
+    """Compute figures and verdict of an ended run. Before, the secrets in its files are overwritten (`masking`).
+
+    Nothing is changed in the folder of another user, so profilers, which write there, do not analyze its artifacts.
+    """
+    spec, status = run.record.spec, as_cancelled(run.files, status)
+    own = owns(run)
+    if own:
+        mask_folder(run.path, os.environ)
     parser = plugins.framework(spec.plugin).parse_log(spec)
     log = collect_run(parser, run)
     refusal = next(iter(_refusals(run, plugins) if not log.steps else ()), None)
     flops, faults = formula(spec, plugins)
     first = first_number(spec, plugins)
-    verdict = judge(spec, status, log.steps, log.events, last_line(run.log), refusal, first)
+    verdict = judge(spec, status, log.steps, log.events, last_line(run.log_file), refusal, first)
     figures = measure(spec, log.steps, flops, first_number=first, declared=parser.measures)
     verdict = _require_steps(verdict, figures, spec)
     well = verdict.status == "completed"
@@ -172,7 +175,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
         clock_set_s=set_during(status),
     )  # fmt: skip
     verdict, outcomes = decide(verdict, found, plugins.checks(spec))
-    verdict, notes = analyze_artifacts(run, plugins, verdict)
+    verdict, notes = analyze_artifacts(run, plugins, verdict) if own else (verdict, ())
     notes += profiling_overhead(spec, log.steps, figures.step_time_s.median, first)
     result = build_result(run.record, status, figures).replace(
         status=verdict.status,
@@ -200,7 +203,7 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
 def _assess_without_log(run: Run, status: JobStatus) -> Ended:
     """Build the result of an ended run from its status alone, without any plugin."""
     spec = run.record.spec
-    verdict = judge(spec, status, [], [], last_line(run.log))
+    verdict = judge(spec, status, [], [], last_line(run.log_file))
     result = build_result(run.record, status, measure(spec, [], None)).replace(
         status=verdict.status,
         cause=verdict.cause,
@@ -227,9 +230,8 @@ def formula(spec: RunSpec, plugins: Plugins) -> tuple[Flops | None, tuple[str, .
 def write(ended: Ended) -> Result:
     """Write steps and result. If another process was first, its result is kept and returned."""
     run = ended.run
-    with disk_errors(f"the result of {run.record.run_id}"):
-        write_steps(run.path, ended.log.steps)
-        won = write_exclusive(run.path / RESULT, sealed(ended.result))
+    write_steps(run.path, ended.log.steps)
+    won = run.files.write_once(RESULT, sealed(ended.result))
     return ended.result if won else read_result(run.path) or ended.result
 
 

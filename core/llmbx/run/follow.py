@@ -20,6 +20,8 @@ from ..plugins.log_parser import as_checked
 from ..record import arrivals, first_step
 from ..record.folder import Run
 from ..record.masking import Growing, Masker
+from ..run_files import RunFile, run_file
+from .finalize import owns
 from .waiting import give_up
 
 POLL_S = 0.2
@@ -42,15 +44,15 @@ class Sink(Protocol):
 
 
 class Masked:
-    """Overwrites the secrets in the growing logs of a run.
+    """Overwrites the secrets in the growing logs of a run of this user.
 
     Logs that other machines write (`elsewhere`) are looked for each `REMOTE_S` seconds: their file system is slower.
     """
 
     def __init__(self, run: Run, elsewhere: bool) -> None:
-        self._folder, self._log, self._elsewhere = run.path, run.log, elsewhere
+        self._folder, self._log, self._elsewhere = run.files, run.log_file, elsewhere
         self._masker = Masker(os.environ)
-        self._files: dict[Path, Growing] = {}
+        self._files: dict[Path | RunFile, Growing] = {}
         self._next = 0.0
 
     def advance(self) -> None:
@@ -61,7 +63,7 @@ class Masked:
         self._next = now + REMOTE_S
         self.mask((self._log, *self._folder.glob("rank-*.log"), *self._folder.glob("*.out")))
 
-    def mask(self, paths: Iterable[Path]) -> None:
+    def mask(self, paths: Iterable[Path | RunFile]) -> None:
         """Mask what was written to these files since the last call."""
         for path in paths:
             if path not in self._files:
@@ -73,7 +75,7 @@ class Follower:
     """Reads a growing log with the framework's parser; `parser` makes a new one whenever the log file is replaced."""
 
     def __init__(
-        self, log: Path, parser: Callable[[], LogParser], sink: Sink, first: Callable[[float], None],
+        self, log: Path | RunFile, parser: Callable[[], LogParser], sink: Sink, first: Callable[[float], None],
         masked: Masked | None = None, sources_s: float = SOURCES_S,
     ) -> None:  # fmt: skip
         """`first` is called with the time of the first step (epoch seconds), unless the first read already had it.
@@ -82,7 +84,7 @@ class Follower:
         `sources_s` seconds.
         """
         self.sources_s = sources_s
-        self.log = log
+        self.log = run_file(log)
         self.make_parser = parser
         self.sink = sink
         self.note_first = first
@@ -90,6 +92,7 @@ class Follower:
         self.file: tuple[int, int] | None = None
         self.clock = SteadyClock()
         self.clock_set: list[arrivals.Setting] = []
+        self._problem = ""
         self._begin()
 
     def _begin(self) -> None:
@@ -103,7 +106,7 @@ class Follower:
         self.arrivals: list[arrivals.Arrival] = []
         self._read_at = self.clock.now()
         self.reads: list[arrivals.Read] = []
-        self._sources = SourceFiles(self.log.parent, self.parser)
+        self._sources = SourceFiles(self.log.folder, self.parser)
         self._sources_at = 0.0
 
     def read(self) -> None:
@@ -146,7 +149,7 @@ class Follower:
 
     def _read(self) -> None:
         try:
-            with self.log.open("rb") as file:
+            with self.log.open() as file:
                 found = os.fstat(file.fileno())
                 known, self.file = self.file, (found.st_dev, found.st_ino)
                 if known not in (None, self.file):
@@ -160,6 +163,15 @@ class Follower:
                     self._note_read()
         except FileNotFoundError:
             return
+        except OSError as error:
+            self._refuse(error)
+
+    def _refuse(self, error: OSError) -> None:
+        """Report once that the log cannot be read: the job may have put something else in its place."""
+        problem = f"{self.log.name}: cannot be read: {error.strerror}"
+        if problem != self._problem:
+            self._problem = problem
+            self.sink.event(Event(kind="note", text=problem))
 
     def close(self) -> None:
         """Read the rest, including an unfinished last line."""
@@ -213,28 +225,34 @@ def follow(
     A job that can never start, or that waits in the queue for too long, is cancelled.
     If the log does not grow for the spec's `stall_timeout_s` seconds, the ranks' stacks are dumped into it and the job
     is cancelled. A run that takes longer than `deadline_s` seconds is cancelled too, without a stack dump.
-    KeyboardInterrupt is left to the caller.
+    KeyboardInterrupt is left to the caller. A run of another user is only watched.
     """
     assert run.record.job is not None
-    masked = Masked(run, elsewhere=launcher.remote)
+    own = owns(run)
+    masked, first = (Masked(run, elsewhere=launcher.remote), partial(first_step.note, run)) if own else (None, _ignore)
     job, follower = run.record.job, Follower(
-        run.log, parser, sink, partial(first_step.note, run), masked, REMOTE_S if launcher.remote else SOURCES_S
+        run.log_file, parser, sink, first, masked, REMOTE_S if launcher.remote else SOURCES_S
     )  # fmt: skip
     start = polled = now()
     status = launcher.status(job, run.path)
     while status.state in ("pending", "running"):
         follower.read()
-        ended = _overdue(run, status, follower, now() - start, deadline_s)
+        ended = _overdue(run, status, follower, now() - start, deadline_s) if own else None
         if ended is not None:
             return _stop(run, launcher, follower, ended)
         time.sleep(POLL_S)
         if now() - polled >= launcher.poll_s:
             status, polled = _poll(run, launcher, status), now()
             sink.status(status)
-            status = give_up(run, launcher, status) or status
+            status = (give_up(run, launcher, status) if own else None) or status
     follower.close()
-    arrivals.note(run, follower.arrivals, follower.all_reads, follower.clock_set)
+    if own:
+        arrivals.note(run, follower.arrivals, follower.all_reads, follower.clock_set)
     return status
+
+
+def _ignore(at: float) -> None:
+    """Note nothing in the folder of another user."""
 
 
 def _poll(run: Run, launcher: Launcher, known: JobStatus) -> JobStatus:

@@ -11,8 +11,9 @@ from ..errors import LlmbxError
 from ..launchers.exits import exit_status, read_exit, read_starts
 from ..model import RunSpec, Value
 from ..model.run_folder import batch_name
-from ..record.attempts import FOLDER
-from ..record.folder import Run, read_result
+from ..record.attempts import FOLDER, earlier_numbers
+from ..record.folder import RESULT, Run, read_result
+from ..run_files import RunFolder
 
 
 class GpuTime(Value, frozen=True):
@@ -40,7 +41,7 @@ def gpu_time(run: Run, total_s: float | None) -> GpuTime:
     spec = run.record.spec
     if spec.gpu_type == "cpu":
         return GpuTime(hours=None)
-    spent = list(_attempts(run.path, spec, total_s, _earlier(run.path)))
+    spent = list(_attempts(run.path, spec, total_s, earlier_numbers(run.files)))
     warnings = [f"the end of attempt {one.number} was not recorded: its GPU-hours count until its last output"
                 for one in spent if one.until_output]  # fmt: skip
     unknown = [one.number for one in spent if one.seconds is None]
@@ -50,12 +51,6 @@ def gpu_time(run: Run, total_s: float | None) -> GpuTime:
     if unknown or not any(one.started for one in spent):
         return GpuTime(hours=None)
     return GpuTime(hours=spec.gpus * sum(one.seconds or 0.0 for one in spent) / 3600, warnings=tuple(warnings))
-
-
-def _earlier(run_dir: Path) -> list[int]:
-    """The numbers of the earlier attempts' folders."""
-    folders = (path for path in (run_dir / FOLDER).glob("*") if path.name.isascii() and path.name.isdigit())
-    return sorted(int(path.name) for path in folders if path.is_dir())
 
 
 def _attempts(run_dir: Path, spec: RunSpec, total_s: float | None, earlier: list[int]) -> Iterator[Spent]:
@@ -69,16 +64,16 @@ def _attempts(run_dir: Path, spec: RunSpec, total_s: float | None, earlier: list
         return
     requeued: list[tuple[int, Path]] = []
     for number, folder in [*((number, run_dir / FOLDER / str(number)) for number in earlier), (len(earlier), run_dir)]:
-        last = folder == run_dir
-        starts = [start.at for start in read_starts(folder / batch_name(spec))]
-        if not last and not (folder / batch_name(spec)).exists() and not (folder / "result.json").exists():
+        last, output = folder == run_dir, RunFolder(path=folder).file(batch_name(spec))
+        starts = [start.at for start in read_starts(output)]
+        if not last and not output.exists() and not RunFolder(path=folder).file(RESULT).exists():
             requeued.append((number, folder))
             continue
         for index, (earlier_number, earlier_folder) in enumerate(requeued):
             begun = starts[index] if index < len(starts) else None
             yield _requeued(earlier_number, earlier_folder, begun)
         found = total_s if last else _recorded(folder)
-        if found is None and not starts and not (folder / batch_name(spec)).exists():
+        if found is None and not starts and not output.exists():
             yield Spent(number=number, seconds=0.0, started=False)
         else:
             yield _spent(number, folder, starts[-1] if len(starts) > len(requeued) else None, found)
@@ -101,14 +96,5 @@ def _recorded(folder: Path) -> float | None:
 def _spent(number: int, folder: Path, begun: float | None, recorded: float | None) -> Spent:
     if recorded is not None and recorded >= 0:
         return Spent(number=number, seconds=recorded)
-    seconds = elapsed(begun, _last_output(folder))
+    seconds = elapsed(begun, RunFolder(path=folder).last_written("*.out"))
     return Spent(number=number, seconds=seconds, until_output=seconds is not None)
-
-
-def _last_output(folder: Path) -> float | None:
-    """When the outputs of an attempt were last written (epoch seconds)."""
-    times = []
-    for path in folder.glob("*.out"):
-        with suppress(OSError):  # moved away by a requeued job
-            times.append(path.lstat().st_mtime)
-    return max(times, default=None)

@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..logs.lines import LineReader, split_label
+from ..logs.lines import last_lines, split_label
 from ..model import Event, JobStatus, Result
 from ..model.launch import PREFLIGHT
+from ..run_files import RunFolder
 from .collector import Log
 
 LOST = ("node_fail", "preempted")
@@ -71,15 +72,6 @@ def refusals(pattern: str, run_dir: Path) -> list[str]:
     if not pattern:
         return []
     matches = re.compile(pattern)
-    lines = [line for path in sorted(run_dir.glob("*.out")) for line in _tail(path)]
+    lines = [line for file in RunFolder(path=run_dir).glob("*.out") for line in last_lines(file, TAIL)]
     texts = (split_label(line)[2] for line in lines)
     return [text[found.start() :].strip() for text in texts if (found := matches.search(text))]
-
-
-def _tail(path: Path) -> list[str]:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - TAIL))
-            return LineReader().feed(file.read() + b"\n")
-    except OSError:
-        return []

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..files import write_atomic
 from ..launchers.script import PLANNED, SCRIPT
 from ..model import Image, Launch, RunSpec, Wrapping
 from ..plugins.manager import Plugins
+from ..run_files import RunFolder
 from .context import RunContext, wanted_image
 from .hub import cache_variables
 
@@ -73,5 +73,5 @@ def write_files(folder: Path, rendered: Rendered) -> None:
     The files are not synced to disk: only this process starts the run from them, after this.
     """
     for name, content in rendered.launch.files.items():
-        write_atomic(folder / name, content, durable=False)
-    write_atomic(folder / SCRIPT, rendered.script, mode=0o777, durable=False)
+        RunFolder(path=folder).write(name, content, durable=False)
+    RunFolder(path=folder).write(SCRIPT, rendered.script, mode=0o777, durable=False)

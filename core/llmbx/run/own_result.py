@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from ..errors import LlmbxError
-from ..files import read_record
 from ..model import Result
 from ..record.folder import RESULT, STEPS, Run, digest, read_result
+from ..run_files import RunFolder
 from ..toml_file import NOT_JSON
 
 LEFT = "result.job.json"
@@ -21,32 +21,34 @@ WITH_DIGEST = 3
 """Schema version of a record from which on the run's result has a digest."""
 
 
-def own_result(run: Run) -> Result | None:
+def own_result(run: Run, *, rename: bool = True) -> Result | None:
     """The result that llmbx wrote; None if there is none yet. A result that it did not write is renamed to `LEFT`.
+
+    Without `rename`, in the folder of another user, it stays.
 
     A result of llmbx names this run and has the digest of its content, which a copy keeps in any order and at any time;
     an older version wrote none. Raises `LlmbxError` for a damaged result: one that cannot be read, of a run whose
     steps llmbx has written.
     """
-    folder = run.path
     try:
-        known = read_result(folder)
+        known = read_result(run.path)
     except LlmbxError:
-        if (folder / STEPS).exists():
+        if run.files.file(STEPS).exists():
             raise
         known = None
-    if known is None and not (folder / RESULT).is_file():
+    if known is None and not run.files.file(RESULT).exists():
         return None
     if known is not None and known.run_id == run.record.run_id and _is_sealed(run):
         return known
-    with suppress(OSError):  # another process was faster
-        (folder / RESULT).replace(folder / LEFT)
+    if rename:
+        with suppress(OSError):  # another process was faster
+            run.files.move(RESULT, LEFT)
     return None
 
 
 def left_result(folder: Path) -> tuple[str, ...]:
     """The warning about a result that llmbx did not write."""
-    if not (folder / LEFT).is_file():
+    if not RunFolder(path=folder).file(LEFT).exists():
         return ()
     return (f"a {RESULT} that llmbx did not write, for example one of the job itself, was set aside as {LEFT}",)
 
@@ -54,7 +56,7 @@ def left_result(folder: Path) -> tuple[str, ...]:
 def _is_sealed(run: Run) -> bool:
     """Whether the result has the digest of its content; one of an older version need not have any."""
     try:
-        members: Any = msgspec.json.decode(read_record(run.path / RESULT))
+        members: Any = msgspec.json.decode(run.files.read(RESULT))
     except (OSError, *NOT_JSON):  # changed meanwhile
         return False
     known = members.get("digest")

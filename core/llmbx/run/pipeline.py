@@ -66,7 +66,7 @@ def conclude_unstarted(run: Run, plugins: Plugins, error: BaseException) -> Resu
     """Write the result of a run whose start failed with `error`; if a job was started all the same, cancel it."""
     status = _not_started(error)
     refused = isinstance(error, InfraError | UsageError) and not isinstance(error, Unreachable)
-    if run.record.job is None and not refused and (run.path / SCRIPT).is_file():
+    if run.record.job is None and not refused and run.files.file(SCRIPT).is_file():
         try:
             (run,) = recover([run], plugins.launcher(run.record.spec.launcher))
             if run.record.job is not None:

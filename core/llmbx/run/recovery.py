@@ -20,7 +20,7 @@ def recover(runs: Sequence[Run], launcher: Launcher) -> list[Run]:
     a job that starts later sees the file and exits; a job that the second lookup finds is cancelled.
     """
     now = [read_run(run.path) for run in runs]
-    open_ = [run for run in now if run.record.job is None and not (run.path / GIVEN_UP).exists()]
+    open_ = [run for run in now if run.record.job is None and not run.files.file(GIVEN_UP).exists()]
     found = launcher.find({run.path: run.record.spec for run in open_}) if open_ else {}
     recovered = {}
     for run in open_:
@@ -39,7 +39,7 @@ def _earlier(run: Run) -> set[str]:
 
 def _abandon(runs: Sequence[Run], launcher: Launcher) -> None:
     for run in runs:
-        (run.path / GIVEN_UP).touch()
+        run.files.write(GIVEN_UP, "")
     late = launcher.find({run.path: run.record.spec for run in runs}) if runs else {}
     for run in runs:
         if run.path in late and late[run.path].job_id not in _earlier(run):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 
 from ..errors import UsageError
-from ..files import write_atomic
 from ..launchers.base import Launcher, launcher_here
 from ..launchers.script import SCRIPT
 from ..model import RunSpec
 from ..record.attempts import archive, next_folder
 from ..record.folder import RESULT, Attempt, Record, Run, pretty, read_run, write_record, write_steps
 from ..record.host import alive, is_me, myself
+from ..run_files import RunFolder
 from .context import RunContext
-from .finalize import Ended
+from .finalize import Ended, owns
 from .launch import render, write_files
 
 
@@ -36,7 +36,7 @@ def start_next_attempt(ended: Ended, context: RunContext, cause: str) -> Run:
     write_record(run.path, record)
     archive(run.path, aside)
     write_steps(aside, ended.log.steps)
-    write_atomic(aside / RESULT, pretty(ended.result))
+    RunFolder(path=aside).write(RESULT, pretty(ended.result))
     return _start(Run(folder=run.folder, record=record), context, launcher)
 
 
@@ -66,12 +66,13 @@ def without_node(spec: RunSpec, node: str | None, context: RunContext) -> tuple[
 
 
 def may_take_over(run: Run, launcher: Launcher) -> bool:
-    """Whether this process may retry the run: attempts are left and its owner is gone.
+    """Whether this process may retry the run: it is its user's, attempts are left, and its owner is gone.
 
     Only batch jobs are taken over: a run on the user's own machine is not restarted from another shell.
     """
     record = run.record
-    if record.attempt >= record.spec.retries or launcher.attended or (record.job and record.job.process):
+    left = record.attempt < record.spec.retries
+    if not owns(run) or not left or launcher.attended or (record.job and record.job.process):
         return False
     return record.owner is None or is_me(record.owner) or alive(record.owner) is False
 

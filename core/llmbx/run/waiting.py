@@ -51,18 +51,11 @@ def _why(run: Run, job: Job, launcher: Launcher, status: JobStatus) -> str | Non
         return None
     seconds, origin = limit
     # A job that was requeued waits again; its output is from before.
-    waited = age_s(max(job.submitted, _last_output(run)), f"{run.folder} in the queue")
+    last_output = run.files.last_written("*.out") or 0.0
+    waited = age_s(max(job.submitted, last_output), f"{run.folder} in the queue")
     if waited < seconds:
         return None
     return f"job {job.job_id} was cancelled: it waited {_time(waited)} in the queue ({status.reason}); {origin}"
-
-
-def _last_output(run: Run) -> float:
-    times = [0.0]
-    for path in run.path.glob("*.out"):
-        with suppress(OSError):  # moved away by the job, which was requeued
-            times.append(path.lstat().st_mtime)
-    return max(times)
 
 
 def _settled(run: Run, job: Job, launcher: Launcher) -> JobStatus | None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from llmbx.api import RunFile
+
 BLOCK = 1 << 19
 """Bytes per read; longer lines are counted and skipped."""
 
@@ -21,7 +23,7 @@ class Chunk(NamedTuple):
     `origin` is the prefix for processes without a host, see `Reader`.
     """
 
-    path: Path
+    path: Path | RunFile
     start: int = 0
     stop: int | None = None
     origin: bytes = b""
@@ -81,8 +83,11 @@ class Blocks:
             yield kept + 1
 
 
-def _open(path: Path) -> io.RawIOBase | gzip.GzipFile:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb", buffering=0)
+def _open(path: Path | RunFile) -> io.RawIOBase | gzip.GzipFile:
+    if path.suffix == ".gz":
+        return gzip.GzipFile(fileobj=path.open("rb"))
+    raw: io.RawIOBase = path.open("rb").detach()  # type: ignore[attr-defined]
+    return raw
 
 
 def _seek_line(file: io.RawIOBase | gzip.GzipFile, start: int) -> int:

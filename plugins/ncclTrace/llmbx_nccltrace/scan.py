@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from llmbx.api import InfraError
+from llmbx.api import InfraError, RunFile
 
 from . import python_engine
 from .blocks import Chunk
@@ -26,7 +26,9 @@ CHUNK_BYTES = 32 << 20
 Count = Callable[[Chunk], LogCounts]
 
 
-def read_logs(paths: Sequence[Path], engine: Engine = "auto", workers: int | None = None) -> tuple[LogCounts, str]:
+def read_logs(
+    paths: Sequence[Path | RunFile], engine: Engine = "auto", workers: int | None = None
+) -> tuple[LogCounts, str]:
     """Return the counts of the logs and the name of the engine used. Memory does not grow with their size.
 
     `auto` uses the native engine if it is installed; `native` requires it. Raises `InfraError` if it is missing or a
@@ -74,7 +76,7 @@ def _count_all(name: str, counter: Count, chunks: list[Chunk], workers: int) -> 
         yield from pool.map(counter, chunks)
 
 
-def _chunks(paths: Sequence[Path], workers: int) -> Iterator[Chunk]:
+def _chunks(paths: Sequence[Path | RunFile], workers: int) -> Iterator[Chunk]:
     for number, path in enumerate(paths):
         origin = b"%d/" % number if len(paths) > 1 else b""
         pieces = max(1, min(workers, _size(path) // CHUNK_BYTES)) if path.suffix != ".gz" else 1
@@ -87,8 +89,9 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _size(path: Path) -> int:
+def _size(path: Path | RunFile) -> int:
     try:
-        return path.stat().st_size
+        found = path.status() if isinstance(path, RunFile) else path.stat()
+        return found.st_size if found else 0
     except OSError as error:
         raise InfraError(f"cannot read {path}: {error.strerror or error}") from error

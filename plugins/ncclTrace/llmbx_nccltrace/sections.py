@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Axis, Chart, Column, Fact, Point, Section, Series, Table
+from llmbx.api import Axis, Chart, Column, Fact, Point, RunFolder, Section, Series, Table
 
 from .findings import NAME
 from .render import headline
@@ -23,7 +23,7 @@ def run_sections(run_dir: Path) -> tuple[Section, ...]:
     from msgspec import DecodeError, json
 
     try:
-        report = json.decode((run_dir / NAME).read_bytes(), type=Report)
+        report = json.decode(RunFolder(path=run_dir).read(NAME), type=Report)
     except (OSError, DecodeError):
         text = f"The trace was not analyzed at the end of the run. To analyze it: `llmbx nccl {run_dir}`"
         return (Section(name="nccl", title="Communication (NCCL trace)", text=(text,)),)

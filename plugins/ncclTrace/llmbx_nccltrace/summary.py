@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import aggregate, communicators, steps, transport
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 _MAX_LISTED = 10
 
 
-def summarize(counts: LogCounts, files: Sequence[Path], formats: Sequence[LogFormat] = ()) -> Report:
+def summarize(counts: LogCounts, files: Sequence[object], formats: Sequence[LogFormat] = ()) -> Report:
     """Return the report of the counts read from `files`. `formats` are the log formats used to find the steps."""
     communicators.merge_damaged_hosts(counts)
     rows, lagging, errors = aggregate.operations(counts), aggregate.lagging(counts), _errors(counts)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from llmbx.api import Finding, LlmbxError, Value, write_atomic
+from llmbx.api import Finding, LlmbxError, RunFile, RunFolder, Value
 from llmbx.api import ranks as rank_lists
 
 from . import nsys_tools
@@ -25,7 +25,7 @@ SECRETS_SUFFIX = ".contains-secrets"
 class PhaseProfiles(Value, frozen=True):
     """The profiles of one phase, with findings on missing, unfinished and secret-containing ones."""
 
-    files: tuple[Path, ...]
+    files: tuple[RunFile, ...]
     findings: tuple[Finding, ...]
 
 
@@ -34,41 +34,42 @@ def collect(run_dir: Path, environ: Mapping[str, str]) -> list[PhaseProfiles]:
 
     Imports unfinished reports, and marks reports that contain secrets.
     """
-    facts = sources.read_manifest(run_dir / FOLDER)
+    facts = sources.read_manifest(RunFolder(path=run_dir), FOLDER)
     per_node = int(facts.get("ranks_per_node", 1))
     return [_phase(run_dir, entry, per_node, environ) for entry in facts.get("files", ())]
 
 
 def _phase(run_dir: Path, entry: dict[str, Any], per_node: int, environ: Mapping[str, str]) -> PhaseProfiles:
-    name = Path(entry["name"])
-    candidates = _candidates(run_dir / name.parent, name.name, per_node)
+    name = PurePosixPath(entry["name"])
+    candidates = _candidates(RunFolder(path=run_dir), name, per_node)
     files, findings = _imported(candidates, environ, required=entry.get("required", True))
     # A stream that could not be imported has its own finding: its rank did write a profile.
     missing = _missing_finding(entry, name.name, {file.stem for file in candidates}, per_node, run_dir)
     # The launcher checks the required files of a phase that ran, so those of such a phase need no check here.
     if missing and not entry.get("may_be_skipped"):
         findings.append(missing)
-    everything = sorted({*files, *candidates})  # a stream is kept beside the report that was imported from it
+    everything = sorted({*files, *candidates}, key=str)  # a stream is kept beside the report that was imported from it
     findings += [mark_secrets(file, names) for file in everything if (names := secrets_in(file, environ))]
     return PhaseProfiles(files=tuple(files), findings=tuple(findings))
 
 
-def _candidates(folder: Path, template: str, per_node: int) -> list[Path]:
-    found = [*folder.glob(f"*{REPORT}"), *folder.glob(f"*{STREAM}")]
-    return sorted(file for file in found if parse_name(template, file.stem, per_node) is not None)
+def _candidates(folder: RunFolder, name: PurePosixPath, per_node: int) -> list[RunFile]:
+    found = [*folder.glob(f"{name.parent}/*{REPORT}"), *folder.glob(f"{name.parent}/*{STREAM}")]
+    return sorted((file for file in found if parse_name(name.name, file.stem, per_node) is not None), key=str)
 
 
 def _imported(
-    candidates: Iterable[Path], environ: Mapping[str, str], required: bool
-) -> tuple[list[Path], list[Finding]]:
+    candidates: Iterable[RunFile], environ: Mapping[str, str], required: bool
+) -> tuple[list[RunFile], list[Finding]]:
     """Return the reports, importing each unfinished one that has no report of the same name."""
     files, findings = [], []
     for file in candidates:
         if file.suffix == REPORT:
             files.append(file)
-        elif not file.with_suffix(REPORT).exists():
+        elif not (report := file.replace(file=file.file.removesuffix(STREAM) + REPORT)).exists():
             try:
-                files.append(nsys_tools.import_stream(file, environ))
+                nsys_tools.import_stream(file.path, environ)
+                files.append(report)
             except LlmbxError as error:
                 findings.append(
                     Finding(
@@ -106,7 +107,8 @@ def _missing_finding(
 def _why_missing(entry: dict[str, Any], missing: Sequence[int], run_dir: Path) -> tuple[str, str]:
     """Return why these ranks wrote no profile, and what to do."""
     start, stop = entry["steps"]
-    if ended_early := [rank for rank in missing if (run_dir / f"{ENDED_EARLY}{rank}").exists()]:
+    folder = RunFolder(path=run_dir)
+    if ended_early := [rank for rank in missing if folder.file(f"{ENDED_EARLY}{rank}").exists()]:
         ranks = f"rank{'s' if len(ended_early) > 1 else ''} {rank_lists.spell(ended_early)}"
         return f"nsys ended before the program on {ranks}", "read its last message in the log, and profile again"
     if entry.get("by_range") and (problem := nvtx_problem(run_dir, missing)):
@@ -117,10 +119,12 @@ def _why_missing(entry: dict[str, Any], missing: Sequence[int], run_dir: Path) -
     )
 
 
-def mark_secrets(file: Path, names: Sequence[str]) -> Finding:
+def mark_secrets(file: RunFile, names: Sequence[str]) -> Finding:
     """Mark a profile that contains the values of these variables, make it private, and return the finding."""
-    write_atomic(file.with_name(file.name + SECRETS_SUFFIX), f"This profile holds the values of: {', '.join(names)}\n")
-    file.chmod(0o600)
+    mark = f"This profile holds the values of: {', '.join(names)}\n"
+    RunFolder(path=file.folder).write(file.file + SECRETS_SUFFIX, mark)
+    with file.open() as opened:
+        os.fchmod(opened.fileno(), 0o600)
     return Finding(
         rule="profile_secret",
         problem=f"{file.name} contains {', '.join(names)}: profiles store the output and environment of a rank",
@@ -129,13 +133,15 @@ def mark_secrets(file: Path, names: Sequence[str]) -> Finding:
     )
 
 
-def secrets_in(file: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+def secrets_in(file: RunFile, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names of the secrets whose values occur in the bytes of a file.
 
     Most of a report is compressed, so only a scan of its export is conclusive (see `analysis.secret_scan`).
     """
-    if file.stat().st_size == 0:
-        return ()
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    with file.open() as opened:
+        if os.fstat(opened.fileno()).st_size == 0:
+            return ()
+        content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    with content:
         wanted = secret_scan.values(environ).items()
         return tuple(sorted(name for name, value in wanted if content.find(os.fsencode(value)) >= 0))

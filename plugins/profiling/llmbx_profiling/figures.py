@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from llmbx.api import Figure, stats
+from llmbx.api import Figure, RunFolder, stats
 
 from .analysis.model import Analysis, Step
 from .names import FOLDER
@@ -26,8 +26,9 @@ def figures(run_dir: Path) -> list[Figure]:
     A part that is unknown for any rank is omitted. Raises `UsageError` and `InfraError` like `analyze`.
     """
     from .analysis.analyze import analyze
+    from .analysis.sources import profiles_in
 
-    return figures_of_analysis(analyze([run_dir / FOLDER]))
+    return figures_of_analysis(analyze(profiles_in(RunFolder(path=run_dir), FOLDER)))
 
 
 def figures_of_analysis(analysis: Analysis) -> list[Figure]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Finding, RunSpec, Section
+from llmbx.api import Finding, RunFolder, RunSpec, Section
 
 LISTED = 8
 """Files that the report names; a large job has one for each rank."""
@@ -27,9 +27,10 @@ def missing(spec: RunSpec, run_dir: Path, patterns: Sequence[str], what: str) ->
 
 def profiles(run_dir: Path, patterns: Sequence[str]) -> list[str]:
     """Return the files of this attempt that match `patterns` and are not empty, relative to `run_dir`."""
-    earlier = run_dir / "attempts"
-    files = {file for pattern in patterns for file in run_dir.rglob(pattern) if not file.is_relative_to(earlier)}
-    return sorted(str(file.relative_to(run_dir)) for file in files if file.stat().st_size)
+    folder = RunFolder(path=run_dir)
+    files = {file for pattern in patterns for file in folder.glob(f"**/{pattern}")}
+    of_attempt = (file for file in files if not file.file.startswith("attempts/"))
+    return sorted(file.file for file in of_attempt if (found := file.status()) and found.st_size)
 
 
 def section(name: str, title: str, run_dir: Path, patterns: Sequence[str], viewers: str) -> list[Section]:

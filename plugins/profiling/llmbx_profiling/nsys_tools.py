@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from llmbx.api import InfraError
+from llmbx.api import InfraError, RunFile
 
 from .settings import VARIABLE
 
@@ -46,7 +47,7 @@ def version(nsys: str) -> tuple[int, ...]:
 
 
 @contextmanager
-def export_sqlite(report: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+def export_sqlite(report: Path | RunFile, environ: Mapping[str, str]) -> Iterator[Path]:
     """Export a report to SQLite in a temporary folder, which is removed afterwards. The report is not modified.
 
     Raises `InfraError` if nsys is missing or cannot read the report.
@@ -54,11 +55,28 @@ def export_sqlite(report: Path, environ: Mapping[str, str]) -> Iterator[Path]:
     nsys = require(environ, f"reading {report.name}")
     with tempfile.TemporaryDirectory(prefix="llmbx-nsys-") as folder:
         target = Path(folder) / "report.sqlite"
-        argv = [nsys, "export", "--type=sqlite", "--force-overwrite=true", f"--output={target}", str(report.absolute())]
-        done = _run(argv, environ, folder)
+        argv = [nsys, "export", "--type=sqlite", "--force-overwrite=true", f"--output={target}"]
+        with _named(report, Path(folder)) as source:
+            done = _run([*argv, str(source)], environ, folder)
         if done.returncode != 0 or not target.is_file():
             raise InfraError(f"{report}: nsys export failed: {_reason(done)}")
         yield target
+
+
+@contextmanager
+def _named(report: Path | RunFile, folder: Path) -> Iterator[Path]:
+    """A path of the report for nsys: that of a run leads to the file that was opened and checked, not to its name."""
+    if isinstance(report, Path):
+        yield report.absolute()
+        return
+    try:
+        file = report.open()
+    except OSError as error:
+        raise InfraError(f"cannot read {report}: {error.strerror}") from None
+    with file:
+        place = folder / report.name
+        place.symlink_to(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+        yield place
 
 
 IMPORTS = 3

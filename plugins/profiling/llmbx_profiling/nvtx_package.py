@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from llmbx.api import Value
+from llmbx.api import RunFile, RunFolder, Value
 
 from .names import NVTX
 
@@ -30,12 +30,13 @@ class NvtxProblem(Value, frozen=True):
 
 def nvtx_problem(run_dir: Path, ranks: Iterable[int]) -> NvtxProblem | None:
     """Return the first problem that one of the ranks has recorded; None if there is none or nothing was recorded."""
-    return next((problem for rank in ranks if (problem := _of_rank(run_dir / NVTX.format(rank=rank)))), None)
+    folder = RunFolder(path=run_dir)
+    return next((problem for rank in ranks if (problem := _of_rank(folder.file(NVTX.format(rank=rank))))), None)
 
 
-def _of_rank(file: Path) -> NvtxProblem | None:
+def _of_rank(file: RunFile) -> NvtxProblem | None:
     try:
-        record = json.loads(file.read_bytes())
+        record = json.loads(file.read())
         version, python = record["nvtx"], str(record["python"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

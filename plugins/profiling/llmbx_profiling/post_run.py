@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from llmbx.api import Finding, LlmbxError, Section, write_atomic
+from llmbx.api import Finding, LlmbxError, RunFile, RunFolder, Section
 
 from . import nsys_tools
 from .analysis import sources
@@ -27,7 +27,7 @@ def findings(run_dir: Path, environ: Mapping[str, str] = os.environ) -> list[Fin
     files, found_before = collected(run_dir, environ)
     if not files:
         return found_before
-    size = sum(file.stat().st_size for file in files)
+    size = sum(found.st_size for file in files if (found := file.status()))
     if size > MAX_ANALYZED_BYTES or nsys_tools.find(environ) is None:
         why = f"{format_bytes(size)} of profiles" if size > MAX_ANALYZED_BYTES else "nsys not found on this machine"
         return [
@@ -39,7 +39,7 @@ def findings(run_dir: Path, environ: Mapping[str, str] = os.environ) -> list[Fin
     return [*found_before, *_analyze(run_dir, files, environ)]
 
 
-def collected(run_dir: Path, environ: Mapping[str, str] = os.environ) -> tuple[list[Path], list[Finding]]:
+def collected(run_dir: Path, environ: Mapping[str, str] = os.environ) -> tuple[list[RunFile], list[Finding]]:
     """Return the profiles of the run in `run_dir`, and findings on missing, unfinished and secret-containing ones."""
     phases = collect(run_dir, environ)
     return [file for phase in phases for file in phase.files], [f for phase in phases for f in phase.findings]
@@ -52,14 +52,14 @@ def sections(run_dir: Path) -> tuple[Section, ...]:
     from .analysis.sections import section
 
     try:
-        analysis = json.decode((run_dir / ANALYSIS).read_bytes(), type=Analysis)
+        analysis = json.decode(RunFolder(path=run_dir).read(ANALYSIS), type=Analysis)
     except (OSError, DecodeError):
         text = f"The profiles were not analyzed at the end of the run. To analyze them: `llmbx nsys {run_dir}`"
         return (Section(name="nsys", title="Step time breakdown (Nsight Systems)", text=(text,)),)
     return (section(analysis),)
 
 
-def _analyze(run_dir: Path, files: Sequence[Path], environ: Mapping[str, str]) -> list[Finding]:
+def _analyze(run_dir: Path, files: Sequence[RunFile], environ: Mapping[str, str]) -> list[Finding]:
     from msgspec import json
 
     from .analysis.analyze import analyze
@@ -68,14 +68,14 @@ def _analyze(run_dir: Path, files: Sequence[Path], environ: Mapping[str, str]) -
         analysis = analyze(files, environ=environ)
     except LlmbxError as error:
         return [_finding("profile_unread", str(error), f"to retry: llmbx nsys {run_dir}", warning=False)]
-    unmarked = [
-        source for source in analysis.files if source.secrets and not Path(source.path + SECRETS_SUFFIX).exists()
-    ]
-    marked = [mark_secrets(Path(source.path), source.secrets) for source in unmarked]
-    write_atomic(run_dir / ANALYSIS, json.format(json.encode(analysis), indent=2) + b"\n")
+    folder, by_path = RunFolder(path=run_dir), {str(file): file for file in files}
+    with_secrets = [(by_path[source.path], source.secrets) for source in analysis.files if source.secrets]
+    unmarked = [pair for pair in with_secrets if not folder.file(pair[0].file + SECRETS_SUFFIX).exists()]
+    marked = [mark_secrets(file, names) for file, names in unmarked]
+    folder.write(ANALYSIS, json.format(json.encode(analysis), indent=2) + b"\n")
     return [
         *marked,
-        *check_steps(analysis, sources.read_manifest(run_dir / FOLDER).get("files", ())),
+        *check_steps(analysis, sources.read_manifest(folder, FOLDER).get("files", ())),
         *check_ranges(analysis, run_dir),
         *summary(analysis, run_dir),
     ]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from llmbx.api import RunFile
+
 TAIL = 256 * 1024
 """Number of bytes that are read from the end of the output."""
 
@@ -50,12 +52,12 @@ class Evidence(msgspec.Struct, frozen=True):
     verdict: str | None = None
 
 
-def read_evidence(output: Path) -> Evidence:
+def read_evidence(output: Path | RunFile) -> Evidence:
     """Read the evidence from the output file of a job; empty if the file does not exist."""
     return find_evidence(_tail(output))
 
 
-def read_step_evidence(log: Path) -> Evidence:
+def read_step_evidence(log: Path | RunFile) -> Evidence:
     """Read slurmstepd's messages about the end of a step from the log of the ranks.
 
     "cancelled" is ignored, because a step is also cancelled if one of its ranks fails. A memory limit applies to the
@@ -69,12 +71,12 @@ def read_step_evidence(log: Path) -> Evidence:
     return Evidence(verdict=verdict)
 
 
-def _tail(path: Path) -> str:
+def _tail(path: Path | RunFile) -> str:
     try:
         with path.open("rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - TAIL))
-            return file.read().decode(errors="replace")
+            return file.read(TAIL).decode(errors="replace")
     except OSError:
         return ""
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from llmbx.api import InfraError, Job, RunSpec, Unreachable, exits, processes, script
+from llmbx.api import InfraError, Job, RunFolder, RunSpec, Unreachable, exits, processes, script
 
 from .commands import call
 from .settings import sbatch_options
@@ -45,7 +45,7 @@ def find_jobs(runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
 def _is_job(run_dir: Path) -> bool:
     """Whether the run's script was rendered for sbatch, not for an existing allocation."""
     try:
-        return b"\n#SBATCH " in (run_dir / script.SCRIPT).read_bytes()
+        return b"\n#SBATCH " in RunFolder(path=run_dir).read(script.SCRIPT)
     except OSError:
         return True
 

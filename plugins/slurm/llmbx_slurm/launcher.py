@@ -18,6 +18,7 @@ from llmbx.api import (
     JobStatus,
     Launch,
     Proposal,
+    RunFolder,
     RunSpec,
     Unreachable,
     UsageError,
@@ -370,7 +371,8 @@ def _evidence_text(evidence: Evidence) -> str:
 
 
 def _evidence(run_dir: Path) -> Evidence:
-    outputs, logs = sorted(run_dir.glob("sbatch_*.out")), sorted(run_dir.glob("log-*.out"))
+    folder = RunFolder(path=run_dir)
+    outputs, logs = folder.glob("sbatch_*.out"), folder.glob("log-*.out")
     step = read_step_evidence(logs[-1]) if logs else Evidence()  # slurmstepd writes to the log of the ranks
     if step.what:
         return step
@@ -379,4 +381,4 @@ def _evidence(run_dir: Path) -> Evidence:
 
 
 def _last_output(run_dir: Path) -> float:
-    return max((path.stat().st_mtime for path in run_dir.glob("*.out")), default=0.0)
+    return RunFolder(path=run_dir).last_written("*.out") or 0.0

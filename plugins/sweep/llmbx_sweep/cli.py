@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from llmbx.api import InfraError, RunSpec, UsageError
+from llmbx.api import InfraError, RunFolder, RunSpec, UsageError
 from llmbx.api.verbs import (
     RunCommand,
     Workspace,
@@ -119,6 +119,7 @@ def command(
         if resume is None or dry_run:
             _print_results(sweep, _results(workspace, sweep), format_, workspace, allowed)
             return
+        _check_owner(workspace, sweep)
     elif failed:
         raise UsageError("--failed requires --resume")
     else:
@@ -143,6 +144,15 @@ def _existing(workspace: Workspace, text: str, plan: dict[str, Any]) -> Sweep:
     if explicit_options(click.get_current_context(), plan):
         raise UsageError("--resume and --show cannot be combined with a workload, a plan or options of the plan")
     return store.find(workspace.install, text)
+
+
+def _check_owner(workspace: Workspace, sweep: Sweep) -> None:
+    """Raise `UsageError` for the sweep of another user, whose plan has the commands that would run."""
+    from . import store
+
+    place = RunFolder(path=store.folder(workspace.install, sweep))
+    if not place.own:
+        raise UsageError(f"{sweep.sweep_id} belongs to {place.owner}, who alone can resume it; --show shows it")
 
 
 def _new_cells(

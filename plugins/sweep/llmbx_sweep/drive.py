@@ -239,7 +239,8 @@ class Driver:
 
     def _silent_s(self, run: Run) -> float:
         """Seconds since this process saw the run's log grow, or first saw the run."""
-        size, now = run.log.stat().st_size if run.log.is_file() else 0, time.monotonic()
+        found, now = run.log_file.status(), time.monotonic()
+        size = found.st_size if found else 0
         known = self._grown.get(run.folder)
         if known is None or known[0] != size:
             known = self._grown[run.folder] = (size, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from llmbx.api import RunGroup, UsageError
+from llmbx.api import RunFolder, RunGroup, UsageError
 from llmbx.api.verbs import Install, Run, records
 
 from . import store
@@ -35,8 +35,8 @@ def find(install: Install, text: str) -> RunGroup | None:
 
 
 def _sweep(install: Install, text: str) -> Sweep | None:
-    if (Path(text) / store.FILE).is_file():
-        return store.read(Path(text) / store.FILE)
+    if RunFolder(path=Path(text)).file(store.FILE).exists():
+        return store.read(Path(text))
     try:
         return store.find(install, text)
     except UsageError:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from llmbx.api import Launcher, LlmbxError, Result, Unreachable
+from llmbx.api import Launcher, LlmbxError, Result, RunFolder, Unreachable
 from llmbx.api.verbs import RECORD, Install, Run, records, recovery
 
 from .cells import Cell
@@ -110,11 +110,11 @@ def runs_of(install: Install, sweep: Sweep) -> list[Run]:
     """The runs of the sweep, oldest first, from the experiment folders of its cells."""
     found = []
     for base in sorted({_base(install, cell) for cell in sweep.cells}):
-        for record in base.glob(f"*/*/{RECORD}"):
+        for folder in base.glob("*/*"):
             try:
-                if sweep.sweep_id.encode() not in record.read_bytes():
+                if sweep.sweep_id.encode() not in RunFolder(path=folder).read(RECORD):
                     continue  # another run of the same configuration: decoding it takes ten times as long
-                run = records.read_run(record.parent)
+                run = records.read_run(folder)
             except (LlmbxError, OSError):
                 continue
             if run.record.sweep is not None and run.record.sweep.sweep_id == sweep.sweep_id:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from llmbx.api import InfraError, LlmbxError, UsageError, Value, did_you_mean, disk_errors, toml_file, write_atomic
+from llmbx.api import InfraError, LlmbxError, RunFolder, UsageError, Value, did_you_mean, disk_errors, toml_file
 from llmbx.api.verbs import Install, records
 
 from .cells import Cell
@@ -60,7 +60,7 @@ def create(install: Install, name: str, command: tuple[str, ...], cells: tuple[C
         sweep_id=sweep_id, created=time.time(), llmbx_version=__version__, command=command, cells=cells,
         max_jobs=max_jobs, user=records.current_user(),
     )  # fmt: skip
-    write_atomic(folder(install, sweep) / FILE, records.pretty(sweep))
+    RunFolder(path=folder(install, sweep)).write(FILE, records.pretty(sweep))
     return sweep
 
 
@@ -83,11 +83,13 @@ def find(install: Install, text: str) -> Sweep:
     Raises `UsageError` if there is none.
     """
     place = home(install)
-    known = sorted((path.parent for path in place.glob(f"*/{FILE}")), key=_age, reverse=True)
+    known = sorted(
+        (path for path in place.glob("*") if RunFolder(path=path).file(FILE).exists()), key=_age, reverse=True
+    )
     if not known:
         raise UsageError(f"no sweep in {place}")
     if text == "last":
-        sweeps = (read(path / FILE) for path in known)
+        sweeps = (read(path) for path in known if RunFolder(path=path).owner_id in (os.geteuid(), 0))
         newest = next((sweep for sweep in sweeps if sweep.user in (None, records.current_user())), None)
         if newest is None:
             raise UsageError(f"no sweep in {place} is yours: name one ({known[0].name})")
@@ -98,7 +100,7 @@ def find(install: Install, text: str) -> Sweep:
         raise UsageError(f"no sweep '{text}'{did_you_mean(text, names[:50])}")
     if len(found) > 1:
         raise UsageError(f"'{text}' matches {len(found)} sweeps: {', '.join(found[:3])}")
-    return read(place / found[0] / FILE)
+    return read(place / found[0])
 
 
 def _age(path: Path) -> tuple[int, str]:
@@ -107,16 +109,16 @@ def _age(path: Path) -> tuple[int, str]:
 
 
 def read(path: Path) -> Sweep:
-    """Read the plan of a sweep from the file `path`.
+    """Read the plan of the sweep in the folder `path`.
 
     Raises `UsageError` if the file cannot be read, `LlmbxError` if it is not a valid plan.
     """
     try:
-        return records.decode_any(path.read_bytes(), Sweep)
+        return records.decode_any(RunFolder(path=path).read(FILE), Sweep)
     except OSError as error:
-        raise UsageError(f"{path}: cannot read the file: {error.strerror}") from None
+        raise UsageError(f"{path / FILE}: cannot read the file: {error.strerror}") from None
     except toml_file.NOT_JSON as error:
-        raise LlmbxError(f"{path}: not a valid sweep file for this version of llmbx: {error}") from None
+        raise LlmbxError(f"{path / FILE}: not a valid sweep file for this version of llmbx: {error}") from None
 
 
 @contextlib.contextmanager

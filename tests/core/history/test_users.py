@@ -95,7 +95,7 @@ def test_a_missing_install_leaves_the_umask_alone(umask: None, tmp_path: Path) -
 def test_a_result_that_cannot_be_recorded_is_computed_each_time(
     run_factory: RunFactory, plugins: Plugins, listed: Listed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`writable` stands for a read-only file system, which root can only have with a mount."""
+    """`owns` stands for the folder of another user."""
     run = run_factory.put([8.0] * 50, record={"user": current_user()})
     (run.path / "result.json").unlink()
     end = {"exit_code": 0, "started": 1.0, "ended": 2.0, "job_id": "7", "host": "h"}
@@ -103,12 +103,12 @@ def test_a_result_that_cannot_be_recorded_is_computed_each_time(
     record = json.loads((run.path / "run.json").read_text())
     (run.path / "run.json").write_text(json.dumps({**record, "job": job}))
     (run.path / "exit.json").write_text(json.dumps(end))
-    monkeypatch.setattr(finalize, "writable", lambda run: False)
+    monkeypatch.setattr(finalize, "owns", lambda run: False)
     for _ in range(2):
         (row,) = listed()
         assert row["status"] == "unknown" and "has ended (failed)" in row["cause"]
     assert not (run.path / "result.json").exists()
-    monkeypatch.setattr(finalize, "writable", lambda run: True)
+    monkeypatch.setattr(finalize, "owns", lambda run: True)
     assert listed()[0]["status"] == "failed" and (run.path / "result.json").exists()
 
 

@@ -114,16 +114,38 @@ def test_only_the_ends_of_a_large_log_are_looked_at(tmp_path: Path) -> None:
     assert (found := sniff(end, FORMATS)) is not None and found.name == "bars"
 
 
-def test_pipes_devices_and_names_that_are_too_long_are_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
+def test_devices_and_names_that_are_too_long_are_refused(tmp_path: Path) -> None:
     for path, says in (
-        (tmp_path / "pipe", "expected a regular file or a folder"),
-        (Path("/dev/zero"), "expected a regular file or a folder"),
+        (Path("/dev/zero"), "expected a file, a pipe or a folder"),
         (Path("a" * 300), "File name too long"),
         (tmp_path / "none", "no such file or folder"),
     ):
         with pytest.raises(UsageError, match=says):
             find_logs([path])
+
+
+def test_a_pipe_is_read_once_and_one_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.write(write, b"| step\n" * 3)
+    os.close(write)
+    (log,) = find_logs([Path(f"/dev/fd/{read}")])
+    os.close(read)
+    for _ in range(2):
+        assert (found := sniff(log.file, FORMATS)) is not None and found.name == "bars"
+    os.mkfifo(tmp_path / "pipe")
+    (empty,) = find_logs([tmp_path / "pipe"])
+    assert sniff(empty.file, FORMATS) is None
+
+
+def test_a_log_in_a_run_folder_is_not_followed_and_one_that_the_user_names_is(tmp_path: Path) -> None:
+    run, private = tmp_path / "run", touch(tmp_path / "private", "| step\n")
+    touch(run / "run.json", "{}")
+    (run / "log-run.out").symlink_to(private)
+    (found,) = find_logs([run])
+    with pytest.raises(OSError, match="it is a link"):
+        sniff(found.file, FORMATS)
+    (named,) = find_logs([run / "log-run.out"])
+    assert named.run_dir is None and sniff(named.file, FORMATS) is not None
 
 
 def test_the_name_of_an_experiment_is_one_line() -> None:

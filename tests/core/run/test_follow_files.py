@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -184,3 +185,31 @@ def test_secrets_in_other_files_are_overwritten_before_they_are_read(run: Run, m
     append(path, json.dumps({"step": 1, "loss": 2.5, "token": secret}) + "\n")
     Follower(run.log, Timed, Shown(), lambda at: None, Masked(run, elsewhere=False)).read()
     assert secret not in path.read_text() and '"loss": 2.5' in path.read_text()
+
+
+class Noting(Shown):
+    """Collects notes, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def event(self, event: Event) -> None:
+        self.notes.append(event.text)
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda place: place.symlink_to("/dev/zero")])
+def test_a_log_that_must_not_be_read_is_named_once_and_the_run_goes_on(put: Callable[[Path], None], run: Run) -> None:
+    put(run.log)
+    shown = Noting()
+    follower = Follower(run.log, Timed, shown, first=lambda at: None)
+    for _ in range(3):
+        follower.read()
+    (note,) = shown.notes
+    assert note.startswith(f"{run.log.name}: cannot be read: it is a ")
+    log = collect_run(Timed(), run)
+    assert log.steps == [] and log.notes == (note,)
+    run.log.unlink()
+    append(run.log, "step 1\n")
+    follower.read()
+    assert shown.numbers == [1]

@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from llmbx.launchers.shim import render_shim
 from llmbx.model import Launch, ModelShape, Parallelism, Phase, ProfileSpec, RunSpec
+from llmbx.run_files import RunFolder
 from llmbx_profiling.nsys_wrap import wrap
 
 from ...patience import PATIENCE_S
@@ -26,6 +27,11 @@ SUITES = ("bookworm", "trixie")
 
 Profiled = Callable[..., Path]
 Done = subprocess.CompletedProcess[str]
+
+
+def files_below(folder: Path) -> list[Path]:
+    """The files of a run; nsys removes its temporary folders some time after the run has ended."""
+    return [file.path for file in RunFolder(path=folder).all_files()]
 
 
 @pytest.fixture(autouse=True)

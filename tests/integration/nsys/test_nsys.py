@@ -17,14 +17,13 @@ import pytest
 from click.testing import CliRunner
 
 from llmbx.model import ProfileSpec, RunSpec
-from llmbx_profiling.analysis.sources import files_below
 from llmbx_profiling.cli import command
 from llmbx_profiling.collect import SECRETS_SUFFIX
 from llmbx_profiling.post_run import findings
 from llmbx_profiling.pre_run import obstacle
 
 from ...patience import PATIENCE_S
-from .conftest import with_failing_importer, without_importer
+from .conftest import files_below, with_failing_importer, without_importer
 
 Profiled = Callable[..., Path]
 

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-from llmbx_profiling.analysis.sources import files_below
-
 from ..test_nemo_entry import nemo_python
-from .conftest import until_nsys_stays
+from .conftest import files_below, until_nsys_stays
 
 __all__ = ["nemo_python"]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from llmbx.run_files import RunFolder
 from llmbx.secrets import is_secret
 from llmbx_profiling.analysis.database import open_profile
 from llmbx_profiling.analysis.secret_scan import secrets_in as exported_secrets
@@ -85,8 +86,9 @@ def test_a_planted_token_is_found_and_the_file_marked(tmp_path: Path) -> None:
         "A_KEY": "print",
         "HF_HOME": "/data/cache",
     }
-    assert secrets_in(profile, environ) == ("HF_TOKEN",)
-    finding = mark_secrets(profile, ("HF_TOKEN",))
+    file = RunFolder(path=tmp_path).file(profile.name)
+    assert secrets_in(file, environ) == ("HF_TOKEN",)
+    finding = mark_secrets(file, ("HF_TOKEN",))
     assert finding.warning and "p.nsys-rep contains HF_TOKEN" in finding.problem
     assert (tmp_path / f"p.nsys-rep{SECRETS_SUFFIX}").read_text() == "This profile holds the values of: HF_TOKEN\n"
     assert stat.S_IMODE(profile.stat().st_mode) == 0o600
@@ -96,7 +98,7 @@ def test_a_clean_or_empty_profile_holds_none(tmp_path: Path) -> None:
     (tmp_path / "p.nsys-rep").write_bytes(b"HF_TOKEN\0clean")
     (tmp_path / "empty.nsys-rep").touch()
     for name in ("p.nsys-rep", "empty.nsys-rep"):
-        assert secrets_in(tmp_path / name, {"HF_TOKEN": "hf_planted_token_1234"}) == ()
+        assert secrets_in(RunFolder(path=tmp_path).file(name), {"HF_TOKEN": "hf_planted_token_1234"}) == ()
 
 
 def test_secrets_in_a_compressed_report_are_found_in_its_export(tmp_path: Path) -> None:

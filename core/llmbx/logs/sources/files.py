@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Literal, Protocol
 
 from ...model import Event, Line, Source, SourceRecord, Step
 from ...model.measure import SourceKind
+from ...run_files import RunFile, RunFolder
 from ..lines import LineReader, split_label
 from ..over_ranks import OverRanks
 from .base import Reader
@@ -73,7 +72,7 @@ def as_lines(
         )
 
 
-def pieces(path: Path, reads: Reads) -> Iterator[tuple[bytes, float | None]]:
+def pieces(path: Path | RunFile, reads: Reads) -> Iterator[tuple[bytes, float | None]]:
     """The content of a file in chunks, each with the time at which it was read while the file grew. Raises `OSError`.
 
     None for what was read first, and for what nobody read then.
@@ -111,7 +110,7 @@ def reader_of(kind: SourceKind, source: str, rank: int | None) -> Reader:
 class SourceFile:
     """One file of a source, and how far it has been read. `reads` has the ends of the parts and their times."""
 
-    def __init__(self, path: Path, name: str, kind: SourceKind) -> None:
+    def __init__(self, path: Path | RunFile, name: str, kind: SourceKind) -> None:
         self.path, self.name, self.kind, self.rank = path, name, kind, rank_in(name)
         self.reads: list[tuple[int, float | None]] = []
         self.problem = ""
@@ -122,14 +121,7 @@ class SourceFile:
     def read(self, parser: SourceParser, take: Take, at: float | None) -> bool:
         """Read what was written since, at the time `at`; return whether there was anything."""
         before = self._offset
-        try:
-            found = self.path.stat()
-            if not stat.S_ISREG(found.st_mode):
-                self.problem = "not a regular file; it is not read"
-            elif found.st_size > self._offset:
-                self._read(parser, take, at)
-        except OSError as error:
-            self.problem = f"cannot be read: {error.strerror}"
+        self._read(parser, take, at)
         return self._offset > before
 
     def read_again(self, parser: SourceParser, take: Take, reads: Reads) -> None:
@@ -154,23 +146,30 @@ class SourceFile:
         return found
 
     def _read(self, parser: SourceParser, take: Take, at: float | None, end: int | None = None) -> None:
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            while chunk := file.read(CHUNK if end is None else max(0, min(CHUNK, end - self._offset))):
-                self._offset += len(chunk)
-                if self._lines is not None:
-                    parser.read_lines(as_lines(self._lines.feed(chunk), self.name, at, self.rank), take)
-                elif self._records is not None:
-                    parser.read_records(self._records.feed(chunk), take)
-        if self._lines is not None:
+        before = self._offset
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._offset)
+                while chunk := file.read(CHUNK if end is None else max(0, min(CHUNK, end - self._offset))):
+                    self._offset += len(chunk)
+                    self._feed(parser, take, chunk, at)
+        except OSError as error:
+            self.problem = f"cannot be read: {error.strerror}"
+        if self._lines is not None and self._offset > before:
             self.reads.append((self._offset, at))
+
+    def _feed(self, parser: SourceParser, take: Take, chunk: bytes, at: float | None) -> None:
+        if self._lines is not None:
+            parser.read_lines(as_lines(self._lines.feed(chunk), self.name, at, self.rank), take)
+        elif self._records is not None:
+            parser.read_records(self._records.feed(chunk), take)
 
 
 class SourceFiles:
-    """The sources of a run in its folder. Links out of the folder are not followed."""
+    """The sources of a run in its folder. Links are not followed."""
 
     def __init__(self, folder: Path, parser: SourceParser) -> None:
-        self._folder, self._parser = folder, parser
+        self._folder, self._parser = RunFolder(path=folder), parser
         self._files: dict[str, SourceFile] = {}
         self._dropped: set[str] = set()
 
@@ -182,7 +181,7 @@ class SourceFiles:
         self._find()
         return sum(file.read(self._parser, take, at) for file in self._files.values()) > 0
 
-    def text_files(self) -> list[Path]:
+    def text_files(self) -> list[Path | RunFile]:
         """The files that are text, those that have just appeared included."""
         self._find()
         return [file.path for file in self._files.values() if file.kind in ("lines", "jsonl")]
@@ -215,15 +214,11 @@ class SourceFiles:
             if len(names) > left:
                 self._dropped.add(source.glob)
             for name in names[:left]:
-                self._files[name] = SourceFile(self._folder / name, name, source.kind)
+                self._files[name] = SourceFile(self._folder.file(name), name, source.kind)
                 self._parser.over_ranks.expect(rank_in(name))
 
     def _new_names(self, glob: str) -> Iterator[str]:
         """The names of further files that match, relative to the folder; those of earlier attempts are left out."""
-        root = os.path.realpath(self._folder)
-        for path in self._folder.glob(glob):
-            name = str(path.relative_to(self._folder))
-            if name in self._files or name.startswith((f"{ATTEMPTS}/", ".")) or path.is_dir():
-                continue
-            if os.path.realpath(path).startswith(f"{root}{os.sep}"):
-                yield name
+        for file in self._folder.glob(glob):
+            if file.file not in self._files and not file.file.startswith((f"{ATTEMPTS}/", ".")):
+                yield file.file

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from llmbx.api import Column, Finding, Section, Table, Value, decode, write_atomic
+from llmbx.api import Column, Finding, RunFile, RunFolder, Section, Table, Value, decode
 
 from .stacks import RankProfile, add_up
 
@@ -22,35 +22,37 @@ class Summary(Value, frozen=True):
 
 def summarize(run_dir: Path) -> list[Finding]:
     """Write `summary.json`. A rank without a profile fails the run; else one line names the busiest function."""
-    file = run_dir / EXPECTED
-    expected = decode(file.read_bytes(), tuple[int, ...]) if file.is_file() else ()
+    file = RunFolder(path=run_dir).file(EXPECTED)
+    expected = decode(file.read(), tuple[int, ...]) if file.is_file() else ()
     profiles = [_profile(run_dir, rank) for rank in expected]
     found = Summary(ranks=tuple(profile for profile in profiles if profile.samples))
-    write_atomic(run_dir / SUMMARY, msgspec.json.encode(found))
+    RunFolder(path=run_dir).write(SUMMARY, msgspec.json.encode(found))
     missing = [_missing(run_dir, profile.rank) for profile in profiles if not profile.samples]
     return missing or [_busiest(profile) for profile in found.ranks[:1]]
 
 
 def sections(run_dir: Path) -> list[Section]:
     """One table for each rank: its busiest functions."""
-    file = run_dir / SUMMARY
-    found = decode(file.read_bytes(), Summary) if file.is_file() else Summary()
+    file = RunFolder(path=run_dir).file(SUMMARY)
+    found = decode(file.read(), Summary) if file.is_file() else Summary()
     tables = tuple(_table(profile) for profile in found.ranks)
     return [Section(name=FOLDER, title="Python functions (py-spy)", tables=tables)] if tables else []
 
 
 def _profile(run_dir: Path, rank: int) -> RankProfile:
-    file = run_dir / FOLDER / f"rank{rank}.txt"
-    lines = file.read_text(errors="replace", encoding="utf-8").splitlines() if file.is_file() else []
-    return add_up(rank, lines, MOST)
+    return add_up(rank, _lines(RunFolder(path=run_dir).file(f"{FOLDER}/rank{rank}.txt")), MOST)
+
+
+def _lines(file: RunFile) -> list[str]:
+    return file.read().decode(errors="replace").splitlines() if file.is_file() else []
 
 
 def _missing(run_dir: Path, rank: int) -> Finding:
-    if (run_dir / FOLDER / f"rank{rank}.txt").is_file():
+    folder = RunFolder(path=run_dir)
+    if folder.file(f"{FOLDER}/rank{rank}.txt").is_file():
         problem = f"rank {rank} was idle whenever py-spy looked: it has no samples"
         return Finding(rule="pyspy", problem=problem, fix="raise --pyspy-rate, or run more steps", warning=True)
-    log = run_dir / FOLDER / f"rank{rank}.log"
-    lines = log.read_text(errors="replace", encoding="utf-8").splitlines() if log.is_file() else []
+    lines = _lines(folder.file(f"{FOLDER}/rank{rank}.log"))
     errors = [line for line in lines if "rror" in line or "not found" in line] or ["it was not started"]
     fix = f"see {FOLDER}/rank{rank}.log; py-spy needs CAP_SYS_PTRACE in a container"
     return Finding(rule="pyspy", problem=f"no profile of rank {rank}: {errors[-1]}", fix=fix)

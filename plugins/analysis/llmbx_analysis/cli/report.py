@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from llmbx.api import UsageError
+from llmbx.api import RunFile, RunFolder, UsageError
 from llmbx.api.verbs import completion, load_workspace, output
 
 if TYPE_CHECKING:
@@ -122,20 +122,23 @@ def _row(report: Report, cell: Cell, index: int) -> dict[str, object]:
     return dict(zip(SUMMARY, values, strict=True))
 
 
-def _default(cells: list[Cell]) -> Path:
-    folder = Path(cells[0].newest.run.folder)
-    if len(cells) == 1 and os.access(folder, os.W_OK):
-        return folder / "report.html"
+def _default(cells: list[Cell]) -> Path | RunFile:
+    run = cells[0].newest.run
+    if len(cells) == 1 and run.files.own and os.access(run.path, os.W_OK):
+        return run.files.file("report.html")
     return Path("llmbx-report.html")
 
 
-def _write_page(report: Report, path: Path, format_: str) -> None:
+def _write_page(report: Report, path: Path | RunFile, format_: str) -> None:
     """Write the page. Its path goes to stderr if stdout has another format."""
     from llmbx.api import write_atomic
 
     from ..report.html import render
 
-    write_atomic(path, render(report))
+    if isinstance(path, RunFile):
+        RunFolder(path=path.folder).write(path.file, render(report))
+    else:
+        write_atomic(path, render(report))
     click.echo(f"  report           {path}", err=format_ != "table")
 
 

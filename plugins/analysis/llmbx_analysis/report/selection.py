@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from llmbx.api import LlmbxError, UsageError, Value
+from llmbx.api import LlmbxError, RunFolder, UsageError, Value
 from llmbx.api.verbs import RECORD, Install, Plugins, Run, history, records
 
 
@@ -34,7 +35,7 @@ def select_runs(install: Install, texts: Sequence[str], single: bool, plugins: P
 def _find(install: Install, text: str, plugins: Plugins) -> Selected:
     folder = Path(text)
     try:
-        if folder.is_dir() and not (folder / RECORD).is_file():
+        if folder.is_dir() and not RunFolder(path=folder).file(RECORD).exists():
             return _of_folder(install, text, plugins)
         return Selected(runs=(history.find_run(install, text),))
     except UsageError:
@@ -57,10 +58,21 @@ def _of_folder(install: Install, text: str, plugins: Plugins) -> Selected:
 def _below(folder: Path) -> list[Run]:
     """Every readable run below a folder, oldest first."""
     found = []
-    # os.walk skips folders that cannot be listed, such as some in /proc.
-    for top in sorted(top for top, _, files in os.walk(folder) if RECORD in files):
+    for place in _run_folders(folder):
         try:
-            found.append(records.read_run(Path(top)))
+            found.append(records.read_run(place))
         except LlmbxError:
             continue
     return sorted(found, key=lambda run: (run.record.created, run.record.run_id))
+
+
+def _run_folders(folder: Path) -> Iterator[Path]:
+    """The run folders below a folder; they are not searched themselves, and links are not followed."""
+    folders = [folder]
+    while folders:
+        here = folders.pop()
+        if os.path.lexists(here / RECORD):
+            yield here
+            continue
+        with contextlib.suppress(OSError), os.scandir(here) as entries:  # some in /proc cannot be listed
+            folders += [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]

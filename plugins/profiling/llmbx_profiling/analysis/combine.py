@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from pathlib import Path
 
-from llmbx.api import Value
+from llmbx.api import RunFile, Value
 
 from ..names import FileRank
 from . import kernels, stragglers
@@ -28,7 +28,7 @@ class Track(Value, frozen=True):
 
 
 def combine(
-    files: Sequence[Path], file_ranks: Sequence[FileRank], profiles: Sequence[FileProfile], top: int
+    files: Sequence[Path | RunFile], file_ranks: Sequence[FileRank], profiles: Sequence[FileProfile], top: int
 ) -> Analysis:
     """Return the analysis of all files; `top` limits the lists of kernels, collectives, gaps and ranges."""
     tracks = _tracks(files, file_ranks, profiles)
@@ -53,7 +53,9 @@ def combine(
     )
 
 
-def _tracks(files: Sequence[Path], file_ranks: Sequence[FileRank], profiles: Sequence[FileProfile]) -> list[Track]:
+def _tracks(
+    files: Sequence[Path | RunFile], file_ranks: Sequence[FileRank], profiles: Sequence[FileProfile]
+) -> list[Track]:
     found = []
     for file, file_rank, profile in zip(files, file_ranks, profiles, strict=True):
         several = len(profile.lanes) > 1
@@ -210,7 +212,7 @@ def ceiling(steps: Sequence[Step]) -> Ceiling | None:
     return Ceiling(step_s=before, without_s=after, speedup=before / after) if after > 0 else None
 
 
-def _notes(files: Sequence[Path], profiles: Sequence[FileProfile]) -> tuple[str, ...]:
+def _notes(files: Sequence[Path | RunFile], profiles: Sequence[FileProfile]) -> tuple[str, ...]:
     files_by_note: dict[str, list[str]] = {}
     for file, profile in zip(files, profiles, strict=True):
         for note in profile.notes:

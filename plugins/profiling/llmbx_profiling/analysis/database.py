@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from llmbx.api import InfraError, UsageError, convert, decoder
+from llmbx.api import InfraError, RunFile, UsageError, convert, decoder
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 
@@ -36,7 +36,7 @@ _MAGIC = b"SQLite format 3\0"
 class Database:
     """A read-only profile: its tables, columns and strings."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path | RunFile) -> None:
         self.path = path
         self._connection = connection
         self._columns: dict[str, frozenset[str]] = {}
@@ -127,17 +127,22 @@ class Database:
 
 
 @contextmanager
-def open_profile(path: Path) -> Iterator[Database]:
+def open_profile(path: Path | RunFile) -> Iterator[Database]:
     """Open the profile at `path`. Raises `UsageError` if it is not an export, `InfraError` if it is damaged."""
     try:
-        with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
+        file = path.open("rb")
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    if start != _MAGIC:
-        raise UsageError(f"{path}: not an SQLite export of nsys")
+    with file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise UsageError(f"{path}: not an SQLite export of nsys")
+        yield from _connected(path, f"/proc/self/fd/{file.fileno()}" if isinstance(path, RunFile) else path.absolute())
+
+
+def _connected(path: Path | RunFile, place: Path | str) -> Iterator[Database]:
+    """The profile `path`; `place` is where SQLite finds it: an open file, where its name may be exchanged."""
     # With `immutable`, SQLite creates no journal or lock file and never writes to the file.
-    address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    address = f"file:{quote(str(place))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             connection.text_factory = lambda raw: raw.decode(errors="replace")

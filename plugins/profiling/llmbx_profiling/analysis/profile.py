@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from llmbx.api import Value
+from llmbx.api import RunFile, Value
 
 from ..nsys_tools import export_sqlite
 from . import activity, kernels, lane_metrics, ranges, secret_scan, windows
@@ -36,7 +36,7 @@ class FileProfile(Value, frozen=True):
     secrets: tuple[str, ...] = ()
 
 
-def read(path: Path, environ: Mapping[str, str] = os.environ) -> FileProfile:
+def read(path: Path | RunFile, environ: Mapping[str, str] = os.environ) -> FileProfile:
     """Read the profile at `path`; a report is first exported to a temporary folder, with the nsys of `environ`."""
     if path.suffix != ".sqlite":
         with export_sqlite(path, environ) as export:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from llmbx.api import UsageError
+from llmbx.api import RunFile, RunFolder, UsageError
 
 from ..names import FOLDER, FileRank, parse_name
 
@@ -17,19 +17,20 @@ ENDINGS = (".sqlite", ".nsys-rep")
 _WORDS = re.compile(r"(?:^|[._-])(node|local_?rank|rank)[._-]?(\d+)(?![a-z0-9])", re.IGNORECASE)
 
 
-def find(paths: Sequence[Path]) -> list[Path]:
+Profile = Path | RunFile
+"""A profile that the user named, or one in a folder: there links are not followed."""
+
+
+def find(paths: Sequence[Profile]) -> list[Profile]:
     """Return the profiles in `paths` (files and folders), each once, sorted by name.
 
     Of a report and its export, only the export is returned, unless the report is newer. Folders are searched
     recursively. Raises `UsageError` if a path is not a profile or a folder contains none.
     """
-    found: list[Path] = []
+    found: list[Profile] = []
     for path in paths:
-        if path.is_dir():
-            inside = [file for file in files_below(path) if file.suffix in ENDINGS]
-            if not inside:
-                raise UsageError(f"{path}: no profile in this folder ({' or '.join(ENDINGS)})")
-            found += inside
+        if isinstance(path, Path) and path.is_dir():
+            found += profiles_in(RunFolder(path=path))
         elif not path.exists():
             raise UsageError(f"{path}: no such file")
         elif path.suffix in ENDINGS:
@@ -41,63 +42,79 @@ def find(paths: Sequence[Path]) -> list[Path]:
     return sorted(_deduplicated(found), key=_natural)
 
 
-def files_below(folder: Path) -> Iterator[Path]:
-    """The files in a folder and its subfolders.
+def profiles_in(folder: RunFolder, below: str = "") -> list[RunFile]:
+    """The profiles in a folder, or in its folder `below`. Raises `UsageError` if there is none."""
+    inside = [file for file in folder.all_files() if file.suffix in ENDINGS and file.file.startswith(below)]
+    if not inside:
+        raise UsageError(f"{folder.path / below}: no profile in this folder ({' or '.join(ENDINGS)})")
+    return inside
 
-    A subfolder may disappear meanwhile: nsys removes its temporary folders some time after the run has ended.
-    """
-    for place, _, names in os.walk(folder):
-        yield from (Path(place, name) for name in names)
+
+def size(file: Profile) -> int:
+    """Bytes of a profile; 0 if it is gone."""
+    return found.st_size if (found := _status(file)) else 0
 
 
-def _deduplicated(found: Sequence[Path]) -> list[Path]:
-    chosen: dict[Path, Path] = {}
+def _status(file: Profile) -> os.stat_result | None:
+    return file.status() if isinstance(file, RunFile) else file.stat()
+
+
+def _deduplicated(found: Sequence[Profile]) -> list[Profile]:
+    chosen: dict[Path, Profile] = {}
     for path in found:
-        key = path.absolute().with_suffix("")
+        key = Path(str(path)).absolute().with_suffix("")
         other = chosen.get(key)
         if other is None or other.suffix == path.suffix or _is_preferred(path, other):
             chosen[key] = path
     return list(chosen.values())
 
 
-def _is_preferred(path: Path, other: Path) -> bool:
+def _is_preferred(path: Profile, other: Profile) -> bool:
     """Whether to read `path` instead of `other`: the export if it is not older than its report, else the report."""
     export, report = (path, other) if path.suffix == ".sqlite" else (other, path)
-    current = export.stat().st_mtime >= report.stat().st_mtime
+    of_export, of_report = _status(export), _status(report)
+    current = of_export is not None and (of_report is None or of_export.st_mtime >= of_report.st_mtime)
     return path is (export if current else report)
 
 
-def _natural(path: Path) -> list[tuple[int, int | str]]:
+def _natural(path: Profile) -> list[tuple[int, int | str]]:
     parts = re.split(r"(\d+)", str(path))
     return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
 
 
-def file_ranks(files: Sequence[Path]) -> list[FileRank]:
+def file_ranks(files: Sequence[Profile]) -> list[FileRank]:
     """Return the rank of each file: from `expected.json` in its folder, else from its name."""
     known: dict[Path, dict[str, Any]] = {}
     found = []
     for file in files:
-        if file.parent not in known:
-            known[file.parent] = read_manifest(file.parent)
-        found.append(_rank_from_manifest(file, known[file.parent]) or _rank_from_name(file.stem))
+        folder = Path(str(file)).parent
+        if folder not in known:
+            inside = (RunFolder(path=file.folder), file.file) if isinstance(file, RunFile) else None
+            known[folder] = read_manifest(*_above(*inside)) if inside else read_manifest(RunFolder(path=folder))
+        found.append(_rank_from_manifest(file, known[folder]) or _rank_from_name(file.stem))
     return found
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def _above(folder: RunFolder, name: str) -> tuple[RunFolder, str]:
+    return folder, name.rpartition("/")[0]
+
+
+def read_manifest(folder: RunFolder, below: str = "") -> dict[str, Any]:
     """Read the `expected.json` of a run's profiles; empty if it is missing or not valid."""
+    facts: Any = {}
     for name in ("expected.json", "asked.json"):  # older runs have the second
         try:
-            facts = json.loads((folder / name).read_bytes())
+            facts = json.loads(folder.read(f"{below}/{name}" if below else name))
             break
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             facts = {}
     return facts if isinstance(facts, dict) and isinstance(facts.get("files"), list) else {}
 
 
-def _rank_from_manifest(file: Path, facts: dict[str, Any]) -> FileRank | None:
+def _rank_from_manifest(file: Profile, facts: dict[str, Any]) -> FileRank | None:
     for entry in facts.get("files", ()):
         name = str(entry.get("name", ""))
-        stem = name.removeprefix(f"{FOLDER}/") if file.parent.name == FOLDER else Path(name).name
+        stem = name.removeprefix(f"{FOLDER}/") if Path(str(file)).parent.name == FOLDER else Path(name).name
         file_rank = parse_name(stem, file.stem, int(facts.get("ranks_per_node", 1)))
         if file_rank is not None:
             ranks = entry.get("ranks", ())

@@ -78,7 +78,7 @@ def test_files_outside_of_the_run_and_of_earlier_attempts_are_not_read(tmp_path:
 
 def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "metrics-rank-0.jsonl")
-    assert all_steps(tmp_path) == ({}, ["metrics-rank-0.jsonl: not a regular file; it is not read"])
+    assert all_steps(tmp_path) == ({}, ["metrics-rank-0.jsonl: cannot be read: it is a pipe"])
 
 
 def test_a_growing_file_is_read_on_and_an_unfinished_record_waited_for(tmp_path: Path) -> None:

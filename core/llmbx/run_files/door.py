@@ -1,0 +1,201 @@
+"""Open the folders and files of a run without following a link, and look at each before it is read.
+
+Each is opened relative to the folder above it, and only then looked at, by its descriptor: what is looked at cannot be
+exchanged any more. Links above a run folder are followed if they belong to the user or root.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ..files import user_name
+
+LARGEST_RECORD = 64 << 20
+"""Maximum size in bytes of a record (run.json, result.json …); larger files are rejected without being read."""
+
+LARGEST_HOLE = 4 << 30
+"""Maximum number of bytes of a file that take no space on the disk: reading petabytes of zeros would never end."""
+
+MOST_LINKS = 40
+"""Maximum number of links above a run folder, as in the kernel."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_BELOW = _FOLDER | os.O_NOFOLLOW
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_KINDS = {
+    stat.S_IFLNK: "a link, which is not followed inside a run folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+
+
+def parts(name: str) -> list[str]:
+    """The folders and the last part of the name of a file in a run folder."""
+    return [part for part in name.split("/") if part not in ("", ".")] or [""]
+
+
+@contextlib.contextmanager
+def entered(root: Path, folders: Sequence[str], create: bool = False) -> Iterator[tuple[int, int]]:
+    """A descriptor of the folder below `root`, and the user to whom `root` belongs. Raises `OSError`.
+
+    With `create` missing folders are made.
+    """
+    if create:
+        Path(root).mkdir(parents=True, exist_ok=True)
+    where = _opened_folder(root)
+    try:
+        owner = os.fstat(where).st_uid
+        for name in folders:
+            if name == "..":
+                raise OSError(errno.EINVAL, "its name leads out of the folder")
+            if create:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o775, dir_fd=where)
+            above, where = where, _next(where, name)
+            os.close(above)
+        yield where, owner
+    finally:
+        os.close(where)
+
+
+def _next(where: int, name: str) -> int:
+    try:
+        return os.open(name, _BELOW, dir_fd=where)
+    except NotADirectoryError:
+        mode = os.stat(name, dir_fd=where, follow_symlinks=False).st_mode
+        if stat.S_ISLNK(mode):
+            raise OSError(errno.ELOOP, f"{name} is {_KINDS[stat.S_IFLNK]}") from None
+        raise
+
+
+def checked(where: int, name: str, owner: int) -> int:
+    """A descriptor of a file that may be read: a regular one, of the folder's owner, this user or root.
+
+    Another user's file has this name only if it is a hard link, or in a folder that a group may write.
+    """
+    try:
+        fd = os.open(name, _FILE, dir_fd=where)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link, and a socket
+            raise
+        mode = os.stat(name, dir_fd=where, follow_symlinks=False).st_mode
+        raise OSError(error.errno, f"it is {_KINDS.get(stat.S_IFMT(mode), 'not a regular file')}") from None
+    try:
+        _check(os.fstat(fd), fd, owner)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _check(found: os.stat_result, fd: int, owner: int) -> None:
+    """Raise `OSError` if an open file must not be read."""
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'not a regular file')}")
+    if found.st_uid not in (owner, os.geteuid(), 0):
+        raise PermissionError(errno.EPERM, f"it belongs to user {user_name(found.st_uid)}, not to the folder's owner")
+    if found.st_uid != owner and found.st_nlink > 1:
+        # Where the system does not restrict hard links, a stranger can give a private file of the reader a name here.
+        raise PermissionError(errno.EPERM, f"it is a hard link to a file of user {user_name(found.st_uid)}")
+    missing = found.st_size - found.st_blocks * 512
+    if missing > LARGEST_HOLE and _first_hole(fd) < found.st_size:  # a compressed file has none
+        raise OSError(errno.EFBIG, f"{missing >> 30} GiB of it are a hole, without data on the disk")
+
+
+def _first_hole(fd: int) -> int:
+    found = os.lseek(fd, 0, os.SEEK_HOLE)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return found
+
+
+def record(where: int, name: str, owner: int) -> bytes:
+    """The content of a record. Raises `OSError`, also for a file that is too large to be one."""
+    fd = checked(where, name, owner)
+    try:
+        size, content = os.fstat(fd).st_size, b""
+        if size <= LARGEST_RECORD:
+            while chunk := os.read(fd, max(1, min(size, LARGEST_RECORD) - len(content)) + 1):
+                content += chunk  # one read, unless the file grows
+                if len(content) > LARGEST_RECORD:
+                    break
+    finally:
+        os.close(fd)
+    if max(size, len(content)) > LARGEST_RECORD:
+        raise OSError(errno.EFBIG, f"it is larger than {LARGEST_RECORD >> 20} MiB")
+    return content
+
+
+def _opened_folder(path: Path) -> int:
+    """A descriptor of a run folder. Links on the way are followed if they belong to this user or root."""
+    place = os.path.abspath(path)  # noqa: PTH100 (`absolute` keeps `..`)
+    where = os.open(place, _FOLDER)
+    with contextlib.suppress(OSError):  # without /proc
+        if os.readlink(f"/proc/self/fd/{where}") == place:  # noqa: PTH115
+            return where
+    os.close(where)
+    return _way(place)
+
+
+def _way(place: str) -> int:
+    """Open a folder one part after the other, so that every link on the way can be checked."""
+    parts, links = place.split("/")[::-1], 0
+    where = os.open("/", _STEP)
+    try:
+        while parts:
+            part = parts.pop()
+            if part in ("", "."):
+                continue
+            below = os.open(part, _STEP, dir_fd=where)
+            found = os.fstat(below)
+            if not stat.S_ISLNK(found.st_mode):
+                os.close(where)
+                where = below
+                continue
+            target = os.readlink("", dir_fd=below)
+            os.close(below)
+            links += 1
+            _check_link(part, found.st_uid, links)
+            parts += target.split("/")[::-1]
+            if target.startswith("/"):
+                os.close(where)
+                where = os.open("/", _STEP)
+        return os.open(".", _FOLDER, dir_fd=where)
+    finally:
+        os.close(where)
+
+
+def _check_link(name: str, owner: int, links: int) -> None:
+    if links > MOST_LINKS:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if owner not in (os.geteuid(), 0):
+        raise PermissionError(errno.EPERM, f"{name} above it is a link of user {user_name(owner)}")
+
+
+@contextlib.contextmanager
+def written(root: Path, name: str, content: bytes | str, mode: int, durable: bool) -> Iterator[tuple[int, str, str]]:
+    """The open folder of a file, its content there under a temporary name, and its last name."""
+    *folders, last = parts(name)
+    with entered(root, folders, create=True) as (where, _):
+        temporary = f".{last}.{os.urandom(6).hex()}"
+        fd = os.open(temporary, _NEW, mode & ~stat.S_IWOTH, dir_fd=where)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                if durable:
+                    os.fsync(fd)
+            yield where, temporary, last
+        finally:
+            with contextlib.suppress(FileNotFoundError):  # it has its name
+                os.unlink(temporary, dir_fd=where)
