@@ -21,7 +21,7 @@ PROGRAM = Path(__file__).with_name("hostile_verbs.py")
 PRIVATE = "loss: 0.25 is what only Bob may know"
 
 FILES = (
-    "run.json", "result.json", "steps.jsonl", "exit.json", "{log}", "{batch}", "node-0.txt", "seen.json", "tags.json",
+    "run.json", "result.json", "exit.json", "{log}", "steps.jsonl", "{batch}", "node-0.txt", "seen.json", "tags.json",
     "configs/final.json", "arrivals.json", "first_step.json", "local.json", "attempts/0/result.json", "rank-0.log",
     "nsys_profile/expected.json", "nsys_profile/analysis.json", "nsys_profile/rank0.sqlite", "nccl.json",
     "nccl_trace/nccl.host.1.log",
@@ -58,9 +58,9 @@ def device(place: Path, private: Path) -> None:
 KINDS = (
     pytest.param(fifo, FILES, id="pipe"),
     pytest.param(to_private, FILES, id="link to a private file"),
-    pytest.param(to_zero, FILES[:6], id="link to an endless device"),
-    pytest.param(device, FILES[:6], id="device"),
-    pytest.param(folder, FILES[:6], id="folder"),
+    pytest.param(to_zero, FILES[:4], id="link to an endless device"),
+    pytest.param(device, FILES[:4], id="device"),
+    pytest.param(folder, FILES[:4], id="folder"),
 )
 
 

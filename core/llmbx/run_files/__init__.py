@@ -173,8 +173,8 @@ class RunFolder(Value, frozen=True):
     def write(self, name: str, content: bytes | str, mode: int = 0o666, *, durable: bool = True) -> None:
         """Write a file completely or not at all, in place of whatever has its name. Raises `InfraError`.
 
-        Its permissions are `mode` without those that the umask removes, and never for all to write. With `durable=False` it may be lost in a power
-        failure, but writing takes a fraction of the time.
+        Its permissions are `mode` without those that the umask removes, and never for all to write. With
+        `durable=False` it may be lost in a power failure, but writing takes a fraction of the time.
         """
         with disk_errors(str(self.path / name)), door.written(self.path, name, content, mode, durable) as written:
             where, temporary, last = written
