@@ -116,21 +116,25 @@ def new(name: str, kind: Kind | None, folder: Path | None) -> None:
 @command.command("check")
 @click.argument("what", metavar="NAME|FOLDER")
 @click.option("--log", type=click.Path(path_type=Path), help="A log of the framework.  [default: FOLDER/tests/*.log]")
+@click.option("--image", metavar="IMAGE", help="Container image in which a runtime of the plugin is driven.")
 @click.option("--only", metavar="A,B", help="Only these checks.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def check(what: str, log: Path | None, only: str | None, format_: str) -> None:
+def check(what: str, log: Path | None, image: str | None, only: str | None, format_: str) -> None:
     """Check whether a plugin conforms to the interfaces of llmbx.
 
     NAME is an installed plugin; FOLDER is a project, which need not be installed, or a Python file. The checks: hooks,
     import (time, and packages that take long), catalog (every row), log (broken lines, and a log of the framework),
-    profiler, tools (runtime and launcher), mini (a real training on this machine), flops (the operations that the mini
-    counts against the formula, within 2 %) and faults (of each hook, which llmbx must attribute). A plugin's own tests
-    can do the same: llmbx.testing.assert_conforms. The exit code is 1 if a check fails.
+    profiler (a program under it), launcher (real jobs: followed, found again, failed, cancelled, waiting), runtime (a
+    program in it: variables, mounts, exit code), mini (a real training of every workload), flops (the operations that
+    each mini counts against its formula, within 2 %) and faults (of each hook, which llmbx must attribute). What this
+    machine cannot do is "not checked", with the reason. A plugin's own tests can do the same:
+    llmbx.testing.assert_conforms. The exit code is 1 if a check fails.
 
     \b
     Examples:
       llmbx plugins check nemo
       llmbx plugins check ./my_lm --only hooks,catalog,log
+      llmbx plugins check ./podman --image registry.example/python:3.12
     """
     from ..testing.conformance import CHECKS, Subject, examine
 
@@ -140,7 +144,7 @@ def check(what: str, log: Path | None, only: str | None, format_: str) -> None:
     failed = False
     found: dict[str, list[Outcome]] = {}
     for plugin in _named(what):
-        subject = Subject(plugin, _log(what, log))
+        subject = Subject(plugin, _log(what, log), image)
         found[plugin] = []
         for name in names:
             outcome = examine(subject, name)
@@ -207,11 +211,10 @@ def _log(what: str, given: Path | None) -> str | None:
 
 
 def _print(plugin: str, outcome: Outcome) -> None:
-    mark = {"ok": "ok", "failed": "FAILED"}.get(outcome.status, "-")
-    head = f"{plugin}  {outcome.check:<9}{mark:<7}"
-    more = "" if mark != "-" else f"{outcome.status}: "
+    mark = {"ok": "ok", "failed": "FAILED"}.get(outcome.status, outcome.status)
+    head = f"{plugin}  {outcome.check:<9}{mark:<11}"
     for number, line in enumerate(outcome.details or ("",)):
-        click.echo(f"{head if number == 0 else ' ' * len(head)} {more if number == 0 else ''}{line}".rstrip())
+        click.echo(f"{head if number == 0 else ' ' * len(head)} {line}".rstrip())
 
 
 @command.command("enable")

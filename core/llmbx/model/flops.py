@@ -30,6 +30,8 @@ class Term(Value, frozen=True):
     """Where the formula is from, if it is more than counting matrix products."""
     active: float | None = None
     """Parameters that one token uses; None if it uses all."""
+    all_pairs: float | None = None
+    """FLOPs of one sample with all S x S pairs, also those outside of a window or chunk; None: the same as `full`."""
 
     @property
     def active_parameters(self) -> float:
@@ -41,9 +43,9 @@ class Flops(Value, frozen=True):
     """Model FLOPs of one sample (forward and backward pass) under both conventions of counting attention."""
 
     full: float
-    """FLOPs with the full S x S attention matrix."""
+    """FLOPs with the full S x S attention matrix; in layers with a window or chunks, with every pair of their shape."""
     causal: float
-    """FLOPs with half of the attention matrix, as left by a causal mask."""
+    """FLOPs with half of the attention matrix, as left by a causal mask; with a window, with the pairs that both leave."""
     formula: str
     """Name and version of the formula; results are comparable only if they agree."""
     parts: dict[str, float] = {}
@@ -52,6 +54,10 @@ class Flops(Value, frozen=True):
     """
     terms: tuple[Term, ...] = ()
     """What each kind of layer costs, if the formula is a sum over layers (`llmbx.api.layers`)."""
+    all_pairs: float | None = None
+    """FLOPs of a program that multiplies all S x S pairs in every layer and masks those outside of a window or chunk;
+    None: the same as `full`. `llmbx plugins check` compares it with the operations of such a program.
+    """
 
     def by(self, convention: Convention) -> float:
         """FLOPs under one convention."""

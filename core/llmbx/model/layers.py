@@ -28,7 +28,9 @@ def attention(
     width = head_width or hidden // heads
     weights = hidden * width * (2 * heads + 2 * (groups or heads))
     pairs = _pairs(tokens, window, chunk)
-    return _term("attention", name, tokens * 2 * weights, 4 * heads * width, pairs, weights, layers)
+    found = _term("attention", name, tokens * 2 * weights, 4 * heads * width, pairs, weights, layers)
+    outside = tokens**2 - pairs[0]
+    return found.replace(all_pairs=found.full + TRAINING * layers * 4 * heads * width * outside) if outside else found
 
 
 def latent_attention(
@@ -111,8 +113,14 @@ def total(terms: Sequence[Term], formula: str) -> Flops:
         raise ValueError("two terms have the same name")
     return Flops(
         full=sum(term.full for term in terms), causal=sum(term.causal for term in terms), formula=formula,
-        terms=tuple(terms),
+        terms=tuple(terms), all_pairs=_all_pairs(terms),
     )  # fmt: skip
+
+
+def _all_pairs(terms: Sequence[Term]) -> float | None:
+    if all(term.all_pairs is None for term in terms):
+        return None
+    return sum(term.full if term.all_pairs is None else term.all_pairs for term in terms)
 
 
 def _term(

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from ..catalog.scales import ANY
-from ..entry import operations
 from ..errors import LlmbxError
-from ..model import Value, Workload
-from ..model.settings import fields
 from ..plugins.discovery import PluginInfo
 from ..plugins.faults import PLUGIN_EXCEPTIONS, describe_error
 from ..plugins.manager import Plugins, load
-from ..record.folder import read_run
+from . import drives
 from .contract import part_problems
-from .isolation import Isolated
-from .running import Done, command
+from .minis import Minis
+from .outcome import Found, Outcome
 
 IMPORT_LIMIT_S = 0.05
 """Processor time that loading a plugin and asking it for its workloads and settings may take: every command does it."""
@@ -31,52 +24,20 @@ IMPORT_LIMIT_S = 0.05
 HEAVY_S = 0.01
 """Time from which the import of another package counts as heavy."""
 
-FLOPS_LIMIT = 0.02
-"""Largest relative difference between the counted operations of a step and the formula."""
-
-MINI = "mini"
-
-Status = Literal["ok", "failed", "not applicable", "not possible"]
-
-
-class Outcome(Value, frozen=True):
-    """The outcome of one check. `details` are the problems, what was found, or why the check is not possible."""
-
-    check: str
-    status: Status
-    details: tuple[str, ...] = ()
-
 
 class Subject:
-    """The plugin that is checked, with a log of its framework; its mini is trained at most once."""
+    """The plugin that is checked, a log of its framework, and an image for its runtimes; each mini is trained once."""
 
-    def __init__(self, name: str, log: str | None = None) -> None:
-        self.name, self.log = name, log
+    def __init__(self, name: str, log: str | None = None, image: str | None = None) -> None:
+        self.name, self.log, self.image = name, log, image
         self.plugins: Plugins = load()
         self.plugins.ask_all()  # a plugin or wrapper that fails there is disabled here
-        self.info: PluginInfo | None = next((one for one in self.plugins.infos if one.name == name), None)
+        self.info: PluginInfo | None = next((info for info in self.plugins.infos if info.name == name), None)
 
     @functools.cached_property
-    def workload(self) -> Workload | None:
-        """The first workload with a mini for a CPU."""
-        own = (one for one in self.plugins.workloads if one.plugin == self.name)
-        return next((one for one in own if _has_mini(one)), None)
-
-    @functools.cached_property
-    def mini(self) -> tuple[Done, dict[str, Any] | None]:
-        """The run of the mini, and the operations that its program counted, if it did."""
-        assert self.workload is not None
-        with tempfile.TemporaryDirectory(prefix="llmbx-check-") as folder:
-            place = Isolated(Path(folder) / "llmbx").make()
-            arguments = ("run", self.workload.name, "--plugin", self.name, "--size", MINI, "--format", "json")
-            packages = {**_pip_settings(), **_runtime_settings(self.plugins)}
-            done = command(place, *arguments, "--env", f"{operations.VARIABLE}=1", env=packages)
-            counted = None
-            if done.folder is not None and (file := done.folder / operations.FILE).is_file():
-                counted = json.loads(file.read_text())
-                spec = read_run(done.folder).record.spec
-                counted["formula"] = self.plugins.framework(self.name).compute_flops(spec)
-            return done, counted
+    def minis(self) -> Minis:
+        """The minis of all workloads."""
+        return Minis(self.name, self.plugins)
 
 
 def examine(subject: Subject, check: str) -> Outcome:
@@ -86,7 +47,7 @@ def examine(subject: Subject, check: str) -> Outcome:
         known = ", ".join(one.name for one in subject.plugins.infos)
         return Outcome(check=check, status="failed", details=(f"no plugin named '{subject.name}' (known: {known})",))
     if info.error and check != "hooks":
-        return Outcome(check=check, status="not possible", details=("the plugin cannot be loaded",))
+        return Outcome(check=check, status="not checked", details=("the plugin cannot be loaded",))
     try:
         status, details = CHECKS[check](subject)
     except PLUGIN_EXCEPTIONS as error:
@@ -94,10 +55,13 @@ def examine(subject: Subject, check: str) -> Outcome:
     return Outcome(check=check, status=status, details=tuple(dict.fromkeys(details)))
 
 
-def assert_conforms(name: str, check: str, log: str | None = None) -> None:
-    """Raise `AssertionError` if the plugin fails the check, one of `CHECKS`; `log` is a log of its framework."""
+def assert_conforms(name: str, check: str, log: str | None = None, image: str | None = None) -> None:
+    """Raise `AssertionError` if the plugin fails the check, one of `CHECKS`.
+
+    `log` is a log of its framework, `image` an image for its runtimes.
+    """
     __tracebackhide__ = True
-    found = examine(_subject(name, log), check)
+    found = examine(_subject(name, log, image), check)
     if found.status == "failed":
         raise AssertionError(
             "\n".join([f"plugin '{name}' fails the check {check}:", *(f"  {d}" for d in found.details)])
@@ -105,11 +69,8 @@ def assert_conforms(name: str, check: str, log: str | None = None) -> None:
 
 
 @functools.cache
-def _subject(name: str, log: str | None) -> Subject:
-    return Subject(name, log)
-
-
-Found = tuple[Status, list[str]]
+def _subject(name: str, log: str | None, image: str | None) -> Subject:
+    return Subject(name, log, image)
 
 
 def _hooks(subject: Subject) -> Found:
@@ -136,15 +97,25 @@ def _part(part: str, hook: str, passed: str) -> Callable[[Subject], Found]:
 def _log(subject: Subject) -> Found:
     status, details = _part("log", "parse_log", "broken lines do no harm, and every step of the log is found")(subject)
     if status == "ok" and not subject.log:
-        return "not possible", ["no log of the framework was given: --log FILE, or tests/*.log in the plugin's folder"]
+        return "not checked", ["no log of the framework was given: --log FILE, or tests/*.log in the plugin's folder"]
     return status, details
 
 
-def _tools(subject: Subject) -> Found:
-    assert subject.info is not None
-    if not {"register_runtimes", "register_launchers"} & {*subject.info.hooks}:
-        return "not applicable", ["it has no runtime and no launcher"]
-    return _part("tools", "", "every member of the interface is there")(subject)
+def _profiler(subject: Subject) -> Found:
+    status, details = _part("profiler", "wrap_command", "")(subject)
+    return drives.profiler(subject.name, subject.plugins) if status == "ok" else (status, details)
+
+
+def _tool(hook: str, drive: Callable[[Subject], Found]) -> Callable[[Subject], Found]:
+    def check(subject: Subject) -> Found:
+        assert subject.info is not None
+        if hook not in subject.info.hooks:
+            return "not applicable", [f"it has no hook {hook}"]
+        if problems := [*part_problems(subject.info, subject.plugins, "tools")]:
+            return "failed", problems
+        return drive(subject)
+
+    return check
 
 
 PROBE = """
@@ -205,36 +176,13 @@ def _heavy(importtime: str, name: str, share: float) -> Iterator[tuple[str, floa
 def _mini(subject: Subject) -> Found:
     if subject.info and "register_workloads" not in subject.info.hooks:
         return "not applicable", ["it has no workload"]
-    if subject.workload is None:
-        return "not possible", [f"no workload has a size '{MINI}' with a row for a CPU"]
-    done, _ = subject.mini
-    if done.exit_code or not done.stdout.startswith("{"):
-        return "failed", [f"llmbx run ended with exit code {done.exit_code}", *done.stderr.strip().splitlines()[-3:]]
-    result = json.loads(done.stdout)
-    loss, problems = result["loss"], []
-    if not result["data_valid"]:
-        problems.append(f"the result is not valid: {result['cause']}")
-    if loss["first"] is None or loss["last"] is None or loss["last"] >= loss["first"]:
-        problems.append(f"the loss does not fall: {loss['first']} to {loss['last']}")
-    passed = f"{result['steps_seen']} steps, loss {loss['first']} to {loss['last']}"
-    return ("failed", problems) if problems else ("ok", [passed])
+    return subject.minis.trained()
 
 
 def _flops(subject: Subject) -> Found:
     if subject.info and "compute_flops" not in subject.info.hooks:
         return "not applicable", ["it has no hook compute_flops"]
-    if subject.workload is None:
-        return "not possible", [f"no workload has a size '{MINI}' with a row for a CPU"]
-    done, counted = subject.mini
-    if done.exit_code:
-        return "not possible", ["the mini does not run"]
-    if counted is None:
-        return "not possible", ["the program counts no operations: see llmbx.entry.operations"]
-    per_sample, formula = counted["flops"] / counted["samples"], counted["formula"]
-    apart = {name: per_sample / getattr(formula, name) - 1 for name in ("full", "causal")}
-    nearest = min(apart, key=lambda name: abs(apart[name]))
-    text = f"counted {per_sample:.4g} per sample, {100 * apart[nearest]:+.2f} % of {formula.formula} ({nearest})"
-    return ("ok" if abs(apart[nearest]) <= FLOPS_LIMIT else "failed"), [text]
+    return subject.minis.counted()
 
 
 def _faults(subject: Subject) -> Found:
@@ -269,35 +217,13 @@ CHECKS: dict[str, Callable[[Subject], Found]] = {
     "import": _import,
     "catalog": _part("catalog", "register_workloads", "every row gives a specification, a launch and a script"),
     "log": _log,
-    "profiler": _part("profiler", "wrap_command", "the wrapped launch is valid"),
-    "tools": _tools,
+    "profiler": _profiler,
+    "launcher": _tool("register_launchers", lambda subject: drives.launchers(subject.name, subject.plugins)),
+    "runtime": _tool(
+        "register_runtimes", lambda subject: drives.runtimes(subject.name, subject.plugins, subject.image)
+    ),
     "mini": _mini,
     "flops": _flops,
     "faults": _faults,
 }
 """The checks by name, in the order in which they are done."""
-
-
-def _has_mini(workload: Workload) -> bool:
-    rows = [row for recipe in workload.recipes for row in recipe.rows if row.size == MINI]
-    return any({"cpu", ANY} & {*row.gpu_types} for row in rows)
-
-
-def _pip_settings() -> dict[str, str]:
-    """The user's configuration and caches of pip and uv: the isolated home has none."""
-    home = Path.home()
-    files = {"PIP_CONFIG_FILE": home / ".config/pip/pip.conf", "UV_CONFIG_FILE": home / ".config/uv/uv.toml"}
-    caches = {"PIP_CACHE_DIR": home / ".cache/pip", "UV_CACHE_DIR": home / ".cache/uv"}
-    found = {name: str(path) for name, path in files.items() if path.is_file()}
-    return {**found, **{name: str(path) for name, path in caches.items()}, **_of_user(*files, *caches)}
-
-
-def _runtime_settings(plugins: Plugins) -> dict[str, str]:
-    """The user's variables for the plugins of runtimes, which say how environments and images are made."""
-    owners = {getattr(runtime, "plugin", "") for runtime in plugins.runtimes().values()}
-    kinds = (kind for name, kind in plugins.settings.items() if name in owners)
-    return _of_user(*(name for kind in kinds for field in fields(kind) for name in field.option.variables))
-
-
-def _of_user(*names: str) -> dict[str, str]:
-    return {name: os.environ[name] for name in names if name in os.environ}

@@ -73,6 +73,11 @@ def _ends(row: Row) -> list[int]:
     return sorted({known[0], known[-1]})
 
 
+def smallest_scale(row: Row) -> int:
+    """Return the smallest number of GPUs of a row."""
+    return _ends(row)[0]
+
+
 def _resolved(workload: Workload, recipe: Recipe, row: Row, dtype: str, gpu_type: str, gpus: int) -> RunSpec:
     if gpu_type != "cpu" and gpu_type not in builtin():
         raise UsageError(f"no GPU type named '{gpu_type}' (known: {', '.join(builtin())})")
