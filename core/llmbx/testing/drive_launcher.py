@@ -34,7 +34,7 @@ def drive_launcher(launcher: Launcher, spec: RunSpec, place: Place) -> list[Foun
     found: list[Found] = (
         [("failed", problems)] if problems else [("ok", [f"{done}{', waits' if drive.waited else ''}"])]
     )
-    if not problems and drive.not_waited:
+    if not problems and drive.not_waited and not launcher.attended:
         found.append(("not checked", [f"a job that waits: {drive.not_waited}"]))
     return found
 

@@ -13,7 +13,7 @@ from ..errors import LlmbxError
 from ..launchers.base import Launcher
 from ..launchers.script import SCRIPT
 from ..model import Image, Job, JobStatus, Launch, Mount, Phase, RunSpec, Wrapping
-from ..model.run_folder import log_name
+from ..model.run_folder import batch_name, log_name
 from ..run.launch import Rendered, write_files
 from .sample import sample_spec
 
@@ -28,8 +28,8 @@ echo "driven rank $LLMBX_RANK"
 : > "started-$LLMBX_RANK"
 n=0
 case $1 in
-  wait) while [ ! -e go ] && [ $n -lt 600 ]; do sleep 0.2; n=$((n + 1)); done ;;
-  beat) while [ ! -e stop ] && [ $n -lt 600 ]; do echo $n >> "beat-$LLMBX_RANK"; sleep 0.2; n=$((n + 1)); done ;;
+  wait) while [ -e drive.sh ] && [ ! -e go ] && [ $n -lt 600 ]; do sleep 0.2; n=$((n + 1)); done ;;
+  beat) while [ -e drive.sh ] && [ ! -e stop ] && [ $n -lt 600 ]; do echo $n >> "beat-$LLMBX_RANK"; sleep 0.2; n=$((n + 1)); done ;;
 esac
 shift
 [ $# -lt 2 ] || sh -c "$2"
@@ -116,14 +116,17 @@ class Driven:
 
     def wait(self, what: str, condition: Callable[[], object]) -> None:
         """Wait until `condition` holds. Raises `Fault` with `what` and the job's status if it does not."""
+        began = time.monotonic()
         if not self.comes(condition):
-            raise Fault(f"{what} after {self.place.patience_s:g} s; its status is {shown(self.status())}")
+            waited = max(0.0, time.monotonic() - began)
+            raise Fault(f"{what} after {waited:.0f} s; its status is {shown(self.status())}{self.last_line()}")
 
     def comes(self, condition: Callable[[], object]) -> bool:
-        """Wait until `condition` holds; whether it does."""
+        """Wait until `condition` holds; whether it does before the end of the job."""
         deadline = time.monotonic() + self.place.patience_s
         while not condition():
-            if time.monotonic() > deadline:
+            over = self.status().state in ("ended", "lost") and not condition()
+            if over or time.monotonic() > deadline:
                 return False
             time.sleep(min(self.launcher.poll_s, 0.2))
         return True
@@ -143,8 +146,14 @@ class Driven:
 
         self.wait(what, over)
         if seen[-1].state == "lost":
-            raise Fault(f"status says that the job is lost ({seen[-1].reason}) although its script has run")
+            raise Fault(f"status says {shown(seen[-1])}{self.last_line()}")
         return seen[-1]
+
+    def last_line(self) -> str:
+        """The last line that the script printed, for a message."""
+        path = self.folder / batch_name(self.spec)
+        text = path.read_text(errors="replace", encoding="utf-8") if path.is_file() else ""
+        return f"; the last line of {path.name}: {text.splitlines()[-1][:200]}" if text.strip() else ""
 
     def log(self) -> str:
         """The output of the ranks."""
