@@ -49,7 +49,7 @@ def test_a_framework_conforms_and_trains_on_two_ranks(
     (outcomes,) = json.loads(checked.stdout).values()
     assert {each["check"]: each["status"] for each in outcomes} == {
         "hooks": "ok", "import": "ok", "catalog": "ok", "log": "ok", "profiler": "not applicable",
-        "tools": "not applicable", "mini": "ok", "flops": "ok", "faults": "ok",
+        "launcher": "not applicable", "runtime": "not applicable", "mini": "ok", "flops": "ok", "faults": "ok",
     }, checked.stdout  # fmt: skip
     arguments = ("run", name, "--plugin", folder, "--gpus", "2", "--steps", steps, "--format", "json")
     done = llmbx(*arguments, install=shared_install)

@@ -37,7 +37,7 @@ def test_a_folder_is_checked_and_run_without_installing_it(llmbx: Llmbx, tmp_pat
     (outcomes,) = json.loads(checked.stdout).values()
     assert {each["check"]: each["status"] for each in outcomes} == {
         "hooks": "ok", "import": "ok", "catalog": "ok", "log": "ok", "profiler": "not applicable",
-        "tools": "not applicable", "mini": "ok", "flops": "ok", "faults": "ok",
+        "launcher": "not applicable", "runtime": "not applicable", "mini": "ok", "flops": "ok", "faults": "ok",
     }, checked.stdout  # fmt: skip
     done = llmbx("run", "my_lm", "--plugin", str(folder), "--steps", "20", "--format", "json")
     result = json.loads(done.stdout)

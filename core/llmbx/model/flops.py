@@ -45,7 +45,7 @@ class Flops(Value, frozen=True):
     full: float
     """FLOPs with the full S x S attention matrix; in layers with a window or chunks, with every pair of their shape."""
     causal: float
-    """FLOPs with half of the attention matrix, as left by a causal mask; with a window, with the pairs that both leave."""
+    """FLOPs with half of the attention matrix, as a causal mask leaves it; of a window, the pairs that both leave."""
     formula: str
     """Name and version of the formula; results are comparable only if they agree."""
     parts: dict[str, float] = {}

@@ -51,18 +51,21 @@ class Drive:
         driven = self._start("run", "wait", "0")
         began = time.time()
         assert driven.job is not None
-        yield from ill_typed(driven.job, Job, "submit")
+        for problem in ill_typed(driven.job, Job, "submit"):
+            raise Fault(problem)
         if driven.job.launcher != self.launcher.name:
-            yield f"submit returned a job of the launcher '{driven.job.launcher}': status will not find it"
+            raise Fault(f"submit returned a job of the launcher '{driven.job.launcher}': llmbx asks that one for it")
         if not driven.job.job_id:
-            yield "submit returned a job without an id"
+            raise Fault("submit returned a job without an id")
         driven.wait("no rank has started", lambda: driven.has("started", 1))
         status = driven.status()
         yield from ill_typed(status, JobStatus, "status")
         if status.state != "running":
             yield f"status says {shown(status)} while its first rank runs, expected 'running'"
-        yield from self._again(driven, "running")
+        yield from self.again(driven)
         self.launcher.dump_stacks(driven.job, driven.folder)
+        if driven.status().state != "running":
+            raise Fault(f"dump_stacks stopped the job: its status is {shown(driven.status())}")
         driven.let_go()
         driven.wait("its ranks have not ended", lambda: driven.has("ended"))
         end = driven.ended("the job has not ended, although its ranks have,")
@@ -71,7 +74,6 @@ class Drive:
         if end.started is not None and not began - CLOCK_S < end.started < time.time() + CLOCK_S:
             yield f"status says that the ranks started at {end.started}, expected epoch seconds"
         yield from driven.problems()
-        yield from self._again(driven, "ended")
 
     def fail(self) -> Iterator[str]:
         """A job whose last rank fails."""
@@ -128,8 +130,8 @@ class Drive:
     def _start(self, name: str, *does: str) -> Driven:
         return self.place.start(self.launcher, f"{self.launcher.name}-{name}", *does, spec=self.spec)
 
-    def _again(self, driven: Driven, state: str) -> Iterator[str]:
-        """Ask another process for the job, by its record and by its folder."""
+    def again(self, driven: Driven) -> Iterator[str]:
+        """Ask another process for a running job, by its record and by its folder."""
         assert driven.job is not None
         question = Again(launcher=self.launcher.name, job=driven.job, spec=driven.spec, folder=str(driven.folder))
         done = subprocess.run(
@@ -140,12 +142,12 @@ class Drive:
             last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no error message"])[-1]
             raise Fault(f"another process cannot find the job: {last}")
         answer = msgspec.json.decode(done.stdout, type=Answer)
-        if answer.status.state != state:
-            yield f"in another process status says {shown(answer.status)} of the job, expected '{state}'"
+        if answer.status.state != "running":
+            yield f"in another process status says {shown(answer.status)} of the job, expected 'running'"
         if answer.found is None:
             yield (
                 "find does not return the job of a run folder whose script has started: after a crash of llmbx such a "
                 "run is given up while its job works"
             )
-        elif state == "running" and answer.found.job_id.partition(";")[0] != driven.job.job_id.partition(";")[0]:
+        elif answer.found.job_id.partition(";")[0] != driven.job.job_id.partition(";")[0]:
             yield f"find returns the job {answer.found.job_id}, expected {driven.job.job_id}"

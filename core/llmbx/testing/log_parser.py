@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 from ..errors import LlmbxError
@@ -36,10 +37,22 @@ def parser_problems(name: str, plugins: Plugins, log: str | None) -> Iterator[st
     yield from _fed(plugins, name, [*AWKWARD, *_cut(lines)])
     yield from _formats(name, plugins, log)
     reading = plugins.framework(name).parse_log(None)
-    steps = sum(isinstance(record, Step) for record in _records(reading, lines))
-    if log and not steps:
+    numbers = [record.number for record in _records(reading, lines) if isinstance(record, Step)]
+    if log and not numbers:
         yield "the parser finds no step in the given log"
+    if gap := missing_steps(numbers):
+        yield gap
     yield from reading.faults
+
+
+def missing_steps(numbers: Iterable[int]) -> str:
+    """Return which steps are missing between those of a log; empty if their distance is always the same."""
+    steps = sorted(set(numbers))
+    apart = min((after - before for before, after in itertools.pairwise(steps)), default=1)
+    lost = sorted({*range(steps[0], steps[-1] + 1, apart)} - {*steps}) if steps else []
+    if not lost:
+        return ""
+    return f"the parser finds steps {steps[0]} to {steps[-1]} without {', '.join(map(str, lost[:5]))}"
 
 
 def _cut(lines: Iterable[str]) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import json
 import os
 import tempfile
@@ -20,6 +19,7 @@ from ..plugins.manager import Plugins
 from .flops import Counted, compare
 from .framework import smallest_scale
 from .isolation import Isolated
+from .log_parser import missing_steps
 from .outcome import Found, together
 from .preview import resolve_spec
 from .running import command
@@ -139,16 +139,6 @@ def _problems(result: dict[str, Any], numbers: Sequence[int]) -> Iterator[str]:
         yield f"the loss does not fall: {loss['first']} to {loss['last']}"
     if gap := missing_steps(numbers):
         yield gap
-
-
-def missing_steps(numbers: Sequence[int]) -> str:
-    """Return which step numbers are missing between those of a log; empty if their distance is always the same."""
-    steps = sorted(set(numbers))
-    apart = min((after - before for before, after in itertools.pairwise(steps)), default=1)
-    lost = sorted({*range(steps[0], steps[-1] + 1, apart)} - {*steps}) if steps else []
-    if not lost:
-        return ""
-    return f"the parser finds steps {steps[0]} to {steps[-1]} without {', '.join(map(str, lost[:5]))}"
 
 
 def _train(spec: RunSpec) -> Trained:

@@ -7,14 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import UsageError
-from ..model import Figure, Finding, Launch, Phase, ProfileSpec, RunSpec, TraceSpec, Wrapping
+from ..model import Figure, Finding, Launch, Phase, Prefix, ProfileSpec, RunSpec, TraceSpec, Wrapping
 from ..plugins.discovery import PluginInfo
 from ..plugins.manager import Plugins
 from .framework import FOLDER
 from .sample import sample_spec
 from .typed import all_typed, ill_typed
 
-LAUNCH = Launch(nodes=1, ranks_per_node=2, gpus_per_rank=1, phases=(Phase(role="train", argv=("python3", "train.py")),))
+OTHER = Prefix(argv=("/usr/bin/env", "OTHER=1"))
+"""The prefix of another profiler of the same run."""
+
+LAUNCH = Launch(
+    nodes=1, ranks_per_node=2, gpus_per_rank=1, files={"train.py": b"pass\n"},
+    phases=(Phase(role="train", argv=("python3", "train.py"), env={"KEPT": "1"}, prefixes=(OTHER,)),),
+)  # fmt: skip
 
 
 def profiler_problems(info: PluginInfo, plugins: Plugins) -> Iterator[str]:
@@ -39,10 +45,29 @@ def _wrapped(spec: RunSpec, launch: Launch, plugins: Plugins) -> Iterator[str]:
         return
     if [phase.role for phase in launch.phases] != [phase.role for phase in LAUNCH.phases]:
         yield "wrap_command changed the phases of the launch; a profiler must wrap them with prefixes"
+    else:
+        yield from _changed(launch)
     try:
         plugins.launcher("local").render(spec, launch, tuple(Wrapping() for _ in launch.phases), FOLDER)
     except UsageError as error:
         yield f"its launch cannot be rendered: {error}"
+
+
+def _changed(launch: Launch) -> Iterator[str]:
+    """Check that what the framework and other profilers put into the launch is still there, and wrapped once."""
+    for before, phase in zip(LAUNCH.phases, launch.phases, strict=True):
+        where = f"wrap_command, phase {phase.role!r}"
+        if phase.argv != before.argv:
+            yield f"{where}: argv is {' '.join(phase.argv)}; it must stay, and the profiler's words be a prefix"
+        for prefix in dict.fromkeys(phase.prefixes):
+            if phase.prefixes.count(prefix) > 1:
+                yield f"{where}: the prefix {' '.join(prefix.argv)} is there {phase.prefixes.count(prefix)} times"
+        if OTHER not in phase.prefixes:
+            yield f"{where}: the prefix of another profiler is gone"
+        if lost := {*before.env} - {*phase.env}:
+            yield f"{where}: the variable {', '.join(lost)} is gone"
+    if lost := {*LAUNCH.files} - {*launch.files}:
+        yield f"wrap_command: the launch's file {', '.join(lost)} is gone"
 
 
 def _empty_folder(info: PluginInfo, spec: RunSpec, plugins: Plugins) -> Iterator[str]:

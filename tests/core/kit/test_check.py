@@ -45,14 +45,14 @@ def check(folder: Path, tmp_path: Path) -> Check:
     return run
 
 
-QUICK = "hooks,import,catalog,log,profiler,tools,faults"
+QUICK = "hooks,import,catalog,log,profiler,launcher,runtime,faults"
 
 
 def test_a_new_plugin_conforms(check: Check) -> None:
     found = check(QUICK, code=0)
     assert {name: one["status"] for name, one in found.items()} == {
         "hooks": "ok", "import": "ok", "catalog": "ok", "log": "ok", "profiler": "not applicable",
-        "tools": "not applicable", "faults": "ok",
+        "launcher": "not applicable", "runtime": "not applicable", "faults": "ok",
     }  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def test_a_hook_without_its_mark_and_one_that_does_not_exist(check: Check) -> No
     assert found["hooks"]["details"] == ["compute_flops has no @hookimpl: it is never called"]
     found = check("hooks,log", ("def parse_log", "def parse_logs"))
     assert "it implements an unknown hook 'parse_logs'" in str(found["hooks"]["details"])
-    assert found["log"]["status"] == "not possible"
+    assert found["log"]["status"] == "not checked"
 
 
 def test_another_package_that_takes_long_to_import(check: Check, tmp_path: Path) -> None:
