@@ -233,3 +233,15 @@ def test_flops_of_layers_are_the_operations_that_torch_counts(nemo_python: str) 
         layers.logits(64, 32, 96),
     ]
     assert {term.name: {"flops": term.full, "parameters": term.parameters} for term in terms} == counted
+
+
+def test_masks_say_which_of_the_counted_pairs_they_hide(nemo_python: str) -> None:
+    done = in_framework(nemo_python, str(HERE / "masked_operations.py"))
+    assert done.returncode == 0, done.stderr
+    per_pair, pairs = 3 * 3 * 4 * 4 * 8, 64 * 64  # samples, passes, operations, heads, width
+    causal, window = 64 * 65 // 2, sum(min(position + 1, 10) for position in range(64))
+    for name, seen in (("none", pairs), ("causal", causal), ("window", window), ("added", window)):
+        counted = json.loads(done.stdout)[name]
+        assert (counted["flops"], counted["samples"]) == (per_pair * pairs, 3)
+        assert counted["hidden"] == pytest.approx(per_pair * (pairs - seen), rel=1e-5, abs=1)
+        assert counted["per_position"] == per_pair * 64

@@ -1,0 +1,23 @@
+"""The container runtimes do what `llmbx plugins check` asks of a runtime, with a real image."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+
+from . import tools
+
+
+def test_the_runtimes_are_driven(
+    llmbx: Callable[..., subprocess.CompletedProcess[str]], daemons: tools.Daemons, images: dict[str, str],
+    tool_env: dict[str, str],
+) -> None:  # fmt: skip
+    image = ("--image", f"{daemons.registry}#ci/tiny:1")
+    done = llmbx("plugins", "check", "containers", "--only", "runtime", "--format", "json", *image, env=tool_env)
+    ((outcome,),) = json.loads(done.stdout).values()
+    passed = "a program runs with its variables and mounts, fails with its exit code, is cancelled"
+    for tool in tools.TOOLS:
+        assert f"runtime '{tool}': {passed}, a missing image is refused" in outcome["details"], outcome["details"]
+    absent = {"docker", "apptainer", "enroot", "pyxis"} - {*tools.TOOLS}
+    assert all(f"not checked: runtime '{tool}': " in str(outcome["details"]) for tool in absent)
