@@ -18,12 +18,12 @@ def records(module: str, *names: str) -> str:
 def interface(module: str, name: str) -> str:
     """The docstring of a protocol, its members, then every method with its signature."""
     node = _class(module, name)
-    parts = [_prose(ast.get_docstring(node) or "")]
-    if fields := _fields(node):
+    parts = [prose(ast.get_docstring(node) or "")]
+    if fields := described_fields(node):
         parts.append("\n".join(fields))
     for item in node.body:
         if isinstance(item, ast.FunctionDef):
-            parts += [f"```python\n{_signature(item, name)}\n```", _prose(ast.get_docstring(item) or "")]
+            parts += [f"```python\n{signature(item, name)}\n```", prose(ast.get_docstring(item) or "")]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -33,37 +33,44 @@ def _class(module: str, name: str) -> ast.ClassDef:
 
 
 def _record(node: ast.ClassDef) -> str:
-    fields = "\n".join(_fields(node))
-    parts = [f"### {node.name}", _prose(ast.get_docstring(node) or ""), fields]
+    fields = "\n".join(described_fields(node))
+    parts = [f"### {node.name}", prose(ast.get_docstring(node) or ""), fields]
     properties = [item for item in node.body if isinstance(item, ast.FunctionDef) and _is_property(item)]
     lines = [_item(f"`.{p.name}` ({_code(p.returns)})", ast.get_docstring(p) or "") for p in properties]
     return "\n\n".join([*parts, *(["\n".join(lines)] if lines else [])])
 
 
-def _fields(node: ast.ClassDef) -> list[str]:
-    found = []
+def described_fields(node: ast.ClassDef) -> list[str]:
+    """A list item for each field, with type, default and docstring.
+
+    Exits if neither a docstring of the field nor that of the class explains it.
+    """
+    found, about = [], ast.get_docstring(node) or ""
     for item, after in zip(node.body, [*node.body[1:], None], strict=True):
         if isinstance(item, ast.AnnAssign):
+            name = ast.unparse(item.target)
             default = f", default {_code(item.value)}" if item.value else ""
-            found.append(
-                _item(f"`{ast.unparse(item.target)}` ({_code(item.annotation)}{default})", _docstring_of(after, item))
-            )
+            text = _docstring_of(after)
+            if not text and f"`{name}`" not in about:
+                raise SystemExit(f"{node.name}.{ast.unparse(item)}: the field has no docstring for its page")
+            found.append(_item(f"`{name}` ({_code(item.annotation)}{default})", text))
     return found
 
 
-def _docstring_of(after: ast.stmt | None, field: ast.AnnAssign) -> str:
-    """The docstring of a field: the string expression below it. Exits if there is none."""
+def _docstring_of(after: ast.stmt | None) -> str:
+    """The docstring of a field: the string expression below it."""
     if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
         return " ".join(after.value.value.split())
-    raise SystemExit(f"{ast.unparse(field)}: the field has no docstring for docs/values.md")
+    return ""
 
 
 def _item(head: str, text: str) -> str:
-    text = " ".join(text.split())
-    return textwrap.fill(f"- {head}: {text}", WIDTH, subsequent_indent="  ", break_long_words=False)
+    text = f"{head}: {' '.join(text.split())}" if text else head
+    return textwrap.fill(f"- {text}", WIDTH, subsequent_indent="  ", break_long_words=False)
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
+    """Fold the paragraphs of a docstring; lines that are indented or begin a list stay as they are."""
     paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
     return "\n\n".join(textwrap.fill(part, WIDTH, break_long_words=False) for part in paragraphs)
 
@@ -72,7 +79,7 @@ def _code(node: ast.expr | None) -> str:
     return f"`{ast.unparse(node)}`" if node else "`None`"
 
 
-def _signature(node: ast.FunctionDef, owner: str) -> str:
+def signature(node: ast.FunctionDef, owner: str) -> str:
     """The declaration of a method; for `__init__`, the call of the class."""
     made = node.name == "__init__"
     arguments = ast.unparse(node.args).removeprefix("self, " if made else "")

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from .history.loaded import load_runs as load_runs
 
     hookimpl: pluggy.HookimplMarker
+    """Marks a function as the implementation of a hook: `@hookimpl`, or with options of pluggy
+    (`@hookimpl(optionalhook=True)`).
+    """
 
 __version__ = "0.1.0"
 __all__ = ["Runs", "__version__", "hookimpl", "load_runs"]

@@ -59,32 +59,55 @@ class Damage(Value, frozen=True):
 class Evidence(Value, frozen=True):
     """Everything that the checks read. It is the last attempt's; values that are not known are None.
 
-    `first` is the framework's number of the first step. `earlier` are the events of earlier attempts in the same log,
-    `after` those that follow the first line of the last step. `ended_well` is whether the process succeeded and the
-    last step was seen; of a log without a run, whether the last step that it announces was seen. `gpus` are the product
-    names of the GPUs that the first rank saw, `nodes` what each node recorded. `order` is how the steps were ordered.
-    `configured` has the facts that the framework's final configuration states, by name. `lasted_s` are the seconds from
-    the start to the end of the run, `clock_set_s` those by which the wall clock was set in between.
+    A check of a plugin (`register_checks`) gets one as its only argument:
+
+        def skipped(evidence):
+            if evidence.spec is None or not evidence.printed("grad_norm"):
+                return NotPossible(reason="the log does not print the norm of the gradients")
+            found = [step.number for step in evidence.steps if step.grad_norm == 0]
+            return f"step {found[0]} has no gradient" if found else None
     """
 
     steps: tuple[Step, ...]
+    """The measured steps of the last attempt, in order."""
     events: tuple[Event, ...] = ()
+    """Everything else that the log of the last attempt states (docs/values.md, kinds of event)."""
     earlier: tuple[Event, ...] = ()
+    """Events of earlier attempts in the same log."""
     after: tuple[Event, ...] = ()
+    """Events after the first line of the last step."""
     conflicts: tuple[Conflict, ...] = ()
+    """Steps that the log has twice with two values: `number`, `field`, `first` and `second` value."""
     arrivals: tuple[Arrival, ...] = ()
+    """When the line of a step was read: `number`, `at` (epoch seconds) and `width` (seconds that it may have been there
+    before). Empty if the run was not followed.
+    """
     spec: RunSpec | None = None
+    """What was asked for; None: the log is not that of a run of llmbx."""
     prints: Prints | None = None
+    """What the log's format always prints."""
     figures: Figures | None = None
+    """What was measured over the window, with the fields and units of `Result`; None if nothing could be."""
     first: int | None = None
+    """The framework's number of the first step (0 or 1)."""
     ended_well: bool = False
+    """Whether the process succeeded and the last step was seen; of a log without a run, whether the last step that it
+    announces was seen.
+    """
     gpus: tuple[str, ...] | None = None
+    """Product names of the GPUs that the first rank saw."""
     nodes: tuple[Node, ...] = ()
+    """What each node recorded: `host`, `kernel`, `cpu`, `cores`, `numa`, and the facts of each GPU in `gpus`."""
     order: LogOrder = "printed"
+    """How the steps were ordered: "printed" is the order of the log."""
     configured: dict[str, int] = {}
+    """Facts that the framework's final configuration states (`layers`, `sequence_length` …), by name."""
     lasted_s: float | None = None
+    """Seconds from the start to the end of the run."""
     clock_set_s: float = 0.0
+    """Seconds by which the wall clock was set between the start and the end."""
     damage: Damage = Damage()
+    """What could not be read: `long_lines` and `numbers` that cannot be true (counts), with `examples`."""
 
     def printed(self, field: str) -> bool:
         """Whether the line of every step has this field of `Step`."""
@@ -101,6 +124,7 @@ class NotPossible(Value, frozen=True):
     """The answer of a check whose input is missing, with the reason."""
 
     reason: str
+    """Why the check cannot be done, in one line."""
 
 
 Answer = str | NotPossible | None

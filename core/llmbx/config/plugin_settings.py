@@ -20,8 +20,11 @@ class Layer(Value, frozen=True):
     """A plugin's settings from one source. The keys of `origins` are fields, or `field.key` for tables."""
 
     source: Literal["recipe", "profile", "environment", "options"]
+    """Where the settings are from."""
     values: dict[str, Any] = {}
+    """Value by field; a field that is a table has its keys."""
     origins: dict[str, str] = {}
+    """Origin of each value, as `show` prints it."""
 
 
 class Joined(Value, frozen=True):

@@ -13,6 +13,7 @@ VARIABLE = "LLMBX_COUNT_FLOPS"
 """Set to 1 by `llmbx plugins check`: counting may slow a step down."""
 
 FILE = "counted_flops.json"
+"""Where the operations are recorded, relative to the run folder."""
 
 
 def wanted(env: Mapping[str, str] | None = None) -> bool:

@@ -12,6 +12,7 @@ from llmbx.entry import seen
 from llmbx.entry.rank import say
 
 DOMAIN = "llmbx"
+"""NVTX domain of the ranges."""
 
 RECORD = "LLMBX_PROFILER_NVTX"
 """Variable with the file in which an external profiler wants to know the rank's nvtx; unset without such a profiler."""

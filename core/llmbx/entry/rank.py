@@ -21,15 +21,22 @@ from typing import Any, NoReturn
 
 @dataclass(frozen=True)
 class Rank:
-    """A rank: its number among `world` ranks and among `local_world` on its node, and the address of the rendezvous."""
+    """One rank of a run, and the address of the rendezvous."""
 
     number: int
+    """Number of the rank, from 0."""
     local: int
+    """Its number on its node, from 0."""
     world: int
+    """Number of ranks."""
     local_world: int
+    """Number of ranks on its node."""
     node: int
+    """Number of its node, from 0."""
     address: str
+    """Host name or address of the rendezvous."""
     port: int
+    """Port of the rendezvous."""
 
     @property
     def first(self) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 REDACTED = "***"
+"""What stands in place of a secret."""
 
 SECRET = (
     "TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|(API|ACCESS|AUTH|PRIVATE|SSH)KEY|PWD[0-9]*_|"

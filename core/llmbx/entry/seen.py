@@ -14,6 +14,7 @@ from typing import Any
 from llmbx.entry import secrets
 
 FILE = "seen.json"
+"""Where the first rank records what it saw, relative to the run folder."""
 
 COMMON = ("numpy", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "transformer-engine")
 """Packages that every framework uses."""

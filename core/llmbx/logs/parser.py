@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from ..model import Event, Step
 
 Record = Step | Event
+"""What a parser finds in a log."""
 
 
 class LogParser(Protocol):

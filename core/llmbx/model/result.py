@@ -156,54 +156,89 @@ class CheckOutcome(Value, frozen=True):
 
 
 class Result(Value, frozen=True):
-    """Measured outcome of one run.
-
-    `id` is the run's short id. `user` started the run. `phase_step_time_s` is set for runs that train in several
-    phases: mean or median seconds per step, by phase. `measures` has those that the log format declares, by name.
-    `expected` is what was predicted before the start, and no reference. `checks` has the checks that found something or
-    were not possible; the others passed. `digest`, in the file only, is that of all other members: by it llmbx
-    recognizes a result that it wrote.
-    """
+    """Measured outcome of one run: the content of `result.json`. Unknown values are None, never 0."""
 
     run_id: str
+    """Name of the run's folder, unique in an install."""
     status: Status
+    """How the run ended."""
     data_valid: bool
+    """Whether the figures are those of the job that was asked for."""
     id: str | None = None
+    """Short id of the run."""
     schema_version: int = 1
+    """Version of the file's format."""
     workload: WorkloadFacts = WorkloadFacts()
+    """What was run; lengths in tokens, batch sizes in samples."""
     exit_code: int | None = None
+    """Exit code of the job; 128 + N: ended by signal N."""
     cause: str | None = None
+    """Why it failed, in one line."""
     window: Window = Window()
+    """The measured steps: `first`, `last`, `excluded`, `policy`."""
     steps_measured: int = 0
+    """Number of steps in the window."""
     steps_seen: int = 0
+    """Number of steps in the log."""
     step_time_s: StepTime = StepTime()
+    """Seconds per step over the window: `mean`, `std`, `median`, `min`, `max`."""
     stability: Stability = Stability()
+    """Whether their mean represents the steps."""
     tflops_per_gpu: Tflops = Tflops()
+    """Model TFLOP/s per GPU: `mean`, `std`, `source`."""
     tokens_per_s: float | None = None
+    """Tokens per second of all GPUs."""
     tokens_per_s_per_gpu: float | None = None
+    """Tokens per second of each GPU."""
     mfu: Mfu = Mfu()
+    """Model FLOPs utilization: `value` (a fraction), `formula`, `convention`, `peak_tflops`, `peak_name`."""
     days_per_1t_tokens: float | None = None
+    """Days for 10^12 tokens."""
     loss: Loss = Loss()
+    """The `first` and `last` loss of the log."""
     peak_memory_gb: float | None = None
+    """Largest memory of a GPU in gigabytes."""
     measures: dict[str, MeasureFacts] = {}
+    """Measures that the log format declares, by name, over the window."""
     recipe: str | None = None
+    """Name of the recipe."""
     runtime: str | None = None
+    """Name of the runtime."""
     launcher: str | None = None
+    """Name of the launcher."""
     job_id: str | None = None
+    """The launcher's id of the job."""
     attempt: int = 0
+    """Number of the attempt, from 0."""
     image: ImageFacts = ImageFacts()
+    """Image or environment: `ref`, `digest`."""
     versions: dict[str, str] = {}
+    """Versions of the software by name."""
     profilers: tuple[str, ...] = ()
+    """Names of the run's profilers."""
     profiled: bool = False
+    """Whether steps were profiled."""
     traced: bool = False
+    """Whether the communication was traced."""
     comparable: bool = False
+    """Whether it can be compared with published figures."""
     not_comparable_because: tuple[str, ...] = ()
+    """Why not, one line each."""
     user: str | None = None
+    """Who started the run."""
     flops_per_sample: FlopsPerSample = FlopsPerSample()
+    """Model FLOPs of one sample, forward and backward: `full`, `causal`."""
     expected: Expected = Expected()
+    """What was predicted before the start; not a reference."""
     timing: Timing = Timing()
+    """Seconds: `queue_s`, `prepare_s`, `first_step_s`, `total_s`."""
     gpu_hours: float | None = None
+    """GPU-hours of all attempts."""
     phase_step_time_s: dict[str, float] = {}
+    """Seconds per step by phase, of runs that train in several phases."""
     checks: tuple[CheckOutcome, ...] = ()
+    """Checks that found something or were not possible; the others passed."""
     warnings: tuple[str, ...] = ()
+    """Warnings, one line each."""
     digest: str | None = None
+    """In the file only: that of all other members, by which llmbx recognizes a result that it wrote."""

@@ -287,42 +287,60 @@ Kind = Literal["table", "example", "other"]
 
 
 class Reference(Value, frozen=True):
-    """A published result. Unknown fields are None; `mfu` is a fraction.
-
-    `kind`: a row of the recipe's performance tables, a worked example or a sample of its tool's output, or a figure for
-    the same work from another page or release.
-    `peak_tflops` and `model_flops` (of one sample) are the values that the source computes `mfu` with.
-    `sequence_length` (tokens) is needed only if no workload of the catalog defines it. `disputed` says why the row is
-    disputed. `step_time_from` names the printed figure that `step_time_s` was computed from; None if it was printed.
-    `step_time_rounding_s` is the largest error of `step_time_s` by rounding: half a unit of the last printed place.
-    `layout` has the degrees of parallelism and the micro-batch size (tp, pp, cp, ep, vp, mbs) of the published run, as
-    far as the recipe has others now.
-    """
+    """A published result. Unknown fields are None."""
 
     source: str
+    """Where it was published: document, table, date."""
     size: str
+    """Size of the workload."""
     dtype: str
+    """Data type of the training ("bf16", "fp8")."""
     gpu_type: str
+    """GPU type ("h100")."""
     gpus: int
+    """Number of GPUs."""
     kind: Kind = "table"
+    """A row of the recipe's performance tables (table), a worked example or a sample of its tool's output (example), or
+    a figure for the same work from another page or release (other).
+    """
     step_time_s: float | None = None
+    """Mean seconds per step."""
     step_time_std_s: float | None = None
+    """Standard deviation of the seconds per step."""
     step_time_from: str | None = None
+    """The printed figure that `step_time_s` was computed from; None if it was printed."""
     step_time_rounding_s: float | None = None
+    """Largest error of `step_time_s` by rounding in seconds: half a unit of the last printed place."""
     tokens_per_s: float | None = None
+    """Tokens per second of all GPUs."""
     tokens_per_s_per_gpu: float | None = None
+    """Tokens per second of each GPU."""
     mfu: float | None = None
+    """Model FLOPs utilization, a fraction."""
     days_per_1t_tokens: float | None = None
+    """Days for 10^12 tokens."""
     tflops_per_gpu: float | None = None
+    """Model TFLOP/s per GPU."""
     tflops_per_gpu_std: float | None = None
+    """Standard deviation of `tflops_per_gpu`."""
     global_batch_size: int | None = None
+    """Samples per step."""
     recipe: str | None = None
+    """Name of the recipe."""
     peak_tflops: float | None = None
+    """Peak TFLOP/s of one GPU that the source computes `mfu` with."""
     model_flops: float | None = None
+    """FLOPs of one sample that the source computes `mfu` with."""
     convention: Convention = "full"
+    """How the source counts the FLOPs of attention."""
     sequence_length: int | None = None
+    """Tokens of a sample; needed only if no workload of the catalog defines it."""
     disputed: str | None = None
+    """Why the row is disputed; None: it is not."""
     layout: dict[str, int] = {}
+    """Degrees of parallelism and micro-batch size (tp, pp, cp, ep, vp, mbs) of the published run, as far as the recipe
+    has others now.
+    """
 
 
 class Example(Value, frozen=True):
@@ -336,15 +354,25 @@ class Example(Value, frozen=True):
     """
 
     source: str
+    """Where it was published."""
     text: str
+    """The statement as printed."""
     formula: str | None = None
+    """What replaces the left side of an equation that is not plain arithmetic."""
     states: dict[str, float] = {}
+    """Values that the text states for a run, by name."""
     recipe: str | None = None
+    """Name of the recipe."""
     size: str | None = None
+    """Size of the workload."""
     dtype: str | None = None
+    """Data type of the training."""
     gpu_type: str | None = None
+    """GPU type."""
     gpus: int | None = None
+    """Number of GPUs."""
     note: str | None = None
+    """What cannot be found by recomputing."""
 
 
 class Workload(Value, frozen=True):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..launchers.base import Launcher
 
 AUTO = "auto"
+"""The runtime of a run for which none was chosen: the first that offers itself and works here."""
 
 
 def choose_runtime(

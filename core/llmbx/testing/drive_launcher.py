@@ -58,10 +58,8 @@ class Drive:
         if not driven.job.job_id:
             raise Fault("submit returned a job without an id")
         driven.wait("no rank has started", lambda: driven.has("started", 1))
-        status = driven.status()
-        yield from ill_typed(status, JobStatus, "status")
-        if status.state != "running":
-            yield f"status says {shown(status)} while its first rank runs, expected 'running'"
+        yield from ill_typed(driven.status(), JobStatus, "status")
+        driven.wait("status does not say 'running', although a rank runs,", lambda: driven.status().state == "running")
         yield from self.again(driven)
         self.launcher.dump_stacks(driven.job, driven.folder)
         if driven.status().state != "running":

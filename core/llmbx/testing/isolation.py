@@ -22,6 +22,7 @@ class Isolated:
     """Folders of one test: an install, a home, and an initially empty configuration file."""
 
     root: Path
+    """The folder that has all of them."""
 
     @property
     def path(self) -> Path:

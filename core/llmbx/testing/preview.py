@@ -24,18 +24,22 @@ INSTALL = "/install"
 
 @dataclasses.dataclass(frozen=True)
 class Preview:
-    """A rendered run, as `--dry-run` shows it.
-
-    `text` is the output of `--dry-run`, `spec` has the chosen runtime, `folder` is the run folder.
-    """
+    """A rendered run, as `--dry-run` shows it."""
 
     spec: RunSpec
+    """The specification, with the chosen runtime."""
     image: Image
+    """The image as the runtime plans it."""
     folder: Path
+    """The run folder."""
     launch: Launch
+    """The launch, with the prefixes of the profilers."""
     wrappings: tuple[Wrapping, ...]
+    """The runtime's wrapping of each phase."""
     script: str
+    """The launcher's script."""
     text: str
+    """The output of `--dry-run`."""
 
 
 def resolve_spec(

@@ -14,15 +14,16 @@ from ..run.collect import collect
 
 @dataclasses.dataclass(frozen=True)
 class Parsed:
-    """Steps (ordered by number) and events of a log; `format` is the log format with the best match.
-
-    `figures` is None without a specification.
-    """
+    """Steps and events of a log."""
 
     steps: list[Step]
+    """Steps, ordered by number."""
     events: list[Event]
+    """Events, in the order of the log."""
     format: str | None
+    """The log format with the best match."""
     figures: Figures | None
+    """What was measured; None without a specification."""
 
 
 def parse_text(text: str, spec: RunSpec | None = None, plugin: str | None = None) -> Parsed:

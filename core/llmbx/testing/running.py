@@ -19,12 +19,16 @@ RUNS = "workloads/*/experiments/*/*/*/run.json"
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """A command that has ended. `folder` is that of the run that it created; None if it created none or several."""
+    """A command that has ended."""
 
     exit_code: int
+    """Its exit code."""
     stdout: str
+    """What it printed: the result."""
     stderr: str
+    """Progress, notes and errors."""
     folder: Path | None = None
+    """The run folder that it created; None if it created none or several."""
 
     @property
     def result(self) -> Result:

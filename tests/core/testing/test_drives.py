@@ -98,7 +98,7 @@ LAUNCHERS: dict[str, tuple[Change, str]] = {
                    "the job has not ended, although its ranks have,"),
     "never runs": (
         (STATUS, f'found = {STATUS[7:]}\n        return found.replace(state=found.state.replace("running", "pending"))'),
-        "status says 'pending' while its first rank runs",
+        "status does not say 'running', although a rank runs,",
     ),
     "cancels nothing": (("        detached.stop(job.job_id, run_dir)", "        pass"),
                         "the job has not ended, although it was cancelled,"),
@@ -113,7 +113,7 @@ LAUNCHERS: dict[str, tuple[Change, str]] = {
 
 
 FAILS, IS_CANCELLED = ("says that all goes well", "names the wrong rank"), ("cancels nothing",)
-NEVER = ("never ends", "cancels nothing")
+NEVER = ("never ends", "never runs", "cancels nothing")
 
 
 @pytest.mark.parametrize("fault", LAUNCHERS)
