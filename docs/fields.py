@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from pathlib import Path
 
@@ -35,9 +36,14 @@ def _class(module: str, name: str) -> ast.ClassDef:
 def _record(node: ast.ClassDef) -> str:
     fields = "\n".join(described_fields(node))
     parts = [f"### {node.name}", prose(ast.get_docstring(node) or ""), fields]
-    properties = [item for item in node.body if isinstance(item, ast.FunctionDef) and _is_property(item)]
-    lines = [_item(f"`.{p.name}` ({_code(p.returns)})", ast.get_docstring(p) or "") for p in properties]
+    lines = properties(node)
     return "\n\n".join([*parts, *(["\n".join(lines)] if lines else [])])
+
+
+def properties(node: ast.ClassDef) -> list[str]:
+    """A list item for each property, with its type and docstring."""
+    found = [item for item in node.body if isinstance(item, ast.FunctionDef) and is_property(item)]
+    return [_item(f"`.{p.name}` ({_code(p.returns)})", ast.get_docstring(p) or "") for p in found]
 
 
 def described_fields(node: ast.ClassDef) -> list[str]:
@@ -70,9 +76,14 @@ def _item(head: str, text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Fold the paragraphs of a docstring; lines that are indented or begin a list stay as they are."""
-    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
-    return "\n\n".join(textwrap.fill(part, WIDTH, break_long_words=False) for part in paragraphs)
+    """Fold the paragraphs of a docstring; indented ones are examples, which stay as they are."""
+    parts = []
+    for part in text.split("\n\n"):
+        if all(line.startswith("    ") for line in part.splitlines()):
+            parts.append(part)
+        else:
+            parts.append(textwrap.fill(" ".join(part.split()), WIDTH, break_long_words=False))
+    return "\n\n".join(re.sub("::$", ":", part) for part in parts)
 
 
 def _code(node: ast.expr | None) -> str:
@@ -92,5 +103,6 @@ def signature(node: ast.FunctionDef, owner: str) -> str:
     return f"{head}(\n{folded}\n{end}"
 
 
-def _is_property(node: ast.FunctionDef) -> bool:
+def is_property(node: ast.FunctionDef) -> bool:
+    """Whether a method is read like a field."""
     return any(isinstance(mark, ast.Name) and mark.id == "property" for mark in node.decorator_list)

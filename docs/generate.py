@@ -15,6 +15,7 @@ from fields import interface
 from interfaces import interfaces
 from names import api
 from readme import readme
+from skeletons import skeletons
 from values import values
 
 from llmbx import hookspecs
@@ -71,9 +72,9 @@ def tools() -> str:
     )
     for title, module, name in (
         ("Runtime", "runtimes/base.py", "Runtime"),
-        ("Optional members of a runtime", "runtimes/base.py", "RuntimeExtras"),
+        ("RuntimeExtras", "runtimes/base.py", "RuntimeExtras"),
         ("Launcher", "launchers/base.py", "Launcher"),
-        ("Optional members of a launcher", "launchers/base.py", "LauncherExtras"),
+        ("LauncherExtras", "launchers/base.py", "LauncherExtras"),
     ):
         parts += [f"## {title}", interface(module, name)]
     return "\n\n".join(parts) + "\n"
@@ -136,6 +137,7 @@ def _text(value: object) -> str:
 PAGES = {
     "settings.md": settings, "checks.md": checks, "faults.md": faults,
     "commands.md": commands, "hooks.md": hooks, "interfaces.md": interfaces, "tools.md": tools, "values.md": values,
+    "skeletons.md": skeletons,
     "../README.md": readme,
 }  # fmt: skip
 

@@ -91,6 +91,7 @@ def _kind_option(kind: str, text: str) -> Callable[[F], F]:
 @_kind_option("profiler", "A program before the command of every rank.")
 @_kind_option("runtime", "A way to give a program its libraries.")
 @_kind_option("launcher", "A way to start the ranks.")
+@_kind_option("verb", "A command, and a check of results.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Folder to create.  [default: NAME]")
 def new(name: str, kind: Kind | None, folder: Path | None) -> None:
     """Create the package of a new plugin.

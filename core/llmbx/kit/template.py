@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from ..errors import UsageError
 from ..files import disk_errors, in_the_way
 
-Kind = Literal["framework", "profiler", "runtime", "launcher"]
+Kind = Literal["framework", "profiler", "launcher", "runtime", "verb"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 PLACEHOLDER = "newplugin"

@@ -14,7 +14,7 @@ from llmbx.errors import UsageError
 from llmbx.kit.cli import command
 from llmbx.kit.template import KINDS, check_name, write
 
-LONGEST = 150
+LONGEST = 170
 """Lines of Python in a new framework plugin."""
 
 
@@ -24,7 +24,7 @@ def test_a_new_plugin_has_only_its_own_name_and_no_fault_that_a_linter_finds(kin
     assert result.exit_code == 0, result.output
     folder = tmp_path / "it"
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    assert project["name"] == "llmbx-my-lm" and project["entry-points"] == {"llmbx": {"my_lm": "llmbx_my_lm.plugin"}}
+    assert project["name"] == "llmbx-my-lm" and project["entry-points"]["llmbx"] == {"my_lm": "llmbx_my_lm.plugin"}
     for path in folder.rglob("*"):
         assert "newplugin" not in path.name.lower()
         assert path.is_dir() or "newplugin" not in path.read_text().lower()
