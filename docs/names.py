@@ -103,7 +103,7 @@ def _source(file: Path, node: ast.ImportFrom, name: str) -> Path:
 
 def explained(name: str, file: Path, original: str, title: str | None = None) -> Iterator[str]:
     """Yield the heading of a name, its declaration and its docstring. Exits if it has none."""
-    yield f"### {title or name}" if title is None else f"#### {title}"
+    yield f"### {name}" if title is None else f"#### {title}"
     if file.stem == original or file.parent.name == original:
         yield from _module(file)
         return
@@ -114,8 +114,16 @@ def explained(name: str, file: Path, original: str, title: str | None = None) ->
         yield f"```python\n{signature(node, name)}\n```"
         yield _required(prose(ast.get_docstring(node) or ""), name)
     else:
-        yield f"```python\n{ast.unparse(node)}\n```"
+        yield f"```python\n{_declared(node)}\n```"
         yield _required(text, name)
+
+
+def _declared(node: ast.Assign | ast.AnnAssign) -> str:
+    """The assignment, or the types alone of a value that takes several lines."""
+    text = ast.unparse(node)
+    if len(text) <= WIDTH or not isinstance(node, ast.AnnAssign):
+        return text
+    return f"{ast.unparse(node.target)}: {ast.unparse(node.annotation)}"
 
 
 def _module(file: Path) -> Iterator[str]:

@@ -23,8 +23,8 @@ TITLES = {
 }
 
 ABOUT = {
-    "framework": "Workloads as data (`.toml`), the hooks, and the program of a rank, which trains a small language model "
-    "in plain Python. Replace one part after the other.",
+    "framework": "Workloads as data (`.toml`), the hooks, and the program of a rank, which trains a small language "
+    "model in plain Python. Replace one part after the other.",
     "profiler": "A program before the command of every rank: `llmbx run WORKLOAD --with my_profiler`.",
     "launcher": "A way to start ranks: `llmbx run WORKLOAD --launcher my_launcher`. [tools.md](tools.md#launcher) has "
     "every method.",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import subprocess
 import sys
 import tomllib
+import types
 from pathlib import Path
 
 import pytest
 
+import llmbx.api
+import llmbx.testing
 from llmbx import hookspecs, model
 from llmbx.cli.main import EPILOG
 from llmbx.errors import InfraError, LlmbxError, PluginError, RunFailed, UsageError
@@ -81,6 +85,27 @@ def test_the_page_of_values_explains_every_kind_of_event_that_core_judges_by() -
     assert explained[: len(PRIORITY)] == list(PRIORITY)
     found = re.findall(r'\("(\w+)", r"', inspect.getsource(signatures))
     assert {*CONNECTING, *ECHOES, *found} <= set(explained)
+
+
+def headings() -> set[str]:
+    """The names that have a heading on one of the pages for authors."""
+    pages = [(ROOT / "docs" / f"{name}.md").read_text() for name in ("api", "values", "tools", "hooks")]
+    return {name for page in pages for name in re.findall(r"^#{2,4} ([\w.]+)$", page, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("module", [llmbx.api, llmbx.testing], ids=lambda module: str(module.__name__))
+def test_every_public_name_has_a_heading_with_text(module: types.ModuleType) -> None:
+    names = {name for name in getattr(module, "__all__", dir(module)) if not name.startswith("__")}
+    assert names - headings() == set()
+    text = (ROOT / "docs/api.md").read_text()
+    assert re.findall(r"^#{2,4} (.*)\n\n(?=#{2,4} )", text, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "core/llmbx/entry").glob("[a-z]*.py")), ids=lambda file: file.stem)
+def test_every_public_name_of_a_module_for_ranks_has_a_heading(file: Path) -> None:
+    module = importlib.import_module(f"llmbx.entry.{file.stem}")
+    own = {n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__ and n[0] != "_"}
+    assert {f"{file.stem}.{name}" for name in own} - headings() == set()
 
 
 @pytest.mark.parametrize("protocol", [Runtime, Launcher], ids=lambda p: p.__name__)

@@ -1,4 +1,4 @@
-"""The packages of the author's guide, made of the page's own text: built, installed beside llmbx, tested and run."""
+"""The package of the author's guide, made of the page's own text: built, installed beside llmbx, tested and run."""
 
 from __future__ import annotations
 
@@ -12,27 +12,9 @@ from typing import Any
 
 import pytest
 
-from ..patience import wait_until
-
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/plugins.md"
 FILE = re.compile(r"^`([\w./-]+\.\w+)`[^\n]*\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-TOOLS = """
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "llmbx-site"
-version = "1"
-
-[project.entry-points.llmbx]
-prefix = "llmbx_site.runtime"
-turns = "llmbx_site.launcher"
-
-[tool.hatch.build.targets.wheel]
-packages = ["src/llmbx_site"]
-"""
 LLMBX = "from llmbx.cli.main import main; main()"
 
 
@@ -74,16 +56,6 @@ def test_its_own_tests_pass(tiny: tuple[Path, dict[str, str]]) -> None:
     assert "4 passed" in done.stdout
 
 
-@pytest.fixture(scope="module")
-def tools(tiny: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment that has the guide's runtime and launcher too."""
-    source = tmp_path_factory.mktemp("guide") / "site"
-    for heading in ("A runtime", "A launcher"):
-        written(source, heading)
-    (source / "pyproject.toml").write_text(TOOLS)
-    return {**installed(source, Path(tiny[1]["PYTHONPATH"])), "SITE_PREFIX": sys.prefix}
-
-
 def shown_command(place: Path, environ: dict[str, str], start: str, *more: str) -> tuple[int, dict[str, Any], Path]:
     """Exit code, result and folder of the first command of the guide that begins so."""
     environ = {**environ, "HOME": str(place), "LLMB_INSTALL": str(place / "install"), "CUDA_VISIBLE_DEVICES": ""}
@@ -99,43 +71,3 @@ def test_the_command_that_the_guide_shows(tiny: tuple[Path, dict[str, str]], tmp
     code, result, folder = shown_command(tmp_path, tiny[1], "run tiny --gpus 2")
     assert (code, result["status"], result["workload"]["gpus"], result["steps_seen"]) == (0, "completed", 2, 20)
     assert json.loads((folder / "seen.json").read_text())
-
-
-def test_the_runtime_and_the_launcher_that_the_guide_shows(tools: dict[str, str], tmp_path: Path) -> None:
-    check = "from llmbx.testing import assert_plugin_ok as ok; ok('prefix'); ok('turns')"
-    subprocess.run([sys.executable, "-c", check], env=tools, check=True)
-    code, result, folder = shown_command(tmp_path, tools, "run tiny --gpus 2 --runtime prefix")
-    assert (code, result["status"], result["runtime"], result["launcher"]) == (0, "completed", "prefix", "turns")
-    assert "nice" in (folder / "run.sh").read_text()
-    assert json.loads((folder / "seen.json").read_text())["executable"].startswith(sys.prefix)
-
-
-def test_a_failed_run_of_that_launcher_names_its_rank(tools: dict[str, str], tmp_path: Path) -> None:
-    lost = ("--env", "LLMBX_SPEC=gone.json")
-    code, result, _ = shown_command(tmp_path, tools, "run tiny --gpus 2 --runtime prefix", *lost)
-    assert (code, result["status"], result["exit_code"]) == (1, "failed", 1)
-    assert result["cause"].startswith("rank 0: FileNotFoundError")
-
-
-def test_a_run_of_that_launcher_is_stopped_by_cancel(tools: dict[str, str], tmp_path: Path) -> None:
-    def llmbx(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environ = {
-            **tools,
-            "HOME": str(tmp_path),
-            "LLMB_INSTALL": str(tmp_path / "install"),
-            "CUDA_VISIBLE_DEVICES": "",
-        }
-        command = [sys.executable, "-c", LLMBX, *arguments]
-        return subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
-
-    asked = ("tiny", "--gpus", "2", "--runtime", "prefix", "--launcher", "turns", "--steps", "100000", "--detach")
-    started = llmbx("run", *asked, "--format", "json")
-    assert started.returncode == 0, started.stderr
-    run = json.loads(started.stdout)
-    wait_until(lambda: any("tiny 3/" in log.read_text() for log in Path(run["folder"]).glob("log-*.out")))
-    cancelled = llmbx("cancel", run["run_id"])
-    assert cancelled.returncode == 0, cancelled.stderr
-    wait_until(lambda: (Path(run["folder"]) / "exit.json").is_file())
-    said = "".join(path.read_text() for path in Path(run["folder"]).glob("sbatch_*.out"))
-    assert "got SIGTERM, stopping the ranks" in said and "command not found" not in said
-    assert llmbx("status", run["run_id"]).stdout.count("cancelled") >= 1

@@ -53,7 +53,7 @@ def compare(counted: Counted, formula: Flops) -> Comparison:
 
 
 def _hint(formula: Flops, apart: float) -> str:
-    if apart < 0 or formula.all_pairs is not None:
+    if apart < 0 or formula.all_pairs is not None or formula.full == formula.causal:
         return ""
     return "; if the program multiplies pairs that a window masks, the formula states them as all_pairs"
 

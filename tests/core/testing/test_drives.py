@@ -97,12 +97,12 @@ LAUNCHERS: dict[str, tuple[Change, str]] = {
     "never ends": ((STATUS, "import llmbx.api\n        return llmbx.api.JobStatus(state='running')"),
                    "the job has not ended, although its ranks have,"),
     "never runs": (
-        (STATUS, f'found = {STATUS[7:]}\n        return found.replace(state=found.state.replace("running", "pending"))'),
+        (STATUS, f'now = {STATUS[7:]}\n        return now.replace(state=now.state.replace("running", "pending"))'),
         "status does not say 'running', although a rank runs,",
     ),
     "cancels nothing": (("        detached.stop(job.job_id, run_dir)", "        pass"),
                         "the job has not ended, although it was cancelled,"),
-    "dumps no stacks": (('"""Do nothing: this script cannot signal its ranks."""', "detached.stop(job.job_id, run_dir)"),
+    "dumps no stacks": (('"""Do nothing: this script cannot signal its ranks."""', "self.cancel(job, run_dir)"),
                         "dump_stacks stopped the job"),
     "does not find": ((FIND, f"continue\n                {FIND}"), "find does not return the job of a run folder"),
     "finds another": ((FIND, 'identity = "1-1"'), "find returns the job 1-1, expected"),
@@ -176,8 +176,8 @@ RUNTIMES: dict[str, tuple[Change, str]] = {
                               "a read-only folder of launch.mounts can be written"),
     "plans another image": ((PREPARED, f'{PREPARED}.replace(reference="other")'), "plan names the image"),
     "needs the network": (("        if why_not := self.available():\n            raise",
-                           "        why_not = 'no network'\n        if offline or self.available():\n            raise"),
-                          "runtime mine: no network"),
+                           "        why_not = 'none'\n        if offline or self.available():\n            raise"),
+                          "runtime mine: none"),
 }  # fmt: skip
 
 
