@@ -16,7 +16,8 @@ from ..plugins.manager import Plugins, load
 from . import drives
 from .contract import part_problems
 from .minis import Minis
-from .outcome import Found, Outcome
+from .outcome import Found
+from .outcome import Outcome as Outcome
 
 IMPORT_LIMIT_S = 0.05
 """Processor time that loading a plugin and asking it for its workloads and settings may take: every command does it."""

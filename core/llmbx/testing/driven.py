@@ -21,7 +21,7 @@ PROGRAM = "drive.sh"
 
 SOURCE = b"""\
 # What a driven rank does: wait for the file `go`, exit with a code, or write on and on until the file `stop` exists.
-for name in LLMBX_RANK LLMBX_WORLD_SIZE LLMBX_CHECK_RUN LLMBX_CHECK_PHASE LLMBX_CHECK_TOKEN LLMBX_CHECK_UNSET; do
+for name in LLMBX_RANK LLMBX_WORLD_SIZE DRIVEN_RUN DRIVEN_PHASE DRIVEN_TOKEN DRIVEN_UNSET; do
   eval "[ -z \\"\\${$name+set}\\" ] || printf '%s=%s\\n' $name \\"\\$$name\\"" >> "seen-$LLMBX_RANK"
 done
 echo "driven rank $LLMBX_RANK"
@@ -46,7 +46,7 @@ exit "$1"
 RUN, PHASE = "two words, $HOME 'and' \"quotes\" *", "of the phase: \\n %s"
 """Values of variables that a careless shell would change."""
 
-SECRET = "LLMBX_CHECK_TOKEN"
+SECRET = "DRIVEN_TOKEN"
 
 CODE = 7
 """Exit code of a job that fails on purpose: no shell and no scheduler has it for a reason of its own."""
@@ -90,11 +90,11 @@ class Driven:
         self.place, self.launcher, self.folder = place, launcher, folder
         self.token = f"obviously-fake-{os.urandom(8).hex()}"
         self.spec: RunSpec = spec.replace(
-            gpu_type="cpu", gpus=ranks, gpus_per_node=ranks, env={"LLMBX_CHECK_RUN": RUN}, secrets=(SECRET,)
+            gpu_type="cpu", gpus=ranks, gpus_per_node=ranks, env={"DRIVEN_RUN": RUN}, secrets=(SECRET,)
         )
         phase = Phase(
-            role="drive", argv=("/bin/sh", PROGRAM, *does), env={"LLMBX_CHECK_PHASE": PHASE},
-            forward=(SECRET, "LLMBX_CHECK_UNSET"),
+            role="drive", argv=("/bin/sh", PROGRAM, *does), env={"DRIVEN_PHASE": PHASE},
+            forward=(SECRET, "DRIVEN_UNSET"),
         )  # fmt: skip
         launch = Launch(
             nodes=1, ranks_per_node=ranks, gpus_per_rank=0, phases=(phase,), files={PROGRAM: SOURCE}, mounts=mounts
@@ -186,13 +186,13 @@ class Driven:
         for rank in range(self.launch.world_size):
             seen = dict(line.split("=", 1) for line in self._seen(rank).splitlines() if "=" in line)
             expected = {"LLMBX_RANK": str(rank), "LLMBX_WORLD_SIZE": str(self.launch.world_size),
-                        "LLMBX_CHECK_RUN": RUN, "LLMBX_CHECK_PHASE": PHASE, SECRET: self.token}  # fmt: skip
+                        "DRIVEN_RUN": RUN, "DRIVEN_PHASE": PHASE, SECRET: self.token}  # fmt: skip
             for name, value in expected.items():
                 if seen.get(name) != value:
                     shows = "another value" if name == SECRET and name in seen else repr(seen.get(name))
                     wanted = "its value" if name == SECRET else repr(value)
                     yield f"rank {rank} gets {shows} in {name}, expected {wanted}"
-            if "LLMBX_CHECK_UNSET" in seen:
+            if "DRIVEN_UNSET" in seen:
                 yield f"rank {rank} gets a variable that is not set where llmbx runs: it must stay unset"
             if f"driven rank {rank}\n" not in self.log():
                 yield f"what rank {rank} prints is not in {log_name(self.spec)}"

@@ -78,14 +78,14 @@ LAUNCHERS: dict[str, tuple[Change, str]] = {
     ),
     "drops the environment": (
         ("script.batch_name(spec), run_dir)", 'script.batch_name(spec), run_dir, {"PATH": "/usr/bin:/bin"})'),
-        "rank 0 gets None in LLMBX_CHECK_TOKEN, expected its value",
+        "rank 0 gets None in DRIVEN_TOKEN, expected its value",
     ),
     "drops the run's variables": (
         ("script.rank_function(spec,", "script.rank_function(spec.replace(env={}),"),
-        "gets None in LLMBX_CHECK_RUN",
+        "gets None in DRIVEN_RUN",
     ),
     "writes a secret into the script": (
-        ("            RUN,\n", '            RUN,\n            "# " + __import__("os").environ["LLMBX_CHECK_TOKEN"],\n'),
+        ("            RUN,\n", '            RUN,\n            "# " + __import__("os").environ["DRIVEN_TOKEN"],\n'),
         "the value of a secret is in the script",
     ),
     "says that all goes well": ((STATUS, f"found = {STATUS[7:]}\n        return found.replace(exit_code=0)"),
@@ -162,13 +162,13 @@ def wrapped(*argv: str) -> Change:
 
 RUNTIMES: dict[str, tuple[Change, str]] = {
     "starts nothing": (wrapped("/bin/false"), "the program did not start"),
-    "drops the environment": (wrapped("/usr/bin/env", "-i"), "gets None in LLMBX_CHECK_TOKEN, expected its value"),
+    "drops the environment": (wrapped("/usr/bin/env", "-i"), "gets None in DRIVEN_TOKEN, expected its value"),
     "swallows the exit code": (wrapped("/bin/sh", "-c", '"$@" || exit 0', "sh"), "ended with exit code 0, expected"),
-    "splits words": (wrapped("/bin/sh", "-c", 'exec env LLMBX_CHECK_RUN="$(echo $LLMBX_CHECK_RUN)" "$@"', "sh"),
-                     "in LLMBX_CHECK_RUN, expected 'two words"),
-    "sets what is not set": (wrapped("/usr/bin/env", "LLMBX_CHECK_UNSET="), "it must stay unset"),
+    "splits words": (wrapped("/bin/sh", "-c", 'exec env DRIVEN_RUN="$(echo $DRIVEN_RUN)" "$@"', "sh"),
+                     "in DRIVEN_RUN, expected 'two words"),
+    "sets what is not set": (wrapped("/usr/bin/env", "DRIVEN_UNSET="), "it must stay unset"),
     "passes a secret by value": (
-        ('f"VIRTUAL_ENV={image.path}"', 'f"LLMBX_CHECK_TOKEN={os.environ[\'LLMBX_CHECK_TOKEN\']}"'),
+        ('f"VIRTUAL_ENV={image.path}"', 'f"DRIVEN_TOKEN={os.environ[\'DRIVEN_TOKEN\']}"'),
         "the value of a secret is in the wrapping",
     ),
     "has no Python": (('python=f"{folder}/bin/python3"', 'python=f"{folder}/nowhere"'), "does not run"),
