@@ -70,7 +70,8 @@ JSON = {
     "image list": "An array of images with their state.",
     "image verify": "An array with the outcome for each image.",
     "catalog diff": "An array of configurations with their differences from upstream's.",
-    "plugins check": "The outcome of each check.",
+    "plugins check": "By plugin, an array with the outcome of each check: `check`, `status` (`ok`, `failed`, "
+    "`not applicable`, `not checked`), `details`.",
 }
 """What a command prints with `--format json`, by its name."""
 
