@@ -254,3 +254,30 @@ def test_a_permitted_difference_needs_a_reason(check: Checked) -> None:
 
     (found,) = check(expect_configuration=expect_configuration, configuration_program=configuration_program)
     assert "expect_configuration: the permitted difference in log.dir has no reason" in found
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda phase, prefix: phase.replace(prefixes=(prefix,)), "the prefix of another profiler is gone"),
+        (lambda phase, prefix: phase.replace(prefixes=(*phase.prefixes, prefix, prefix)), "time -v is there 2 times"),
+        (
+            lambda phase, prefix: phase.replace(argv=("time", *phase.argv)),
+            "argv is time python3 train.py; it must stay",
+        ),
+        (lambda phase, prefix: phase.replace(env={}), "the variable KEPT is gone"),
+    ],
+)
+def test_a_profiler_that_changes_what_others_put_into_the_launch(change: Any, says: str, check: Checked) -> None:
+    @hookimpl
+    def wrap_command(spec: RunSpec, launch: Launch) -> Launch:
+        phases = tuple(change(phase, Prefix(argv=("time", "-v"))) for phase in launch.phases)
+        return launch.replace(phases=phases)
+
+    (problem,) = check(base=None, wrap_command=wrap_command)
+    assert says in problem
+
+
+def test_a_parser_that_loses_a_step(check: Checked) -> None:
+    lines = "".join(f"toy step {n}/9 time 0.100000 loss 2.500000\n" for n in range(1, 10) if n != 5)
+    assert check(lines) == ["the parser finds steps 1 to 9 without 5"]
