@@ -24,19 +24,24 @@ def drive_launcher(launcher: Launcher, spec: RunSpec, place: Place) -> list[Foun
     """Return what each part of the drive found. Each job ends by itself after two minutes."""
     if why_not := launcher.available():
         return [("not checked", [f"it cannot be used here: {why_not}"])]
-    drive = Drive(launcher, spec, place)
-    scenarios = {"run": drive.run, "fail": drive.fail, "cancel": drive.cancel}
+    drive, problems = Drive(launcher, spec, place), list[str]()
     try:
-        problems = [f"{text}" for _, text in parts(scenarios)]
+        for _, text in parts({"run": drive.run, "fail": drive.fail, "cancel": drive.cancel}):
+            problems.append(text)
+    except Waits as waits:
+        return [("failed", problems)] if problems else [("not checked", [str(waits)])]
     finally:
         place.close()
+    if problems:
+        return [("failed", problems)]
     done = "a job runs and is found again, fails with its exit code, is cancelled"
-    found: list[Found] = (
-        [("failed", problems)] if problems else [("ok", [f"{done}{', waits' if drive.waited else ''}"])]
-    )
-    if not problems and drive.not_waited and not launcher.attended:
-        found.append(("not checked", [f"a job that waits: {drive.not_waited}"]))
-    return found
+    if not drive.not_waited or launcher.attended:
+        return [("ok", [f"{done}{', waits' if drive.waited else ''}"])]
+    return [("ok", [done]), ("not checked", [f"a job that waits: {drive.not_waited}"])]
+
+
+class Waits(Exception):
+    """The scheduler starts no job now; the message says for how long it was waited."""
 
 
 class Drive:
@@ -57,8 +62,9 @@ class Drive:
             raise Fault(f"submit returned a job of the launcher '{driven.job.launcher}': llmbx asks that one for it")
         if not driven.job.job_id:
             raise Fault("submit returned a job without an id")
-        driven.wait("no rank has started", lambda: driven.has("started", 1))
         yield from ill_typed(driven.status(), JobStatus, "status")
+        if not driven.comes(lambda: driven.has("started", 1)):
+            yield from self._never_starts(driven)
         driven.wait("status does not say 'running', although a rank runs,", lambda: driven.status().state == "running")
         yield from self.again(driven)
         self.launcher.dump_stacks(driven.job, driven.folder)
@@ -112,7 +118,19 @@ class Drive:
             self.not_waited = "a second job starts at once, beside the first"
             driven.ended("the second job has not ended")
             return
-        self.waited = True
+        yield from self._cancel_pending(driven)
+        self.waited = not driven.has("started", 1)
+        self.not_waited = "" if self.waited else "a second job starts soon, beside the first"
+
+    def _never_starts(self, driven: Driven) -> Iterator[str]:
+        """A job that waits for too long can at least be cancelled. Raises `Waits`, or `Fault` if it does not wait."""
+        status = driven.status()
+        if status.state != "pending":
+            raise Fault(f"no rank has started; the job's status is {shown(status)}{driven.last_line()}")
+        yield from self._cancel_pending(driven)
+        raise Waits(f"no job could be driven: the first one waited for {self.place.patience_s:g} s ({status.reason})")
+
+    def _cancel_pending(self, driven: Driven) -> Iterator[str]:
         assert driven.job is not None
         getattr(self.launcher, "cancel_pending", self.launcher.cancel)(driven.job, driven.folder)
         gone: list[JobStatus] = []
@@ -122,7 +140,7 @@ class Drive:
             return gone[-1].state not in ("pending", "running")
 
         driven.wait("a job that waits is still there, although it was cancelled,", over)
-        if gone[-1].state == "lost" or gone[-1].exit_code == 0:
+        if not driven.has("started", 1) and (gone[-1].state == "lost" or gone[-1].exit_code == 0):
             yield f"status says {shown(gone[-1])} of a job that was cancelled while it waited, expected 'ended'"
 
     def _start(self, name: str, *does: str) -> Driven:

@@ -74,7 +74,7 @@ PREPARED = "return self.plan(request, install)"
 LAUNCHERS: dict[str, tuple[Change, str]] = {
     "submits nothing": (
         ("process = detached.start(path, run_dir / script.batch_name(spec), run_dir)", 'process = "4194301-1"'),
-        "no rank has started after",
+        "no rank has started; the job's status is 'lost'",
     ),
     "drops the environment": (
         ("script.batch_name(spec), run_dir)", 'script.batch_name(spec), run_dir, {"PATH": "/usr/bin:/bin"})'),
@@ -143,6 +143,31 @@ def test_a_launcher_that_keeps_its_jobs_in_memory(module: Module, tmp_path: Path
 def test_a_launcher_that_cannot_be_used_here_is_not_checked(module: Module, tmp_path: Path) -> None:
     change = ("        return None\n", '        return "no such scheduler"\n')
     assert launch(module, tmp_path, change) == [("not checked", ["it cannot be used here: no such scheduler"])]
+
+
+def waiting(*changes: Change) -> tuple[Change, ...]:
+    """A launcher whose jobs stay in its queue."""
+    start = "process = detached.start(path, run_dir / script.batch_name(spec), run_dir)"
+    pending = "import llmbx.api\n        return llmbx.api.JobStatus(state='pending', reason='all slots are taken')"
+    return ((start, 'process = "1-1"'), (STATUS, pending), *changes)
+
+
+def test_a_job_that_never_starts_is_cancelled_and_the_rest_is_not_checked(module: Module, tmp_path: Path) -> None:
+    ended = "state='ended', verdict='cancelled') if GONE else llmbx.api.JobStatus(state='pending'"
+    changes = waiting(
+        ("state='pending'", ended), ("RUN = ", "GONE = []\n\nRUN = "),
+        ("detached.stop(job.job_id, run_dir)", "GONE.append(job)"),
+    )  # fmt: skip
+    (launcher,) = module("launcher", *changes).register_launchers()
+    found = drive_launcher(launcher, sample_spec(launcher="mine"), place(tmp_path, 0.5))
+    assert found == [("not checked", ["no job could be driven: the first one waited for 0.5 s (all slots are taken)"])]
+
+
+def test_a_job_that_never_starts_and_cannot_be_cancelled(module: Module, tmp_path: Path) -> None:
+    changes = waiting(("        detached.stop(job.job_id, run_dir)", "        pass"))
+    (launcher,) = module("launcher", *changes).register_launchers()
+    found = problems(drive_launcher(launcher, sample_spec(launcher="mine"), place(tmp_path, 0.5)))
+    assert "a job that waits is still there, although it was cancelled," in found
 
 
 def run(module: Module, folder: Path, *changes: Change, image: str | None = None) -> list[Found]:
