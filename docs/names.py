@@ -18,6 +18,9 @@ HERE = Path(__file__).parent
 ELSEWHERE = ("values.md", "tools.md", "hooks.md")
 """Pages that explain names under a heading of their own."""
 
+OF_SECRETS = ("find_secrets", "secret_fields", "secret_shapes")
+"""Modules of `llmbx.entry` that `llmbx.entry.secrets` consists of: programs of a rank call that one."""
+
 Definition = ast.ClassDef | ast.FunctionDef | ast.Assign | ast.AnnAssign
 
 INTRO = """# Public names
@@ -56,12 +59,14 @@ def _api(known: dict[str, str]) -> Iterator[str]:
 
 
 def _entry() -> Iterator[str]:
-    for file in sorted((CORE / "entry").glob("[a-z]*.py")):
+    for file in (path for path in sorted((CORE / "entry").glob("[a-z]*.py")) if path.stem not in OF_SECRETS):
         tree = ast.parse(file.read_text())
         yield f"### `llmbx.entry.{file.stem}`"
         yield prose(ast.get_docstring(tree) or "")
         for name in _public(tree):
-            yield from explained(name, file, name, f"{file.stem}.{name}")
+            node, text, _ = _definition(file, name)
+            if text or isinstance(node, ast.ClassDef | ast.FunctionDef):  # other constants are the module's own
+                yield from explained(name, file, name, f"{file.stem}.{name}")
 
 
 def _testing() -> Iterator[str]:

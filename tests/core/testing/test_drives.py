@@ -197,7 +197,7 @@ RUNTIMES: dict[str, tuple[Change, str]] = {
         "the value of a secret is in the wrapping",
     ),
     "has no Python": (('python=f"{folder}/bin/python3"', 'python=f"{folder}/nowhere"'), "does not run"),
-    "shares what it mounts": (("    shares_host_files = True\n", ""),
+    "shares what it mounts": (("shares_host_files = True", "shares_host_files = False"),
                               "a read-only folder of launch.mounts can be written"),
     "plans another image": ((PREPARED, f'{PREPARED}.replace(reference="other")'), "plan names the image"),
     "needs the network": (("        if why_not := self.available():\n            raise",
@@ -213,7 +213,7 @@ def test_a_faulty_runtime(fault: str, module: Module, tmp_path: Path) -> None:
 
 
 def test_a_runtime_of_images_needs_one_and_refuses_one_that_is_missing(module: Module, tmp_path: Path) -> None:
-    of_images = ("    shares_host_files = True\n", "    shares_host_files = True\n    uses_image = True\n")
+    of_images = ("    # uses_image = True", "    uses_image = True")
     ((status, (says,)),) = run(module, tmp_path, of_images)
     assert status == "not checked" and "--image" in says
     found = problems(run(module, tmp_path / "image", of_images, image="registry.example/python:3.12"))
