@@ -15,6 +15,7 @@ from ..catalog.scales import ANY
 from ..codec import decode
 from ..entry import operations
 from ..model import Flops, RunSpec, Value, Workload
+from ..model.settings import fields
 from ..plugins.manager import Plugins
 from .flops import Counted, compare
 from .framework import smallest_scale
@@ -103,7 +104,7 @@ class Minis:
         spec = mini.spec
         key = (spec.workload, spec.dtype, spec.recipe)
         if key not in self._runs:
-            self._runs[key] = _train(spec)
+            self._runs[key] = _train(spec, self._plugins)
         return self._runs[key]
 
     def _trained(self, mini: Mini) -> Found:
@@ -141,13 +142,19 @@ def _problems(result: dict[str, Any], numbers: Sequence[int]) -> Iterator[str]:
         yield gap
 
 
-def _train(spec: RunSpec) -> Trained:
+def _train(spec: RunSpec, plugins: Plugins) -> Trained:
     """Train the mini with the command that a user types."""
     with tempfile.TemporaryDirectory(prefix="llmbx-check-") as folder:
         place = Isolated(Path(folder) / "llmbx").make()
         arguments = ("run", spec.workload, "--plugin", spec.plugin, "--size", spec.size, "--dtype", spec.dtype,
                      "--recipe", spec.recipe, "--gpus", str(spec.gpus), "--format", "json")  # fmt: skip
-        done = command(place, *arguments, "--env", f"{operations.VARIABLE}=1", env=_pip_settings())
+        done = command(
+            place,
+            *arguments,
+            "--env",
+            f"{operations.VARIABLE}=1",
+            env={**_pip_settings(), **_runtime_settings(plugins)},
+        )
         result = json.loads(done.stdout) if done.stdout.startswith("{") else None
         if done.folder is None:
             return Trained(done.exit_code, done.stderr, result)
@@ -163,6 +170,13 @@ def _pip_settings() -> dict[str, str]:
     caches = {"PIP_CACHE_DIR": home / ".cache/pip", "UV_CACHE_DIR": home / ".cache/uv"}
     found = {name: str(path) for name, path in files.items() if path.is_file()}
     return {**found, **{name: str(path) for name, path in caches.items()}, **_of_user(*files, *caches)}
+
+
+def _runtime_settings(plugins: Plugins) -> dict[str, str]:
+    """The user's variables for the plugins of runtimes, which say how environments and images are made."""
+    owners = {getattr(runtime, "plugin", "") for runtime in plugins.runtimes().values()}
+    kinds = (kind for name, kind in plugins.settings.items() if name in owners)
+    return _of_user(*(name for kind in kinds for field in fields(kind) for name in field.option.variables))
 
 
 def _of_user(*names: str) -> dict[str, str]:
