@@ -9,7 +9,6 @@ import msgspec
 
 from ..errors import LlmbxError
 from ..model import Job, JobStatus, RunSpec, Value
-from ..plugins.isolation import stdout_to_stderr
 from ..plugins.manager import load
 
 
@@ -34,11 +33,10 @@ def main() -> None:
     question = msgspec.json.decode(sys.stdin.buffer.read(), type=Again)
     folder = Path(question.folder)
     try:
-        with stdout_to_stderr():
-            launcher = load().launcher(question.launcher)
-            launcher.watch([question.job])
-            status = launcher.status(question.job, folder)
-            found = launcher.find({folder: question.spec}).get(folder)
+        launcher = load().launcher(question.launcher)  # what a plugin prints goes to standard error
+        launcher.watch([question.job])
+        status = launcher.status(question.job, folder)
+        found = launcher.find({folder: question.spec}).get(folder)
     except LlmbxError as error:
         sys.exit(str(error))
     sys.stdout.buffer.write(msgspec.json.encode(Answer(status=status, found=found)))
