@@ -30,7 +30,9 @@ class RunFile(Value, frozen=True):
     """
 
     folder: Path
+    """The run folder."""
     file: str
+    """The name of the file in it."""
 
     def __str__(self) -> str:
         return str(self.path)
@@ -110,6 +112,7 @@ class RunFolder(Value, frozen=True):
     """A run folder or sweep folder, whose files are read, and written by its owner, through this door."""
 
     path: Path
+    """Where it is."""
 
     @property
     def owner_id(self) -> int | None:
