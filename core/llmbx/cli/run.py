@@ -239,7 +239,13 @@ def _again(source: str, workspace: Workspace) -> RunSpec:
 
 
 def _accepting(run: Run) -> Run:
-    """The run with --accept-image-change in its specification, if the option is set."""
+    """The run with --accept-image-change in its specification, if the option is set.
+
+    Raises `UsageError` for the run of another user without --force: its record may have been written for this purpose.
+    """
+    if run.files.owner_id not in (os.geteuid(), 0) and not click.get_current_context().params["force"]:
+        what = "its setup lines, environment and mounts would be used with your rights"
+        raise UsageError(f"{run.record.name} belongs to {run.files.owner}: {what}; read its run.json, then add --force")
     spec, accepted = run.record.spec, click.get_current_context().params["accept_image_change"]
     changed: Run = run.replace(
         record=run.record.replace(spec=spec.replace(accept_image_change=spec.accept_image_change or accepted))

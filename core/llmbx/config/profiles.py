@@ -80,8 +80,17 @@ def project_folders(environ: Mapping[str, str], cwd: Path) -> Iterator[Path]:
     home = os.path.realpath(environ["HOME"]) if environ.get("HOME") else None
     for folder in (cwd, *cwd.parents):
         yield folder
-        if (folder / ".git").exists() or os.path.realpath(folder) == home:
+        if _is_repository(folder) or os.path.realpath(folder) == home:
             return
+
+
+def _is_repository(folder: Path) -> bool:
+    """Whether the folder has a `.git` of the user or root: a stranger's must not end the search."""
+    try:
+        found = (folder / ".git").lstat()
+    except OSError:
+        return False
+    return found.st_uid in (os.geteuid(), 0)
 
 
 class Files(Value, frozen=True):

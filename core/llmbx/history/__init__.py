@@ -16,6 +16,7 @@ from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError, did_you_mean
 from ..model import Scalar, Value
 from ..record.folder import Run, current_user, read_run
+from . import foreign_tags
 from .columns import COLUMNS, Entry
 from .index import clear, use_index
 from .query import Selection, check_measures, count, documents, folders, rows
@@ -162,13 +163,14 @@ def find_run(install: Install, text: str) -> Run:
     """The run with this short id or run id, a unique prefix of one, its folder, or its scheduler's job id.
 
     "last" is the newest of this user, "last~2" the second before it, `@NAME` or `tag:NAME` the newest run with this
-    tag. Raises `UsageError` if no run or several match.
+    tag. This user's runs come before those of others, who can give a run any name and tag. Raises `UsageError` if no
+    run or several match.
     """
     folder = Path(text)
     with contextlib.suppress(ValueError):  # a name that no file system takes
         if os.path.lexists(folder / RECORD):  # `read_run` says why it cannot be read
             return read_run(folder)
-    found = with_index(install, lambda db: _named(db, text)) or _of_earlier_job(install, text)
+    found = with_index(install, lambda db: _named(db, install, text)) or _of_earlier_job(install, text)
     if not found:
         raise UsageError(f"no run '{text}'{with_index(install, lambda db: _hint(db, install, text))}")
     if len(found) > 1:
@@ -198,20 +200,28 @@ def complete(install: Install, begun: str, limit: int = 50) -> list[tuple[str, s
     return with_index(install, work) if begun.isalnum() or not begun else []
 
 
-def _named(db: sqlite3.Connection, text: str) -> list[str]:
+def _named(db: sqlite3.Connection, install: Install, text: str) -> list[str]:
     """The folders of the matching runs, newest first."""
     if back := _LAST.fullmatch(text):
         before = int(back["before"] or 0)
         return folders(db, Selection(own=current_user(), limit=before + 1))[before:]
     if (tag := tag_named(text)) is not None:
-        return folders(db, Selection(tags=(tag,), limit=1))
-    exact = 'SELECT folder FROM runs WHERE "id" = ?1 OR "run_id" = ?1 OR "job_id" = ?1 ORDER BY "created" DESC'
-    found = db.execute(exact, (text,)).fetchall()
+        return _tagged(db, install, tag)
+    query = 'SELECT folder, "user" FROM runs WHERE {} ORDER BY "created" DESC'
+    found = db.execute(query.format('"id" = ?1 OR "run_id" = ?1 OR "job_id" = ?1'), (text,)).fetchall()
     for name in ("id", "run_id") if len(text) >= SHORTEST_PREFIX else ("run_id",):
         begins = f'"{name}" >= ?1 AND "{name}" < ?1 || char(1114111)'
         if text and not found:
-            found = db.execute(f'SELECT folder FROM runs WHERE {begins} ORDER BY "created" DESC', (text,)).fetchall()
-    return [folder for (folder,) in found]
+            found = db.execute(query.format(begins), (text,)).fetchall()
+    own = [folder for folder, user in found if user == current_user()]
+    return own or [folder for folder, _ in found]
+
+
+def _tagged(db: sqlite3.Connection, install: Install, tag: str) -> list[str]:
+    """The folder of the newest run that this user tagged, else of the newest with the tag; empty without one."""
+    own = folders(db, Selection(tags=(tag,), own=current_user(), limit=1))
+    tagged = [] if own else folders(db, Selection(tags=(tag,)))
+    return own or [folder for folder in tagged if tag in foreign_tags.of(install.path / folder)][:1] or tagged[:1]
 
 
 def _both_names(install: Install, folder: str) -> str:

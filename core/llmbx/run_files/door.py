@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..files import user_name
 
-LARGEST_RECORD = 64 << 20
+LARGEST_RECORD = 16 << 20
 """Maximum size in bytes of a record (run.json, result.json …); larger files are rejected without being read."""
 
 LARGEST_HOLE = 4 << 30

@@ -43,7 +43,7 @@ class HostRuntime:
         if reason := self.available():
             raise InfraError(f"runtime host: {reason}")
         python = shutil.which(self.plan(request, install).python) or ""
-        argv = [python, "-c", "import sys; print(sys.version.split()[0])"]
+        argv = [python, "-I", "-c", "import sys; print(sys.version.split()[0])"]  # nothing of the working folder
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or ["no error message"]

@@ -150,7 +150,7 @@ def _import(subject: Subject) -> Found:
 def _imported(name: str) -> tuple[float, dict[str, float]]:
     """Seconds until the plugin is loaded, and the other packages that it imports and that take long."""
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", PROBE, name], capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-X", "importtime", "-c", PROBE, name], capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise LlmbxError(f"it cannot be imported: {done.stderr.strip().splitlines()[-1]}")

@@ -151,9 +151,11 @@ class Drive:
         assert driven.job is not None
         question = Again(launcher=self.launcher.name, job=driven.job, spec=driven.spec, folder=str(driven.folder))
         done = subprocess.run(
-            [sys.executable, "-m", f"{__package__}.again"], input=msgspec.json.encode(question), capture_output=True,
+            [sys.executable, "-P", "-m", f"{__package__}.again"],
+            input=msgspec.json.encode(question),
+            capture_output=True,
             check=False,
-        )  # fmt: skip
+        )
         if done.returncode:
             last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no error message"])[-1]
             raise Fault(f"another process cannot find the job: {last}")

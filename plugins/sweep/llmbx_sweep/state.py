@@ -10,6 +10,7 @@ from pathlib import Path
 from llmbx.api import Launcher, LlmbxError, Result, RunFolder, Unreachable
 from llmbx.api.verbs import RECORD, Install, Run, records, recovery
 
+from . import store
 from .cells import Cell
 from .store import Sweep
 
@@ -107,12 +108,16 @@ def is_final(result: Result, launcher: Launcher, retry_failed: bool) -> bool:
 
 
 def runs_of(install: Install, sweep: Sweep) -> list[Run]:
-    """The runs of the sweep, oldest first, from the experiment folders of its cells."""
-    found = []
+    """The runs of the sweep, oldest first, from the experiment folders of its cells.
+
+    A run in another user's folder is none of them, whatever its record says.
+    """
+    owner, found = RunFolder(path=store.folder(install, sweep)).owner_id, []
     for base in sorted({_base(install, cell) for cell in sweep.cells}):
         for folder in base.glob("*/*"):
             try:
-                if sweep.sweep_id.encode() not in RunFolder(path=folder).read(RECORD):
+                place = RunFolder(path=folder)
+                if place.owner_id != owner or sweep.sweep_id.encode() not in place.read(RECORD):
                     continue  # another run of the same configuration: decoding it takes ten times as long
                 run = records.read_run(folder)
             except (LlmbxError, OSError):

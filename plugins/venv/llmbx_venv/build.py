@@ -19,7 +19,7 @@ from llmbx.api import Environment, InfraError, Progress, UsageError, Value, chil
 from . import cuda_fallback, needs, sizes, store, verified
 from .interpreters import Interpreter
 from .pip_progress import PipProgress, complete_packages
-from .pip_tool import configured_options, explain_failure, pip_command, pip_environment, without_network
+from .pip_tool import NOT_FROM_HERE, configured_options, explain_failure, pip_command, pip_environment, without_network
 from .settings import INSTALLER, VenvSettings
 from .uv_tool import UvProgress, added, uv_arguments, uv_command, uv_environment
 
@@ -310,7 +310,7 @@ class _Builder:
         # The first run imports the same modules, so their bytecode is written even if the user's shell disables that.
         env = {**pip_environment(os.environ, self.temporary), "PYTHONDONTWRITEBYTECODE": ""}
         output: list[str] = []
-        argv = [str(self.paths.python), "-c", self.environment.check]
+        argv = [str(self.paths.python), *NOT_FROM_HERE, "-c", self.environment.check]
         if children.follow(argv, env, self.temporary, output.append) != 0:
             last = next((line.strip() for line in reversed(output) if line.strip()), "no error output")
             raise InfraError(f"environment {self.paths.label} was installed but its check failed: {last}")

@@ -36,6 +36,10 @@ _SOURCES = ("index-url", "extra-index-url", "find-links", "no-index")
 _CONNECTION = ("cert", "trusted-host", "proxy")
 
 
+NOT_FROM_HERE = ("-P",)
+"""Option of Python 3.11 and newer: nothing is imported from the working folder, which may be a stranger's."""
+
+
 def pip_command(venv_python: str) -> list[str]:
     """The argv prefix of a pip that installs into the environment of `venv_python`, which contains no pip itself.
 
@@ -44,11 +48,11 @@ def pip_command(venv_python: str) -> list[str]:
     """
     needed = _oldest_pip(venv_python)
     if importlib.util.find_spec("pip") and _numbers(importlib.metadata.version("pip")) >= needed:
-        return [sys.executable, "-m", "pip", "--python", venv_python]
+        return [sys.executable, *NOT_FROM_HERE, "-m", "pip", "--python", venv_python]
     base = str(Path(venv_python).resolve())
     uv = uv_command({"PATH": os.environ.get("PATH", "")}) or "uv"
-    wheels = [[base, f"{wheel}/pip"] for wheel in _output([base, "-c", _BUNDLED]).splitlines()]
-    for pip in ([base, "-m", "pip"], *wheels, [uv, "tool", "run", "--python", base, "pip"]):
+    wheels = [[base, f"{wheel}/pip"] for wheel in _output([base, *NOT_FROM_HERE, "-c", _BUNDLED]).splitlines()]
+    for pip in ([base, *NOT_FROM_HERE, "-m", "pip"], *wheels, [uv, "tool", "run", "--python", base, "pip"]):
         output = _output([*pip, "--version"]).split()
         if len(output) > 1 and _numbers(output[1]) >= needed:
             return [*pip, "--python", venv_python]
@@ -120,7 +124,7 @@ def network_problem(text: str) -> str | None:
 
 def _oldest_pip(python: str) -> tuple[int, ...]:
     """The minimum version of pip for this interpreter. With `--python`, pip's code runs in that interpreter."""
-    version = _numbers(_output([python, "-c", "import platform; print(platform.python_version())"]))
+    version = _numbers(_output([python, *NOT_FROM_HERE, "-c", "import platform; print(platform.python_version())"]))
     return max((pip for minor, pip in _OLDEST.items() if version >= minor), default=_OLDEST[()])
 
 

@@ -100,13 +100,16 @@ class VenvRuntime:
         import tempfile
 
         with tempfile.TemporaryDirectory(prefix="llmbx-venv-") as folder:
-            for argv in ([sys.executable, "-m", "venv", "--without-pip", folder], [f"{folder}/bin/python", "-c", ""]):
+            for argv in (
+                [sys.executable, "-I", "-m", "venv", "--without-pip", folder],
+                [f"{folder}/bin/python", "-I", "-c", ""],
+            ):
                 done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
                 if done.returncode != 0:
                     output = (done.stderr or done.stdout).strip().splitlines() or ["no error output"]
                     return Finding(
                         rule="runtime venv",
-                        problem=f"{' '.join(argv[:3])} failed: {output[-1]}",
+                        problem=f"{' '.join(argv[:4])} failed: {output[-1]}",
                         fix="install Python's venv module (Debian and Ubuntu: apt install python3-venv)",
                     )
         return None

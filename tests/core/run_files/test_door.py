@@ -123,7 +123,7 @@ def test_a_record_beyond_the_limit_is_refused_without_being_read(folder: RunFold
     with path.open("wb") as file:
         file.truncate(1 << 31)  # a sparse file: 2 GiB that take no space
     tracemalloc.start()
-    with pytest.raises(OSError, match="it is larger than 64 MiB"):
+    with pytest.raises(OSError, match="it is larger than 16 MiB"):
         folder.read("run.json")
     assert tracemalloc.get_traced_memory()[1] < 4 * LARGEST_RECORD
     tracemalloc.stop()

@@ -58,7 +58,7 @@ def test_a_pip_too_old_for_the_environments_python_is_passed_over(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(importlib.metadata, "version", lambda name: pip)
     program = tmp_path / "python"
-    program.write_text(f'#!/bin/sh\ncase "$1" in -c) echo {python};; *) echo pip 99.0 from here;; esac\n')
+    program.write_text(f'#!/bin/sh\ncase "$2" in -c) echo {python};; *) echo pip 99.0 from here;; esac\n')
     program.chmod(0o755)
     command = pip_tool.pip_command(str(program))
     assert command[0] == (sys.executable if own else str(program))
@@ -66,7 +66,7 @@ def test_a_pip_too_old_for_the_environments_python_is_passed_over(
 
 @pytest.mark.parametrize(
     ("works", "used"),
-    [("-m pip", "{base} -m pip"), ("/w/pip-24.0.whl/pip", "{base} /w/pip-24.0.whl/pip"),
+    [("-m pip", "{base} -P -m pip"), ("/w/pip-24.0.whl/pip", "{base} /w/pip-24.0.whl/pip"),
      ("tool run", "{uv} tool run --python {base} pip")],
 )  # fmt: skip
 def test_without_a_pip_of_its_own_llmbx_finds_one_and_installs_none(
@@ -90,7 +90,7 @@ def test_without_a_pip_of_its_own_llmbx_finds_one_and_installs_none(
 def test_the_wheel_that_an_interpreter_has_is_a_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     base = tmp_path / "base"
-    base.write_text(f'#!/bin/sh\n[ "$1" != -m ] || exit 1\nexec {Path(sys.executable).resolve()} "$@"\n')
+    base.write_text(f'#!/bin/sh\n[ "$2" != -m ] || exit 1\nexec {Path(sys.executable).resolve()} "$@"\n')
     base.chmod(0o755)
     command = pip_tool.pip_command(str(base))
     assert command[1].endswith("-none-any.whl/pip") and command[2:] == ["--python", str(base)]

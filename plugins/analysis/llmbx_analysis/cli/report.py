@@ -122,11 +122,11 @@ def _row(report: Report, cell: Cell, index: int) -> dict[str, object]:
     return dict(zip(SUMMARY, values, strict=True))
 
 
-def _default(cells: list[Cell]) -> Path | RunFile:
+def _default(cells: list[Cell]) -> RunFile:
     run = cells[0].newest.run
     if len(cells) == 1 and run.files.own and os.access(run.path, os.W_OK):
         return run.files.file("report.html")
-    return Path("llmbx-report.html")
+    return RunFile(folder=Path(), file="llmbx-report.html")  # in place of a link that has the name
 
 
 def _write_page(report: Report, path: Path | RunFile, format_: str) -> None:

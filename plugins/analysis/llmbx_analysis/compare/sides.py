@@ -25,7 +25,8 @@ def with_repeats(install: Install, named: Run, plugins: Plugins, policy: str | N
     if single or group is None:
         return [chosen]
     alike = history.select(install, history.Selection(equal={"group": (group,)}))
-    others = [run for run in alike if run.record.run_id != named.record.run_id]
+    owner = named.files.owner_id
+    others = [run for run in alike if run.record.run_id != named.record.run_id and run.files.owner_id == owner]
     return _oldest_first([chosen, *_valid(others, plugins, policy)])
 
 
@@ -34,11 +35,14 @@ def baseline(
 ) -> list[Measured]:
     """The newest valid run with this tag that is comparable with the runs `of`, and its repeats, oldest first.
 
-    Its repeats are the tagged runs with the same configuration, image and versions. The runs `of` are excluded. Raises
+    Its repeats are the tagged runs of the same user with the same configuration, image and versions. The runs `of` are
+    excluded. Runs of other users count only if the user of `of` has not used the tag: anyone can use any tag. Raises
     `UsageError` if no other run has the tag, `NotComparable` with the reasons if none of them is comparable.
     """
     own, spec = {run.record.run_id for run in of}, of[-1].spec
     tagged = [run for run in history.select(install, history.Selection(tags=(tag,))) if run.record.run_id not in own]
+    owner = of[-1].run.files.owner_id
+    tagged = [run for run in tagged if run.files.owner_id == owner] or tagged
     if not tagged and tag in history.known_tags(install):
         raise UsageError(f"--baseline {tag}: only {of[-1].record.run_id} and its repeats have this tag (see --single)")
     if not tagged:
@@ -51,7 +55,13 @@ def baseline(
     found = _valid(comparable, plugins, policy)
     if not found:
         raise NotComparable(f"--baseline {tag}: none of its {len(comparable)} runs has valid data")
-    return _oldest_first([run for run in found if same_setup(found[0].record, run.record)])
+    return _oldest_first(
+        [
+            run
+            for run in found
+            if same_setup(found[0].record, run.record) and run.run.files.owner_id == found[0].run.files.owner_id
+        ]
+    )
 
 
 def published(spec: RunSpec, workload: Workload) -> Reference:
