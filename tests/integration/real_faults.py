@@ -146,7 +146,7 @@ FAULTS: dict[str, RealFault] = {
     ),
     "no final configuration": RealFault("small faults", effect="not comparable", says="not verified"),
     "the final configuration of another run": RealFault("another configuration", "layers"),
-    "a result.json that the job wrote": RealFault("small faults", effect="warning", says="result.json of its own"),
+    "a result.json that the job wrote": RealFault("small faults", effect="warning", says="that llmbx did not write"),
     "times a hundred times as long as they were": RealFault("fast clock", "clock-short"),
     "times a twentieth of what they were": RealFault("slow clock", "clock-long"),
     "a step of 8 s": RealFault("small faults", effect="not stable", says="5 (8."),

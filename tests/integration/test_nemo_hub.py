@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from .test_nemo_versions import NEWEST, losses, newest_python
+from .test_nemo_versions import NEWEST, install, losses, newest_python
 
-__all__ = ["newest_python"]
+__all__ = ["install", "newest_python"]
 
 Llmbx = Callable[..., subprocess.CompletedProcess[str]]
 Proves = Callable[[str, object], None]

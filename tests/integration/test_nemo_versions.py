@@ -47,6 +47,16 @@ def newest_python(shared_install: Path) -> str:
 
 
 @pytest.fixture
+def install(tmp_path: Path, shared_install: Path) -> Path:
+    """An install of this test's own, with the shared environments."""
+    folder = tmp_path / "install"
+    folder.mkdir()
+    for built in ("venvs", "cache"):
+        (folder / built).symlink_to(shared_install / built)
+    return folder
+
+
+@pytest.fixture
 def train(llmbx: Llmbx, install: Path, nemo_python: str, shared_install: Path, request: pytest.FixtureRequest) -> Train:
     """`train("0.1.0rc3", "grok1", …)`: the folder of a completed run of four steps on that version."""
 

@@ -123,7 +123,7 @@ MISTAKES = {
     "parse nothing.out": "nothing.out: no such file or folder, and no run 'nothing.out';",
     "parse --window 9-1 .": "window '9-1': the first step is after the last; did you mean 1-9?",
     "parse --save .": "--save requires --window",
-    "parse /dev/null": "/dev/null: expected a regular file or a folder; save what it prints in a file first",
+    "parse /dev/null": "/dev/null: expected a file, a pipe or a folder",
     "report nothing": "no run 'nothing';",
     "report --format yaml": "--format 'yaml': expected table, markdown, csv or json",
     "compare": "compare takes two runs, or one with --baseline TAG or --reference; got 0",

@@ -91,7 +91,7 @@ def _field(kind: type[Settings], name: str, hint: Any) -> Field:
     found = str if choices and all(isinstance(one, str) for one in choices) else typing.get_origin(bare) or bare
     if found not in (bool, int, float, str, dict):
         raise TypeError(f"{kind.__name__}.{name}: expected a bool, int, float, str, Literal or dict, not {plain}")
-    default = f"--{kind.plugin}-{name.replace('_', '-')}"
+    default = f"--{kind.plugin}-{name}".replace("_", "-")
     spelling = default if option.name is None else option.name
     return Field(
         name=name, kind=found, option=option, spelling=spelling, choices=choices, optional=type(None) in members

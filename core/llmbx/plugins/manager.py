@@ -198,7 +198,10 @@ class Plugins:
     def framework(self, name: str) -> Framework:
         """Return the hooks of one framework. Raises `UsageError` for an unknown name."""
         if name not in self.frameworks():
-            raise UsageError(f"no framework plugin named '{name}'{did_you_mean(name, self.frameworks())}")
+            uninstalled = "if it is not installed, name its file or folder in LLMBX_PLUGINS"
+            raise UsageError(
+                f"no framework plugin named '{name}'{did_you_mean(name, self.frameworks())}; {uninstalled}"
+            )
         return Framework(self, name)
 
     def framework_at(self, path: str) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
@@ -126,10 +125,6 @@ def _flops(spec: RunSpec, framework: Framework) -> Iterator[str]:
     if flops is None:
         yield "compute_flops returned nothing"
         return
-    for name in ("full", "causal"):
-        value = getattr(flops, name)
-        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-            yield f"compute_flops: {name} is {value!r}, expected a number > 0"
     if not flops.formula:
         yield "compute_flops: formula is empty, expected its name"
 

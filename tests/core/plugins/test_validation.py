@@ -88,6 +88,8 @@ def test_every_hook_has_a_return_type(hook: str) -> None:
         ("wrap_command", LAUNCH.replace(phases=()), "returned a Launch without phases"),
         ("compute_flops", 6.0, "returned a float, expected a Flops"),
         ("compute_flops", Flops(full="1", causal=1.0, formula="x"), "full: expected a float, got a str"),
+        ("compute_flops", Flops(full=float("nan"), causal=1.0, formula="x"), "FLOPs, expected numbers above 0"),
+        ("compute_flops", Flops(full=1.0, causal=0.0, formula="x"), "returned 1 and 0 FLOPs, expected numbers above 0"),
         ("parse_log", 5, "returned an int, expected a LogParser: it has no feed, close"),
         ("parse_log", Grammar, "returned the class Grammar, expected a LogParser: this is the class"),
         ("analyze", FINDING, "returned a Finding, expected a list of Finding"),

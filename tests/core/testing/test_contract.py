@@ -146,10 +146,14 @@ def test_a_launch_that_differs_in_each_call(check: Checked) -> None:
 def test_invalid_flops(check: Checked) -> None:
     @hookimpl
     def compute_flops(spec: RunSpec) -> Flops:
-        return Flops(full=0.0, causal=float("nan"), formula="")
+        return Flops(full=1.0, causal=float("nan"), formula="")
 
-    found = " ".join(check(compute_flops=compute_flops))
-    assert "full is 0.0" in found and "causal is nan" in found and "formula is empty" in found
+    assert "compute_flops returned 1 and nan FLOPs" in " ".join(check(compute_flops=compute_flops))
+
+
+def test_a_formula_without_a_name(check: Checked) -> None:
+    compute_flops = hookimpl(lambda spec: Flops(full=1.0, causal=1.0, formula=""))
+    assert "formula is empty" in " ".join(check(compute_flops=compute_flops))
 
 
 class Careless:
