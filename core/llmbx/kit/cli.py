@@ -226,9 +226,9 @@ def enable(path: Path) -> None:
     PATH is a Python file with hooks, or the folder of a project whose pyproject.toml has [project.entry-points.llmbx].
     `--plugin PATH` uses it in one command.
     """
-    from ..plugins.local_sources import enabled, enabled_file, find
+    from ..plugins.local_sources import enabled, enabled_file, find, full_path
 
-    full = path.absolute()
+    full = Path(full_path(path))
     names = ", ".join(point.name for point in find(full))
     file, known = enabled_file(os.environ), enabled(os.environ)
     if str(full) not in known:
@@ -240,9 +240,9 @@ def enable(path: Path) -> None:
 @click.argument("path", type=click.Path(path_type=Path))
 def disable(path: Path) -> None:
     """Stop using a plugin that was enabled. PATH is that of `llmbx plugins enable`."""
-    from ..plugins.local_sources import enabled, enabled_file
+    from ..plugins.local_sources import enabled, enabled_file, full_path
 
-    full, known = str(path.absolute()), enabled(os.environ)
+    full, known = full_path(path), enabled(os.environ)
     if full not in known:
         raise UsageError(f"{path} is not enabled{did_you_mean(full, known)}")
     _write(enabled_file(os.environ), [one for one in known if one != full])

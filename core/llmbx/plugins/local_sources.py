@@ -73,8 +73,13 @@ def from_arguments(arguments: Sequence[str], environ: Mapping[str, str]) -> str 
     """
     pairs = zip(arguments, [*arguments[1:], ""], strict=False)
     given = [one.partition("=")[2] or after for one, after in pairs if one.partition("=")[0] == "--plugin"]
-    found = [str(Path(text).absolute()) for text in given if is_path(text)]
+    found = [full_path(text) for text in given if is_path(text)]
     return os.pathsep.join(dict.fromkeys([*found, *_named(environ)])) if found else None
+
+
+def full_path(path: Path | str) -> str:
+    """The one spelling of a path by which plugins are compared; links stay, as their names may be the plugin's."""
+    return os.path.abspath(path)  # noqa: PTH100 (`absolute` keeps `..`)
 
 
 def enabled_file(environ: Mapping[str, str]) -> Path:
@@ -102,7 +107,7 @@ def enabled(environ: Mapping[str, str]) -> list[str]:
 
 def paths(environ: Mapping[str, str]) -> list[str]:
     """The paths of all plugins that are not installed."""
-    return [*dict.fromkeys([*_named(environ), *enabled(environ)])]
+    return [*dict.fromkeys(map(full_path, [*_named(environ), *enabled(environ)]))]
 
 
 def points(path: str) -> list[importlib.metadata.EntryPoint]:
@@ -118,14 +123,19 @@ def find(path: Path) -> Iterator[LocalPoint]:
 
     The folder's `src`, or else the folder itself, is added to `sys.path`.
     """
+    try:
+        path.stat()
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file or folder") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
     if path.is_dir():
         yield from _of_project(path)
     elif path.suffix == ".py" and path.is_file():
         name = re.sub(r"\W+", "_", path.stem).strip("_").lower()
         yield _point(FilePoint, name, str(path), GROUPS[0], str(path))
     else:
-        problem = "expected a Python file or a project folder" if path.exists() else "no such file or folder"
-        raise UsageError(f"{path}: {problem}")
+        raise UsageError(f"{path}: expected a Python file or a project folder")
 
 
 def _of_project(folder: Path) -> Iterator[LocalPoint]:

@@ -1,5 +1,6 @@
-"""Create, write and read run folders. Folders are created exclusively, files written atomically; they are
-authoritative.
+"""Create, write and read run folders, which are the truth about runs.
+
+Folders are created exclusively, files written atomically.
 """
 
 from __future__ import annotations
