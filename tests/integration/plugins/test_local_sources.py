@@ -68,7 +68,7 @@ def test_a_file_is_a_plugin_too(llmbx: Command) -> None:
 def test_enabled_plugins_are_in_every_command_until_they_are_disabled(llmbx: Command, tmp_path: Path) -> None:
     assert "enabled lm" in llmbx("plugins", "enable", "lm").stdout
     assert "enabled watch" in llmbx("plugins", "enable", str(tmp_path / "watch.py")).stdout
-    assert llmbx("plugins", "enable", "lm").returncode == 0
+    assert llmbx("plugins", "enable", f"../{tmp_path.name}/lm").returncode == 0
     found = names(llmbx("plugins", "--format", "json"))
     assert (found["lm"], found["watch"], found["nemo"]) == ("ok", "ok", "ok")
     (tmp_path / "watch.py").write_text("1 / 0")
