@@ -50,6 +50,12 @@ def test_nothing_is_world_writable_and_the_index_is_private(home: Path) -> None:
     names = {path.name for path in written}
     assert {"run.json", "result.json", "exit.json", "rank-0.log", "sweep.json", "llmbx.toml", "run.sh"} <= names
     assert [str(path) for path, found in written.items() if found.st_mode & stat.S_IWOTH] == []
+    runs = [path.parent.parent for path in written if path.name in ("exit.json", "run.json")]
+    owned = {*runs, *(path.parent for path in written if path.name == "sweep.json")}
+    assert len(owned) == 5, "a run, that of the emitted script, two of a sweep, and the sweep"
+    inside = [path for path in written if not owned.isdisjoint((path, *path.parents))]
+    inside.append(home / "emitted/run.sh")
+    assert [str(path) for path in inside if written[path].st_mode & stat.S_IWGRP] == []
     for name in ("llmbx.toml", "plugins.txt"):  # else llmbx would not obey them
         (file,) = (path for path in written if path.name == name)
         assert not (written[file].st_mode | written[file.parent].st_mode) & stat.S_IWGRP, file

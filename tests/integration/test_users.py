@@ -111,8 +111,16 @@ def test_two_users_of_a_group_work_in_one_install(shared: Site) -> None:
     assert shared.llmbx(BOB, "jobs", "tag", bobs["run_id"], "better").returncode == 0
     assert shared.rows(BOB)[0]["tags"] == ["better"]
     assert shared.rows(ANN, "--user", str(BOB))[0]["tags"] == ["better", "good"]
-    private = [path for path in shared.install.rglob("*") if not path.stat().st_mode & 0o020]
-    assert private == []
+    found = {path: path.stat().st_mode for path in shared.install.rglob("*") if not path.is_symlink()}
+    runs = [path.parent for path in shared.install.glob("workloads/*/experiments/*/*/*")]
+    inside = {path for path in found for run in runs if path.is_relative_to(run)}
+    assert [path for path in inside if found[path] & 0o022] == [], "only its owner changes a run"
+    assert [path for path in found if path not in inside and not found[path] & 0o020] == [], "others run beside it"
+    assert len(runs) == 2 and len({run.parent for run in runs}) == 1
+    (folder,) = (path for path in inside if path.name == "run.json" and path.stat().st_uid == ANN)
+    refused = shared.popen(BOB, str(folder), command=["sh", "-c", ': >> "$1"', "sh"])
+    assert "Permission denied" in refused.communicate(timeout=PATIENCE_S)[1]
+    assert "fit_line" in shared.llmbx(BOB, "report", anns["run_id"]).stdout
 
 
 def test_what_one_user_left_unfinished_the_other_sees_and_does_not_record(shared: Site) -> None:

@@ -54,7 +54,7 @@ def preview(spec: RunSpec, workspace: Workspace, force: bool, emit_script: Path 
     spec = admit(spec, found, force)
     image, folder, rendered = plan(spec, context)
     if emit_script is not None:
-        write_atomic(emit_script, rendered.script, mode=0o777)
+        write_atomic(emit_script, rendered.script, mode=0o755)
         click.echo(f"wrote {emit_script}", err=True)
     else:
         text = as_json if format_ == "json" else as_text

@@ -56,7 +56,7 @@ class Install(Value, frozen=True):
             _ensure(Path(self.workload_root), self.workload_origin, self.workload_origin)
 
     def share(self) -> None:
-        """Let the group of a shared install write what this process and its jobs create in it.
+        """Let the group of a shared install write what this process creates in it, except for the files of runs.
 
         An install is shared if the folder of the runs is writable for its group: only then is the umask changed, which
         would deny it. New folders have the group of the install if its top folder has the setgid bit.

@@ -83,10 +83,11 @@ def head(title: str, run_dir: Path, spec: RunSpec, job_id: str, output: str = ""
     gets the output of the copy (empty: it stays where it is).
     """
     lines = [f"# {title}", "# This script does not need llmbx or any other file of the machine that rendered it."]
-    lines += ["set -u", "umask o-w # nothing that the run writes is world-writable", setting("run_dir", str(run_dir))]
+    lines += ["set -u", setting("run_dir", str(run_dir))]
     if planned(run_dir):
         into = f' >> "$folder/"{shlex.quote(output)} 2>&1' if output else ""
         lines.append(shell("claim.sh").replace("INTO", into).rstrip("\n"))
+    lines.append("umask go-w # only the owner of a run changes its files")
     lines += [setting("log", log_name(spec)), f"job_id={job_id}"]
     return "\n".join([*lines, 'mkdir -p "$run_dir" && cd "$run_dir" || exit 1'])
 
@@ -173,7 +174,7 @@ def folded(words: Sequence[str], width: int = 110) -> str:
 
 def setup(spec: RunSpec) -> list[str]:
     """Return the user's setup lines, run as in a login shell, where unset variables are not an error."""
-    lines = ["set +u", *spec.setup, "set -u", 'cd "$run_dir" || exit 1']
+    lines = ["set +u", *spec.setup, "set -u", "umask go-w", 'cd "$run_dir" || exit 1']
     return ["\n".join(lines)] if spec.setup else []
 
 

@@ -16,7 +16,7 @@ _HEAD = """\
 #!/bin/sh
 # Runs one rank of the phase "{role}": determines which rank it is and starts the program.
 cd "${{0%/*}}" || exit 1
-umask o-w # the program may run in a container with a umask of its own
+umask go-w # the program may run in a container with a umask of its own
 trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
 """
 

@@ -158,7 +158,7 @@ class Supervisor:
         if not released and not self.ended:
             say("llmbx has ended, stopping its run")
             try:  # noqa: SIM105
-                os.close(os.open(ORPHANED, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+                os.close(os.open(ORPHANED, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
             except OSError:  # a full disk: the cause is then "stopped by SIGTERM"
                 pass
         if not released:

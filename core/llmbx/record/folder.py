@@ -20,7 +20,7 @@ from ..errors import LlmbxError, UsageError
 from ..files import disk_errors
 from ..model import Expected, Finding, Image, Job, Owner, Result, RunSpec, Step, Value
 from ..model.run_folder import log_name
-from ..run_files import LONGEST_LINE, RunFile, RunFolder
+from ..run_files import FOLDER_MODE, LONGEST_LINE, RunFile, RunFolder
 from ..secrets import recorded, scrub
 from ..toml_file import NOT_JSON
 from . import short_ids
@@ -147,12 +147,12 @@ def claim_folder(install: Install, spec: RunSpec, now: Callable[[], float] = tim
         while True:
             run_id = f"{spec.experiment}_{stamp}"
             try:
-                (base / run_id).mkdir()
+                (base / run_id).mkdir(FOLDER_MODE)
             except FileExistsError:
                 stamp += 1
                 continue
             folder = base / run_id / spec.experiment
-            folder.mkdir()
+            folder.mkdir(FOLDER_MODE)
             return run_id, short_ids.claim(install, run_id, folder), folder
 
 

@@ -17,6 +17,7 @@ from typing import BinaryIO, Literal
 from ..files import disk_errors, user_name
 from ..model import Value
 from . import door, search
+from .door import FOLDER_MODE as FOLDER_MODE
 from .door import LARGEST_RECORD as LARGEST_RECORD
 
 LONGEST_LINE = 1 << 16
@@ -176,7 +177,7 @@ class RunFolder(Value, frozen=True):
     def write(self, name: str, content: bytes | str, mode: int = 0o666, *, durable: bool = True) -> None:
         """Write a file completely or not at all, in place of whatever has its name. Raises `InfraError`.
 
-        Its permissions are `mode` without those that the umask removes, and never for all to write. With
+        Its permissions are `mode` without those that the umask removes, and only its owner can write it. With
         `durable=False` it may be lost in a power failure, but writing takes a fraction of the time.
         """
         with disk_errors(str(self.path / name)), door.written(self.path, name, content, mode, durable) as written:
@@ -197,7 +198,7 @@ class RunFolder(Value, frozen=True):
         """Make a folder and those above it; False if it exists. Raises `OSError`."""
         *folders, last = door.parts(name)
         with door.entered(self.path, folders, create=True) as (where, _), contextlib.suppress(FileExistsError):
-            os.mkdir(last, 0o775, dir_fd=where)
+            os.mkdir(last, FOLDER_MODE, dir_fd=where)
             return True
         return False
 
@@ -213,7 +214,7 @@ class RunFolder(Value, frozen=True):
         *folders, last = door.parts(name)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         with door.entered(self.path, folders) as (where, _):
-            return os.fdopen(os.open(last, flags, 0o664, dir_fd=where), "ab")
+            return os.fdopen(os.open(last, flags, 0o644, dir_fd=where), "ab")
 
     def remove(self, name: str) -> None:
         """Remove a file or link, if it exists. Raises `OSError`."""

@@ -24,6 +24,9 @@ LARGEST_HOLE = 4 << 30
 MOST_LINKS = 40
 """Maximum number of links above a run folder, as in the kernel."""
 
+FOLDER_MODE = 0o755
+"""Permissions of the folders of a run: also in an install that a group shares, only the owner of a run changes it."""
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BELOW = _FOLDER | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -52,7 +55,7 @@ def entered(root: Path, folders: Sequence[str], create: bool = False) -> Iterato
     With `create` missing folders are made.
     """
     if create:
-        Path(root).mkdir(parents=True, exist_ok=True)
+        Path(root).mkdir(FOLDER_MODE, parents=True, exist_ok=True)
     where = _opened_folder(root)
     try:
         owner = os.fstat(where).st_uid
@@ -61,7 +64,7 @@ def entered(root: Path, folders: Sequence[str], create: bool = False) -> Iterato
                 raise OSError(errno.EINVAL, "its name leads out of the folder")
             if create:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, 0o775, dir_fd=where)
+                    os.mkdir(name, FOLDER_MODE, dir_fd=where)
             above, where = where, _next(where, name)
             os.close(above)
         yield where, owner
@@ -188,7 +191,7 @@ def written(root: Path, name: str, content: bytes | str, mode: int, durable: boo
     *folders, last = parts(name)
     with entered(root, folders, create=True) as (where, _):
         temporary = f".{last}.{os.urandom(6).hex()}"
-        fd = os.open(temporary, _NEW, mode & ~stat.S_IWOTH, dir_fd=where)
+        fd = os.open(temporary, _NEW, mode & ~(stat.S_IWGRP | stat.S_IWOTH), dir_fd=where)
         try:
             with os.fdopen(fd, "wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)

@@ -100,6 +100,7 @@ def import_stream(stream: Path, environ: Mapping[str, str]) -> Path:
         with tempfile.TemporaryDirectory(prefix="llmbx-nsys-") as folder:
             done = _run(argv, environ, folder)
         if done.returncode == 0 and target.is_file():
+            target.chmod(target.stat().st_mode & ~0o022)  # only the owner of a run changes its files
             return target
         target.unlink(missing_ok=True)  # what a failed import leaves is no report
     raise InfraError(f"{stream}: import failed: {_reason(done)}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import stat
 from collections.abc import Mapping
 
 from llmbx.api import InfraError, Unreachable
@@ -55,6 +57,17 @@ def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
         name: value for name, value in source.items() if name in SLURM_CONFIGURATION or not name.startswith(job)
     }
     return {**variables, "SLURM_TIME_FORMAT": "%s", "LC_ALL": variables.get("LC_ALL", "C.UTF-8")}
+
+
+@functools.cache
+def owners_umask() -> str:
+    """The umask of this process with all that denies the group to write: sbatch reads it from SLURM_UMASK.
+
+    It is read once: reading it changes it for a moment, for all threads.
+    """
+    before = os.umask(0o077)
+    os.umask(before)
+    return f"{before | stat.S_IWGRP | stat.S_IWOTH:04o}"
 
 
 def call(*command: str, cwd: str | None = None, environ: Mapping[str, str] | None = None, timeout_s: float = 60) -> str:

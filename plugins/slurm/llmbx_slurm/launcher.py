@@ -30,7 +30,7 @@ from llmbx.api import (
 
 from . import complete, propose, reasons, render, time_limit
 from .allocation import JOB
-from .commands import call, environment
+from .commands import call, environment, owners_umask
 from .evidence import Evidence, read_evidence, read_step_evidence
 from .find import find_jobs
 from .params import check_params, check_srun
@@ -168,7 +168,7 @@ class SlurmLauncher:
         options = sbatch_options(spec)
         if "clusters" not in options and (why := reasons.too_large(spec.nodes, options.get("partition"))):
             raise UsageError(f"the job could never start: {why}")
-        variables = submitted_environment(spec)
+        variables = {**submitted_environment(spec), "SLURM_UMASK": owners_umask()}
         printed = call("sbatch", "--parsable", str(script), cwd=str(run_dir), environ=variables, timeout_s=300)
         job_id = printed.strip().splitlines()[-1].strip() if printed.strip() else ""
         if not job_id.partition(";")[0].isdigit():

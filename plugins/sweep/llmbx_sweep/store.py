@@ -53,7 +53,7 @@ def create(install: Install, name: str, command: tuple[str, ...], cells: tuple[C
         while True:
             sweep_id = f"{slug}_{stamp}"
             with contextlib.suppress(FileExistsError):
-                (base / sweep_id).mkdir()
+                (base / sweep_id).mkdir(0o755)  # only its owner changes a sweep, also in a shared install
                 break
             stamp += 1
     sweep = Sweep(

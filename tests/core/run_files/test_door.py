@@ -207,3 +207,19 @@ def test_what_is_exchanged_after_the_check_is_not_read(
 
     monkeypatch.setattr(door, "checked", late)
     assert RunFile(folder=folder.path, file="a").read() == b"mine"
+
+
+def test_only_the_owner_can_write_what_is_written_under_any_umask(tmp_path: Path) -> None:
+    folder = RunFolder(path=tmp_path / "run")
+    before = os.umask(0)
+    try:
+        folder.write("run.sh", "", mode=0o777)
+        folder.write_once("configs/result.json", "")
+        folder.make_folder("attempts/0")
+        folder.append("log.out").close()
+    finally:
+        os.umask(before)
+    modes = {str(path.relative_to(tmp_path)): stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    folders = {"run", "run/configs", "run/attempts", "run/attempts/0"}
+    files = {"run/configs/result.json": 0o644, "run/log.out": 0o644, "run/run.sh": 0o755}
+    assert modes == {**dict.fromkeys(folders, 0o755), **files}

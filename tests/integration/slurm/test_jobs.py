@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -49,6 +50,27 @@ FIRST_NODES = {"nodelist": "n1,n2"}
 def exit_json(run: SlurmRun) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads((run.folder / "exit.json").read_text())
     return loaded
+
+
+def test_nothing_that_a_job_writes_is_writable_by_the_group(submit: Submit) -> None:
+    launch = make_launch("touch made-$LLMBX_RANK; umask")
+    before = os.umask(0o002)
+    try:
+        run = submit(launch, make_spec(preflight=True))
+        assert run.end().exit_code == 0, run.batch
+        batch, log = f"sbatch_{run.spec.experiment}.out", f"log-{run.spec.experiment}.out"
+        modes = {path.name: path.stat().st_mode & 0o777 for path in run.folder.iterdir() if path != run.script}
+        assert {batch, log, "made-3", "node-1.txt", "preflight-1.txt", "exit.json"} <= modes.keys()
+        assert {*modes.values()} == {0o644}, modes
+        for name in modes:
+            (run.folder / name).unlink()
+        subprocess.run(["sbatch", "--wait", run.script], cwd=run.folder, check=True, capture_output=True)
+    finally:
+        os.umask(before)
+    again = {path.name: path.stat().st_mode & 0o777 for path in run.folder.iterdir() if path != run.script}
+    assert again.keys() == modes.keys(), "a script that was written in advance"
+    assert {again[name] for name in again if name != batch} == {0o644}, again
+    assert run.log.count("0022") == 4, run.log
 
 
 def test_three_phases_on_two_nodes(submit: Submit) -> None:

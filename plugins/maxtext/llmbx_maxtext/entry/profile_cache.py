@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import time
 from collections import Counter
 from pathlib import Path
@@ -57,10 +58,17 @@ def count(profile: dict[str, Any], content: Path) -> int:
 
 
 def build_folder(profile: dict[str, Any]) -> Path:
-    """Create and return an empty folder next to the profile's own, in which to build the profile."""
+    """Create and return an empty folder next to the profile's own, in which to build the profile.
+
+    The umask of ranks denies the group to write. In an install that a group shares, all of it store profiles.
+    """
     folder = Path(profile["folder"]).with_name(f".{profile['digest']}.{os.getpid()}")
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    home = folder.parent
+    home.mkdir(parents=True, exist_ok=True)
+    if home.stat().st_uid == os.geteuid():
+        home.chmod(home.stat().st_mode | home.parent.stat().st_mode & stat.S_IWGRP)
+    folder.mkdir()
     return folder
 
 

@@ -2,11 +2,12 @@
 # pretrain_toy_mini_bf16_1_tp1_pp1_cp1_vp1_mbs1_gbs1: 1 rank(s) here
 # This script does not need llmbx or any other file of the machine that rendered it.
 set -u
-umask o-w # nothing that the run writes is world-writable
 run_dir=/install/workloads/pretrain_toy/experiments/x/x_TIMESTAMP/x
 case $run_dir in *_TIMESTAMP/*) # every start makes a folder of its own and continues as a copy of this script in it
   name=${run_dir##*/} folder=${run_dir%_TIMESTAMP/*} stamp=$(date +%s)
+  umask o-w # a group may share the folder of all runs
   mkdir -p "${folder%/*}" || exit 1
+  umask go-w
   until mkdir "${folder}_$stamp" 2> /dev/null; do
     [ -e "${folder}_$stamp" ] || { echo "cannot create ${folder}_$stamp" >&2; exit 1; }
     stamp=$((stamp + 1))
@@ -17,6 +18,7 @@ case $run_dir in *_TIMESTAMP/*) # every start makes a folder of its own and cont
   echo "run folder: $folder"
   exec bash "$folder/run.sh" ;;
 esac
+umask go-w # only the owner of a run changes its files
 log=log-pretrain_toy_mini_bf16_1_tp1_pp1_cp1_vp1_mbs1_gbs1.out
 job_id=$$
 mkdir -p "$run_dir" && cd "$run_dir" || exit 1
@@ -280,7 +282,7 @@ cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
 #!/bin/sh
 # Runs one rank of the phase "train": determines which rank it is and starts the program.
 cd "${0%/*}" || exit 1
-umask o-w # the program may run in a container with a umask of its own
+umask go-w # the program may run in a container with a umask of its own
 trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
 LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}

@@ -10,8 +10,8 @@
 # pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1: 16 rank(s) on 2 node(s)
 # This script does not need llmbx or any other file of the machine that rendered it.
 set -u
-umask o-w # nothing that the run writes is world-writable
 run_dir=/install/workloads/pretrain_toy/experiments/x/x_1/x
+umask go-w # only the owner of a run changes its files
 log=log-pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1.out
 job_id=${SLURM_JOB_ID-}
 mkdir -p "$run_dir" && cd "$run_dir" || exit 1
@@ -319,7 +319,7 @@ cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
 #!/bin/sh
 # Runs one rank of the phase "train": determines which rank it is and starts the program.
 cd "${0%/*}" || exit 1
-umask o-w # the program may run in a container with a umask of its own
+umask go-w # the program may run in a container with a umask of its own
 trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
 LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
@@ -410,7 +410,7 @@ cat > ./rank-preflight.sh << 'END_OF_FILE' || unwritten ./rank-preflight.sh
 #!/bin/sh
 # Runs one rank of the phase "preflight": determines which rank it is and starts the program.
 cd "${0%/*}" || exit 1
-umask o-w # the program may run in a container with a umask of its own
+umask go-w # the program may run in a container with a umask of its own
 trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
 LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}

@@ -8,8 +8,8 @@
 # pretrain_toy_mini_bf16_2_tp1_pp1_cp1_vp1_mbs1_gbs1: 2 rank(s) on 2 node(s)
 # This script does not need llmbx or any other file of the machine that rendered it.
 set -u
-umask o-w # nothing that the run writes is world-writable
 run_dir=/install/workloads/pretrain_toy/experiments/x/x_1/x
+umask go-w # only the owner of a run changes its files
 log=log-pretrain_toy_mini_bf16_2_tp1_pp1_cp1_vp1_mbs1_gbs1.out
 job_id=${SLURM_JOB_ID-}
 mkdir -p "$run_dir" && cd "$run_dir" || exit 1
@@ -286,7 +286,7 @@ cat > ./rank-collect.sh << 'END_OF_FILE' || unwritten ./rank-collect.sh
 #!/bin/sh
 # Runs one rank of the phase "collect": determines which rank it is and starts the program.
 cd "${0%/*}" || exit 1
-umask o-w # the program may run in a container with a umask of its own
+umask go-w # the program may run in a container with a umask of its own
 trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
 LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
@@ -307,7 +307,7 @@ cat > ./rank-convert.sh << 'END_OF_FILE' || unwritten ./rank-convert.sh
 #!/bin/sh
 # Runs one rank of the phase "convert": determines which rank it is and starts the program.
 cd "${0%/*}" || exit 1
-umask o-w # the program may run in a container with a umask of its own
+umask go-w # the program may run in a container with a umask of its own
 trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
 LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
@@ -327,7 +327,7 @@ cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
 #!/bin/sh
 # Runs one rank of the phase "train": determines which rank it is and starts the program.
 cd "${0%/*}" || exit 1
-umask o-w # the program may run in a container with a umask of its own
+umask go-w # the program may run in a container with a umask of its own
 trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
 LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
 LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
