@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,16 @@ def test_a_published_profile_is_valid(facts: dict[str, Any]) -> None:
     assert profile_cache.problem(facts) is None and profile_cache.problem(facts, thorough=False) is None
     assert sorted(file.name for file in folder.iterdir()) == ["costs.pbtxt", "key.json"]
     assert [entry.name for entry in folder.parent.iterdir()] == ["0123"]
+
+
+def test_a_group_that_shares_the_install_can_store_profiles_beside_those_of_others(facts: dict[str, Any]) -> None:
+    folder = Path(facts["folder"])
+    for mode in (0o775, 0o755):
+        folder.parent.parent.chmod(mode)
+        publish(facts)
+        assert folder.parent.stat().st_mode & 0o020 == mode & 0o020
+        assert not folder.stat().st_mode & 0o020
+        shutil.rmtree(folder.parent)
 
 
 def cut(folder: Path) -> None:
