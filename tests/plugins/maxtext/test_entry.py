@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -50,12 +51,15 @@ def test_a_published_profile_is_valid(facts: dict[str, Any]) -> None:
 
 def test_a_group_that_shares_the_install_can_store_profiles_beside_those_of_others(facts: dict[str, Any]) -> None:
     folder = Path(facts["folder"])
-    for mode in (0o775, 0o755):
-        folder.parent.parent.chmod(mode)
-        publish(facts)
-        assert folder.parent.stat().st_mode & 0o020 == mode & 0o020
-        assert not folder.stat().st_mode & 0o020
-        shutil.rmtree(folder.parent)
+    before = os.umask(0o022)  # that of a rank
+    try:
+        for mode in (0o775, 0o755):
+            folder.parent.parent.chmod(mode)
+            publish(facts)
+            assert (folder.parent.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (mode, 0o755)
+            shutil.rmtree(folder.parent)
+    finally:
+        os.umask(before)
 
 
 def cut(folder: Path) -> None:
