@@ -5,7 +5,7 @@ folder may be writable by all users, or by a group other than the user's own. Of
 target, and its own owner and folder count as well. The group of a user is a group of the same name without other
 members (a user without a name: the group of the same number).
 
-What the user can mend is an error. What only others can mend is ignored with a note: a stranger's file in a shared
+What the user can fix is an error. What only others can fix is ignored with a note: a stranger's file in a shared
 folder must neither be obeyed nor stop the commands of all others.
 """
 
@@ -31,11 +31,11 @@ class Found(NamedTuple):
 
 
 class _Fault(Exception):
-    """Why a file must not be obeyed, and what helps; `mendable` if the user can do it."""
+    """Why a file must not be obeyed, and what helps; `fixable` if the user can do it."""
 
-    def __init__(self, problem: str, helps: str, mendable: bool) -> None:
+    def __init__(self, problem: str, helps: str, fixable: bool) -> None:
         super().__init__(problem)
-        self.helps, self.mendable = helps, mendable
+        self.helps, self.fixable = helps, fixable
 
 
 def read_trusted(path: Path, most: int) -> Found:
@@ -46,7 +46,7 @@ def read_trusted(path: Path, most: int) -> Found:
     try:
         return Found(content=_read(path, most, linked=False))
     except _Fault as fault:
-        if fault.mendable:
+        if fault.fixable:
             raise UsageError(f"{path}: {fault}: {fault.helps}") from None
         return Found(note=f"{path} is ignored: {fault}: {fault.helps}")
 
@@ -93,13 +93,13 @@ def _check(path: Path, found: os.stat_result, folder: os.stat_result) -> None:
     own = folder.st_uid in (me, 0) and found.st_uid == me
     if found.st_uid not in (me, 0):
         what = f"it belongs to {user_name(found.st_uid)} (mode {_mode(found)})"
-        raise _Fault(what, f"chown {user_name(me)} {path}", mendable=False)
+        raise _Fault(what, f"chown {user_name(me)} {path}", fixable=False)
     if (who := _writers(folder)) is not None:
-        mendable = own and folder.st_uid == me and not folder.st_mode & stat.S_ISVTX  # such as /tmp
+        fixable = own and folder.st_uid == me and not folder.st_mode & stat.S_ISVTX  # such as /tmp
         what = f"its folder is writable by {who[0]} (mode {_mode(folder)})"
-        raise _Fault(what, f"chmod {who[1]} {path.parent}", mendable)
+        raise _Fault(what, f"chmod {who[1]} {path.parent}", fixable)
     if not stat.S_ISLNK(found.st_mode) and (who := _writers(found)) is not None:
-        raise _Fault(f"it is writable by {who[0]} (mode {_mode(found)})", f"chmod {who[1]} {path}", mendable=own)
+        raise _Fault(f"it is writable by {who[0]} (mode {_mode(found)})", f"chmod {who[1]} {path}", fixable=own)
 
 
 def _writers(found: os.stat_result) -> tuple[str, str] | None:

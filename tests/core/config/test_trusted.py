@@ -1,4 +1,4 @@
-"""Files that are obeyed without being named: what the user can mend is an error, what only others can is ignored."""
+"""Files that are obeyed without being named: what the user can fix is an error, what only others can is ignored."""
 
 from __future__ import annotations
 
