@@ -17,6 +17,9 @@ from typing import Any, Protocol
 from ..errors import UsageError
 
 VARIABLE = "LLMBX_HOOK_LIMIT_S"
+REPORT = "has been running for"
+"""In the line about a call that has not returned."""
+
 DEFAULT_S = 60.0
 
 NOTICE = 1 / 6
@@ -148,7 +151,7 @@ class _Alarm:
         if self.own and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self.interrupt)
         seconds = now - call.began
-        text = f"{call.title} has been running for {seconds:.{0 if seconds >= 1 else 1}f} s"
+        text = f"{call.title} {REPORT} {seconds:.{0 if seconds >= 1 else 1}f} s"
         _say(f"{text} (Ctrl-C ends llmbx)")
 
     def interrupt(self, number: int, frame: object) -> None:

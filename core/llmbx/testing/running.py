@@ -6,10 +6,13 @@ import dataclasses
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 from ..model import Result, Step
+from ..plugins.hangs import REPORT
 from ..record.folder import read_result, read_steps
 from .isolation import Isolated
 
@@ -67,19 +70,35 @@ def command(
     Raises `subprocess.TimeoutExpired` after `timeout` seconds.
     """
     before = _runs(place)
-    done = subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, "-P", "-c", MAIN, *arguments],
         env=place.environ(os.environ, env),
         cwd=cwd or place.root,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        timeout=timeout,
-        check=False,
     )
+    lines: list[str] = []
+    reader = threading.Thread(target=_relay, args=(process.stderr, lines))
+    reader.start()
+    process.stderr = None  # it is the reader's
+    try:
+        out, _ = process.communicate(timeout=timeout)
+    finally:
+        process.kill()
+        reader.join()
     made = _runs(place) - before
-    return Done(done.returncode, done.stdout, done.stderr, made.pop() if len(made) == 1 else None)
+    return Done(process.returncode, out, "".join(lines), made.pop() if len(made) == 1 else None)
+
+
+def _relay(errors: IO[str] | None, lines: list[str]) -> None:
+    """Collect the lines of standard error; those about a call that does not return are shown at once."""
+    for line in errors or ():
+        lines.append(line)
+        if REPORT in line:
+            print(line, end="", file=sys.stderr, flush=True)
 
 
 def _runs(place: Isolated) -> set[Path]:
