@@ -11,7 +11,7 @@ import msgspec
 from ..codec import decoder
 from ..config.install import RECORD
 from ..files import user_name
-from ..model import Parallelism
+from ..model import Date, Parallelism
 from ..record.folder import RESULT
 from ..record.short_ids import derived
 from ..run_files import RunFolder
@@ -67,7 +67,7 @@ class _Record(msgspec.Struct):
     """The part of `run.json` that is listed."""
 
     run_id: str
-    created: float
+    created: Date
     spec: _Spec
     id: str = ""
     llmbx_version: str | None = None

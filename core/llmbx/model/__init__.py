@@ -1,6 +1,6 @@
 """Frozen records passed between the parts of llmbx and its plugins. Imports nothing of llmbx outside this folder."""
 
-from .base import Natural, Positive, Scalar, Seconds, Value
+from .base import Date, Natural, Positive, Scalar, Seconds, Value
 from .comparison import ComparisonOutcome
 from .configuration import FINAL, ConfigurationProgram, ExpectedConfiguration, Permitted
 from .expected import Bounds, Expected
@@ -48,6 +48,7 @@ __all__ = [
     "ComparisonOutcome",
     "ConfigurationProgram",
     "Convention",
+    "Date",
     "Environment",
     "Event",
     "Example",

@@ -19,6 +19,9 @@ Positive = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=sys.float_info.max)]
 """A finite number of seconds > 0."""
 
+Date = Annotated[float, msgspec.Meta(ge=0, le=253_402_300_799)]
+"""A time in epoch seconds from 1970 to 9999, which every library of dates can hold."""
+
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base class of the records: frozen and typed. Reading a record from TOML or JSON rejects unknown fields."""

@@ -18,7 +18,7 @@ from ..codec import convert, decode
 from ..config.install import RECORD, Install
 from ..errors import LlmbxError, UsageError
 from ..files import disk_errors
-from ..model import Expected, Finding, Image, Job, Owner, Result, RunSpec, Step, Value
+from ..model import Date, Expected, Finding, Image, Job, Owner, Result, RunSpec, Step, Value
 from ..model.run_folder import log_name
 from ..run_files import FOLDER_MODE, LONGEST_LINE, RunFile, RunFolder
 from ..secrets import recorded, scrub
@@ -80,7 +80,7 @@ class Record(Value, frozen=True):
 
     run_id: str
     spec: RunSpec
-    created: float
+    created: Date
     llmbx_version: str
     command: tuple[str, ...]
     commands: dict[str, tuple[str, ...]] = {}
