@@ -96,7 +96,9 @@ def test_a_fault_in_a_real_training_changes_the_verdict(name: str, train: Callab
     stability = result["stability"]
     said = [result["cause"]] if fault.fails else [*result["warnings"], *result["not_comparable_because"]]
     said.append(f"{stability['verdict']}: {stability['reason']}")
-    assert not fault.says or any(fault.says in line for line in said), said
+    named = [line.partition(fault.says)[2] for line in said if fault.says and fault.says in line]
+    assert bool(named) == bool(fault.says), said
+    assert not fault.at_least_s or float(named[0].split()[0]) >= fault.at_least_s, said
     if fault.effect == "not stable":
         assert stability["verdict"] not in (None, "stable")
         assert result["step_time_s"]["max"] > result["step_time_s"]["min"] + 0.4, "the mean is that of no step"

@@ -51,8 +51,8 @@ class Arrivals(Value, frozen=True):
 
     `widths` are the seconds between the read of each line and the read before it. `reads` has, for the log and the
     other text files of a format that uses the times of lines, how many bytes had been read when (None: at the first
-    read); the log has the empty name. `clock_set` has an entry for each time at which the wall clock was found to be
-    set: from then on it differed from the times here by so many seconds.
+    read); the log has the empty name. `clock_set` has an entry for each time at which the wall clock was set, with the
+    seconds by which it differed from the times here afterwards.
     """
 
     job_id: str
