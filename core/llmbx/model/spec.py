@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Scalar, Value
+from .base import Positive, Scalar, Value
 from .workload import Checkpointing, Convention, ImageSource, ModelShape, Parallelism
 
 
@@ -80,9 +80,9 @@ class RunSpec(Value, frozen=True):
     """Data type (bf16, fp8)."""
     gpu_type: str
     """GPU type (h100), or "cpu"."""
-    gpus: int
+    gpus: Positive
     """Total number of GPUs; for a CPU run, of the processes or devices that replace them."""
-    gpus_per_node: int
+    gpus_per_node: Positive
     """GPUs per node."""
     recipe: str
     """Name of the recipe."""
@@ -92,13 +92,13 @@ class RunSpec(Value, frozen=True):
     """Shape of the model, including changes by `--set`."""
     parallelism: Parallelism
     """Degrees of parallelism; `dp` follows from the others and the number of GPUs."""
-    micro_batch_size: int
+    micro_batch_size: Positive
     """Samples per forward pass of one model replica."""
-    global_batch_size: int
+    global_batch_size: Positive
     """Samples per training step, over all GPUs."""
-    gradient_accumulation: int
+    gradient_accumulation: Positive
     """Forward passes per step: global batch size / (micro batch size x DP)."""
-    steps: int
+    steps: Positive
     """Total number of training steps."""
     window: str
     """Measurement window, in the log's own step numbers ("35-44", "last", "auto")."""

@@ -60,8 +60,8 @@ class RunFile(Value, frozen=True):
 
     def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:
         """Open the file to read bytes, piece by piece. Raises `OSError` that says why it must not be read."""
-        *folders, last = door.parts(self.file)
         try:
+            *folders, last = door.parts(self.file)
             with door.entered(self.folder, folders) as (where, owner):
                 return os.fdopen(door.checked(where, last, owner), mode)
         except OSError as error:
@@ -69,8 +69,8 @@ class RunFile(Value, frozen=True):
 
     def read(self) -> bytes:
         """The content of a record. Raises `OSError`, also for a file that is too large to be one."""
-        *folders, last = door.parts(self.file)
         try:
+            *folders, last = door.parts(self.file)
             with door.entered(self.folder, folders) as (where, owner):
                 return door.record(where, last, owner)
         except OSError as error:
@@ -87,8 +87,8 @@ class RunFile(Value, frozen=True):
 
     def status(self) -> os.stat_result | None:
         """What the file system says about the name itself, also of a link; None if there is nothing."""
-        *folders, last = door.parts(self.file)
         try:
+            *folders, last = door.parts(self.file)
             with door.entered(self.folder, folders) as (where, _):
                 return os.stat(last, dir_fd=where, follow_symlinks=False)
         except OSError:

@@ -44,7 +44,9 @@ _KINDS = {
 
 
 def parts(name: str) -> list[str]:
-    """The folders and the last part of the name of a file in a run folder."""
+    """The folders and the last part of the name of a file in a run folder. Raises `OSError` for an invalid name."""
+    if "\0" in name:
+        raise OSError(errno.EINVAL, "its name has a null character")
     return [part for part in name.split("/") if part not in ("", ".")] or [""]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import jsonschema
 import msgspec
 import pytest
 
-from llmbx.model import Result
+from llmbx.codec import decode
+from llmbx.model import Result, RunSpec
 from llmbx.model.result import MeasureFacts
 from llmbx.record.folder import decode_any
 from llmbx.record.schema import generate, shipped
@@ -72,3 +74,15 @@ def test_a_result_of_before_the_stability_is_read_without_a_verdict() -> None:
     del older["stability"]
     read = decode_any(json.dumps(older).encode(), Result)
     assert (read.run_id, read.stability.verdict, read.stability.reason) == ("x_1", None, None)
+
+
+@pytest.mark.parametrize("field", ["gpus", "gpus_per_node", "micro_batch_size", "global_batch_size", "steps"])
+def test_a_record_of_a_run_without_gpus_samples_or_steps_is_refused(
+    make_spec: Callable[..., RunSpec], field: str
+) -> None:
+    spec = make_spec()
+    written = json.loads(msgspec.json.encode(spec))
+    assert decode(json.dumps(written).encode(), RunSpec) == spec
+    written[field] = 0
+    with pytest.raises(msgspec.ValidationError, match=rf"`int` >= 1 - at `\$\.{field}`"):
+        decode(json.dumps(written).encode(), RunSpec)

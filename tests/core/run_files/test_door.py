@@ -54,6 +54,14 @@ def test_only_regular_files_are_opened(put: Callable[[Path], object], says: str,
     assert file.exists() and not file.is_file()
 
 
+def test_a_name_with_a_null_character_is_refused_in_a_line(folder: RunFolder) -> None:
+    file = folder.file("a\0.json")
+    for read in (file.open, file.read, lambda: [*file.lines()]):
+        with pytest.raises(OSError, match="its name has a null character"):
+            read()
+    assert not file.exists()
+
+
 def test_a_folder_on_the_way_may_not_be_a_link_and_a_name_may_not_lead_out(folder: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/a").write_text("private")

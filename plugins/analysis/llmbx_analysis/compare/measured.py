@@ -51,7 +51,7 @@ class Measured:
 def measured(run: Run, plugins: Plugins, policy: str | None = None) -> Measured:
     """Read a run with its result. If `policy` is set, the result is recomputed with this window.
 
-    Raises `UsageError` if the run has not ended.
+    Raises `UsageError` if the run has not ended, or if its file of steps has an impossible time.
     """
     result = history.refresh_result(run, plugins)
     if result is None:
@@ -59,7 +59,16 @@ def measured(run: Run, plugins: Plugins, policy: str | None = None) -> Measured:
     steps = records.read_steps(run.path)
     if policy is not None:
         result = remeasure.rewindowed(run, result, steps, plugins, policy)
-    return Measured(run, result, tuple(step for step in steps if inside(step, result)))
+    side = Measured(run, result, tuple(step for step in steps if inside(step, result)))
+    _check_times(side)
+    return side
+
+
+def _check_times(run: Measured) -> None:
+    """Raise `UsageError` if the times of the steps cannot have the mean of the result."""
+    seconds = times(run)
+    if run.is_measured and seconds and (min(seconds) < 0 or max(seconds) == 0):
+        raise UsageError(f"{run.record.run_id}: steps.jsonl is damaged: steps took {min(seconds):g} s")
 
 
 def inside(step: Step, result: Result) -> bool:
@@ -77,10 +86,8 @@ def step_time(runs: Sequence[Measured], level: float) -> intervals.Interval:
 
     All runs must be measured.
     """
-    several = len(runs) > 1
-    found = (
-        intervals.over_repeats([run.mean_s for run in runs], level)
-        if several
-        else intervals.over_steps(times(runs[0]), level)
-    )
-    return found or intervals.exact(runs[0].mean_s, level)
+    if len(runs) > 1:
+        interval = intervals.over_repeats([run.mean_s for run in runs], level)
+    else:
+        interval = intervals.over_steps(times(runs[0]), level)
+    return interval or intervals.exact(runs[0].mean_s, level)

@@ -48,8 +48,10 @@ def _width(ordered: Sequence[float]) -> float:
 
 
 def _edges(low: float, high: float, width: float) -> list[float]:
-    count = min(BARS[1], max(BARS[0], math.ceil((high - low) / width))) if width > 0 else BARS[0]
-    return [low + (high - low) * k / count for k in range(count)] + [high]
+    few, many = BARS
+    bars = (high - low) / width if width > 0 else few  # infinite if one value is beyond all others
+    count = math.ceil(min(many, max(few, bars)))
+    return [low + (high - low) * (k / count) for k in range(count)] + [high]
 
 
 def _counts(ordered: Sequence[float], edges: Sequence[float]) -> list[int]:

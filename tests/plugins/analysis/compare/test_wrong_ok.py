@@ -6,6 +6,7 @@ part of the reason. Two equal runs and a faster one are in the table, too: the r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -225,3 +226,12 @@ def test_a_wrong_run_does_not_reach_a_reference(
         assert reason in str(error) and error.exit_code == 2  # no row for it
     else:
         assert done.exit_code == 5 and reason in verdict_of(done)
+
+
+@pytest.mark.parametrize("time_s", [-1e300, 0.0])
+def test_steps_whose_times_cannot_have_the_mean_of_the_result_are_refused(
+    run_factory: RunFactory, spec: RunSpec, compare: Compare, time_s: float
+) -> None:
+    a, b = run_factory.put(noise(1, 1.0)), logged(time_s=time_s)(run_factory, spec)
+    with pytest.raises(UsageError, match=rf"steps\.jsonl is damaged: steps took {re.escape(f'{time_s:g}')} s"):
+        compare(a.record.run_id, b.record.run_id)

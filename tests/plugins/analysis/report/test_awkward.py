@@ -16,6 +16,7 @@ from llmbx.record.folder import Record, Run, pretty
 from llmbx.run.finalize import build_result
 from llmbx_analysis.report.build import build
 from llmbx_analysis.report.cells import RunData, cells
+from llmbx_analysis.report.histogram import bars
 from llmbx_analysis.report.html import render as page
 from llmbx_analysis.report.markdown import render as markdown
 from llmbx_analysis.report.rows import rows
@@ -100,3 +101,9 @@ def test_a_very_long_run_is_drawn_in_bounds(spec: RunSpec) -> None:
     result = build_result(record, JobStatus(state="ended", exit_code=0), measure(spec, steps, FLOPS, "100-49999"))
     text = page(build(cells([run_data(spec, result.replace(status="completed", data_valid=True), steps)])))
     assert len(text) < 2_000_000
+
+
+def test_one_time_beyond_all_others_has_a_histogram() -> None:
+    points = bars([1.0, 1.1, 1.2, 1.3, 1.7e308])
+    assert len(points) == 30 and sum(point.y for point in points) == 5
+    assert points[0].x == 1.0 and points[-1].until == 1.7e308
