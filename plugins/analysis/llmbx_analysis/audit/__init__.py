@@ -1,4 +1,4 @@
-"""Recompute published figures, list those that differ, and search for assumptions that explain the difference."""
+"""Recompute published figures and list those that differ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from llmbx.api import Reference, UsageError, Workload, hardware
 from llmbx.api.verbs import Config, Plugins
 
-from .cases import build_cases, candidates_of, find_workload, unresolved_names
+from .cases import build_cases, find_workload, unresolved_names
 from .cells import TOLERANCE, count_published, count_recomputable, disputes
 from .examples import disputed_examples
 from .findings import Audit, Disputed, ExampleDispute, RowDispute
@@ -55,12 +55,11 @@ def audit_file(
     owner = find_workload(published, str(path), workload, plugins)
     name = owner.name if owner else published.workload or path.stem
     cases = build_cases(published.references, owner, plugins, config, name)
-    candidates = candidates_of(cases, plugins.workloads, hardware.extend(config.gpus))
     tables = _tables(cases)
     found = Audit(
         cells=count_recomputable(tables),
-        disputed=tuple(disputes(tables, candidates, tolerance)),
-        examples=tuple(disputed_examples(published.examples, cases, candidates, tolerance, name)),
+        disputed=tuple(disputes(tables, tolerance)),
+        examples=tuple(disputed_examples(published.examples, cases, hardware.extend(config.gpus), tolerance, name)),
     )
     unknown = count_published(tables) - found.cells
     unclear = [case.reference for case in tables if count_published([case]) > count_recomputable([case])]
@@ -77,19 +76,17 @@ def audit_file(
 def disputes_of(reference: Reference, workload: Workload, plugins: Plugins, config: Config) -> list[Disputed]:
     """The disputed figures of one published row. `llmbx compare` warns about them."""
     cases = build_cases(workload.references, workload, plugins, config)
-    candidates = candidates_of(cases, plugins.workloads, hardware.extend(config.gpus))
-    return disputes([case for case in cases if case.reference == reference], candidates)
+    return disputes([case for case in cases if case.reference == reference])
 
 
 def _audit_workload(workload: Workload, plugins: Plugins, config: Config, tolerance: float) -> Audit:
     cases = build_cases(workload.references, workload, plugins, config)
-    candidates = candidates_of(cases, plugins.workloads, hardware.extend(config.gpus))
-    tables = _tables(cases)
+    tables, gpus = _tables(cases), hardware.extend(config.gpus)
     return Audit(
         cells=count_recomputable(tables),
-        disputed=tuple(disputes(tables, candidates, tolerance)),
+        disputed=tuple(disputes(tables, tolerance)),
         rows=tuple(disputed_rows(workload, plugins, config)),
-        examples=tuple(disputed_examples(workload.examples, cases, candidates, tolerance, workload.name)),
+        examples=tuple(disputed_examples(workload.examples, cases, gpus, tolerance, workload.name)),
     )
 
 

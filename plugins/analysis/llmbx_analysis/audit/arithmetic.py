@@ -33,12 +33,11 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 class Equation(Value, frozen=True):
-    """One equation `left = printed`: the text and the value of the left side, and the printed number.
+    """One equation: the value of its left side, and the number printed on its right side.
 
     `unit` is the size of the last printed digit.
     """
 
-    left: str
     value: float
     printed: float
     unit: float
@@ -63,7 +62,7 @@ def equations(text: str, formula: str | None = None) -> list[Equation]:
     for left, right in pairwise(parts):
         value, literal = evaluate(left), figure(right)
         if value is not None and literal is not None:
-            found.append(Equation(left=left, value=value, printed=literal[0], unit=literal[1]))
+            found.append(Equation(value=value, printed=literal[0], unit=literal[1]))
     return found
 
 

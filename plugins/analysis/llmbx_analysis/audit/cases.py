@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from llmbx.api import LlmbxError, Reference, RunSpec, UsageError, Workload, did_you_mean, hardware
 from llmbx.api.verbs import Config, Plugins, Request
 from llmbx.api.verbs import references as reference_files
 
-from .explain import Candidates
 from .terms import Case, Formula, Terms
 
 
@@ -84,17 +83,6 @@ def unresolved_names(
         except LlmbxError as error:
             found[str(error)] = None
     return list(found)
-
-
-def candidates_of(
-    cases: Sequence[Case], workloads: Iterable[Workload], gpus: Mapping[str, hardware.GpuType]
-) -> Candidates:
-    """The candidates for the search for explanations."""
-    vocabularies: dict[int, str] = {}
-    for workload in workloads:
-        for size in (size for name, size in workload.sizes.items() if name != "mini"):
-            vocabularies.setdefault(size.model.vocab_size, workload.title)
-    return Candidates(cases=cases, gpus=gpus, vocabularies=vocabularies)
 
 
 def flops_formula(spec: RunSpec, plugins: Plugins) -> Formula:

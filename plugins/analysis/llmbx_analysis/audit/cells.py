@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .explain import Candidates, explain
 from .findings import Disputed, difference_percent
 from .terms import CELLS, Case, compute
 
@@ -26,15 +25,13 @@ def count_published(cases: Sequence[Case], fields: Sequence[str] = CELLS) -> int
     return sum(getattr(case.reference, field) is not None for case in cases for field in fields)
 
 
-def disputes(
-    cases: Sequence[Case], candidates: Candidates, tolerance: float = TOLERANCE, fields: Sequence[str] = CELLS
-) -> list[Disputed]:
+def disputes(cases: Sequence[Case], tolerance: float = TOLERANCE, fields: Sequence[str] = CELLS) -> list[Disputed]:
     """The figures that differ from the recomputed ones by more than `tolerance` (a fraction)."""
-    found = [dispute(case, field, candidates, tolerance) for case in cases for field in fields]
-    return [item for item in found if item is not None]
+    items = [dispute(case, field, tolerance) for case in cases for field in fields]
+    return [item for item in items if item is not None]
 
 
-def dispute(case: Case, field: str, candidates: Candidates, tolerance: float = TOLERANCE) -> Disputed | None:
+def dispute(case: Case, field: str, tolerance: float = TOLERANCE) -> Disputed | None:
     """Compare one figure with the recomputed one. None if they agree, or if either of them is missing.
 
     A step time that was computed from another figure is only as exact as that one, which widens the tolerance.
@@ -59,5 +56,5 @@ def dispute(case: Case, field: str, candidates: Candidates, tolerance: float = T
         published=published,
         recomputed=recomputed,
         difference_percent=difference,
-        explanation=explain(case, field, published, candidates),
+        reason=r.disputed,
     )

@@ -8,7 +8,7 @@ from llmbx.api import Scalar, Value
 class Disputed(Value, frozen=True):
     """One cell of a performance table. `mfu` is a fraction; `difference_percent` is relative to the recomputed figure.
 
-    `explanation` is an assumption that gives the published figure, or None if none was found.
+    `reason` says why the row is wrong, as the reference file states it; None: it does not.
     """
 
     source: str
@@ -21,11 +21,14 @@ class Disputed(Value, frozen=True):
     published: float
     recomputed: float
     difference_percent: float
-    explanation: str | None = None
+    reason: str | None = None
 
 
 class RowDispute(Value, frozen=True):
-    """One printed value of a configuration row, and the value computed from the others (or used by the run)."""
+    """One printed value of a configuration row, and the value computed from the others (or used by the run).
+
+    `reason` is the rule that the printed value violates, how it is computed, or the catalog's note on the row.
+    """
 
     source: str
     workload: str
@@ -37,14 +40,14 @@ class RowDispute(Value, frozen=True):
     field: str
     published: Scalar
     recomputed: Scalar
-    explanation: str | None = None
+    reason: str | None = None
 
 
 class ExampleDispute(Value, frozen=True):
     """A wrong worked example. `field` is the disputed figure, `text` is the statement, if any.
 
     `kind` is what it contradicts: its own arithmetic, the table of the source, the peak of the GPU, the FLOPs formula
-    or the configuration of the recipe.
+    or the configuration of the recipe. `reason` is the note of the reference file.
     """
 
     source: str
@@ -52,14 +55,14 @@ class ExampleDispute(Value, frozen=True):
     kind: str
     field: str
     published: float
-    recomputed: float | None
-    difference_percent: float | None
+    recomputed: float
+    difference_percent: float
     size: str | None = None
     dtype: str | None = None
     gpu_type: str | None = None
     gpus: int | None = None
     text: str | None = None
-    explanation: str | None = None
+    reason: str | None = None
 
 
 class Audit(Value, frozen=True):

@@ -102,5 +102,5 @@ def _dispute(
         field=field,
         published=value,
         recomputed=right,
-        explanation=problem or how or "; ".join(spec.corrected) or None,
+        reason=problem or how or "; ".join(spec.corrected) or None,
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..audit import Audit
 
 COLUMNS = ("kind", "source", "workload", "recipe", "size", "dtype", "gpu_type", "gpus", "field", "published",
-           "recomputed", "difference_percent", "explanation", "text")  # fmt: skip
+           "recomputed", "difference_percent", "reason", "text")  # fmt: skip
 
 
 @click.command("audit")
@@ -29,9 +29,8 @@ def command(
 
     Every cell of every published table (tokens/s, MFU, days for 1T tokens) is recomputed from its step time, the batch
     size, sequence length, FLOPs formula and attention convention of the recipe, and the stated peak. Configuration rows
-    (DP, GA, split of layers) and worked examples are checked as well. If a different assumption (peak, batch size,
-    number of query groups …) gives the published figure, it is listed as a possible explanation; if several do, all of
-    them are, and none is named as the cause.
+    (DP, GA, split of layers) and worked examples are checked as well. The column `reason` has what the reference file
+    or the catalog says about a wrong value.
 
     FILE is a TOML file of published figures in the format of the plugins' reference files.
 
@@ -97,15 +96,18 @@ def _tables(found: Audit) -> None:
 
 
 def _short(item: Any) -> dict[str, Any]:
+    from ..audit import ExampleDispute
+
     run = " ".join(str(part) for part in (item.workload, item.size, item.dtype, item.gpu_type, item.gpus) if part)
     difference = getattr(item, "difference_percent", None)
     return {
         "run": run,
+        **({"kind": item.kind} if isinstance(item, ExampleDispute) else {}),
         "field": item.field,
         "published": _figure(item.field, item.published),
         "recomputed": _figure(item.field, item.recomputed),
         "difference": "-" if difference is None else _percent(difference),
-        "possible explanation": item.explanation,
+        "reason": item.reason,
         "source": f"{item.source}: {item.text}" if getattr(item, "text", None) else item.source,
     }
 

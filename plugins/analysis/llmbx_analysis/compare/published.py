@@ -25,9 +25,7 @@ def compare_with_published(
     workload = plugins.workload(spec.workload, spec.plugin)
     row = published(spec, workload)
     disputed = [
-        f"{d.field} {d.published:g}, recomputed {d.recomputed:g}"
-        + (f" (possible explanation: {d.explanation})" if d.explanation else "")
-        for d in disputes_of(row, workload, plugins, config)
+        f"{d.field} {d.published:g}, recomputed {d.recomputed:g}" for d in disputes_of(row, workload, plugins, config)
     ]
     recipe = _recipe(spec, row, plugins, config)
     return compare_published(row, runs, recipe, tolerance, force=force, disputed=disputed)

@@ -35,7 +35,7 @@ def audit(framework: Callable[..., Plugins], **changes: Any) -> list[tuple[int, 
     one = workload(**changes)
     plugins = framework([one], split)
     found = disputed_rows(plugins.workloads[0], plugins, Config())
-    return [(d.gpus, d.field, d.published, d.recomputed, d.explanation) for d in found]
+    return [(d.gpus, d.field, d.published, d.recomputed, d.reason) for d in found]
 
 
 def test_consistent_rows_are_not_disputed(framework: Callable[..., Plugins]) -> None:
@@ -60,6 +60,6 @@ def test_an_inconsistent_printed_value_is_disputed(
     assert all(item[4] for item in found)
 
 
-def test_a_violated_rule_of_the_framework_is_the_explanation(framework: Callable[..., Plugins]) -> None:
+def test_a_violated_rule_of_the_framework_is_the_reason(framework: Callable[..., Plugins]) -> None:
     found = audit(framework, vp=3, gpus=("64",))
     assert [(item[1], item[4]) for item in found] == [("layers", "16 layers do not split into 12")]
