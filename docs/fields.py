@@ -24,7 +24,9 @@ def interface(module: str, name: str) -> str:
         parts.append("\n".join(fields))
     for item in node.body:
         if isinstance(item, ast.FunctionDef):
-            parts += [f"```python\n{signature(item, name)}\n```", prose(ast.get_docstring(item) or "")]
+            parts.append(f"```python\n{signature(item, name)}\n```")
+            if item.name != "__init__":
+                parts.append(required(ast.get_docstring(item), item.name))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -84,6 +86,13 @@ def prose(text: str) -> str:
         else:
             parts.append(textwrap.fill(" ".join(part.split()), WIDTH, break_long_words=False))
     return "\n\n".join(re.sub("::$", ":", part) for part in parts)
+
+
+def required(text: str | None, name: str) -> str:
+    """The paragraphs of a docstring. Exits if there is none."""
+    if not text:
+        raise SystemExit(f"{name}: no docstring for its page")
+    return prose(text)
 
 
 def _code(node: ast.expr | None) -> str:

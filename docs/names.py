@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
-from fields import CORE, WIDTH, described_fields, is_property, properties, prose, signature
+from fields import CORE, WIDTH, described_fields, is_property, properties, prose, required, signature
 
 import llmbx.api
 import llmbx.api.verbs
@@ -119,10 +119,10 @@ def explained(name: str, file: Path, original: str, title: str | None = None) ->
         yield from _class(node, original)
     elif isinstance(node, ast.FunctionDef):
         yield f"```python\n{signature(node, name)}\n```"
-        yield _required(prose(ast.get_docstring(node) or ""), name)
+        yield required(ast.get_docstring(node), name)
     else:
         yield f"```python\n{_declared(node, source)}\n```"
-        yield _required(text, name)
+        yield required(text, name)
 
 
 def _declared(node: ast.Assign | ast.AnnAssign, source: str) -> str:
@@ -150,7 +150,7 @@ def _module(file: Path) -> Iterator[str]:
 
 
 def _class(node: ast.ClassDef, name: str) -> Iterator[str]:
-    yield _required(prose(ast.get_docstring(node) or ""), name)
+    yield required(ast.get_docstring(node), name)
     if fields := [*described_fields(node), *properties(node)]:
         yield "\n".join(fields)
     for item in node.body:
@@ -196,12 +196,6 @@ def _definition(file: Path, name: str) -> tuple[Definition, str, str]:
                 if (alias.asname or alias.name) == name:
                     return _definition(_source(file, node, alias.name), alias.name)
     raise SystemExit(f"{file}: {name} is not defined")
-
-
-def _required(text: str, name: str) -> str:
-    if not text:
-        raise SystemExit(f"{name}: the public name has no docstring for docs/api.md")
-    return text
 
 
 def _doc(file: Path) -> str:

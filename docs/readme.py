@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "README.md"
-BEGIN, END = "<!-- written by docs/generate.py -->", "<!-- end of the table -->"
+from marks import PAGES, filled
+
 COLUMNS = ("equals upstream", "minis train", "ran on a GPU")
 
 
 def readme() -> str:
     """The README with the table between its marks."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table((HERE / 'proven.md').read_text())}\n{END}{after}"
+    proven = (PAGES / "proven.md").read_text()
+    return filled((PAGES.parent / "README.md").read_text(), "written by docs/generate.py", table(proven))
 
 
 def table(proven: str) -> str:

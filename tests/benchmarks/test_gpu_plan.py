@@ -51,13 +51,6 @@ def test_pairs_alternate_and_the_first_run_is_not_counted(gpu: Any) -> None:
     assert gpu.keep.paired({"stage": "pairs-nemo", "jobs": jobs}) == [1.05]
 
 
-def test_the_notes_have_every_attempt_with_its_prediction(gpu: Any) -> None:
-    lines = (gpu.plan.place.ROOT / "benchmarks" / "gpu" / "NOTES.md").read_text().splitlines()
-    for attempt in gpu.cases.ATTEMPTS:
-        (line,) = [line for line in lines if line.startswith(f"| {attempt.case}: ") and attempt.prediction in line]
-        assert all(change in line for change in (*attempt.sets, *attempt.env))
-
-
 def test_step_times_are_read_from_the_logs_of_both_frameworks(gpu: Any) -> None:
     nemo = gpu.plan.Job("x", "bare", (), "nemo")
     line = " [t] iteration {}/ 4 | consumed samples: 4 | elapsed time per iteration (ms): {} | throughput"

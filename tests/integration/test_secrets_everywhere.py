@@ -144,7 +144,6 @@ def environ(tmp_path: Path) -> dict[str, str]:
 def test_no_secret_is_in_any_file_or_output(
     llmbx: Llmbx, install: Path, tmp_path: Path, environ: dict[str, str], only_run: Callable[[], Path]
 ) -> None:
-    assert len(VARIABLES) + len(BARE) >= 40
     printed = {}
 
     def say(*command: str) -> None:

@@ -6,7 +6,6 @@ import csv
 import io
 import statistics
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,6 @@ def test_every_shipped_row_says_who_published_it_where_and_when() -> None:
     rows = table.shipped()
     assert len(rows) > 800
     assert all(row.source and row.release and row.place and 2023 < row.when < 2027 for row in rows)
-
-
-def test_the_shipped_table_is_small() -> None:
-    path = resources.files("llmbx_prediction") / "data" / "atlas.csv.xz"
-    assert len(path.read_bytes()) < 1_000_000
 
 
 def test_step_time_and_rate_of_a_row_are_the_same_figure() -> None:

