@@ -20,7 +20,6 @@ from llmbx.model.workload import Recipe, Row, Size
 from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import Record, Run, write_record, write_result, write_steps
 from llmbx.run.finalize import build_result
-from llmbx_sweep import plugin as sweep
 
 PEAK = Peak(tflops=989.0, name="H100 dense BF16", source="test")
 FLOPS = Flops(full=8e13, causal=6e13, formula="toy, version 1")
@@ -142,7 +141,6 @@ def plugins(toy: Toy) -> Plugins:
     registry = pluggy.PluginManager("llmbx")
     registry.add_hookspecs(hookspecs)
     registry.register(toy, name="toy")
-    registry.register(sweep, name="sweep")
     return Plugins(registry, [])
 
 

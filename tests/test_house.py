@@ -68,6 +68,13 @@ def test_what_runs_inside_an_image_needs_neither_llmbx_nor_a_new_python() -> Non
     assert wrong == []
 
 
+def test_the_tests_of_core_import_no_plugin() -> None:
+    """The toy is a third party's, made for the tests."""
+    plugin = re.compile(r"^\s*(?:from|import) llmbx_(?!toy\b)", re.MULTILINE)
+    paths = [path for path in sorted(ROOT.glob("tests/core/**/*.py")) if plugin.search(path.read_text())]
+    assert [path.name for path in paths] == ["test_render.py"]  # until its Slurm scripts have moved to the plugin
+
+
 def test_core_names_nothing_that_a_plugin_is() -> None:
     """Examples of commands in help texts may name workloads and plugins: they are what a user types."""
     found = [

@@ -1,4 +1,4 @@
-"""Options that a repeated run, a plan file or a resumed sweep does not accept are rejected in one line."""
+"""Options that a repeated run does not accept are rejected in one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 from llmbx.cli import jobs, profile, run
 from llmbx.errors import LlmbxError
-from llmbx_sweep import cli
 
 
 def refusal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: object, *arguments: str) -> str:
@@ -51,15 +50,3 @@ def test_the_other_verbs_name_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert said == "--slurm-account needs a workload; without one, the last run is repeated unchanged"
     said = refusal(monkeypatch, tmp_path, jobs.command, "-n", "3", "rebuild")
     assert said == "--limit cannot be combined with `jobs rebuild`"
-
-
-def test_a_plan_file_and_a_resumed_sweep_accept_no_other_options(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    said = refusal(monkeypatch, tmp_path, cli.command, "a.toml", "--retries", "0", "--no-preflight", "--repeats", "2")
-    assert said == "--repeats, --retries, --preflight cannot be combined with a plan file; set them in a.toml"
-    assert refusal(monkeypatch, tmp_path, cli.command, "a.toml").startswith("a.toml: ")
-    assert "cannot be combined with a workload" in refusal(
-        monkeypatch, tmp_path, cli.command, "--show", "x", "--retries", "0"
-    )
-    assert "no sweep" in refusal(monkeypatch, tmp_path, cli.command, "--show", "x", "--offline")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -12,9 +11,6 @@ from llmbx.cli.profile import command as profile
 from llmbx.cli.run import command as run
 from llmbx.cli.show import command as show
 from llmbx.errors import UsageError
-from llmbx_analysis.cli.report import command as report
-from llmbx_nccltrace.cli import command as nccl
-from llmbx_profiling.cli import command as nsys
 
 
 @pytest.mark.parametrize(("key", "near"), [("launcher", "slrum"), ("runtime", "dokcer")])
@@ -40,16 +36,6 @@ def test_errors_name_the_option_that_was_used() -> None:
         CliRunner().invoke(show, ["llama3.1", "--steps", "48"], env={"ENABLE_PROFILE": "1"}, catch_exceptions=False)
 
 
-@pytest.mark.parametrize(
-    ("verb", "arguments", "option"),
-    [
-        (run, ["line", "--emit-script", ""], "--emit-script"),
-        (report, ["last", "--html", ""], "--html"),
-        (report, ["last", "--svg", ""], "--svg"),
-        (nsys, ["x.sqlite", "--html", ""], "--html"),
-        (nccl, ["x.log", "--html", ""], "--html"),
-    ],
-)
-def test_the_path_of_an_output_file_is_not_empty(verb: click.Command, arguments: list[str], option: str) -> None:
-    with pytest.raises(UsageError, match=f"{option} '': expected a path"):
-        CliRunner().invoke(verb, arguments, catch_exceptions=False)
+def test_the_path_of_an_output_file_is_not_empty() -> None:
+    with pytest.raises(UsageError, match="--emit-script '': expected a path"):
+        CliRunner().invoke(run, ["line", "--emit-script", ""], catch_exceptions=False)

@@ -14,31 +14,22 @@ from llmbx import builtin, hookspecs
 from llmbx.cli import jobs as module
 from llmbx.config.install import Install
 from llmbx.errors import LlmbxError
-from llmbx.model import RunSpec
 from llmbx.plugins.manager import Plugins
-from llmbx_slurm import plugin as slurm
 
-from ...run_factory import SHAPE, RunFactory, Toy, install, run_factory, spec
+from ...run_factory import RunFactory, Toy, install, run_factory, spec, toy
 
-__all__ = ["RunFactory", "install", "run_factory", "spec"]
+__all__ = ["RunFactory", "install", "run_factory", "spec", "toy"]
 
 Jobs = Callable[..., Result]
 
 
 @pytest.fixture
-def toy(spec: RunSpec) -> Toy:
-    SHAPE[:] = [spec.model]
-    return Toy()
-
-
-@pytest.fixture
 def plugins(toy: Toy) -> Plugins:
-    """The toy framework and the real launchers."""
+    """The toy framework and the local launcher."""
     registry = pluggy.PluginManager("llmbx")
     registry.add_hookspecs(hookspecs)
     registry.register(toy, name="toy")
     registry.register(builtin, name="local")
-    registry.register(slurm, name="slurm")
     return Plugins(registry, [])
 
 

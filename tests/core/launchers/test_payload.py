@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import subprocess
@@ -60,18 +59,3 @@ def test_the_specification_is_passed_completely(package: str, make_spec: Spec) -
     job = json.loads(payload_files(spec, package, more={"extra": None})["spec.json"])
     assert job.pop("extra", "missing") is None
     assert msgspec.convert(job, RunSpec) == spec
-
-
-@pytest.mark.parametrize("package", ["llmbx_nemo", "llmbx_maxtext"])
-def test_a_plugins_programs_find_all_that_they_import(package: str, make_spec: Spec) -> None:
-    programs = ("train.py", "pgle.py") if package == "llmbx_maxtext" else ("train.py",)
-    files = payload_files(make_spec(), package, programs)
-    modules = {name.removeprefix("code/").removesuffix(".py").replace("/", ".") for name in files}
-    sources = [ast.parse(content) for name, content in files.items() if name.endswith(".py")]
-    wanted: set[str] = set()
-    for node in (node for tree in sources for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)):
-        if (node.module or "").endswith(".entry"):
-            wanted |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif (node.module or "").startswith("llmbx"):
-            wanted.add(str(node.module))
-    assert wanted and wanted <= modules

@@ -9,11 +9,12 @@ from typing import Any
 import pluggy
 import pytest
 
+import llmbx_toy.plugin as toy
 from llmbx import builtin, hookimpl, hookspecs
 from llmbx.errors import InfraError, PluginError
 from llmbx.launchers.base import launcher_here
 from llmbx.launchers.local import LocalLauncher
-from llmbx.model import Job, RunSpec
+from llmbx.model import Job, RunSpec, Setting
 from llmbx.plugins.manager import Plugins
 from llmbx.runtimes.host import HostRuntime
 
@@ -118,11 +119,7 @@ def test_a_collision_of_third_parties_names_both(capsys: pytest.CaptureFixture[s
 
 
 def test_a_workload_that_declares_a_field_of_the_settings_class_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    import llmbx_maxtext.plugin as maxtext
-    from llmbx.model import Setting
-    from llmbx_maxtext.settings import MaxtextSettings
-
-    class Own(MaxtextSettings, frozen=True):
+    class Own(toy.ToySettings, frozen=True):
         plugin = "own"
 
     class Clash:
@@ -132,22 +129,20 @@ def test_a_workload_that_declares_a_field_of_the_settings_class_is_reported(caps
 
         @hookimpl
         def register_workloads(self) -> list[Any]:
-            (first, *_) = maxtext.register_workloads()
-            return [first.replace(settings={"extra": Setting(default="another", help="")})]
+            (line,) = toy.register_workloads()
+            return [line.replace(settings={"seed": Setting(default="another", help="")})]
 
-    plugins = having(maxtext=maxtext, own=Clash())
-    assert {workload.plugin for workload in plugins.workloads} == {"maxtext"}
-    assert "plugin 'own': workload 'llama2': at settings.extra: Own has a field of this name" in capsys.readouterr().err
+    plugins = having(toy=toy, own=Clash())
+    assert {workload.plugin for workload in plugins.workloads} == {"toy"}
+    assert "plugin 'own': workload 'line': at settings.seed: Own has a field of this name" in capsys.readouterr().err
 
 
 def test_two_workloads_of_one_name_in_a_plugin_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    import llmbx_maxtext.plugin as maxtext
-
     class Twice:
         @hookimpl
         def register_workloads(self) -> list[Any]:
-            return [*maxtext.register_workloads()] * 2
+            return [*toy.register_workloads()] * 2
 
-    plugins = having(maxtext=maxtext, twice=Twice())
-    assert {workload.plugin for workload in plugins.workloads} == {"maxtext"}
+    plugins = having(toy=toy, twice=Twice())
+    assert {workload.plugin for workload in plugins.workloads} == {"toy"}
     assert "plugin 'twice' has two workloads named '" in capsys.readouterr().err

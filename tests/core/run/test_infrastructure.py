@@ -9,10 +9,6 @@ import pytest
 from llmbx.model import Event, JobStatus, Result, Step
 from llmbx.run.collector import Log
 from llmbx.run.infrastructure import infrastructure_cause, refusals
-from llmbx_containers.runtimes.apptainer import ApptainerRuntime
-from llmbx_containers.runtimes.docker import DockerRuntime
-from llmbx_containers.runtimes.enroot import EnrootRuntime
-from llmbx_containers.runtimes.pyxis import PyxisRuntime
 
 FAILED = JobStatus(state="ended", exit_code=1)
 STEPS = [Step(number=1, time_s=0.1)]
@@ -65,33 +61,16 @@ def test_a_failure_without_evidence_has_no_infrastructure_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "line"),
+    ("pattern", "line", "refused"),
     [
-        (ApptainerRuntime.start_failure, "3: FATAL:   container creation failed: mount error: can't mount image"),
-        (DockerRuntime.start_failure, "docker: Error response from daemon: could not select device driver."),
-        (EnrootRuntime.start_failure, "1: enroot-mount: failed to mount: /x: No such file or directory"),
-        (PyxisRuntime.start_failure, "slurmstepd: error: pyxis: couldn't start container"),
+        (r"tool: error: (?!exec)", "3: tool: error: no such image", True),
+        (r"tool: error: (?!exec)", "3: tool: error: exec: no such program", False),
+        ("", "tool: error: no such image", False),
     ],
 )
-def test_a_container_that_did_not_start(tmp_path: Path, pattern: str, line: str) -> None:
+def test_a_container_that_did_not_start(tmp_path: Path, pattern: str, line: str, refused: bool) -> None:
     (tmp_path / "log-x.out").write_text(f"something else\n{line}\n")
-    said = refusals(pattern, tmp_path)
-    assert len(said) == 1
-    found = infrastructure_cause(FAILED, result(), Log(), said)
-    assert found is not None and found.startswith("a container did not start: ")
-    assert infrastructure_cause(FAILED, result(), Log(steps=STEPS), said) is None
-
-
-@pytest.mark.parametrize(
-    ("pattern", "line"),
-    [
-        (ApptainerRuntime.start_failure, 'FATAL:   "train": executable file not found in $PATH'),
-        (DockerRuntime.start_failure, "docker: Error response from daemon: exec: executable file not found in $PATH"),
-        (PyxisRuntime.start_failure, "0: slurmstepd-n1: error: pyxis: child 17888 failed with error code: 1"),
-        (PyxisRuntime.start_failure, "0: slurmstepd-n1: error: pyxis:     [INFO] Extracting squashfs filesystem..."),
-        ("", "FATAL:   anything"),
-    ],
-)
-def test_consequences_and_missing_programs_are_not_failed_starts(tmp_path: Path, pattern: str, line: str) -> None:
-    (tmp_path / "log-x.out").write_text(line + "\n")
-    assert refusals(pattern, tmp_path) == []
+    lines = refusals(pattern, tmp_path)
+    text = "a container did not start: tool: error: no such image"
+    assert infrastructure_cause(FAILED, result(), Log(), lines) == (text if refused else None)
+    assert infrastructure_cause(FAILED, result(), Log(steps=STEPS), lines) is None

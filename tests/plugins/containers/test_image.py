@@ -11,6 +11,12 @@ from llmbx.errors import InfraError, UsageError
 from llmbx_containers import cli
 
 
+@pytest.mark.parametrize("value", ["-5", "0", "nan", "inf", "soon"])
+def test_a_time_limit_is_finite_and_above_0(value: str) -> None:
+    done = CliRunner().invoke(cli.prepare, ["line", "--timeout", value])
+    assert done.exit_code == 2 and "Invalid value for '--timeout'" in done.output
+
+
 def test_a_bundle_needs_a_folder_that_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LLMB_INSTALL", str(tmp_path / "install"))
     missing = CliRunner().invoke(cli.export, [str(tmp_path / "x" / "y.bundle")])

@@ -57,6 +57,11 @@ def as_json(*arguments: str | Path) -> dict[str, Any]:
     return found
 
 
+def test_the_path_of_the_page_is_not_empty() -> None:
+    with pytest.raises(UsageError, match="--html '': expected a path"):
+        run("x.log", "--html", "")
+
+
 @pytest.mark.parametrize("engine", ["python", "native", "auto"])
 def test_json_has_what_programs_read(log: Path, engine: str) -> None:
     found = as_json(log, "--engine", engine)

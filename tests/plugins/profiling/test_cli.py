@@ -47,6 +47,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_the_path_of_the_page_is_not_empty() -> None:
+    with pytest.raises(UsageError, match="--html '': expected a path"):
+        run("x.sqlite", "--html", "")
+
+
 def run(*arguments: str) -> str:
     done = CliRunner().invoke(command, list(arguments), catch_exceptions=False)
     assert done.exit_code == 0, done.output

@@ -98,6 +98,12 @@ def test_the_page_is_written_to_the_run_or_the_given_path(
     assert (tmp_path / "new" / "there.html").is_file()
 
 
+@pytest.mark.parametrize("option", ["--html", "--svg"])
+def test_the_path_of_an_output_file_is_not_empty(option: str, command: Command) -> None:
+    with pytest.raises(UsageError, match=f"{option} '': expected a path"):
+        command("last", option, "")
+
+
 def test_a_page_beside_another_format_leaves_stdout_to_the_format(
     run_factory: RunFactory, command: Command, tmp_path: Path
 ) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from llmbx.config.install import Install
 from llmbx.errors import UsageError
+from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import Run, SweepMark
-from llmbx_sweep import store
+from llmbx_sweep import plugin, store
 from llmbx_sweep.cells import Cell
 
 from ....run_factory import RunFactory, noise
@@ -17,8 +18,9 @@ from .conftest import Command
 
 
 @pytest.fixture
-def sweep(run_factory: RunFactory, install: Install) -> store.Sweep:
+def sweep(run_factory: RunFactory, install: Install, plugins: Plugins) -> store.Sweep:
     """Two scales, two repeats each."""
+    plugins.manager.register(plugin, name="sweep")
     cells = tuple(Cell(key=f"line {gpus}", spec=run_factory.spec.replace(gpus=gpus), repeats=2) for gpus in (8, 16))
     return store.create(install, "nightly", ("sweep", "line"), cells, 10)
 
