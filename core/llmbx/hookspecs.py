@@ -25,31 +25,32 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
+from .config.install import Install
+from .launchers.base import Launcher
+from .logs.parser import LogFormat, LogParser
+from .model import (
+    ComparisonOutcome,
+    ConfigurationProgram,
+    Expected,
+    ExpectedConfiguration,
+    Figure,
+    Finding,
+    Image,
+    ImageRequest,
+    Launch,
+    Obstacle,
+    Profiler,
+    RunGroup,
+    RunSpec,
+    Section,
+    Workload,
+)
+from .model.flops import Flops
+from .model.settings import Settings
+from .runtimes.base import Runtime
+
 if TYPE_CHECKING:
     from .checks.base import Check
-    from .config.install import Install
-    from .launchers.base import Launcher
-    from .logs.parser import LogFormat, LogParser
-    from .model import (
-        ComparisonOutcome,
-        ConfigurationProgram,
-        Expected,
-        ExpectedConfiguration,
-        Figure,
-        Finding,
-        Image,
-        ImageRequest,
-        Launch,
-        Obstacle,
-        Profiler,
-        RunGroup,
-        RunSpec,
-        Section,
-        Workload,
-    )
-    from .model.flops import Flops
-    from .model.settings import Settings
-    from .runtimes.base import Runtime
 
 VERSION = (1, 0)
 """The version of the hooks and of `llmbx.api`, (major, minor); see `llmbx.api`."""

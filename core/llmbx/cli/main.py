@@ -18,10 +18,9 @@ from .. import __version__
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..files import deny_others_writing
 from ..plugins import local_sources, stdout
-from ..plugins.calls import Call
+from ..plugins.calls import Call, failure
 from ..plugins.entry_points import entry_points
 from ..plugins.entry_points import load as load_point
-from ..plugins.faults import failure
 from ..plugins.hangs import own_process
 from . import streams
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..config.install import Install
 from ..errors import LlmbxError, PluginError
-from ..plugins.faults import describe_error
+from ..plugins.calls import describe_error
 from ..record.folder import Run, read_result, read_run
 from .read import UNKNOWN
 from .scan import OPEN_RUNS, read_now, write

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from types import TracebackType
 
-from ..errors import LlmbxError, PluginError
+from ..errors import LlmbxError, PluginError, one_line
 from . import stdout
-from .faults import PLUGIN_EXCEPTIONS, failure
 from .hangs import NEVER, VARIABLE, TookTooLong, alarm, notice_s
+
+PLUGIN_EXCEPTIONS = (Exception, SystemExit)
+"""Exceptions of a plugin's code that must not end llmbx. KeyboardInterrupt comes from the user and is not caught."""
 
 SLOW = frozenset({"prepare", "gather_wheels", "look_inside", "submit", "cancel", "cancel_pending", "check"})
 """Methods that may take minutes and report their progress themselves, or wait for the end of processes."""
@@ -20,16 +24,16 @@ class Call:
     `owner` names the plugin ("plugin 'toy'"), `name` the call. Standard output goes to standard error meanwhile. A call
     that does not return is reported, and is ended after `limit_s` seconds. An exception of the plugin is raised as
     `PluginError`, whose message starts with `fault`; `LlmbxError`s of the plugin are not changed. With `wrapped`, the
-    exception itself is raised, with a mark for `blamed`: a hook wrapper around this call may handle it. A call
+    exception itself is raised, because a hook wrapper around this call may handle it; `origin` returns its call. A call
     `of_items` sets `item` to each item before the plugin gets it, and to None afterwards; its exceptions are not
     changed, as the items may come from elsewhere.
     """
 
     __slots__ = (
-        "_fault",
         "_of_items",
         "_wrapped",
         "began",
+        "fault",
         "item",
         "limit_s",
         "name",
@@ -45,7 +49,7 @@ class Call:
     ) -> None:  # fmt: skip
         self.owner, self.name, self.limit_s, self._wrapped = owner, name, limit_s, wrapped
         self._of_items = of_items
-        self._fault = fault or f"{owner}: {name} failed"
+        self.fault = fault or f"{owner}: {name} failed"
         self.notice_s = NEVER if name.partition(" ")[0] in SLOW else notice_s()
         self.item: object = None if of_items else name
         self.seen: object = self.item
@@ -72,19 +76,53 @@ class Call:
         if isinstance(error, KeyboardInterrupt) and self.reported:
             alarm.given_up.add(self.title)
         if isinstance(error, TookTooLong) and error.call is self:
-            what = f"{self.title} did not return within {self.limit_s:g} s"
-            raise PluginError(f"{what} ({VARIABLE} sets the limit)") from None
-        if not isinstance(error, PLUGIN_EXCEPTIONS) or isinstance(error, LlmbxError) or self._of_items:
+            limit = PluginError(f"{self.title} did not return within {self.limit_s:g} s ({VARIABLE} sets the limit)")
+            raise self._signed(limit) from None
+        if not isinstance(error, PLUGIN_EXCEPTIONS) or self._of_items:
             return
         if self._wrapped:
-            vars(error).setdefault(_MARK, self._fault)
-            return
-        raise failure(self._fault, error) from error
+            self._signed(error)
+        elif not isinstance(error, LlmbxError):
+            raise failure(self.fault, error) from error
+
+    def _signed(self, error: BaseException) -> BaseException:
+        """Mark the error as one of this call, unless a call inside this one has raised it."""
+        vars(error).setdefault(_ORIGIN, self)
+        return error
 
 
-_MARK = "_llmbx_fault"
+_ORIGIN = "_llmbx_call"
+
+
+def origin(error: BaseException) -> Call | None:
+    """The `wrapped` call that raised the error first."""
+    call: Call | None = vars(error).get(_ORIGIN)
+    return call
 
 
 def blamed(error: BaseException, fault: str) -> PluginError:
-    """The error for an exception of a `wrapped` call: it begins with the fault of the call that raised it first."""
-    return failure(vars(error).get(_MARK, fault), error)
+    """The `PluginError` for an exception of `wrapped` calls: it begins with the fault of the call that raised it."""
+    call = origin(error)
+    plugin_error = failure(call.fault if call else fault, error)
+    vars(plugin_error)[_ORIGIN] = call
+    return plugin_error
+
+
+def debugging() -> bool:
+    """Whether the user wants tracebacks (LLMBX_DEBUG=1)."""
+    return os.environ.get("LLMBX_DEBUG", "") not in ("", "0")
+
+
+def describe_error(error: BaseException) -> str:
+    """Describe an exception in one line; with LLMBX_DEBUG=1, print its traceback first."""
+    if debugging():
+        import traceback
+
+        traceback.print_exception(error, file=sys.stderr)
+    return one_line(error)
+
+
+def failure(what: str, error: BaseException) -> PluginError:
+    """Return the `PluginError` for `error`; `what` names the plugin and the call that failed."""
+    hint = "" if debugging() else " (LLMBX_DEBUG=1 shows the traceback)"
+    return PluginError(f"{what}: {describe_error(error)}{hint}")

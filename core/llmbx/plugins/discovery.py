@@ -15,9 +15,8 @@ import pluggy
 from .. import hookspecs
 from ..errors import PluginError, did_you_mean
 from ..model import Value
-from .calls import Call
+from .calls import PLUGIN_EXCEPTIONS, Call, describe_error
 from .entry_points import entry_points, load
-from .faults import PLUGIN_EXCEPTIONS, describe_error
 from .hangs import limit_s
 from .hooks import is_wrapper
 

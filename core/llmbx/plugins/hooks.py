@@ -1,4 +1,4 @@
-"""Guard the hook implementations of plugins, and call those of one plugin with the wrappers of all."""
+"""Call the hook implementations of one plugin, inside the hook wrappers of all, and guard each of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import pluggy
 
 from ..errors import LlmbxError, PluginError
-from .calls import Call, blamed
-from .faults import PLUGIN_EXCEPTIONS
+from .calls import PLUGIN_EXCEPTIONS, Call, blamed, origin
 from .hangs import NEVER, UNLIMITED, limit_s
 from .validation import validate, validate_wrapped
 
@@ -29,22 +28,25 @@ def call(manager: pluggy.PluginManager, name: str, hook: str, arguments: dict[st
     except LlmbxError:
         raise
     except PLUGIN_EXCEPTIONS as error:
-        fault = blamed(error, f"plugin '{name}': {hook} failed")
-        _mark(fault, culprit(error) or name)
-        raise fault from error
+        raise blamed(error, f"plugin '{name}': {hook} failed") from error
 
 
-_CULPRIT = "_llmbx_plugin"
+class HookCall(Call):
+    """The call of an implementation or of a wrapper of a hook. Its exception may be handled by a wrapper around it."""
+
+    __slots__ = ("plugin",)
+
+    def __init__(self, implementation: pluggy.HookImpl, hook: str) -> None:
+        self.plugin = implementation.plugin_name
+        name = f"wrapper of {hook}" if is_wrapper(implementation) else hook
+        limit = NEVER if hook in UNLIMITED else limit_s()
+        super().__init__(f"plugin '{self.plugin}'", name, limit_s=limit, wrapped=True)
 
 
 def culprit(error: BaseException) -> str | None:
     """The plugin whose implementation or wrapper raised an error of `call`."""
-    name: str | None = vars(error).get(_CULPRIT)
-    return name
-
-
-def _mark(error: BaseException, plugin: str) -> None:
-    vars(error).setdefault(_CULPRIT, plugin)
+    source = origin(error)
+    return source.plugin if isinstance(source, HookCall) else None
 
 
 def implementers(manager: pluggy.PluginManager, hook: str, newest_first: bool = False) -> list[str]:
@@ -73,60 +75,31 @@ def _guarded(implementation: pluggy.HookImpl, hook: str) -> pluggy.HookImpl:
     return pluggy.HookImpl(implementation.plugin, implementation.plugin_name, function, options)
 
 
-def _limit(hook: str) -> float:
-    return NEVER if hook in UNLIMITED else limit_s()
-
-
 def _plain(implementation: pluggy.HookImpl, hook: str) -> Callable[..., Any]:
-    owner = f"plugin '{implementation.plugin_name}'"
-
-    def guard(*arguments: Any, **named: Any) -> Any:
-        try:
-            with Call(owner, hook, limit_s=_limit(hook), wrapped=True):
-                answer = implementation.function(*arguments, **named)
-            return validate(f"{owner}: {hook}", hook, answer)
-        except PLUGIN_EXCEPTIONS as error:
-            _mark(error, implementation.plugin_name)
-            raise
+    def guard(*arguments: Any) -> Any:
+        with HookCall(implementation, hook) as call:
+            return validate(call.title, hook, implementation.function(*arguments))
 
     return guard
 
 
 def _wrapper(implementation: pluggy.HookImpl, hook: str) -> Callable[..., Generator[None, Any, Any]]:
-    owner, name = f"plugin '{implementation.plugin_name}'", f"wrapper of {hook}"
-
-    def step(run: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
-        """Run the wrapper to its yield or to its end; return whether it has ended, and its answer."""
-        with Call(owner, name, limit_s=_limit(hook), wrapped=True):
+    def guard(*arguments: Any) -> Generator[None, Any, Any]:
+        generator: Any = implementation.function(*arguments)
+        with HookCall(implementation, hook) as call:
             try:
-                return False, run(*arguments)
-            except StopIteration as end:
-                return True, end.value
-
-    def guard(*arguments: Any, **named: Any) -> Generator[None, Any, Any]:
-        try:
-            return (yield from wrap(*arguments, **named))
-        except PLUGIN_EXCEPTIONS as error:
-            _mark(error, implementation.plugin_name)  # unless it has the mark of what is inside
-            raise
-
-    def wrap(*arguments: Any, **named: Any) -> Generator[None, Any, Any]:
-        generator: Any = implementation.function(*arguments, **named)
-        ended, _ = step(next, generator)
-        if ended:
-            raise PluginError(f"{owner}: {name} does not yield, expected exactly one yield")
+                next(generator)
+            except StopIteration:
+                raise PluginError(f"{call.title} does not yield, expected exactly one yield") from None
         inner = yield from _outcome()
-        if implementation.hookwrapper:
-            ended, _ = step(generator.send, inner)
-            answer = step(inner.get_result)[1] if ended else None
-        elif inner.exception is not None:
-            ended, answer = step(generator.throw, inner.exception)
-        else:
-            ended, answer = step(generator.send, inner.get_result())
-        if not ended:
+        with HookCall(implementation, hook) as call:
+            try:
+                _resume(generator, inner, implementation.hookwrapper)
+            except StopIteration as end:
+                answer = inner.get_result() if implementation.hookwrapper else end.value
+                return validate_wrapped(call.title, hook, answer)
             generator.close()
-            raise PluginError(f"{owner}: {name} has a second yield, expected exactly one")
-        return validate_wrapped(f"{owner}: {name}", hook, answer)
+            raise PluginError(f"{call.title} has a second yield, expected exactly one")
 
     return guard
 
@@ -137,3 +110,13 @@ def _outcome() -> Generator[None, Any, pluggy.Result[Any]]:
         return pluggy.Result((yield), None)
     except PLUGIN_EXCEPTIONS as error:
         return pluggy.Result(None, error)
+
+
+def _resume(generator: Any, inner: pluggy.Result[Any], old_style: bool) -> None:
+    """Give a wrapper the outcome of what it is around, as pluggy does for its style."""
+    if old_style:
+        generator.send(inner)
+    elif inner.exception is not None:
+        generator.throw(inner.exception)
+    else:
+        generator.send(inner.get_result())

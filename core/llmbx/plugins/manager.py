@@ -39,10 +39,11 @@ from ..model.flops import Flops
 from ..model.settings import Settings
 from ..runtimes.base import Runtime
 from ..suggestions import either
-from . import hooks, local_sources, proxy
+from . import hooks, local_sources
 from .discovery import GROUP, PluginInfo, discover
+from .guards import failed_check, guard_check, guard_format, guard_tool
 from .hangs import UNLIMITED
-from .log_parser import CheckedParser, wrap_log_format
+from .log_parser import CheckedParser
 from .settings_check import check_settings
 from .validation import with_article
 
@@ -268,18 +269,18 @@ class Plugins:
 
     def log_formats(self) -> list[LogFormat]:
         """Return every log format of every plugin."""
-        return [wrap_log_format(f, f"plugin '{name}'") for name, found in self.gather("log_formats") for f in found]
+        return [guard_format(f, f"plugin '{name}'") for name, found in self.gather("log_formats") for f in found]
 
     def runtimes(self) -> dict[str, Runtime]:
         """Return every runtime by name."""
         if self._runtimes is None:
-            self._runtimes = self._tools("register_runtimes", "runtime", proxy.runtime)
+            self._runtimes = self._tools("register_runtimes", Runtime)
         return self._runtimes
 
     def launchers(self) -> dict[str, Launcher]:
         """Return every launcher by name."""
         if self._launchers is None:  # one object each, as they cache answers of the scheduler
-            self._launchers = self._tools("register_launchers", "launcher", proxy.launcher)
+            self._launchers = self._tools("register_launchers", Launcher)
         return self._launchers
 
     @functools.cached_property
@@ -309,18 +310,19 @@ class Plugins:
         """Return the name of the plugin whose settings apply to the launcher."""
         return str(getattr(self.launcher(launcher), "plugin", launcher))
 
-    def _tools(self, hook: str, what: str, wrap: Callable[[Any, str], T]) -> dict[str, T]:
-        """Return the tools that the plugins register, wrapped, by name. A plugin that reuses a name is disabled."""
-        found: dict[str, T] = {}
+    def _tools(self, hook: str, kind: type) -> dict[str, Any]:
+        """Return the tools that the plugins register, guarded, by name. A plugin that reuses a name is disabled."""
+        found: dict[str, Any] = {}
         owners: dict[str, str] = {}
         for plugin, items in self.gather(hook):
             names = [item.name for item in items]
             taken = duplicate([*owners, *names])
             if taken is not None:
                 owner = f"plugin '{owners[taken]}'" if taken in owners else "itself"
+                what = kind.__name__.lower()
                 self.disable(plugin, f"plugin '{plugin}': the {what} '{taken}' is already registered by {owner}")
                 continue
-            found |= {item.name: wrap(item, plugin) for item in items}
+            found |= {item.name: guard_tool(item, plugin, kind) for item in items}
             owners |= dict.fromkeys(names, plugin)
         return found
 
@@ -349,13 +351,11 @@ class Plugins:
 
     def checks(self, spec: RunSpec) -> list[Check]:
         """Return the checks of the run's framework and profilers, whose faults make them not possible."""
-        from .checks import failed_check, wrap_check
-
         found: list[Check] = []
         for name in dict.fromkeys((spec.plugin, *spec.profilers)):
             try:
                 answers = self.ask(name, "register_checks")
-                found += [wrap_check(name, check) for answer in answers for check in answer]
+                found += [guard_check(check, name) for answer in answers for check in answer]
             except LlmbxError as error:
                 found.append(failed_check(name, str(error)))
         return found

@@ -1,4 +1,4 @@
-"""Validate hook return values; errors name the plugin, hook and field."""
+"""Validate what plugins return; errors name the plugin, the call and the field."""
 
 from __future__ import annotations
 
@@ -6,64 +6,17 @@ import functools
 import re
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from .. import hookspecs
 from ..codec import convert
-from ..config.install import Install
 from ..errors import PluginError
-from ..launchers.base import Launcher
-from ..logs.parser import LogFormat, LogParser
-from ..model import (
-    ComparisonOutcome,
-    ConfigurationProgram,
-    Expected,
-    ExpectedConfiguration,
-    Figure,
-    Finding,
-    Image,
-    ImageRequest,
-    Launch,
-    Obstacle,
-    Profiler,
-    RunGroup,
-    RunSpec,
-    Section,
-    Value,
-    Workload,
-)
+from ..model import Launch, Value
 from ..model.flops import Flops
 from ..model.settings import Settings, fields
-from ..runtimes.base import Runtime
-
-_NAMES = {
-    kind.__name__: kind
-    for kind in (
-        ComparisonOutcome,
-        Expected,
-        ConfigurationProgram,
-        ExpectedConfiguration,
-        Figure,
-        Finding,
-        Flops,
-        Image,
-        ImageRequest,
-        Install,
-        Launch,
-        LogFormat,
-        LogParser,
-        Obstacle,
-        Profiler,
-        RunGroup,
-        RunSpec,
-        Section,
-        Workload,
-    )
-} | {"Launcher": Launcher, "Runtime": Runtime, "Settings": Settings}
-"""Types that the annotations of the hooks refer to, by name."""
 
 REQUIRED = frozenset({"prepare_image", "build_command", "parse_log"})
 """Hooks for which the plugin of a run's workload must return something."""
@@ -78,22 +31,20 @@ _WORDS = {"array": "a list or tuple", "object": "a record", "null": "None", "byt
 """The validator's names of types, and how messages call them."""
 
 
+class Returns(typing.NamedTuple):
+    """What a function returns, from its annotation: a value of `kind`, or if `many` a sequence of them."""
+
+    many: bool
+    kind: Any
+    optional: bool = False
+
+
 def validate(what: str, hook: str, answer: Any) -> Any:
     """Return the validated return value of one plugin's hook, with lists converted to tuples in records.
 
     `what` names plugin and hook in errors. Raises `PluginError` if the value is invalid.
     """
-    many, kind = return_type(hook)
-    if answer is None:
-        return None
-    if not many:
-        return validate_value(what, kind, answer)
-    if isinstance(answer, str | bytes) or not isinstance(answer, Sequence):
-        raise PluginError(f"{what} returned {describe_type(answer)}, expected a list of {kind.__name__}")
-    return [
-        validate_value(what, kind, item, f"a list with {describe_type(item)}", f"a list of {kind.__name__}")
-        for item in answer
-    ]
+    return None if answer is None else validate_answer(what, return_type(hook), answer)
 
 
 def validate_wrapped(what: str, hook: str, answer: Any) -> Any:
@@ -101,37 +52,64 @@ def validate_wrapped(what: str, hook: str, answer: Any) -> Any:
 
     Raises `PluginError` if it is invalid.
     """
-    if not return_type(hook)[0]:
+    kind = return_type(hook)
+    if not kind.many:
         if answer is None and hook in REQUIRED:
-            raise PluginError(f"{what} returned None, expected {with_article(return_type(hook)[1].__name__)}")
+            raise PluginError(f"{what} returned None, expected {with_article(kind.kind.__name__)}")
         return validate(what, hook, answer)
     if not isinstance(answer, list):
         raise PluginError(f"{what} returned {describe_type(answer)}, expected the list of answers that its yield gave")
     return [validate(what, hook, each) for each in answer if each is not None]
 
 
+def validate_answer(what: str, returns: Returns | None, answer: Any) -> Any:
+    """Return a validated value; `what` names it in errors. Raises `PluginError` if it is invalid."""
+    if returns is None or (answer is None and returns.optional):
+        return answer
+    kind = returns.kind
+    if not returns.many:
+        return _validate_value(what, kind, answer)
+    if isinstance(answer, str | bytes) or not isinstance(answer, Sequence):
+        raise PluginError(f"{what} returned {describe_type(answer)}, expected a list of {kind.__name__}")
+    return [
+        _validate_value(what, kind, item, f"a list with {describe_type(item)}", f"a list of {kind.__name__}")
+        for item in answer
+    ]
+
+
 @functools.cache
-def return_type(hook: str) -> tuple[bool, type]:
-    """Return whether a hook returns a sequence, and the type of its value or items, from its annotation."""
-    names: dict[str, Any] = {**_NAMES}
+def return_type(hook: str) -> Returns:
+    """Return what a hook returns."""
+    names: dict[str, Any] = {}
     if hook == "register_checks":
         from ..checks.base import Check  # takes as long as the other records together, and few commands need it
 
         names["Check"] = Check
-    found = typing.get_type_hints(getattr(hookspecs, hook), localns=names)["return"]
-    if typing.get_origin(found) is Sequence:
-        return True, typing.get_args(found)[0]
-    return False, without_none(found)
+    returns = _returns(typing.get_type_hints(getattr(hookspecs, hook), localns=names)["return"])
+    assert returns is not None
+    return returns
 
 
-def without_none(annotation: Any) -> Any:
-    """Return the annotation without `| None`."""
-    if not isinstance(annotation, types.UnionType) and typing.get_origin(annotation) is not typing.Union:
-        return annotation
-    return next(part for part in typing.get_args(annotation) if part is not type(None))
+@functools.cache
+def method_returns(method: Callable[..., Any]) -> Returns | None:
+    """Return what a method returns; None if it returns nothing."""
+    return _returns(typing.get_type_hints(method)["return"])
 
 
-def validate_value(what: str, kind: Any, given: Any, got: str = "", expected: str = "") -> Any:
+def _returns(annotation: Any) -> Returns | None:
+    optional = False
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        (annotation,) = (part for part in typing.get_args(annotation) if part is not type(None))
+        optional = True
+    if annotation is type(None):
+        return None
+    origin = typing.get_origin(annotation)
+    if origin is Sequence:
+        return Returns(True, typing.get_args(annotation)[0], optional)
+    return Returns(False, annotation if origin in (None, type) else origin, optional)
+
+
+def _validate_value(what: str, kind: Any, given: Any, got: str = "", expected: str = "") -> Any:
     """Validate one value. Raises `PluginError` if it is not a valid `kind`.
 
     `got` and `expected` describe the actual and the expected value in an error about its type.

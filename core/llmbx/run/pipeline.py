@@ -15,7 +15,7 @@ from ..launchers.base import Unreachable
 from ..launchers.script import SCRIPT
 from ..logs.restarts import RESTARTED
 from ..model import Event, Expected, Image, ImageRequest, Job, JobStatus, Result, RunSpec
-from ..plugins.faults import PLUGIN_EXCEPTIONS
+from ..plugins.calls import PLUGIN_EXCEPTIONS
 from ..plugins.manager import Plugins
 from ..record.folder import PairMark, Record, Run, claim_folder, new_record, read_run, write_record
 from ..runtimes.base import Progress, Runtime

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import LlmbxError
+from ..plugins.calls import PLUGIN_EXCEPTIONS, describe_error
 from ..plugins.discovery import PluginInfo
-from ..plugins.faults import PLUGIN_EXCEPTIONS, describe_error
 from ..plugins.manager import Plugins, load
 from . import drives
 from .contract import part_problems

@@ -17,7 +17,7 @@ from llmbx.cli.parse import command
 from llmbx.errors import LlmbxError, UsageError
 from llmbx.logs.parser import LogFormat, Record
 from llmbx.model import Measure, Source, SourceRecord, Step
-from llmbx.plugins.log_parser import wrap_log_format
+from llmbx.plugins.guards import guard_format
 
 Parse = Callable[..., Result]
 
@@ -61,7 +61,7 @@ def parse(monkeypatch: pytest.MonkeyPatch) -> Parse:
 
     def invoke(*arguments: object, formats: Iterable[type] = (Images, Plain)) -> Result:
         found = [
-            wrap_log_format(LogFormat(one.__name__, one.__name__, lambda text: text.count("plain "), one), "plugin 'x'")
+            guard_format(LogFormat(one.__name__, one.__name__, lambda text: text.count("plain "), one), "plugin 'x'")
             for one in formats
         ]
         plugins = SimpleNamespace(log_formats=lambda: found)

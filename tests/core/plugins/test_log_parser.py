@@ -10,7 +10,8 @@ import pytest
 from llmbx.errors import PluginError, UsageError
 from llmbx.logs.parser import LogFormat
 from llmbx.model import Event, Step
-from llmbx.plugins.log_parser import CheckedParser, wrap_log_format
+from llmbx.plugins.guards import guard_format
+from llmbx.plugins.log_parser import CheckedParser
 from llmbx.run.collect import collect
 
 
@@ -81,7 +82,7 @@ def test_its_prints_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_sniffer_that_fails_is_reported_once_and_matches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    format_ = wrap_log_format(LogFormat("odd", "Odd", lambda text: 1 // 0, lambda: 1 // 0), "plugin 'odd'")
+    format_ = guard_format(LogFormat("odd", "Odd", lambda text: 1 // 0, lambda: 1 // 0), "plugin 'odd'")
     assert (format_.sniff("a"), format_.sniff("b")) == (0, 0)
     assert capsys.readouterr().err.count("plugin 'odd': sniff of log format 'odd' failed: ZeroDivision") == 1
     with pytest.raises(PluginError, match="plugin 'odd': parser of log format 'odd' failed: ZeroDivision"):

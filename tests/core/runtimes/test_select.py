@@ -11,7 +11,7 @@ import pytest
 from llmbx.errors import InfraError
 from llmbx.launchers.local import LocalLauncher
 from llmbx.model import ImageRequest, RunSpec
-from llmbx.plugins import proxy
+from llmbx.plugins.guards import guard_tool
 from llmbx.runtimes.base import Offer, Runtime
 from llmbx.runtimes.host import HostRuntime
 from llmbx.runtimes.select import choose_runtime
@@ -38,7 +38,8 @@ class Shy(Odd):
 
 
 def runtimes(odd: HostRuntime, *others: HostRuntime) -> dict[str, Runtime]:
-    return {"odd": proxy.runtime(odd, "odd"), **{each.name: proxy.runtime(each, "local") for each in others}}
+    guarded: dict[str, Runtime] = {each.name: guard_tool(each, "local", Runtime) for each in others}
+    return {"odd": guard_tool(odd, "odd", Runtime), **guarded}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Third-party runtimes and launchers: wrapped in proxies, registered once, with unique names."""
+"""Third-party runtimes and launchers: guarded, registered once, with unique names."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_launcher_keeps_its_members_and_its_output_goes_to_stderr(capsys: pyte
     assert capsys.readouterr() == ("", "looking\n")
 
 
-def test_the_launcher_inside_an_allocation_is_wrapped_too(make_spec: Make, tmp_path: Path) -> None:
+def test_the_launcher_inside_an_allocation_is_guarded_too(make_spec: Make, tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="cancel of launcher 'odd' failed"):
         launcher_here(having(odd=Odd(Launcher())).launcher("odd"), make_spec()).cancel(JOB, tmp_path)
 

@@ -1,0 +1,138 @@
+"""Guards around the objects that plugins return: runtimes, launchers, log formats and checks.
+
+What a guarded function prints goes to standard error. Its exceptions, hangs and invalid answers name the plugin and the
+call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+
+from ..errors import LlmbxError, PluginError
+from ..launchers.base import Launcher, LauncherExtras
+from ..logs.parser import LogFormat, LogParser
+from ..runtimes.base import Runtime, RuntimeExtras
+from .calls import Call
+from .hangs import NEVER, limit_s
+from .log_parser import CheckedParser
+from .validation import Returns, describe_type, method_returns, validate_answer
+
+if TYPE_CHECKING:
+    from ..checks.base import Answer, Check, Evidence
+
+T = TypeVar("T")
+
+_EXTRAS: dict[type, type] = {Runtime: RuntimeExtras, Launcher: LauncherExtras}
+"""The optional members of each interface."""
+
+
+def guarded(
+    function: Callable[..., Any], owner: str, name: str, returns: Returns | None = None, seconds: float = NEVER
+) -> Callable[..., Any]:
+    """The function as a call of the plugin `owner` ("plugin 'toy'") that may take `seconds`."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        with Call(owner, name, limit_s=seconds) as running:
+            return validate_answer(running.title, returns, function(*arguments, **named))
+
+    return call
+
+
+class _Tool:
+    """Stands for a runtime or launcher of `plugin`, with the same members. What `inside` returns is guarded too."""
+
+    def __init__(self, tool: Any, plugin: str, kind: type) -> None:
+        self._tool, self._kind = tool, kind
+        self.plugin = plugin
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        member = getattr(self._tool, name)
+        if not callable(member):
+            return member
+        method = getattr(self._kind, name, None) or getattr(_EXTRAS[self._kind], name, None)
+        title = f"{name} of {self._kind.__name__.lower()} '{self._tool.name}'"
+        call = guarded(member, f"plugin '{self.plugin}'", title, method_returns(method) if method else None)
+        return self._guard_answer(call) if name == "inside" else call
+
+    def _guard_answer(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def guard(*arguments: Any) -> Any:
+            answer = call(*arguments)
+            return self if answer is self._tool else _Tool(answer, self.plugin, self._kind)
+
+        return guard
+
+
+def guard_tool(tool: T, plugin: str, kind: type) -> T:
+    """Guard a runtime or launcher, which is of the `kind`. Its member `plugin` is the name of the plugin."""
+    return cast(T, _Tool(tool, plugin, kind))
+
+
+def guard_format(format_: LogFormat, owner: str) -> LogFormat:
+    """Guard the functions of a log format. A sniffer that fails is reported once and then matches no line."""
+
+    def call(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        return guarded(function, owner, f"{name} of log format '{format_.name}'")
+
+    def parser() -> LogParser:
+        return CheckedParser(make(), owner)
+
+    make = call(format_.parser, "parser")
+    sniff = _sniffer(call(lambda text: int(format_.sniff(text)), "sniff"))
+    window = call(lambda experiment: str(format_.window(experiment)), "window")
+    return LogFormat(format_.name, format_.title, sniff, parser, window, format_.unit)
+
+
+def _sniffer(sniff: Callable[[str], int]) -> Callable[[str], int]:
+    failed = False
+
+    def recognized(text: str) -> int:
+        nonlocal failed
+        try:
+            return 0 if failed else sniff(text)
+        except PluginError as error:
+            failed = True
+            print(f"llmbx: {error}; it is ignored", file=sys.stderr)
+            return 0
+
+    return recognized
+
+
+def guard_check(check: Check, plugin: str) -> Check:
+    """The check under the plugin's name; if its test raises, hangs or answers nonsense, it is not possible.
+
+    Raises `PluginError` if the check's own members are invalid.
+    """
+    from ..checks.base import OWN_CHECK, Effect, NotPossible
+
+    owner, name = f"plugin '{plugin}'", f"check '{check.id}'"
+    if check.effect not in get_args(Effect):
+        effects = ", ".join(get_args(Effect))
+        raise PluginError(f"{owner}: {name}: effect is {check.effect!r}, expected one of {effects}")
+    test = guarded(check.test, owner, name, seconds=limit_s())
+
+    def answer(evidence: Evidence) -> Answer:
+        try:
+            found = test(evidence)
+        except LlmbxError as error:
+            return NotPossible(reason=str(error))
+        if found is None or isinstance(found, NotPossible) or (isinstance(found, str) and found):
+            return found
+        kind = describe_type(found)
+        return NotPossible(reason=f"{owner}: {name} returned {kind}, expected a line, NotPossible or None")
+
+    return dataclasses.replace(check, id=f"{plugin}{OWN_CHECK}{check.id}", test=answer)
+
+
+def failed_check(plugin: str, reason: str) -> Check:
+    """Stands for the checks of a plugin that could not be asked for them."""
+    from ..checks.base import OWN_CHECK, Check, NotPossible
+
+    return Check(
+        id=f"{plugin}{OWN_CHECK}checks", reads="", means="", do="", effect="warning",
+        test=lambda _: NotPossible(reason=reason),
+    )  # fmt: skip
