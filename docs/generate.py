@@ -72,9 +72,7 @@ def tools() -> str:
     )
     for title, module, name in (
         ("Runtime", "runtimes/base.py", "Runtime"),
-        ("RuntimeExtras", "runtimes/base.py", "RuntimeExtras"),
         ("Launcher", "launchers/base.py", "Launcher"),
-        ("LauncherExtras", "launchers/base.py", "LauncherExtras"),
     ):
         parts += [f"## {title}", interface(module, name)]
     return "\n\n".join(parts) + "\n"

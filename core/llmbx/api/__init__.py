@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from ..launchers import processes as processes
     from ..launchers import script as script
     from ..launchers.base import Launcher as Launcher
-    from ..launchers.base import LauncherExtras as LauncherExtras
     from ..launchers.base import Unreachable as Unreachable
     from ..launchers.shim import phase_ranks as phase_ranks
     from ..logs import printed as printed
@@ -151,7 +150,6 @@ if TYPE_CHECKING:
     from ..runtimes.base import Offer as Offer
     from ..runtimes.base import Progress as Progress
     from ..runtimes.base import Runtime as Runtime
-    from ..runtimes.base import RuntimeExtras as RuntimeExtras
     from ..runtimes.select import AUTO as AUTO
 
 

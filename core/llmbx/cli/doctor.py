@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import InfraError, one_line
 from .options import Workspace, load_workspace
 from .output import format_option, print_rows
+
+if TYPE_CHECKING:
+    from ..launchers.base import Launcher
+    from ..runtimes.base import Runtime
 
 COLUMNS = ("what", "name", "state", "detail", "fix")
 OK, ABSENT, BROKEN = "ok", "not here", "broken"
@@ -78,16 +82,12 @@ def _gpus() -> Line:
     return "GPU", "-", ABSENT, "no GPU on this machine: by default runs are minis on the CPU", None
 
 
-def _checked(what: str, tool: Any, install: Path) -> Line:
-    """Check one runtime or launcher with its own `check` method if it has one, else with `available`."""
-    check = getattr(tool, "check", None)
+def _checked(what: str, tool: Launcher | Runtime, install: Path) -> Line:
+    """Check one runtime or launcher."""
     try:
-        finding = check(install) if check else None
-        reason = None if check else tool.available()
+        finding = tool.check(install)
     except Exception as error:
         return what, tool.name, BROKEN, f"its check failed: {one_line(error)}", f"repair {tool.name}"
     if finding is not None:
-        return what, tool.name, ABSENT if finding.warning else BROKEN, finding.problem, finding.fix
-    if reason:
-        return what, tool.name, ABSENT, reason, None
+        return what, tool.name, ABSENT if finding.warning else BROKEN, finding.problem, finding.fix or None
     return what, tool.name, OK, tool.summary, None

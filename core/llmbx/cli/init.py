@@ -19,6 +19,8 @@ from .options import Workspace, load_workspace
 
 if TYPE_CHECKING:
     from ..config.site import Gpus, Site, Tool
+    from ..launchers.base import Launcher
+    from ..runtimes.base import Runtime
 
 QUERY = ("nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader,nounits")
 
@@ -178,11 +180,10 @@ def _scheduler(workspace: Workspace) -> tuple[str | None, Any, tuple[Tool, ...]]
 
     trouble: list[Tool] = []
     for launcher in workspace.plugins.launchers().values():
-        propose = getattr(launcher, "propose", None)
-        if propose is None or launcher.available() is not None:
+        if launcher.available() is not None:
             continue
         try:
-            proposal = propose()
+            proposal = launcher.propose()
         except InfraError as error:
             problem = one_line(error).partition(";")[0]
             trouble.append(
@@ -198,16 +199,16 @@ def _tools(workspace: Workspace, known: Container[str]) -> Iterator[Tool]:
     """The launchers and runtimes, except the `known` ones."""
     from ..config.site import Tool
 
-    tools: list[tuple[str, Any]] = [("launcher", tool) for tool in workspace.plugins.launchers().values()]
-    tools += [("runtime", tool) for tool in workspace.plugins.runtimes().values()]
+    launchers, runtimes = workspace.plugins.launchers(), workspace.plugins.runtimes()
+    tools: list[tuple[str, Launcher | Runtime]] = [("launcher", tool) for tool in launchers.values()]
+    tools += [("runtime", tool) for tool in runtimes.values()]
     for what, tool in tools:
         if what == "launcher" and tool.name in known:
             continue
         problem, fix = tool.available(), None
         if problem:
-            check = getattr(tool, "check", None)
-            finding = check(workspace.install.path) if check else None
-            fix = finding.fix if finding else None
+            finding = tool.check(workspace.install.path)
+            fix = finding.fix or None if finding else None
         yield Tool(what=what, name=tool.name, detail=tool.summary, problem=problem, fix=fix)
 
 

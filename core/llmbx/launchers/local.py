@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import UsageError
 from ..model import Job, JobStatus, Launch, RunSpec, Wrapping
 from ..model.run_folder import batch_name
 from . import detached, processes, script
+from .base import Launcher
 from .exits import forget_exit, read_start
 
 PID_DIGITS = 9
 """Maximum number of digits of a process id."""
 
 
-class LocalLauncher:
+class LocalLauncher(Launcher):
     """Starts the ranks as processes of this machine."""
 
     name = "local"
@@ -66,9 +67,6 @@ class LocalLauncher:
     def status(self, job: Job, run_dir: Path) -> JobStatus:
         """Return the run's status from exit.json, else from its living processes."""
         return detached.status(job.job_id, run_dir, job.submitted)
-
-    def watch(self, jobs: Sequence[Job]) -> None:
-        """Do nothing: local runs need no query."""
 
     def find(self, runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
         """Return the jobs of these run folders, by the process id that each script printed when it started."""

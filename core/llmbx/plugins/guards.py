@@ -12,9 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from ..errors import LlmbxError, PluginError
-from ..launchers.base import Launcher, LauncherExtras
 from ..logs.parser import LogFormat, LogParser
-from ..runtimes.base import Runtime, RuntimeExtras
 from .calls import Call
 from .hangs import NEVER, limit_s
 from .log_parser import CheckedParser
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from ..checks.base import Answer, Check, Evidence
 
 T = TypeVar("T")
-
-_EXTRAS: dict[type, type] = {Runtime: RuntimeExtras, Launcher: LauncherExtras}
-"""The optional members of each interface."""
 
 
 def guarded(
@@ -54,7 +49,7 @@ class _Tool:
         member = getattr(self._tool, name)
         if not callable(member):
             return member
-        method = getattr(self._kind, name, None) or getattr(_EXTRAS[self._kind], name, None)
+        method = getattr(self._kind, name, None)
         title = f"{name} of {self._kind.__name__.lower()} '{self._tool.name}'"
         call = guarded(member, f"plugin '{self.plugin}'", title, method_returns(method) if method else None)
         return self._guard_answer(call) if name == "inside" else call

@@ -308,7 +308,7 @@ class Plugins:
 
     def settings_of(self, launcher: str) -> str:
         """Return the name of the plugin whose settings apply to the launcher."""
-        return str(getattr(self.launcher(launcher), "plugin", launcher))
+        return self.launcher(launcher).plugin
 
     def _tools(self, hook: str, kind: type) -> dict[str, Any]:
         """Return the tools that the plugins register, guarded, by name. A plugin that reuses a name is disabled."""

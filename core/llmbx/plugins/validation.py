@@ -14,9 +14,12 @@ import msgspec
 from .. import hookspecs
 from ..codec import convert
 from ..errors import PluginError
+from ..launchers.base import Launcher
+from ..logs.parser import LogParser
 from ..model import Launch, Value
 from ..model.flops import Flops
 from ..model.settings import Settings, fields
+from ..runtimes.base import Runtime
 
 REQUIRED = frozenset({"prepare_image", "build_command", "parse_log"})
 """Hooks for which the plugin of a run's workload must return something."""
@@ -24,8 +27,8 @@ REQUIRED = frozenset({"prepare_image", "build_command", "parse_log"})
 MOST_RANKS = 1_000_000
 """Maximum number of ranks of a launch: a larger number is a mistake."""
 
-_OPTIONAL = {"check"}
-"""Methods of a runtime that may be missing; `llmbx doctor` works without them."""
+INTERFACES = (Launcher, Runtime, LogParser)
+"""Types that plugins implement; all others are records, or classes of llmbx."""
 
 _WORDS = {"array": "a list or tuple", "object": "a record", "null": "None", "bytes": "bytes"}
 """The validator's names of types, and how messages call them."""
@@ -117,9 +120,8 @@ def _validate_value(what: str, kind: Any, given: Any, got: str = "", expected: s
     if typing.get_origin(kind) is type:
         return _validate_class(what, typing.get_args(kind)[0], given)
     got, expected = got or describe_type(given), expected or with_article(kind.__name__)
-    if getattr(kind, "_is_protocol", False):
-        missing = missing_members(kind, given)
-        if missing:
+    if kind in INTERFACES:
+        if missing := _missing_members(kind, given):
             raise PluginError(f"{what} returned {got}, expected {expected}: {missing}")
         return given
     if not isinstance(given, kind):
@@ -140,18 +142,21 @@ def _validate_class(what: str, base: type, given: Any) -> Any:
     return given
 
 
-def missing_members(protocol: type, given: Any) -> str:
-    """Describe why an object does not implement a protocol; empty if it does."""
+def _missing_members(kind: type, given: Any) -> str:
+    """Describe why an object cannot be used as one of `kind`, an interface; empty if it can."""
     if isinstance(given, type):
         return "this is the class, expected an instance"
-    methods = [n for n, member in vars(protocol).items() if callable(member) and not n.startswith("_")]
-    missing = [n for n in protocol.__annotations__ if not hasattr(given, n)]
-    missing += [n for n in methods if n not in _OPTIONAL and not callable(getattr(given, n, None))]
+    if not getattr(kind, "_is_protocol", False):
+        if not isinstance(given, kind):
+            return f"its class must inherit from llmbx.api.{kind.__name__}"
+        methods = []
+    else:
+        methods = [n for n, member in vars(kind).items() if callable(member) and not n.startswith("_")]
+    missing = [n for n in kind.__annotations__ if not hasattr(given, n)]
+    missing += [n for n in methods if not callable(getattr(given, n, None))]
     if missing:
         return f"it has no {', '.join(missing)}"
-    if not isinstance(getattr(given, "name", ""), str):
-        return "its name is not a string"
-    return ""
+    return "" if isinstance(getattr(given, "name", ""), str) else "its name is not a string"
 
 
 def describe_type(given: object) -> str:

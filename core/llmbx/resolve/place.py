@@ -72,9 +72,8 @@ def require_tools(layers: Layers, plugins: Plugins) -> None:
 def choose_launcher(plugins: Plugins, nodes: int, on_gpus: bool, environ: Mapping[str, str]) -> tuple[str, str]:
     """Return the default launcher of a run, and why: the first launcher that claims it, else `local`."""
     for launcher in plugins.launchers().values():
-        claims = getattr(launcher, "claims", None)
         try:
-            reason = claims(nodes, on_gpus, environ) if claims else None
+            reason = launcher.claims(nodes, on_gpus, environ)
         except PluginError as error:
             print(f"llmbx: warning: {error}; the launcher {launcher.name} is left out", file=sys.stderr)
             continue
@@ -85,12 +84,10 @@ def choose_launcher(plugins: Plugins, nodes: int, on_gpus: bool, environ: Mappin
 
 def _time_limit(plugins: Plugins, launcher: str, layers: Layers) -> tuple[int | None, str] | None:
     """Return the time limit from the settings of the launcher's plugin, with its origin; None if there is none."""
-    time_limit = getattr(plugins.launchers().get(launcher), "time_limit", None)
-    if time_limit is None:
+    if launcher not in plugins.launchers():
         return None
     settings = layers.plugin_settings.get(plugins.settings_of(launcher), {})
-    found: tuple[int | None, str] | None = time_limit(settings, layers.origins)
-    return found
+    return plugins.launcher(launcher).time_limit(settings, layers.origins)
 
 
 def _walltime(

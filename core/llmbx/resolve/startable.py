@@ -32,10 +32,9 @@ def with_launcher_settings(spec: RunSpec, layers: Layers, plugins: Plugins, reci
 
 
 def completed(spec: RunSpec, plugins: Plugins) -> RunSpec:
-    """Let the run's launcher set what depends on the rest of the run (see `LauncherExtras.complete_spec`)."""
-    complete = getattr(plugins.launchers().get(spec.launcher), "complete_spec", None)
-    changed: RunSpec = spec if complete is None else complete(spec)
-    return changed
+    """Let the run's launcher set what depends on the rest of the run (see `Launcher.complete_spec`)."""
+    launcher = plugins.launchers().get(spec.launcher)
+    return launcher.complete_spec(spec) if launcher else spec
 
 
 def check_settings_used(spec: RunSpec, plugins: Plugins) -> list[Finding]:
@@ -61,13 +60,15 @@ def check_settings_used(spec: RunSpec, plugins: Plugins) -> list[Finding]:
 
 def _is_used(name: str, spec: RunSpec, plugins: Plugins) -> bool:
     """Whether the plugin is the run's framework, one of its profilers, or provides its launcher or runtime."""
-    runtimes = [one for key, one in plugins.runtimes().items() if spec.runtime in (key, AUTO)]
-    tools = [*runtimes, plugins.launchers().get(spec.launcher)]
-    return name in {spec.plugin, *spec.profilers, *(getattr(tool, "plugin", None) for tool in tools)}
+    users = {spec.plugin, *spec.profilers}
+    users |= {runtime.plugin for key, runtime in plugins.runtimes().items() if spec.runtime in (key, AUTO)}
+    if launcher := plugins.launchers().get(spec.launcher):
+        users.add(launcher.plugin)
+    return name in users
 
 
 def _why_not(name: str, spec: RunSpec, plugins: Plugins) -> str:
-    launchers = [key for key, one in plugins.launchers().items() if getattr(one, "plugin", None) == name]
+    launchers = [key for key, one in plugins.launchers().items() if one.plugin == name]
     if launchers:
         return f"but the launcher is {spec.launcher}: add --launcher {launchers[0]}"
     if name in plugins.profilers():
@@ -88,5 +89,5 @@ def check_startable(spec: RunSpec, plugins: Plugins, environ: Mapping[str, str])
         if spec.launcher == LOCAL and not Path(mount.source).exists():
             raise UsageError(f"mount '{text}': {mount.source} does not exist on this machine")
     launcher = plugins.launchers().get(spec.launcher)
-    if check_spec := getattr(launcher, "check_spec", None):
-        check_spec(spec, environ)
+    if launcher:
+        launcher.check_spec(spec, environ)

@@ -135,7 +135,7 @@ def _environment(
 ) -> Image:
     """Prepare the program's environment. Raises `UsageError` if no installed runtime builds environments."""
     for runtime in plugins.runtimes().values():
-        if hasattr(runtime, "gather_wheels"):
+        if runtime.builds_environments:
             settings = runtime_settings(spec, runtime, plugins)
             request = ImageRequest(environment=program.environment, plugin_settings=settings)
             return runtime.prepare(request, install, progress)

@@ -11,7 +11,7 @@ from ..catalog.environments import unverified
 from ..config.install import Install
 from ..config.plugin_settings import current_settings
 from ..errors import LlmbxError, UsageError
-from ..launchers.base import Launcher, launcher_here
+from ..launchers.base import Launcher
 from ..model import Finding, ImageRequest, RunSpec
 from ..plugins.manager import Framework, Plugins
 from ..record.folder import Run
@@ -41,7 +41,7 @@ def enter(spec: RunSpec, plugins: Plugins, install: Install, preview: bool = Fal
 
     framework = plugins.framework(spec.plugin)
     request = framework.prepare_image(spec)
-    launcher = launcher_here(plugins.launcher(spec.launcher), spec)
+    launcher = plugins.launcher(spec.launcher).inside(spec)
     name, reason = choose_runtime(spec, request, launcher, plugins.runtimes(), preview)
     origin = spec.origins.get("runtime", "") if spec.runtime == name else reason
     origins = {**spec.origins, "runtime": origin}
@@ -60,9 +60,8 @@ def wanted_image(spec: RunSpec, context: RunContext) -> ImageRequest:
 
 def runtime_settings(spec: RunSpec, runtime: Runtime, plugins: Plugins) -> dict[str, dict[str, Any]]:
     """Return the settings of the runtime's plugin, for its image request."""
-    plugin = getattr(runtime, "plugin", "")
-    kind = plugins.settings.get(plugin)
-    return {plugin: current_settings(spec, kind, os.environ)} if kind else {}
+    kind = plugins.settings.get(runtime.plugin)
+    return {runtime.plugin: current_settings(spec, kind, os.environ)} if kind else {}
 
 
 def context_of(run: Run, plugins: Plugins, install: Install) -> RunContext:

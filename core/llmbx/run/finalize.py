@@ -121,7 +121,7 @@ def retry_cause(ended: Ended, plugins: Plugins) -> str | None:
 def _refusals(run: Run, plugins: Plugins) -> list[str]:
     """Return the log lines in which the run's container tool reports that a rank did not start."""
     runtime = plugins.runtimes().get(run.record.spec.runtime)
-    return refusals(getattr(runtime, "start_failure", ""), run.path)
+    return refusals(runtime.start_failure if runtime else "", run.path)
 
 
 def _left_to_owner(ended: Ended, plugins: Plugins) -> bool:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ..config.install import Install
 from ..errors import InfraError, LlmbxError, PluginError, Terminated, UsageError, one_line
 from ..launchers.base import Unreachable
 from ..launchers.script import SCRIPT
@@ -18,7 +17,7 @@ from ..model import Event, Expected, Image, ImageRequest, Job, JobStatus, Result
 from ..plugins.calls import PLUGIN_EXCEPTIONS
 from ..plugins.manager import Plugins
 from ..record.folder import PairMark, Record, Run, claim_folder, new_record, read_run, write_record
-from ..runtimes.base import Progress, Runtime
+from ..runtimes.base import Progress
 from ..secrets import forget
 from .context import RunContext
 from .context import wanted_image as wanted_image
@@ -54,8 +53,8 @@ def start(
     write_record(folder, record)
     try:
         run = _start(context, record, folder, progress, offline)
-        if detach and run.record.job and (release := getattr(context.launcher, "release", None)):
-            release(run.record.job, folder)
+        if detach and run.record.job:
+            context.launcher.release(run.record.job, folder)
         return run
     except BaseException as error:
         conclude_unstarted(Run(folder=str(folder), record=record), context.plugins, error)
@@ -110,16 +109,7 @@ def fetch_image(request: ImageRequest, context: RunContext, progress: Progress, 
     if not offline:
         require_access(request.repositories, os.environ)
     image = context.runtime.prepare(request, context.install.path, progress, offline)
-    return inspect_image(image, context.runtime, context.install)
-
-
-def inspect_image(image: Image, runtime: Runtime, install: Install) -> Image:
-    """Add the facts found by starting the image once, if the runtime can do that by itself.
-
-    Raises `UsageError` if no program can start in the image.
-    """
-    look = getattr(runtime, "look_inside", None)
-    return look(image, install.path) if look else image
+    return context.runtime.look_inside(image, context.install.path)
 
 
 def _not_started(error: BaseException) -> JobStatus:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ..errors import UsageError
-from ..launchers.base import Launcher, launcher_here
+from ..launchers.base import Launcher
 from ..launchers.script import SCRIPT
 from ..model import RunSpec
 from ..record.attempts import archive, next_folder
@@ -55,12 +55,11 @@ def without_node(spec: RunSpec, node: str | None, context: RunContext) -> tuple[
 
     Nothing is excluded if the user named the nodes, or if the allocation would be too small without the node.
     """
-    without = getattr(context.launcher, "without_node", None)
-    fewer = without(spec, node) if without and node is not None else None
+    fewer = context.launcher.without_node(spec, node) if node is not None else None
     if fewer is None:
         return spec, context.launcher
     try:
-        return fewer, launcher_here(context.plugins.launcher(spec.launcher), fewer)
+        return fewer, context.plugins.launcher(spec.launcher).inside(fewer)
     except UsageError:
         return spec, context.launcher
 

@@ -32,7 +32,7 @@ def give_up(run: Run, launcher: Launcher, status: JobStatus) -> JobStatus | None
     if reason is None:
         return None
     try:
-        getattr(launcher, "cancel_pending", launcher.cancel)(job, run.path)
+        launcher.cancel_pending(job, run.path)
         after = _settled(run, job, launcher)
     except InfraError:  # it is tried again with the next status
         return None
@@ -46,7 +46,7 @@ def give_up(run: Run, launcher: Launcher, status: JobStatus) -> JobStatus | None
 def _why(run: Run, job: Job, launcher: Launcher, status: JobStatus) -> str | None:
     if status.verdict == NEVER:
         return f"job {job.job_id} was cancelled: {status.reason}"
-    limit = getattr(launcher, "queue_limit", lambda spec: None)(run.record.spec)
+    limit = launcher.queue_limit(run.record.spec)
     if limit is None:
         return None
     seconds, origin = limit

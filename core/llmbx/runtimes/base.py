@@ -1,12 +1,12 @@
-"""The interface of a runtime, which gives a program its libraries."""
+"""The base class of runtimes, which give a program its libraries."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
-from ..launchers.base import Launcher
+from ..launchers.base import Launcher, absent
 from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Value, Wrapping
 
 Progress = Callable[[str], None]
@@ -24,26 +24,39 @@ class Offer(Value, frozen=True):
     """The reason, as shown by `llmbx show`."""
 
 
-class Runtime(Protocol):
+class Runtime(ABC):
     """A way to give a program its libraries: a virtual environment, a container tool, or the host itself.
 
-    One object serves all runs. Optional members are in `RuntimeExtras`.
+    A runtime inherits from this class. It sets `name` and `summary`, and implements `plan`, `prepare` and `wrap`;
+    everything else has a default. One object serves all runs.
     """
 
     name: str
     """The name in `--runtime`."""
     summary: str
     """One line for `llmbx doctor`."""
+    uses_image: bool = False
+    """Whether it starts a container image, so that `--image` can be used with it."""
+    shares_host_files: bool = False
+    """Whether programs see the host's files, including what is installed there."""
+    builds_environments: bool = False
+    """Whether it builds environments from their locks (`gather_wheels`)."""
+    start_failure: str = ""
+    """Regular expression for log lines in which the tool reports that a container did not start, for a reason that may
+    be temporary. Such a failure is retried.
+    """
+    plugin: str = ""
+    """The name of the plugin that registered it; set by llmbx."""
 
-    def available(self) -> str | None:
-        """Return why this runtime cannot be used here (one line), or None if it can."""
-
+    @abstractmethod
     def plan(self, request: ImageRequest, install: Path) -> Image:
         """Return the image as `prepare` will return it, without fetching anything, for `--dry-run`."""
 
+    @abstractmethod
     def prepare(self, request: ImageRequest, install: Path, progress: Progress, offline: bool = False) -> Image:
         """Fetch, verify and return the image. With `offline`, use only local files. Raises `InfraError` on failure."""
 
+    @abstractmethod
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         """Return the command prefix that runs one rank of `phase` in the container. Pure.
 
@@ -54,43 +67,38 @@ class Runtime(Protocol):
         has functions that return them.
         """
 
+    def available(self) -> str | None:
+        """Return why this runtime cannot be used here (one line), or None if it can, which is the default."""
+        return None
+
     def check(self, install: Path) -> Finding | None:
-        """Start a program in this runtime, for `llmbx doctor`; return None if it works.
+        """Start a program in this runtime, for `llmbx doctor`; return None if it works. By default it asks `available`.
 
         A finding with `warning=True` means that the runtime is not installed here, any other that it is broken.
         """
-
-
-class RuntimeExtras(Protocol):
-    """Optional members of a runtime."""
-
-    start_failure: str
-    """Regular expression for log lines in which the tool reports that a container did not start, for a reason that may
-    be temporary. Such a failure is retried.
-    """
-
-    uses_image: bool
-    """Whether it starts a container image, so that `--image` can be used with it."""
-    shares_host_files: bool
-    """Whether programs see the host's files, including what is installed there."""
+        return absent(self.available())
 
     def offers(self, spec: RunSpec, request: ImageRequest) -> Offer | None:
-        """Return an offer if this runtime can be the default for the run, or None.
+        """Return an offer if this runtime can be the default for the run, or None, which is the default.
 
-        A runtime without this method is used only if `--runtime` names it.
+        A runtime that never offers itself is used only if `--runtime` names it.
         """
+        return None
 
     def works_with(self, launcher: Launcher) -> str | None:
         """Return what it needs that this launcher does not have ("needs …"), or None."""
+        return None
 
     def look_inside(self, image: Image, install: Path) -> Image:
         """Start a prepared image once before its first run, and return it with the versions found inside.
 
-        Raises `UsageError` for an image that cannot run a workload.
+        The default returns the image unchanged. Raises `UsageError` for an image that cannot run a workload.
         """
+        return image
 
     def gather_wheels(self, request: ImageRequest, install: Path, folder: Path, progress: Progress) -> Sequence[Path]:
         """Put the wheels of a prepared environment into `folder`, for a machine that builds it without a network.
 
-        Returns their paths. Raises `InfraError` if a wheel cannot be fetched.
+        Returns their paths; called only if it `builds_environments`. Raises `InfraError` if a wheel cannot be fetched.
         """
+        return ()

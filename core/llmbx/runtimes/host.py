@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ..errors import InfraError
 from ..model import Finding, Image, ImageRequest, Launch, Phase, RunSpec, Wrapping
-from .base import Offer, Progress
+from .base import Offer, Progress, Runtime
 
 
-class HostRuntime:
+class HostRuntime(Runtime):
     """Runs programs directly with `$LLMBX_PYTHON`, or else with python3 on PATH."""
 
     name = "host"

@@ -31,7 +31,7 @@ def choose_runtime(
     requested = spec.image if spec.image is not None and spec.image.source == "--image" else None
     if spec.runtime != AUTO:
         name = _named(spec.runtime, launcher, runtimes)
-        if requested and not getattr(runtimes[name], "uses_image", False):
+        if requested and not runtimes[name].uses_image:
             origin = spec.origins.get("runtime", "--runtime")
             raise UsageError(
                 f"--image {requested.reference}: runtime {name} ({origin}) does not use images: "
@@ -57,8 +57,7 @@ def choose_runtime(
 def _named(name: str, launcher: Launcher, runtimes: Mapping[str, Runtime]) -> str:
     if name not in runtimes:
         raise UsageError(f"no runtime named '{name}'{did_you_mean(name, [*runtimes, AUTO])}")
-    works_with = getattr(runtimes[name], "works_with", None)
-    if works_with and (why_not := works_with(launcher)):
+    if why_not := runtimes[name].works_with(launcher):
         raise UsageError(f"runtime {name} {why_not}")
     return name
 
@@ -70,21 +69,13 @@ def _offers(
     found: dict[str, Offer] = {}
     for name, runtime in runtimes.items():
         try:
-            offer = _offer(spec, request, launcher, runtime)
+            offer = None if runtime.works_with(launcher) else runtime.offers(spec, request)
         except LlmbxError as error:
             print(f"llmbx: warning: {error}; the runtime {name} is left out", file=sys.stderr)
             continue
         if offer is not None:
             found[name] = offer
     return dict(sorted(found.items(), key=lambda item: item[1].rank))
-
-
-def _offer(spec: RunSpec, request: ImageRequest, launcher: Launcher, runtime: Runtime) -> Offer | None:
-    works_with, offers = getattr(runtime, "works_with", None), getattr(runtime, "offers", None)
-    if offers is None or (works_with and works_with(launcher)):
-        return None
-    offer: Offer | None = offers(spec, request)
-    return offer
 
 
 def _unavailable(runtime: Runtime) -> str | None:

@@ -132,7 +132,7 @@ class Drive:
 
     def _cancel_pending(self, driven: Driven) -> Iterator[str]:
         assert driven.job is not None
-        getattr(self.launcher, "cancel_pending", self.launcher.cancel)(driven.job, driven.folder)
+        self.launcher.cancel_pending(driven.job, driven.folder)
         gone: list[JobStatus] = []
 
         def over() -> bool:

@@ -23,18 +23,17 @@ def drive_runtime(
     """Return what the drive found. `request` names the image of a runtime that uses images."""
     if why_not := runtime.available():
         return [("not checked", [f"it cannot be used here: {why_not}"])]
-    uses_image = getattr(runtime, "uses_image", False)
-    if uses_image and not request.reference:
+    if runtime.uses_image and not request.reference:
         return [("not checked", [NO_IMAGE])]
     drive = Drive(runtime, launcher, spec, request, place)
     scenarios = {"prepare": drive.prepare, "run": drive.run, "cancel": drive.cancel}
-    if uses_image:
+    if runtime.uses_image:
         scenarios["missing"] = drive.missing
     try:
         problems = [text for _, text in parts(scenarios)]
     finally:
         place.close()
-    missing = ", a missing image is refused" if uses_image else ""
+    missing = ", a missing image is refused" if runtime.uses_image else ""
     passed = f"a program runs with its variables and mounts, fails with its exit code, is cancelled{missing}"
     return [("failed", problems)] if problems else [("ok", [passed])]
 
@@ -65,9 +64,7 @@ class Drive:
         yield from broken
         if broken:
             return
-        if look := getattr(self.runtime, "look_inside", None):
-            image = look(image, self.install)
-        self.image = image
+        self.image = image = self.runtime.look_inside(image, self.install)
         if planned.reference != image.reference:
             yield f"plan names the image {planned.reference}, prepare {image.reference}"
         again = self.runtime.prepare(self.request, self.install, _quiet, offline=True)
@@ -95,7 +92,7 @@ class Drive:
             yield "a folder of launch.mounts cannot be read at its path"
         elif not (data / "made").exists():
             yield "a folder of launch.mounts cannot be written"
-        if (fixed / "made").exists() and not getattr(self.runtime, "shares_host_files", False):
+        if (fixed / "made").exists() and not self.runtime.shares_host_files:
             yield "a read-only folder of launch.mounts can be written (a runtime without mounts sets shares_host_files)"
         if _read(driven.folder / "python") != "42\n":
             yield f"the image's Python, {self._prepared().python}, does not run"

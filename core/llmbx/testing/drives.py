@@ -28,7 +28,7 @@ PATIENCE_S = 60.0
 
 def launchers(name: str, plugins: Plugins) -> Found:
     """Drive the launchers of the plugin."""
-    own = [tool for tool in plugins.launchers().values() if getattr(tool, "plugin", "") == name]
+    own = [tool for tool in plugins.launchers().values() if tool.plugin == name]
     return together(
         [found for tool in own for found in _named(f"launcher '{tool.name}'", tool.remote, _launcher(tool, plugins))]
     )
@@ -36,7 +36,7 @@ def launchers(name: str, plugins: Plugins) -> Found:
 
 def runtimes(name: str, plugins: Plugins, image: str | None) -> Found:
     """Drive the runtimes of the plugin; `image` is for those that start container images."""
-    own = [tool for tool in plugins.runtimes().values() if getattr(tool, "plugin", "") == name]
+    own = [tool for tool in plugins.runtimes().values() if tool.plugin == name]
     parts = []
     for tool in own:
         launcher = _launcher_for(tool, plugins)
@@ -70,8 +70,8 @@ def _runtime(
     runtime: Runtime, launcher: Launcher, image: str | None, plugins: Plugins
 ) -> Callable[[Place], list[Found]]:
     def drive(place: Place) -> list[Found]:
-        spec, plugin = with_settings(launcher.name, plugins), getattr(runtime, "plugin", "")
-        settings = _settings(plugin, plugins)
+        spec = with_settings(launcher.name, plugins)
+        settings = _settings(runtime.plugin, plugins)
         request = check_request(image).replace(plugin_settings=settings)
         spec = spec.replace(plugin_settings={**spec.plugin_settings, **settings})
         return drive_runtime(runtime, launcher, spec, request, place)
@@ -81,10 +81,9 @@ def _runtime(
 
 def _launcher_for(runtime: Runtime, plugins: Plugins) -> Launcher | None:
     """Return the first launcher, the local one before others, that works here and that the runtime works with."""
-    works_with = getattr(runtime, "works_with", lambda launcher: None)
     by_name = plugins.launchers()
     ordered = [by_name[LOCAL], *(tool for name, tool in by_name.items() if name != LOCAL)]
-    return next((tool for tool in ordered if not works_with(tool) and not tool.available()), None)
+    return next((tool for tool in ordered if not runtime.works_with(tool) and not tool.available()), None)
 
 
 def with_settings(launcher: str, plugins: Plugins) -> RunSpec:

@@ -131,7 +131,7 @@ def _flops(spec: RunSpec, framework: Framework) -> Iterator[str]:
 
 def _launch_commands(plugins: Plugins) -> list[str]:
     """Return the commands with which launchers start ranks."""
-    return [found for tool in plugins.launchers().values() if (found := getattr(tool, "flag_syntax", ""))]
+    return [tool.flag_syntax for tool in plugins.launchers().values() if tool.flag_syntax]
 
 
 def _launch(spec: RunSpec, launch: Launch, plugins: Plugins) -> Iterator[str]:

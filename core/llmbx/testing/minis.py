@@ -174,7 +174,7 @@ def _pip_settings() -> dict[str, str]:
 
 def _runtime_settings(plugins: Plugins) -> dict[str, str]:
     """The user's variables for the plugins of runtimes, which say how environments and images are made."""
-    owners = {getattr(runtime, "plugin", "") for runtime in plugins.runtimes().values()}
+    owners = {runtime.plugin for runtime in plugins.runtimes().values()}
     kinds = (kind for name, kind in plugins.settings.items() if name in owners)
     return _of_user(*(name for kind in kinds for field in fields(kind) for name in field.option.variables))
 

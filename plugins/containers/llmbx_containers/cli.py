@@ -13,7 +13,7 @@ from llmbx.api import InfraError, UsageError
 from llmbx.api.verbs import RunCommand, Workspace, load_workspace, numbers, output, run_options
 
 if TYPE_CHECKING:
-    from llmbx.api import Environment, Image, ImageRequest, Launcher, RunSpec
+    from llmbx.api import Environment, Image, ImageRequest, RunSpec, Runtime
     from llmbx.api.verbs import Profile, Request
 
     from .images.build import Recipe
@@ -64,13 +64,13 @@ def prepare(request: Request | None, offline: bool, digest: str | None, timeout:
     wanted, name = _wanted(request, workspace)
     wanted = wanted.replace(digest=digest) if digest else wanted
     runtime = workspace.plugins.runtime(name)
-    if wanted.reference and (remote := _remote_launcher(request, workspace)):
-        sys.exit(_prepare_on_node(request, workspace, remote, wanted, name, timeout))
+    if wanted.reference:
+        code = _prepare_on_node(request, workspace, wanted, name, timeout)
+        if code is not None:
+            sys.exit(code)
     image = runtime.prepare(wanted, workspace.install.path, _report, offline)
     if check:
-        from llmbx.api.verbs import pipeline
-
-        pipeline.inspect_image(image, runtime, workspace.install)
+        runtime.look_inside(image, workspace.install.path)
     click.echo(_line(image))
 
 
@@ -259,20 +259,19 @@ def _wheels(workload: str, folder: Path, workspace: Workspace) -> list[Path]:
     return [*builder.gather_wheels(image_request, workspace.install.path, folder, _report)]
 
 
-def _builder(workspace: Workspace) -> Any:
+def _builder(workspace: Workspace) -> Runtime:
     """The runtime that builds environments and gathers their wheels. Raises `UsageError` if no plugin has one."""
     for runtime in workspace.plugins.runtimes().values():
-        if hasattr(runtime, "gather_wheels"):
+        if runtime.builds_environments:
             return runtime
     raise UsageError("no runtime that builds environments is available: enable the plugin venv")
 
 
 def _with_settings(
-    image_request: ImageRequest, runtime: Any, workspace: Workspace, request: Request | None = None
+    image_request: ImageRequest, runtime: Runtime, workspace: Workspace, request: Request | None = None
 ) -> ImageRequest:
     """The image request with the settings of the runtime's plugin."""
-    plugin = getattr(runtime, "plugin", "")
-    settings = {plugin: workspace.plugin_settings(plugin, request)}
+    settings = {runtime.plugin: workspace.plugin_settings(runtime.plugin, request)}
     changed: ImageRequest = image_request.replace(plugin_settings=settings)
     return changed
 
@@ -393,17 +392,13 @@ def _profile(request: Request, workspace: Workspace) -> Profile | None:
     return profiles.choose_profile(workspace.config, workspace.cluster_files, request.cluster)
 
 
-def _remote_launcher(request: Request, workspace: Workspace) -> Launcher | None:
-    """The launcher of --launcher or the profile if it can run a command on a compute node, else None."""
-    profile = _profile(request, workspace)
-    name = request.launcher or (profile.cluster.launcher if profile else None)
-    launcher = workspace.plugins.launcher(name) if name else None
-    return launcher if hasattr(launcher, "run_on_node") else None
-
-
 def _prepare_on_node(
-    request: Request, workspace: Workspace, launcher: Any, wanted: ImageRequest, runtime: str, timeout: float | None
-) -> int:
+    request: Request, workspace: Workspace, wanted: ImageRequest, runtime: str, timeout: float | None
+) -> int | None:
+    """Import the image on a compute node, with the launcher of --launcher or the profile; return the exit code.
+
+    None if there is no launcher that runs a command on a compute node.
+    """
     import subprocess
 
     from .images.on_node import NodeImport, import_command
@@ -413,7 +408,14 @@ def _prepare_on_node(
         timeout_s=timeout,
     )  # fmt: skip
     program = import_command(job, (str(Path(sys.argv[0]).absolute()),))
-    argv = launcher.run_on_node(program, "llmbx-image", workspace.launcher_settings(request, launcher.name))
+    profile = _profile(request, workspace)
+    name = request.launcher or (profile.cluster.launcher if profile else None)
+    if not name:
+        return None
+    settings = workspace.launcher_settings(request, name)
+    argv = workspace.plugins.launcher(name).run_on_node(program, "llmbx-image", settings)
+    if argv is None:
+        return None
     click.echo(f"importing {wanted.reference} on a compute node", err=True)
     code = subprocess.run(argv, env={**os.environ, "LLMB_INSTALL": workspace.install.root}, check=False).returncode
     return code if code in (0, 2, 4, 130) else InfraError.exit_code

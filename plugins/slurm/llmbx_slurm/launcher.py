@@ -17,6 +17,7 @@ from llmbx.api import (
     Job,
     JobStatus,
     Launch,
+    Launcher,
     Proposal,
     RunFolder,
     RunSpec,
@@ -55,7 +56,7 @@ STOPPED = ("cancelled", "timeout", "preempted")
 """Verdicts of jobs that were stopped from outside; error messages of their ranks are not the cause."""
 
 
-class SlurmLauncher:
+class SlurmLauncher(Launcher):
     """Submits a job with sbatch, which starts the ranks with one srun per phase."""
 
     name = "slurm"

@@ -16,6 +16,7 @@ from llmbx.api import (
     Phase,
     Progress,
     RunSpec,
+    Runtime,
     UsageError,
     Wrapping,
     settings_of,
@@ -27,13 +28,14 @@ from .interpreters import preference
 BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
 
-class VenvRuntime:
+class VenvRuntime(Runtime):
     """Runs programs in a Python environment in `$LLMB_INSTALL/venvs`, which is built on first use and then reused."""
 
     name = "venv"
     summary = "a Python environment that llmbx builds from the workload's lock"
 
     shares_host_files = True
+    builds_environments = True
 
     def offers(self, spec: RunSpec, request: ImageRequest) -> Offer | None:
         """An offer if the workload has an environment: preferred to containers without GPUs, a fallback with GPUs.
@@ -47,10 +49,6 @@ class VenvRuntime:
         if spec.gpu_environments:
             return None
         return Offer(rank=40, reason="no container tool is available")
-
-    def available(self) -> str | None:
-        """Always None: the required interpreter depends on the workload's lock."""
-        return None
 
     def plan(self, request: ImageRequest, install: Path) -> Image:
         """The environment with its paths, and its versions if it is built already. Does not write anything."""

@@ -12,7 +12,6 @@ import pytest
 import llmbx_toy.plugin as toy
 from llmbx import builtin, hookimpl, hookspecs
 from llmbx.errors import InfraError, PluginError
-from llmbx.launchers.base import launcher_here
 from llmbx.launchers.local import LocalLauncher
 from llmbx.model import Job, RunSpec, Setting
 from llmbx.plugins.manager import Plugins
@@ -82,14 +81,14 @@ def test_exceptions_and_invalid_values_of_a_launcher_are_reported(tmp_path: Path
 def test_a_launcher_keeps_its_members_and_its_output_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     launcher = having(odd=Odd(Launcher())).launcher("odd")
     assert (launcher.name, launcher.attended, launcher.available()) == ("odd", True, None)
-    assert getattr(launcher, "check", None) is None
+    assert launcher.check(Path()) is None and launcher.flag_syntax == ""
     launcher.find({})
     assert capsys.readouterr() == ("", "looking\n")
 
 
 def test_the_launcher_inside_an_allocation_is_guarded_too(make_spec: Make, tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="cancel of launcher 'odd' failed"):
-        launcher_here(having(odd=Odd(Launcher())).launcher("odd"), make_spec()).cancel(JOB, tmp_path)
+        having(odd=Odd(Launcher())).launcher("odd").inside(make_spec()).cancel(JOB, tmp_path)
 
 
 def test_runtimes_are_registered_once() -> None:

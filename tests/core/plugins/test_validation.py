@@ -12,6 +12,7 @@ import pytest
 
 from llmbx import hookimpl, hookspecs
 from llmbx.errors import PluginError
+from llmbx.launchers.local import LocalLauncher
 from llmbx.model import Fact, Figure, Finding, Image, Launch, Phase, RunSpec, Section, Step
 from llmbx.model.flops import Flops
 from llmbx.plugins.discovery import HOOKS
@@ -31,6 +32,15 @@ class Grammar:
 
     def close(self) -> list[Step]:
         return []
+
+
+class Nameless(LocalLauncher):
+    """A launcher without two of the attributes that have no default."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("name", "remote"):
+            raise AttributeError(name)
+        return super().__getattribute__(name)
 
 
 def having(hook: str, answer: Any) -> Plugins:
@@ -97,7 +107,9 @@ def test_every_hook_has_a_return_type(hook: str) -> None:
         ("report_sections", ["x"], "returned a list with a str, expected a list of Section"),
         ("report_sections", [Section(name="a", title="b", text="words")], "text: expected a list or tuple, got a str"),
         ("log_formats", ["a"], "returned a list with a str, expected a list of LogFormat"),
-        ("register_runtimes", [object()], "returned a list with an object, expected a list of Runtime: it has no name"),
+        ("register_runtimes", [object()],
+         "returned a list with an object, expected a list of Runtime: its class must inherit from llmbx.api.Runtime"),
+        ("register_launchers", [Nameless()], "expected a list of Launcher: it has no name, remote"),
         ("register_launchers", [Grammar], "expected a list of Launcher: this is the class"),
     ],
 )  # fmt: skip

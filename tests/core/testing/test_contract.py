@@ -224,7 +224,7 @@ class Mute(LocalLauncher):
 
 def test_tools_that_lack_a_part_of_the_interface(check: Checked) -> None:
     (lacks,) = check(base=None, register_runtimes=hookimpl(lambda: [Half()]))
-    assert "expected a list of Runtime: it has no wrap" in lacks
+    assert "runtime 'host' has no method wrap" in lacks
     runtimes, launchers = hookimpl(lambda: [Narrow()]), hookimpl(lambda: [Mute()])
     found = check(base=None, register_runtimes=runtimes, register_launchers=launchers)
     assert "runtime 'host' has a method plan that does not accept (request, install)" in found[0]

@@ -69,6 +69,7 @@ def test_the_launcher_of_the_template(module: Module, tmp_path: Path) -> None:
 
 
 STATUS = "return detached.status(job.job_id, run_dir, job.submitted)"
+CANCEL = "    def cancel(self, job, run_dir):\n"
 FIND = "identity = processes.recall(int(start.job_id), start.host, run_dir)"
 PREPARED = "return self.plan(request, install)"
 LAUNCHERS: dict[str, tuple[Change, str]] = {
@@ -102,7 +103,7 @@ LAUNCHERS: dict[str, tuple[Change, str]] = {
     ),
     "cancels nothing": (("        detached.stop(job.job_id, run_dir)", "        pass"),
                         "the job has not ended, although it was cancelled,"),
-    "dumps no stacks": (('"""Do nothing: this script cannot signal its ranks."""', "self.cancel(job, run_dir)"),
+    "dumps no stacks": ((CANCEL, f"    def dump_stacks(self, *job):\n        self.cancel(*job)\n\n{CANCEL}"),
                         "dump_stacks stopped the job"),
     "does not find": ((FIND, f"continue\n                {FIND}"), "find does not return the job of a run folder"),
     "finds another": ((FIND, 'identity = "1-1"'), "find returns the job 1-1, expected"),
@@ -141,7 +142,7 @@ def test_a_launcher_that_keeps_its_jobs_in_memory(module: Module, tmp_path: Path
 
 
 def test_a_launcher_that_cannot_be_used_here_is_not_checked(module: Module, tmp_path: Path) -> None:
-    change = ("        return None\n", '        return "no such scheduler"\n')
+    change = (CANCEL, f'    def available(self):\n        return "no such scheduler"\n\n{CANCEL}')
     assert launch(module, tmp_path, change) == [("not checked", ["it cannot be used here: no such scheduler"])]
 
 

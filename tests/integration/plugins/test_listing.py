@@ -50,12 +50,12 @@ def test_doctor_continues_after_a_runtime_that_fails(package: Package, llmbx: Ll
     package(
         "odd",
         """
-        from llmbx import hookimpl
+        from llmbx.api import Runtime, hookimpl
         from llmbx.runtimes.host import HostRuntime
 
         class Odd(HostRuntime):
             name = "odd"
-            check = None
+            check = Runtime.check
 
             def available(self):
                 raise OSError("no such tool")
@@ -67,7 +67,7 @@ def test_doctor_continues_after_a_runtime_that_fails(package: Package, llmbx: Ll
     )
     found = json.loads(llmbx("doctor", "--format", "json", PATH="/nowhere").stdout)
     rows = {row["name"]: row for row in found if row["what"] in ("runtime", "launcher")}
-    assert rows["odd"]["state"] == "broken" and "available of runtime 'odd' failed: OSError" in rows["odd"]["detail"]
+    assert rows["odd"]["state"] == "broken" and "check of runtime 'odd' failed: OSError" in rows["odd"]["detail"]
     assert "local" in rows
 
 
@@ -109,17 +109,14 @@ def test_a_settings_class_that_cannot_be_used_disables_its_plugin(
 RUNTIME = """
 from typing import Annotated, ClassVar
 from llmbx import hookimpl
-from llmbx.api import Image, Option, Settings, Wrapping, settings_of
+from llmbx.api import Image, Option, Runtime, Settings, Wrapping, settings_of
 
 class PrefixSettings(Settings, frozen=True):
     plugin: ClassVar[str] = "prefix"
     folder: Annotated[str, Option(help="Folder of the environment.", variables=("SITE_PREFIX",))] = "/usr"
 
-class PrefixRuntime:
+class PrefixRuntime(Runtime):
     name, summary = "prefix", "an environment of the site"
-
-    def available(self):
-        return None
 
     def plan(self, request, install):
         return Image(kind="prefix", reference="prefix", python="python3")
@@ -131,9 +128,6 @@ class PrefixRuntime:
 
     def wrap(self, spec, launch, phase, image, run_dir):
         return Wrapping()
-
-    def check(self, install):
-        return None
 
 @hookimpl
 def register_settings():

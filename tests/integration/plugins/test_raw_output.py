@@ -33,7 +33,7 @@ def noise(what):
 noise("import")
 
 class Noisy:
-    '''A tool or parser whose methods make noise.'''
+    '''A format or parser whose methods make noise.'''
 
     def __init__(self, tool):
         self._tool = tool
@@ -46,6 +46,12 @@ class Noisy:
             noise(name)
             return member(*arguments, **named)
         return call
+
+def loud(tool):
+    for name in dir(tool):
+        if not name.startswith("_") and callable(getattr(tool, name)):
+            setattr(tool, name, getattr(Noisy(tool), name))
+    return tool
 """
 
 WRAPPER = """
@@ -58,7 +64,7 @@ def {hook}({arguments}):
     return answer
 """
 PARSER = "answer = Noisy(answer)"
-TOOLS = "answer = [[Noisy(tool) for tool in tools] for tools in answer]"
+TOOLS = "answer = [[loud(tool) for tool in tools] for tools in answer]"
 FORMATS = """from llmbx.api import LogFormat
     answer = [[LogFormat(f.name, f.title, Noisy(f).sniff, lambda f=f: Noisy(f.parser()), f.window, f.unit)
                for f in formats] for formats in answer]"""

@@ -17,6 +17,7 @@ from llmbx.api import (
     Phase,
     Progress,
     RunSpec,
+    Runtime,
     UsageError,
     Wrapping,
     container_env,
@@ -52,13 +53,12 @@ _INSIDE = 'exec "$@" 2>&1'
 """POSIX sh that every container starts with: two pipes would change the order of the lines in the log."""
 
 
-class PodmanRuntime:
+class PodmanRuntime(Runtime):
     """Runs programs in containers of Podman."""
 
     name = "podman"
     summary = "containers of Podman, one per rank"
     uses_image = True
-    shares_host_files = False
     start_failure = r"^Error: (?!.*executable file not found).*(?:runc|crun|OCI runtime)"
 
     def available(self) -> str | None:

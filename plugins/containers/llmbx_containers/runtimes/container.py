@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 from shutil import which
 
-from llmbx.api import Environment, Image, ImageRequest, InfraError, Offer, RunSpec, UsageError, environments
+from llmbx.api import Environment, Image, ImageRequest, InfraError, Offer, RunSpec, Runtime, UsageError, environments
 
 from ..naming import Reference, image_file, is_file
 
@@ -34,12 +34,10 @@ def tools_for(image: str) -> tuple[str, ...]:
     return supported if supported and is_file(image) else PREFERENCE
 
 
-class Container:
+class Container(Runtime):
     """Base class of the container runtimes, which offer themselves for runs with an image."""
 
-    name = ""
     uses_image = True
-    shares_host_files = False
 
     def offers(self, spec: RunSpec, request: ImageRequest) -> Offer | None:
         """An offer if the run has an image that this tool supports, else None."""

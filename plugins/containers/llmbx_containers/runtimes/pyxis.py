@@ -35,7 +35,7 @@ class PyxisRuntime(Container):
 
     def works_with(self, launcher: Launcher) -> str | None:
         """None if the launcher starts ranks with srun, else the reason."""
-        if getattr(launcher, "flag_syntax", "") == "srun":
+        if launcher.flag_syntax == "srun":
             return None
         return "requires a launcher that starts ranks with srun: use --launcher slurm"
 
