@@ -127,12 +127,17 @@ def build_command(spec: RunSpec, image: Image) -> Launch | None:
 
 @hookspec
 def register_checks() -> Sequence[Check]:
-    """Return checks of the results of this plugin's runs, beside those of llmbx (docs/checks.md).
+    """Return checks of runs, beside those of llmbx (docs/checks.md).
 
-    When: after a run has ended. Called for the run's framework and for each of its profilers. `test` gets everything
-    that is known about the run (`Evidence`: steps, events, figures, specification, nodes) and returns what it found in
-    one line, `NotPossible` with the reason, or None. The finding has the check's `effect`: "failed", "invalid", "not
-    comparable" or "warning". A check that raises is reported as not possible.
+    When: after a run has ended. Called for every plugin. A check is for the runs with this plugin as framework or
+    profiler, or with `runs="all"` for all runs. `test` gets everything that is known about the run (`Evidence`: steps,
+    events, figures, specification, nodes) and returns what it found in one line, `Finding`s, `NotPossible` with the
+    reason, or None. What it found has the check's `effect`: "failed", "invalid", "not comparable" or "warning"; a
+    `Finding(warning=True)` is a warning. A check that raises is reported as not possible.
+
+    With `reads_files=True` it checks the files that a profiler left in `evidence.run_dir`, and may write there. For a
+    profiler that only a phase of the launch asks for (`Phase.capture`) all findings become warnings, because the phase
+    names the files that it needs (`makes`).
 
     Example::
 
@@ -144,6 +149,14 @@ def register_checks() -> Sequence[Check]:
         def register_checks():
             return [Check(id="fp16", reads="The loss.", means="The numbers are too large for fp16.",
                           do="Use bf16.", effect="invalid", test=saturated)]
+
+        def recorded(evidence):
+            if any(RunFolder(path=evidence.run_dir).glob("toyprof-*.json")):
+                return None
+            return "no rank wrote its profile"
+
+        [Check(id="profile", reads="The profiles.", means="The profiler did not start.", do="See the log.",
+               effect="failed", test=recorded, reads_files=True)]
     """
 
 
@@ -282,23 +295,6 @@ def configuration_program(spec: RunSpec) -> ConfigurationProgram | None:
 
 
 @hookspec
-def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
-    """Return findings about the artifacts of a profiled run.
-
-    When: after a run with this profiler has ended, by a command of the run's owner. Called for each of the run's
-    profilers. A finding without `warning=True` (for example a missing profile) fails the run and becomes its cause; the
-    others become warnings of the result. Also called for a profiler that only a phase of the launch asks for
-    (`Phase.capture`); then all findings become warnings, because the phase names the files that it needs (`makes`).
-
-    Example::
-
-        @hookimpl
-        def analyze(spec, run_dir):
-            return [Finding(rule="trace", problem="no trace was written", fix="see trace.log", warning=True)]
-    """
-
-
-@hookspec
 def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
     """Return figures of a profiled or traced run, for `llmbx compare --gate`.
 
@@ -318,9 +314,9 @@ def figures(spec: RunSpec, run_dir: Path) -> Sequence[Figure]:
 def report_sections(spec: RunSpec, run_dir: Path) -> Sequence[Section]:
     """Return report sections about the run's artifacts: text, figures, tables and charts.
 
-    When: by `llmbx report`, for a run that has ended. Called for each of the run's profilers. Use the files that
-    `analyze` wrote; the hook must be fast and must not change any file. Every number needs a unit. Open files with
-    `RunFolder(path=run_dir)`, as in `figures`.
+    When: by `llmbx report`, for a run that has ended. Called for each of the run's profilers. Use the files that the
+    profiler's check wrote (`register_checks`); the hook must be fast and must not change any file. Every number needs a
+    unit. Open files with `RunFolder(path=run_dir)`, as in `figures`.
 
     Example::
 

@@ -61,12 +61,12 @@ def test_the_skeletons_work_together(llmbx: Llmbx, tmp_path: Path) -> None:
         "LLMBX_PLUGINS": os.pathsep.join(str(tmp_path / kind) for kind in KINDS),
         "MY_RUNTIME_PREFIX": sys.prefix,
     }
-    tools = ("--runtime", "my_runtime", "--launcher", "my_launcher", "--with", "my_profiler", "--with", "my_verb")
+    tools = ("--runtime", "my_runtime", "--launcher", "my_launcher", "--with", "my_profiler")
     done = llmbx("run", "my_framework", *tools, "--steps", "20", "--format", "json", env=env)
     result = json.loads(done.stdout)
     assert (done.returncode, result["data_valid"]) == (0, True), done.stderr
     assert (result["runtime"], result["launcher"]) == ("my_runtime", "my_launcher")
-    assert result["profilers"] == ["my_profiler", "my_verb"]
+    assert result["profilers"] == ["my_profiler"]
     shown = llmbx("my_verb", "--top", "2", "--format", "json", env=env)
     first, second = json.loads(shown.stdout)
     assert first["time_s"] >= second["time_s"] > 0

@@ -6,11 +6,11 @@ possible, or with nothing. To add one: write the function beside its group, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..model.result import CheckOutcome
 from . import damage, end, hardware, loss, timing, work
-from .base import Check, Evidence, NotPossible
+from .base import Answer, Check, Evidence, NotPossible
 
 GROUPS: dict[str, tuple[Check, ...]] = {
     "Loss": loss.CHECKS,
@@ -24,20 +24,28 @@ GROUPS: dict[str, tuple[Check, ...]] = {
 
 
 def run_checks(evidence: Evidence, own: Sequence[Check] = ()) -> tuple[CheckOutcome, ...]:
-    """The checks that found something or were not possible. A log without a step has nothing to check.
+    """The checks that found something or were not possible. A log without a step has only files to check.
 
-    `own` are those of the run's plugins, after the others.
+    `own` are those of plugins, after the others.
     """
-    if not evidence.steps:
-        return ()
-    found = []
-    for check in (*(check for checks in GROUPS.values() for check in checks), *own):
-        answer = check.test(evidence)
-        if isinstance(answer, NotPossible):
-            found.append(CheckOutcome(check=check.id, outcome="not possible", text=answer.reason))
-        elif answer is not None:
-            found.append(CheckOutcome(check=check.id, outcome=check.effect, text=answer))
-    return tuple(found)
+    checks = (*(check for group in GROUPS.values() for check in group), *own)
+    applicable = (check for check in checks if _applies(check, evidence))
+    return tuple(outcome for check in applicable for outcome in _outcomes(check, check.test(evidence)))
+
+
+def _applies(check: Check, evidence: Evidence) -> bool:
+    return evidence.run_dir is not None if check.reads_files else bool(evidence.steps)
+
+
+def _outcomes(check: Check, answer: Answer) -> Iterator[CheckOutcome]:
+    if isinstance(answer, NotPossible):
+        yield CheckOutcome(check=check.id, outcome="not possible", text=answer.reason)
+    elif isinstance(answer, str):
+        yield CheckOutcome(check=check.id, outcome=check.effect, text=answer)
+    else:
+        for finding in answer or ():
+            outcome = "warning" if finding.warning else check.effect
+            yield CheckOutcome(check=check.id, outcome=outcome, text=f"{finding.problem}; {finding.fix}")
 
 
 def first(outcomes: tuple[CheckOutcome, ...], outcome: str) -> CheckOutcome | None:

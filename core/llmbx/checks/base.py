@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal
 
 from ..launchers.nodes import Node
 from ..logs.order import LogOrder
 from ..measure.figures import Figures
-from ..model import Event, Prints, RunSpec, Step, Value
+from ..model import Event, Finding, Prints, RunSpec, Step, Value
 
 Effect = Literal["failed", "invalid", "not comparable", "warning"]
 """What a finding does to a run: `failed` keeps valid data and fails the run; `invalid` takes the data away, too."""
@@ -108,6 +109,10 @@ class Evidence(Value, frozen=True):
     """Seconds by which the wall clock was set between the start and the end."""
     damage: Damage = Damage()
     """What could not be read: `long_lines` and `numbers` that cannot be true (counts), with `examples`."""
+    run_dir: Path | None = None
+    """The run's folder, for the checks of its files; they may write there. None for a log without a run, and for a run
+    of another user. Open its files with `RunFolder(path=run_dir)`.
+    """
 
     def printed(self, field: str) -> bool:
         """Whether the line of every step has this field of `Step`."""
@@ -127,8 +132,10 @@ class NotPossible(Value, frozen=True):
     """Why the check cannot be done, in one line."""
 
 
-Answer = str | NotPossible | None
-"""What a check found, in one line; why it was not possible; or None if it passed."""
+Answer = str | Sequence[Finding] | NotPossible | None
+"""What a check found, in one line or as findings, of which those with `warning=True` are only warnings; why it was not
+possible; or None if it passed.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +153,13 @@ class Check:
     effect: Effect
     """What a finding does to the run."""
     test: Callable[[Evidence], Answer]
-    """The rule. Pure: it reads the evidence only."""
+    """The rule. Pure, unless `reads_files`: it reads the evidence only."""
+    runs: Literal["own", "all"] = "own"
+    """The runs that it is for: those with the plugin as framework or profiler, or all runs."""
+    reads_files: bool = False
+    """Whether it checks the files in `Evidence.run_dir`. Such a check may take long. It is also done for a run without
+    a step, and left out if the folder is not that of the user's own run.
+    """
 
 
 NO_SPEC = NotPossible(reason="the log is not that of a run of llmbx, so nothing is known about what was asked for")

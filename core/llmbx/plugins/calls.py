@@ -14,19 +14,16 @@ from .hangs import NEVER, VARIABLE, TookTooLong, alarm, notice_s
 PLUGIN_EXCEPTIONS = (Exception, SystemExit)
 """Exceptions of a plugin's code that must not end llmbx. KeyboardInterrupt comes from the user and is not caught."""
 
-SLOW = frozenset({"prepare", "gather_wheels", "look_inside", "submit", "cancel", "cancel_pending", "check"})
-"""Methods that may take minutes and report their progress themselves, or wait for the end of processes."""
-
 
 class Call:
     """One call into a plugin, as a context manager around it. Raises `PluginError` if it is not called again.
 
     `owner` names the plugin ("plugin 'toy'"), `name` the call. Standard output goes to standard error meanwhile. A call
-    that does not return is reported, and is ended after `limit_s` seconds. An exception of the plugin is raised as
-    `PluginError`, whose message starts with `fault`; `LlmbxError`s of the plugin are not changed. With `wrapped`, the
-    exception itself is raised, because a hook wrapper around this call may handle it; `origin` returns its call. A call
-    `of_items` sets `item` to each item before the plugin gets it, and to None afterwards; its exceptions are not
-    changed, as the items may come from elsewhere.
+    that does not return is reported, unless it is `slow`, and is ended after `limit_s` seconds. An exception of the
+    plugin is raised as `PluginError`, whose message starts with `fault`; `LlmbxError`s of the plugin are not changed.
+    With `wrapped`, the exception itself is raised, because a hook wrapper around this call may handle it; `origin`
+    returns its call. A call `of_items` sets `item` to each item before the plugin gets it, and to None afterwards; its
+    exceptions are not changed, as the items may come from elsewhere.
     """
 
     __slots__ = (
@@ -45,12 +42,12 @@ class Call:
 
     def __init__(
         self, owner: str, name: str, fault: str = "", limit_s: float = NEVER, wrapped: bool = False,
-        of_items: bool = False,
+        of_items: bool = False, slow: bool = False,
     ) -> None:  # fmt: skip
         self.owner, self.name, self.limit_s, self._wrapped = owner, name, limit_s, wrapped
         self._of_items = of_items
         self.fault = fault or f"{owner}: {name} failed"
-        self.notice_s = NEVER if name.partition(" ")[0] in SLOW else notice_s()
+        self.notice_s = NEVER if slow else notice_s()
         self.item: object = None if of_items else name
         self.seen: object = self.item
         self.reported = False

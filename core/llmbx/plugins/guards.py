@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from ..errors import LlmbxError, PluginError
 from ..logs.parser import LogFormat, LogParser
+from ..model import Finding
 from .calls import Call
 from .hangs import NEVER, limit_s
 from .log_parser import CheckedParser
@@ -23,14 +24,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SLOW = frozenset({"prepare", "gather_wheels", "look_inside", "submit", "cancel", "cancel_pending", "check"})
+"""Methods that may take minutes and report their progress themselves, or wait for the end of processes."""
+
 
 def guarded(
-    function: Callable[..., Any], owner: str, name: str, returns: Returns | None = None, seconds: float = NEVER
-) -> Callable[..., Any]:
-    """The function as a call of the plugin `owner` ("plugin 'toy'") that may take `seconds`."""
+    function: Callable[..., Any], owner: str, name: str, returns: Returns | None = None, seconds: float = NEVER,
+    slow: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
+    """The function as a call of the plugin `owner` ("plugin 'toy'"), with the limits of `Call`."""
 
     def call(*arguments: Any, **named: Any) -> Any:
-        with Call(owner, name, limit_s=seconds) as running:
+        with Call(owner, name, limit_s=seconds, slow=slow) as running:
             return validate_answer(running.title, returns, function(*arguments, **named))
 
     return call
@@ -51,7 +56,8 @@ class _Tool:
             return member
         method = getattr(self._kind, name, None)
         title = f"{name} of {self._kind.__name__.lower()} '{self._tool.name}'"
-        call = guarded(member, f"plugin '{self.plugin}'", title, method_returns(method) if method else None)
+        returns = method_returns(method) if method else None
+        call = guarded(member, f"plugin '{self.plugin}'", title, returns, slow=name in SLOW)
         return self._guard_answer(call) if name == "inside" else call
 
     def _guard_answer(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,23 +110,40 @@ def guard_check(check: Check, plugin: str) -> Check:
     """
     from ..checks.base import OWN_CHECK, Effect, NotPossible
 
-    owner, name = f"plugin '{plugin}'", f"check '{check.id}'"
-    if check.effect not in get_args(Effect):
-        effects = ", ".join(get_args(Effect))
-        raise PluginError(f"{owner}: {name}: effect is {check.effect!r}, expected one of {effects}")
-    test = guarded(check.test, owner, name, seconds=limit_s())
+    for member, values in (("effect", get_args(Effect)), ("runs", ("own", "all"))):
+        value = getattr(check, member)
+        if value not in values:
+            place = f"plugin '{plugin}': check '{check.id}'"
+            raise PluginError(f"{place}: {member} is {value!r}, expected one of {', '.join(values)}")
+    test = guard_test(check, plugin)
 
     def answer(evidence: Evidence) -> Answer:
         try:
-            found = test(evidence)
+            return test(evidence)
         except LlmbxError as error:
             return NotPossible(reason=str(error))
-        if found is None or isinstance(found, NotPossible) or (isinstance(found, str) and found):
-            return found
-        kind = describe_type(found)
-        return NotPossible(reason=f"{owner}: {name} returned {kind}, expected a line, NotPossible or None")
 
     return dataclasses.replace(check, id=f"{plugin}{OWN_CHECK}{check.id}", test=answer)
+
+
+def guard_test(check: Check, plugin: str) -> Callable[[Evidence], Answer]:
+    """The test of a check, which raises `PluginError` if it fails or answers nonsense."""
+    from ..checks.base import NotPossible
+
+    owner, name = f"plugin '{plugin}'", f"check '{check.id}'"
+    test = guarded(check.test, owner, name, seconds=NEVER if check.reads_files else limit_s())
+
+    def answer(evidence: Evidence) -> Answer:
+        found: Answer = test(evidence)
+        if found is None or isinstance(found, NotPossible) or (isinstance(found, str) and found):
+            return found
+        if not isinstance(found, list | tuple):
+            kind = describe_type(found)
+            raise PluginError(f"{owner}: {name} returned {kind}, expected a line, findings, NotPossible or None")
+        findings: list[Finding] = validate_answer(f"{owner}: {name}", Returns(True, Finding), found)
+        return findings
+
+    return answer
 
 
 def failed_check(plugin: str, reason: str) -> Check:

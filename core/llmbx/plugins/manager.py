@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import os
 import sys
@@ -349,16 +350,24 @@ class Plugins:
         found: Obstacle | None = self.ask(profiler, "profiler_obstacle", spec=spec)
         return found
 
-    def checks(self, spec: RunSpec) -> list[Check]:
-        """Return the checks of the run's framework and profilers, whose faults make them not possible."""
-        found: list[Check] = []
-        for name in dict.fromkeys((spec.plugin, *spec.profilers)):
+    def checks(self, spec: RunSpec | None, captured_by: Sequence[str] = ()) -> list[Check]:
+        """Return the checks of all plugins for a run, or for a log without a run (None). Faults make them not possible.
+
+        Those of a profiler that only a phase of the launch asks for (`captured_by`) are warnings.
+        """
+        own = {spec.plugin, *spec.profilers} if spec else set()
+        checks: list[Check] = []
+        for name in hooks.implementers(self.manager, "register_checks"):
             try:
-                answers = self.ask(name, "register_checks")
-                found += [guard_check(check, name) for answer in answers for check in answer]
+                guarded = [guard_check(check, name) for answer in self.ask(name, "register_checks") for check in answer]
             except LlmbxError as error:
-                found.append(failed_check(name, str(error)))
-        return found
+                checks.append(failed_check(name, str(error)))
+                continue
+            if name in captured_by and name not in own:
+                checks += [dataclasses.replace(check, effect="warning") for check in guarded]
+            else:
+                checks += [check for check in guarded if check.runs == "all" or name in own]
+        return checks
 
     def write_sections(self, path: Path, title: str, sections: Sequence[Section]) -> None:
         """Write a page of sections with the first plugin that can. Raises `UsageError` if no plugin can."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ..checks import first as first_finding
 from ..checks import run_checks, texts
@@ -31,13 +32,14 @@ def gather(
     configured: Mapping[str, int] = {},
     lasted_s: float | None = None,
     clock_set_s: float = 0.0,
+    run_dir: Path | None = None,
 ) -> Evidence:
     """Return the evidence about a log. `run` is the run of llmbx that wrote it, if any.
 
     `steps` replaces the log's own. `first` is the framework's number of the first step, if known. `ended_well` is
     whether the process succeeded and the last step was seen. `configured` are the facts of the final configuration.
     `lasted_s` are the seconds from the start to the end of the run, during which the wall clock was set by
-    `clock_set_s`.
+    `clock_set_s`. `run_dir` is the run's folder if its files may be checked.
     """
     return Evidence(
         steps=tuple(log.steps if steps is None else steps),
@@ -58,6 +60,7 @@ def gather(
         configured=dict(configured),
         lasted_s=lasted_s,
         clock_set_s=clock_set_s,
+        run_dir=run_dir,
     )
 
 

@@ -22,7 +22,6 @@ from ..record.masking import mask_folder
 from ..resolve.numbering import first_number
 from ..run_files import RunFile
 from ..secrets import known
-from .artifacts import analyze_artifacts, profiling_overhead
 from .cancellation import as_cancelled
 from .collect import collect_run
 from .collector import Log
@@ -30,6 +29,7 @@ from .configuration import stated, with_evidence
 from .evidence import decide, gather, with_outcomes
 from .gpu_time import gpu_time
 from .infrastructure import infrastructure_cause, refusals
+from .overhead import profiling_overhead
 from .own_result import left_result, own_result
 from .recovery import recover
 from .verdict import Verdict, judge
@@ -154,7 +154,7 @@ def last_line(log: RunFile) -> str | None:
 def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     """Compute figures and verdict of an ended run. Before, the secrets in its files are overwritten (`masking`).
 
-    Nothing is changed in the folder of another user, so profilers, which write there, do not analyze its artifacts.
+    Nothing is changed in the folder of another user, so its files, beside which profilers write, are not checked.
     """
     spec, status = run.record.spec, as_cancelled(run.files, status)
     own = owns(run)
@@ -172,11 +172,10 @@ def assess(run: Run, plugins: Plugins, status: JobStatus) -> Ended:
     facts = stated(run, plugins)
     found = gather(
         run, log, parser.prints, figures, first=first, ended_well=well, configured=facts, lasted_s=lasted_s(status),
-        clock_set_s=set_during(status),
+        clock_set_s=set_during(status), run_dir=run.path if own else None,
     )  # fmt: skip
-    verdict, outcomes = decide(verdict, found, plugins.checks(spec))
-    verdict, notes = analyze_artifacts(run, plugins, verdict) if own else (verdict, ())
-    notes += profiling_overhead(spec, log.steps, figures.step_time_s.median, first)
+    verdict, outcomes = decide(verdict, found, plugins.checks(spec, run.record.captured_by))
+    notes = profiling_overhead(spec, log.steps, figures.step_time_s.median, first)
     result = build_result(run.record, status, figures).replace(
         status=verdict.status,
         data_valid=verdict.data_valid,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from ..checks.base import Evidence
 from ..errors import UsageError
 from ..model import Figure, Finding, Launch, Phase, Prefix, ProfileSpec, RunSpec, TraceSpec, Wrapping
 from ..plugins.discovery import PluginInfo
+from ..plugins.guards import guard_test
 from ..plugins.manager import Plugins
 from .framework import FOLDER
 from .sample import sample_spec
@@ -73,10 +76,11 @@ def _changed(launch: Launch) -> Iterator[str]:
 def _empty_folder(info: PluginInfo, spec: RunSpec, plugins: Plugins) -> Iterator[str]:
     """Check that a missing profile is a finding and not an exception."""
     with tempfile.TemporaryDirectory(prefix="llmbx-check-") as folder:
-        for hook, type_ in (("analyze", Finding), ("figures", Figure)):
-            try:
-                answers = plugins.ask(info.name, hook, spec=spec, run_dir=Path(folder)) or []
-            except UsageError:  # one line that names what is missing is accepted too
-                continue
-            for answer in answers:
-                yield from all_typed(answer, type_, hook)
+        evidence = Evidence(steps=(), spec=spec, run_dir=Path(folder))
+        for check in (check for answer in plugins.ask(info.name, "register_checks") for check in answer):
+            if check.reads_files:
+                with suppress(UsageError):  # one line that names what is missing is accepted too
+                    guard_test(check, info.name)(evidence)
+        with suppress(UsageError):
+            for answer in plugins.ask(info.name, "figures", spec=spec, run_dir=Path(folder)) or []:
+                yield from all_typed(answer, Figure, "figures")

@@ -4,7 +4,7 @@ import subprocess
 import pytest
 from llmbx_pyspy import plugin, stacks
 
-from llmbx.api import Launch, Phase
+from llmbx.api import Evidence, Launch, Phase
 from llmbx.testing import CHECKS, assert_conforms, sample_spec
 
 SPY = """#!/bin/sh
@@ -57,7 +57,7 @@ def sampled(tmp_path):
             subprocess.run(argv, cwd=tmp_path, env={**os.environ, "LLMBX_RANK": str(rank)}, check=False).returncode
             for rank in range(2)
         ]
-        return codes, plugin.analyze(spec, tmp_path)
+        return codes, plugin.register_checks()[0].test(Evidence(steps=(), spec=spec, run_dir=tmp_path))
 
     return run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from llmbx.api import Figure, Finding, RunFolder, UsageError
+from llmbx.api import Figure, Finding, InfraError, RunFolder, UsageError
 
 from .analysis import read_report
 from .formatting import plural
@@ -23,6 +23,8 @@ def findings(run_dir: Path) -> list[Finding]:
         report = read_report((run_dir,))
     except UsageError as error:
         return [Finding(rule="nccl", problem=f"the trace is empty: {error}", fix="check the run's log", warning=True)]
+    except InfraError as error:
+        return [Finding(rule="nccl", problem=f"the trace was not read: {error}", fix="see llmbx nccl", warning=True)]
     RunFolder(path=run_dir).write(NAME, msgspec.json.format(msgspec.json.encode(report), indent=2))
     return to_findings(report)
 

@@ -10,7 +10,7 @@ from llmbx.api import hookimpl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llmbx.api import Figure, Finding, Launch, Profiler, RunSpec, Section, Settings
+    from llmbx.api import Check, Evidence, Figure, Finding, Launch, Profiler, RunSpec, Section, Settings
 
 
 @hookimpl
@@ -49,11 +49,28 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
 
 
 @hookimpl
-def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
+def register_checks() -> Sequence[Check]:
     """Report the transport, lagging ranks and errors. The full report is written to `nccl.json`."""
+    from llmbx.api import Check
+
+    return [
+        Check(
+            id="trace",
+            reads="The NCCL log of the traced run.",
+            means="What the trace shows: transport, lagging ranks, errors.",
+            do="See `llmbx nccl`.",
+            effect="warning",
+            test=_trace,
+            reads_files=True,
+        )
+    ]
+
+
+def _trace(evidence: Evidence) -> Sequence[Finding]:
     from .findings import findings
 
-    return findings(run_dir)
+    assert evidence.run_dir is not None
+    return findings(evidence.run_dir)
 
 
 @hookimpl

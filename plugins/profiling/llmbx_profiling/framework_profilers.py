@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmbx.api import Finding, RunFolder, RunSpec, Section
+from llmbx.api import Check, Evidence, RunFolder, Section
 
 LISTED = 8
 """Files that the report names; a large job has one for each rank."""
 
 
-def missing(spec: RunSpec, run_dir: Path, patterns: Sequence[str], what: str) -> list[Finding]:
-    """Return an error if this attempt wrote no file matching `patterns`; the number of files is not checked."""
-    profile = spec.profile
-    if profile is None or profiles(run_dir, patterns):
-        return []
-    return [
-        Finding(
-            rule="profile_missing",
-            problem=f"the run wrote no {what}: the capture of steps {profile.start}-{profile.stop} never started",
-            fix=f"check that the run reaches step {profile.start}, or use --tool nsys",
-        )
-    ]
+def check(patterns: Sequence[str], what: str) -> Check:
+    """The check that this attempt wrote a file matching `patterns`; the number of files is not checked."""
+
+    def missing(evidence: Evidence) -> str | None:
+        assert evidence.spec is not None and evidence.run_dir is not None
+        profile = evidence.spec.profile
+        if profile is None or profiles(evidence.run_dir, patterns):
+            return None
+        problem = f"the run wrote no {what}: the capture of steps {profile.start}-{profile.stop} never started"
+        return f"{problem}; check that the run reaches step {profile.start}, or use --tool nsys"
+
+    return Check(
+        id="profile",
+        reads="The profile of the requested steps.",
+        means="The profiler did not start, or wrote nothing.",
+        do="Check that the run reaches the first of these steps.",
+        effect="failed",
+        test=missing,
+        reads_files=True,
+    )
 
 
 def profiles(run_dir: Path, patterns: Sequence[str]) -> list[str]:

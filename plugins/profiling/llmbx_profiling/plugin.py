@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from llmbx.api import Figure, Finding, Launch, Obstacle, Profiler, RunSpec, Section, Settings, hookimpl
+
+if TYPE_CHECKING:
+    from llmbx.api import Check, Evidence
 
 
 @hookimpl
@@ -56,20 +60,27 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch:
 
 
 @hookimpl
-def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
-    """Check that every requested rank wrote its profile, and summarize small profiles.
+def register_checks() -> Sequence[Check]:
+    """Check that every requested rank wrote its profile, and summarize small profiles."""
+    from llmbx.api import Check
 
-    A profile that the recipe needs, and the user did not ask for, is checked and not summarized.
-    """
-    import os
+    return [
+        Check(
+            id="profiles",
+            reads="The profiles of the requested ranks and steps.",
+            means="A profile is missing, empty or of other steps; or what the profiles show.",
+            do="See `llmbx nsys`.",
+            effect="failed",
+            test=_profiles,
+            reads_files=True,
+        )
+    ]
 
-    from .nsys_wrap import TOOL
-    from .post_run import collected, findings
-    from .settings import tool_environ
 
-    environ = tool_environ(spec, os.environ)
-    requested = spec.profile is not None and spec.profile.tool == TOOL
-    return findings(run_dir, environ) if requested else collected(run_dir, environ)[1]
+def _profiles(evidence: Evidence) -> Sequence[Finding]:
+    from .post_run import of_run
+
+    return of_run(evidence)
 
 
 @hookimpl

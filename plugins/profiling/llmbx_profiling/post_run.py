@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from llmbx.api import Finding, LlmbxError, RunFile, RunFolder, Section
 
@@ -13,13 +14,30 @@ from .analysis import sources
 from .analysis.model import Analysis
 from .collect import SECRETS_SUFFIX, collect, mark_secrets
 from .names import FOLDER
+from .nsys_wrap import TOOL
 from .nvtx_package import nvtx_problem
+from .settings import tool_environ
 from .sizes import format_bytes
+
+if TYPE_CHECKING:
+    from llmbx.api import Evidence
 
 MAX_ANALYZED_BYTES = 64_000_000
 """Maximum bytes of reports that are analyzed when a run ends; larger ones are analyzed on request."""
 
 ANALYSIS = f"{FOLDER}/analysis.json"
+
+
+def of_run(evidence: Evidence) -> list[Finding]:
+    """Return the findings on a run's profiles.
+
+    A profile that the recipe needs, and the user did not ask for, is checked and not summarized.
+    """
+    spec, run_dir = evidence.spec, evidence.run_dir
+    assert spec is not None and run_dir is not None
+    environ = tool_environ(spec, os.environ)
+    requested = spec.profile is not None and spec.profile.tool == TOOL
+    return findings(run_dir, environ) if requested else collected(run_dir, environ)[1]
 
 
 def findings(run_dir: Path, environ: Mapping[str, str] = os.environ) -> list[Finding]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from llmbx.api import Finding, Launch, Profiler, RunSpec, Section, hookimpl
+from llmbx.api import Launch, Profiler, RunSpec, Section, hookimpl
+
+if TYPE_CHECKING:
+    from llmbx.api import Check
 
 FILES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 
@@ -23,11 +27,11 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
 
 
 @hookimpl
-def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
-    """Check that the profiler wrote a trace."""
-    from .framework_profilers import missing
+def register_checks() -> Sequence[Check]:
+    """Check that the profiler wrote its files."""
+    from .framework_profilers import check
 
-    return missing(spec, run_dir, FILES, "PyTorch profiler trace")
+    return [check(FILES, "PyTorch profiler trace")]
 
 
 @hookimpl

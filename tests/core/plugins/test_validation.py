@@ -48,7 +48,7 @@ def having(hook: str, answer: Any) -> Plugins:
     arguments = {"spec": "self, spec", "image": "self, spec, image", "launch": "self, spec, launch",
                  "run": "self, spec, run_dir", "": "self"}  # fmt: skip
     kind = {"check_spec": "spec", "prepare_image": "spec", "build_command": "image", "wrap_command": "launch",
-            "parse_log": "spec", "compute_flops": "spec", "analyze": "run", "figures": "run",
+            "parse_log": "spec", "compute_flops": "spec", "figures": "run",
             "report_sections": "run"}.get(hook, "")  # fmt: skip
     function = eval(f"lambda {arguments[kind]}: answer", {"answer": answer})
     registry = pluggy.PluginManager("llmbx")
@@ -102,7 +102,6 @@ def test_every_hook_has_a_return_type(hook: str) -> None:
         ("compute_flops", Flops(full=1.0, causal=0.0, formula="x"), "returned 1 and 0 FLOPs, expected numbers above 0"),
         ("parse_log", 5, "returned an int, expected a LogParser: it has no feed, close"),
         ("parse_log", Grammar, "returned the class Grammar, expected a LogParser: this is the class"),
-        ("analyze", FINDING, "returned a Finding, expected a list of Finding"),
         ("figures", Figure(name="a", unit="s", values=(1.0,)), "returned a Figure, expected a list of Figure"),
         ("report_sections", ["x"], "returned a list with a str, expected a list of Section"),
         ("report_sections", [Section(name="a", title="b", text="words")], "text: expected a list or tuple, got a str"),

@@ -12,6 +12,7 @@ import pytest
 import llmbx.builtin
 import llmbx_toy.plugin as toy
 from llmbx import hookimpl, hookspecs
+from llmbx.checks.base import Check, Evidence
 from llmbx.errors import UsageError
 from llmbx.launchers.local import LocalLauncher
 from llmbx.model import ExpectedConfiguration, Image, Launch, Permitted, Phase, Prefix, RunSpec, Step
@@ -197,13 +198,17 @@ def test_a_profiler_that_replaces_what_it_should_wrap(check: Checked) -> None:
     def wrap_command(spec: RunSpec, launch: Launch) -> Launch:
         return launch.replace(phases=(Phase(role="profile", argv=("perf",)),))
 
-    @hookimpl
-    def analyze(spec: RunSpec, run_dir: Any) -> list[Any]:
-        return [(run_dir / "trace.json").read_text()]
+    def read(evidence: Evidence) -> str:
+        assert evidence.run_dir is not None
+        return (evidence.run_dir / "trace.json").read_text()
 
-    found = check(base=None, wrap_command=wrap_command, analyze=analyze)
+    @hookimpl
+    def register_checks() -> list[Check]:
+        return [Check(id="trace", reads="", means="", do="", effect="failed", test=read, reads_files=True)]
+
+    found = check(base=None, wrap_command=wrap_command, register_checks=register_checks)
     assert "wrap_command changed the phases" in found[0]
-    assert "analyze failed: FileNotFoundError" in found[1]
+    assert "check 'trace' failed: FileNotFoundError" in found[1]
 
 
 class Half(HostRuntime):

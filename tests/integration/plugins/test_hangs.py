@@ -22,7 +22,7 @@ MAIN = "from llmbx.cli.main import main; main()"
 
 HANG = """
 import os, re, time
-from llmbx.api import hookimpl, Finding, LogFormat, LogParser, Offer, Profiler
+from llmbx.api import hookimpl, Check, LogFormat, LogParser, Offer, Profiler
 from llmbx.launchers.local import LocalLauncher
 from llmbx.runtimes.host import HostRuntime
 
@@ -195,8 +195,8 @@ def wrap_command(spec, launch):
     return launch
 
 @hookimpl
-def analyze(spec, run_dir):
-    hang()
+def register_checks():
+    return [Check(id="own", reads="", means="", do="", effect="warning", test=hang, reads_files=True)]
 """
-    exit_code, errors = hangs(code, "run", "--plugin", "toy", "line", "--with", "odd", says="analyze")
+    exit_code, errors = hangs(code, "run", "--plugin", "toy", "line", "--with", "odd", says="check 'own'")
     assert exit_code == 130 and "Traceback" not in errors, errors

@@ -77,7 +77,7 @@ def test_a_finding_has_the_effect_of_its_check(
     [
         ("return NotPossible(reason='no loss is printed')", "no loss is printed"),
         ("return 1 / 0", "plugin 'judge': check 'own' failed: ZeroDivisionError: division by zero"),
-        ("return 3", "plugin 'judge': check 'own' returned an int, expected a line, NotPossible or None"),
+        ("return 3", "plugin 'judge': check 'own' returned an int, expected a line, findings, NotPossible or None"),
     ],
 )
 def test_a_check_that_cannot_answer_is_not_possible(judged: Judged, body: str, says: str) -> None:

@@ -6,18 +6,25 @@ import json
 from pathlib import Path
 from typing import cast
 
-from llmbx.model import RunSpec
+from llmbx.checks.base import Evidence
+from llmbx.model import Finding, RunSpec
 from llmbx_nccltrace import plugin
 
 from .lines import coll, head
 
 SPEC = cast(RunSpec, None)
-"""`analyze` reads the folder, not the specification."""
+"""The trace is read from the folder, not from the specification."""
+
+
+def findings(folder: Path) -> list[Finding]:
+    """What the plugin's check finds in a folder."""
+    (check,) = plugin.register_checks()
+    return cast(list[Finding], check.test(Evidence(steps=(), run_dir=folder)))
 
 
 def test_findings_and_the_whole_report_beside_the_log(tmp_path: Path) -> None:
     (tmp_path / "log-run.out").write_text(f"{coll()}\n{head('node9')}Channel 00/0 : 0[0] -> 8[0] via NET/Socket/0\n")
-    summary, warning = plugin.analyze(SPEC, tmp_path)
+    summary, warning = findings(tmp_path)
     assert (
         summary.problem.startswith("1 call by 1 process on 1 host in 2 lines of 1 file") and "Socket" in summary.problem
     )
@@ -28,14 +35,14 @@ def test_findings_and_the_whole_report_beside_the_log(tmp_path: Path) -> None:
 def test_many_warnings_are_counted_not_listed(tmp_path: Path) -> None:
     errors = [f"node1:{n}:1 [0] a.cc:1 NCCL WARN broken" for n in range(30)]
     (tmp_path / "log-run.out").write_text("\n".join([coll(), *errors]) + "\n")
-    found = plugin.analyze(SPEC, tmp_path)
+    found = findings(tmp_path)
     assert len(found) == 7
     assert found[-1].problem == "6 more warnings in the trace"
 
 
 def test_an_empty_trace_is_a_warning_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "log-run.out").write_text("step 1\n")
-    (finding,) = plugin.analyze(SPEC, tmp_path)
+    (finding,) = findings(tmp_path)
     assert finding.warning and "empty" in finding.problem
     assert not (tmp_path / "nccl.json").exists()
 
@@ -59,7 +66,7 @@ def test_a_report_has_the_trace_as_charts_and_tables_with_units(tmp_path: Path) 
     (tmp_path / "log-run.out").write_text(
         "\n".join([*lines, f"{head('node9')}Channel 00/0 : 0[0] -> 8[0] via NET/Socket/0"])
     )
-    plugin.analyze(SPEC, tmp_path)
+    findings(tmp_path)
     (section,) = plugin.report_sections(SPEC, tmp_path)
     facts = {fact.name: (fact.value, fact.unit) for fact in section.facts}
     assert facts["transport"] == ("Socket", "") and facts["calls"] == (3, "calls")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from llmbx.checks.base import Evidence
 from llmbx.model import ProfileSpec, RunSpec
 from llmbx_profiling import torch_profiler, xplane
 
@@ -17,15 +18,15 @@ SPAN = ProfileSpec(start=45, stop=50, ranks="first", tool="torch")
 def test_only_this_attempts_profile_counts(
     plugin: object, name: str, make_spec: Callable[..., RunSpec], tmp_path: Path
 ) -> None:
-    analyze = plugin.analyze  # type: ignore[attr-defined]
+    (check,) = plugin.register_checks()  # type: ignore[attr-defined]
     spec = make_spec(profile=SPAN)
+    evidence = Evidence(steps=(), spec=spec, run_dir=tmp_path)
     old, new = tmp_path / "attempts" / "0" / "profile" / name, tmp_path / "profile" / name
     for path in (old, new):
         path.parent.mkdir(parents=True)
     old.write_bytes(b"x")
     new.touch()
-    (finding,) = analyze(spec, tmp_path)
-    assert finding.rule == "profile_missing" and "steps 45-50 never started" in finding.problem
+    assert "steps 45-50 never started" in check.test(evidence) and check.effect == "failed"
     new.write_bytes(b"x")
-    assert analyze(spec, tmp_path) == []
-    assert analyze(spec.replace(profile=None), tmp_path / "nowhere") == []
+    assert check.test(evidence) is None
+    assert check.test(evidence.replace(spec=spec.replace(profile=None), run_dir=tmp_path / "nowhere")) is None

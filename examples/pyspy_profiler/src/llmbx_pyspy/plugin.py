@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from llmbx.api import Finding, Launch, Prefix, Profiler, RunSpec, Section, hookimpl, ranks, settings_of
+from llmbx.api import Check, Finding, Launch, Prefix, Profiler, RunSpec, Section, hookimpl, ranks, settings_of
 
 from .settings import PyspySettings
 from .summary import EXPECTED, FOLDER, sections, summarize
@@ -60,8 +60,18 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch:
 
 
 @hookimpl
-def analyze(spec: RunSpec, run_dir: Path) -> Sequence[Finding]:
-    return summarize(run_dir)
+def register_checks() -> Sequence[Check]:
+    return [
+        Check(
+            id="profiles",
+            reads="The samples of each rank.",
+            means="A rank has no profile; or where its program spends its time.",
+            do="See the log of py-spy.",
+            effect="failed",
+            test=lambda evidence: summarize(evidence.run_dir),
+            reads_files=True,
+        )
+    ]
 
 
 @hookimpl
