@@ -13,6 +13,7 @@ import pytest
 
 from llmbx import hookimpl, hookspecs
 from llmbx.config.install import Install
+from llmbx.logs.parser import LogFormat
 from llmbx.measure.figures import measure
 from llmbx.model import Figure, Image, JobStatus, Measure, Peak, ProfileSpec, Reference, RunSpec, Step, Workload
 from llmbx.model.flops import Flops
@@ -123,8 +124,8 @@ class Toy:
         return FLOPS
 
     @hookimpl
-    def parse_log(self, spec: RunSpec | None) -> Any:
-        return Silent()
+    def parse_log(self, spec: RunSpec | None) -> list[LogFormat]:
+        return [LogFormat("silent", "Silent", lambda text: 0, Silent)]
 
 
 SHAPE: list[Any] = []

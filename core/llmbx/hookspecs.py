@@ -27,7 +27,7 @@ import pluggy
 
 from .config.install import Install
 from .launchers.base import Launcher
-from .logs.parser import LogFormat, LogParser
+from .logs.parser import LogFormat
 from .model import (
     ComparisonOutcome,
     ConfigurationProgram,
@@ -212,32 +212,19 @@ def wrap_command(spec: RunSpec, launch: Launch) -> Launch | None:
 
 
 @hookspec
-def log_formats() -> Sequence[LogFormat]:
-    """Return the log formats that this plugin reads, each with a sniffer, a parser and its usual measuring window.
-
-    When: by `llmbx parse`, which calls the sniffer of every format and uses the format with the highest result.
-    Called for every plugin.
-
-    Example::
-
-        @hookimpl
-        def log_formats():
-            return [LogFormat(name="toy", title="Toy", sniff=lambda text: text.count("toy step"), parser=ToyParser)]
-    """
-
-
-@hookspec(firstresult=True)
-def parse_log(spec: RunSpec | None) -> LogParser | None:
-    """Return an incremental parser for the log of this run or, if `spec` is None, of the plugin's newest format.
+def parse_log(spec: RunSpec | None) -> Sequence[LogFormat]:
+    """Return the formats of the framework's logs, each with a sniffer, an incremental parser and its usual window.
 
     When: before the start, while the run is followed, and once more for the whole log after it has ended. Called for
-    the run's framework.
+    the run's framework; the first format is that of the run's log. Also by `llmbx parse`, with None as `spec`: called
+    for every plugin; the sniffer of every format is called, and the format with the highest result is used. Then the
+    newest format comes first.
 
     Example::
 
         @hookimpl
         def parse_log(spec):
-            return ToyParser()
+            return [LogFormat(name="toy", title="Toy", sniff=lambda text: text.count("toy step"), parser=ToyParser)]
     """
 
 

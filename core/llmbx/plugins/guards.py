@@ -7,6 +7,7 @@ call.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
@@ -73,18 +74,21 @@ def guard_tool(tool: T, plugin: str, kind: type) -> T:
     return cast(T, _Tool(tool, plugin, kind))
 
 
+def make_parser(format_: LogFormat, owner: str) -> CheckedParser:
+    """Make the parser of a log format. Raises `PluginError` if it is not one."""
+    name = f"parser of log format '{format_.name}'"
+    return CheckedParser(guarded(format_.parser, owner, name, Returns(False, LogParser))(), owner)
+
+
 def guard_format(format_: LogFormat, owner: str) -> LogFormat:
     """Guard the functions of a log format. A sniffer that fails is reported once and then matches no line."""
 
     def call(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         return guarded(function, owner, f"{name} of log format '{format_.name}'")
 
-    def parser() -> LogParser:
-        return CheckedParser(make(), owner)
-
-    make = call(format_.parser, "parser")
     sniff = _sniffer(call(lambda text: int(format_.sniff(text)), "sniff"))
     window = call(lambda experiment: str(format_.window(experiment)), "window")
+    parser = functools.partial(make_parser, format_, owner)
     return LogFormat(format_.name, format_.title, sniff, parser, window, format_.unit)
 
 

@@ -19,7 +19,7 @@ from ..catalog.workloads import with_declared
 from ..config.install import Install
 from ..errors import LlmbxError, PluginError, UsageError, did_you_mean
 from ..launchers.base import Launcher
-from ..logs.parser import LogFormat, LogParser
+from ..logs.parser import LogFormat
 from ..model import (
     ComparisonOutcome,
     ConfigurationProgram,
@@ -42,7 +42,7 @@ from ..runtimes.base import Runtime
 from ..suggestions import either
 from . import hooks, local_sources
 from .discovery import GROUP, PluginInfo, discover
-from .guards import failed_check, guard_check, guard_format, guard_tool
+from .guards import failed_check, guard_check, guard_format, guard_tool, make_parser
 from .hangs import UNLIMITED
 from .log_parser import CheckedParser
 from .settings_check import check_settings
@@ -96,8 +96,11 @@ class Framework:
         return launch
 
     def parse_log(self, spec: RunSpec | None) -> CheckedParser:
-        """Return a new parser (see `hookspecs.parse_log`)."""
-        return CheckedParser(self._call("parse_log", LogParser, spec=spec), f"plugin '{self.name}'")
+        """Return a new parser for the run's log (see `hookspecs.parse_log`)."""
+        formats = [format_ for answer in self.plugins.ask(self.name, "parse_log", spec=spec) for format_ in answer]
+        if not formats:
+            raise PluginError(f"plugin '{self.name}': parse_log returned no LogFormat, expected at least one")
+        return make_parser(formats[0], f"plugin '{self.name}'")
 
     def compute_flops(self, spec: RunSpec) -> Flops | None:
         """Return the FLOPs of one sample, or None if the plugin has no formula (see `hookspecs.compute_flops`)."""
@@ -167,19 +170,19 @@ class Plugins:
             print(f"llmbx: plugin '{plugin}' took {seconds:.1f} s in {hook}", file=sys.stderr)
         self.times[plugin, hook] = self.times.get((plugin, hook), 0.0) + seconds
 
-    def gather(self, hook: str) -> Iterable[tuple[str, Any]]:
+    def gather(self, hook: str, **arguments: Any) -> Iterable[tuple[str, Any]]:
         """Call a hook of every plugin that has it; yield plugin and result. A plugin that fails is disabled."""
         for name in hooks.implementers(self.manager, hook):
             try:
-                yield from ((name, answer) for answer in self._ask_without_broken_wrappers(name, hook))
+                yield from ((name, answer) for answer in self._ask_without_broken_wrappers(name, hook, **arguments))
             except LlmbxError as error:
                 self.disable(name, str(error))
 
-    def _ask_without_broken_wrappers(self, plugin: str, hook: str) -> Any:
+    def _ask_without_broken_wrappers(self, plugin: str, hook: str, **arguments: Any) -> Any:
         """Call a hook of one plugin. A hook wrapper of another plugin that fails is disabled."""
         while True:
             try:
-                return self.ask(plugin, hook)
+                return self.ask(plugin, hook, **arguments)
             except LlmbxError as error:
                 culprit = hooks.culprit(error) or plugin
                 if culprit == plugin:
@@ -270,7 +273,9 @@ class Plugins:
 
     def log_formats(self) -> list[LogFormat]:
         """Return every log format of every plugin."""
-        return [guard_format(f, f"plugin '{name}'") for name, found in self.gather("log_formats") for f in found]
+        return [
+            guard_format(f, f"plugin '{name}'") for name, found in self.gather("parse_log", spec=None) for f in found
+        ]
 
     def runtimes(self) -> dict[str, Runtime]:
         """Return every runtime by name."""

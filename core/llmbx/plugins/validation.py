@@ -21,7 +21,7 @@ from ..model.flops import Flops
 from ..model.settings import Settings, fields
 from ..runtimes.base import Runtime
 
-REQUIRED = frozenset({"prepare_image", "build_command", "parse_log"})
+REQUIRED = frozenset({"prepare_image", "build_command"})
 """Hooks for which the plugin of a run's workload must return something."""
 
 MOST_RANKS = 1_000_000

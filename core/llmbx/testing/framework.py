@@ -19,7 +19,7 @@ from ..secrets import is_secret
 from .preview import INSTALL, resolve_spec
 from .typed import all_typed, ill_typed
 
-REQUIRED = ("prepare_image", "build_command", "parse_log", "log_formats", "compute_flops")
+REQUIRED = ("prepare_image", "build_command", "parse_log", "compute_flops")
 """Hooks that a plugin with workloads must have."""
 
 STARTERS = ("torchrun", "mpirun", "mpiexec", "accelerate", "deepspeed")

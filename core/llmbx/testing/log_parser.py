@@ -27,10 +27,6 @@ MOST = 200
 def parser_problems(name: str, plugins: Plugins, log: str | None) -> Iterator[str]:
     """Yield the problems of the plugin's parser and formats. `log` is the text of a log that it must read."""
     parser = plugins.framework(name).parse_log(None)
-    missing = [method for method in ("feed", "close") if not callable(getattr(parser, method, None))]
-    if missing:
-        yield f"the parser of parse_log has no {' and no '.join(missing)}"
-        return
     if first_step(parser) not in (0, 1):
         yield f"the parser's first_step is {first_step(parser)!r}, expected the number of the first step (0 or 1)"
     lines = clean_lines(log) if log else []
@@ -111,10 +107,11 @@ def _records(parser: LogParser, lines: Iterable[str]) -> Iterator[Record]:
 
 
 def _formats(name: str, plugins: Plugins, log: str | None) -> Iterator[str]:
-    formats = [format_ for found in plugins.ask(name, "log_formats") for format_ in found]
+    formats = [format_ for found in plugins.ask(name, "parse_log", spec=None) for format_ in found]
     seen = 0
-    for format_ in formats:
+    for format_ in formats[1:]:  # the first one is that of the parser
         yield from _records_fed(CheckedParser(format_.parser(), f"format {format_.name!r}"))
+    for format_ in formats:
         for text in ("", log or ""):
             count = format_.sniff(text)
             if type(count) is not int:

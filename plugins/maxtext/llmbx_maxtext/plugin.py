@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         ImageRequest,
         Launch,
         LogFormat,
-        LogParser,
         RunSpec,
         Settings,
         Workload,
@@ -67,19 +66,11 @@ def build_command(spec: RunSpec, image: Image) -> Launch:
 
 
 @hookimpl
-def log_formats() -> Sequence[LogFormat]:
-    """Register MaxText's log format, for all versions."""
+def parse_log(spec: RunSpec | None) -> Sequence[LogFormat]:
+    """Return MaxText's log format, which is the same for all versions."""
     from .grammar import formats
 
-    return formats()
-
-
-@hookimpl
-def parse_log(spec: RunSpec | None) -> LogParser:
-    """Return the parser for MaxText's log."""
-    from .grammar import parser
-
-    return parser(spec)
+    return formats(spec)
 
 
 @hookimpl

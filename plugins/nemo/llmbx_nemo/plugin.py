@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         ImageRequest,
         Launch,
         LogFormat,
-        LogParser,
         RunSpec,
         Settings,
         Workload,
@@ -67,19 +66,11 @@ def build_command(spec: RunSpec, image: Image) -> Launch:
 
 
 @hookimpl
-def log_formats() -> Sequence[LogFormat]:
-    """Register the log formats of Megatron-Bridge, Megatron-LM, NeMo 2 and NeMo 1."""
+def parse_log(spec: RunSpec | None) -> Sequence[LogFormat]:
+    """Return the log formats of Megatron-Bridge, Megatron-LM, NeMo 2 and NeMo 1, that of the recipe's driver first."""
     from .grammar import formats
 
-    return formats()
-
-
-@hookimpl
-def parse_log(spec: RunSpec | None) -> LogParser:
-    """Return the parser for the log of the recipe's driver."""
-    from .grammar import parser
-
-    return parser(spec)
+    return formats(spec)
 
 
 @hookimpl

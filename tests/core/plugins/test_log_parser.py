@@ -87,3 +87,14 @@ def test_a_sniffer_that_fails_is_reported_once_and_matches_nothing(capsys: pytes
     assert capsys.readouterr().err.count("plugin 'odd': sniff of log format 'odd' failed: ZeroDivision") == 1
     with pytest.raises(PluginError, match="plugin 'odd': parser of log format 'odd' failed: ZeroDivision"):
         format_.parser()
+
+
+@pytest.mark.parametrize(
+    ("parser", "says"),
+    [(lambda: 5, "returned an int, expected a LogParser: it has no feed, close"),
+     (lambda: Saying, "returned the class Saying, expected a LogParser: this is the class, expected an instance")],
+)  # fmt: skip
+def test_an_object_that_is_not_a_parser_is_named(parser: Callable[[], Any], says: str) -> None:
+    with pytest.raises(PluginError) as error:
+        guard_format(LogFormat("odd", "Odd", len, parser), "plugin 'odd'").parser()
+    assert str(error.value) == f"plugin 'odd': parser of log format 'odd' {says}"

@@ -28,7 +28,6 @@ from llmbx.model import (
     Profiler,
     RunGroup,
     RunSpec,
-    Step,
 )
 from llmbx.model.flops import Flops
 from llmbx.model.settings import Settings
@@ -43,21 +42,13 @@ LAUNCH = Launch(nodes=1, ranks_per_node=1, gpus_per_rank=0, phases=(Phase(role="
 ENVIRONMENT = Environment(name="a", pythons=("3.11",), steps=())
 
 
-class Grammar:
-    def feed(self, line: str) -> list[Step]:
-        return []
-
-    def close(self) -> list[Step]:
-        return []
-
-
 class OwnSettings(Settings, frozen=True):
     plugin: ClassVar[str] = "own"
 
 
 ANSWERS: dict[str, Any] = {
     "prepare_image": ImageRequest(), "build_command": LAUNCH, "register_profiler": Profiler(), "wrap_command": LAUNCH,
-    "parse_log": Grammar(), "compute_flops": Flops(full=1.0, causal=1.0, formula="6ND"),
+    "compute_flops": Flops(full=1.0, causal=1.0, formula="6ND"),
     "find_runs": RunGroup(folders=()), "expect_configuration": ExpectedConfiguration(),
     "write_sections": True, "profiler_obstacle": Obstacle(problem="a", fix="b"), "predict_run": Expected(),
     "configuration_program": ConfigurationProgram(environment=ENVIRONMENT, argv=()),

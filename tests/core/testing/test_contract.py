@@ -15,6 +15,7 @@ from llmbx import hookimpl, hookspecs
 from llmbx.checks.base import Check, Evidence
 from llmbx.errors import UsageError
 from llmbx.launchers.local import LocalLauncher
+from llmbx.logs.parser import LogFormat
 from llmbx.model import ExpectedConfiguration, Image, Launch, Permitted, Phase, Prefix, RunSpec, Step
 from llmbx.model.flops import Flops
 from llmbx.plugins.discovery import HOOKS, PluginInfo
@@ -144,6 +145,17 @@ def test_a_formula_without_a_name(check: Checked) -> None:
     assert "formula is empty" in " ".join(check(compute_flops=compute_flops))
 
 
+def reading(parser: Any) -> Any:
+    """The hook `parse_log` with the toy's format and this parser."""
+
+    @hookimpl
+    def parse_log(spec: RunSpec | None) -> list[LogFormat]:
+        plain = toy.parse_log(None)[0]
+        return [LogFormat(plain.name, plain.title, plain.sniff, parser)]
+
+    return parse_log
+
+
 class Careless:
     """Expects every line to be complete."""
 
@@ -157,9 +169,7 @@ class Careless:
 
 
 def test_a_parser_that_fails_on_a_cut_line(check: Checked) -> None:
-    parse_log = hookimpl(lambda spec: Careless())
-    parse_log.__name__ = "parse_log"
-    found = check(LOG, parse_log=parse_log)
+    found = check(LOG, parse_log=reading(Careless))
     assert "the parser's first_step is None" in found[0]
     assert "the parser fails on the line 'loss: nan'" in found[1]
 
@@ -169,20 +179,14 @@ def test_a_parser_that_fails_on_a_record_or_does_not_declare_its_measures(check:
         def feed_record(self, record: Any) -> list[Any]:
             return [Step(number=record.step or 1, time_s=record.values["time"])]
 
-    @hookimpl
-    def parse_log(spec: RunSpec | None) -> Any:
-        return Trusting()
-
-    (problem,) = check(parse_log=parse_log)
+    (problem,) = check(parse_log=reading(Trusting))
     assert problem.startswith("the parser fails on the record {'step': ") and "plugin 'toy'" in problem
 
     class Undeclared(toy.ToyParser):
         def feed(self, line: str) -> list[Any]:
             return [found.replace(measures={"images": 1.0}) for found in super().feed(line) if isinstance(found, Step)]
 
-    undeclared = hookimpl(lambda spec: Undeclared())
-    undeclared.__name__ = "parse_log"
-    (problem,) = check(LOG, parse_log=undeclared)
+    (problem,) = check(LOG, parse_log=reading(Undeclared))
     assert "measure 'images' is not declared by its log parser" in problem
 
 

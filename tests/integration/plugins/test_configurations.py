@@ -22,7 +22,7 @@ CODE = """
 from llmbx import hookimpl
 from llmbx.api import ConfigurationProgram, ExpectedConfiguration, Permitted, UsageError
 from llmbx_toy import plugin as toy
-from llmbx_toy.plugin import check_spec, compute_flops, log_formats, parse_log, register_workloads
+from llmbx_toy.plugin import check_spec, compute_flops, parse_log, register_workloads
 from llmbx_toy.plugin import build_command, prepare_image
 
 BUILD = b'''

@@ -85,7 +85,7 @@ class Parser:
         return []
 
 @hookimpl
-def log_formats():
+def parse_log(spec):
     return [LogFormat(name="odd", title="Odd", sniff={sniff}, parser=Parser)]
 """
 WAITS = "def feed(self, line):\n        hang()"
@@ -168,7 +168,7 @@ class Parser(toy.ToyParser):
 
 @hookimpl
 def parse_log(spec):
-    return Parser()
+    return [LogFormat("odd", "Odd", lambda text: 0, Parser)]
 """
 
 

@@ -18,7 +18,7 @@ def {hook}():
 """
 
 
-@pytest.mark.parametrize("hook", ["register_workloads", "log_formats", "register_runtimes", "register_launchers"])
+@pytest.mark.parametrize("hook", ["register_workloads", "parse_log", "register_runtimes", "register_launchers"])
 @pytest.mark.parametrize("answer", ["1 / 0", "[object()]"])
 def test_a_plugin_that_fails_in_a_hook_is_listed_as_broken(
     package: Package, llmbx: Llmbx, hook: str, answer: str

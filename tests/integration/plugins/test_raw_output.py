@@ -63,13 +63,12 @@ def {hook}({arguments}):
     {change}
     return answer
 """
-PARSER = "answer = Noisy(answer)"
 TOOLS = "answer = [[loud(tool) for tool in tools] for tools in answer]"
 FORMATS = """from llmbx.api import LogFormat
     answer = [[LogFormat(f.name, f.title, Noisy(f).sniff, lambda f=f: Noisy(f.parser()), f.window, f.unit)
                for f in formats] for formats in answer]"""
 CHANGES = {
-    "parse_log": PARSER, "register_launchers": TOOLS, "register_runtimes": TOOLS, "log_formats": FORMATS,
+    "parse_log": FORMATS, "register_launchers": TOOLS, "register_runtimes": TOOLS,
 }  # fmt: skip
 
 

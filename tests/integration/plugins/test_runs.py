@@ -17,7 +17,7 @@ from .conftest import Llmbx, Package
 TOY = Path(__file__).parents[2] / "fixtures/toy/src"
 
 CODE = """
-from llmbx import hookimpl
+from llmbx.api import LogFormat, hookimpl
 from llmbx_toy import plugin as toy
 from llmbx_toy.plugin import build_command, check_spec, compute_flops, parse_log, prepare_image, register_workloads
 
@@ -52,7 +52,7 @@ def test_without_a_working_formula_only_the_mfu_is_missing(package: Package, run
 
 
 def test_a_run_whose_log_parser_fails_is_stopped_and_finalized(package: Package, run: Run, tmp_path: Path) -> None:
-    package("odd", CODE + "\n@hookimpl\ndef parse_log(spec):\n    return Broken()\n")
+    package("odd", CODE + "\n@hookimpl\ndef parse_log(spec):\n    return [LogFormat('odd', 'Odd', len, Broken)]\n")
     done = run("run", "--plugin", "odd", "line", "--steps", "100000")
     says = "plugin 'odd': feed of its log parser failed: KeyError: 'no step'"
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
@@ -77,7 +77,7 @@ def test_a_run_that_cannot_be_read_does_not_hide_the_others(package: Package, ru
         time.sleep(0.2)
     for file in (tmp_path / "install").glob("workloads/**/result.json"):
         file.unlink() if done.stdout.strip() in str(file) else None
-    code.write_text(CODE + "\n@hookimpl\ndef parse_log(spec):\n    return Broken()\n")
+    code.write_text(CODE + "\n@hookimpl\ndef parse_log(spec):\n    return [LogFormat('odd', 'Odd', len, Broken)]\n")
     listed = run("jobs", "--format", "json")
     assert listed.returncode == 0 and "Traceback" not in listed.stderr, listed.stderr
     assert {row["status"] for row in json.loads(listed.stdout)} == {"completed", "unknown"}

@@ -18,8 +18,7 @@ TOY = Path(__file__).parents[2] / "fixtures/toy/src"
 CODE = """
 import os
 
-from llmbx import hookimpl
-from llmbx.model import Reference
+from llmbx.api import LogFormat, Reference, hookimpl
 from llmbx_toy import plugin as toy
 from llmbx_toy.plugin import build_command, check_spec, compute_flops, prepare_image
 
@@ -33,7 +32,7 @@ class Shaped(toy.ToyParser):
 
 @hookimpl
 def parse_log(spec):
-    return Shaped()
+    return [LogFormat("shaped", "Shaped", lambda text: 0, Shaped)]
 
 @hookimpl
 def register_workloads():

@@ -14,7 +14,7 @@ from llmbx.cli.parse_table import table
 from llmbx.errors import UsageError
 from llmbx.logs.find import find_logs, sniff
 from llmbx.model import RunSpec
-from llmbx_nemo.grammar import MegatronParser, Nemo2Parser, formats, parser
+from llmbx_nemo.grammar import MegatronParser, Nemo2Parser, formats
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
 STEP = "| elapsed time per iteration (ms): 5710.2 |"
@@ -120,7 +120,9 @@ def test_the_default_windows(format_: str, experiment: str, window: str) -> None
 
 
 def test_each_driver_has_a_parser(make_spec: Callable[..., RunSpec]) -> None:
-    assert all(isinstance(parser(spec), MegatronParser) for spec in (make_spec(driver="megatron-bridge"), None))
-    assert isinstance(parser(make_spec(driver="nemo2")), Nemo2Parser)
+    assert all(
+        isinstance(formats(spec)[0].parser(), MegatronParser) for spec in (make_spec(driver="megatron-bridge"), None)
+    )
+    assert isinstance(formats(make_spec(driver="nemo2"))[0].parser(), Nemo2Parser)
     with pytest.raises(UsageError, match="did you mean 'nemo2'"):
-        parser(make_spec(driver="nemo3"))
+        formats(make_spec(driver="nemo3"))

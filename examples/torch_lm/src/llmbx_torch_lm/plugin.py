@@ -71,13 +71,8 @@ def build_command(spec, image):
 
 
 @hookimpl
-def log_formats():
-    return [LogFormat("torch-lm", "PyTorch", sniff=lambda text: len(LINE.findall(text)), parser=Parser)]
-
-
-@hookimpl
 def parse_log(spec):
-    return Parser()
+    return [LogFormat("torch-lm", "PyTorch", sniff=lambda text: len(LINE.findall(text)), parser=Parser)]
 
 
 @hookimpl

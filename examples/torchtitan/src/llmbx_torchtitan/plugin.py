@@ -52,13 +52,8 @@ def build_command(spec: RunSpec, image: Image) -> Launch:
 
 
 @hookimpl
-def log_formats() -> Sequence[LogFormat]:
+def parse_log(spec: RunSpec | None) -> Sequence[LogFormat]:
     return [LogFormat("torchtitan", "torchtitan", sniff=lambda text: len(STEP.findall(text)), parser=Parser)]
-
-
-@hookimpl
-def parse_log(spec: RunSpec | None) -> Parser:
-    return Parser()
 
 
 @hookimpl

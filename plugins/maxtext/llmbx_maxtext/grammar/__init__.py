@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from llmbx.api import LogFormat, LogParser, RunSpec
@@ -26,9 +27,9 @@ def untimed(spec: RunSpec) -> frozenset[int]:
     return frozenset(range(SEED_START, SEED_STOP + DRAINED + 1)) if spec.settings.get("seed_profile") else frozenset()
 
 
-def formats() -> list[LogFormat]:
-    """Return the log format, which is the same for all versions."""
-    return [LogFormat("maxtext", "MaxText", _sniff, MaxTextParser, _window)]
+def formats(spec: RunSpec | None = None) -> list[LogFormat]:
+    """Return the log format, with a parser for this run if `spec` is known."""
+    return [LogFormat("maxtext", "MaxText", _sniff, functools.partial(parser, spec), _window)]
 
 
 def _sniff(text: str) -> int:

@@ -8,40 +8,35 @@ from __future__ import annotations
 
 import re
 
-from llmbx.api import LogFormat, LogParser, RunSpec, UsageError, did_you_mean
+from llmbx.api import LogFormat, RunSpec, UsageError, did_you_mean
 
 from .megatron import MegatronParser
 from .nemo1 import BAR, Nemo1Parser
 from .nemo2 import Nemo2Parser
 
-PARSERS: dict[str, type[LogParser]] = {
-    "megatron-bridge": MegatronParser,
-    "megatron-lm": MegatronParser,
-    "nemo2": Nemo2Parser,
-    "nemo1": Nemo1Parser,
-}
-"""The parser for each driver."""
 
+def formats(spec: RunSpec | None = None) -> list[LogFormat]:
+    """Return the four formats, that of the run's driver first, the others newest first.
 
-def parser(spec: RunSpec | None) -> LogParser:
-    """Return a new parser for the log of this run's driver; without a specification, for Megatron-Bridge.
-
-    Raises `UsageError` for a driver without a log format.
+    Of several that match equally well, the first one is used. Raises `UsageError` for a driver without a log format.
     """
+    formats = {
+        format_.name: format_
+        for format_ in (
+            LogFormat("megatron-bridge", "Megatron-Bridge", _bridge, MegatronParser, _usual_window, unit="ms"),
+            LogFormat("megatron-lm", "Megatron-LM", _megatron_lm, MegatronParser, _usual_window, unit="ms"),
+            LogFormat("nemo2", "NeMo 2", _nemo2, Nemo2Parser, _nemo2_window),
+            LogFormat("nemo1", "NeMo 1", _nemo1, Nemo1Parser),
+        )
+    }
     driver = spec.driver if spec else "megatron-bridge"
-    if driver not in PARSERS:
-        raise UsageError(f"no log parser for driver '{driver}'{did_you_mean(driver, PARSERS)}")
-    return PARSERS[driver]()
+    if driver not in formats:
+        raise UsageError(f"no log parser for driver '{driver}'{did_you_mean(driver, formats)}")
+    return [formats.pop(driver), *formats.values()]
 
 
-def formats() -> list[LogFormat]:
-    """Return the four formats, newest first: if several match equally well, the first one is used."""
-    return [
-        LogFormat("megatron-bridge", "Megatron-Bridge", _bridge, MegatronParser, lambda experiment: "35-44", unit="ms"),
-        LogFormat("megatron-lm", "Megatron-LM", _megatron_lm, MegatronParser, lambda experiment: "35-44", unit="ms"),
-        LogFormat("nemo2", "NeMo 2", _nemo2, Nemo2Parser, _nemo2_window),
-        LogFormat("nemo1", "NeMo 1", _nemo1, Nemo1Parser),
-    ]
+def _usual_window(experiment: str) -> str:
+    return "35-44"
 
 
 def _bridge(text: str) -> int:
