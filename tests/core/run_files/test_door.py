@@ -181,14 +181,6 @@ def test_writing_replaces_a_link_and_keeps_what_it_leads_to(folder: RunFolder, t
     )
 
 
-def test_a_file_is_written_once(folder: RunFolder, tmp_path: Path) -> None:
-    assert folder.write_once("result.json", "first") and not folder.write_once("result.json", "second")
-    assert folder.read("result.json") == b"first"
-    (folder.path / "other.json").symlink_to(tmp_path / "none")
-    assert not folder.write_once("other.json", "x") and not (tmp_path / "none").exists()
-    assert sorted(path.name for path in folder.path.iterdir()) == ["other.json", "result.json"]
-
-
 def test_appending_follows_no_link(folder: RunFolder, tmp_path: Path) -> None:
     for _ in range(2):
         with folder.append("sbatch.out") as file:
