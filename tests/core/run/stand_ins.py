@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from llmbx import hookimpl
+from llmbx.checks.base import Check, Evidence
 from llmbx.errors import InfraError
 from llmbx.launchers.base import Launcher
-from llmbx.logs.parser import Record
+from llmbx.logs.parser import LogFormat, Record
 from llmbx.model import (
     Event,
     Finding,
@@ -89,8 +90,8 @@ class Trainer:
         return Launch(nodes=1, ranks_per_node=spec.gpus, gpus_per_rank=1, phases=(phase,), files={"train.py": b"pass"})
 
     @hookimpl
-    def parse_log(self, spec: RunSpec | None) -> StepLines:
-        return self.make_parser()
+    def parse_log(self, spec: RunSpec | None) -> list[LogFormat]:
+        return [LogFormat("trainer", "Trainer", lambda text: text.count("step "), self.make_parser)]
 
     @hookimpl
     def compute_flops(self, spec: RunSpec) -> Flops | None:
@@ -98,7 +99,7 @@ class Trainer:
 
 
 class Watch:
-    """A profiler's stand-in: it analyzes a run with one warning, and notes the folder."""
+    """A profiler's stand-in: its check has one warning, and notes the folder that it read."""
 
     def __init__(self) -> None:
         self.analyzed: list[Path] = []
@@ -108,12 +109,17 @@ class Watch:
         return launch
 
     @hookimpl
-    def analyze(self, spec: RunSpec, run_dir: Path) -> list[Finding]:
-        self.analyzed.append(run_dir)
+    def register_checks(self) -> list[Check]:
+        about = {"id": "profile", "reads": "The profile.", "means": "It is short.", "do": "Profile more steps."}
+        return [Check(**about, effect="failed", test=self.check_profile, reads_files=True)]
+
+    def check_profile(self, evidence: Evidence) -> list[Finding]:
+        assert evidence.run_dir is not None
+        self.analyzed.append(evidence.run_dir)
         return [Finding(rule="watch", problem="the profile is short", fix="profile more steps", warning=True)]
 
 
-class Cluster:
+class Cluster(Launcher):
     """A launcher's stand-in. Its jobs are numbered from 1; the N-th has the N-th of `outcomes`, or the last one.
 
     A job writes `log` when it is submitted. `queue` has the jobs by the folder of their run. `lookups` has the folders
@@ -137,9 +143,6 @@ class Cluster:
         self.before_submission: Callable[[Path], None] = lambda run_dir: None
         self.after_lookup: Callable[[], None] = lambda: None
 
-    def available(self) -> str | None:
-        return None
-
     def render(self, spec: RunSpec, launch: Launch, wrappings: tuple[Wrapping, ...], run_dir: Path) -> str:
         return f"#!/bin/sh\n# without {spec.plugin_settings.get('cluster', {}).get('exclude', 'none')}\n"
 
@@ -155,8 +158,6 @@ class Cluster:
             return STOPPED
         return self.outcomes[min(int(job.job_id), len(self.outcomes)) - 1]
 
-    def watch(self, jobs: Sequence[Job]) -> None: ...
-
     def find(self, runs: Mapping[Path, RunSpec]) -> dict[Path, Job]:
         self.lookups.append(set(runs))
         answer = {folder: job for folder, job in self.queue.items() if folder in runs}
@@ -166,8 +167,6 @@ class Cluster:
     def cancel(self, job: Job, run_dir: Path) -> None:
         self.cancelled.append(job.job_id)
 
-    def dump_stacks(self, job: Job, run_dir: Path) -> None: ...
-
     def release(self, job: Job, run_dir: Path) -> None:
         self.released.append(job.job_id)
 
@@ -175,7 +174,7 @@ class Cluster:
         return spec.replace(plugin_settings={"cluster": {"exclude": node}})
 
 
-class Bare:
+class Bare(Runtime):
     """A runtime's stand-in. Its image is there, unless `fault` is raised."""
 
     name = "bare"
@@ -184,9 +183,6 @@ class Bare:
     def __init__(self) -> None:
         self.fault: BaseException | None = None
         self.prepared: list[str | None] = []
-
-    def available(self) -> str | None:
-        return None
 
     def plan(self, request: ImageRequest, install: Path) -> Image:
         return Image(kind="bare", reference=request.reference or "", python="python3", versions={"trainer": "1.0"})
@@ -199,9 +195,6 @@ class Bare:
 
     def wrap(self, spec: RunSpec, launch: Launch, phase: Phase, image: Image, run_dir: Path) -> Wrapping:
         return Wrapping()
-
-    def check(self, install: Path) -> Finding | None:
-        return None
 
 
 class Tools:

@@ -139,7 +139,7 @@ def test_secrets_are_masked_in_all_files_before_the_log_is_read(
     assert not [name for name, content in files_of(run).items() if TOKEN.encode() in content]
 
 
-def test_warnings_begin_with_the_figures_and_end_with_what_was_not_searched(
+def test_warnings_begin_with_the_checks_and_end_with_what_was_not_searched(
     store_run: StoreRun, spec: RunSpec, plugins: Plugins, trainer: Trainer
 ) -> None:
     def fail() -> None:
@@ -155,9 +155,9 @@ def test_warnings_begin_with_the_figures_and_end_with_what_was_not_searched(
     result = finalize(run, plugins)
     assert result is not None and result.mfu.value is None
     expected = [
+        "the profile is short; profile more steps (check watch:profile)",
         "only 7 of the 8 steps of the window 11-18 could be measured",
         "MFU and recomputed TFLOP/s are not available: plugin 'toy': compute_flops",
-        "the profile is short; profile more steps",
         "the profiler watch changes the memory",
         "attempt 0 was requeued by the scheduler",
         f"a {RESULT} that llmbx did not write, for example one of the job itself, was set aside as {LEFT}",
