@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from llmbx.model import RunSpec
 
-pytest_plugins = ["llmbx.testing", "tests.groups", "tests.proven"]
+pytest_plugins = ["llmbx.testing", "tests.golden", "tests.groups", "tests.proven"]
 
 # The toy's tests are a third party's: tests/core/testing runs them as such.
 collect_ignore = ["fixtures"]
@@ -26,27 +25,6 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 settings.register_profile("gate", derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("search", deadline=None)
 settings.load_profile("gate" if os.environ.get("CI") else "search")
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write the golden files anew instead of comparing")
-
-
-@pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """`golden(name, text)`: `text` equals the file golden/<name> beside the test module."""
-    folder = Path(request.path).parent / "golden"
-    update = bool(request.config.getoption("--update-golden"))
-
-    def check(name: str, text: str) -> None:
-        path = folder / name
-        if update:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        assert path.is_file(), f"no golden file {path}: run with --update-golden and read what it writes"
-        assert text == path.read_text()
-
-    return check
 
 
 @pytest.fixture

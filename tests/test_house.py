@@ -72,7 +72,7 @@ def test_the_tests_of_core_import_no_plugin() -> None:
     """The toy is a third party's, made for the tests."""
     plugin = re.compile(r"^\s*(?:from|import) llmbx_(?!toy\b)", re.MULTILINE)
     paths = [path for path in sorted(ROOT.glob("tests/core/**/*.py")) if plugin.search(path.read_text())]
-    assert [path.name for path in paths] == ["test_render.py"]  # until its Slurm scripts have moved to the plugin
+    assert paths == []
 
 
 def test_core_names_nothing_that_a_plugin_is() -> None:

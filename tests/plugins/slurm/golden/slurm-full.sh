@@ -1,20 +1,37 @@
 #!/bin/bash
-#SBATCH --job-name=pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1
+#SBATCH --job-name=pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1
 #SBATCH --nodes=2
-#SBATCH --ntasks-per-node=8
-#SBATCH --output="\\sbatch_pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1.out"
+#SBATCH --ntasks-per-node=4
+#SBATCH --output=sbatch_pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1_%j.out
 #SBATCH --open-mode=append
 #SBATCH --exclusive
 #SBATCH --mem=0
 #SBATCH --no-requeue
-# pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1: 16 rank(s) on 2 node(s)
+#SBATCH --time=01:35:00
+# pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1: 8 rank(s) on 2 node(s)
 # This script does not need llmbx or any other file of the machine that rendered it.
 set -u
-run_dir=/install/workloads/pretrain_toy/experiments/x/x_1/x
+run_dir=/install/workloads/pretrain_toy/experiments/x/x_TIMESTAMP/x
+case $run_dir in *_TIMESTAMP/*) # every start makes a folder of its own and continues as a copy of this script in it
+  name=${run_dir##*/} folder=${run_dir%_TIMESTAMP/*} stamp=$(date +%s)
+  umask o-w # a group may share the folder of all runs
+  mkdir -p "${folder%/*}" || exit 1
+  umask go-w
+  until mkdir "${folder}_$stamp" 2> /dev/null; do
+    [ -e "${folder}_$stamp" ] || { echo "cannot create ${folder}_$stamp" >&2; exit 1; }
+    stamp=$((stamp + 1))
+  done
+  folder=${folder}_$stamp/$name
+  mkdir "$folder" && sed "s/\(${name//./\\.}\)_TIMESTAMP/\1_$stamp/g" "$0" > "$folder/run.sh" || exit 1
+  chmod +x "$folder/run.sh"
+  echo "run folder: $folder"
+  exec bash "$folder/run.sh" >> "$folder/"sbatch_pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1.out 2>&1 ;;
+esac
 umask go-w # only the owner of a run changes its files
-log=log-pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1.out
+log=log-pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1.out
 job_id=${SLURM_JOB_ID-}
 mkdir -p "$run_dir" && cd "$run_dir" || exit 1
+job_name=llmbx-$job_id-${SLURM_RESTART_COUNT:-0}
 
 # Functions of every run script: enter and leave phases, and write exit.json.
 phase='' phases='' rank=null node=null signal=null reason=null started=0 begun=0 entered=0 ooms=null
@@ -262,12 +279,23 @@ run() { # number of ranks, function that starts the ranks
   ((status == 0)) || finish "$status"
 }
 
+rank_collect() {
+  export XLA_FLAGS='--a --b=1'
+  exec srun --export=ALL --nodes=2 --ntasks=8 --ntasks-per-node=4 --kill-on-bad-exit=1 \
+    '--output=\log-pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --wait=60 --label \
+    --container-image=/install/images/a.sqsh --container-name="$job_name" /bin/sh "$run_dir"/rank-collect.sh
+}
+
+rank_convert() {
+  exec srun --export=ALL --nodes=1 --ntasks=1 --ntasks-per-node=1 --relative=0 --kill-on-bad-exit=1 \
+    '--output=\log-pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --wait=60 \
+    --container-image=/install/images/a.sqsh --container-name="$job_name" /bin/sh "$run_dir"/rank-convert.sh
+}
+
 rank_train() {
-  export HF_HOME=/hf
-  exec srun --export=ALL --nodes=2 --ntasks=16 --ntasks-per-node=8 --kill-on-bad-exit=1 \
-    '--output=\log-pretrain_toy_mini_bf16_16_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --label \
-    '--container-image=/install/images/a b.sqsh' --container-env=NCCL_DEBUG,LLMBX_RANK --mpi=pmix /bin/sh \
-    "$run_dir"/rank-train.sh
+  exec srun --export=ALL --nodes=2 --ntasks=8 --ntasks-per-node=4 --kill-on-bad-exit=1 \
+    '--output=\log-pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --wait=60 --label \
+    --container-image=/install/images/a.sqsh --container-name="$job_name" /bin/sh "$run_dir"/rank-train.sh
 }
 
 # Checks every node before the framework starts; a faulty node ends the run, and the error names it.
@@ -306,15 +334,130 @@ check_nodes() { # number of nodes
 }
 
 rank_preflight() {
-  export HF_HOME=/hf
+  export XLA_FLAGS='--a --b=1'
   exec srun --export=ALL --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 --output=preflight.out \
-    --open-mode=append --wait=0 --time=10 --label '--container-image=/install/images/a b.sqsh' \
-    --container-env=NCCL_DEBUG,LLMBX_RANK --mpi=pmix /bin/sh "$run_dir"/rank-preflight.sh
+    --open-mode=append --wait=0 --time=10 --label --container-image=/install/images/a.sqsh \
+    --container-name="$job_name" /bin/sh "$run_dir"/rank-preflight.sh
+}
+
+# Sets the boost slider of the GPUs; a failure is only a warning.
+set_vboost() { # number of nodes, level
+  local code size done why
+  rm -f vboost.out
+  phase=vboost
+  start_step rank_vboost
+  phase=''
+  done=$(grep -c 'vboost is set$' vboost.out 2> /dev/null)
+  why=$(sed -n 's/^.*vboost is not set: *//p' vboost.out 2> /dev/null | head -n 1)
+  [ "${done:-0}" -ge "$1" ] || say "warning: vboost $2 was set on ${done:-0} of $1 node(s): ${why:-srun failed (exit code $code)}"
+}
+
+rank_vboost() {
+  exec srun --export=ALL --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 --output=vboost.out \
+    --open-mode=append --wait=0 --time=2 --label /bin/sh -c \
+    'set -- nvidia-smi boost-slider --vboost "$1"
+[ "$(id -u)" -eq 0 ] || set -- sudo -n "$@"
+text=$("$@" 2>&1) && echo "vboost is set" || echo "vboost is not set: $text"' \
+    vboost 1
+}
+
+at_end() { # removes what the runtime left on the nodes
+  timeout 120 srun --export=ALL --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 --output=/dev/null \
+    --open-mode=append --wait=0 --time=2 --label enroot remove --force pyxis_"$job_name" < /dev/null > /dev/null 2>&1
 }
 
 archive_previous_start
 begin
 
+cat > ./rank-collect.sh << 'END_OF_FILE' || unwritten ./rank-collect.sh
+#!/bin/sh
+# Runs one rank of the phase "collect": determines which rank it is and starts the program.
+cd "${0%/*}" || exit 1
+umask go-w # the program may run in a container with a umask of its own
+trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
+LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
+LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
+LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
+LLMBX_NODE_NAME=${LLMBX_NODE_NAME:-${SLURMD_NODENAME:-$(uname -n)}}
+LLMBX_WORLD_SIZE=${LLMBX_WORLD_SIZE:-${SLURM_NTASKS:-1}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${SLURM_STEP_TASKS_PER_NODE:-1}}
+LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE%%[(,]*}
+LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
+export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # describe this node
+set -- /bin/sh -c collect
+if [ "$LLMBX_RANK" -eq 0 ]; then set -- nsys profile -o 'nsys_profile/rank%q{LLMBX_RANK}' "$@"; fi
+# Bind the rank to the NUMA node of its GPU or, if the machine does not tell which one it is, to the recipe's.
+gpu_bus() { # PCI address of the rank's GPU; its domain has the eight digits of nvidia-smi, not the four of Linux
+  gpu=${CUDA_VISIBLE_DEVICES:-$LLMBX_LOCAL_RANK}
+  case $gpu in *,*) gpu=$(echo "$gpu" | cut -d , -f $((LLMBX_LOCAL_RANK + 1))) ;; esac
+  timeout 30 nvidia-smi --id="$gpu" --query-gpu=pci.bus_id --format=csv,noheader 2> /dev/null | tr A-F a-f
+}
+can_bind() { # NUMA node: true if it has cores and numactl can bind the rank to it
+  cores=$(cat "/sys/devices/system/node/node$1/cpulist" 2> /dev/null) # dash's read gets nothing from this file
+  [ -n "$cores" ] && numactl "--cpunodebind=$1" "--membind=$1" true 2> /dev/null
+}
+by=GPU bus=$(gpu_bus)
+node=$(cat "/sys/bus/pci/devices/${bus#????}/numa_node" 2> /dev/null)
+can_bind "$node" || { by=recipe node=$((LLMBX_LOCAL_RANK / 2)); can_bind "$node"; } || by=''
+if [ -n "$by" ]; then
+  set -- numactl "--cpunodebind=$node" "--membind=$node" "$@"
+else
+  why='numactl may not bind it'
+  [ -n "$cores" ] || why="there is no NUMA node $node with cores"
+  command -v numactl > /dev/null || why='numactl is not installed'
+  case "$LLMBX_RANK $LLMBX_NODE_RANK $cores" in # the first rank, and those of the first node that lack their NUMA node
+    '0 '* | *' 0 ') echo "llmbx: warning: rank $LLMBX_RANK is not bound to a NUMA node: $why" ;;
+  esac
+fi
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || echo "numa ${by:-off: $why}" >> "node-$LLMBX_NODE_RANK.txt"
+exec "$@"
+END_OF_FILE
+cat > ./rank-convert.sh << 'END_OF_FILE' || unwritten ./rank-convert.sh
+#!/bin/sh
+# Runs one rank of the phase "convert": determines which rank it is and starts the program.
+cd "${0%/*}" || exit 1
+umask go-w # the program may run in a container with a umask of its own
+trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
+LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
+LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
+LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
+LLMBX_NODE_NAME=${LLMBX_NODE_NAME:-${SLURMD_NODENAME:-$(uname -n)}}
+LLMBX_WORLD_SIZE=${LLMBX_WORLD_SIZE:-${SLURM_NTASKS:-1}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${SLURM_STEP_TASKS_PER_NODE:-1}}
+LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
+LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE%%[(,]*}
+LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
+export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # describe this node
+set -- /bin/sh -c convert
+# Bind the rank to the NUMA node of its GPU or, if the machine does not tell which one it is, to the recipe's.
+gpu_bus() { # PCI address of the rank's GPU; its domain has the eight digits of nvidia-smi, not the four of Linux
+  gpu=${CUDA_VISIBLE_DEVICES:-$LLMBX_LOCAL_RANK}
+  case $gpu in *,*) gpu=$(echo "$gpu" | cut -d , -f $((LLMBX_LOCAL_RANK + 1))) ;; esac
+  timeout 30 nvidia-smi --id="$gpu" --query-gpu=pci.bus_id --format=csv,noheader 2> /dev/null | tr A-F a-f
+}
+can_bind() { # NUMA node: true if it has cores and numactl can bind the rank to it
+  cores=$(cat "/sys/devices/system/node/node$1/cpulist" 2> /dev/null) # dash's read gets nothing from this file
+  [ -n "$cores" ] && numactl "--cpunodebind=$1" "--membind=$1" true 2> /dev/null
+}
+by=GPU bus=$(gpu_bus)
+node=$(cat "/sys/bus/pci/devices/${bus#????}/numa_node" 2> /dev/null)
+can_bind "$node" || { by=recipe node=$((LLMBX_LOCAL_RANK / 2)); can_bind "$node"; } || by=''
+if [ -n "$by" ]; then
+  set -- numactl "--cpunodebind=$node" "--membind=$node" "$@"
+else
+  why='numactl may not bind it'
+  [ -n "$cores" ] || why="there is no NUMA node $node with cores"
+  command -v numactl > /dev/null || why='numactl is not installed'
+  case "$LLMBX_RANK $LLMBX_NODE_RANK $cores" in # the first rank, and those of the first node that lack their NUMA node
+    '0 '* | *' 0 ') echo "llmbx: warning: rank $LLMBX_RANK is not bound to a NUMA node: $why" ;;
+  esac
+fi
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || echo "numa ${by:-off: $why}" >> "node-$LLMBX_NODE_RANK.txt"
+exec "$@"
+END_OF_FILE
 cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
 #!/bin/sh
 # Runs one rank of the phase "train": determines which rank it is and starts the program.
@@ -332,7 +475,31 @@ LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE%%[(,]*}
 LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
 export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 [ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # describe this node
-set -- /bin/sh -c work
+set -- /bin/sh -c train
+# Bind the rank to the NUMA node of its GPU or, if the machine does not tell which one it is, to the recipe's.
+gpu_bus() { # PCI address of the rank's GPU; its domain has the eight digits of nvidia-smi, not the four of Linux
+  gpu=${CUDA_VISIBLE_DEVICES:-$LLMBX_LOCAL_RANK}
+  case $gpu in *,*) gpu=$(echo "$gpu" | cut -d , -f $((LLMBX_LOCAL_RANK + 1))) ;; esac
+  timeout 30 nvidia-smi --id="$gpu" --query-gpu=pci.bus_id --format=csv,noheader 2> /dev/null | tr A-F a-f
+}
+can_bind() { # NUMA node: true if it has cores and numactl can bind the rank to it
+  cores=$(cat "/sys/devices/system/node/node$1/cpulist" 2> /dev/null) # dash's read gets nothing from this file
+  [ -n "$cores" ] && numactl "--cpunodebind=$1" "--membind=$1" true 2> /dev/null
+}
+by=GPU bus=$(gpu_bus)
+node=$(cat "/sys/bus/pci/devices/${bus#????}/numa_node" 2> /dev/null)
+can_bind "$node" || { by=recipe node=$((LLMBX_LOCAL_RANK / 2)); can_bind "$node"; } || by=''
+if [ -n "$by" ]; then
+  set -- numactl "--cpunodebind=$node" "--membind=$node" "$@"
+else
+  why='numactl may not bind it'
+  [ -n "$cores" ] || why="there is no NUMA node $node with cores"
+  command -v numactl > /dev/null || why='numactl is not installed'
+  case "$LLMBX_RANK $LLMBX_NODE_RANK $cores" in # the first rank, and those of the first node that lack their NUMA node
+    '0 '* | *' 0 ') echo "llmbx: warning: rank $LLMBX_RANK is not bound to a NUMA node: $why" ;;
+  esac
+fi
+[ "$LLMBX_LOCAL_RANK" -ne 0 ] || echo "numa ${by:-off: $why}" >> "node-$LLMBX_NODE_RANK.txt"
 exec "$@"
 END_OF_FILE
 cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
@@ -423,7 +590,7 @@ LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE%%[(,]*}
 LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
 export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 [ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # describe this node
-set -- /bin/sh preflight.sh 8 h100 meta-llama/Llama-3.1-8B
+set -- /bin/sh preflight.sh 8 h100
 exec "$@"
 END_OF_FILE
 cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
@@ -443,8 +610,27 @@ END_OF_FILE
 
 check_nodes 2
 
+set_vboost 2 1
+
+enter collect
+if ! skipped_for /cache/profile.pbtxt; then
+  forget 'nsys_profile/*.nsys-rep'
+  run 8 rank_collect
+  makes 'nsys_profile/*.nsys-rep'
+  leave false
+fi
+
+enter convert
+if ! skipped_for /cache/profile.pbtxt; then
+  needs nsys_profile/rank0.nsys-rep
+  run 1 rank_convert
+  makes /cache/profile.pbtxt
+  leave false
+fi
+
 enter train
-run 16 rank_train
+needs /cache/profile.pbtxt
+run 8 rank_train
 leave false
 
 finish 0

@@ -1,14 +1,18 @@
 #!/bin/bash
-# pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1: 8 rank(s) on 2 node(s)
+#SBATCH --job-name=pretrain_toy_mini_bf16_1_tp1_pp1_cp1_vp1_mbs1_gbs1
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --output="\\sbatch_pretrain_toy_mini_bf16_1_tp1_pp1_cp1_vp1_mbs1_gbs1.out"
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+# pretrain_toy_mini_bf16_1_tp1_pp1_cp1_vp1_mbs1_gbs1: 1 rank(s) on 1 node(s)
 # This script does not need llmbx or any other file of the machine that rendered it.
 set -u
 run_dir=/install/workloads/pretrain_toy/experiments/x/x_1/x
 umask go-w # only the owner of a run changes its files
-log=log-pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1.out
-job_id=4711
+log=log-pretrain_toy_mini_bf16_1_tp1_pp1_cp1_vp1_mbs1_gbs1.out
+job_id=${SLURM_JOB_ID-}
 mkdir -p "$run_dir" && cd "$run_dir" || exit 1
-export SLURM_JOB_ID=4711
-export SLURM_JOB_NODELIST=n2,n3
 
 # Functions of every run script: enter and leave phases, and write exit.json.
 phase='' phases='' rank=null node=null signal=null reason=null started=0 begun=0 entered=0 ooms=null
@@ -257,20 +261,17 @@ run() { # number of ranks, function that starts the ranks
 }
 
 rank_train() {
-  exec srun --export=ALL --nodes=2 --ntasks=8 --ntasks-per-node=4 --kill-on-bad-exit=1 \
-    '--output=\log-pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --cpus-per-task=2 \
-    --nodelist=n2,n3 --overlap --gpus-per-node=4 --label /bin/sh "$run_dir"/rank-train.sh
-}
-
-rank_last() {
   exec srun --export=ALL --nodes=1 --ntasks=1 --ntasks-per-node=1 --kill-on-bad-exit=1 \
-    '--output=\log-pretrain_toy_mini_bf16_8_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --cpus-per-task=2 \
-    --nodelist=n2 --overlap --gpus-per-node=4 /bin/sh "$run_dir"/rank-last.sh
+    '--output=\log-pretrain_toy_mini_bf16_1_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append /bin/sh \
+    "$run_dir"/rank-train.sh
 }
 
 archive_previous_start
 begin
 
+cat > ./spec.json << 'END_OF_FILE' || unwritten ./spec.json
+{}
+END_OF_FILE
 cat > ./rank-train.sh << 'END_OF_FILE' || unwritten ./rank-train.sh
 #!/bin/sh
 # Runs one rank of the phase "train": determines which rank it is and starts the program.
@@ -288,27 +289,7 @@ LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE%%[(,]*}
 LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
 export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 [ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # describe this node
-set -- /bin/sh -c work
-exec "$@"
-END_OF_FILE
-cat > ./rank-last.sh << 'END_OF_FILE' || unwritten ./rank-last.sh
-#!/bin/sh
-# Runs one rank of the phase "last": determines which rank it is and starts the program.
-cd "${0%/*}" || exit 1
-umask go-w # the program may run in a container with a umask of its own
-trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
-LLMBX_RANK=${LLMBX_RANK:-${SLURM_PROCID:-0}}
-LLMBX_LOCAL_RANK=${LLMBX_LOCAL_RANK:-${SLURM_LOCALID:-0}}
-LLMBX_NODE_RANK=${LLMBX_NODE_RANK:-${SLURM_NODEID:-0}}
-LLMBX_NODE_NAME=${LLMBX_NODE_NAME:-${SLURMD_NODENAME:-$(uname -n)}}
-LLMBX_WORLD_SIZE=${LLMBX_WORLD_SIZE:-${SLURM_NTASKS:-1}}
-LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE:-${SLURM_STEP_TASKS_PER_NODE:-1}}
-LLMBX_MASTER_ADDR=${LLMBX_MASTER_ADDR:-${SLURM_LAUNCH_NODE_IPADDR:-127.0.0.1}}
-LLMBX_LOCAL_WORLD_SIZE=${LLMBX_LOCAL_WORLD_SIZE%%[(,]*}
-LLMBX_MASTER_PORT=${LLMBX_MASTER_PORT:-29500}
-export LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
-[ "$LLMBX_LOCAL_RANK" -ne 0 ] || /bin/sh ./node.sh 2> /dev/null # describe this node
-set -- /bin/sh -c last
+set -- /bin/sh -c 'echo hello'
 exec "$@"
 END_OF_FILE
 cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
@@ -329,15 +310,11 @@ END_OF_FILE
 [ -n "${SLURM_JOB_ID-}" ] || fail 2 "submit this script with sbatch"
 unset LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 LLMBX_MASTER_ADDR=$(first_address)
-LLMBX_MASTER_PORT=$((10000 + $$ * 8 % 20000))
+LLMBX_MASTER_PORT=$((10000 + SLURM_JOB_ID * 8 % 20000))
 export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
 
 enter train
-run 8 rank_train
-leave false
-
-enter last
-run 1 rank_last
+run 1 rank_train
 leave false
 
 finish 0

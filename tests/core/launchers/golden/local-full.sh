@@ -1,11 +1,5 @@
 #!/bin/bash
-#SBATCH --job-name=pretrain_toy_mini_bf16_2_tp1_pp1_cp1_vp1_mbs1_gbs1
-#SBATCH --nodes=2
-#SBATCH --ntasks-per-node=1
-#SBATCH --output=sbatch_pretrain_toy_mini_bf16_2_tp1_pp1_cp1_vp1_mbs1_gbs1_%j.out
-#SBATCH --open-mode=append
-#SBATCH --no-requeue
-# pretrain_toy_mini_bf16_2_tp1_pp1_cp1_vp1_mbs1_gbs1: 2 rank(s) on 2 node(s)
+# pretrain_toy_mini_bf16_2_tp1_pp1_cp1_vp1_mbs1_gbs1: 2 rank(s) here
 # This script does not need llmbx or any other file of the machine that rendered it.
 set -u
 run_dir=/install/workloads/pretrain_toy/experiments/x/x_TIMESTAMP/x
@@ -22,13 +16,12 @@ case $run_dir in *_TIMESTAMP/*) # every start makes a folder of its own and cont
   mkdir "$folder" && sed "s/\(${name//./\\.}\)_TIMESTAMP/\1_$stamp/g" "$0" > "$folder/run.sh" || exit 1
   chmod +x "$folder/run.sh"
   echo "run folder: $folder"
-  exec bash "$folder/run.sh" >> "$folder/"sbatch_pretrain_toy_mini_bf16_2_tp1_pp1_cp1_vp1_mbs1_gbs1.out 2>&1 ;;
+  exec bash "$folder/run.sh" ;;
 esac
 umask go-w # only the owner of a run changes its files
 log=log-pretrain_toy_mini_bf16_2_tp1_pp1_cp1_vp1_mbs1_gbs1.out
-job_id=${SLURM_JOB_ID-}
+job_id=$$
 mkdir -p "$run_dir" && cd "$run_dir" || exit 1
-job_name=llmbx-$job_id-${SLURM_RESTART_COUNT:-0}
 
 # Functions of every run script: enter and leave phases, and write exit.json.
 phase='' phases='' rank=null node=null signal=null reason=null started=0 begun=0 entered=0 ooms=null
@@ -154,174 +147,147 @@ makes() {
   for path; do exists "$path" || fail 1 "phase $phase ended with exit code 0 but did not make $path"; done
 }
 
-# Messages of srun if the controller did not answer
-unanswered='Communication connection failure
-Communication shutdown failure
-Connection forced closed by quiesce timeout
-Connection rejected by handler
-Insane message length
-Kernel reported delayed socket error
-Message receive failure
-Message send failure
-Process is shutting down and closing all communications
-Rate limit exceeded
-Socket timed out on send/recv operation
-Unable to contact slurm controller
-Unexpected message received
-Unexpected missing socket error
-Zero Bytes were transmitted or received
-in standby mode
-Broken pipe
-Cannot assign requested address
-Cannot send after transport endpoint shutdown
-Connection refused
-Connection reset by peer
-Connection timed out
-Host is down
-Network dropped connection on reset
-Network is down
-Network is unreachable
-No route to host
-Software caused connection abort
-Transport endpoint is not connected'
+# The ranks are processes of this machine. Each has a supervisor that reports its end; both form one process group.
+set -m
+grace=${LLMBX_STOP_GRACE_S:-5} # seconds between TERM and KILL
+pids=() copies=()
+exec 9<> <(:)         # events: a rank and its exit code, or a signal and its number
+trap 'signal_ranks USR1' USR1 # the signal for stack dumps
 
-# Functions that start the ranks of each phase as the tasks of one srun.
-step='' srun_messages=/proc/$$/fd/2 # srun's own messages go to standard error
-trap '' USR1 # this signal requests stack dumps from the ranks
+forward() { echo "$1 $2" >&9; } # signal, its number
 
-archive_previous_start() { # moves the files of an earlier start of a requeued job to attempts/N
-  ((${SLURM_RESTART_COUNT:-0})) || return 0
-  local n=0 path
-  mkdir -p attempts
-  until mkdir "attempts/$n" 2> /dev/null; do ((++n < 1000)) || fail 1 "cannot create attempts/$n in $PWD"; done
-  for path in * .exit.json; do
-    case $path in
-      run.json | run.sh | result.json | tags.json | given-up | attempts | sbatch_*.out) ;;
-      *) [ ! -e "$path" ] || mv -- "$path" "attempts/$n/" ;;
-    esac
+free_port() {
+  local port
+  while port=$((20000 + RANDOM % 10000)); (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do :; done
+  echo "$port"
+}
+
+supervise_rank() { # rank, function that runs it
+  trap '' USR1 # the signal for stack dumps must not kill programs that do not handle it
+  export LLMBX_RANK=$1 LLMBX_LOCAL_RANK=$1
+  "$2" 8>&- 9>&-
+  set -- "$1" $?
+  echo "$1 $2" >&9
+  exit "$2"
+}
+
+copy_lines() { # file, offset, process: copy complete lines after the offset while the process is alive
+  LC_ALL=C tail -c "+$(($2 + 1))" -s 0.1 --pid="$3" -f "$1" 2> /dev/null |
+    LC_ALL=C stdbuf -o 1M grep -a --line-buffered ''
+}
+
+signal_ranks() { # signal: send it to every rank and all its processes
+  local n
+  for n in "${!pids[@]}"; do kill -s "$1" -- "-${pids[n]}" 2> /dev/null; done
+}
+
+alive() { # process group: true if it has a process that is not a zombie
+  local group=$1 file line
+  kill -0 -- "-$group" 2> /dev/null || return 1
+  for file in /proc/[0-9]*/stat; do
+    { read -r line < "$file"; } 2> /dev/null || continue
+    # shellcheck disable=SC2086 # after the name: state, parent, process group
+    set -- ${line##*) }
+    [ "$1" != Z ] && [ "$3" = "$group" ] && return
   done
+  return 1
 }
 
-forward() { interrupted "$1" "$2"; } # signal, its number
-
-first_address() { # address of the job's first node, as configured in Slurm
-  local first address
-  first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-  address=$(scontrol show node "$first" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p')
-  echo "${address:-$first}"
+any_left() {
+  local n
+  for n in "${!pids[@]}"; do alive "${pids[n]}" && return; done
+  return 1
 }
 
-stop_ranks() {
-  [ -n "$step" ] || return 0
-  kill -s TERM "$step" 2> /dev/null
-  wait "$step"
+stop_ranks() { # stop the remaining ranks; returns when all their output is in the log
+  local end
+  end=$(since_boot)
+  end=$((${end%.*} + grace))
+  if any_left; then
+    signal_ranks TERM
+    signal_ranks CONT # a stopped process gets TERM when it continues
+    while any_left && before "$end"; do sleep 0.1; done
+    signal_ranks KILL
+  fi
+  wait "${pids[@]}" 2> /dev/null
+  exec 8>&-
+  wait "${copies[@]}"
 }
 
-# srun exits with the highest code of all tasks, including stopped ones; its messages tell which task failed first
-first_failure() { # offset in the messages, exit code of srun; sets rank, node and status
-  local line pattern='^srun: error: ([^ :]+): tasks? ([0-9]+)([-,][-,0-9]*)?: (.+)$'
-  status=$2
-  while read -r line; do
-    [[ $line =~ $pattern ]] || continue
-    node=$(json "${BASH_REMATCH[1]}")
-    [ -n "${BASH_REMATCH[3]}" ] || rank=${BASH_REMATCH[2]}
-    case ${BASH_REMATCH[4]} in
-      "Exited with exit code "*) status=${BASH_REMATCH[4]##* } ;;
-      Aborted*) status=134 ;;
-      "Bus error"*) status=135 ;;
-      Killed* | "Out Of Memory"*) status=137 ;;
-      "Segmentation fault"*) status=139 ;;
-    esac
-    return
-  done < <([ -f "$srun_messages" ] && tail -c "+$(($1 + 1))" "$srun_messages")
-}
-
-# A short outage of the controller (a restart, a failover, a lost answer) must not end a job that has waited for its
-# nodes. srun prints such a message before any rank has started, so the step can be started again.
-was_unanswered() { # offset in srun's messages
-  [ -f "$srun_messages" ] || return
-  local request='^srun: error: Unable to (create step|confirm allocation) for job [0-9]+: '
-  tail -c "+$(($1 + 1))" "$srun_messages" | grep -E "$request" | grep -qF "$unanswered"
-}
-
-retry_s=600
-
-start_step() { # function that starts the ranks; sets code (of srun) and size (offset of its messages)
-  local deadline
-  deadline=$(since_boot)
-  deadline=$((${deadline%.*} + retry_s))
+next_end() { # wait for the next rank to end; sets n (the rank) and status (its exit code)
+  local event
   while :; do
-    code=0 size=$(stat -L -c %s "$srun_messages")
-    "$1" < /dev/null &
-    step=$!
-    wait "$step" || code=$?
-    step=''
-    ((code)) && was_unanswered "$size" || return 0
-    before "$deadline" || fail 4 "the Slurm controller was unreachable for $((retry_s / 60)) minutes"
-    say "the Slurm controller is unreachable: starting phase $phase again"
-    # The controller may hold the resources for a step that it has created and that its answer did not reach.
-    unset SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU
-    export SLURM_OVERLAP=1 SLURM_MEM_PER_NODE=0
-    sleep 5 &
-    wait $!
+    # A second and not longer: bash runs the trap of a signal that arrives just before it reads only when it has read.
+    read -t 1 -r -u 9 event status
+    case $? in
+      0)
+        case $event in
+          *[A-Z]) interrupted "$event" "$status" ;;
+          *) n=$event; [ -n "${waiting[n]-}" ] && return ;;
+        esac ;;
+      *)
+        for n in "${!waiting[@]}"; do
+          kill -0 "${pids[n]}" 2> /dev/null && continue
+          wait "${pids[n]}" # its supervisor was killed and did not report
+          status=$?
+          return
+        done ;;
+    esac
   done
 }
 
-run() { # number of ranks, function that starts the ranks
-  local status=0 code size
+run() { # number of ranks, function that runs one
+  local n out size status clock waiting=()
   say "phase $phase: $1 rank(s)"
-  LLMBX_MASTER_PORT=$((LLMBX_MASTER_PORT + 1))
-  start_step "$2"
-  ((code == 0)) || first_failure "$size" "$code"
-  ((status == 0)) || finish "$status"
+  export LLMBX_WORLD_SIZE=$1 LLMBX_LOCAL_WORLD_SIZE=$1 LLMBX_NODE_RANK=0
+  export LLMBX_MASTER_ADDR=127.0.0.1 LLMBX_MASTER_PORT
+  LLMBX_MASTER_PORT=$(free_port)
+  pids=() copies=()
+  exec 8> >(exec cat) # lives as long as this script or a supervisor, which keep its input open
+  clock=$!
+  for ((n = 0; n < $1; n++)); do
+    out=$log
+    [ "$1" -gt 1 ] && out=rank-$n.log
+    : >> "$out"
+    size=$(stat -c %s "$out")
+    supervise_rank "$n" "$2" >> "$out" 2>&1 < /dev/null &
+    pids[n]=$! waiting[n]=$n
+    [ "$1" -gt 1 ] || continue
+    copy_lines "$out" "$size" "$clock" >> "$log" 8>&- 9>&- &
+    copies+=($!)
+  done
+  while ((${#waiting[@]})); do
+    next_end
+    unset "waiting[n]"
+    ((status == 0)) || failed "$n" "$status"
+  done
+  any_left && say "phase $phase left processes behind, stopping them"
+  stop_ranks
+}
+
+failed() { # rank, exit code
+  rank=$1
+  say "phase $phase: rank $1 ended with exit code $2"
+  stop_ranks
+  finish "$2"
 }
 
 rank_collect() {
   export XLA_FLAGS='--a --b=1'
-  exec srun --export=ALL --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
-    '--output=\log-pretrain_toy_mini_bf16_2_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --wait=60 --label \
-    --container-image=/install/images/a.sqsh --container-name="$job_name" /bin/sh "$run_dir"/rank-collect.sh
+  export DOCKER_HOST='unix:///run/my docker.sock'
+  docker run --rm --env NCCL_DEBUG --env LLMBX_RANK image:1 /bin/sh "$run_dir"/rank-collect.sh
 }
 
 rank_convert() {
-  exec srun --export=ALL --nodes=1 --ntasks=1 --ntasks-per-node=1 --relative=0 --kill-on-bad-exit=1 \
-    '--output=\log-pretrain_toy_mini_bf16_2_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --wait=60 \
-    --container-image=/install/images/a.sqsh --container-name="$job_name" /bin/sh "$run_dir"/rank-convert.sh
+  export DOCKER_HOST='unix:///run/my docker.sock'
+  docker run --rm --env NCCL_DEBUG --env LLMBX_RANK image:1 /bin/sh "$run_dir"/rank-convert.sh
 }
 
 rank_train() {
-  exec srun --export=ALL --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 \
-    '--output=\log-pretrain_toy_mini_bf16_2_tp1_pp1_cp1_vp1_mbs1_gbs1.out' --open-mode=append --wait=60 --label \
-    --container-image=/install/images/a.sqsh --container-name="$job_name" /bin/sh "$run_dir"/rank-train.sh
+  export DOCKER_HOST='unix:///run/my docker.sock'
+  docker run --rm --env NCCL_DEBUG --env LLMBX_RANK image:1 /bin/sh "$run_dir"/rank-train.sh
 }
 
-# Sets the boost slider of the GPUs; a failure is only a warning.
-set_vboost() { # number of nodes, level
-  local code size done why
-  rm -f vboost.out
-  phase=vboost
-  start_step rank_vboost
-  phase=''
-  done=$(grep -c 'vboost is set$' vboost.out 2> /dev/null)
-  why=$(sed -n 's/^.*vboost is not set: *//p' vboost.out 2> /dev/null | head -n 1)
-  [ "${done:-0}" -ge "$1" ] || say "warning: vboost $2 was set on ${done:-0} of $1 node(s): ${why:-srun failed (exit code $code)}"
-}
-
-rank_vboost() {
-  exec srun --export=ALL --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 --output=vboost.out \
-    --open-mode=append --wait=0 --time=2 --label /bin/sh -c \
-    'set -- nvidia-smi boost-slider --vboost "$1"
-[ "$(id -u)" -eq 0 ] || set -- sudo -n "$@"
-text=$("$@" 2>&1) && echo "vboost is set" || echo "vboost is not set: $text"' \
-    vboost 1
-}
-
-at_end() { # removes what the runtime left on the nodes
-  timeout 120 srun --export=ALL --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 --output=/dev/null \
-    --open-mode=append --wait=0 --time=2 --label enroot remove --force pyxis_"$job_name" < /dev/null > /dev/null 2>&1
-}
-
-archive_previous_start
 begin
 
 cat > ./rank-collect.sh << 'END_OF_FILE' || unwritten ./rank-collect.sh
@@ -399,14 +365,6 @@ cat > ./node.sh << 'END_OF_FILE' || unwritten ./node.sh
     while read -r line; do echo "gpu $line"; done
 } > "node-$LLMBX_NODE_RANK.txt"
 END_OF_FILE
-
-[ -n "${SLURM_JOB_ID-}" ] || fail 2 "submit this script with sbatch"
-unset LLMBX_RANK LLMBX_LOCAL_RANK LLMBX_NODE_RANK LLMBX_NODE_NAME LLMBX_WORLD_SIZE LLMBX_LOCAL_WORLD_SIZE LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
-LLMBX_MASTER_ADDR=$(first_address)
-LLMBX_MASTER_PORT=$((10000 + SLURM_JOB_ID * 8 % 20000))
-export LLMBX_MASTER_ADDR LLMBX_MASTER_PORT
-
-set_vboost 2 1
 
 enter collect
 if ! skipped_for /cache/profile.pbtxt; then
