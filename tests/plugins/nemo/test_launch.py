@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,13 +10,15 @@ import pytest
 
 from llmbx.config.profiles import Cluster, Config
 from llmbx.config.request import Request
-from llmbx.model import Image, Launch, RunSpec
+from llmbx.model import Launch, RunSpec
 from llmbx.plugins.manager import load
 from llmbx.resolve import resolve
 from llmbx.testing import resolve_spec
 from llmbx_nemo.launch import launch, request
 
-VENV = Image(kind="venv", reference="megatron-bridge-cpu-py311", python="/llmb/venvs/x/bin/python", digest="abc")
+from ...golden import Golden
+from ..texts import files
+from .payload import VENV, payload
 
 
 def spec(workload: str, environ: Mapping[str, str] = {}, **options: Any) -> RunSpec:
@@ -32,8 +34,7 @@ def text(found: Launch) -> str:
     lines += [f"forward {name}" for name in phase.forward]
     lines += [f"needs {path}" for path in phase.needs] + [f"makes {path}" for path in phase.makes]
     lines += [f"mount {mount.source}{' (read-only)' if mount.read_only else ''}" for mount in found.mounts]
-    lines += [f"file {name}" for name in found.files]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + files(found)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +47,15 @@ def text(found: Launch) -> str:
     ],
     ids=["grok1", "grok1-ep2", "llama3.1-save", "llama4-load"],
 )
-def test_minis(golden: Callable[[str, str], None], request: Any, name: str, options: dict[str, Any]) -> None:
+def test_minis(golden: Golden, request: Any, name: str, options: dict[str, Any]) -> None:
     found = launch(spec(name, environ={"HF_TOKEN": "hf_0123456789"}, **options), VENV)
     assert "hf_0123456789" not in text(found) + str(found.files)
-    golden(f"launch/{request.node.callspec.id}.txt", text(found))
+    golden(f"launch/{request.node.callspec.id}.txt", text(found), like=payload())
+
+
+def test_the_files_of_every_launch(golden: Golden) -> None:
+    for name, listed in payload().items():
+        golden(name, listed)
 
 
 def test_the_specification_is_passed_completely() -> None:
