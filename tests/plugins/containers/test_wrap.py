@@ -22,6 +22,8 @@ from llmbx_containers.runtimes.enroot import EnrootRuntime
 from llmbx_containers.runtimes.pyxis import PyxisRuntime
 from llmbx_venv.runtime import VenvRuntime
 
+from ...golden import Golden
+
 RUN = Path("/install/workloads/pretrain_toy/experiments/x/x_1/x")
 INSTALL = Path("/install")
 REQUEST = ImageRequest(reference="nvcr.io#nvidia/nemo:25.04.01")
@@ -54,12 +56,17 @@ def test_the_command_of_a_rank(
     gpus: int,
     make_spec: MakeSpec,
     make_launch: MakeLaunch,
-    golden: Callable[[str, str], None],
+    golden: Golden,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(os, "getgid", lambda: 1001)
-    golden(f"wrap-{tool}-{gpus}gpu.txt", text_of(wrap(tool, make_spec(), make_launch(gpus, HF_HOME="/cache/hf"))))
+    texts = {
+        f"wrap-{tool}-{count}gpu.txt": text_of(wrap(tool, make_spec(), make_launch(count, HF_HOME="/cache/hf")))
+        for count in (0, 1)
+    }
+    whole, name = f"wrap-{tool}-0gpu.txt", f"wrap-{tool}-{gpus}gpu.txt"
+    golden(name, texts[name], like={} if name == whole else {whole: texts[whole]})
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,16 +17,16 @@ from hypothesis import strategies as st
 from llmbx.cli.output import to_csv
 from llmbx.config.install import Install
 from llmbx.errors import UsageError
-from llmbx.model import Reference
+from llmbx.model import Reference, RunSpec
+from llmbx.plugins.manager import Plugins
 from llmbx.record.folder import pretty
-from llmbx_analysis.report.build import build
+from llmbx_analysis.report.build import Report, build
 from llmbx_analysis.report.markdown import escape, render
 from llmbx_analysis.report.rows import COLUMNS, rows
 
+from ....golden import Golden
 from ....run_factory import RunFactory, Toy
 from .conftest import Command, Reporter
-
-Golden = Callable[[str, str], None]
 
 VERSION = "1.2.3"
 """The version in golden files, which does not depend on the release."""
@@ -35,37 +37,69 @@ def steady(mean: float) -> list[float]:
     return [4 * mean, *(mean * (1 + 0.01 * ((k * 7) % 5 - 2)) for k in range(1, 50))]
 
 
-def portable(text: str, install: Install) -> str:
-    """The text with the folder of the test replaced."""
-    return text.replace(install.root, "/install")
+def page(report: Report) -> str:
+    """The report as Markdown, with the folder of the test replaced."""
+    return portable(render(report.replace(llmbx_version=VERSION)))
 
 
-def test_one_run(
-    run_factory: RunFactory, reporter: Reporter, install: Install, toy: Toy, row: Reference, golden: Golden
-) -> None:
-    toy.references = (row,)
-    run_factory.put(steady(0.9), tags=("accepted",), record={"versions": {"torch": "2.7.0"}})
-    report = reporter.report(run_factory.put(steady(1.03)), baseline="accepted")
-    report = report.replace(llmbx_version=VERSION)
-    golden("one.md", portable(render(report), install))
-    golden("one.json", portable(pretty(report).decode(), install))
+def portable(text: str) -> str:
+    """The text with the install of the test replaced."""
+    return re.sub(r"/[^\s\"]+/install/", "/install/", text)
 
 
-def test_a_failed_run(run_factory: RunFactory, reporter: Reporter, install: Install, golden: Golden) -> None:
+def short(value: Any, indent: int = 0) -> str:
+    """A value as JSON, with a list or object in one line if its members are plain or the line is short."""
+    text = json.dumps(value, ensure_ascii=False)
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if len(text) < 100 or not any(isinstance(member, dict | list) and member for member in members):
+        return text
+    names = [f"{json.dumps(name)}: " for name in value] if isinstance(value, dict) else [""] * len(value)
+    margin = " " * (indent + 1)
+    lines = [f"{margin}{name}{short(member, indent + 1)}" for name, member in zip(names, members, strict=True)]
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    return "\n".join([first, ",\n".join(lines), " " * indent + last])
+
+
+@pytest.fixture
+def one(tmp_path: Path, spec: RunSpec, plugins: Plugins, toy: Toy, row: Reference) -> Callable[[], Report]:
+    """`one()`: the report on a run that has a baseline and, from then on, a published row; in an install of its own."""
+
+    def make() -> Report:
+        toy.references = (row,)
+        install = Install(root=str(tmp_path / "one" / "install"), origin="test")
+        runs = RunFactory(install, spec)
+        runs.put(steady(0.9), tags=("accepted",), record={"versions": {"torch": "2.7.0"}})
+        report = Reporter(install, plugins).report(runs.put(steady(1.03)), baseline="accepted")
+        return report.replace(llmbx_version=VERSION)
+
+    return make
+
+
+def test_one_run(one: Callable[[], Report], golden: Golden) -> None:
+    report = one()
+    golden("one.md", page(report))
+    text = portable(pretty(report).decode())
+    assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
+    golden("one.json", short(json.loads(text)) + "\n")
+
+
+def test_a_failed_run(run_factory: RunFactory, reporter: Reporter, one: Callable[[], Report], golden: Golden) -> None:
     cause = "rank 3: torch.OutOfMemoryError: tried to allocate | 9 GiB <b>"
     run = run_factory.put(steady(1.0)[:9], valid=False, result={"status": "out_of_memory", "cause": cause})
-    golden("failed.md", portable(render(reporter.report(run).replace(llmbx_version=VERSION)), install))
+    failed = page(reporter.report(run))
+    golden("failed.md", failed, like={"one.md": page(one())})
 
 
 def test_several_scales_with_repeats(
-    run_factory: RunFactory, reporter: Reporter, install: Install, golden: Golden
+    run_factory: RunFactory, reporter: Reporter, one: Callable[[], Report], golden: Golden
 ) -> None:
     runs = [run_factory.put(steady(1.0 + 0.01 * k), gpus=8) for k in range(3)]
     runs += [run_factory.put(steady(0.55), gpus=16), run_factory.put(steady(0.35), gpus=32)]
     runs.append(run_factory.put(steady(1.0)[:5], gpus=64, valid=False, result={"cause": "rank 0: gone"}))
     found = reporter.cells(*runs)
-    golden("scaling.md", portable(render(build(found).replace(llmbx_version=VERSION)), install))
+    scaling = page(build(found))
     golden("scaling.csv", to_csv(rows(found), COLUMNS))
+    golden("scaling.md", scaling, like={"one.md": page(one())})
 
 
 @given(st.text())
