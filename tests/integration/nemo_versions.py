@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from llmbx_nemo.image_versions import image_versions
-from llmbx_venv.uv_tool import uv_command
+from llmbx_venv.uv_tool import require_program
 
 NEWEST_ENVIRONMENT = "megatron-bridge-0.6-cpu"
 """The environment of the newest Megatron-Bridge, which needs Python 3.12."""
@@ -36,8 +37,7 @@ def overlay(framework: Mapping[str, str], version: str, folder: Path) -> Path:
     with FileLock(f"{place}.lock"):
         if not place.is_dir():
             pins = [f"{name}=={version}", f"megatron-core=={framework[version]}"]
-            uv = uv_command({"LLMBX_INSTALLER": "uv"})
-            assert uv
+            uv = require_program(os.environ)
             fresh = place.with_suffix(".part")
             python = ("--python", "3.11", "--python-preference", "system")
             subprocess.run(

@@ -13,7 +13,7 @@ from llmbx.model import Image
 from llmbx.testing import resolve_spec
 from llmbx_maxtext.entry.xla_flags import problem
 from llmbx_maxtext.launch import launch
-from llmbx_venv.uv_tool import uv_command
+from llmbx_venv.uv_tool import require_program
 
 from .test_maxtext_entry import maxtext_python  # noqa: F401
 
@@ -30,8 +30,7 @@ def image_python(shared_install: Path) -> str:
     place = shared_install.parent / f"jaxlib-{JAXLIB.replace('.', '-')}"
     with FileLock(f"{place}.lock"):
         if not place.is_dir():
-            uv = uv_command({"LLMBX_INSTALLER": "uv"})
-            assert uv
+            uv = require_program(os.environ)
             python = ("--python", "3.11", "--python-preference", "system")
             fresh = place.with_suffix(".part")
             pin = f"jaxlib=={JAXLIB}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,6 @@ from llmbx.run.context import enter
 from llmbx.run.pipeline import wanted_image
 from llmbx.testing import resolve_spec
 from llmbx_containers.settings import ContainerSettings
-from llmbx_venv import build
 from llmbx_venv.runtime import VenvRuntime
 from llmbx_venv.settings import VenvSettings
 
@@ -27,7 +25,6 @@ default_cluster = "c"
 image_retries = 7
 http_registries = "in.house:5000"
 [clusters.c.venv]
-installer = "pip"
 allow_cuda_build = true
 """
 
@@ -58,25 +55,6 @@ def test_profile_and_variables_reach_the_container_runtimes(
     assert (repeated.image_retries, repeated.http_registries) == (1, "in.house:5000")
 
 
-def test_the_installer_of_the_profile_builds_the_environment(
-    config: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chosen: list[Any] = []
-
-    class Stop(Exception):
-        pass
-
-    def record(environ: dict[str, str]) -> None:
-        chosen.append(environ.get("LLMBX_INSTALLER"))
-        raise Stop
-
-    monkeypatch.setattr(build, "uv_command", record)
-    spec = resolve_spec("grok1", plugin="nemo", runtime="venv", size="mini", gpu_type="cpu", environ=config)
-    with pytest.raises(Stop):
-        VenvRuntime().prepare(request_of(spec, tmp_path), tmp_path, lambda line: None)
-    assert chosen == ["pip"]
-
-
 def test_a_configuration_is_built_with_the_settings_of_the_profile(
     config: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +75,14 @@ def test_a_configuration_is_built_with_the_settings_of_the_profile(
     assert [settings.allow_cuda_build for settings in chosen] == [True, False]
 
 
-def test_a_wrong_installer_is_refused_before_the_run(config: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match=r"^LLMBX_INSTALLER='conda': expected auto, pip or uv$"):
-        resolve_spec("grok1", plugin="nemo", size="mini", gpu_type="cpu", environ={"LLMBX_INSTALLER": "conda"})
+@pytest.mark.parametrize("installer", ["pip", "conda"])
+def test_another_installer_than_uv_is_refused_before_the_run(tmp_path: Path, installer: str) -> None:
+    row = {"size": "mini", "gpu_type": "cpu"}
+    removed = "uv installs all environments now, with pip's settings: remove this setting$"
+    with pytest.raises(UsageError, match=f"^LLMBX_INSTALLER={installer}: {removed}"):
+        resolve_spec("grok1", plugin="nemo", **row, environ={"LLMBX_INSTALLER": installer})
+    (tmp_path / "llmbx.toml").write_text(f'default_cluster = "c"\n[clusters.c.venv]\ninstaller = "{installer}"\n')
+    environ = {"LLMBX_CONFIG": str(tmp_path / "llmbx.toml")}
+    with pytest.raises(UsageError, match=rf"^cluster 'c' in .*llmbx\.toml: venv\.installer: {removed}"):
+        resolve_spec("grok1", plugin="nemo", **row, environ=environ)
+    assert resolve_spec("grok1", plugin="nemo", **row, environ={"LLMBX_INSTALLER": "uv"})

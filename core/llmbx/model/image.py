@@ -15,7 +15,7 @@ class Environment(Value, frozen=True):
     pythons: tuple[str, ...]
     """Supported Python versions, in order of preference ("3.12")."""
     steps: tuple[tuple[str, ...], ...]
-    """pip invocations in order, each a list of exact requirements."""
+    """Installations in order, each a list of exact requirements."""
     no_deps: tuple[int, ...] = ()
     """Indices of the steps that are installed without dependencies."""
     variants: dict[str, tuple[tuple[str, str | None], ...]] = {}

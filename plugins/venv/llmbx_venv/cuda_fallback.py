@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from llmbx.api import Environment, InfraError, environments
 
 from . import cuda, sizes
-from .pip_tool import network_problem
+from .failures import source_problem
 from .settings import ALLOW_CUDA_BUILD
 
 
@@ -26,8 +26,8 @@ def reason(build: str, index: str | None, lines: Sequence[str]) -> str:
     if index is None:
         return f"no package source has {build}"
     address = urlsplit(index)
-    about = [line for line in lines if str(address.hostname) in line or f"{address.path}/" in line]
-    problem = network_problem("\n".join(about))
+    text = "\n".join(lines)
+    problem = source_problem(text) if f"{address.hostname}" in text or f"{address.path}/" in text else None
     return f"{index} cannot be reached ({problem})" if problem else f"{index} does not have {build}"
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from llmbx.api import Environment, InfraError, UsageError, environments, toml_file
 
 from . import verified
-from .resolution import GLIBC, PLATFORMS, Choice, Resolver, resolve
+from .resolution import GLIBC, PLATFORMS, Choice, resolve
+from .uv_tool import Uv
 
 Listed = dict[str, set[str]]
 """The digests of files by name, as indexes have them."""
@@ -33,7 +34,7 @@ def form_problems(path: Path) -> tuple[Environment | None, list[str]]:
     return environment, [*found, *_uncovered(environment)]
 
 
-def index_problems(environment: Environment, uv: Resolver) -> tuple[list[str], list[str]]:
+def index_problems(environment: Environment, uv: Uv) -> tuple[list[str], list[str]]:
     """Compare the digests with the index. Return the problems, and what could not be compared.
 
     A problem is a file whose digest is not that of the index, and a package of which the index has no accepted file.
@@ -76,7 +77,7 @@ def _compared(environment: Environment, listed: Listed, skipped: Container[str])
     return problems
 
 
-def _listed(environment: Environment, uv: Resolver) -> tuple[Listed, list[str], dict[str, str]]:
+def _listed(environment: Environment, uv: Uv) -> tuple[Listed, list[str], dict[str, str]]:
     """The files that the index has for the packages in the lock, the problems, and what was skipped and why."""
     listed: Listed = {}
     problems: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Choose and configure the pip that installs into an environment, and explain its failures."""
+"""Find and configure the pip that collects wheels, and give uv the settings of the user's pip."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from llmbx.api import InfraError
 
-from .uv_tool import uv_command
+from .failures import SOURCES
+from .uv_tool import Uv, find_program, require_program, uv_environment
 
 _UNWANTED = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_DRY_RUN", "VIRTUAL_ENV")
-_REASONS = re.compile(
-    r"Connection refused|Name or service not known|Temporary failure in name resolution|Network is unreachable"
-    r"|No route to host|timed out|Connection reset|certificate verify failed|[45]\d\d (?:Client|Server) Error",
-    re.IGNORECASE,
-)
-_NO_NETWORK = re.compile(r"Retrying \(Retry|ProxyError|SSLError|ConnectionError|HTTP error", re.IGNORECASE)
 _OLDEST: dict[tuple[int, ...], tuple[int, ...]] = {(): (22, 3), (3, 12): (23, 2), (3, 13): (24, 1)}
 """Minimum version of pip by Python version: `--python` was added in 22.3; 3.12 and 3.13 are from pip's changelog."""
 
@@ -32,16 +28,14 @@ print(*(wheel for folder in folders for wheel in folder.glob("pip-*.whl")), sep=
 """
 """Program that prints the wheels of pip of an interpreter, which run without being installed. Debian moves them."""
 
-_SOURCES = ("index-url", "extra-index-url", "find-links", "no-index")
 _CONNECTION = ("cert", "trusted-host", "proxy")
-
 
 NOT_FROM_HERE = ("-P",)
 """Option of Python 3.11 and newer: nothing is imported from the working folder, which may be a stranger's."""
 
 
 def pip_command(venv_python: str) -> list[str]:
-    """The argv prefix of a pip that installs into the environment of `venv_python`, which contains no pip itself.
+    """The argv prefix of a pip that works for the environment of `venv_python`, which contains no pip itself.
 
     In order of preference: llmbx's own pip, the pip of the interpreter that the environment was created with, the wheel
     that its ensurepip has, a pip that uv downloads. Raises `InfraError` if none is available.
@@ -50,7 +44,7 @@ def pip_command(venv_python: str) -> list[str]:
     if importlib.util.find_spec("pip") and _numbers(importlib.metadata.version("pip")) >= needed:
         return [sys.executable, *NOT_FROM_HERE, "-m", "pip", "--python", venv_python]
     base = str(Path(venv_python).resolve())
-    uv = uv_command({"PATH": os.environ.get("PATH", "")}) or "uv"
+    uv = find_program(os.environ) or "uv"
     wheels = [[base, f"{wheel}/pip"] for wheel in _output([base, *NOT_FROM_HERE, "-c", _BUNDLED]).splitlines()]
     for pip in ([base, *NOT_FROM_HERE, "-m", "pip"], *wheels, [uv, "tool", "run", "--python", base, "pip"]):
         output = _output([*pip, "--version"]).split()
@@ -63,16 +57,10 @@ def pip_command(venv_python: str) -> list[str]:
 
 
 def pip_environment(environ: Mapping[str, str], temporary: Path) -> dict[str, str]:
-    """The environment variables for pip: the user's, without those that would install packages elsewhere."""
+    """The environment variables for pip and uv: the user's, without those that would install packages elsewhere."""
     inherited = {name: value for name, value in environ.items() if name not in _UNWANTED}
     fixed = {"PIP_USER": "0", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_PROGRESS_BAR": "off"}
     return {**inherited, **fixed, "PYTHONNOUSERSITE": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": str(temporary)}
-
-
-def without_network(env: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
-    """`env` changed so that pip does not use the network: no index, and only the local find-links."""
-    local = [link for link in configured.get("find-links", "").split() if "://" not in link or link.startswith("file:")]
-    return {**env, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": " ".join(local)}
 
 
 def configured_options(pip: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
@@ -80,46 +68,31 @@ def configured_options(pip: Sequence[str], env: Mapping[str, str]) -> dict[str, 
 
     Values may contain credentials and must not be printed.
     """
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for line in _output([*pip, "config", "list"], env).splitlines():
         key, _, value = line.partition("=")
         option = key.strip().rpartition(".")[2]
-        if option in (*_SOURCES, *_CONNECTION):
-            found[option] = value.strip().strip("'\"").replace("\\n", " ")
-    return found
+        if option in (*SOURCES, *_CONNECTION):
+            options[option] = value.strip().strip("'\"").replace("\\n", " ")
+    return options
 
 
-def explain_failure(lines: Iterable[str], configured: Mapping[str, str], wheels: Path, offline: bool) -> str:
-    """Explain a failure of pip in one line: the package, the package sources (without URLs), and what to do."""
-    text = "\n".join(lines)
-    if "No space left on device" in text or "Errno 28" in text:
-        return "the disk is full (No space left on device): free some space and retry; the build resumes"
-    missing = re.search(r"No matching distribution found for (\S+)", text)
-    network = network_problem(text)
-    if not missing and not network:
-        errors = re.findall(r"^ERROR: (.+)$", text, re.MULTILINE)
-        return f"pip failed: {errors[-1] if errors else 'no error output'}"
-    what = missing[1] if missing else "a package"
-    if offline:
-        return f"{what} is not in {wheels} or another local find-links folder, and --offline disables the network"
-    names = [name for name in _SOURCES if name in configured and name != "no-index"]
-    if "index-url" not in names and "no-index" not in configured:
-        names.insert(0, "the default index")
-    searched = f"searched: {', '.join(names) or 'no package source'}, according to pip's configuration"
-    if network:
-        return (
-            f"{what} could not be downloaded: {network} ({searched}); check the network and retry, or put the "
-            f"wheels into {wheels} and use --offline"
-        )
-    return (
-        f"{what} was not found ({searched}); put its wheel into {wheels}, or set PIP_INDEX_URL to an index that has it"
+def configured_uv(environ: Mapping[str, str], python: str, temporary: Path, offline: bool = False) -> Uv:
+    """uv with the settings of the pip for `python`, and the variables `environ`; without pip, with its own settings.
+
+    `temporary` is the folder for temporary files. Raises `UsageError` if uv is not installed.
+    """
+    program = require_program(environ)
+    env = pip_environment(environ, temporary)
+    options: dict[str, str] = {}
+    with suppress(InfraError):
+        options = configured_options(pip_command(python), env)
+    return Uv(
+        path=program,
+        env=uv_environment(env, options, offline),
+        configured=tuple(options),
+        no_index=offline or "no-index" in options,
     )
-
-
-def network_problem(text: str) -> str | None:
-    """Why the network failed, in the words of the installer's output; None if it says nothing about the network."""
-    found = _REASONS.search(text) or _NO_NETWORK.search(text)
-    return found[0] if found else None
 
 
 def _oldest_pip(python: str) -> tuple[int, ...]:

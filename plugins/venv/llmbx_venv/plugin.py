@@ -9,7 +9,7 @@ from llmbx.api import Runtime, Settings, hookimpl
 
 @hookimpl
 def register_settings() -> type[Settings]:
-    """Register the choice of the installer."""
+    """Register the settings of environments."""
     from .settings import VenvSettings
 
     return VenvSettings

@@ -11,42 +11,21 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from llmbx.api import InfraError, UsageError, Value, environments, toml_file
 
-from .pip_tool import configured_options, pip_command, pip_environment
-from .settings import INSTALLER
-from .uv_tool import uv_command, uv_environment
+from .failures import network_problem, one_line
+from .pip_tool import configured_uv
+from .uv_tool import Uv
 
 PLATFORMS = {"linux-x86_64": "x86_64", "linux-aarch64": "aarch64"}
 """The machine of each platform, as uv and the tags of wheels name it."""
 
 GLIBC = ("2.17", "2.28", "2.31", "2.34", "2.35", "2.39")
 """Versions of glibc for which wheels can be chosen."""
-
-_UNREACHABLE = re.compile(
-    r"dns error|Connection refused|timed out|Could not connect|error sending request|Failed to fetch"
-    r"|network was disabled|Network connectivity is disabled|Network is unreachable|invalid peer certificate",
-    re.IGNORECASE,
-)
-_URL = re.compile(r"\b(\w+://)[^/\s`]*@")
-
-
-class Resolver(Value, frozen=True):
-    """uv with the user's settings: its path, its environment variables, and whether no index may be used."""
-
-    path: str
-    env: dict[str, str]
-    no_index: bool = False
-
-    def without_further_indexes(self) -> Resolver:
-        """The same with the main index alone."""
-        env = {name: value for name, value in self.env.items() if name != "UV_INDEX"}
-        return self.replace(env=env)
 
 
 class Choice(Value, frozen=True):
@@ -90,17 +69,12 @@ class Package(Value, frozen=True):
         return f"{self.name}=={self.version}"
 
 
-def find_resolver(environ: Mapping[str, str]) -> Resolver:
+def find_resolver(environ: Mapping[str, str]) -> Uv:
     """uv with pip's settings and the variables of `environ`. Raises `UsageError` if uv is not installed."""
-    path = uv_command({**environ, INSTALLER: "uv"})
-    env = pip_environment(environ, Path(tempfile.gettempdir()))
-    options: dict[str, str] = {}
-    with suppress(InfraError):  # no pip: uv's own settings are used
-        options = configured_options(pip_command(sys.executable), env)
-    return Resolver(path=str(path), env=uv_environment(env, options), no_index="no-index" in options)
+    return configured_uv(environ, sys.executable, Path(tempfile.gettempdir()))
 
 
-def resolve(uv: Resolver, choice: Choice, platform: str) -> tuple[Package, ...]:
+def resolve(uv: Uv, choice: Choice, platform: str) -> tuple[Package, ...]:
     """The packages of `choice` on `platform`, by name.
 
     Raises `UsageError` for requirements that cannot be fulfilled, `InfraError` if an index cannot be reached.
@@ -153,7 +127,7 @@ def _with_indexes(
     return tuple(package.replace(index=further.get(origins.get(package.name, ""))) for package in found)
 
 
-def _argv(uv: Resolver, choice: Choice, platform: str, folder: Path, output: Path) -> list[str]:
+def _argv(uv: Uv, choice: Choice, platform: str, folder: Path, output: Path) -> list[str]:
     """The argv of uv. The source archives of `build` are not run: their metadata are written, without requirements."""
     source = _written(folder / "requirements.in", choice.requirements)
     known = [
@@ -189,11 +163,8 @@ def _file(entry: Mapping[str, Any]) -> tuple[str, str]:
 
 def _raise(stderr: str, platform: str) -> None:
     """Raise the error of uv as one line, without credentials of URLs."""
-    text = _URL.sub(r"\1", stderr).partition("\nhint:")[0]
-    lines = [re.sub(r"^[\s×╰─▶├│]*(?:error|cause|hint)?:?\s*", "", line).strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not line.startswith(("warning:", "No solution found"))]
-    said = " ".join(lines) or "uv failed without an error message"
-    if _UNREACHABLE.search(stderr):
+    said = one_line(stderr) or "uv failed without an error message"
+    if network_problem(stderr):
         raise InfraError(
             f"the package index could not be reached: {_short(said)}; check the network and pip's settings"
         )

@@ -65,7 +65,7 @@ class EnvironmentPaths(Value, frozen=True):
 
     @property
     def log(self) -> Path:
-        """The log of pip and uv."""
+        """The log of uv."""
         return Path(self.venvs) / f"{self.label}.log"
 
     @property
@@ -162,9 +162,7 @@ def set_link(paths: EnvironmentPaths) -> None:
 
 
 def drop_broken_packages(site: Path) -> None:
-    """Remove the metadata of partially installed packages, so that pip installs them again."""
+    """Remove the metadata of partially installed packages, so that uv installs them again."""
     for folder in site.glob("*.dist-info"):
         if not (folder / "INSTALLER").is_file() or not (folder / "RECORD").is_file():
             shutil.rmtree(folder, ignore_errors=True)
-    for leftover in site.glob("~*"):
-        shutil.rmtree(leftover, ignore_errors=True)

@@ -1,6 +1,6 @@
 """Install packages with uv, which downloads in parallel and links packages from its cache.
 
-uv gets the user's pip settings; the user's UV_* variables take precedence. If uv fails, pip is used instead.
+uv gets the user's pip settings; the user's UV_* variables take precedence.
 """
 
 from __future__ import annotations
@@ -12,49 +12,72 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from llmbx.api import Progress, UsageError
-
-from .settings import INSTALLER
+from llmbx.api import Progress, UsageError, Value
 
 _DOWNLOAD = re.compile(r"\s*(Downloading|Building) (\S+)(?: \(([\d.]+ ?[kMG]i?B)\))?")
 _DONE = re.compile(r"\s*(?:Downloaded|Built) (\S+)")
-_ADDED = re.compile(r" \+ ([A-Za-z0-9._-]+)==(\S+)")
+_ADDED = re.compile(r" \+ [A-Za-z0-9._-]+==(\S+)")
 
 
-def uv_command(environ: Mapping[str, str]) -> str | None:
-    """The path of uv, or None to use pip. Raises `UsageError` for an invalid choice, or if uv is missing."""
-    choice = environ.get(INSTALLER) or "auto"
-    if choice not in ("auto", "pip", "uv"):
-        raise UsageError(f"{INSTALLER}={choice}: expected auto, pip or uv")
-    if choice == "pip":
-        return None
-    found = _beside_llmbx() or shutil.which("uv", path=environ.get("PATH"))
-    if found is None and choice == "uv":
-        raise UsageError(f"{INSTALLER}=uv: uv is not on PATH or in llmbx's environment (`pip install uv`)")
-    return found
+class Uv(Value, frozen=True):
+    """uv with the user's settings.
+
+    `path`: its program; `env`: its environment variables; `configured`: names of the options in pip's settings;
+    `no_index`: whether only folders and pages of files are searched.
+    """
+
+    path: str
+    env: dict[str, str]
+    configured: tuple[str, ...] = ()
+    no_index: bool = False
+
+    def without_further_indexes(self) -> Uv:
+        """The same with the main index alone."""
+        env = {name: value for name, value in self.env.items() if name != "UV_INDEX"}
+        return self.replace(env=env)
+
+    def install(self, python: Path, arguments: Sequence[str], indexes: Sequence[str], wheels: Path) -> list[str]:
+        """The argv that installs requirements into the environment of `python`; `wheels` is one of the sources."""
+        argv = [self.path, "pip", "install", "--python", str(python), "--no-config"]
+        argv += ["--find-links", str(wheels)] if wheels.is_dir() else []
+        argv += [part for index in indexes for part in ("--index", index)]
+        argv += ["--no-index"] if self.no_index else []
+        return [*argv, *arguments]
 
 
-def _beside_llmbx() -> str | None:
-    """The program of the package `uv` in llmbx's environment, if it is installed there."""
+def find_program(environ: Mapping[str, str]) -> str | None:
+    """The path of uv in llmbx's environment, or on PATH."""
     try:
         from uv import find_uv_bin
 
         return str(find_uv_bin())
     except (ImportError, OSError):
-        return None
+        return shutil.which("uv", path=environ.get("PATH"))
 
 
-def uv_environment(env: Mapping[str, str], pip_options: Mapping[str, str]) -> dict[str, str]:
+def require_program(environ: Mapping[str, str]) -> str:
+    """The path of uv. Raises `UsageError` if it is not installed."""
+    path = find_program(environ)
+    if path is None:
+        raise UsageError(
+            "uv, which builds environments, is not on PATH or in llmbx's environment: install it (`pip install uv`; "
+            "other systems than Linux and macOS: docs.astral.sh/uv), or choose another runtime with --runtime"
+        )
+    return path
+
+
+def uv_environment(env: Mapping[str, str], pip_options: Mapping[str, str], offline: bool = False) -> dict[str, str]:
     """The environment variables for uv: `env`, and `pip_options` converted to uv's variables; one retry.
 
-    Missing local folders are omitted, because pip only warns about them while uv fails.
+    Missing local folders are omitted, because pip only warns about them while uv fails. With `offline`, uv uses no
+    network.
     """
     indexes = [url for url in pip_options.get("extra-index-url", "").split() if _is_available(url)]
     links = [link for link in pip_options.get("find-links", "").split() if _is_available(link)]
     settings = {
         "UV_DEFAULT_INDEX": pip_options.get("index-url", ""),
         "UV_INDEX": " ".join(indexes),
-        "UV_FIND_LINKS": ",".join(links),
+        "UV_FIND_LINKS": ",".join(link for link in links if _is_local(link) or not offline),
         "UV_INSECURE_HOST": pip_options.get("trusted-host", ""),
         "SSL_CERT_FILE": pip_options.get("cert", ""),
         "ALL_PROXY": pip_options.get("proxy", ""),
@@ -63,31 +86,22 @@ def uv_environment(env: Mapping[str, str], pip_options: Mapping[str, str]) -> di
         "UV_NO_PROGRESS": "1",
         "UV_PYTHON_DOWNLOADS": "never",
     }
-    return {**{name: value for name, value in settings.items() if value}, **env}
+    fixed = {"UV_OFFLINE": "1"} if offline else {}
+    return {**{name: value for name, value in settings.items() if value}, **env, **fixed}
 
 
 def _is_available(source: str) -> bool:
     """Whether a package source is remote or an existing folder."""
-    parts = urlsplit(source)
-    if parts.scheme in ("", "file"):
-        return Path(parts.path).exists()
-    return True
+    return not _is_local(source) or Path(urlsplit(source).path).exists()
 
 
-def uv_arguments(
-    uv: str, python: Path, requirements: Sequence[str], indexes: Sequence[str], wheels: Path, no_index: bool
-) -> list[str]:
-    """The argv that installs exact `requirements` and their dependencies into the environment of `python`."""
-    argv = [uv, "pip", "install", "--python", str(python), "--no-config"]
-    argv += ["--find-links", str(wheels)] if wheels.is_dir() else []
-    argv += [part for index in indexes for part in ("--index", index)]
-    argv += ["--no-index", "--offline"] if no_index else []
-    return [*argv, *requirements]
+def _is_local(source: str) -> bool:
+    return urlsplit(source).scheme in ("", "file")
 
 
-def added(lines: Sequence[str]) -> dict[str, str]:
-    """Version by name of the packages that uv installed, from its output."""
-    return {found[1]: found[2] for line in lines if (found := _ADDED.match(line))}
+def first_version(lines: Sequence[str]) -> str | None:
+    """The version of the first package that uv installs, from its output."""
+    return next((added[1] for line in lines if (added := _ADDED.match(line))), None)
 
 
 class UvProgress:

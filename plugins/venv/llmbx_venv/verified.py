@@ -1,4 +1,4 @@
-"""Install only the files whose digest is in the lock, with the hash checking mode of pip and uv.
+"""Install only the files whose digest is in the lock, with the hash checking mode of uv and pip.
 
 The requirements file has the digests of every file that the lock accepts (pip's documentation, "Secure installs").
 Exact requirements are written with `===`: `==1.0` would also match `1.0+local`, a build that the lock does not have.

@@ -13,8 +13,9 @@ from pathlib import Path
 from llmbx.api import Environment, InfraError, Progress, children, environments
 
 from . import store, verified
+from .failures import explain
 from .interpreters import preference
-from .pip_tool import configured_options, explain_failure, pip_command, pip_environment
+from .pip_tool import configured_options, pip_command, pip_environment
 
 
 def gather(environment: Environment, install: Path, folder: Path, progress: Progress) -> list[Path]:
@@ -38,9 +39,7 @@ def gather(environment: Environment, install: Path, folder: Path, progress: Prog
         # An extra index is used only for the packages that need it, and only if the default index does not have them.
         extras = [["--extra-index-url", index] if index else [] for index in indexes]
         if all(children.follow([*pip, *extra], env, temporary, lines.append) != 0 for extra in extras):
-            why = verified.mismatch(lines, known) or explain_failure(
-                lines, configured_options(base, env), own, offline=False
-            )
+            why = verified.mismatch(lines, known) or explain("pip", lines, configured_options(base, env), own)
             raise InfraError(f"environment {paths.label}: {why}")
     return sorted(path for path in folder.iterdir() if path.is_file())
 

@@ -20,7 +20,7 @@ __all__ = ["env", "wheels"]
 def base(tmp_path: Path, wheels: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Environment:
     """The base with alpha 1.0 and beta 1.0; alpha 2.0 can be had, too."""
     make_wheel(wheels, "alpha", "2.0")
-    for name, value in {**env, "LLMBX_INSTALLER": "uv"}.items():
+    for name, value in env.items():
         monkeypatch.setenv(name, value)
     return load_environment(write_lock(tmp_path, [["alpha==1.0", "beta==1.0"]]))
 

@@ -55,7 +55,7 @@ def build(tmp_path: Path, main: Index) -> Prepare:
     def run(*options: str, index: str = "http://127.0.0.1:9", **env: str) -> tuple[int, str, str]:
         lock = tmp_path / "lock.toml"
         lock.write_text(LOCK.replace("INDEX", index))
-        settings = pip_settings(tmp_path, PIP_INDEX_URL=main.url, LLMBX_INSTALLER="auto", **env)
+        settings = pip_settings(tmp_path, PIP_INDEX_URL=main.url, **env)
         return prepare(lock, tmp_path / "install", settings, *options)
 
     return run

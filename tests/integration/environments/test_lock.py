@@ -38,7 +38,7 @@ def wheels(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder_env(tmp_path: Path, wheels: Path) -> dict[str, str]:
-    return pip_settings(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels), LLMBX_INSTALLER="uv")
+    return pip_settings(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels))
 
 
 @pytest.mark.parametrize("source", ["folder", "index"])
@@ -88,7 +88,7 @@ def test_the_versions_of_another_lock_are_kept_unless_one_is_given(
 def test_another_index_is_written_into_the_lock(tmp_path: Path, wheels: Path) -> None:
     make_wheel(tmp_path / "more", "alpha", "1.0+cu128")
     main, more = Index(wheels), Index(tmp_path / "more")
-    env = pip_settings(tmp_path, PIP_INDEX_URL=main.url, LLMBX_INSTALLER="uv")
+    env = pip_settings(tmp_path, PIP_INDEX_URL=main.url)
     lock, request = tmp_path / "toy.toml", ("alpha==1.0+cu128", "beta", *HERE, "--index", more.url, "--cuda", "12")
     code, _, err = env_verb(env, "lock", *request, "-o", lock)
     assert code == 0, err
@@ -197,7 +197,7 @@ def make_archive(folder: Path, tmp_path: Path) -> Path:
 def test_what_has_no_wheel_is_built_after_its_needs_are_found(tmp_path: Path, wheels: Path) -> None:
     """A real setuptools builds it; locking it runs nothing of it."""
     archive = make_archive(wheels, tmp_path)
-    env = pip_settings(tmp_path, LLMBX_INSTALLER="uv", PIP_FIND_LINKS=str(wheels))
+    env = pip_settings(tmp_path, PIP_FIND_LINKS=str(wheels))
     code, _, err = env_verb(env, "lock", "llmbxkernels", *HERE)
     assert code == 2 and err.endswith("; lock a source archive with --build NAME\n"), err
     lock, build = tmp_path / "toy.toml", ("--build", "llmbxkernels=toolc", "--build-env", "KERNELS_FORCE_BUILD=yes")
@@ -220,7 +220,7 @@ def test_what_has_no_wheel_is_built_after_its_needs_are_found(tmp_path: Path, wh
 
 def test_a_real_package_is_locked_and_installed_and_another_file_is_refused(tmp_path: Path) -> None:
     """click, from the index that the tests install from."""
-    env = {**os.environ, "LLMBX_INSTALLER": "uv", "PYTHONPATH": pip_settings(tmp_path)["PYTHONPATH"]}
+    env = {**os.environ, "PYTHONPATH": pip_settings(tmp_path)["PYTHONPATH"]}
     lock, install = tmp_path / "toy.toml", tmp_path / "install"
     code, _, err = env_verb(env, "lock", "click", *HERE, "--check", "import click", "-o", lock)
     assert code == 0, err

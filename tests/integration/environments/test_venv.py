@@ -155,10 +155,11 @@ def test_stopped_in_the_middle_it_goes_on_without_fetching_again(tmp_path: Path,
     process.send_signal(sign)
     assert process.wait(PATIENCE_S) == (130 if sign == signal.SIGINT else -signal.SIGKILL)
     orphans = pips_of(install)
-    assert bool(orphans) == (sign == signal.SIGKILL), "Ctrl-C ends pip too"
+    assert bool(orphans) == (sign == signal.SIGKILL), "Ctrl-C ends uv too"
     assert finished(install) == []
     assert not (install / "venvs" / LABEL).exists()
-    slow = "/files/slow-1.0-py3-none-any.whl"
+    slow, alpha = (f"/files/{name}-1.0-py3-none-any.whl" for name in ("slow", "alpha"))
+    fetched = index.asked.count(alpha)
     again = start(lock, install, env)
     wait_until(lambda: index.asked.count(slow) == 2)
     assert not set(orphans) & set(pips_of(install)), "a leftover would write beside the new one"
@@ -167,7 +168,7 @@ def test_stopped_in_the_middle_it_goes_on_without_fetching_again(tmp_path: Path,
     assert again.returncode == 0, err
     assert "resuming an interrupted build" in err
     assert run_in(out, "import alpha, slow; print(slow.version)") == "1.0"
-    assert index.asked.count("/files/alpha-1.0-py3-none-any.whl") == 1
+    assert index.asked.count(alpha) == fetched, "it is not fetched again"
     assert pips_of(install) == []
     index.shutdown()
 
@@ -201,7 +202,7 @@ def test_two_processes_build_once_and_the_second_says_who_builds(tmp_path: Path,
     assert found == python
     assert "pinned packages" not in said, "what the first has built is not built again"
     assert (first.returncode, second.returncode) == (0, 0)
-    assert index.asked.count("/files/slow-1.0-py3-none-any.whl") == 1
+    assert (tmp_path / "install" / "venvs" / f"{LABEL}.log").read_text().count("$ uv pip install") == 1
     index.shutdown()
 
 
@@ -220,7 +221,7 @@ def test_no_network_names_the_package_the_options_and_the_way_out(tmp_path: Path
     code, _, err = prepare(write_lock(tmp_path, [["alpha==1.0"]]), tmp_path / "install", env)
     said = one_line(err)
     assert code == 4
-    assert "alpha==1.0 could not be downloaded: Connection refused" in said
+    assert "alpha could not be downloaded: Connection refused" in said
     assert "searched: index-url, extra-index-url, according to pip's configuration" in said
     assert "--offline" in said and f"{tmp_path}/install/wheels" in said and f"{LABEL}.log" in said
     assert "127.0.0.1" not in said and "hunter2" not in said

@@ -37,9 +37,8 @@ def poison(wheel: Path) -> None:
             new.writestr(name, b"version = 'poisoned'\n" if name.endswith(".py") else content)
 
 
-@pytest.mark.parametrize("installer", ["uv", "pip", "auto"])
 @pytest.mark.parametrize("source", ["index", "folder"])
-def test_a_poisoned_wheel_is_refused_and_leaves_nothing(tmp_path: Path, installer: str, source: str) -> None:
+def test_a_poisoned_wheel_is_refused_and_leaves_nothing(tmp_path: Path, source: str) -> None:
     wheels, install = tmp_path / "wheelhouse", tmp_path / "install"
     files = {path.name: digest(path) for path in (make_wheel(wheels, "alpha"), make_wheel(wheels, "beta"))}
     lock = lock_of(tmp_path, [["alpha==1.0"], ["beta==1.0"]], files)
@@ -47,7 +46,7 @@ def test_a_poisoned_wheel_is_refused_and_leaves_nothing(tmp_path: Path, installe
     poison(wheels / "beta-1.0-py3-none-any.whl")
     index = Index(wheels)
     where = {"PIP_INDEX_URL": index.url} if source == "index" else {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
-    env = pip_settings(tmp_path, LLMBX_INSTALLER=installer, **where)
+    env = pip_settings(tmp_path, **where)
     code, _, err = prepare(lock, install, env)
     last = err.splitlines()[-1]
     assert code == 4 and "Traceback" not in err
@@ -64,15 +63,14 @@ def test_a_poisoned_wheel_is_refused_and_leaves_nothing(tmp_path: Path, installe
     index.shutdown()
 
 
-@pytest.mark.parametrize("installer", ["uv", "pip"])
 @pytest.mark.parametrize("partial", ["PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"])
-def test_an_index_with_another_file_of_the_version_is_passed_over(tmp_path: Path, installer: str, partial: str) -> None:
+def test_an_index_with_another_file_of_the_version_is_passed_over(tmp_path: Path, partial: str) -> None:
     """A mirror may have one of a package's many files, and uv prefers some indexes to others."""
     whole, mirror = tmp_path / "whole", tmp_path / "mirror"
     good, other = make_wheel(whole, "alpha"), make_wheel(mirror, "alpha", padding=9)
     lock = lock_of(tmp_path, [["alpha==1.0"]], {good.name: digest(good)})
     indexes = {partial: Index(mirror), ({"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"} - {partial}).pop(): Index(whole)}
-    env = pip_settings(tmp_path, LLMBX_INSTALLER=installer, **{name: index.url for name, index in indexes.items()})
+    env = pip_settings(tmp_path, **{name: index.url for name, index in indexes.items()})
     code, out, err = prepare(lock, tmp_path / "install", env)
     assert code == 0, err
     assert run_in(out, "import alpha; print(alpha.version)") == "1.0"
@@ -81,13 +79,12 @@ def test_an_index_with_another_file_of_the_version_is_passed_over(tmp_path: Path
         index.shutdown()
 
 
-@pytest.mark.parametrize("installer", ["uv", "pip"])
-def test_another_build_of_the_same_version_is_not_taken(tmp_path: Path, installer: str) -> None:
-    """To pip and uv, `alpha==1.0` may be `1.0+evil`, and they prefer it."""
+def test_another_build_of_the_same_version_is_not_taken(tmp_path: Path) -> None:
+    """To uv and pip, `alpha==1.0` may be `1.0+evil`, and they prefer it."""
     wheels = tmp_path / "wheelhouse"
     good = make_wheel(wheels, "alpha")
     make_wheel(wheels, "alpha", "1.0+evil")
-    env = pip_settings(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels), LLMBX_INSTALLER=installer)
+    env = pip_settings(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels))
     lock = lock_of(tmp_path, [["alpha==1.0"]], {good.name: digest(good)})
     code, out, err = prepare(lock, tmp_path / "install", env)
     assert code == 0, err
@@ -100,7 +97,7 @@ def test_another_build_of_the_same_version_is_not_taken(tmp_path: Path, installe
 def test_a_lock_without_digests_says_so_and_one_without_a_file_for_this_machine_is_refused(tmp_path: Path) -> None:
     wheels = tmp_path / "wheelhouse"
     make_wheel(wheels, "alpha")
-    env = pip_settings(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels), LLMBX_INSTALLER="uv")
+    env = pip_settings(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels))
     plain = tmp_path / "plain.toml"
     plain.write_text(f'name = "plain"\npythons = ["{MINOR}"]\nsteps = [["alpha==1.0"]]\n')
     code, _, err = prepare(plain, tmp_path / "install", env)
@@ -114,7 +111,7 @@ def test_a_lock_without_digests_says_so_and_one_without_a_file_for_this_machine_
 def test_a_wheelhouse_has_the_files_of_the_lock_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheels, install = tmp_path / "wheelhouse", tmp_path / "install"
     good = make_wheel(wheels, "alpha")
-    env = pip_settings(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels), LLMBX_INSTALLER="uv")
+    env = pip_settings(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels))
     lock = lock_of(tmp_path, [["alpha==1.0"]], {good.name: digest(good)})
     code, _, err = prepare(lock, install, env)
     assert code == 0, err
@@ -135,7 +132,7 @@ def test_a_hostile_wheel_in_the_wheelhouse_is_refused_without_a_digest_too(tmp_p
     with zipfile.ZipFile(wheel, "a") as archive:
         archive.writestr("../../../outside.py", "")
     (install / "wheels/other-1.0-py3-none-any.whl").write_text("not asked for, so not looked at")
-    env = pip_settings(tmp_path, PIP_NO_INDEX="1", LLMBX_INSTALLER="uv")
+    env = pip_settings(tmp_path, PIP_NO_INDEX="1")
     plain = tmp_path / "plain.toml"
     plain.write_text(f'name = "toy"\npythons = ["{MINOR}"]\nsteps = [["alpha==1.0"]]\n')
     code, _, err = prepare(plain, install, env)

@@ -106,12 +106,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 def pip_settings(tmp_path: Path, **settings: str) -> dict[str, str]:
-    """The environment of a user whose pip has just these settings, an empty cache, and no other configuration.
-
-    pip installs, unless `settings` name another `LLMBX_INSTALLER`.
-    """
+    """The environment of a user whose pip has just these settings; uv has an empty cache and no configuration."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_")) and k != "PYTHONPATH"}
-    kept |= {"LLMBX_INSTALLER": "pip", "UV_CACHE_DIR": str(tmp_path / "uv-cache")}
+    kept |= {"UV_CACHE_DIR": str(tmp_path / "uv-cache")}
     fixed = {"PIP_CONFIG_FILE": os.devnull, "PIP_CACHE_DIR": str(tmp_path / "pip-cache"), "PIP_RETRIES": "1"}
     return {**kept, **fixed, "PYTHONPATH": str(CORE), "HOME": str(tmp_path), **settings}
 
