@@ -16,7 +16,7 @@ from ..files import user_name
 from ..run_files import RunFolder
 from ..toml_file import NOT_JSON
 from . import supervisor as supervisor_module
-from .supervisor import Process, descendants, outlives, read_process
+from .supervisor import Process, descendants, living, outlives, read_entry, read_process
 from .supervisor import send as send_signal
 
 PLACE = "local.json"
@@ -24,8 +24,6 @@ ENDED = "4194305-0"
 """Job id of a script that has ended: Linux has no process id above 2^22 (proc(5), pid_max)."""
 SUPERVISOR = str(Path(supervisor_module.__file__).absolute().parent)
 """The folder of the supervisor's program."""
-_STATE, _PARENT, _START = 2, 3, 21
-"""Fields of /proc/PID/stat, counted from 0 (proc(5))."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -66,11 +64,11 @@ def identify(pid: int, run_dir: Path) -> str:
     A reused process id has another start. The host is recorded in the run folder. Raises `InfraError` if the process
     does not exist.
     """
-    stat = _stat(pid)
-    if stat is None:
+    process = read_entry(pid)
+    if process is None:
         raise InfraError(f"the script (process {pid}) ended immediately")
-    job_id = f"{pid}-{stat[_START]}"
-    note_place(run_dir, job_id, _supervisor(int(stat[_PARENT])))
+    job_id = f"{pid}-{process.start}"
+    note_place(run_dir, job_id, _supervisor(process.parent))
     return job_id
 
 
@@ -82,8 +80,8 @@ def note_place(run_dir: Path, script: str, supervisor: str | None) -> None:
 
 def as_job_id(pid: int) -> str | None:
     """Return a process, also a zombie, in the form of a job id; None if there is none."""
-    stat = _stat(pid)
-    return f"{pid}-{stat[_START]}" if stat else None
+    process = read_entry(pid)
+    return f"{pid}-{process.start}" if process else None
 
 
 def recall(pid: int, host: str, run_dir: Path) -> str:
@@ -127,10 +125,10 @@ def look(job_id: str, run_dir: Path) -> Found:
     if named and supervisor is None:
         _reap(_parts(named)[0])
     pid, start = _parts(job_id)
-    leader = _stat(pid)
-    if leader is not None and leader[_START] != str(start):
+    leader = read_entry(pid)
+    if leader is not None and leader.start != start:
         return Found(supervisor=supervisor, others=_below(supervisor, pid))
-    if leader is not None and leader[_STATE] == "Z":
+    if leader is not None and leader.ended:
         _reap(pid)
     others = {process.pid: process for process in (*_members(pid, start), *_below(supervisor, pid))}
     return Found(leader=_identified(job_id), others=tuple(others.values()), supervisor=supervisor)
@@ -180,23 +178,12 @@ def _reap(pid: int) -> None:
 
 def _members(session: int, start: int) -> tuple[Process, ...]:
     """Return the living processes of a session that are not older than its leader, without the leader."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        process = read_process(int(entry.name)) if entry.name.isdigit() else None
-        if process and process.session == session and process.pid != session and process.start >= start:
-            found.append(process)
-    return tuple(sorted(found, key=lambda process: process.pid))
-
-
-def _stat(pid: int) -> list[str] | None:
-    """Return the fields of /proc/PID/stat, or None. The process name may contain spaces and parentheses."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace", encoding="utf-8")
-    except OSError:
-        return None
-    before, _, after = text.rpartition(")")
-    name = before.split(" ", 1)
-    return [name[0], name[-1], *after.split()]
+    members = [
+        process
+        for process in living()
+        if process.session == session and process.pid != session and process.start >= start
+    ]
+    return tuple(sorted(members, key=lambda process: process.pid))
 
 
 def _place(run_dir: Path) -> Place | None:

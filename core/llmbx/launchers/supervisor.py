@@ -43,12 +43,15 @@ _PARENT, _SESSION, _THREADS, _START = 1, 3, 17, 19
 
 
 class Process:
-    """A living process; its id and its start (clock ticks since boot) identify it until the machine is restarted."""
+    """A process; its id and its start (clock ticks since boot) identify it until the machine is restarted.
 
-    __slots__ = ("parent", "pid", "session", "start")
+    `ended`: it is a zombie, and not only its first thread has ended.
+    """
 
-    def __init__(self, pid: int, start: int, parent: int = 0, session: int = 0) -> None:
-        self.pid, self.start, self.parent, self.session = pid, start, parent, session
+    __slots__ = ("ended", "parent", "pid", "session", "start")
+
+    def __init__(self, pid: int, start: int, parent: int = 0, session: int = 0, ended: bool = False) -> None:
+        self.pid, self.start, self.parent, self.session, self.ended = pid, start, parent, session, ended
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Process) and (self.pid, self.start) == (other.pid, other.start)
@@ -57,29 +60,38 @@ class Process:
         return hash((self.pid, self.start))
 
 
-def read_process(pid: int) -> Process | None:
-    """Return the process if it is alive: not a zombie, unless only its first thread has ended."""
+def read_entry(pid: int) -> Process | None:
+    """Return the process with this id, which may be a zombie; None if there is none, or without /proc."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 (pathlib takes longer to import than this starts)
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
-    if fields[0] in (b"Z", b"X") and int(fields[_THREADS]) <= 1:
-        return None
-    return Process(pid, int(fields[_START]), int(fields[_PARENT]), int(fields[_SESSION]))
+    ended = fields[0] in (b"Z", b"X") and int(fields[_THREADS]) <= 1
+    return Process(pid, int(fields[_START]), int(fields[_PARENT]), int(fields[_SESSION]), ended)
 
 
-def descendants(ancestor: int) -> list[Process]:
-    """Return all living descendants of a process, or an empty list without /proc."""
+def read_process(pid: int) -> Process | None:
+    """Return the process if it is alive."""
+    process = read_entry(pid)
+    return None if process is None or process.ended else process
+
+
+def living() -> list[Process]:
+    """Return all living processes of this machine, or an empty list without /proc."""
     try:
         names = os.listdir("/proc")  # noqa: PTH208
     except OSError:
         return []
+    processes = [read_process(int(name)) for name in names if name.isdigit()]
+    return [process for process in processes if process is not None]
+
+
+def descendants(ancestor: int) -> list[Process]:
+    """Return all living descendants of a process, or an empty list without /proc."""
     children: dict[int, list[Process]] = {}
-    for name in names:
-        process = read_process(int(name)) if name.isdigit() else None
-        if process is not None:
-            children.setdefault(process.parent, []).append(process)
+    for process in living():
+        children.setdefault(process.parent, []).append(process)
     found, queue = [], [ancestor]
     while queue:
         below = children.pop(queue.pop(), [])
